@@ -35,7 +35,7 @@ from turns import heading
 from jumok.interpret.bertviz import to_bertviz
 from jumok.interpret.hf_trace.trace import trace_transformers
 from jumok.interpret.trace import Trace
-from jumok.viewer.page import html
+from jumok.viewer.page import render_page
 from jumok.viewer.static_files import static_file
 
 RESULTS = Path(__file__).parent / "results" / "viewer.txt"
@@ -78,7 +78,7 @@ def main() -> None:
 def weights_of_pages(home: Path, scripts: Path | None, chromium: Browser) -> list[str]:
     """1. 12 x 12 heads, 32 tokens: the size of the file."""
     trace = traced(layers=12, tokens=32)
-    ours, whole, theirs = html(trace), html(trace, full=True), head_view(trace)
+    ours, whole, theirs = render_page(trace), render_page(trace, full=True), head_view(trace)
     lines = ["1. A page of 12 x 12 heads x 32 tokens, bytes (wanted: 200,000 at most)"]
     lines.append(f"   jumok                    {len(ours):12,}")
     lines.append(f"   jumok, everything        {len(whole):12,}")

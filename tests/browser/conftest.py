@@ -10,11 +10,11 @@ import pytest
 
 from jumok.interpret.trace import Trace
 from jumok.viewer.request_schema import ModelCard
-from jumok.viewer.server import Shown
-from jumok.viewer.trace_store import open_shelf
+from jumok.viewer.server import ServerContent
+from jumok.viewer.trace_store import open_trace_store
 from tests.browser.chromium import Window, launched, window
 from tests.viewer.page_server import served
-from tests.viewer.random_traces import made
+from tests.viewer.random_traces import random_trace
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -44,7 +44,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("traces")
     sides = {"encoder": ("source",), "decoder": ("target",)}
     return {
-        kind: made(
+        kind: random_trace(
             length=12, layers=2, heads=3, sides=sides.get(kind, ("source", "target")), title=kind
         ).save(folder / f"{kind}.safetensors")
         for kind in KINDS
@@ -55,12 +55,12 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def serve() -> Iterator[Serve]:
     """Serves a trace and tells the address of its page."""
     with ExitStack() as running:
-        shelf = running.enter_context(open_shelf())
+        store = running.enter_context(open_trace_store())
 
         def start(path: Path) -> str:
             info = Trace.open(path).info
             card = ModelCard(title=info.title, task=info.task, kind=info.model.kind)
-            server = running.enter_context(served(Shown(shelf, card, shelf.give(path))))
+            server = running.enter_context(served(ServerContent(store, card, store.register(path))))
             return str(server.address)
 
         yield start

@@ -5,19 +5,19 @@ import csv
 import io
 import re
 import struct
-from html import escape
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from fontTools.ttLib import TTFont
+from html import escape
 
 from jumok.interpret.trace import Trace
-from jumok.viewer.page import html
+from jumok.viewer.page import render_page
 from tests.browser.chromium import Window
 from tests.browser.conftest import Windows
-from tests.viewer.random_traces import HOSTILE, made
+from tests.viewer.random_traces import HOSTILE, random_trace
 
 FONT_RULE = r"@font-face\{font-family:'Jumok Hangul';src:url\(data:font/ttf;base64,([\w+/=]+)\)\}"
 STATE = "v=matrix&b=cross&L=1&H=2&q=3&k=4"
@@ -49,7 +49,7 @@ def test_the_page_of_a_server_is_kept_and_opens_alike(
 
 def test_an_svg_is_a_picture_and_nothing_else(windows: Windows, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    page.write_bytes(html(made(pieces=HOSTILE[:12], title=HOSTILE[0])))
+    page.write_bytes(render_page(random_trace(pieces=HOSTILE[:12], title=HOSTILE[0])))
     with windows() as window:
         for view in ("lines", "matrix", "neuron"):
             window.open(page.as_uri(), f"v={view}&q=2&k=3")
@@ -147,7 +147,7 @@ def test_a_table_holds_the_weights(
 def test_no_cell_of_a_table_is_a_formula(windows: Windows, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     pieces = ["=cmd|'/C calc'!A0", "+1", "-1", "@SUM(1)", "\t=1"]
-    page.write_bytes(html(made(pieces=pieces, title="../../etc/passwd")))
+    page.write_bytes(render_page(random_trace(pieces=pieces, title="../../etc/passwd")))
     with windows() as window:
         path = window.open(page.as_uri(), "v=matrix").export("csv", tmp_path)
         assert path.name == "etc-passwd-matrix.csv"
@@ -157,7 +157,7 @@ def test_no_cell_of_a_table_is_a_formula(windows: Windows, tmp_path: Path) -> No
 
 def test_two_cells_of_a_notebook_are_drawn_side_by_side(windows: Windows, tmp_path: Path) -> None:
     """As nbconvert writes them: the HTML of both cells in one document, opened from disk."""
-    shown = [made(title=title, seed=seed).show("v=matrix&q=1&k=2") for seed, title in
+    shown = [random_trace(title=title, seed=seed).show("v=matrix&q=1&k=2") for seed, title in
              enumerate(("first", "second"))]  # fmt: skip
     bundles = [cell._repr_mimebundle_()[0] for cell in shown]  # type: ignore[attr-defined]
     notebook = tmp_path / "notebook.html"
@@ -184,7 +184,7 @@ def test_two_cells_of_a_notebook_are_drawn_side_by_side(windows: Windows, tmp_pa
 
 
 def test_a_frame_cannot_reach_its_notebook(windows: Windows, tmp_path: Path) -> None:
-    page = html(made(pieces=HOSTILE)).decode()
+    page = render_page(random_trace(pieces=HOSTILE)).decode()
     notebook = tmp_path / "notebook.html"
     notebook.write_text(
         '<!doctype html><meta charset="utf-8"><p id="secret">secret</p>'

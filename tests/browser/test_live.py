@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jumok.viewer.server import Shown
-from jumok.viewer.trace_store import open_shelf
+from jumok.viewer.server import ServerContent
+from jumok.viewer.trace_store import open_trace_store
 from tests.browser.chromium import Window
 from tests.browser.conftest import Windows
 from tests.viewer.page_server import Server, served
@@ -18,13 +18,13 @@ TEXT = "이 영화 정말 최고예요"
 @pytest.fixture(scope="module")
 def live(review_run: Path) -> Iterator[Server]:
     from jumok.tasks.runs.load import load
-    from jumok.viewer.live_model import Live
+    from jumok.viewer.live_model import LiveModel
     from jumok.viewer.request_schema import TraceRequest
 
-    model = Live(load(review_run))
-    with open_shelf() as shelf:
-        first = shelf.keep(model.trace(TraceRequest((TEXT,))))
-        with served(Shown(shelf, model.card, first, model)) as server:
+    model = LiveModel(load(review_run))
+    with open_trace_store() as store:
+        first = store.add(model.trace(TraceRequest((TEXT,))))
+        with served(ServerContent(store, model.card, first, model)) as server:
             yield server
 
 
@@ -76,10 +76,10 @@ def test_a_word_is_left_out_and_a_head_muted_from_the_explanation(
         (_, (_, *_), *rows) = window.table(tmp_path)
         foretold = next([float(p) for p in row[1:3]] for row in rows if row[0] == "영화")
         words.nth(1).click()
-        window.page.get_by_role("button", name="Run again without it").click()
+        window.page.get_by_role("button", name="Run again without this word").click()
         window.wait_until_equal(words.count, 3, "a word less")
         assert "영화" not in strip(window)
-        assert window.page.get_by_label("text to read").input_value() == "이 정말 최고예요"
+        assert window.page.get_by_label("input text").input_value() == "이 정말 최고예요"
         (_, (_, *now), *_) = window.table(tmp_path)
         assert [float(p) for p in now[:2]] == pytest.approx(foretold, abs=1e-6)
         window.page.locator("body").press("m")

@@ -9,10 +9,10 @@ import pytest
 
 from jumok.interpret.trace import Trace
 from jumok.viewer.colours import table
-from jumok.viewer.page import html
+from jumok.viewer.page import render_page
 from tests.browser.chromium import Window
 from tests.browser.conftest import KINDS, Serve, Windows
-from tests.viewer.random_traces import HOSTILE, made
+from tests.viewer.random_traces import HOSTILE, random_trace
 
 VIEWS = (
     "lines", "matrix", "neuron", "calculation", "alignment", "generation", "positions", "masks",
@@ -24,7 +24,7 @@ CELLS = 30  # looked at in each trace
 def kept(path: Path, folder: Path, state: str = "", full: bool = False) -> str:
     """The address of a page in one file, made of a trace."""
     file = folder / "page.html"
-    file.write_bytes(html(Trace.open(path), state, full))
+    file.write_bytes(render_page(Trace.open(path), state, full))
     return file.as_uri()
 
 
@@ -56,7 +56,7 @@ def look_through(window: Window, trace: Trace) -> None:
         row = trace.weights(block, layer)[head, query]
         assert float(window.told("rank") or "nan") == 1 + int((row > weight).sum())
         seen = trace.mask(block)[query, key]
-        assert (window.told("mask") == "seen") == bool(seen)
+        assert (window.told("mask") == "unmasked") == bool(seen)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -137,7 +137,7 @@ def pixel(window: Window, query: int, key: int) -> list[int]:
 def test_hostile_text_is_text(
     windows: Windows, serve: Serve, tmp_path: Path, served_page: bool
 ) -> None:
-    path = made(pieces=HOSTILE, title=HOSTILE[0]).save(tmp_path / "hostile.safetensors")
+    path = random_trace(pieces=HOSTILE, title=HOSTILE[0]).save(tmp_path / "hostile.safetensors")
     address = serve(path) if served_page else kept(path, tmp_path)
     with windows() as window:
         window.open(address)

@@ -11,21 +11,21 @@ def strip(window: Window) -> str:
 
 
 def test_either_text_of_a_pair_is_edited(windows: Windows) -> None:
-    from jumok.viewer.live_model import Live
+    from jumok.viewer.live_model import LiveModel
     from jumok.viewer.request_schema import TraceRequest
-    from jumok.viewer.server import Shown
-    from jumok.viewer.trace_store import open_shelf
+    from jumok.viewer.server import ServerContent
+    from jumok.viewer.trace_store import open_trace_store
 
-    model = Live(loaded_of("pairs"))
-    with open_shelf() as shelf:
-        first = shelf.keep(model.trace(TraceRequest((PAIRS[0],))))
+    model = LiveModel(loaded_of("pairs"))
+    with open_trace_store() as store:
+        first = store.add(model.trace(TraceRequest((PAIRS[0],))))
         with (
-            served(Shown(shelf, model.card, first, model)) as server,
+            served(ServerContent(store, model.card, first, model)) as server,
             windows() as window,
         ):
             window.open(str(server.address), "lang=en")
-            one = window.page.get_by_label("text to read")
-            other = window.page.get_by_label("the other text")
+            one = window.page.get_by_label("input text")
+            other = window.page.get_by_label("second text")
             assert [one.input_value(), other.input_value()] == PAIRS[0].split("\t")
             before, changed = strip(window), PAIRS[1].split("\t")[1]
             assert changed != other.input_value()

@@ -13,7 +13,7 @@ from tests.browser.chromium import Scheme, Window
 from tests.browser.conftest import Serve, Windows
 from tests.browser.test_page import VIEWS
 from tests.browser.test_views import traced
-from tests.viewer.random_traces import HOSTILE, made
+from tests.viewer.random_traces import HOSTILE, random_trace
 
 pytestmark = pytest.mark.browser
 
@@ -98,7 +98,7 @@ def test_forced_colours(
 @pytest.mark.parametrize("length", [64, 512])
 def test_long_texts(windows: Windows, serve: Serve, pictures: Path, length: int,
                     tmp_path: Path) -> None:  # fmt: skip
-    path = made(length, layers=12, heads=12, d_head=8).save(tmp_path / "long.safetensors")
+    path = random_trace(length, layers=12, heads=12, d_head=8).save(tmp_path / "long.safetensors")
     with windows() as window:
         window.open(serve(path))
         for view in ("lines", "matrix", "neuron", "positions", "masks"):
@@ -108,7 +108,7 @@ def test_long_texts(windows: Windows, serve: Serve, pictures: Path, length: int,
 def test_four_heads_side_by_side(
     windows: Windows, serve: Serve, pictures: Path, tmp_path: Path
 ) -> None:
-    path = made(24, layers=4, heads=4).save(tmp_path / "pinned.safetensors")
+    path = random_trace(24, layers=4, heads=4).save(tmp_path / "pinned.safetensors")
     pins = "pin=encoder.0.0~encoder.1.1~encoder.2.2~encoder.3.3"
     with windows(width=1920, height=1080) as window:
         window.open(serve(path))
@@ -119,7 +119,7 @@ def test_four_heads_side_by_side(
 def test_hostile_texts_are_seen_as_they_are(
     windows: Windows, serve: Serve, pictures: Path, tmp_path: Path
 ) -> None:
-    path = made(pieces=HOSTILE, title=HOSTILE[0]).save(tmp_path / "hostile.safetensors")
+    path = random_trace(pieces=HOSTILE, title=HOSTILE[0]).save(tmp_path / "hostile.safetensors")
     with windows() as window:
         window.open(serve(path))
         for view in ("lines", "matrix", "neuron", "masks"):

@@ -18,8 +18,8 @@ def traced(folder: Path, kind: str, positions: str = "sinusoidal", **asked: obje
     """The trace of a loud random model that reads two texts."""
     from jumok.interpret.tracing import trace
 
-    made = trace(loaded_of(kind, positions), texts_of(kind), **asked)  # type: ignore[arg-type]
-    return made.save(folder / f"{kind}-{positions}.safetensors")
+    random_trace = trace(loaded_of(kind, positions), texts_of(kind), **asked)  # type: ignore[arg-type]
+    return random_trace.save(folder / f"{kind}-{positions}.safetensors")
 
 
 def close(table: list[list[str]], name: str, wanted: np.ndarray, at: float = 1e-5) -> None:  # type: ignore[type-arg]
@@ -144,10 +144,10 @@ def test_every_slip_of_the_fault_lab_does_damage(
 ) -> None:
     with windows() as window:
         window.open(serve(traced(tmp_path, "sequences")), "v=calculation&b=encoder")
-        faults = window.page.locator("[data-role=fault]")
+        faults = window.page.locator("[data-role=bug]")
         faults.first.wait_for()
         assert faults.count() >= 4
-        damage = window.page.locator("[data-role=damage]")
+        damage = window.page.locator("[data-role=bug-effect]")
         told = set()
         for number in range(faults.count()):
             faults.nth(number).click()
@@ -235,7 +235,7 @@ def test_masks_are_the_masks(windows: Windows, serve: Serve, tmp_path: Path) -> 
     path = traced(tmp_path, "language model", decode={"max_length": 2})
     with windows() as window:
         window.open(serve(path), "v=masks&b=decoder&lang=en")
-        said = window.page.locator("[data-role=said]")
+        said = window.page.locator("[data-role=cell-details]")
         said.wait_for()
         window.page.locator("[data-role=visible]").check()
         before = said.inner_text()
@@ -260,7 +260,7 @@ def test_the_ladder_of_positions_is_climbed(
 ) -> None:
     with windows() as window:
         window.open(serve(traced(tmp_path, "classifier", positions)), "v=positions")
-        rungs = window.page.locator("[data-role=rung]")
+        rungs = window.page.locator("[data-role=encoding]")
         rungs.first.wait_for()
         for number in range(rungs.count()):
             rungs.nth(number).click()

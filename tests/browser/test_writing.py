@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jumok.viewer.server import Shown
-from jumok.viewer.trace_store import open_shelf
+from jumok.viewer.server import ServerContent
+from jumok.viewer.trace_store import open_trace_store
 from tests.browser.chromium import Window
 from tests.browser.conftest import Windows
 from tests.viewer.page_server import Server, served
@@ -16,13 +16,13 @@ from tests.viewer.page_server import Server, served
 def writer(reading_run: Path) -> Iterator[Server]:
     """A server as `jumok view RUN TEXT --decode beam=3` has it."""
     from jumok.tasks.runs.load import load
-    from jumok.viewer.live_model import Live
+    from jumok.viewer.live_model import LiveModel
     from jumok.viewer.request_schema import TraceRequest
 
-    model = Live(load(reading_run), {"beam": 3})
-    with open_shelf() as shelf:
-        first = shelf.keep(model.trace(TraceRequest(("삼 일 오",), decode={"beam": 3})))
-        with served(Shown(shelf, model.card, first, model)) as server:
+    model = LiveModel(load(reading_run), {"beam": 3})
+    with open_trace_store() as store:
+        first = store.add(model.trace(TraceRequest(("삼 일 오",), decode={"beam": 3})))
+        with served(ServerContent(store, model.card, first, model)) as server:
             yield server
 
 
@@ -39,7 +39,7 @@ def test_what_was_set_holds_until_another_way_is_chosen(windows: Windows, writer
     with windows() as window:
         window.open(str(writer.address), "v=generation&lang=en")
         window.wait_until_equal(lambda: "beam = 3" in settings(window), True, "the beam")
-        way = window.page.get_by_label("how it writes")
+        way = window.page.get_by_label("decoding method")
         way.select_option("sample")
         run(window)
         window.wait_until_equal(lambda: "sample = true" in settings(window), True, "the draw")
@@ -52,6 +52,6 @@ def test_a_target_is_given_and_not_written(windows: Windows, writer: Server) -> 
     with windows() as window:
         window.open(str(writer.address), "v=generation&lang=en")
         window.page.get_by_label("target").fill("3 1 5")
-        assert window.page.get_by_label("how it writes").is_disabled()
+        assert window.page.get_by_label("decoding method").is_disabled()
         run(window)
         window.wait_until_equal(lambda: "teacher forcing" in settings(window), True, "the target")

@@ -1,4 +1,4 @@
-"""`jumok check`: a row for every equality, exit code 1 when one fails."""
+"""`jumok check`: one row per check, exit code 1 if one fails."""
 
 import hashlib
 import json
@@ -17,14 +17,14 @@ ROWS = [
     "left = right padding",
     "packed = padded",
     "cached = uncached",
-    "watched = unwatched",
+    "hooked = unhooked",
     "compiled = eager",
     "saved = loaded",
-    "native = plain",
+    "native = torch",
     "bf16 vs fp32",
     "int8 vs fp32",
-    "original = ours",
-    "optimized = plain",
+    "original = jumok",
+    "optimized = eager",
 ]
 KEYS = [
     *("equality", "compared", "result", "difference", "tolerance"),
@@ -34,7 +34,7 @@ KEYS = [
 
 @pytest.fixture
 def own_copy(review_run: Path, tmp_path: Path) -> Path:
-    """A run that a test may spoil."""
+    """A run that a test may modify."""
     return shutil.copytree(review_run, tmp_path / "run")
 
 

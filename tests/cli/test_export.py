@@ -16,9 +16,11 @@ def test_a_writer_for_people_and_for_programs(
     words = ("export", reading_run, "--to", "ctranslate2")
     done = call(capsys, *words, tmp_path / "out")
     assert (done.code, done.err) == (0, "converting ...\ncomparing all 30 rows of dev ...\n")
-    first, equal, *searches = done.out.splitlines()
+    first, difference, *searches = done.out.splitlines()
     assert first == f"{tmp_path / 'out'}: ctranslate2 in float32"
-    assert equal.startswith("equal        log p of every token of all 30 rows of dev differ by ")
+    assert difference.startswith(
+        "difference   log p of every token of all 30 rows of dev: at most "
+    )
     assert searches[0].startswith("greedy       30 of 30 texts equal")
     (told,) = call(capsys, *words, tmp_path / "again", "--quantize", "int8", "--json").rows
     assert told["folder"] == str(tmp_path / "again")
@@ -27,7 +29,7 @@ def test_a_writer_for_people_and_for_programs(
     assert told["int8"]["after"].keys() == told["int8"]["before"].keys()
 
 
-def test_refusals_in_a_sentence(capsys: Capture, reading_run: Path, tmp_path: Path) -> None:
+def test_an_unsupported_model(capsys: Capture, reading_run: Path, tmp_path: Path) -> None:
     done = call(capsys, "export", reading_run, "--to", "onnx", tmp_path / "out")
     assert (done.code, done.out) == (2, "")
     assert done.err.count("\n") == 1

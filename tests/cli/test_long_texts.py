@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import jumok
-from jumok.cli.stdin import lines_of_stdin
+from jumok.cli.stdin import read_lines
 from jumok.errors import InputError
 from jumok.text.limits import MAX_PRETRAINED_TEXT_BYTES, MAX_TEXT_BYTES
 from tests.cli.commands import JUMOK, call, environment
@@ -54,7 +54,7 @@ def test_memory_has_a_bound(review_run: Path, tmp_path: Path) -> None:
 
 
 def test_what_came_before_is_given() -> None:
-    lines = lines_of_stdin(io.BytesIO(b"a\n" + b"x" * (MAX_TEXT_BYTES + 1) + b"\nb\n"))
+    lines = read_lines(io.BytesIO(b"a\n" + b"x" * (MAX_TEXT_BYTES + 1) + b"\nb\n"))
     assert next(lines) == "a"
     with pytest.raises(InputError, match="stdin:2: lines must have at most 1,048,576 bytes"):
         next(lines)
@@ -63,7 +63,7 @@ def test_what_came_before_is_given() -> None:
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
 def test_a_line_of_just_that_length_is_a_text(end: bytes) -> None:
     long = "가" * (MAX_TEXT_BYTES // 3) + "x"
-    assert list(lines_of_stdin(io.BytesIO(b"\n" + long.encode() + end))) == ["", long]
+    assert list(read_lines(io.BytesIO(b"\n" + long.encode() + end))) == ["", long]
 
 
 @pytest.mark.parametrize("ask", [lambda loaded, text: loaded(["a", text]), jumok.trace])

@@ -10,7 +10,6 @@ from jumok.cli import main
 from jumok.fonts import figure_bytes
 from jumok.interpret.trace import Trace
 from jumok.training.reporting.metrics import MetricsLog
-from jumok.viewer.figures.figure import figure_of
 from tests.viewer.figure_traces import trace_of
 
 
@@ -89,8 +88,7 @@ def test_attention_of_a_kept_trace(kept: Path, capsys: pytest.CaptureFixture[str
     words += ("--unit", "word", "--measure", "values", "--specials", "dim", "--query", "2")
     code = jumok("plot", "attention", str(kept), *words, "--width", "3.3", "--out", str(out))
     assert code == 0
-    wanted = figure_of(
-        Trace.open(kept),
+    wanted = Trace.open(kept).figure(
         block="encoder",
         layer=0,
         head="max",

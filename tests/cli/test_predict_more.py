@@ -8,7 +8,7 @@ import torch
 import jumok
 from benchmarks.trust.fuzz_seeds import write_run
 from jumok.errors import InputError
-from jumok.tasks.told import align_output
+from jumok.tasks.pipeline.generation import align_output
 from tests.cli.commands import call, sibling
 
 Capture = pytest.CaptureFixture[str]

@@ -19,7 +19,7 @@ import pytest
 
 from jumok.interpret.trace import Trace
 from tests.cli.commands import JUMOK, call, environment
-from tests.viewer.random_traces import made
+from tests.viewer.random_traces import random_trace
 
 CPU_SECONDS = 0.6  # of the whole process until it answers; a quiet machine takes about as long
 
@@ -83,7 +83,9 @@ def viewing(*words: object, python: tuple[str, ...] = (), **more: str) -> Iterat
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made(sides=("source", "target")).save(tmp_path_factory.mktemp("a") / "a.safetensors")
+    return random_trace(sides=("source", "target")).save(
+        tmp_path_factory.mktemp("a") / "a.safetensors"
+    )
 
 
 def test_a_trace_is_shown_without_torch(file: Path, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from jumok.viewer.address import Address, listen
-from jumok.viewer.serve import server_of
-from jumok.viewer.server import Shown, Tickets
+from jumok.viewer.serve import make_server
+from jumok.viewer.server import OneTimeTokens, ServerContent
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Server:
     """A running server."""
 
     address: Address
-    tickets: Tickets
+    tickets: OneTimeTokens
 
-    def ask(
+    def request(
         self,
         path: str,
         body: object = None,
@@ -66,11 +66,11 @@ class Server:
 
 
 @contextmanager
-def served(shown: Shown) -> Iterator[Server]:
+def served(shown: ServerContent) -> Iterator[Server]:
     """A server that answers within."""
     listener, address = listen("127.0.0.1", 0, None)
-    tickets = Tickets()
-    server = server_of(address, shown, tickets)
+    tickets = OneTimeTokens()
+    server = make_server(address, shown, tickets)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

@@ -7,20 +7,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from jumok.viewer.colours import STOPS, Shade, table
+from jumok.viewer.colours import STOPS, Shade, colour_table
 
 PAGE = Path(__file__).parents[2] / "web" / "src" / "draw" / "colours.golden.json"
 
 
 def test_the_page_has_the_same_tables() -> None:
     """Its own test compares its tables with the same file."""
-    ours = {f"{ramp} {shade}": table(ramp, shade).tobytes().hex() for ramp, shade in STOPS}
+    ours = {f"{ramp} {shade}": colour_table(ramp, shade).tobytes().hex() for ramp, shade in STOPS}
     assert json.loads(PAGE.read_text(encoding="utf-8")) == ours
 
 
 @pytest.mark.parametrize("shade", ["light", "dark"])
 def test_ink_goes_one_way(shade: Shade) -> None:
-    colours = table("ink", shade)
+    colours = colour_table("ink", shade)
     steps = np.diff(lightness(colours))
     assert (steps < 0).all() if shade == "light" else (steps > 0).all()
     assert len(np.unique(colours, axis=0)) == 256
@@ -43,7 +43,7 @@ def lightness(colours: NDArray[np.uint8]) -> NDArray[np.float64]:
 
 def test_signed_ramps_are_palest_in_the_middle() -> None:
     for ramp in ("diverging", "red_blue"):
-        light = lightness(table(ramp))
+        light = lightness(colour_table(ramp))
         assert 126 <= int(light.argmax()) <= 129
         assert (np.diff(light[:127]) > 0).all()
         assert (np.diff(light[129:]) < 0).all()

@@ -6,9 +6,8 @@ import pytest
 
 from jumok.errors import InputError
 from jumok.fonts import figure_bytes
-from jumok.viewer.figure_requests import FIGURES, FigureRequest, write_figure
-from jumok.viewer.figures.figure import figure_of
-from jumok.viewer.view_state import State
+from jumok.viewer.figure_requests import FIGURE_OF_VIEW, FigureRequest, write_figure
+from jumok.viewer.view_state import ViewState
 from tests.viewer.figure_traces import trace_of
 
 TRACE = trace_of(classifies=True)
@@ -29,7 +28,7 @@ ASKED: dict[str, object] = {  # what the page sends
 def test_what_the_page_asks_for_is_drawn() -> None:
     request = FigureRequest.of_json(ASKED)
     assert (request.trace, request.media_type) == ("00ff", "application/pdf")
-    figure = figure_of(TRACE, block="decoder", layer=1, head=2, query=3, width=6.9)
+    figure = TRACE.figure(block="decoder", layer=1, head=2, query=3, width=6.9)
     assert write_figure(TRACE, request) == figure_bytes(figure, "pdf")
 
 
@@ -83,7 +82,9 @@ def test_every_choice_reaches_the_figure() -> None:
     ],
 )
 def test_a_wrong_field_is_named(field: str, value: object, sentence: str) -> None:
-    with pytest.raises(InputError, match=r"not a figure: .*; correct the request") as caught:
+    with pytest.raises(
+        InputError, match=r"invalid figure request: .*; correct the request"
+    ) as caught:
         FigureRequest.of_json({**ASKED, field: value})
     assert sentence in str(caught.value)
 
@@ -96,21 +97,21 @@ def test_numbers_without_sense_are_refused(field: dict[str, object]) -> None:
         write_figure(TRACE, FigureRequest.of_json({**ASKED, **field}))
 
 
-@pytest.mark.parametrize("view", FIGURES)
+@pytest.mark.parametrize("view", FIGURE_OF_VIEW)
 def test_every_view_with_a_figure_is_drawn(view: str) -> None:
-    state = State.parse(f"v={view}&L=1&H=1&q=2")
+    state = ViewState.parse(f"v={view}&L=1&H=1&q=2")
     request = FigureRequest.of_state(state, TRACE.info, "png")
     assert write_figure(TRACE, request).startswith(b"\x89PNG")
 
 
 def test_an_alignment_is_read_from_cross_attention_wherever_the_focus_is() -> None:
-    state = State.parse("v=alignment&b=encoder")
+    state = ViewState.parse("v=alignment&b=encoder")
     assert FigureRequest.of_state(state, TRACE.info, "pdf").block == "cross"
 
 
 def test_an_alignment_takes_of_the_focus_what_cross_attention_has() -> None:
     def asked(state: str) -> tuple[object, object, object]:
-        request = FigureRequest.of_state(State.parse(f"v=alignment&{state}"), INFO, "pdf")
+        request = FigureRequest.of_state(ViewState.parse(f"v=alignment&{state}"), INFO, "pdf")
         return request.layer, request.head, request.query
 
     assert asked("b=encoder&L=9&H=9&q=7") == (1, 3, None)  # 7 is a token of the source
@@ -118,24 +119,26 @@ def test_an_alignment_takes_of_the_focus_what_cross_attention_has() -> None:
 
 
 def test_a_matrix_is_that_of_the_first_pinned_head() -> None:
-    state = State.parse("v=matrix&b=encoder&L=0&H=0&q=2&pin=cross.1.2~encoder.1.1")
+    state = ViewState.parse("v=matrix&b=encoder&L=0&H=0&q=2&pin=cross.1.2~encoder.1.1")
     request = FigureRequest.of_state(state, INFO, "pdf")
     assert (request.block, request.layer, request.head, request.query) == ("cross", 1, 2, None)
 
 
 def test_what_the_page_does_to_the_numbers_is_done_in_the_figure() -> None:
-    state = State.parse("v=alignment&u=word&sp=renormalise&m=values&alignment.rows=predicted")
+    state = ViewState.parse("v=alignment&u=word&sp=renormalise&m=values&alignment.rows=predicted")
     request = FigureRequest.of_state(state, TRACE.info, "pdf")
     done = (request.unit, request.specials, request.measure, request.rows)
     assert done == ("word", "renormalise", "values", "predicted")
-    assert FigureRequest.of_state(State(view="alignment"), TRACE.info, "pdf").rows == "read"
+    assert FigureRequest.of_state(ViewState(view="alignment"), TRACE.info, "pdf").rows == "read"
     with pytest.raises(InputError, match="u='line': give one of piece, syllable, word"):
-        State.parse("u=line")
+        ViewState.parse("u=line")
 
 
 def test_an_alignment_of_many_heads_is_drawn_as_the_page_pools_it() -> None:
     def asked(state: str) -> tuple[object, object]:
-        request = FigureRequest.of_state(State.parse(f"v=alignment&L=1&H=2&{state}"), INFO, "pdf")
+        request = FigureRequest.of_state(
+            ViewState.parse(f"v=alignment&L=1&H=2&{state}"), INFO, "pdf"
+        )
         return request.layer, request.head
 
     assert asked("") == (1, 2)
@@ -147,7 +150,9 @@ def test_an_alignment_of_many_heads_is_drawn_as_the_page_pools_it() -> None:
 
 def test_lines_keep_their_heads_their_mass_and_their_colours() -> None:
     def asked(state: str) -> FigureRequest:
-        return FigureRequest.of_state(State.parse(f"v=lines&b=cross&L=1&H=2&{state}"), INFO, "pdf")
+        return FigureRequest.of_state(
+            ViewState.parse(f"v=lines&b=cross&L=1&H=2&{state}"), INFO, "pdf"
+        )
 
     pins = "pin=cross.0.1~encoder.0.0~cross.1.3"
     assert (asked(pins).head, asked(pins).pins) == (2, ())  # pinned, but not what is drawn
@@ -161,6 +166,6 @@ def test_lines_keep_their_heads_their_mass_and_their_colours() -> None:
             asked(wrong)
 
 
-def test_a_view_without_a_figure_is_told() -> None:
-    with pytest.raises(InputError, match="no figure is drawn of the view 'generation'"):
-        FigureRequest.of_state(State.parse("v=generation"), TRACE.info, "pdf")
+def test_a_view_without_a_figure() -> None:
+    with pytest.raises(InputError, match="no figure corresponds to the view 'generation'"):
+        FigureRequest.of_state(ViewState.parse("v=generation"), TRACE.info, "pdf")

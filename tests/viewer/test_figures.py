@@ -140,8 +140,11 @@ def test_an_alignment_of_all_layers_pools_every_head() -> None:
         ({"kind": "lines", "pins": [("cross", 0, 0)]}, "cross.0.0 is not of block encoder"),
         ({"kind": "lines", "pins": [("encoder", 7, 0)]}, "layer 7 of block encoder"),
         ({"kind": "lines", "pins": [("encoder", 0, 9)]}, "head 9 of 4"),
-        ({"kind": "heads", "pins": [("encoder", 0, 0)]}, "drawn by the figure lines, not by heads"),
-        ({"kind": "heads", "layer": "all"}, "layer 'all' is for the figure alignment"),
+        (
+            {"kind": "heads", "pins": [("encoder", 0, 0)]},
+            "pins are for the figure lines, got the figure heads",
+        ),
+        ({"kind": "heads", "layer": "all"}, "layer must be a number for the figure"),
         ({"kind": "alignment", "layer": "all", "head": 1}, "head 1 of all layers at once"),
     ],
 )

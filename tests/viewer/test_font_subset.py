@@ -9,7 +9,7 @@ import pytest
 from fontTools.ttLib import TTFont
 
 import jumok.viewer
-from jumok.viewer.font_subset import UNITS, subset
+from jumok.viewer.font_subset import UNITS_PER_EM, subset
 
 STATIC = Path(jumok.viewer.__file__).parent / "static"
 WOFF2 = STATIC / "JumokHangul.woff2"
@@ -26,7 +26,7 @@ def test_a_letter_of_the_subset_is_drawn_as_in_the_whole_font() -> None:
 
     with TTFont(io.BytesIO(subset("뷁"))) as small, TTFont(FONT_FILE) as whole:
         outlines = [font["glyf"][font.getBestCmap()[ord("뷁")]] for font in (small, whole)]
-        scale = whole["head"].unitsPerEm / UNITS
+        scale = whole["head"].unitsPerEm / UNITS_PER_EM
     drawn, wanted = (np.array(outline.coordinates) for outline in outlines)
     assert np.abs(drawn * scale - wanted).max() <= scale / 2
 

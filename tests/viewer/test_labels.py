@@ -3,7 +3,7 @@
 import pytest
 
 from jumok.interpret.schema import Tokens
-from jumok.viewer.labels import LONGEST, labels, row_of, visible, written
+from jumok.viewer.labels import MAX_LABEL_CHARS, display_pieces, labels, row_index, visible_text
 from tests.viewer.figure_traces import READ, tokens
 
 
@@ -24,7 +24,7 @@ def row(text: str, pieces: list[str], spans: list[tuple[int, int]]) -> Tokens:
 def test_bytes_of_gpt2_are_read_again() -> None:
     """ "안녕 hi" of GPT-2: 안 in one piece, 녕 in two, the blank as Ġ."""
     pieces = ["ìķĪ", "ëħ", "ķ", "Ġhi"]
-    assert written(row("안녕 hi", pieces, [(0, 1), (1, 2), (1, 2), (3, 5)])) == (
+    assert display_pieces(row("안녕 hi", pieces, [(0, 1), (1, 2), (1, 2), (3, 5)])) == (
         "안",
         "녕1/2",
         "녕2/2",
@@ -33,13 +33,13 @@ def test_bytes_of_gpt2_are_read_again() -> None:
 
 
 def test_bytes_without_a_character_are_numbers() -> None:
-    assert written(row("", ["<0xEC>", "<0x41>"], [(0, 0), (0, 0)])) == ("<EC>", "A")
+    assert display_pieces(row("", ["<0xEC>", "<0x41>"], [(0, 0), (0, 0)])) == ("<EC>", "A")
 
 
 @pytest.mark.parametrize("pieces", [["▁Å", "Ł"], ["한", "글"], ["café"]])
 def test_other_alphabets_are_left_alone(pieces: list[str]) -> None:
     text = "".join(pieces).replace("▁", "")
-    assert written(row(text, pieces, [(0, 1)] * len(pieces))) == tuple(pieces)
+    assert display_pieces(row(text, pieces, [(0, 1)] * len(pieces))) == tuple(pieces)
 
 
 @pytest.mark.parametrize(
@@ -51,39 +51,39 @@ def test_other_alphabets_are_left_alone(pieces: list[str]) -> None:
     ],
 )
 def test_letters_that_are_no_bytes(text: str, pieces: list[str]) -> None:
-    assert written(row(text, pieces, [(0, 2), (2, len(text))])) == tuple(pieces)
+    assert display_pieces(row(text, pieces, [(0, 2), (2, len(text))])) == tuple(pieces)
 
 
 def test_letters_that_are_cut_are_bytes_still() -> None:
     """A trace ends where the model is full, and begins anywhere when that goes on."""
-    assert written(row("안녕 hi", ["ķĪ", "ëħ"], [(0, 1), (1, 2)])) == ("안…", "녕…")
-    assert written(row("##안", ["##", "ìķĪ"], [(0, 2), (2, 3)])) == ("##", "안")
-    broken = row("\ufffd!", ["ìĠ", "!"], [(0, 1), (1, 2)])  # a model wrote the half of a letter
-    assert written(broken)[1] == "!"
+    assert display_pieces(row("안녕 hi", ["ķĪ", "ëħ"], [(0, 1), (1, 2)])) == ("안…", "녕…")
+    assert display_pieces(row("##안", ["##", "ìķĪ"], [(0, 2), (2, 3)])) == ("##", "안")
+    replaced = row("\ufffd!", ["ìĠ", "!"], [(0, 1), (1, 2)])  # a model wrote the half of a letter
+    assert display_pieces(replaced)[1] == "!"
 
 
 def test_a_special_token_is_no_spelling() -> None:
     from dataclasses import replace
 
     tagged = replace(row("é", ["[CLS]", "Ã©"], [(0, 0), (0, 1)]), special=(1, 0))
-    assert written(tagged) == ("[CLS]", "é")
+    assert display_pieces(tagged) == ("[CLS]", "é")
 
 
 def test_what_cannot_be_seen_has_a_name() -> None:
-    assert visible("a\u202eb\u200b") == "a[U+202E]b[U+200B]"
-    assert visible("\ud800\x00\u3164") == "[U+D800][U+0000][U+3164]"
-    assert visible("\n\t") == "\\n\\t"
-    assert visible("▁") == visible("Ġ") == "·"
-    assert visible("") == "∅"
+    assert visible_text("a\u202eb\u200b") == "a[U+202E]b[U+200B]"
+    assert visible_text("\ud800\x00\u3164") == "[U+D800][U+0000][U+3164]"
+    assert visible_text("\n\t") == "\\n\\t"
+    assert visible_text("▁") == visible_text("Ġ") == "·"
+    assert visible_text("") == "∅"
 
 
 def test_long_pieces_are_cut() -> None:
-    assert visible("가" * 10_000) == "가" * LONGEST + "…"
+    assert visible_text("가" * 10_000) == "가" * MAX_LABEL_CHARS + "…"
 
 
 def test_words_are_written_as_in_the_text() -> None:
     found = labels(tokens(READ, padding=2), "word")
     assert [label.text for label in found] == ["[CLS]", "이", "영화는", "재미있어요ㅋㅋ", "[EOS]"]
     assert [label.special for label in found] == [True, False, False, False, True]
-    assert row_of(found, 3) == 2
-    assert row_of(found, 9) is None  # padding
+    assert row_index(found, 3) == 2
+    assert row_index(found, 9) is None  # padding

@@ -10,8 +10,8 @@ import pytest
 from jumok.errors import InputError
 from jumok.interpret.trace import Trace
 from jumok.viewer.notebook import Display
-from jumok.viewer.page import html
-from tests.viewer.random_traces import HOSTILE, made
+from jumok.viewer.page import render_page
+from tests.viewer.random_traces import HOSTILE, random_trace
 
 
 class Frames(HTMLParser):
@@ -33,41 +33,45 @@ def bundle(shown: object) -> dict[str, str]:
 
 
 def test_a_cell_shows_the_page_in_a_sandbox() -> None:
-    trace = made(title=HOSTILE[0], pieces=HOSTILE)
+    trace = random_trace(title=HOSTILE[0], pieces=HOSTILE)
     frames = Frames()
     frames.feed(bundle(trace.show("v=matrix"))["text/html"])
     ((tag, given),) = frames.found
     assert tag == "iframe"
     assert given["sandbox"] == "allow-scripts allow-downloads"
-    assert given["srcdoc"] == html(trace, "v=matrix").decode()
+    assert given["srcdoc"] == render_page(trace, "v=matrix").decode()
 
 
 def test_viewers_without_frames_show_a_picture() -> None:
     for state in ("", "v=calculation", "v=neuron&L=1&q=2"):
-        data = bundle(made().show(state))
+        data = bundle(random_trace().show(state))
         assert base64.b64decode(data["image/png"]).startswith(b"\x89PNG")
 
 
 def test_without_a_figure_the_page_is_shown_alone() -> None:
     weights = np.array([[[[1.0, 0.0], [0.5, 0.5]]]], np.float32)
     alone = Trace.from_attention([weights], ["▁겨울", "은"])
-    for trace, state in ((alone, "v=neuron"), (made(), "v=alignment"), (made(), "v=explanation")):
+    for trace, state in (
+        (alone, "v=neuron"),
+        (random_trace(), "v=alignment"),
+        (random_trace(), "v=explanation"),
+    ):
         data = bundle(trace.show(state))
         assert "image/png" not in data
         assert data["text/html"].startswith("<iframe")
 
 
 def test_a_terminal_is_told_how() -> None:
-    shown = repr(made().show())
+    shown = repr(random_trace().show())
     assert "jumok view" in shown
-    assert bundle(made().show())["text/plain"] == shown
+    assert bundle(random_trace().show())["text/plain"] == shown
 
 
 def test_the_bundle_is_json() -> None:
-    data = bundle(made(pieces=HOSTILE).show())
+    data = bundle(random_trace(pieces=HOSTILE).show())
     assert json.loads(json.dumps(data)) == data
 
 
 def test_a_state_that_is_none_is_refused_at_once() -> None:
     with pytest.raises(InputError, match="L="):
-        made().show("L=first")
+        random_trace().show("L=first")

@@ -13,11 +13,11 @@ import pytest
 from jumok.errors import InputError
 from jumok.interpret.trace import Trace
 from jumok.viewer import page
-from jumok.viewer.compact import lean
-from jumok.viewer.markup import sha256_source
-from jumok.viewer.page import ALL_VIEWS, SMALLEST, WEIGHTS_ALONE, _Shell, html
-from jumok.viewer.view_state import State
-from tests.viewer.random_traces import HOSTILE, made
+from jumok.viewer.compact import compact_trace
+from jumok.viewer.markup import csp_hash
+from jumok.viewer.page import ALL_SCRIPTS, CORE_SCRIPTS, MAX_CORE_PAGE, _Shell, render_page
+from jumok.viewer.view_state import ViewState
+from tests.viewer.random_traces import HOSTILE, random_trace
 
 
 class Elements(HTMLParser):
@@ -70,19 +70,19 @@ def trace_in(page: bytes, folder: Path) -> Trace:
 
 
 def test_the_same_trace_gives_the_same_bytes(tmp_path: Path) -> None:
-    trace = made(20, 12, 12, 8)
+    trace = random_trace(20, 12, 12, 8)
     saved = Trace.open(trace.save(tmp_path / "a.safetensors"))
-    assert html(trace) == html(trace) == html(saved)
+    assert render_page(trace) == render_page(trace) == render_page(saved)
 
 
 def test_nothing_but_its_own_style_and_script_may_run() -> None:
-    elements = Elements(html(made()))
+    elements = Elements(render_page(random_trace()))
     loader, script = elements.script(None), unpacked(elements.script("packed-script")).decode()
     style = unpacked(elements.script("packed-style")).decode()
     assert elements.policy == {
         "default-src": ["'none'"],
-        "script-src": [sha256_source(loader), sha256_source(script)],
-        "style-src": [sha256_source(style)],
+        "script-src": [csp_hash(loader), csp_hash(script)],
+        "style-src": [csp_hash(style)],
         "img-src": ["blob:", "data:"],
         "base-uri": ["'none'"],
         "form-action": ["'none'"],
@@ -93,7 +93,7 @@ def test_nothing_but_its_own_style_and_script_may_run() -> None:
 
 
 def test_a_page_names_no_address() -> None:
-    page = html(made(pieces=HOSTILE, title=HOSTILE[0]))
+    page = render_page(random_trace(pieces=HOSTILE, title=HOSTILE[0]))
     elements = Elements(page)
     namespace = re.compile(
         r"http://www\.w3\.org/(?:2000/svg|1999/xlink|1999/xhtml|1998/Math/MathML)"
@@ -109,44 +109,46 @@ def test_a_page_names_no_address() -> None:
 
 
 def test_hostile_text_stands_in_no_markup() -> None:
-    plain, hostile = (html(made(pieces=p, title=p[0])) for p in (HOSTILE, ["plain"] * len(HOSTILE)))
+    plain, hostile = (
+        render_page(random_trace(pieces=p, title=p[0])) for p in (HOSTILE, ["plain"] * len(HOSTILE))
+    )
     tags = [[tag for tag, _, _ in Elements(page).found] for page in (plain, hostile)]
     assert tags[0] == tags[1]
 
 
 def test_a_small_trace_is_embedded_whole(tmp_path: Path) -> None:
-    trace = made()
-    embedded = trace_in(html(trace), tmp_path)
+    trace = random_trace()
+    embedded = trace_in(render_page(trace), tmp_path)
     assert embedded.to_bytes() == trace.to_bytes()
 
 
 def test_the_state_is_checked_and_the_token_left_out() -> None:
-    page = Elements(html(made(), "#token=secret&v=matrix&x=<script>"))
+    page = Elements(render_page(random_trace(), "#token=secret&v=matrix&x=<script>"))
     assert json.loads(page.script("boot")) == {
         "mode": "embedded",
         "state": "v=matrix&x=%3Cscript%3E",
     }
     with pytest.raises(InputError, match="H="):
-        html(made(20, 12, 12, 8), "H=-1")
+        render_page(random_trace(20, 12, 12, 8), "H=-1")
 
 
 def test_many_heads_are_embedded_in_part(tmp_path: Path) -> None:
-    trace = made(32, 12, 12, 64)
-    part = trace_in(html(trace, "L=3&pin=encoder.7.1"), tmp_path)
+    trace = random_trace(32, 12, 12, 64)
+    part = trace_in(render_page(trace, "L=3&pin=encoder.7.1"), tmp_path)
     for layer in (3, 7):
         exact = trace.weights("encoder", layer)
         assert np.abs(part.weights("encoder", layer) - exact).max() < 1e-3
     assert "encoder.0.q" not in part.names
     assert any("left out" in note for note in part.info.notes)
-    assert trace_in(html(trace, full=True), tmp_path).to_bytes() == trace.to_bytes()
+    assert trace_in(render_page(trace, full=True), tmp_path).to_bytes() == trace.to_bytes()
 
 
 def test_a_page_with_no_room_holds_thumbnails_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page, "LARGER", (0, 0))
-    trace = made(32, 12, 12, 64)
-    part = trace_in(html(trace, "v=masks"), tmp_path)
+    monkeypatch.setattr(page, "MAX_FULL_PAGES", (0, 0))
+    trace = random_trace(32, 12, 12, 64)
+    part = trace_in(render_page(trace, "v=masks"), tmp_path)
     assert {name.partition(".")[2] for name in part.names} == {"entropy", "mask", "thumbnails"}
     assert np.array_equal(part.thumbnails("encoder"), trace.thumbnails("encoder"))
 
@@ -154,23 +156,24 @@ def test_a_page_with_no_room_holds_thumbnails_alone(
 def test_fewer_layers_are_exact_where_all_that_are_seen_take_too_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trace = made(32, 12, 12, 64)
+    trace = random_trace(32, 12, 12, 64)
     pins = "&pin=" + "~".join(f"encoder.{layer}.0" for layer in range(12))
-    around = len(_Shell(trace.info, "", ALL_VIEWS).around(""))
-    monkeypatch.setattr(page, "LARGER", (0, around + 200_000))
-    part = trace_in(html(trace, f"v=masks&L=3{pins}"), tmp_path)
+    around = len(_Shell(trace.info, "", ALL_SCRIPTS).around(""))
+    monkeypatch.setattr(page, "MAX_FULL_PAGES", (0, around + 200_000))
+    part = trace_in(render_page(trace, f"v=masks&L=3{pins}"), tmp_path)
     assert "encoder.3.weights" in part.names
     assert "encoder.11.weights" not in part.names
 
 
 @pytest.mark.parametrize("view", ["explanation", "neuron", "alignment", "generation"])
 def test_a_page_holds_the_view_that_it_opens_on(view: str) -> None:
-    trace = made(32, 12, 12, 64)
+    trace = random_trace(32, 12, 12, 64)
     scripts = [
-        unpacked(Elements(html(trace, f"v={v}")).script("packed-script")) for v in (view, "matrix")
+        unpacked(Elements(render_page(trace, f"v={v}")).script("packed-script"))
+        for v in (view, "matrix")
     ]
-    everything = _Shell(trace.info, "", ALL_VIEWS).script.encode()
-    few = _Shell(trace.info, "", WEIGHTS_ALONE).script.encode()
+    everything = _Shell(trace.info, "", ALL_SCRIPTS).script.encode()
+    few = _Shell(trace.info, "", CORE_SCRIPTS).script.encode()
     assert scripts == [everything, few]
 
 
@@ -183,15 +186,15 @@ def test_a_page_holds_the_view_that_it_opens_on(view: str) -> None:
     ],
 )
 def test_layers_that_a_view_reads_are_exact(view: str, layers: list[tuple[str, int]]) -> None:
-    info = made(sides=("source", "target")).info
-    assert State.parse(f"v={view}&b=encoder&L=1").layers(info) == layers
+    info = random_trace(sides=("source", "target")).info
+    assert ViewState.parse(f"v={view}&b=encoder&L=1").layers(info) == layers
 
 
 def test_thumbnails_are_as_exact_as_the_page_says(tmp_path: Path) -> None:
-    trace = made(32, 12, 12, 64)
+    trace = random_trace(32, 12, 12, 64)
     for limit in (10**6, 160_000, 120_000):
         path = tmp_path / "lean.safetensors"
-        content = lean(trace, [], limit)
+        content = compact_trace(trace, [], limit)
         assert content is not None
         path.write_bytes(content)
         small = Trace.open(path)
@@ -206,14 +209,14 @@ def test_thumbnails_are_as_exact_as_the_page_says(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("limit", [120_000, 200_000, 500_000, 3_000_000])
 def test_a_lean_trace_keeps_its_limit(limit: int) -> None:
-    content = lean(made(32, 12, 12, 64), [("encoder", 0)], limit)
+    content = compact_trace(random_trace(32, 12, 12, 64), [("encoder", 0)], limit)
     assert content is not None
     assert len(base64.b64encode(gzip.compress(content, 9))) <= limit * 1.01
 
 
 def test_what_is_needed_may_be_too_much() -> None:
-    assert lean(made(32, 12, 12, 64), [("encoder", 0)], 60_000) is None
+    assert compact_trace(random_trace(32, 12, 12, 64), [("encoder", 0)], 60_000) is None
 
 
 def test_a_page_of_144_heads_and_32_tokens_takes_200_kilobytes() -> None:
-    assert len(html(made(32, 12, 12, 64))) <= SMALLEST < 200_000
+    assert len(render_page(random_trace(32, 12, 12, 64))) <= MAX_CORE_PAGE < 200_000

@@ -8,7 +8,7 @@ import pytest
 
 from jumok.errors import InputError
 from jumok.fonts import save_figure
-from jumok.viewer.figures.positional_comparison import positional_ladder
+from jumok.viewer.figures.positional_comparison import positional_comparison
 from jumok.viewer.positional_encodings import sinusoid_pairs
 
 
@@ -17,18 +17,18 @@ def test_the_ladder_is_drawn_without_a_word(
     tmp_path: Path, length: int, width: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        save_figure(positional_ladder(length, width), tmp_path / "positions.png")
+        save_figure(positional_comparison(length, width), tmp_path / "positions.png")
     assert not caplog.records
 
 
 def test_the_fifth_picture_is_the_table() -> None:
     # each picture is followed by its colour bar
-    mesh = positional_ladder(64, 32).axes[8].collections[0]
+    mesh = positional_comparison(64, 32).axes[8].collections[0]
     np.testing.assert_array_equal(np.asarray(mesh.get_array()), sinusoid_pairs(64, 32))
 
 
 def test_only_the_fifth_line_lies_at_zero() -> None:
-    lines = positional_ladder(64, 32).axes[-1].get_lines()
+    lines = positional_comparison(64, 32).axes[-1].get_lines()
     errors = [np.asarray(line.get_ydata(), dtype=float) for line in lines]
     assert len(errors) == 5
     assert max(errors[4]) < 1e-14
@@ -37,6 +37,6 @@ def test_only_the_fifth_line_lies_at_zero() -> None:
 
 def test_too_small_and_odd_are_refused() -> None:
     with pytest.raises(InputError, match="take at least 4 of 2"):
-        positional_ladder(3, 8)
+        positional_comparison(3, 8)
     with pytest.raises(InputError, match="d = 7 is odd"):
-        positional_ladder(16, 7)
+        positional_comparison(16, 7)

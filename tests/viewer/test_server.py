@@ -14,11 +14,11 @@ from jumok.errors import InputError
 from jumok.interpret.trace import Trace
 from jumok.viewer import server as server_module
 from jumok.viewer.request_schema import ModelCard, TraceRequest
-from jumok.viewer.security import HEADERS
-from jumok.viewer.server import Shown
-from jumok.viewer.trace_store import open_shelf
+from jumok.viewer.security import SECURITY_HEADERS
+from jumok.viewer.server import ServerContent
+from jumok.viewer.trace_store import open_trace_store
 from tests.viewer.page_server import Server, served
-from tests.viewer.random_traces import HOSTILE, made
+from tests.viewer.random_traces import HOSTILE, random_trace
 
 CARD = ModelCard(title="made", task=None, kind="encoder", traces=True, max_length=16)
 
@@ -40,12 +40,12 @@ class Echo:
             raise ZeroDivisionError("division by zero")
         if text == "sleep":
             time.sleep(1.0)
-        return made(title=text).to_bytes()
+        return random_trace(title=text).to_bytes()
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made().save(tmp_path_factory.mktemp("traces") / "a.safetensors")
+    return random_trace().save(tmp_path_factory.mktemp("traces") / "a.safetensors")
 
 
 @pytest.fixture(scope="module")
@@ -55,17 +55,20 @@ def echo() -> Echo:
 
 @pytest.fixture(scope="module")
 def live(file: Path, echo: Echo) -> Iterator[Server]:
-    with open_shelf() as shelf, served(Shown(shelf, CARD, shelf.give(file), echo)) as server:
+    with (
+        open_trace_store() as store,
+        served(ServerContent(store, CARD, store.register(file), echo)) as server,
+    ):
         yield server
 
 
 @pytest.fixture(scope="module")
 def still(file: Path) -> Iterator[tuple[Server, str]]:
     """A server of a file alone, and the name of the file there."""
-    with open_shelf() as shelf:
-        name = shelf.give(file)
+    with open_trace_store() as store:
+        name = store.register(file)
         card = ModelCard(title="made", task=None, kind="encoder")
-        with served(Shown(shelf, card, name)) as server:
+        with served(ServerContent(store, card, name)) as server:
             yield server, name
 
 
@@ -80,24 +83,24 @@ def boot_of(body: bytes) -> dict[str, object]:
 
 
 def test_the_page_says_how_it_begins(live: Server, still: tuple[Server, str]) -> None:
-    page = live.ask("/", token=None)
+    page = live.request("/", token=None)
     assert page.status == 200
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     assert boot_of(page.body)["mode"] == "live"
     server, name = still
-    boot = boot_of(server.ask("/", token=None).body)
+    boot = boot_of(server.request("/", token=None).body)
     assert boot == {"mode": "file", "trace": name, "model": None, "state": ""}
 
 
 def test_the_page_holds_no_secret(live: Server) -> None:
-    assert live.address.token.encode() not in live.ask("/", token=None).body
+    assert live.address.token.encode() not in live.request("/", token=None).body
 
 
 def test_the_model_is_told(live: Server, still: tuple[Server, str]) -> None:
     told = {"title", "task", "kind", "pairs", "writes", "traces", "max_length"}
-    assert set(live.ask("/api/model").json) == told
-    assert live.ask("/api/model").json["traces"] is True
-    assert still[0].ask("/api/model").json["traces"] is False
+    assert set(live.request("/api/model").json) == told
+    assert live.request("/api/model").json["traces"] is True
+    assert still[0].request("/api/model").json["traces"] is False
 
 
 def test_a_trace_is_made_and_read(live: Server, echo: Echo, tmp_path: Path) -> None:
@@ -107,10 +110,10 @@ def test_a_trace_is_made_and_read(live: Server, echo: Echo, tmp_path: Path) -> N
         "decode": {"beam": 4},
         "mute": [["encoder", 0, 1]],
     }
-    made_here = live.ask("/api/trace", question)
+    made_here = live.request("/api/trace", question)
     assert made_here.status == 200, made_here.body
     assert echo.asked[-1] == TraceRequest(("겨울\ud800",), None, {"beam": 4}, (("encoder", 0, 1),))
-    answer = live.ask(f"/api/trace/{made_here.json['id']}")
+    answer = live.request(f"/api/trace/{made_here.json['id']}")
     assert answer.headers["content-type"] == "application/octet-stream"
     path = tmp_path / "b.safetensors"
     path.write_bytes(answer.body)
@@ -126,7 +129,7 @@ def test_a_range_is_a_part_of_the_file(
 ) -> None:
     server, name = still
     whole = file.read_bytes()
-    answer = server.ask(f"/api/trace/{name}", Range=f"bytes={asked}")
+    answer = server.request(f"/api/trace/{name}", Range=f"bytes={asked}")
     assert answer.status == 206
     assert answer.body == whole[first:last]
     start = first % len(whole)
@@ -140,12 +143,12 @@ def test_a_range_comes_zipped_where_the_page_likes_it(
 ) -> None:
     server, name = still
     headers = {"Range": "bytes=8-500", "X-Jumok-Zip": "1"}
-    answer = server.ask(f"/api/trace/{name}", **headers)
+    answer = server.request(f"/api/trace/{name}", **headers)
     assert answer.status == 206
     assert answer.headers["x-jumok-zip"] == "1"
     assert answer.headers["content-range"] == f"bytes 8-500/{file.stat().st_size}"
     assert gzip.decompress(answer.body) == file.read_bytes()[8:501]
-    refused = server.ask(f"/api/trace/{name}", Range="bytes=5-2", **{"X-Jumok-Zip": "1"})
+    refused = server.request(f"/api/trace/{name}", Range="bytes=5-2", **{"X-Jumok-Zip": "1"})
     assert refused.status == 416
 
 
@@ -154,7 +157,7 @@ def test_a_range_comes_zipped_where_the_page_likes_it(
 )
 def test_other_ranges_are_refused(still: tuple[Server, str], file: Path, asked: str) -> None:
     server, name = still
-    answer = server.ask(f"/api/trace/{name}", Range=f"bytes={asked}")
+    answer = server.request(f"/api/trace/{name}", Range=f"bytes={asked}")
     assert answer.status == 416
     assert answer.headers["content-range"] == f"bytes */{file.stat().st_size}"
     assert "single range" in answer.sentence
@@ -162,7 +165,7 @@ def test_other_ranges_are_refused(still: tuple[Server, str], file: Path, asked: 
 
 def test_head_tells_the_size_alone(still: tuple[Server, str], file: Path) -> None:
     server, name = still
-    answer = server.ask(f"/api/trace/{name}", method="HEAD")
+    answer = server.request(f"/api/trace/{name}", method="HEAD")
     assert (answer.status, answer.body) == (200, b"")
     assert int(answer.headers["content-length"]) == file.stat().st_size
 
@@ -185,7 +188,7 @@ def test_head_tells_the_size_alone(still: tuple[Server, str], file: Path) -> Non
     ],
 )
 def test_nothing_else_is_served(live: Server, path: str) -> None:
-    answer = live.ask(path)
+    answer = live.request(path)
     assert answer.status == 404
     assert "nothing at this address" in answer.sentence
 
@@ -193,7 +196,7 @@ def test_nothing_else_is_served(live: Server, path: str) -> None:
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"])
 def test_other_methods_are_refused(live: Server, method: str) -> None:
     for path in ("/", "/api/trace", "/api/model"):
-        answer = live.ask(path, method=method)
+        answer = live.request(path, method=method)
         assert answer.status == 405, path
         assert "not asked in this way" in answer.sentence
 
@@ -206,25 +209,27 @@ def test_other_methods_are_refused(live: Server, method: str) -> None:
 def test_the_server_has_its_own_names_alone(live: Server, host: str) -> None:
     named = host.format(port=live.address.port)
     for path in ("/", "/app.js", "/api/model"):
-        answer = live.ask(path, Host=named)
+        answer = live.request(path, Host=named)
         assert answer.status == 403, named
         assert "not known by this name" in answer.sentence
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]"])
 def test_the_names_of_this_machine_are_its_own(live: Server, name: str) -> None:
-    assert live.ask("/", Host=f"{name}:{live.address.port}").status == 200
+    assert live.request("/", Host=f"{name}:{live.address.port}").status == 200
 
 
 def test_a_question_comes_from_the_page_itself(live: Server) -> None:
     own = f"http://127.0.0.1:{live.address.port}"
     question = {"text": "a"}
-    assert live.ask("/api/trace", question, Origin=own, Sec_Fetch_Site="same-origin").status == 200
+    assert (
+        live.request("/api/trace", question, Origin=own, Sec_Fetch_Site="same-origin").status == 200
+    )
     for origin in ("null", "http://evil.example", own.replace("http", "https"), "", f"{own}.evil",
                    f"http://localhost:{live.address.port}"):  # fmt: skip
-        assert "another origin" in live.ask("/api/trace", question, Origin=origin).sentence
+        assert "another origin" in live.request("/api/trace", question, Origin=origin).sentence
     for site in ("cross-site", "same-site", "none", ""):
-        refused = live.ask("/api/trace", question, Sec_Fetch_Site=site)
+        refused = live.request("/api/trace", question, Sec_Fetch_Site=site)
         assert refused.status == 403
         assert "another site" in refused.sentence
 
@@ -233,34 +238,36 @@ def test_a_question_comes_from_the_page_itself(live: Server) -> None:
 def test_the_token_is_asked_for(live: Server, token: str | None) -> None:
     sent = token.encode().decode("latin-1") if token else token
     for path in ("/api/model", "/api/trace/" + "0" * 32, "/api/page/" + "0" * 32, "/api/nothing"):
-        answer = live.ask(path, token=sent)
+        answer = live.request(path, token=sent)
         assert answer.status == 403
         assert "token" in answer.sentence
-    assert live.ask("/api/trace", {"text": "a"}, token=sent).status == 403
-    assert live.ask(f"/api/model?token={live.address.token}", token=None).status == 403
+    assert live.request("/api/trace", {"text": "a"}, token=sent).status == 403
+    assert live.request(f"/api/model?token={live.address.token}", token=None).status == 403
 
 
 def test_every_answer_has_the_headers(live: Server) -> None:
     answers = [
-        live.ask("/"),
-        live.ask("/nothing"),
-        live.ask("/", Host="evil.example"),
-        live.ask("/api/model"),
-        live.ask("/api/model", token=None),
-        live.ask("/api/trace", b"{"),
-        live.ask("/api/trace", {"text": "break"}),
-        live.ask("/", method="PUT"),
+        live.request("/"),
+        live.request("/nothing"),
+        live.request("/", Host="evil.example"),
+        live.request("/api/model"),
+        live.request("/api/model", token=None),
+        live.request("/api/trace", b"{"),
+        live.request("/api/trace", {"text": "break"}),
+        live.request("/", method="PUT"),
     ]
     assert [answer.status for answer in answers] == [200, 404, 403, 200, 403, 400, 500, 405]
     for answer in answers:
-        assert HEADERS.items() <= answer.headers.items()
+        assert SECURITY_HEADERS.items() <= answer.headers.items()
         assert "server" not in answer.headers
         assert not [name for name in answer.headers if name.startswith("access-control")]
         assert "set-cookie" not in answer.headers
 
 
 def test_the_policy_lets_nothing_in() -> None:
-    policy = dict(part.split(" ", 1) for part in HEADERS["content-security-policy"].split("; "))
+    policy = dict(
+        part.split(" ", 1) for part in SECURITY_HEADERS["content-security-policy"].split("; ")
+    )
     assert policy == {
         "default-src": "'none'",
         "script-src": "'self'",
@@ -300,7 +307,7 @@ def test_the_policy_lets_nothing_in() -> None:
 def test_a_wrong_question_is_answered_in_one_sentence(
     live: Server, body: bytes, status: int, words: str
 ) -> None:
-    answer = live.ask("/api/trace", body)
+    answer = live.request("/api/trace", body)
     assert answer.status == status, answer.body
     assert words in answer.sentence
     assert "\n" not in answer.sentence
@@ -311,43 +318,43 @@ def test_a_font_has_the_letters_that_are_asked_for(live: Server) -> None:
 
     from fontTools.ttLib import TTFont
 
-    answer = live.ask("/api/font", {"text": "겨울</text> a\ud800"})
+    answer = live.request("/api/font", {"text": "겨울</text> a\ud800"})
     assert (answer.status, answer.headers["content-type"]) == (200, "font/ttf")
     with TTFont(BytesIO(answer.body)) as font:
         assert set(font.getBestCmap()) == {ord(" "), ord("겨"), ord("울")}
-    assert live.ask("/api/font", {"text": 7}).status == 400
-    assert live.ask("/api/font", {"text": "a", "name": "b"}).status == 400
+    assert live.request("/api/font", {"text": 7}).status == 400
+    assert live.request("/api/font", {"text": "a", "name": "b"}).status == 400
 
 
 def test_a_question_that_is_not_called_json_is_refused(live: Server) -> None:
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
-        answer = live.ask("/api/trace", b'{"text": "a"}', Content_Type=kind)
+        answer = live.request("/api/trace", b'{"text": "a"}', Content_Type=kind)
         assert (answer.status, "application/json" in answer.sentence) == (400, True)
 
 
 def test_a_file_is_not_asked(still: tuple[Server, str]) -> None:
-    answer = still[0].ask("/api/trace", {"text": "a"})
+    answer = still[0].request("/api/trace", {"text": "a"})
     assert answer.status == 400
     assert "no model" in answer.sentence
 
 
 def test_a_slow_model_is_not_waited_for(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "TRACE_SECONDS", 0.2)
-    with open_shelf() as shelf, served(Shown(shelf, CARD, None, Echo())) as server:
-        answer = server.ask("/api/trace", {"text": "sleep"})
+    with open_trace_store() as store, served(ServerContent(store, CARD, None, Echo())) as server:
+        answer = server.request("/api/trace", {"text": "sleep"})
         assert answer.status == 503
         assert "shorter text" in answer.sentence
-        assert server.ask("/").status == 200  # while the model still works
+        assert server.request("/").status == 200  # while the model still works
 
 
 def test_the_oldest_traces_make_room(file: Path) -> None:
-    with open_shelf() as shelf:
-        names = [shelf.keep(bytes([number])) for number in range(40)]
-        kept = [name for name in names if shelf.path(name)]
+    with open_trace_store() as store:
+        names = [store.add(bytes([number])) for number in range(40)]
+        kept = [name for name in names if store.path(name)]
         assert kept == names[-32:]
-        given = shelf.give(file)
-        assert shelf.path(given) == file
-        folder = next(shelf.path(name) for name in kept).parent
+        given = store.register(file)
+        assert store.path(given) == file
+        folder = next(store.path(name) for name in kept).parent
         assert folder.stat().st_mode & 0o077 == 0
         assert len(list(folder.iterdir())) == 32
     assert not folder.exists()
@@ -357,7 +364,7 @@ def test_the_oldest_traces_make_room(file: Path) -> None:
 def test_a_ticket_is_good_once(live: Server) -> None:
     page = f"{live.address.origin}#token={live.address.token}"
     path = f"/open/{live.tickets.issue(page)}"
-    first, second = live.ask(path, token=None), live.ask(path, token=None)
+    first, second = live.request(path, token=None), live.request(path, token=None)
     assert (first.status, first.headers["location"]) == (303, page)
     assert second.status == 404
 
@@ -369,19 +376,19 @@ def test_websockets_are_not_spoken(live: Server) -> None:
         "Sec_WebSocket_Key": "x3JJHMbDL1EzLkh9GBhXDw==",
         "Sec_WebSocket_Version": "13",
     }
-    assert live.ask("/", **handshake).status in (200, 400)
+    assert live.request("/", **handshake).status in (200, 400)
 
 
 def test_what_is_no_http_harms_nobody(live: Server) -> None:
     for nonsense in (b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/9.9\r\n\r\n", b"\r\n" * 100):
         with socket.create_connection(("127.0.0.1", live.address.port), timeout=10) as caller:
             caller.sendall(nonsense)
-    assert live.ask("/").status == 200
+    assert live.request("/").status == 200
 
 
 def test_hostile_titles_stay_text(live: Server) -> None:
     for text in HOSTILE:
-        answer = live.ask("/api/trace", {"text": text[:20_000]})
+        answer = live.request("/api/trace", {"text": text[:20_000]})
         assert answer.status == 200, text
 
 

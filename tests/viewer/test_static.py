@@ -6,7 +6,7 @@ import re
 from hashlib import sha256
 from pathlib import Path
 
-from jumok.viewer.static_files import FOLDER, MEDIA_TYPES, PARTS, static_file
+from jumok.viewer.static_files import FOLDER, MEDIA_TYPES, VIEW_SCRIPTS, static_file
 
 WEB = Path(__file__).parents[2] / "web"
 CONFIGURATION = {
@@ -17,7 +17,7 @@ CONFIGURATION = {
     "scripts/build.mjs",
     "scripts/manifest.mjs",
 }
-SCRIPTS = ("app.js", *PARTS)
+SCRIPTS = ("app.js", *VIEW_SCRIPTS)
 MOST = 60_000  # bytes of app.js and app.css together, zipped; parts come when a view is opened
 MOST_OF_A_PART = 30_000
 
@@ -50,14 +50,14 @@ def test_the_page_was_built_of_the_sources_that_are_here() -> None:
 
 def test_what_was_built_is_what_is_here() -> None:
     manifest = json.loads((FOLDER / "manifest.json").read_text())
-    assert set(manifest["built"]) == {"app.js", "app.css", *PARTS}
+    assert set(manifest["built"]) == {"app.js", "app.css", *VIEW_SCRIPTS}
     assert manifest["built"] == {name: _digest(FOLDER / name) for name in manifest["built"]}, STALE
 
 
 def test_script_and_style_are_small() -> None:
     zipped = sum(len(gzip.compress(static_file(name).content)) for name in ("app.js", "app.css"))
     assert zipped <= MOST, f"app.js and app.css take {zipped:,} bytes zipped, over {MOST:,}"
-    for name in PARTS:
+    for name in VIEW_SCRIPTS:
         assert len(gzip.compress(static_file(name).content)) <= MOST_OF_A_PART
 
 

@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from torch import nn
 
-    from jumok.checks import Change, Equality, Outcome, Subject
+    from jumok.checks import Check, CheckResult, CheckTarget, ModelTransform
     from jumok.native import WeightPrecision
     from jumok.tasks.pipeline.pipeline import Pipeline
 
@@ -40,73 +40,82 @@ def check(
 
     Exits with code 1 if a check fails.
     """
-    from jumok.checks import check as outcomes_of
+    from jumok.checks import run_checks
     from jumok.tasks.runs.load import load
 
-    subject = _subject(load(run, device), texts or [])
-    table = _table(quick)
-    width = max(len(equality.name) for equality in table)
+    target = _target(load(run, device), texts or [])
+    checks = _checks(quick)
+    width = max(len(each.name) for each in checks)
     if not as_json:
         typer.echo(f"{'':<{width}}  difference  tolerance  result")
     failed = False
-    for outcome in outcomes_of(subject, table):
-        failed |= outcome.result == "fail"
+    for result in run_checks(target, checks):
+        failed |= result.result == "fail"
         if as_json:
-            line = json.dumps(outcome.as_json(), ensure_ascii=False, allow_nan=False)
+            line = json.dumps(result.as_json(), ensure_ascii=False, allow_nan=False)
         else:
-            line = _line(outcome, width)
+            line = _line(result, width)
         sys.stdout.write(line + "\n")
         sys.stdout.flush()  # with a large model each check takes seconds
     if failed:
         raise typer.Exit(1)
 
 
-def _subject(loaded: "Pipeline", texts: list[str]) -> "Subject":
+def _target(pipeline: "Pipeline", texts: list[str]) -> "CheckTarget":
     """The model and its inputs, which are described on stderr."""
-    from jumok.checks import Subject, draw_samples, samples_of, some_texts
+    from jumok.checks import CheckTarget, dev_texts, draw_samples, text_samples
     from jumok.errors import JumokError
 
-    drawn = draw_samples(loaded)
+    random_samples = draw_samples(pipeline)
     if texts:
-        said, told = samples_of(loaded, texts), f"{len(texts)} given texts and "
+        samples, description = text_samples(pipeline, texts), f"{len(texts)} given texts and "
     else:
         try:
-            said = samples_of(loaded, some_texts(loaded))
-            told = f"{len(said)} dev texts and "
+            samples = text_samples(pipeline, dev_texts(pipeline))
+            description = f"{len(samples)} dev texts and "
         except JumokError as error:
             print(f"no dev texts ({error})", file=sys.stderr)
-            said, told = [], ""
-    lengths = ", ".join(str(len(sample.ids)) for sample in drawn)
-    print(f"inputs: {told}random ids of {lengths} tokens", file=sys.stderr)
-    return Subject(loaded, [*said, *drawn], n_texts=len(said), filler=int(drawn[-1].ids[0]))
+            samples, description = [], ""
+    lengths = ", ".join(str(len(sample.ids)) for sample in random_samples)
+    print(f"inputs: {description}random ids of {lengths} tokens", file=sys.stderr)
+    padding_id = int(random_samples[-1].ids[0])
+    return CheckTarget(pipeline, [*samples, *random_samples], len(samples), padding_id)
 
 
-def _table(quick: bool) -> "list[Equality]":
+def _checks(quick: bool) -> "list[Check]":
     """The checks to run, among them that of the optimized encoder."""
-    from jumok.checks import EXPORTED, Alike, Changed, equalities, not_to_be_had
+    from jumok.checks import (
+        EXPORT_CHECKS,
+        InvarianceCheck,
+        TransformedModel,
+        all_checks,
+        unavailable,
+    )
     from jumok.native import quantize_int8, to_bfloat16
 
-    optimized = Alike(
+    optimized = InvarianceCheck(
         "optimized = eager",
         "the model with an optimized encoder, and the eager model",
-        Changed(_fast("float32")),
+        TransformedModel(_optimize_encoder("float32")),
     )
     if quick:
-        skipped = not_to_be_had("skipped by --quick")
-        return equalities(compiled=skipped, kernel=lambda precision: skipped, others=[optimized])
-    return equalities(
-        bfloat16=_fast("bfloat16", to_bfloat16),
-        int8=_fast("int8", quantize_int8),
-        others=[optimized, *EXPORTED],
+        skipped = unavailable("skipped by --quick")
+        return all_checks(compiled=skipped, kernel=lambda precision: skipped, others=[optimized])
+    return all_checks(
+        bfloat16=_optimize_encoder("bfloat16", to_bfloat16),
+        int8=_optimize_encoder("int8", quantize_int8),
+        others=[optimized, *EXPORT_CHECKS],
     )
 
 
-def _fast(precision: "WeightPrecision", otherwise: "Change | None" = None) -> "Change":
+def _optimize_encoder(
+    precision: "WeightPrecision", otherwise: "ModelTransform | None" = None
+) -> "ModelTransform":
     """A transform to the optimized encoder; models with a decoder use `otherwise`."""
     from jumok.checks import NotApplicable
     from jumok.inference.optimization import optimize, unsupported_reason
 
-    def change(model: "nn.Module") -> "nn.Module":
+    def transform(model: "nn.Module") -> "nn.Module":
         reason = unsupported_reason(model)
         if otherwise is not None and (reason is not None or hasattr(model, "decoder")):
             return otherwise(model)
@@ -114,20 +123,20 @@ def _fast(precision: "WeightPrecision", otherwise: "Change | None" = None) -> "C
             raise NotApplicable(reason)
         return optimize(model, precision)
 
-    return change
+    return transform
 
 
-def _line(outcome: "Outcome", width: int) -> str:
+def _line(result: "CheckResult", width: int) -> str:
     """One row of the printed table.
 
-    >>> from jumok.checks import Outcome
-    >>> _line(Outcome("a = b", "", "pass", 3.2e-7, 1e-5, same=9, decisions=10), 8)
+    >>> from jumok.checks import CheckResult
+    >>> _line(CheckResult("a = b", "", "pass", 3.2e-7, 1e-5, same=9, decisions=10), 8)
     'a = b        3.2e-07      1e-05  pass; 9 of 10 decisions the same'
     """
     numbers = f"{'':>10}  {'':>9}"
-    if outcome.difference is not None:
-        numbers = f"{outcome.difference:>10.1e}  {outcome.tolerance:>9.2g}"
-    words = [outcome.result, outcome.reason]
-    if outcome.decisions is not None:
-        words.append(f"{outcome.same} of {outcome.decisions} decisions the same")
-    return f"{outcome.equality:<{width}}  {numbers}  {'; '.join(filter(None, words))}"
+    if result.difference is not None:
+        numbers = f"{result.difference:>10.1e}  {result.tolerance:>9.2g}"
+    words = [result.result, result.reason]
+    if result.decisions is not None:
+        words.append(f"{result.same} of {result.decisions} decisions the same")
+    return f"{result.equality:<{width}}  {numbers}  {'; '.join(filter(None, words))}"

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.cli.options import Along, Words, besides, load_with, overridden
-from jumok.cli.precision import Precise, reading_in
+from jumok.cli.options import (
+    DecodingOverrides,
+    EnsembleRuns,
+    apply_decoding,
+    ensemble_info,
+    load_ensemble,
+)
+from jumok.cli.precision import PrecisionOption, with_precision
 
 if TYPE_CHECKING:
     from jumok.data.table import Table
@@ -26,9 +32,9 @@ def evaluate(
     split: Annotated[
         str | None, typer.Option(help="Split of the recipe's data. [default: all test sets]")
     ] = None,
-    along: Along = None,
-    decoding: Words = None,
-    precision: Precise = None,
+    ensemble: EnsembleRuns = None,
+    decoding: DecodingOverrides = None,
+    precision: PrecisionOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the scores as one JSON object.")
     ] = False,
@@ -40,17 +46,17 @@ def evaluate(
 
     if data is not None and split is not None:
         raise InputError("--data and --split exclude each other; use one of them")
-    loaded = reading_in(load_with(run, along, decoding or []), precision)
+    loaded = with_precision(load_ensemble(run, ensemble, decoding or []), precision)
     if data is None:
         tables = evaluation_tables(loaded.recipe, split, loaded.labels)
     else:
         columns = loaded.task.columns(loaded.recipe)
         table = evaluation_table(data, loaded.recipe.data, columns, loaded.labels)
         tables = {data.name: table}
-    loaded = overridden(loaded, decoding or [], along, precision)
+    loaded = apply_decoding(loaded, decoding or [], ensemble, precision)
     report_bad_rows(tables.values())
     first, *others = [
-        evaluate(loaded, table, name).scores | besides(along, precision) | _skipped(table)
+        evaluate(loaded, table, name).scores | ensemble_info(ensemble, precision) | _skipped(table)
         for name, table in tables.items()
     ]
     if as_json:

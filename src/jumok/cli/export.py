@@ -27,14 +27,14 @@ def export(
     from jumok.config_io import to_dict
     from jumok.export import export
 
-    def tell(what: str) -> None:
-        print(f"{what} ...", file=sys.stderr)
+    def show_progress(step: str) -> None:
+        print(f"{step} ...", file=sys.stderr)
 
-    done = export(run, to, out, quantize, tell)
+    result = export(run, to, out, quantize, show_progress)
     if as_json:
-        told = {"folder": str(done.folder), "to": done.to, "numbers": done.numbers}
-        typer.echo(json.dumps(told | to_dict(done.outcome), ensure_ascii=False))
+        fields = {"folder": str(result.folder), "to": result.to, "numbers": result.weight_type}
+        typer.echo(json.dumps(fields | to_dict(result.report), ensure_ascii=False))
         return
-    typer.echo(f"{done.folder}: {done.to} in {done.numbers}")
-    for line in done.outcome.lines():
+    typer.echo(f"{result.folder}: {result.to} in {result.weight_type}")
+    for line in result.report.lines():
         typer.echo(line)

@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from jumok.tasks.pipeline.pipeline import Pipeline
 
-Words = Annotated[
+DecodingOverrides = Annotated[
     list[str] | None,
     typer.Option(
         "--decoding",
@@ -20,7 +20,7 @@ Words = Annotated[
     ),
 ]
 
-Along = Annotated[
+EnsembleRuns = Annotated[
     list[Path] | None,
     typer.Option(
         "--with",
@@ -30,7 +30,9 @@ Along = Annotated[
 ]
 
 
-def load_with(run: Path, others: Sequence[Path] | None, words: Sequence[str] = ()) -> "Pipeline":
+def load_ensemble(
+    run: Path, others: Sequence[Path] | None, words: Sequence[str] = ()
+) -> "Pipeline":
     """A run, or an ensemble of several runs, which averages their probabilities.
 
     The decoding overrides are applied first: they may remove a setting that ensembles reject.
@@ -44,12 +46,12 @@ def load_with(run: Path, others: Sequence[Path] | None, words: Sequence[str] = (
     return alone.ensemble([load(other) for other in others])
 
 
-def besides(others: Sequence[Path] | None, precision: str | None) -> dict[str, Any]:
+def ensemble_info(others: Sequence[Path] | None, precision: str | None) -> dict[str, Any]:
     """The keys that `evaluate --json` adds for an ensemble or a precision; empty without them.
 
-    >>> besides([Path("runs/second")], "int8")
+    >>> ensemble_info([Path("runs/second")], "int8")
     {'with': ['runs/second'], 'precision': 'int8'}
-    >>> besides(None, None)
+    >>> ensemble_info(None, None)
     {}
     """
     names = [os.fsencode(run).decode("utf-8", "backslashreplace") for run in others or ()]
@@ -57,14 +59,14 @@ def besides(others: Sequence[Path] | None, precision: str | None) -> dict[str, A
     return {key: value for key, value in asked.items() if value}
 
 
-def overridden(
+def apply_decoding(
     loaded: "Pipeline",
     words: Sequence[str],
     others: Sequence[Path] | None = None,
     precision: str | None = None,
 ) -> "Pipeline":
     """The model with decoding overrides; the effective settings are printed to stderr."""
-    from jumok.tasks.pipeline.task import GenerativeTask
+    from jumok.tasks.pipeline.pipeline import GenerativeTask
 
     if words:
         loaded = loaded.with_decoding(words)
@@ -73,7 +75,7 @@ def overridden(
         told.append(
             f"decoding {loaded.task.effective_decoding(loaded)}{loaded.constraints_summary}"
         )
-    said = besides(others, precision)
+    said = ensemble_info(others, precision)
     if "with" in said:
         told.append(f"with {', '.join(map(repr, said['with']))}")
     if "precision" in said:

@@ -33,9 +33,9 @@ def positions(
 ) -> None:
     """Compare five positional encodings: which of them can a single matrix shift?"""
     from jumok.fonts import save_figure
-    from jumok.viewer.figures.positional_comparison import positional_ladder
+    from jumok.viewer.figures.positional_comparison import positional_comparison
 
-    save_figure(positional_ladder(length, width), out)
+    save_figure(positional_comparison(length, width), out)
     typer.echo(os.fsencode(out))
 
 
@@ -100,20 +100,19 @@ def attention(
 ) -> None:
     """Plot the attention of a run on a text, or of a saved trace."""
     from jumok.fonts import save_figure
-    from jumok.viewer.figures.figure import figure_of, first_kind
+    from jumok.viewer.figures.figure import default_kind
 
-    place = _head(head)
+    chosen_head = _parse_head(head)
     trace = _trace(run, text, target, explain=kind == "explanation")
-    figure = figure_of(
-        trace,
-        kind or first_kind(trace, place),  # type: ignore[arg-type]  # words are checked there
+    figure = trace.figure(
+        kind or default_kind(trace, chosen_head),
         block=block,
         layer=layer,
-        head=place,
+        head=chosen_head,
         query=query,
-        unit=unit,  # type: ignore[arg-type]
-        specials=specials,  # type: ignore[arg-type]
-        measure=measure,  # type: ignore[arg-type]
+        unit=unit,
+        specials=specials,
+        measure=measure,
         width=width,
         title=title,
     )
@@ -140,7 +139,7 @@ def _trace(run: Path, text: str | None, target: str | None, *, explain: bool) ->
     return trace(load(run), text, target, explain=explain)
 
 
-def _head(word: str | None) -> "Head | None":
+def _parse_head(word: str | None) -> "Head | None":
     """Parse the --head option."""
     from jumok.errors import InputError
 

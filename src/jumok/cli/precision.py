@@ -7,7 +7,7 @@ import typer
 if TYPE_CHECKING:
     from jumok.tasks.pipeline.pipeline import Pipeline
 
-Precise = Annotated[
+PrecisionOption = Annotated[
     str | None,
     typer.Option(
         "--precision",
@@ -17,7 +17,7 @@ Precise = Annotated[
 ]
 
 
-def reading_in(loaded: "Pipeline", precision: str | None) -> "Pipeline":
+def with_precision(loaded: "Pipeline", precision: str | None) -> "Pipeline":
     """The model as it is, or one whose encoder reads in `precision` (`jumok.inference.optimized`).
 
     Raises InputError for other words, and for models that have no such encoder.

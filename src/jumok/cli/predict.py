@@ -98,7 +98,7 @@ def _json(loaded: "Pipeline", answer: "Output", tokens: bool, alignment: bool) -
     if not tokens:
         tree.pop("tokens", None)
     if alignment and isinstance(answer, GeneratedText):
-        from jumok.tasks.told import align_output
+        from jumok.tasks.pipeline.generation import align_output
 
         tree |= to_dict(align_output(loaded, answer))
     return json.dumps(tree, ensure_ascii=False)
@@ -174,7 +174,7 @@ def _check_streamable(loaded: "Pipeline", as_json: bool) -> None:
 
 def _stream(loaded: "Pipeline", text: str) -> None:
     """Generate for one text and print each part as it is decoded."""
-    from jumok.tasks.pipeline.task import GenerativeTask
+    from jumok.tasks.pipeline.pipeline import GenerativeTask
 
     def show(part: str) -> None:
         sys.stdout.write(part)

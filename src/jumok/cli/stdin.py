@@ -14,7 +14,7 @@ def open_stdin() -> BinaryIO:
     return sys.stdin.buffer
 
 
-def lines_of_stdin(stream: BinaryIO | None = None) -> Iterator[str]:
+def read_lines(stream: BinaryIO | None = None) -> Iterator[str]:
     """Yield each line without its line ending (LF or CR LF).
 
     Raises InputError with the line number for a line that is too long, is not UTF-8, or holds

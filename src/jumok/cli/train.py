@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from jumok.tasks.runs.run import Run
 
 # Scores from 0 to 1, printed in per cent.
-SHARES = ("accuracy", "macro_f1", "exact_match", "entity_f1", "character_f1")
+PERCENT_METRICS = ("accuracy", "macro_f1", "exact_match", "entity_f1", "character_f1")
 
-PARTS = (2, 4, 8)  # process counts to estimate sharded training for
+SHARD_COUNTS = (2, 4, 8)  # process counts to estimate sharded training for
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -25,7 +25,7 @@ def train(
         str | None,
         typer.Argument(metavar="RECIPE", help="Name of a built-in recipe, or a .toml file."),
     ] = None,
-    words: Annotated[
+    overrides: Annotated[
         list[str] | None,
         typer.Argument(metavar="[key=value ...]", help="Override recipe settings."),
     ] = None,
@@ -47,7 +47,7 @@ def train(
     from jumok.tasks.runs import train as training
 
     if dry_run:
-        _estimate(recipe, words or [], resume, as_json=as_json)
+        _estimate(recipe, overrides or [], resume, as_json=as_json)
         return
     if resume is not None:
         if recipe is not None or out is not None:
@@ -57,17 +57,19 @@ def train(
         raise InputError("no recipe was given; try jumok train numbers, or --resume RUN")
     else:
         with report_errors_once():
-            plan = load_recipe(recipe, words or [])
+            plan = load_recipe(recipe, overrides or [])
         finished = training.train(plan, out or Path("runs") / plan.name)
     if not is_main_process():
         return
     if as_json:
         typer.echo(json.dumps(finished.results, ensure_ascii=False))
     else:
-        _show(finished.run, finished.results)
+        _print_results(finished.run, finished.results)
 
 
-def _estimate(recipe: str | None, words: list[str], resume: Path | None, *, as_json: bool) -> None:
+def _estimate(
+    recipe: str | None, overrides: list[str], resume: Path | None, *, as_json: bool
+) -> None:
     """Print the estimated memory and time of a recipe on this machine."""
     from dataclasses import asdict
 
@@ -78,9 +80,9 @@ def _estimate(recipe: str | None, words: list[str], resume: Path | None, *, as_j
 
     if recipe is None or resume is not None:
         raise InputError("--dry-run needs a recipe and no --resume")
-    plan = load_recipe(recipe, words)
+    plan = load_recipe(recipe, overrides)
     found = dry_run(plan)
-    parts = {n: found.bytes_per_rank(n) for n in PARTS if plan.training.sharding == "full"}
+    parts = {n: found.bytes_per_rank(n) for n in SHARD_COUNTS if plan.training.sharding == "full"}
     if as_json:
         parted = {"bytes_per_rank": parts} if parts else {}
         typer.echo(json.dumps(asdict(found) | {"bytes": found.bytes} | parted))
@@ -107,7 +109,7 @@ def _megabytes(size: int) -> str:
     return f"{size / 2**20:,.1f} MB"
 
 
-def _show(run: "Run", results: dict[str, Any]) -> None:
+def _print_results(run: "Run", results: dict[str, Any]) -> None:
     """Print the evaluations, the final scores, some predictions, and the run's folder."""
     from rich.console import Console
     from rich.markup import escape
@@ -123,10 +125,12 @@ def _show(run: "Run", results: dict[str, Any]) -> None:
     console = Console(soft_wrap=True, highlight=False)
     console.print(evaluation_table(evaluations(read_records(run.folder / METRICS))))
     for scores in [results, *results["others"]]:
-        shown = {name: _figure(name, scores[name]) for name in HEADLINE_METRICS if name in scores}
-        words = "  ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())
-        console.print(f"[bold]{escape(scores['split'])}[/bold] ({scores['n']:,} rows)  {words}")
-    _show_answers(run, console)
+        shown = {
+            name: _format_score(name, scores[name]) for name in HEADLINE_METRICS if name in scores
+        }
+        overrides = "  ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())
+        console.print(f"[bold]{escape(scores['split'])}[/bold] ({scores['n']:,} rows)  {overrides}")
+    _print_predictions(run, console)
     console.print(
         f"{results['parameters']:,} parameters, {results['wall_seconds']:,.0f} s, "
         f"peak memory {results['peak_memory_bytes'] / 2**20:,.0f} MB"
@@ -136,14 +140,14 @@ def _show(run: "Run", results: dict[str, Any]) -> None:
     console.print(f'  jumok predict {folder} "..."')
 
 
-def _figure(name: str, score: float) -> str:
+def _format_score(name: str, score: float) -> str:
     """A score in its usual format."""
-    if name in SHARES:
+    if name in PERCENT_METRICS:
         return f"{score:.2%}"
     return f"{score:.4f}" if name in ("pearson", "spearman") else f"{score:.2f}"
 
 
-def _show_answers(run: "Run", console: "Console") -> None:
+def _print_predictions(run: "Run", console: "Console") -> None:
     """Print some predictions and save an attention plot.
 
     A failed plot is only reported: the training has finished.

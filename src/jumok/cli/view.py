@@ -11,12 +11,12 @@ import typer
 if TYPE_CHECKING:
     from jumok.interpret.trace import Trace
     from jumok.viewer.request_schema import TraceRequest
-    from jumok.viewer.server import Shown
-    from jumok.viewer.trace_store import Shelf
+    from jumok.viewer.server import ServerContent
+    from jumok.viewer.trace_store import TraceStore
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-LESSON = ("겨울은 추워요.", "감기 조심하세요.")
+LESSON_TEXTS = ("겨울은 추워요.", "감기 조심하세요.")
 LESSON_STATE = "v=calculation"
 
 
@@ -83,22 +83,22 @@ def view(
 
     The text can be edited on the page. Ctrl-C stops the server.
     """
-    from jumok.viewer.view_state import State, checked_state
+    from jumok.viewer.view_state import ViewState, normalize_state
 
-    wanted = _wanted(run, text, target, lesson, decode or [], mute or [])
-    state = checked_state(state) or (LESSON_STATE if lesson else "")
-    State.parse(state)
+    request = _trace_request(run, text, target, lesson, decode or [], mute or [])
+    state = normalize_state(state) or (LESSON_STATE if lesson else "")
+    ViewState.parse(state)
     if export is not None:
         from jumok.viewer.export import export as write
 
         typer.echo(
-            os.fsencode(write(_trace(run, wanted), export, state, full))
+            os.fsencode(write(_trace(run, request), export, state, full))
         )  # the path may not be UTF-8
         return
-    _serve(run, wanted, state, Place(host, port, token), browse=not no_browser)
+    _serve(run, request, state, ServerAddress(host, port, token), browse=not no_browser)
 
 
-class Place(NamedTuple):
+class ServerAddress(NamedTuple):
     """Where the server listens."""
 
     host: str
@@ -106,7 +106,7 @@ class Place(NamedTuple):
     token: str | None
 
 
-def _wanted(
+def _trace_request(
     run: Path,
     text: str | None,
     target: str | None,
@@ -117,28 +117,28 @@ def _wanted(
     """The requested trace; None without a text, and for a trace file."""
     from jumok.errors import InputError
 
-    said = [word for word in (text, target, *decode, *mute) if word is not None]
+    given = [word for word in (text, target, *decode, *mute) if word is not None]
     if run.is_file():
-        if said:
+        if given:
             raise InputError(
                 f"{run} is a trace and takes no text or decoding options; give the run instead"
             )
         return None
-    texts = LESSON if lesson and text is None else () if text is None else (text,)
+    texts = LESSON_TEXTS if lesson and text is None else () if text is None else (text,)
     if not texts:
-        if said:
+        if given:
             raise InputError("--target, --decode and --mute need a text; add TEXT")
         return None
     from jumok.config_io import apply_overrides
     from jumok.viewer.request_schema import TraceRequest
-    from jumok.viewer.view_state import read_place
+    from jumok.viewer.view_state import parse_head
 
     return TraceRequest(
-        texts, target, apply_overrides({}, decode) or None, tuple(map(read_place, mute))
+        texts, target, apply_overrides({}, decode) or None, tuple(map(parse_head, mute))
     )
 
 
-def _trace(run: Path, wanted: "TraceRequest | None") -> "Trace":
+def _trace(run: Path, request: "TraceRequest | None") -> "Trace":
     """A saved trace, or a new trace of the model on the text."""
     from jumok.errors import InputError
 
@@ -146,47 +146,51 @@ def _trace(run: Path, wanted: "TraceRequest | None") -> "Trace":
         from jumok.interpret.trace import Trace
 
         return Trace.open(run)
-    if wanted is None:
+    if request is None:
         raise InputError("--export needs a text; add TEXT after the run")
     from jumok.tasks.runs.load import load
-    from jumok.viewer.live_model import Live
+    from jumok.viewer.live_model import LiveModel
 
-    return Live(load(run)).traced(wanted)
+    return LiveModel(load(run)).make_trace(request)
 
 
 def _serve(
-    run: Path, wanted: "TraceRequest | None", state: str, place: Place, browse: bool
+    run: Path,
+    request: "TraceRequest | None",
+    state: str,
+    server_address: ServerAddress,
+    browse: bool,
 ) -> None:
     """Serve the page until Ctrl-C."""
-    from jumok.viewer.address import has_screen, listen
+    from jumok.viewer.address import has_display, listen
     from jumok.viewer.security import is_loopback
-    from jumok.viewer.trace_store import open_shelf
+    from jumok.viewer.trace_store import open_trace_store
 
-    listener, address = listen(*place)
-    with listener, open_shelf() as shelf:
-        shown = _shown(run, wanted, shelf)
-        from jumok.viewer.serve import serve, server_of
-        from jumok.viewer.server import Tickets
+    listener, address = listen(*server_address)
+    with listener, open_trace_store() as store:
+        content = _content(run, request, store)
+        from jumok.viewer.serve import make_server, serve
+        from jumok.viewer.server import OneTimeTokens
 
-        tickets = Tickets()
-        server = server_of(address, shown, tickets)
+        tickets = OneTimeTokens()
+        server = make_server(address, content, tickets)
         page = address.with_state(state)
         print(page, flush=True)
-        if not is_loopback(place.host):
+        if not is_loopback(server_address.host):
             print(
-                f"jumok: warning: anyone who can reach {place.host} and has the token can use this "
-                "page and this model; the connection is not encrypted",
+                f"jumok: warning: anyone who can reach {server_address.host} and has the token can use "
+                "this page and this model; the connection is not encrypted",
                 file=sys.stderr,
             )
         print("jumok: press Ctrl-C to stop", file=sys.stderr)
-        if browse and has_screen():
+        if browse and has_display():
             webbrowser.open(f"{address.origin}open/{tickets.issue(page)}")
         serve(listener, server)
 
 
-def _shown(run: Path, wanted: "TraceRequest | None", shelf: "Shelf") -> "Shown":
+def _content(run: Path, request: "TraceRequest | None", store: "TraceStore") -> "ServerContent":
     """What the server shows: a trace file, or a model and its first trace."""
-    from jumok.viewer.server import Shown
+    from jumok.viewer.server import ServerContent
 
     if run.is_file():
         from jumok.interpret.trace_file import read_info
@@ -194,10 +198,10 @@ def _shown(run: Path, wanted: "TraceRequest | None", shelf: "Shelf") -> "Shown":
 
         info = read_info(run)
         card = ModelCard(title=info.title, task=info.task, kind=info.model.kind)
-        return Shown(shelf, card, shelf.give(run.resolve()))
+        return ServerContent(store, card, store.register(run.resolve()))
     from jumok.tasks.runs.load import load
-    from jumok.viewer.live_model import Live
+    from jumok.viewer.live_model import LiveModel
 
-    live = Live(load(run), wanted.decode if wanted is not None else None)
-    first = None if wanted is None else shelf.keep(live.trace(wanted))
-    return Shown(shelf, live.card, first, live)
+    live = LiveModel(load(run), request.decode if request is not None else None)
+    first = None if request is None else store.add(live.trace(request))
+    return ServerContent(store, live.card, first, live)

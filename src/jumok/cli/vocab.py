@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from jumok.cli.stdin import lines_of_stdin
+from jumok.cli.stdin import read_lines
 from jumok.errors import InputError
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _texts(files: list[str] | None, column: str | None) -> Iterator[str]:
             table = read_table(path, {"text": column}, format=kind, empty="keep")
         yield from table.column("text")
     if not files:
-        yield from lines_of_stdin()
+        yield from read_lines()
 
 
 def _visible(piece: str) -> str:

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from jumok.errors import InputError
-from jumok.viewer.security import checked_token, is_loopback, new_token
+from jumok.viewer.security import is_loopback, new_token, validate_token
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def listen(host: str, port: int, token: str | None) -> tuple[socket.socket, Addr
         raise InputError(
             f"at {host} other machines can reach the page; add --token with a secret of your own"
         )
-    chosen = new_token() if token is None else checked_token(token)
+    chosen = new_token() if token is None else validate_token(token)
     try:
         family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with ExitStack() as on_failure:
@@ -64,10 +64,10 @@ def listen(host: str, port: int, token: str | None) -> tuple[socket.socket, Addr
     return listener, Address(host, listener.getsockname()[1], chosen)
 
 
-def has_screen() -> bool:
+def has_display() -> bool:
     """Whether a browser could show something here.
 
-    >>> has_screen() in (True, False)
+    >>> has_display() in (True, False)
     True
     """
     if sys.platform in ("darwin", "win32"):

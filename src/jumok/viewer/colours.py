@@ -71,10 +71,10 @@ _TO_RGB = np.array(
 
 
 @lru_cache
-def table(ramp: Ramp, shade: Shade = "light") -> NDArray[np.uint8]:
+def colour_table(ramp: Ramp, shade: Shade = "light") -> NDArray[np.uint8]:
     """The 256 colours of a ramp, (256, 3) bytes of red, green and blue.
 
-    >>> table("ink")[[0, 255]].tolist()
+    >>> colour_table("ink")[[0, 255]].tolist()
     [[252, 251, 249], [10, 24, 59]]
     """
     stops = STOPS[ramp, shade]

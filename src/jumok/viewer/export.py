@@ -6,9 +6,9 @@ from jumok.atomic_io import write_atomically
 from jumok.errors import InputError
 from jumok.interpret.trace import Trace
 from jumok.viewer.figure_requests import FORMATS, FigureRequest, write_figure
-from jumok.viewer.page import html
-from jumok.viewer.table import weights_csv
-from jumok.viewer.view_state import State
+from jumok.viewer.page import render_page
+from jumok.viewer.table import attention_csv
+from jumok.viewer.view_state import ViewState
 
 ENDINGS = (".html", *(f".{ending}" for ending in FORMATS), ".csv", ".safetensors")
 
@@ -20,11 +20,11 @@ def export(trace: Trace, path: Path, state: str = "", full: bool = False) -> Pat
     .csv the weights of its head, .safetensors the trace. Raises InputError for another ending.
     """
     ending = path.suffix.lower()
-    shown = State.parse(state)
+    shown = ViewState.parse(state)
     if ending == ".html":
-        content = html(trace, state, full)
+        content = render_page(trace, state, full)
     elif ending == ".csv":
-        content = weights_csv(trace, shown).encode("utf-8", "replace")
+        content = attention_csv(trace, shown).encode("utf-8", "replace")
     elif ending == ".safetensors":
         content = trace.to_bytes()
     elif ending[1:] in FORMATS:

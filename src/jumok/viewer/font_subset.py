@@ -5,7 +5,7 @@ from io import BytesIO
 
 from jumok.fonts import FONT_FILE
 
-UNITS = 256  # steps of an outline to the height of a letter: at 40 pixels a sixth of one
+UNITS_PER_EM = 256  # steps of an outline to the height of a letter: at 40 pixels a sixth of one
 
 
 def subset(text: str) -> bytes:
@@ -41,7 +41,7 @@ def _subset(codes: frozenset[int]) -> bytes:
         tool = tools.Subsetter(options)
         tool.populate(unicodes=sorted(codes))
         tool.subset(font)
-        scale_upem(font, UNITS)
+        scale_upem(font, UNITS_PER_EM)
         font.save(made)
     return made.getvalue()
 

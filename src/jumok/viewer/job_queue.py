@@ -10,19 +10,19 @@ from jumok.errors import JumokError
 
 T = TypeVar("T")
 
-MOST_WAITING = 8
+MAX_WAITING = 8
 
 
-class BusyError(JumokError):
+class ServerBusyError(JumokError):
     """The work was not begun, or not done in time."""
 
 
-class Turns:
+class JobQueue:
     """Whoever comes first is served first; nobody waits longer than a limit.
 
     Work runs in threads that do not keep the process alive: Ctrl-C need not wait for it.
 
-    >>> asyncio.run(Turns(seconds=5).take(lambda: 6 * 7))
+    >>> asyncio.run(JobQueue(seconds=5).submit(lambda: 6 * 7))
     42
     """
 
@@ -32,18 +32,18 @@ class Turns:
         self._waiting = 0
 
     @property
-    def working(self) -> bool:
+    def busy(self) -> bool:
         """Whether something is being done."""
         return self._lock.locked()
 
-    async def take(self, work: Callable[[], T]) -> T:
+    async def submit(self, work: Callable[[], T]) -> T:
         """What `work` returns or raises, after the turn of everybody before.
 
-        Raises BusyError when too many wait already, or when it takes too long; what has begun
+        Raises ServerBusyError when too many wait already, or when it takes too long; what has begun
         then goes on to its end, unheard.
         """
-        if self._waiting >= MOST_WAITING:
-            raise BusyError(f"{self._waiting} requests wait already; ask again in a moment")
+        if self._waiting >= MAX_WAITING:
+            raise ServerBusyError(f"{self._waiting} requests wait already; ask again in a moment")
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[T] = loop.create_future()
         deadline = time.monotonic() + self.seconds
@@ -73,7 +73,7 @@ class Turns:
             threading.Thread(target=run, daemon=True, name="jumok-view").start()
             return await asyncio.wait_for(outcome, self.seconds)
         except TimeoutError:
-            raise BusyError(
+            raise ServerBusyError(
                 f"not done within {self.seconds:.0f} seconds; give a shorter text or fewer beams"
             ) from None
         finally:

@@ -6,8 +6,7 @@ from pathlib import Path
 from jumok.fonts import save_figure
 from jumok.interpret.trace import Trace
 from jumok.interpret.tracing import trace
-from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.pipeline.task import GenerativeTask
+from jumok.tasks.pipeline.pipeline import GenerativeTask, Pipeline
 from jumok.viewer.figures.options import FigureOptions, Head
 from jumok.viewer.request_schema import ModelCard, TraceRequest
 

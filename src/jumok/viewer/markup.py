@@ -9,10 +9,10 @@ import json
 LEVEL = 9  # of gzip: a page is written once and sent often
 
 
-def embedded_json(content: object) -> str:
+def script_json(content: object) -> str:
     r"""JSON for inside a script element, in ASCII; no < that could close it or open a comment.
 
-    >>> embedded_json({"title": "</script><!--"})
+    >>> script_json({"title": "</script><!--"})
     '{"title":"\\u003c/script>\\u003c!--"}'
     """
     return json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
@@ -27,7 +27,7 @@ def packed(content: bytes) -> str:
     return base64.b64encode(gzip.compress(content, LEVEL, mtime=0)).decode("ascii")
 
 
-def sha256_source(text: str) -> str:
+def csp_hash(text: str) -> str:
     """What a content security policy calls a script or style by: 'sha256-...'."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

@@ -7,9 +7,9 @@ from html import escape
 
 from jumok.errors import InputError
 from jumok.interpret.trace import Trace
-from jumok.viewer.figure_requests import FIGURES, FigureRequest, write_figure
-from jumok.viewer.page import html
-from jumok.viewer.view_state import State, checked_state
+from jumok.viewer.figure_requests import FIGURE_OF_VIEW, FigureRequest, write_figure
+from jumok.viewer.page import render_page
+from jumok.viewer.view_state import ViewState, normalize_state
 
 HEIGHT = 640  # pixels of the frame
 
@@ -22,8 +22,8 @@ class Display:
     """
 
     def __init__(self, trace: Trace, state: str = "", full: bool = False) -> None:
-        self._trace, self._state, self._full = trace, checked_state(state), full
-        self._shown = State.parse(self._state)
+        self._trace, self._state, self._full = trace, normalize_state(state), full
+        self._shown = ViewState.parse(self._state)
 
     def __repr__(self) -> str:
         return (
@@ -43,12 +43,12 @@ class Display:
 
     def _png(self) -> bytes:
         """A figure like what the page shows first. Raises InputError where there is none."""
-        view = self._shown.view if self._shown.view in FIGURES else State.view
+        view = self._shown.view if self._shown.view in FIGURE_OF_VIEW else ViewState.view
         shown = FigureRequest.of_state(replace(self._shown, view=view), self._trace.info, "png")
         return write_figure(self._trace, replace(shown, width=6.9))
 
     def _frame(self) -> str:
-        page = html(self._trace, self._state, self._full).decode()
+        page = render_page(self._trace, self._state, self._full).decode()
         return (
             f'<iframe sandbox="allow-scripts allow-downloads" width="100%" height="{HEIGHT}" '
             f'style="border: 0" title="jumok" srcdoc="{escape(page, quote=True)}"></iframe>'

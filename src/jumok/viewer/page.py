@@ -10,46 +10,48 @@ from pathlib import Path
 
 from jumok.interpret.schema import TraceInfo
 from jumok.interpret.trace import Trace
-from jumok.viewer.compact import lean
+from jumok.viewer.compact import compact_trace
 from jumok.viewer.font_subset import subset
-from jumok.viewer.markup import embedded_json, escaped, packed, sha256_source
+from jumok.viewer.markup import csp_hash, escaped, packed, script_json
 from jumok.viewer.shell import NEEDS_SCRIPT
-from jumok.viewer.static_files import PARTS, static_file
-from jumok.viewer.view_state import State, checked_state
+from jumok.viewer.static_files import VIEW_SCRIPTS, static_file
+from jumok.viewer.view_state import ViewState, normalize_state
 
-FEW = 2**16  # weights: a trace of so few is embedded whole,
-SMALL = 4_000_000  # if that takes no more characters
-SMALLEST = 195_000  # characters of the page of another one, with the views that need weights alone,
-LARGER = (998_000, 9_998_000)  # or else with all views: the first of these that can be kept
+MAX_WHOLE_WEIGHTS = 2**16  # weights: a trace of so few is embedded whole,
+MAX_WHOLE_TRACE = 4_000_000  # if that takes no more characters
+MAX_CORE_PAGE = (
+    195_000  # characters of the page of another one, with the views that need weights alone,
+)
+MAX_FULL_PAGES = (998_000, 9_998_000)  # or else with all views: the first of these that can be kept
 
-WEIGHTS_ALONE = ("app.js",)
-WITHOUT_PARTS = ("lines", "matrix")  # the views of app.js
-ALL_VIEWS = ("app.js", *PARTS)
+CORE_SCRIPTS = ("app.js",)
+CORE_VIEWS = ("lines", "matrix")  # the views of app.js
+ALL_SCRIPTS = ("app.js", *VIEW_SCRIPTS)
 
 
-def html(trace: Trace, state: str = "", full: bool = False) -> bytes:
+def render_page(trace: Trace, state: str = "", full: bool = False) -> bytes:
     """One file that opens from disk, or in a sandboxed frame, and asks nobody for anything.
 
     A trace of many heads is embedded in part, exact for the layers that `state` shows (`lean`
     says how), or for as many of them as the largest page has room for; with `full` whole. The
     same trace gives the same bytes. Raises InputError for a state that is none.
     """
-    state = checked_state(state)
-    seen = State.parse(state)
+    state = normalize_state(state)
+    seen = ViewState.parse(state)
     layers = seen.layers(trace.info)
-    everything = _Shell(trace.info, state, ALL_VIEWS)
-    if full or _weights(trace.info) <= FEW:
+    everything = _Shell(trace.info, state, ALL_SCRIPTS)
+    if full or _weights(trace.info) <= MAX_WHOLE_WEIGHTS:
         whole = packed(trace.to_bytes())
-        if full or len(whole) <= SMALL:
+        if full or len(whole) <= MAX_WHOLE_TRACE:
             return everything.around(whole)
-    few = _Shell(trace.info, state, WEIGHTS_ALONE)
-    tries = [(few, layers, SMALLEST)] if seen.view in WITHOUT_PARTS else []
-    tries += [(everything, layers, most) for most in LARGER]
-    tries += [(everything, fewer, LARGER[-1]) for fewer in (layers[:1], [])]
+    few = _Shell(trace.info, state, CORE_SCRIPTS)
+    tries = [(few, layers, MAX_CORE_PAGE)] if seen.view in CORE_VIEWS else []
+    tries += [(everything, layers, most) for most in MAX_FULL_PAGES]
+    tries += [(everything, fewer, MAX_FULL_PAGES[-1]) for fewer in (layers[:1], [])]
     for shell, exact, most in tries:
         if (part := _packed_within(trace, exact, most - len(shell.around("")))) is not None:
             return shell.around(part)
-    thumbnails = lean(trace, (), inf, more=False)
+    thumbnails = compact_trace(trace, (), inf, more=False)
     assert thumbnails is not None  # there is room for everything
     return everything.around(packed(thumbnails))
 
@@ -97,8 +99,8 @@ class _Shell:
         return "; ".join(
             [
                 "default-src 'none'",
-                f"script-src {sha256_source(self.loader)} {sha256_source(self.script)}",
-                f"style-src {sha256_source(self.style)}",
+                f"script-src {csp_hash(self.loader)} {csp_hash(self.script)}",
+                f"style-src {csp_hash(self.style)}",
                 "img-src blob: data:",
                 "base-uri 'none'",
                 "form-action 'none'",
@@ -123,7 +125,7 @@ class _Shell:
 <body>
 <div id="app"></div>
 {NEEDS_SCRIPT}
-<script id="boot" type="application/json">{embedded_json(boot)}</script>
+<script id="boot" type="application/json">{script_json(boot)}</script>
 <script id="trace" type="text/plain">{trace}</script>
 {self.packed_parts}
 <script>{self.loader}</script>
@@ -138,7 +140,7 @@ def _packed_within(trace: Trace, layers: Sequence[tuple[str, int]], most: int) -
     `lean` reckons its tensors one by one; what it misses by is taken off its next try.
     """
     room = most
-    while (part := lean(trace, layers, room)) is not None:
+    while (part := compact_trace(trace, layers, room)) is not None:
         text = packed(part)
         if len(text) <= most:
             return text

@@ -8,8 +8,8 @@ from typing import get_args
 from jumok.errors import InputError
 from jumok.interpret.schema import BlockName, Muted
 
-MOST_BODY = 64 * 2**10  # bytes
-MOST_MUTED = 4096
+MAX_BODY_BYTES = 64 * 2**10  # bytes
+MAX_MUTED = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class TraceRequest:
         >>> TraceRequest.of_json({"text": "겨울", "mute": [["encoder", 0, 2]]}).mute
         (('encoder', 0, 2),)
         """
-        refuse_unknown(content, ("text", "target", "decode", "mute"))
+        check_keys(content, ("text", "target", "decode", "mute"))
         text, target = _text(content), content.get("target")
         if target is not None and not isinstance(target, str):
             raise InputError("target is no string; send one, or null")
@@ -70,11 +70,11 @@ def read_text(content: Mapping[str, object]) -> str:
     >>> read_text({"text": "겨울"})
     '겨울'
     """
-    refuse_unknown(content, ("text",))
+    check_keys(content, ("text",))
     return _text(content)
 
 
-def refuse_unknown(content: Mapping[str, object], known: Sequence[str]) -> None:
+def check_keys(content: Mapping[str, object], known: Sequence[str]) -> None:
     """Raises InputError for a key that is not known."""
     unknown = next((key for key in content if key not in known), None)
     if unknown is not None:
@@ -99,15 +99,15 @@ def _decode(value: object) -> dict[str, object] | None:
 
 
 def _mute(value: object) -> tuple[Muted, ...]:
-    if not isinstance(value, list) or len(value) > MOST_MUTED:
-        raise InputError(f"mute is no list of at most {MOST_MUTED} heads; send one")
-    return tuple(read_head(each) for each in value)
+    if not isinstance(value, list) or len(value) > MAX_MUTED:
+        raise InputError(f"mute is no list of at most {MAX_MUTED} heads; send one")
+    return tuple(head_from_json(each) for each in value)
 
 
-def read_head(value: object) -> Muted:
+def head_from_json(value: object) -> Muted:
     """One head: block, layer, head.
 
-    >>> read_head(["decoder", 1, 0])
+    >>> head_from_json(["decoder", 1, 0])
     ('decoder', 1, 0)
     """
     if isinstance(value, list) and len(value) == 3:

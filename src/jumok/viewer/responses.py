@@ -5,19 +5,19 @@ import json
 from starlette.responses import Response
 
 
-def answer(content: object, status: int = 200) -> Response:
+def json_response(content: object, status: int = 200) -> Response:
     r"""JSON in ASCII alone: texts may hold what UTF-8 does not.
 
-    >>> answer({"id": "\ud800"}).body
+    >>> json_response({"id": "\ud800"}).body
     b'{"id": "\\ud800"}'
     """
     return Response(json.dumps(content), status, media_type="application/json")
 
 
-def refusal(status: int, sentence: str) -> Response:
+def error_response(status: int, sentence: str) -> Response:
     """A request that is not done, and why.
 
-    >>> refusal(404, "there is no such page").body
+    >>> error_response(404, "there is no such page").body
     b'{"error": "there is no such page"}'
     """
-    return answer({"error": sentence}, status)
+    return json_response({"error": sentence}, status)

@@ -2,7 +2,7 @@
 
 The server listens on this machine alone, yet every page that is open in a browser can send requests
 to it. A page from elsewhere is kept out four times: it cannot call the server by a name of its own
-(`Hosts`), a request of its own carries its origin, it does not know the token, which stands in the
+(`AllowedHosts`), a request of its own carries its origin, it does not know the token, which stands in the
 URL's fragment and so is never sent by a browser, and no answer may be read from another origin.
 """
 
@@ -16,13 +16,13 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jumok.errors import InputError
-from jumok.viewer.responses import refusal
+from jumok.viewer.responses import error_response
 
 TOKEN_HEADER = "x-jumok-token"  # noqa: S105  (its name, not a token)
-LEAST_TOKEN = 16  # characters of a token that somebody chooses
+MIN_TOKEN_CHARS = 16  # characters of a token that somebody chooses
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
-POLICY = "; ".join(
+CONTENT_SECURITY_POLICY = "; ".join(
     [
         "default-src 'none'",
         "script-src 'self'",
@@ -36,8 +36,8 @@ POLICY = "; ".join(
         "require-trusted-types-for 'script'",
     ]
 )
-HEADERS = {
-    "content-security-policy": POLICY,
+SECURITY_HEADERS = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-resource-policy": "same-origin",
@@ -52,31 +52,31 @@ def new_token() -> str:
     return secrets.token_urlsafe(16)
 
 
-def checked_token(token: str) -> str:
+def validate_token(token: str) -> str:
     """A token somebody chose, if it is long enough and made of letters, digits, - and _.
 
-    >>> checked_token("a-token-of-letters")
+    >>> validate_token("a-token-of-letters")
     'a-token-of-letters'
     """
-    if not re.fullmatch(rf"[A-Za-z0-9_-]{{{LEAST_TOKEN},}}", token):
+    if not re.fullmatch(rf"[A-Za-z0-9_-]{{{MIN_TOKEN_CHARS},}}", token):
         raise InputError(
-            f"a token of {len(token)} characters came; give at least {LEAST_TOKEN} letters, "
+            f"a token of {len(token)} characters came; give at least {MIN_TOKEN_CHARS} letters, "
             "digits, - or _, such as `openssl rand -hex 16` prints"
         )
     return token
 
 
 @dataclass(frozen=True)
-class Hosts:
+class AllowedHosts:
     """The names by which the server may be called.
 
     A page of somebody else may let its own name point to this machine (DNS rebinding): the browser
     then sends that name as Host, which is none of ours. An address cannot be let point elsewhere,
     so a server for other machines, too, answers to every address.
 
-    >>> Hosts.of("127.0.0.1", 8000).allow("localhost:8000")
+    >>> AllowedHosts.of("127.0.0.1", 8000).allows("localhost:8000")
     True
-    >>> Hosts.of("127.0.0.1", 8000).allow("evil.example:8000")
+    >>> AllowedHosts.of("127.0.0.1", 8000).allows("evil.example:8000")
     False
     """
 
@@ -85,14 +85,14 @@ class Hosts:
     addresses: bool  # any address will do
 
     @classmethod
-    def of(cls, host: str, port: int) -> "Hosts":
+    def of(cls, host: str, port: int) -> "AllowedHosts":
         """Those of a server that listens at `host` and `port`."""
         if is_loopback(host):
             return cls(port, frozenset(LOOPBACK), addresses=False)
         names = {*LOOPBACK, host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
         return cls(port, frozenset(names), addresses=True)
 
-    def allow(self, header: str) -> bool:
+    def allows(self, header: str) -> bool:
         """Whether a Host header, such as `localhost:8000`, is one of these."""
         match = _HOST.fullmatch(header.lower())
         if match is None or int(match[2] or 80) != self.port:
@@ -115,16 +115,16 @@ def _is_address(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Rules:
+class AccessRules:
     """What a request must bring."""
 
-    hosts: Hosts
+    hosts: AllowedHosts
     token: str
 
-    def broken(self, method: str, path: str, headers: Headers) -> str | None:
+    def violation(self, method: str, path: str, headers: Headers) -> str | None:
         """One sentence on what a request lacks, None when it lacks nothing."""
         host = headers.get("host", "")
-        if not self.hosts.allow(host):
+        if not self.hosts.allows(host):
             return "the server is not known by this name; open the address that jumok view printed"
         if method not in ("GET", "HEAD"):
             if headers.get("origin", f"http://{host}").lower() != f"http://{host}".lower():
@@ -140,11 +140,11 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Guarded:
+class GuardedApp:
     """An application that is asked nothing against the rules and answers with all `HEADERS`."""
 
-    application: ASGIApp
-    rules: Rules
+    app: ASGIApp
+    rules: AccessRules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, as ASGI has it."""
@@ -153,9 +153,9 @@ class Guarded:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)
+                MutableHeaders(scope=message).update(SECURITY_HEADERS)
             await send(message)
 
-        broken = self.rules.broken(scope["method"], scope["path"], Headers(scope=scope))
-        application = self.application if broken is None else refusal(403, broken)
-        await application(scope, receive, send_with_headers)
+        violation = self.rules.violation(scope["method"], scope["path"], Headers(scope=scope))
+        app = self.app if violation is None else error_response(403, violation)
+        await app(scope, receive, send_with_headers)

@@ -10,18 +10,18 @@ from types import FrameType
 import uvicorn
 
 from jumok.viewer.address import Address
-from jumok.viewer.security import Guarded, Hosts, Rules
-from jumok.viewer.server import Shown, Tickets, application
+from jumok.viewer.security import AccessRules, AllowedHosts, GuardedApp
+from jumok.viewer.server import OneTimeTokens, ServerContent, create_app
 
 GOODBYE_SECONDS = 2  # how long a started answer may take after Ctrl-C
 
 
-def server_of(address: Address, shown: Shown, tickets: Tickets) -> uvicorn.Server:
+def make_server(address: Address, shown: ServerContent, tickets: OneTimeTokens) -> uvicorn.Server:
     """A server at an address, behind the rules; `run(sockets=[...])` starts it."""
-    rules = Rules(Hosts.of(address.host, address.port), address.token)
+    rules = AccessRules(AllowedHosts.of(address.host, address.port), address.token)
     return uvicorn.Server(
         uvicorn.Config(
-            Guarded(application(shown, tickets), rules),
+            GuardedApp(create_app(shown, tickets), rules),
             http="h11",
             ws="none",
             loop="asyncio",

@@ -16,13 +16,19 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from jumok.errors import InputError, JumokError
-from jumok.viewer.job_queue import BusyError, Turns
-from jumok.viewer.ranges import MOST_ZIPPED, ZIP_HEADER, span, zipped
-from jumok.viewer.request_schema import MOST_BODY, ModelCard, TraceRequest, read_object, read_text
-from jumok.viewer.responses import answer, refusal
+from jumok.viewer.job_queue import JobQueue, ServerBusyError
+from jumok.viewer.ranges import GZIP_HEADER, MAX_GZIP_BYTES, gzip_range, parse_range
+from jumok.viewer.request_schema import (
+    MAX_BODY_BYTES,
+    ModelCard,
+    TraceRequest,
+    read_object,
+    read_text,
+)
+from jumok.viewer.responses import error_response, json_response
 from jumok.viewer.shell import Boot, shell
 from jumok.viewer.static_files import MEDIA_TYPES, static_file
-from jumok.viewer.trace_store import Shelf
+from jumok.viewer.trace_store import TraceStore
 
 TRACE_SECONDS = 120.0
 DRAWING_SECONDS = 60.0
@@ -34,7 +40,7 @@ _SENTENCES = {
     404: "there is nothing at this address; a trace may have made room for newer ones",
     405: "this address is not asked in this way; see docs/view.md",
     408: f"the request did not arrive within {BODY_SECONDS:.0f} seconds; send it again",
-    413: f"the request is longer than {MOST_BODY:,} bytes; send a shorter text",
+    413: f"the request is longer than {MAX_BODY_BYTES:,} bytes; send a shorter text",
 }
 
 
@@ -50,21 +56,21 @@ class Tracer(Protocol):
 
 
 @dataclass(frozen=True)
-class Shown:
+class ServerContent:
     """What a server shows: traces, the first of them, and the model that makes more."""
 
-    shelf: Shelf
+    store: TraceStore
     card: ModelCard
-    first: str | None = None  # a name on the shelf
+    first_trace: str | None = None  # a name on the shelf
     tracer: Tracer | None = None
 
 
-class Tickets:
+class OneTimeTokens:
     """Secrets good for one visit each: a browser is started with one, not with the token.
 
     The words a program is started with can be read by everybody on the machine.
 
-    >>> tickets = Tickets()
+    >>> tickets = OneTimeTokens()
     >>> ticket = tickets.issue("/#token=secret")
     >>> tickets.redeem(ticket), tickets.redeem(ticket)
     ('/#token=secret', None)
@@ -84,36 +90,38 @@ class Tickets:
         return self._places.pop(ticket, None)
 
 
-def application(shown: Shown, tickets: Tickets) -> Starlette:
+def create_app(shown: ServerContent, tickets: OneTimeTokens) -> Starlette:
     """The routes; what a request must bring for them is said in `security`."""
-    tracing, drawing = Turns(TRACE_SECONDS), Turns(DRAWING_SECONDS)
+    tracing, drawing = JobQueue(TRACE_SECONDS), JobQueue(DRAWING_SECONDS)
 
     async def index(request: Request) -> Response:
-        boot = Boot("live" if shown.tracer else "file", shown.first)
+        boot = Boot("live" if shown.tracer else "file", shown.first_trace)
         return Response(shell(boot), media_type="text/html")
 
     async def model(request: Request) -> Response:
-        return answer(asdict(shown.card))
+        return json_response(asdict(shown.card))
 
     async def ask(request: Request) -> Response:
         if shown.tracer is None:
             raise InputError("this page shows a file, no model; start jumok view with a run")
         wanted = TraceRequest.of_json(await _object(request))
-        content = await tracing.take(partial(shown.tracer.trace, wanted))
-        return answer({"id": shown.shelf.keep(content)})
+        content = await tracing.submit(partial(shown.tracer.trace, wanted))
+        return json_response({"id": shown.store.add(content)})
 
     async def trace(request: Request) -> Response:
-        path = _path(shown.shelf, request.path_params["name"])
+        path = _path(shown.store, request.path_params["name"])
         size = path.stat().st_size
         if "range" in request.headers:
-            part = span(request.headers["range"], size)
+            part = parse_range(request.headers["range"], size)
             if part is None:
-                refused = refusal(416, "no single range of this file; ask for bytes=first-last")
+                refused = error_response(
+                    416, "no single range of this file; ask for bytes=first-last"
+                )
                 refused.headers["content-range"] = f"bytes */{size}"
                 return refused
-            if ZIP_HEADER in request.headers and part[1] - part[0] <= MOST_ZIPPED:
-                content = await run_in_threadpool(zipped, path, *part)
-                told = {"content-range": f"bytes {part[0]}-{part[1] - 1}/{size}", ZIP_HEADER: "1"}
+            if GZIP_HEADER in request.headers and part[1] - part[0] <= MAX_GZIP_BYTES:
+                content = await run_in_threadpool(gzip_range, path, *part)
+                told = {"content-range": f"bytes {part[0]}-{part[1] - 1}/{size}", GZIP_HEADER: "1"}
                 return Response(content, 206, told, "application/octet-stream")
         return FileResponse(path, media_type="application/octet-stream")
 
@@ -122,23 +130,23 @@ def application(shown: Shown, tickets: Tickets) -> Starlette:
         from jumok.viewer.figure_requests import FigureRequest, write_figure
 
         wanted = FigureRequest.of_json(await _object(request))
-        path = _path(shown.shelf, wanted.trace)
-        content = await drawing.take(lambda: write_figure(Trace.open(path), wanted))
+        path = _path(shown.store, wanted.trace)
+        content = await drawing.submit(lambda: write_figure(Trace.open(path), wanted))
         return Response(content, media_type=wanted.media_type)
 
     async def font(request: Request) -> Response:
         from jumok.viewer.font_subset import subset
 
         text = read_text(await _object(request))
-        return Response(await drawing.take(lambda: subset(text)), media_type="font/ttf")
+        return Response(await drawing.submit(lambda: subset(text)), media_type="font/ttf")
 
     async def page(request: Request) -> Response:
         from jumok.interpret.trace import Trace
-        from jumok.viewer.page import html
+        from jumok.viewer.page import render_page
 
-        path = _path(shown.shelf, request.path_params["name"])
+        path = _path(shown.store, request.path_params["name"])
         state, full = request.query_params.get("state", ""), "full" in request.query_params
-        content = await drawing.take(lambda: html(Trace.open(path), state, full))
+        content = await drawing.submit(lambda: render_page(Trace.open(path), state, full))
         name = {"content-disposition": 'attachment; filename="jumok.html"'}
         return Response(content, media_type="text/html", headers=name)
 
@@ -169,11 +177,11 @@ async def _static(name: str, request: Request) -> Response:
     if name.endswith(".woff2") or "gzip" not in request.headers.get("accept-encoding", ""):
         return Response(file.content, media_type=file.media_type)
     headers = {"content-encoding": "gzip", "vary": "accept-encoding"}
-    return Response(file.zipped, media_type=file.media_type, headers=headers)
+    return Response(file.gzipped, media_type=file.media_type, headers=headers)
 
 
-def _path(shelf: Shelf, name: str) -> Path:
-    path = shelf.path(name)
+def _path(store: TraceStore, name: str) -> Path:
+    path = store.path(name)
     if path is None or not path.is_file():
         raise HTTPException(404)
     return path
@@ -181,7 +189,7 @@ def _path(shelf: Shelf, name: str) -> Path:
 
 async def _absent(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return refusal(error.status_code, _SENTENCES.get(error.status_code, error.detail))
+    return error_response(error.status_code, _SENTENCES.get(error.status_code, error.detail))
 
 
 def _spoken(endpoint: Endpoint) -> Endpoint:
@@ -192,15 +200,15 @@ def _spoken(endpoint: Endpoint) -> Endpoint:
             return await endpoint(request)
         except HTTPException:
             raise
-        except BusyError as error:
-            return refusal(503, str(error))
+        except ServerBusyError as error:
+            return error_response(503, str(error))
         except InputError as error:
-            return refusal(400, str(error))
+            return error_response(400, str(error))
         except JumokError as error:
-            return refusal(500, str(error))
+            return error_response(500, str(error))
         except Exception as error:
             sentence = f"{type(error).__name__}: {error}; this is a bug in jumok"
-            return refusal(500, sentence)
+            return error_response(500, sentence)
 
     return spoken
 
@@ -215,7 +223,7 @@ async def _object(request: Request) -> dict[str, object]:
         async with asyncio.timeout(BODY_SECONDS):
             async for chunk in request.stream():
                 body += chunk
-                if len(body) > MOST_BODY:
+                if len(body) > MAX_BODY_BYTES:
                     raise HTTPException(413)
     except TimeoutError:
         raise HTTPException(408) from None

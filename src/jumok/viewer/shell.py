@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from jumok.viewer.markup import embedded_json
+from jumok.viewer.markup import script_json
 from jumok.viewer.request_schema import ModelCard
 
 NEEDS_SCRIPT = (
@@ -35,7 +35,7 @@ def shell(boot: Boot) -> bytes:
 <body>
 <div id="app"></div>
 {NEEDS_SCRIPT}
-<script id="boot" type="application/json">{embedded_json(asdict(boot))}</script>
+<script id="boot" type="application/json">{script_json(asdict(boot))}</script>
 <script src="app.js"></script>
 </body>
 </html>

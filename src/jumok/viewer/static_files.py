@@ -9,10 +9,10 @@ from jumok.errors import StorageError
 
 FOLDER = Path(__file__).parent / "static"
 SCRIPT = "text/javascript; charset=utf-8"
-PARTS = ("neuron.js", "lesson.js", "story.js")  # views that are fetched when first opened
+VIEW_SCRIPTS = ("neuron.js", "lesson.js", "story.js")  # views that are fetched when first opened
 MEDIA_TYPES = {
     "app.js": SCRIPT,
-    **dict.fromkeys(PARTS, SCRIPT),
+    **dict.fromkeys(VIEW_SCRIPTS, SCRIPT),
     "app.css": "text/css; charset=utf-8",
     "JumokHangul.woff2": "font/woff2",
 }
@@ -26,7 +26,7 @@ class StaticFile:
     content: bytes
 
     @cached_property
-    def zipped(self) -> bytes:
+    def gzipped(self) -> bytes:
         """The content as gzip."""
         return gzip.compress(self.content, mtime=0)
 

@@ -6,12 +6,12 @@ import numpy as np
 
 from jumok.errors import InputError
 from jumok.interpret.trace import Trace
-from jumok.viewer.view_state import State
+from jumok.viewer.view_state import ViewState
 
 BYTE_ORDER_MARK = "\ufeff"  # spreadsheets read UTF-8 for it
 
 
-def weights_csv(trace: Trace, state: State) -> str:
+def attention_csv(trace: Trace, state: ViewState) -> str:
     """One line for each query and key of the head in focus: their numbers, pieces and the weight.
 
     Rows that are padding, and columns, are left out.

@@ -14,12 +14,12 @@ MOST_FILES = 32
 MOST_BYTES = 2 * 2**30
 
 
-class Shelf:
+class TraceStore:
     """Names lead to files through this table alone: no part of a request becomes a path.
 
-    >>> with open_shelf() as shelf:
-    ...     name = shelf.keep(b"a trace")
-    ...     shelf.path(name).read_bytes(), shelf.path("../../etc/passwd")
+    >>> with open_trace_store() as store:
+    ...     name = store.add(b"a trace")
+    ...     store.path(name).read_bytes(), store.path("../../etc/passwd")
     (b'a trace', None)
     """
 
@@ -30,13 +30,13 @@ class Shelf:
         self._given: dict[str, Path] = {}
         self._kept: OrderedDict[str, Path] = OrderedDict()  # the longest unused first
 
-    def give(self, path: Path) -> str:
+    def register(self, path: Path) -> str:
         """The name of a file that is somebody's own and stays."""
         name = secrets.token_hex(16)
         self._given[name] = path
         return name
 
-    def keep(self, content: bytes) -> str:
+    def add(self, content: bytes) -> str:
         """The name of a file made here; when there are too many, the longest unused ones go."""
         name = secrets.token_hex(16)
         path = self._folder / f"{name}.safetensors"
@@ -60,11 +60,11 @@ class Shelf:
 
 
 @contextmanager
-def open_shelf() -> Iterator[Shelf]:
+def open_trace_store() -> Iterator[TraceStore]:
     """A shelf in a temporary folder that nobody else can read; both go at the end."""
     with storage_errors("a temporary folder cannot be made"):
         folder = Path(tempfile.mkdtemp(prefix="jumok-"))  # mode 0700
     try:
-        yield Shelf(folder)
+        yield TraceStore(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

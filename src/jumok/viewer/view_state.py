@@ -16,18 +16,20 @@ Over: TypeAlias = Literal["head", "layer", "model"]
 Pool: TypeAlias = Literal["mean", "max"]
 Tone: TypeAlias = Literal["sqrt", "linear", "log"]
 
-LONGEST = 2000  # characters
-READ: Mapping[str, tuple[BlockName, ...]] = {  # by views that do not go by the block in focus
+MAX_STATE_CHARS = 2000  # characters
+VIEW_BLOCKS: Mapping[
+    str, tuple[BlockName, ...]
+] = {  # by views that do not go by the block in focus
     "alignment": ("cross",),
     "generation": ("cross", "decoder"),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
-class State:
+class ViewState:
     """The part of a page's state that figures and exports go by; `None`: as the page begins.
 
-    >>> state = State.parse("#v=alignment&L=2&pin=encoder.0.1~cross.1.3")
+    >>> state = ViewState.parse("#v=alignment&L=2&pin=encoder.0.1~cross.1.3")
     >>> state.view, state.layer, state.pinned
     ('alignment', 2, (('encoder', 0, 1), ('cross', 1, 3)))
     """
@@ -50,9 +52,9 @@ class State:
     pinned: tuple[Muted, ...] = ()
 
     @classmethod
-    def parse(cls, text: str) -> "State":
+    def parse(cls, text: str) -> "ViewState":
         """The state in an address; most keys of single views are passed over. Raises InputError."""
-        table = dict(parse_qsl(checked_state(text)))
+        table = dict(parse_qsl(normalize_state(text)))
         return cls(
             view=table.get("v", cls.view),
             sequence=_number(table, "s") or 0,
@@ -69,7 +71,7 @@ class State:
             pool=_word(table, "alignment.pool", get_args(Pool), cls.pool),
             heads=_word(table, "lines.heads", get_args(Heads), cls.heads),
             mass=_share(table, "lines.mass", cls.mass),
-            pinned=tuple(read_place(place) for place in table.get("pin", "").split("~") if place),
+            pinned=tuple(parse_head(place) for place in table.get("pin", "").split("~") if place),
         )
 
     def layers(self, info: TraceInfo) -> list[tuple[str, int]]:
@@ -80,7 +82,7 @@ class State:
         depths = {block.name: block.layers for block in info.blocks}
         seen = [
             (name, min(self.layer, depths[name] - 1))
-            for name in READ.get(self.view, ())
+            for name in VIEW_BLOCKS.get(self.view, ())
             if name in depths
         ]
         focus = (self.block or info.blocks[0].name, self.layer)
@@ -89,14 +91,16 @@ class State:
         return [(block, layer) for block, layer in wanted if layer < depths.get(block, 0)]
 
 
-def checked_state(text: str) -> str:
+def normalize_state(text: str) -> str:
     """A state as it may stand in an address: without #, without the token, plainly encoded.
 
-    >>> checked_state("#token=secret&v=lines&t=3")
+    >>> normalize_state("#token=secret&v=lines&t=3")
     'v=lines&t=3'
     """
-    if len(text) > LONGEST:
-        raise InputError(f"a state of {len(text):,} characters came; give {LONGEST:,} at most")
+    if len(text) > MAX_STATE_CHARS:
+        raise InputError(
+            f"a state of {len(text):,} characters came; give {MAX_STATE_CHARS:,} at most"
+        )
     try:
         pairs = parse_qsl(text.removeprefix("#"), keep_blank_values=True)
     except ValueError as error:
@@ -105,10 +109,10 @@ def checked_state(text: str) -> str:
     return urlencode(named, quote_via=quote, safe="~", errors="replace")
 
 
-def read_place(text: str) -> Muted:
+def parse_head(text: str) -> Muted:
     """A head as words have it: block.layer.head. Raises InputError.
 
-    >>> read_place("cross.2.0")
+    >>> parse_head("cross.2.0")
     ('cross', 2, 0)
     """
     match text.split("."):

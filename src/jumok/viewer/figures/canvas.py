@@ -14,21 +14,21 @@ from matplotlib.textpath import text_to_path
 
 from jumok.errors import InputError
 from jumok.fonts import FAMILY, figure_bytes, replace_missing_glyphs, style
-from jumok.viewer.colours import Ramp, table
+from jumok.viewer.colours import Ramp, colour_table
 from jumok.viewer.figures.options import SCALES, Palette, Scale
 
 COLUMN, PAGE = 3.3, 6.9  # inches: a column and the whole width of a page in ACL's papers
-HIGHEST = 9.0  # inches of a page
+MAX_HEIGHT = 9.0  # inches of a page
 MARGIN = 0.05  # inches
 GAP = 0.06  # inches between parts
-SMALLEST = 5.0  # points; smaller letters cannot be read in print
-LINE = 1.22 / 72  # inches that a line takes for each point of its letters
+MIN_FONT_SIZE = 5.0  # points; smaller letters cannot be read in print
+LINE_HEIGHT = 1.22 / 72  # inches that a line takes for each point of its letters
 
 INK, SOFT, PALE = "#17191d", "#565b64", "#c9c9d1"  # text, text of second rank, lines
 
 
 @dataclass(frozen=True)
-class Look:
+class FigureStyle:
     """What a person chooses about a figure that is not in the trace."""
 
     width: float | None = None  # inches; None: as wide as it needs to be
@@ -39,13 +39,15 @@ class Look:
 
     def __post_init__(self) -> None:
         if self.width is not None and not 2.0 <= self.width <= 40.0:
-            raise InputError(f"a width of {self.width} inches; take 3.3, 6.9 or 2 to 40")
-        if self.font_size is not None and not SMALLEST <= self.font_size <= 24.0:
-            raise InputError(f"letters of {self.font_size} points; take {SMALLEST:.0f} to 24")
+            raise InputError(f"width must be from 2 to 40 inches, got {self.width}; try 3.3 or 6.9")
+        if self.font_size is not None and not MIN_FONT_SIZE <= self.font_size <= 24.0:
+            raise InputError(
+                f"font_size must be from {MIN_FONT_SIZE:.0f} to 24 points, got {self.font_size}"
+            )
         if self.palette not in PALETTES:
-            raise InputError(f"no palette {self.palette!r}; take {', '.join(PALETTES)}")
+            raise InputError(f"palette must be one of {', '.join(PALETTES)}, got {self.palette!r}")
         if self.scale not in SCALES:
-            raise InputError(f"no scale {self.scale!r}; take {' or '.join(SCALES)}")
+            raise InputError(f"scale must be {' or '.join(SCALES)}, got {self.scale!r}")
 
     @property
     def font(self) -> float:
@@ -67,7 +69,7 @@ class Look:
         name = PALETTES[self.palette]
         return colormap("ink") if name is None else matplotlib.colormaps[name]
 
-    def titled(self, words: str) -> str:
+    def title_text(self, words: str) -> str:
         """The title to draw: these words, the person's own, or none."""
         if isinstance(self.title, str):
             return self.title
@@ -77,7 +79,7 @@ class Look:
 @lru_cache
 def colormap(ramp: Ramp) -> ListedColormap:
     """A ramp of ours as matplotlib takes it."""
-    return ListedColormap(table(ramp) / 255.0, name=f"jumok {ramp}")
+    return ListedColormap(colour_table(ramp) / 255.0, name=f"jumok {ramp}")
 
 
 PALETTES: dict[Palette, str | None] = {
@@ -88,7 +90,7 @@ PALETTES: dict[Palette, str | None] = {
 }
 
 
-class Picture(Figure):
+class JumokFigure(Figure):
     """A figure in our style that stays so when it is saved: Type 42 fonts, Hangul, no formulas."""
 
     def savefig(
@@ -107,12 +109,12 @@ class Picture(Figure):
         return figure_bytes(self, "png")
 
 
-class Sheet:
+class Canvas:
     """A picture of a given size whose parts are placed by inches from the top left corner."""
 
-    def __init__(self, width: float, height: float, look: Look) -> None:
-        self.width, self.height, self.look = width, height, look
-        self.figure = Picture(figsize=(width, height), dpi=look.dpi)
+    def __init__(self, width: float, height: float, style: FigureStyle) -> None:
+        self.width, self.height, self.style = width, height, style
+        self.figure = JumokFigure(figsize=(width, height), dpi=style.dpi)
 
     def axes(self, left: float, top: float, width: float, height: float) -> Axes:
         """Axes at a place."""
@@ -123,13 +125,13 @@ class Sheet:
             height / self.height,
         )
         axes = self.figure.add_axes(place)
-        axes.tick_params(length=0, pad=2, labelsize=self.look.font, labelcolor=INK)
+        axes.tick_params(length=0, pad=2, labelsize=self.style.font, labelcolor=INK)
         for spine in axes.spines.values():
             spine.set_color(PALE)
             spine.set_linewidth(0.5)
         return axes
 
-    def write(
+    def draw_text(
         self,
         text: str,
         left: float,
@@ -153,53 +155,53 @@ class Sheet:
             rotation_mode="default",
         )
 
-    def head(self, title: str) -> None:
+    def draw_title(self, title: str) -> None:
         """The title at the top, as much of it as fits."""
         if not title:
             return
-        size = title_size(self.look)
+        size = title_size(self.style)
         room = self.width - 2 * MARGIN
-        self.write(fitted(title, room, size), MARGIN, MARGIN, size)
+        self.draw_text(truncate_text(title, room, size), MARGIN, MARGIN, size)
 
 
-def title_size(look: Look) -> float:
+def title_size(style: FigureStyle) -> float:
     """The letters of titles, in points."""
-    return look.font + 1.0
+    return style.font + 1.0
 
 
-def title_room(look: Look, title: str) -> float:
+def title_height(style: FigureStyle, title: str) -> float:
     """The inches that a title takes at the top."""
-    return MARGIN + (title_size(look) * LINE + GAP / 2 if title else 0.0)
+    return MARGIN + (title_size(style) * LINE_HEIGHT + GAP / 2 if title else 0.0)
 
 
-def bottom(look: Look) -> float:
+def bottom_margin(style: FigureStyle) -> float:
     """The inches below everything: half of a number that stands at the lower end of a bar."""
-    return max(MARGIN, 0.6 * small(look) * LINE)
+    return max(MARGIN, 0.6 * small_font(style) * LINE_HEIGHT)
 
 
-def small(look: Look) -> float:
+def small_font(style: FigureStyle) -> float:
     """Letters of second rank, in points."""
-    return max(SMALLEST, look.font - 1.0)
+    return max(MIN_FONT_SIZE, style.font - 1.0)
 
 
-def width_of(text: str, size: float) -> float:
+def text_width(text: str, size: float) -> float:
     """The inches that a line of text takes in letters of so many points."""
     return _width(replace_missing_glyphs(text)) * size
 
 
-def fitted(text: str, room: float, size: float) -> str:
+def truncate_text(text: str, room: float, size: float) -> str:
     """As much of a text as fits into so many inches, with … where something is left out.
 
-    >>> fitted("이 영화", 2.0, 7.0), fitted("이 영화 정말 재미있어요", 0.7, 7.0)
+    >>> truncate_text("이 영화", 2.0, 7.0), truncate_text("이 영화 정말 재미있어요", 0.7, 7.0)
     ('이 영화', '이 영화 정말 재…')
     """
     text = replace_missing_glyphs(text[:1000])
-    if width_of(text, size) <= room:
+    if text_width(text, size) <= room:
         return text
     low, high = 0, len(text)  # the longest beginning that fits lies between
     while low < high:
         middle = (low + high + 1) // 2
-        if width_of(text[:middle] + "…", size) <= room:
+        if text_width(text[:middle] + "…", size) <= room:
             low = middle
         else:
             high = middle - 1

@@ -19,21 +19,21 @@ from jumok.interpret.trace import Trace
 from jumok.viewer.figures.canvas import (
     GAP,
     INK,
-    LINE,
+    LINE_HEIGHT,
     MARGIN,
     PALE,
     SOFT,
-    Look,
-    Picture,
-    Sheet,
+    Canvas,
+    FigureStyle,
+    JumokFigure,
     colormap,
-    fitted,
-    small,
-    title_room,
-    width_of,
+    small_font,
+    text_width,
+    title_height,
+    truncate_text,
 )
-from jumok.viewer.figures.heatmap import nameless
-from jumok.viewer.labels import visible
+from jumok.viewer.figures.heatmap import hide_ticks
+from jumok.viewer.labels import visible_text
 
 NATURAL = 6.0  # inches, when nobody has set a width
 MOST_BARS = 24  # words with a bar; those that did most
@@ -42,7 +42,7 @@ MOST_LABELS = 8  # the likeliest
 Colour: TypeAlias = tuple[float, float, float, float]
 
 
-def explanation(trace: Trace, sequence: int, look: Look) -> Picture:
+def explanation(trace: Trace, sequence: int, style: FigureStyle) -> JumokFigure:
     """The answer, the words and their contributions. Raises InputError where there are none."""
     answers = trace.info.classification
     if answers is None:
@@ -53,7 +53,7 @@ def explanation(trace: Trace, sequence: int, look: Look) -> Picture:
     if not answer.words:
         raise InputError("the words were not deleted one by one; trace with explain=True")
     label = int(np.argmax(answer.probabilities))
-    return _draw(answers, answer, label, look)
+    return _draw(answers, answer, label, style)
 
 
 def contributions(answer: Explained, label: int) -> NDArray[np.float64]:
@@ -72,24 +72,26 @@ class _Word:
     width: float
 
 
-def _draw(answers: Classification, answer: Explained, label: int, look: Look) -> Picture:
-    width = look.width or NATURAL
-    large = look.font * 1.25
-    line, text_line = look.font * LINE * 1.15, large * LINE * 1.45
+def _draw(
+    answers: Classification, answer: Explained, label: int, style: FigureStyle
+) -> JumokFigure:
+    width = style.width or NATURAL
+    large = style.font * 1.25
+    line, text_line = style.font * LINE_HEIGHT * 1.15, large * LINE_HEIGHT * 1.45
     worth = contributions(answer, label)
     norm = Normalize(-_largest(worth), _largest(worth))
-    title = look.titled(f"{answers.labels[label]} {answer.probabilities[label]:.1%}")
+    title = style.title_text(f"{answers.labels[label]} {answer.probabilities[label]:.1%}")
     classes = np.argsort(-np.array(answer.probabilities), kind="stable")[:MOST_LABELS]
-    words = _flow([visible(word.text) for word in answer.words], width - 2 * MARGIN, large)
+    words = _flow([visible_text(word.text) for word in answer.words], width - 2 * MARGIN, large)
     barred = np.sort(np.argsort(-np.abs(worth), kind="stable")[:MOST_BARS])
 
-    text_top = title_room(look, title) + GAP + len(classes) * line + 2 * GAP
+    text_top = title_height(style, title) + GAP + len(classes) * line + 2 * GAP
     bars_top = text_top + (words[-1].line + 1) * text_line + GAP + line
-    sheet = Sheet(width, bars_top + len(barred) * line + MARGIN, look)
-    sheet.head(title)
+    canvas = Canvas(width, bars_top + len(barred) * line + MARGIN, style)
+    canvas.draw_title(title)
     _draw_bars(
-        sheet,
-        title_room(look, title) + GAP,
+        canvas,
+        title_height(style, title) + GAP,
         line,
         [answers.labels[i] for i in classes],
         np.array(answer.probabilities)[classes],
@@ -98,21 +100,27 @@ def _draw(answers: Classification, answer: Explained, label: int, look: Look) ->
     )
     tints = [colormap("diverging")(norm(number)) for number in worth]
     for word in words:
-        _draw_word(sheet, word, text_top, text_line, large, tints[word.number])
+        _draw_word(canvas, word, text_top, text_line, large, tints[word.number])
     left_out = f"; {len(barred)} of {len(worth)} words" if len(barred) < len(worth) else ""
     what = f"p({answers.labels[label]}) − p without the word{left_out}"
     room = width - 2 * MARGIN
-    sheet.write(fitted(what, room, small(look)), MARGIN, bars_top - line, small(look), colour=SOFT)
+    canvas.draw_text(
+        truncate_text(what, room, small_font(style)),
+        MARGIN,
+        bars_top - line,
+        small_font(style),
+        colour=SOFT,
+    )
     _draw_bars(
-        sheet,
+        canvas,
         bars_top,
         line,
-        [visible(answer.words[i].text) for i in barred],
+        [visible_text(answer.words[i].text) for i in barred],
         worth[barred],
         [tints[i] for i in barred],
         "{:+.3f}",
     )
-    return sheet.figure
+    return canvas.figure
 
 
 def _largest(worth: NDArray[np.float64]) -> float:
@@ -125,8 +133,8 @@ def _flow(texts: Sequence[str], room: float, size: float) -> list[_Word]:
     found: list[_Word] = []
     x, line = 0.0, 0
     for number, text in enumerate(texts):
-        text = fitted(text, room - 2 * pad, size)
-        width = width_of(text, size) + 2 * pad
+        text = truncate_text(text, room - 2 * pad, size)
+        width = text_width(text, size) + 2 * pad
         if x and x + width > room:
             x, line = 0.0, line + 1
         found.append(_Word(text, number, MARGIN + x, line, width))
@@ -135,7 +143,7 @@ def _flow(texts: Sequence[str], room: float, size: float) -> list[_Word]:
 
 
 def _draw_word(
-    sheet: Sheet,
+    canvas: Canvas,
     word: _Word,
     top: float,
     line: float,
@@ -144,8 +152,8 @@ def _draw_word(
 ) -> None:
     """A word on its tint."""
     y = top + word.line * line
-    axes = sheet.axes(word.left, y, word.width, line * 0.88)
-    nameless(axes)
+    axes = canvas.axes(word.left, y, word.width, line * 0.88)
+    hide_ticks(axes)
     axes.spines[:].set_visible(False)
     axes.set_facecolor(colour)
     axes.text(
@@ -168,7 +176,7 @@ def _readable_on(colour: Colour) -> str:
 
 
 def _draw_bars(
-    sheet: Sheet,
+    canvas: Canvas,
     top: float,
     line: float,
     names: Sequence[str],
@@ -177,13 +185,13 @@ def _draw_bars(
     form: str,
 ) -> None:
     """Names at the left, a bar from 0 for each, its number at the right."""
-    size = sheet.look.font
-    room = 0.3 * sheet.width
-    named = [fitted(name, room, size) for name in names]
-    left = MARGIN + max(width_of(name, size) for name in named) + GAP
+    size = canvas.style.font
+    room = 0.3 * canvas.width
+    named = [truncate_text(name, room, size) for name in names]
+    left = MARGIN + max(text_width(name, size) for name in named) + GAP
     written = [form.format(number).replace("-", "−") for number in numbers]
-    right = max(width_of(text, size) for text in written) + MARGIN + GAP
-    axes = sheet.axes(left, top, sheet.width - left - right, line * len(names))
+    right = max(text_width(text, size) for text in written) + MARGIN + GAP
+    axes = canvas.axes(left, top, canvas.width - left - right, line * len(names))
     axes.spines[:].set_visible(False)
     places = np.arange(len(names)) + 0.5
     axes.barh(places, numbers, height=0.74, color=colours, edgecolor=PALE, linewidth=0.3)

@@ -22,96 +22,99 @@ from numpy.typing import NDArray
 
 from jumok.viewer.figures.canvas import (
     GAP,
-    HIGHEST,
     INK,
-    LINE,
+    LINE_HEIGHT,
     MARGIN,
+    MAX_HEIGHT,
+    MIN_FONT_SIZE,
     PALE,
-    SMALLEST,
     SOFT,
-    Look,
-    Sheet,
-    bottom,
-    fitted,
-    small,
-    title_room,
-    width_of,
+    Canvas,
+    FigureStyle,
+    bottom_margin,
+    small_font,
+    text_width,
+    title_height,
+    truncate_text,
 )
 from jumok.viewer.labels import Label
 
 Table: TypeAlias = NDArray[np.floating]
 Cells: TypeAlias = QuadMesh | AxesImage
 
-LARGEST_CELL = 0.3  # inches
-LONGEST_SIDE = 16.0  # inches of a figure whose width nobody has set
-MOST_VECTORS = 128  # cells a side; longer tables are one image in PDF and SVG
-BAR = 0.09  # inches: how wide a colour bar is
-LOWEST_BAR, HIGHEST_BAR = 0.6, 2.5  # inches
+MAX_CELL = 0.3  # inches
+MAX_SIDE = 16.0  # inches of a figure whose width nobody has set
+MAX_VECTOR_CELLS = 128  # cells a side; longer tables are one image in PDF and SVG
+COLORBAR_THICKNESS = 0.09  # inches: how wide a colour bar is
+MIN_COLORBAR_HEIGHT, MAX_COLORBAR_HEIGHT = 0.6, 2.5  # inches
 FOCUS = "#c2410c"  # the frame of what is pointed at
 
 
 @dataclass(frozen=True)
-class Name:
+class TickLabel:
     """A token beside its row or above its column."""
 
-    place: int
+    index: int
     text: str
     special: bool
 
 
 @dataclass(frozen=True)
-class Names:
+class AxisLabels:
     """The tokens along one side: which are named, how, and the room it takes in inches."""
 
-    named: tuple[Name, ...]
+    labels: tuple[TickLabel, ...]
     size: float  # points
     angle: int  # degrees
-    room: float  # away from the cells
+    extent: float  # inches, away from the cells
     overhang: float = 0.0  # beyond the last cell
 
 
-def beside(labels: Sequence[Label], cell: float, look: Look, most: float) -> Names:
+def row_labels(labels: Sequence[Label], cell: float, style: FigureStyle, most: float) -> AxisLabels:
     """The names of rows; every n-th where cells are lower than a line, none wider than `most`."""
-    size, every = _size(cell, look.font)
-    named = _named(labels, every, most, size)
-    room = max((width_of(name.text, size) for name in named), default=0.0)
-    return Names(named, size, 0, room)
+    size, every = _size(cell, style.font)
+    ticks = _ticks(labels, every, most, size)
+    return AxisLabels(ticks, size, 0, max((text_width(t.text, size) for t in ticks), default=0.0))
 
 
-def above(labels: Sequence[Label], cell: float, look: Look, most: float) -> Names:
+def column_labels(
+    labels: Sequence[Label], cell: float, style: FigureStyle, most: float
+) -> AxisLabels:
     """The names of columns: level where they fit, else slanting, upright where many stand close."""
-    size = look.font
-    widest = max((width_of(label.text, size) for label in labels), default=0.0)
+    size = style.font
+    widest = max((text_width(label.text, size) for label in labels), default=0.0)
     if widest <= cell * 0.94:
-        return Names(_named(labels, 1, most, size), size, 0, size * LINE)
-    size, every = _size(cell, look.font)
-    angle = 45 if len(labels) <= 24 and cell >= 1.5 * size * LINE else 90
-    named = _named(labels, every, most, size)
-    reach = [width_of(name.text, size) for name in named]
-    upwards = max(reach, default=0.0) * sin(radians(angle)) + size * LINE * cos(radians(angle))
+        return AxisLabels(_ticks(labels, 1, most, size), size, 0, size * LINE_HEIGHT)
+    size, every = _size(cell, style.font)
+    angle = 45 if len(labels) <= 24 and cell >= 1.5 * size * LINE_HEIGHT else 90
+    ticks = _ticks(labels, every, most, size)
+    reach = [text_width(tick.text, size) for tick in ticks]
+    upwards = max(reach, default=0.0) * sin(radians(angle)) + size * LINE_HEIGHT * cos(
+        radians(angle)
+    )
     right = [
-        width * cos(radians(angle)) - (len(labels) - name.place - 0.5) * cell
-        for name, width in zip(named, reach, strict=True)
+        width * cos(radians(angle)) - (len(labels) - tick.index - 0.5) * cell
+        for tick, width in zip(ticks, reach, strict=True)
     ]
-    return Names(named, size, angle, upwards, max([0.0, *right]) if angle < 90 else 0.0)
+    return AxisLabels(ticks, size, angle, upwards, max([0.0, *right]) if angle < 90 else 0.0)
 
 
 def _size(cell: float, font: float) -> tuple[float, int]:
     """The size of letters for cells of this side, and that every n-th is named."""
-    size = min(font, max(SMALLEST, cell * 72))
+    size = min(font, max(MIN_FONT_SIZE, cell * 72))
     return size, max(1, ceil(size / 72 / cell - 0.1))
 
 
-def _named(labels: Sequence[Label], every: int, most: float, size: float) -> tuple[Name, ...]:
+def _ticks(labels: Sequence[Label], every: int, most: float, size: float) -> tuple[TickLabel, ...]:
     return tuple(
-        Name(place, fitted(label.text, most, size), label.special)
-        for place, label in enumerate(labels)
-        if not place % every
+        TickLabel(index, truncate_text(label.text, most, size), label.special)
+        for index, label in enumerate(labels)
+        if not index % every
     )
 
 
 @dataclass(frozen=True)
-class Plan:
+class HeatmapLayout:
     """Where the panels of a figure stand: all with the same rows and columns, in a grid."""
 
     width: float  # of the figure
@@ -119,8 +122,8 @@ class Plan:
     left: float  # of the first panel
     top: float
     cell: float
-    rows: Names
-    columns: Names
+    rows: AxisLabels
+    columns: AxisLabels
     shape: tuple[int, int]  # R, C
     between: tuple[float, float]  # panels: down, across
     bar: float  # where the colour bar begins
@@ -137,17 +140,17 @@ class Plan:
         )
 
 
-def plan(
+def make_layout(
     queries: Sequence[Label],
     keys: Sequence[Label],
-    look: Look,
+    style: FigureStyle,
     title: str,
     *,
     panels: tuple[int, int] = (1, 1),
     captions: float = 0.0,
     left: float = 0.0,
     below: float = 0.0,
-) -> Plan:
+) -> HeatmapLayout:
     """Room for panels (down, across) of these tokens and a colour bar.
 
     captions: inches under each panel; left, below: inches beside and under them all.
@@ -155,25 +158,28 @@ def plan(
     R, C = len(queries), len(keys)
     down, across = panels
     between = (captions + GAP, 2 * GAP)
-    widest = look.width or LONGEST_SIDE
-    names, heights = (0.28 * widest, 0.9) if look.width else (1.6, 1.2)
-    cell = LARGEST_CELL
+    widest = style.width or MAX_SIDE
+    names, heights = (0.28 * widest, 0.9) if style.width else (1.6, 1.2)
+    cell = MAX_CELL
     for _ in range(4):  # the names depend on the cells, the cells on what the names leave
-        rows, columns = beside(queries, cell, look, names), above(keys, cell, look, heights)
-        before = MARGIN + left + rows.room + GAP
-        after = max(bar_room(look), columns.overhang) + MARGIN
-        top = title_room(look, title) + columns.room + GAP / 2
-        rest = captions + below + bottom(look)
+        rows, columns = (
+            row_labels(queries, cell, style, names),
+            column_labels(keys, cell, style, heights),
+        )
+        before = MARGIN + left + rows.extent + GAP
+        after = max(colorbar_width(style), columns.overhang) + MARGIN
+        top = title_height(style, title) + columns.extent + GAP / 2
+        rest = captions + below + bottom_margin(style)
         free = widest - before - after - (across - 1) * between[1]
-        high = (HIGHEST if look.width else LONGEST_SIDE) - top - rest - (down - 1) * between[0]
-        cell = min(LARGEST_CELL, free / (across * C), high / (down * R))
+        high = (MAX_HEIGHT if style.width else MAX_SIDE) - top - rest - (down - 1) * between[0]
+        cell = min(MAX_CELL, free / (across * C), high / (down * R))
     content = across * C * cell + (across - 1) * between[1]
-    width = look.width or max(before + content + after, 2.5)
+    width = style.width or max(before + content + after, 2.5)
     start = before + (width - before - content - after) / 2
     deep = top + down * R * cell + (down - 1) * between[0]
-    return Plan(
+    return HeatmapLayout(
         width=width,
-        height=max(deep + rest, top + LOWEST_BAR + bottom(look)),
+        height=max(deep + rest, top + MIN_COLORBAR_HEIGHT + bottom_margin(style)),
         left=start,
         top=top,
         cell=cell,
@@ -186,15 +192,21 @@ def plan(
     )
 
 
-def bar_room(look: Look) -> float:
+def colorbar_width(style: FigureStyle) -> float:
     """The inches of a colour bar with its numbers and its label."""
-    return GAP + BAR + width_of("0.25", small(look)) + 0.08 + small(look) * LINE
+    return (
+        GAP
+        + COLORBAR_THICKNESS
+        + text_width("0.25", small_font(style))
+        + 0.08
+        + small_font(style) * LINE_HEIGHT
+    )
 
 
-def norm_of(largest: float, look: Look) -> Normalize:
+def color_norm(largest: float, style: FigureStyle) -> Normalize:
     """From 0 to the largest weight, in even steps or with small weights lifted by a root."""
     largest = largest or 1.0  # a picture of zeros
-    if look.scale == "sqrt":
+    if style.scale == "sqrt":
         return PowerNorm(0.5, vmin=0.0, vmax=largest)
     return Normalize(0.0, largest)
 
@@ -204,7 +216,7 @@ def draw_cells(
 ) -> Cells:
     """The cells, first row on top. Long tables are one image, the others shapes."""
     R, C = table.shape
-    if max(R, C) > MOST_VECTORS:
+    if max(R, C) > MAX_VECTOR_CELLS:
         return axes.imshow(
             table,
             cmap=colours,
@@ -225,21 +237,21 @@ def draw_cells(
     return mesh
 
 
-def name_rows(axes: Axes, names: Names) -> None:
+def draw_row_labels(axes: Axes, names: AxisLabels) -> None:
     """The tokens beside the rows."""
-    places = [name.place + 0.5 for name in names.named]
-    axes.set_yticks(places, labels=[name.text for name in names.named], fontsize=names.size)
+    places = [name.index + 0.5 for name in names.labels]
+    axes.set_yticks(places, labels=[name.text for name in names.labels], fontsize=names.size)
     _colour(axes.get_yticklabels(), names)
 
 
-def name_columns(axes: Axes, names: Names) -> None:
+def draw_column_labels(axes: Axes, names: AxisLabels) -> None:
     """The tokens above the columns."""
     axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False)
-    places = [name.place + 0.5 for name in names.named]
+    places = [name.index + 0.5 for name in names.labels]
     slanting = names.angle not in (0, 90)
     axes.set_xticks(
         places,
-        labels=[name.text for name in names.named],
+        labels=[name.text for name in names.labels],
         fontsize=names.size,
         rotation=names.angle,
         rotation_mode="anchor" if slanting else "default",
@@ -249,41 +261,43 @@ def name_columns(axes: Axes, names: Names) -> None:
     _colour(axes.get_xticklabels(), names)
 
 
-def _colour(texts: Sequence[Text], names: Names) -> None:
+def _colour(texts: Sequence[Text], names: AxisLabels) -> None:
     """Special tokens in the second rank."""
-    for text, name in zip(texts, names.named, strict=True):
+    for text, name in zip(texts, names.labels, strict=True):
         text.set_color(SOFT if name.special else INK)
 
 
-def nameless(axes: Axes) -> None:
+def hide_ticks(axes: Axes) -> None:
     """No ticks at all."""
     axes.set_xticks([])
     axes.set_yticks([])
 
 
-def draw_bar(sheet: Sheet, cells: Cells, plan: Plan, label: str) -> None:
+def draw_colorbar(canvas: Canvas, cells: Cells, make_layout: HeatmapLayout, label: str) -> None:
     """The colour bar at the right of the panels."""
-    draw_bar_at(sheet, cells, plan.bar, plan.top, plan.deep - plan.top, label)
+    draw_colorbar_at(
+        canvas, cells, make_layout.bar, make_layout.top, make_layout.deep - make_layout.top, label
+    )
 
 
-def draw_bar_at(
-    sheet: Sheet, cells: Cells, left: float, top: float, height: float, label: str
+def draw_colorbar_at(
+    canvas: Canvas, cells: Cells, left: float, top: float, height: float, label: str
 ) -> None:
     """A colour bar with its numbers and what they are."""
-    height = min(max(height, LOWEST_BAR), HIGHEST_BAR)
-    axes = sheet.axes(left, top, BAR, height)
-    bar = sheet.figure.colorbar(cells, cax=axes)
+    height = min(max(height, MIN_COLORBAR_HEIGHT), MAX_COLORBAR_HEIGHT)
+    axes = canvas.axes(left, top, COLORBAR_THICKNESS, height)
+    bar = canvas.figure.colorbar(cells, cax=axes)
     axes.spines["outline"].set(edgecolor=PALE, linewidth=0.5)
-    size = small(sheet.look)
+    size = small_font(canvas.style)
     bar.locator = MaxNLocator(4)
     bar.update_ticks()
     bar.ax.tick_params(labelsize=size, length=1.5, width=0.5, color=PALE, pad=1.5, labelcolor=INK)
-    label = fitted(label, sheet.height - 2 * MARGIN, size)
-    half = width_of(label, size) / 2
-    middle = min(max(top + height / 2, MARGIN + half), sheet.height - MARGIN - half)
-    sheet.write(
+    label = truncate_text(label, canvas.height - 2 * MARGIN, size)
+    half = text_width(label, size) / 2
+    middle = min(max(top + height / 2, MARGIN + half), canvas.height - MARGIN - half)
+    canvas.draw_text(
         label,
-        left + bar_room(sheet.look) - GAP - size * LINE / 2,
+        left + colorbar_width(canvas.style) - GAP - size * LINE_HEIGHT / 2,
         middle,
         size,
         align="center",
@@ -292,9 +306,9 @@ def draw_bar_at(
     )
 
 
-def hatch_hidden(axes: Axes, allowed: NDArray[np.bool_]) -> None:
+def hatch_masked(axes: Axes, mask: NDArray[np.bool_]) -> None:
     """Hatches over what may not be seen: white alone would say 'looked away'."""
-    rectangles = [_rectangle(row, *run) for row, line in enumerate(~allowed) for run in _runs(line)]
+    rectangles = [_rectangle(row, *run) for row, line in enumerate(~mask) for run in _runs(line)]
     if rectangles:
         path = Path.make_compound_path(*rectangles)
         patch = PathPatch(path, facecolor="none", edgecolor=PALE, linewidth=0.0, hatch="////")
@@ -302,7 +316,7 @@ def hatch_hidden(axes: Axes, allowed: NDArray[np.bool_]) -> None:
         axes.add_patch(patch)
 
 
-def veil_special(axes: Axes, keys: Sequence[Label], n_rows: int) -> None:
+def fade_special(axes: Axes, keys: Sequence[Label], n_rows: int) -> None:
     """A veil over the columns of special tokens; nothing is changed below it."""
     for column, key in enumerate(keys):
         if key.special:

@@ -55,7 +55,7 @@ class LayerWeights:
 def measure_label(display: DisplayOptions) -> str:
     """What numbers that are shown so are, for a legend.
 
-    >>> measure_label(Showing(unit="word", specials="renormalise"))
+    >>> measure_label(DisplayOptions(unit="word", specials="renormalise"))
     'weight, in words, without special tokens'
     """
     caption = "weight × ‖v W_O‖" if display.measure == "values" else "weight"

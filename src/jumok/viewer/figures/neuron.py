@@ -17,23 +17,30 @@ from jumok.errors import InputError
 from jumok.interpret.trace import Trace
 from jumok.viewer.figures.canvas import (
     GAP,
-    HIGHEST,
     INK,
-    LINE,
+    LINE_HEIGHT,
     MARGIN,
+    MAX_HEIGHT,
     PALE,
     SOFT,
-    Look,
-    Picture,
-    Sheet,
+    Canvas,
+    FigureStyle,
+    JumokFigure,
     colormap,
-    fitted,
-    small,
-    title_room,
-    width_of,
+    small_font,
+    text_width,
+    title_height,
+    truncate_text,
 )
-from jumok.viewer.figures.heatmap import Names, Table, beside, draw_cells, name_rows, nameless
-from jumok.viewer.figures.layer_view import Place, said
+from jumok.viewer.figures.heatmap import (
+    AxisLabels,
+    Table,
+    draw_cells,
+    draw_row_labels,
+    hide_ticks,
+    row_labels,
+)
+from jumok.viewer.figures.layer_view import LayerRef, caption
 from jumok.viewer.figures.options import Head
 from jumok.viewer.labels import Label, labels
 
@@ -53,7 +60,7 @@ class Steps:
     softcap: float | None  # c
     bias: Numbers | None  # (S,)
     weights: Numbers  # (S,), as the model has them
-    allowed: NDArray[np.bool_]  # (S,)
+    mask: NDArray[np.bool_]  # (S,)
 
     @property
     def products(self) -> Numbers:
@@ -78,25 +85,29 @@ class Steps:
         return self.softcap * np.tanh(self.scaled / self.softcap)
 
 
-def neuron_view(trace: Trace, place: Place, head: Head, query: int | None, look: Look) -> Picture:
+def neuron_view(
+    trace: Trace, layer_ref: LayerRef, head: Head, query: int | None, style: FigureStyle
+) -> JumokFigure:
     """One head and one query; without `query` the first that is no special token."""
     if not isinstance(head, int):
         raise InputError(f"the neuron view is of one head, {head} came; give its number")
-    queries = trace.info.tokens(place.block.queries, place.sequence)
+    queries = trace.info.tokens(layer_ref.block.queries, layer_ref.sequence)
     asking = labels(queries, "piece")
     if query is None:
         query = next((n for n, label in enumerate(asking) if not label.special), 0)
     if not 0 <= query < len(asking):
         raise InputError(f"query {query} of {len(asking)}; they count from 0, without padding")
-    keys = labels(trace.info.tokens(place.block.keys, place.sequence), "piece")
-    steps = steps_of(trace, place, head, query, len(keys))
-    title = look.titled(f"{said(trace, place, head)} · query {query}: {asking[query].text}")
-    return _draw(steps, keys, asking[query], title, look)
+    keys = labels(trace.info.tokens(layer_ref.block.keys, layer_ref.sequence), "piece")
+    steps = steps_of(trace, layer_ref, head, query, len(keys))
+    title = style.title_text(
+        f"{caption(trace, layer_ref, head)} · query {query}: {asking[query].text}"
+    )
+    return _draw(steps, keys, asking[query], title, style)
 
 
-def steps_of(trace: Trace, place: Place, head: int, query: int, n_keys: int) -> Steps:
+def steps_of(trace: Trace, layer_ref: LayerRef, head: int, query: int, n_keys: int) -> Steps:
     """The numbers of a query and the first `n_keys` keys. Raises InputError for a missing head."""
-    block, layer, sequence = place.block, place.layer, place.sequence
+    block, layer, sequence = layer_ref.block, layer_ref.layer, layer_ref.sequence
     if not 0 <= head < block.heads:
         raise InputError(f"head {head} of {block.heads}; heads count from 0")
     key_head = head * block.key_heads // block.heads
@@ -108,39 +119,47 @@ def steps_of(trace: Trace, place: Place, head: int, query: int, n_keys: int) -> 
         softcap=block.softcap,
         bias=None if bias is None else bias[head, query, :n_keys].astype(np.float64),
         weights=trace.weights(block.name, layer, sequence)[head, query, :n_keys].astype(np.float64),
-        allowed=trace.mask(block.name, sequence)[query, :n_keys],
+        mask=trace.mask(block.name, sequence)[query, :n_keys],
     )
 
 
-def _draw(steps: Steps, keys: Sequence[Label], query: Label, title: str, look: Look) -> Picture:
-    width = look.width or NATURAL
-    size = small(look)
-    top = title_room(look, title) + size * LINE + STRIP + GAP
-    below = size * LINE + GAP / 2 + MARGIN
-    row = min(look.font * LINE * 1.1, (HIGHEST - top - below) / len(keys))
-    names = beside(keys, row, look, 0.2 * width)
-    own = fitted(f"q {query.text}", 0.2 * width, size)
-    left = MARGIN + max(names.room, width_of(own, size)) + GAP
+def _draw(
+    steps: Steps, keys: Sequence[Label], query: Label, title: str, style: FigureStyle
+) -> JumokFigure:
+    width = style.width or NATURAL
+    size = small_font(style)
+    top = title_height(style, title) + size * LINE_HEIGHT + STRIP + GAP
+    below = size * LINE_HEIGHT + GAP / 2 + MARGIN
+    row = min(style.font * LINE_HEIGHT * 1.1, (MAX_HEIGHT - top - below) / len(keys))
+    names = row_labels(keys, row, style, 0.2 * width)
+    own = truncate_text(f"q {query.text}", 0.2 * width, size)
+    left = MARGIN + max(names.extent, text_width(own, size)) + GAP
     bars = _bars(steps)
     shares = [1.0] * 3 + [0.95] * len(bars)
     unit = (width - left - MARGIN - GAP * (len(shares) - 1)) / sum(shares)
     height = row * len(keys)
-    sheet = Sheet(width, top + height + below, look)
-    sheet.head(title)
+    canvas = Canvas(width, top + height + below, style)
+    canvas.draw_title(title)
 
     tables = (("k", steps.k), ("q ⊙ k", steps.products), ("Σ q ⊙ k →", steps.running))
     for number, (name, table) in enumerate(tables):
         x = left + number * (unit + GAP)
-        sheet.write(name, x + unit / 2, top - STRIP - GAP - size * LINE, size, align="center")
+        canvas.draw_text(
+            name, x + unit / 2, top - STRIP - GAP - size * LINE_HEIGHT, size, align="center"
+        )
         largest = _largest(table, steps.q) if number == 0 else _largest(table)
-        _signed(sheet.axes(x, top, unit, height), table, largest)
+        _signed(canvas.axes(x, top, unit, height), table, largest)
         if number == 0:
-            _signed(sheet.axes(x, top - STRIP - GAP / 2, unit, STRIP), steps.q[None], largest)
-            name_rows(sheet.figure.axes[-2], names)
-            sheet.write(
-                own, x - GAP / 2, top - STRIP / 2 - GAP / 2 - size * LINE / 2, size, align="right"
+            _signed(canvas.axes(x, top - STRIP - GAP / 2, unit, STRIP), steps.q[None], largest)
+            draw_row_labels(canvas.figure.axes[-2], names)
+            canvas.draw_text(
+                own,
+                x - GAP / 2,
+                top - STRIP / 2 - GAP / 2 - size * LINE_HEIGHT / 2,
+                size,
+                align="right",
             )
-        sheet.write(
+        canvas.draw_text(
             f"±{largest:.2g}",
             x + unit / 2,
             top + height + GAP / 2,
@@ -151,12 +170,14 @@ def _draw(steps: Steps, keys: Sequence[Label], query: Label, title: str, look: L
     x = left + 3 * (unit + GAP)
     for name, numbers, digits in bars:
         wide = 0.95 * unit
-        name = fitted(name, wide + GAP, size)
-        sheet.write(name, x + wide / 2, top - STRIP - GAP - size * LINE, size, align="center")
-        axes = sheet.axes(x, top, wide, height)
-        _draw_bars(axes, numbers, steps.allowed, digits, names, size)
+        name = truncate_text(name, wide + GAP, size)
+        canvas.draw_text(
+            name, x + wide / 2, top - STRIP - GAP - size * LINE_HEIGHT, size, align="center"
+        )
+        axes = canvas.axes(x, top, wide, height)
+        _draw_bars(axes, numbers, steps.mask, digits, names, size)
         x += wide + GAP
-    return sheet.figure
+    return canvas.figure
 
 
 def _bars(steps: Steps) -> list[tuple[str, Numbers, int]]:
@@ -177,19 +198,19 @@ def _largest(*tables: Numbers) -> float:
 def _signed(axes: Axes, table: Table, largest: float) -> None:
     """Cells of signed numbers: purple below 0, orange above."""
     draw_cells(axes, table, colormap("diverging"), Normalize(-largest, largest))
-    nameless(axes)
+    hide_ticks(axes)
 
 
 def _draw_bars(
     axes: Axes,
     numbers: Numbers,
-    allowed: NDArray[np.bool_],
+    mask: NDArray[np.bool_],
     digits: int,
-    names: Names,
+    names: AxisLabels,
     size: float,
 ) -> None:
     """A bar for each key from 0, its number at the right; hidden keys are hollow."""
-    nameless(axes)
+    hide_ticks(axes)
     axes.spines[:].set_visible(False)
     places = np.arange(len(numbers)) + 0.5
     low, high = min(0.0, float(numbers.min())), max(0.0, float(numbers.max()))
@@ -197,18 +218,18 @@ def _draw_bars(
         places,
         numbers,
         height=0.72,
-        color=["#8fa9d6" if seen else "none" for seen in allowed],
-        edgecolor=["none" if seen else PALE for seen in allowed],
+        color=["#8fa9d6" if seen else "none" for seen in mask],
+        edgecolor=["none" if seen else PALE for seen in mask],
         linewidth=0.4,
     )
     axes.axvline(0.0, color=PALE, linewidth=0.5)
     axes.set_xlim(low, low + (high - low or 1.0) / 0.55)  # the rest is for the numbers
     axes.set_ylim(len(numbers), 0)
-    for name in names.named:
-        number, seen = numbers[name.place], allowed[name.place]
+    for name in names.labels:
+        number, seen = numbers[name.index], mask[name.index]
         axes.text(
             1.0,
-            name.place + 0.5,
+            name.index + 0.5,
             f"{number:.{digits}f}".replace("-", "−"),
             transform=axes.get_yaxis_transform(),
             fontsize=min(size, names.size),

@@ -36,12 +36,12 @@ class Rung:
     positions: Positions  # (length, d); d = 1 for the first two
 
 
-def positional_ladder(length: int = 64, width: int = 32) -> Figure:
+def positional_comparison(length: int = 64, width: int = 32) -> Figure:
     """Draw the ideas for `length` positions and `width` dimensions; `jumok plot positions`.
 
     Raises InputError for fewer than 4 positions, fewer than 2 dimensions or an odd width.
 
-    >>> figure = positional_ladder(length=16, width=8)
+    >>> figure = positional_comparison(length=16, width=8)
     >>> [axes.get_title().splitlines()[1] for axes in figure.axes[4:9:2]]
     ['⌊p / 2ʲ⌋ mod 2', 'sin(πp / 2ʲ)', 'sin(p ωᵢ), cos(p ωᵢ)']
     """

@@ -18,24 +18,24 @@ from jumok.interpret.trace import Trace
 from jumok.viewer.figures.canvas import (
     GAP,
     INK,
-    LINE,
+    LINE_HEIGHT,
     MARGIN,
     PALE,
     SOFT,
-    Look,
-    Picture,
-    Sheet,
-    fitted,
-    small,
-    title_room,
-    width_of,
+    Canvas,
+    FigureStyle,
+    JumokFigure,
+    small_font,
+    text_width,
+    title_height,
+    truncate_text,
 )
-from jumok.viewer.figures.heatmap import BAR, draw_cells
-from jumok.viewer.figures.layer_view import Place
+from jumok.viewer.figures.heatmap import COLORBAR_THICKNESS, draw_cells
+from jumok.viewer.figures.layer_view import LayerRef
 
 NATURAL = 7.0  # inches, when nobody has set a width
 ROW = 0.05  # inches of a position, where there is room
-LOWEST, HIGHEST = 1.2, 2.6  # inches of a panel
+MIN_PANEL_HEIGHT, MAX_PANEL_HEIGHT = 1.2, 2.6  # inches of a panel
 
 Numbers = NDArray[np.float64]
 
@@ -51,20 +51,20 @@ class Panel:
     start: int = 0  # what the first column is called
 
 
-def positional_table(trace: Trace, place: Place, look: Look) -> Picture:
+def positional_table(trace: Trace, layer_ref: LayerRef, style: FigureStyle) -> JumokFigure:
     """What the model of a trace uses, whichever it is.
 
     A table that is added: the table, and how alike its rows are (their cosine). Rotary: the cosine
     of the angle by which each pair of numbers is turned. Relative: the bias of each head by
     distance. Raises InputError for a trace that has none of these.
     """
-    panels = panels_of(trace, place)
-    return _draw(panels, look.titled(f"positions of the {place.block.queries}"), look)
+    panels = panels_of(trace, layer_ref)
+    return _draw(panels, style.title_text(f"positions of the {layer_ref.block.queries}"), style)
 
 
-def panels_of(trace: Trace, place: Place) -> tuple[Panel, ...]:
+def panels_of(trace: Trace, layer_ref: LayerRef) -> tuple[Panel, ...]:
     """The tables that are drawn."""
-    side, kind = place.block.queries, trace.info.model.positions
+    side, kind = layer_ref.block.queries, trace.info.model.positions
     if f"{side}.positions" in trace.names:
         table = trace.tensor(f"{side}.positions").astype(np.float64)
         return (
@@ -73,12 +73,12 @@ def panels_of(trace: Trace, place: Place) -> tuple[Panel, ...]:
         )
     if "rotary" in trace.names:
         angles = trace.tensor("rotary").astype(np.float64)
-        n = sum(trace.info.tokens(side, place.sequence).real)
+        n = sum(trace.info.tokens(side, layer_ref.sequence).real)
         return (Panel("cos(p θᵢ), rotary", "position p", "pair i", turned(angles, n)),)
-    bias = trace.bias(place.block.name, place.layer)
+    bias = trace.bias(layer_ref.block.name, layer_ref.layer)
     if bias is not None:
         start, table = by_distance(bias.astype(np.float64))
-        return (Panel(f"bias, layer {place.layer}", "head", "key − query", table, start),)
+        return (Panel(f"bias, layer {layer_ref.layer}", "head", "key − query", table, start),)
     raise InputError(
         f"the trace holds no positions (its model's are {kind}); trace a model that adds a table, "
         "turns its queries, or has biases of relative positions"
@@ -116,30 +116,32 @@ def by_distance(bias: Numbers) -> tuple[int, Numbers]:
     return 1 - T, np.stack(columns, 1)
 
 
-def _draw(panels: Sequence[Panel], title: str, look: Look) -> Picture:
-    width = look.width or NATURAL
-    size = small(look)
-    line = size * LINE
-    before = line + width_of("000", size) + GAP  # a label and its numbers
-    top = title_room(look, title) + line + GAP / 2
-    height = min(max(max(len(panel.table) for panel in panels) * ROW, LOWEST), HIGHEST)
-    below = 2 * line + 2 * GAP + BAR + line + MARGIN
+def _draw(panels: Sequence[Panel], title: str, style: FigureStyle) -> JumokFigure:
+    width = style.width or NATURAL
+    size = small_font(style)
+    line = size * LINE_HEIGHT
+    before = line + text_width("000", size) + GAP  # a label and its numbers
+    top = title_height(style, title) + line + GAP / 2
+    height = min(
+        max(max(len(panel.table) for panel in panels) * ROW, MIN_PANEL_HEIGHT), MAX_PANEL_HEIGHT
+    )
+    below = 2 * line + 2 * GAP + COLORBAR_THICKNESS + line + MARGIN
     unit = (width - MARGIN - len(panels) * (before + GAP)) / len(panels)
-    sheet = Sheet(width, top + height + below, look)
-    sheet.head(title)
+    canvas = Canvas(width, top + height + below, style)
+    canvas.draw_title(title)
     for number, panel in enumerate(panels):
         left = MARGIN + before + number * (before + GAP + unit)
-        _draw_panel(sheet, panel, (left, top, unit, height))
-    return sheet.figure
+        _draw_panel(canvas, panel, (left, top, unit, height))
+    return canvas.figure
 
 
-def _draw_panel(sheet: Sheet, panel: Panel, place: tuple[float, float, float, float]) -> None:
-    left, top, width, height = place
-    size = small(sheet.look)
-    line = size * LINE
-    name = fitted(panel.name, width + GAP, size)
-    sheet.write(name, left + width / 2, top - line - GAP / 2, size, align="center")
-    axes = sheet.axes(*place)
+def _draw_panel(canvas: Canvas, panel: Panel, box: tuple[float, float, float, float]) -> None:
+    left, top, width, height = box
+    size = small_font(canvas.style)
+    line = size * LINE_HEIGHT
+    name = truncate_text(panel.name, width + GAP, size)
+    canvas.draw_text(name, left + width / 2, top - line - GAP / 2, size, align="center")
+    axes = canvas.axes(*box)
     largest = float(np.abs(panel.table).max()) or 1.0
     cells = draw_cells(
         axes, panel.table, matplotlib.colormaps["RdBu"], Normalize(-largest, largest)
@@ -156,8 +158,10 @@ def _draw_panel(sheet: Sheet, panel: Panel, place: tuple[float, float, float, fl
     axes.tick_params(pad=1.5)
     axes.set_ylabel(panel.down, fontsize=size, labelpad=1.5, color=SOFT)
     axes.set_xlabel(panel.across, fontsize=size, labelpad=1.0, color=SOFT)
-    under = sheet.axes(left + 0.1 * width, top + height + 2 * line + 2 * GAP, 0.8 * width, BAR)
-    bar = sheet.figure.colorbar(cells, cax=under, orientation="horizontal")
+    under = canvas.axes(
+        left + 0.1 * width, top + height + 2 * line + 2 * GAP, 0.8 * width, COLORBAR_THICKNESS
+    )
+    bar = canvas.figure.colorbar(cells, cax=under, orientation="horizontal")
     bar.set_ticks([-largest, 0.0, largest], labels=[f"−{largest:.2g}", "0", f"{largest:.2g}"])
     under.tick_params(labelsize=size, length=1.5, width=0.5, color=PALE, pad=1.5, labelcolor=INK)
     under.spines["outline"].set(edgecolor=PALE, linewidth=0.5)
