@@ -1,4 +1,4 @@
-"""A checkpoint is there whole or not at all, whatever dies, fills up or rots."""
+"""Checkpoints are complete or absent, whatever process dies, disk fills up or bit flips."""
 
 import errno
 import json
@@ -40,10 +40,10 @@ def names(store: CheckpointStore) -> list[str]:
     return sorted(path.name for path in store.checkpoints.iterdir())
 
 
-# What is saved is what is loaded
+# Saving and loading
 
 
-def test_loads_what_was_committed(store: CheckpointStore) -> None:
+def test_load_returns_what_was_committed(store: CheckpointStore) -> None:
     saved = {
         "model": {
             "turned": torch.arange(6.0).view(2, 3).T,
@@ -54,12 +54,12 @@ def test_loads_what_was_committed(store: CheckpointStore) -> None:
         "optimizer": {"step": torch.tensor(40.0), "mask": torch.tensor([True, False])},
         "ema": {},
     }
-    facts = {"recipe": {"이름": "숫자", "rate": 1e-05}, "position": [3, 2**60], "best": None}
-    path = store.commit(40, saved, facts)
+    metadata = {"recipe": {"이름": "숫자", "rate": 1e-05}, "position": [3, 2**60], "best": None}
+    path = store.commit(40, saved, metadata)
     assert path == store.folder / "checkpoints" / "step-40"
     newest = store.newest()
     assert newest is not None
-    assert (newest.step, newest.metadata, newest.rejected) == (40, facts, ())
+    assert (newest.step, newest.metadata, newest.invalid) == (40, metadata, ())
     loaded = newest.load()
     assert loaded.keys() == saved.keys()
     for state, tensors in saved.items():
@@ -69,7 +69,7 @@ def test_loads_what_was_committed(store: CheckpointStore) -> None:
             assert torch.equal(loaded[state][name], tensor)
 
 
-def test_the_manifest_is_json_that_a_person_can_read(store: CheckpointStore) -> None:
+def test_the_manifest_is_readable_json(store: CheckpointStore) -> None:
     path = store.commit(40, states(40), {"data": "한국어"})
     text = (path / "manifest.json").read_text(encoding="utf-8")
     content = json.loads(text)
@@ -79,19 +79,19 @@ def test_the_manifest_is_json_that_a_person_can_read(store: CheckpointStore) -> 
     assert "한국어" in text
 
 
-def test_the_same_training_writes_the_same_bytes(tmp_path: Path) -> None:
+def test_equal_states_give_equal_bytes(tmp_path: Path) -> None:
     paths = [CheckpointStore(tmp_path / run).commit(7, states(7), {"a": 1}) for run in "ab"]
     for file in paths[0].iterdir():
         assert file.read_bytes() == (paths[1] / file.name).read_bytes()
 
 
-def test_no_checkpoint_at_all_is_none(store: CheckpointStore) -> None:
+def test_newest_is_none_without_checkpoints(store: CheckpointStore) -> None:
     assert store.newest() is None
     store.checkpoints.mkdir(parents=True)
     assert store.newest() is None
 
 
-def test_one_step_can_be_asked_for(store: CheckpointStore) -> None:
+def test_open_the_checkpoint_of_one_step(store: CheckpointStore) -> None:
     for step in (1, 2):
         store.commit(step, states(step), {"step": step})
     assert store.checkpoint(1).metadata == {"step": 1}
@@ -102,25 +102,25 @@ def test_one_step_can_be_asked_for(store: CheckpointStore) -> None:
         store.checkpoint(3)
 
 
-# What is kept
+# Retention
 
 
-def test_the_newest_and_the_protected_stay(store: CheckpointStore) -> None:
+def test_newest_and_protected_checkpoints_are_kept(store: CheckpointStore) -> None:
     for step in (5, 10, 15, 100, 20):
         store.commit(step, states(step), {}, protect=[10])
     assert names(store) == ["step-10", "step-100", "step-20"]
 
 
-def test_more_can_be_kept_but_never_fewer_than_two(tmp_path: Path) -> None:
+def test_keep_is_at_least_two(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, keep=3)
     for step in range(1, 6):
         store.commit(step, states(step), {})
     assert names(store) == ["step-3", "step-4", "step-5"]
-    with pytest.raises(InputError, match=r"keep 1 .* keep 2 or more"):
+    with pytest.raises(InputError, match="keep must be at least 2 checkpoints, got 1"):
         CheckpointStore(tmp_path, keep=1)
 
 
-def test_a_damaged_one_does_not_count_as_kept(store: CheckpointStore) -> None:
+def test_a_damaged_checkpoint_does_not_count_as_kept(store: CheckpointStore) -> None:
     store.commit(1, states(1), {})
     (store.commit(2, states(2), {}) / "manifest.json").unlink()
     store.commit(3, states(3), {})
@@ -129,39 +129,39 @@ def test_a_damaged_one_does_not_count_as_kept(store: CheckpointStore) -> None:
     assert names(store) == ["step-3", "step-4"]
 
 
-def test_what_was_sound_and_is_as_it_was_is_not_read_again(
+def test_verified_unchanged_files_are_not_read_again(
     store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A commit of gigabytes would take twice as long; a byte written in place is seen all the same.
+    """A commit of gigabytes would take twice as long; a byte written in place is still detected.
 
     Another process, which wrote none of them, reads each once.
     """
-    summed: list[str] = []
+    hashed: list[str] = []
 
-    def counted(path: Path) -> str:
-        summed.append(path.parent.name)
+    def counting(path: Path) -> str:
+        hashed.append(path.parent.name)
         return sha256_of(path)
 
-    monkeypatch.setattr("jumok.training.checkpoints.checkpoint.sha256_of", counted)
+    monkeypatch.setattr("jumok.training.checkpoints.checkpoint.sha256_of", counting)
     for step in (1, 2, 3):
         store.commit(step, states(step), {})
-    assert summed == []
+    assert hashed == []
     with (store.checkpoints / "step-3" / "state-model.safetensors").open("r+b") as file:
         file.seek(-1, os.SEEK_END)
         (last,) = file.read()
         file.seek(-1, os.SEEK_END)
         file.write(bytes([last ^ 1]))
     store.commit(4, states(4), {})
-    assert set(summed) == {"step-3"}
+    assert set(hashed) == {"step-3"}
     assert names(store) == ["step-2", "step-3", "step-4"]  # the damaged one does not count
-    summed.clear()
+    hashed.clear()
     other = CheckpointStore(store.folder)
     for step in (5, 6, 7):
         other.commit(step, states(step), {})
-    assert set(summed) == {"step-4"}
+    assert set(hashed) == {"step-4"}
 
 
-def test_two_stores_of_one_run_see_the_same_and_two_runs_do_not_meet(tmp_path: Path) -> None:
+def test_stores_of_one_run_share_and_of_two_runs_do_not(tmp_path: Path) -> None:
     first, second = CheckpointStore(tmp_path / "a"), CheckpointStore(tmp_path / "a")
     other = CheckpointStore(tmp_path / "b")
     first.commit(1, states(1), {})
@@ -172,7 +172,7 @@ def test_two_stores_of_one_run_see_the_same_and_two_runs_do_not_meet(tmp_path: P
     assert names(other) == ["step-9"]
 
 
-def test_a_sound_checkpoint_is_never_overwritten(store: CheckpointStore) -> None:
+def test_a_valid_checkpoint_is_never_overwritten(store: CheckpointStore) -> None:
     path = store.commit(1, states(1), {"by": "the first"})
     before = {file.name: file.read_bytes() for file in path.iterdir()}
     with pytest.raises(StorageError, match="step-1: exists already and is never overwritten"):
@@ -181,7 +181,7 @@ def test_a_sound_checkpoint_is_never_overwritten(store: CheckpointStore) -> None
     assert names(store) == ["step-1"]
 
 
-def test_a_damaged_checkpoint_of_the_same_step_moves_aside(store: CheckpointStore) -> None:
+def test_a_damaged_checkpoint_of_the_same_step_is_renamed(store: CheckpointStore) -> None:
     for _ in range(2):
         path = store.commit(1, states(1), {})
         (path / "state-model.safetensors").write_bytes(b"")
@@ -189,25 +189,25 @@ def test_a_damaged_checkpoint_of_the_same_step_moves_aside(store: CheckpointStor
     assert names(store) == ["damaged-1-step-1", "damaged-2-step-1", "step-1"]
     newest = store.newest()
     assert newest is not None
-    assert newest.rejected == ()
+    assert newest.invalid == ()
 
 
-def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(store: CheckpointStore) -> None:
+def test_temporary_folders_of_dead_processes_are_removed(store: CheckpointStore) -> None:
     store.commit(1, states(1), {})
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    theirs = f".tmp-{os.getppid()}-5-00000000"  # whoever started the tests is alive
-    foreign = ".tmp-somebody's own"
-    for left in (f".tmp-{dead.pid}-5-00000000", f".del-{dead.pid}-1-00000000", theirs, foreign):
+    alive = f".tmp-{os.getppid()}-5-00000000"  # the parent process runs
+    unknown = ".tmp-other"
+    for left in (f".tmp-{dead.pid}-5-00000000", f".del-{dead.pid}-1-00000000", alive, unknown):
         (store.checkpoints / left).mkdir()
         (store.checkpoints / left / "state-model.safetensors").write_bytes(b"half")
-    earlier_life_of_this_number = store.checkpoints / f".tmp-{os.getpid()}-2-00000000"
-    earlier_life_of_this_number.mkdir()
+    reused_pid = store.checkpoints / f".tmp-{os.getpid()}-2-00000000"
+    reused_pid.mkdir()
     store.commit(2, states(2), {})
-    assert names(store) == sorted([theirs, foreign, "step-1", "step-2"])
+    assert names(store) == sorted([alive, unknown, "step-1", "step-2"])
 
 
-# What is damaged
+# Damage
 
 
 def halve(path: Path) -> None:
@@ -222,7 +222,7 @@ def swap(folder: Path) -> None:
     other.write_bytes(first)
 
 
-def say_in_manifest(folder: Path, **changes: object) -> None:
+def edit_manifest(folder: Path, **changes: object) -> None:
     path = folder / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes))
 
@@ -230,16 +230,19 @@ def say_in_manifest(folder: Path, **changes: object) -> None:
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "truncated": (lambda p: halve(p / "state-model.safetensors"), "has .* bytes of"),
     "emptied": (lambda p: (p / "state-model.safetensors").write_bytes(b""), "has 0 bytes of"),
-    "missing": (lambda p: (p / "state-model.safetensors").unlink(), "missing: .*state-model"),
-    "one more": (lambda p: (p / "state-x.safetensors").write_bytes(b""), "too many: .*state-x"),
+    "missing": (lambda p: (p / "state-model.safetensors").unlink(), "missing files: .*state-model"),
+    "one more": (
+        lambda p: (p / "state-x.safetensors").write_bytes(b""),
+        "unexpected files: .*state-x",
+    ),
     "swapped": (swap, "bytes of|SHA-256"),
     "no manifest": (lambda p: (p / "manifest.json").unlink(), "no manifest"),
     "half a manifest": (lambda p: halve(p / "manifest.json"), "not JSON"),
     "other step": (lambda p: shutil.copy(p.parent / "step-1/manifest.json", p), "that of step 1"),
-    "older format": (lambda p: say_in_manifest(p, format="jumok checkpoint 0"), "format"),
-    "other facts": (lambda p: say_in_manifest(p, facts={"a": 1}), "changed after"),
-    "way out": (lambda p: say_in_manifest(p, files={"../x": {}}), "names no state file"),
-    "no steps": (lambda p: say_in_manifest(p, step="2"), "lacks step"),
+    "older format": (lambda p: edit_manifest(p, format="jumok checkpoint 0"), "format"),
+    "other facts": (lambda p: edit_manifest(p, facts={"a": 1}), "changed after"),
+    "way out": (lambda p: edit_manifest(p, files={"../x": {}}), "not a state file"),
+    "no steps": (lambda p: edit_manifest(p, step="2"), "lacks step"),
     "deep": (lambda p: (p / "manifest.json").write_bytes(b"[" * 100_000), "not JSON"),
     "a file": (lambda p: (shutil.rmtree(p), p.write_bytes(b"")), "Not a directory"),
     "empty": (lambda p: (shutil.rmtree(p), p.mkdir()), "no manifest"),
@@ -251,7 +254,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("kind", DAMAGES)
-def test_a_damaged_checkpoint_gives_way_to_the_older_one(store: CheckpointStore, kind: str) -> None:
+def test_an_older_checkpoint_replaces_a_damaged_one(store: CheckpointStore, kind: str) -> None:
     store.commit(1, states(1), {"a": 0})
     path = store.commit(2, states(2), {"a": 0})
     damage, reason = DAMAGES[kind]
@@ -259,21 +262,21 @@ def test_a_damaged_checkpoint_gives_way_to_the_older_one(store: CheckpointStore,
     newest = store.newest()
     assert newest is not None
     assert newest.step == 1
-    assert [bad.path for bad in newest.rejected] == [path]
-    assert re.search(reason, newest.rejected[0].reason), newest.rejected
+    assert [each.path for each in newest.invalid] == [path]
+    assert re.search(reason, newest.invalid[0].reason), newest.invalid
     assert path.exists()
 
 
-def test_every_truncation_and_every_flipped_bit_is_noticed(store: CheckpointStore) -> None:
+def test_every_truncation_and_flipped_bit_is_detected(store: CheckpointStore) -> None:
     path = store.commit(1, states(1), {"rate": 1e-05, "이름": "숫자"})
-    chance = random.Random(0)
+    rng = random.Random(0)
     for file in path.iterdir():
         whole = file.read_bytes()
         cuts = [whole[: len(whole) * part // 64] for part in range(64)]
         flips = []
         for _ in range(120):
             flipped = bytearray(whole)
-            flipped[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+            flipped[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
             flips.append(bytes(flipped))
         for broken in [*cuts, *flips, whole + b"\0", whole + b"\n"]:
             file.write_bytes(broken)
@@ -283,7 +286,7 @@ def test_every_truncation_and_every_flipped_bit_is_noticed(store: CheckpointStor
     assert store.newest() is not None
 
 
-def test_when_all_are_damaged_the_error_says_why_and_what_to_do(store: CheckpointStore) -> None:
+def test_the_error_if_all_checkpoints_are_damaged(store: CheckpointStore) -> None:
     for step in (1, 2):
         (store.commit(step, states(step), {}) / "state-model.safetensors").unlink()
     with pytest.raises(CheckpointError, match=r"none of 2 .*step-2: .*step-1: .*copy") as no:
@@ -292,7 +295,7 @@ def test_when_all_are_damaged_the_error_says_why_and_what_to_do(store: Checkpoin
     assert names(store) == ["step-1", "step-2"]
 
 
-def test_what_changes_after_it_was_found_is_not_loaded(store: CheckpointStore) -> None:
+def test_a_file_changed_after_verification_is_not_loaded(store: CheckpointStore) -> None:
     path = store.commit(1, states(1), {}) / "state-model.safetensors"
     newest = store.newest()
     assert newest is not None
@@ -302,19 +305,19 @@ def test_what_changes_after_it_was_found_is_not_loaded(store: CheckpointStore) -
         newest.load()
 
 
-# What cannot be written
+# Errors of a commit
 
 
 @pytest.mark.parametrize("bad", [float("nan"), {1, 2}, "\ud800", [[object()]]])
-def test_facts_that_are_not_json_are_refused(store: CheckpointStore, bad: object) -> None:
+def test_metadata_must_be_json(store: CheckpointStore, bad: object) -> None:
     store.commit(1, states(1), {})
-    with pytest.raises(InputError, match="facts of step 2 are not plain JSON"):
+    with pytest.raises(InputError, match="metadata of step 2 must be plain JSON"):
         store.commit(2, states(2), {"bad": bad})  # type: ignore[dict-item]
     assert names(store) == ["step-1"]
 
 
-def test_states_need_plain_names_and_memory_of_their_own(store: CheckpointStore) -> None:
-    with pytest.raises(InputError, match="names no file"):
+def test_states_need_valid_names_and_unshared_memory(store: CheckpointStore) -> None:
+    with pytest.raises(InputError, match="name must be small letters"):
         store.commit(1, {"../model": {}}, {})
     tied = torch.zeros(3)
     with pytest.raises(InputError, match="share memory; give only one"):
@@ -323,15 +326,13 @@ def test_states_need_plain_names_and_memory_of_their_own(store: CheckpointStore)
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
-def test_a_disk_that_fails_at_any_call_is_one_sentence_and_loses_nothing(
-    tmp_path: Path, error: int
-) -> None:
+def test_a_disk_failure_at_any_call_loses_nothing(tmp_path: Path, error: int) -> None:
     for failing in range(1, 1000):
         store = CheckpointStore(tmp_path / str(failing))
         store.commit(1, states(1), {})
         store.commit(2, states(2), {})
 
-        def fail(number: int, name: str, what: object, last: int = failing) -> None:
+        def fail(number: int, name: str, argument: object, last: int = failing) -> None:
             if number == last:
                 raise OSError(error, os.strerror(error))
 
@@ -343,18 +344,18 @@ def test_a_disk_that_fails_at_any_call_is_one_sentence_and_loses_nothing(
             message = str(failure)
         newest = store.newest()
         assert newest is not None
-        assert not newest.rejected
+        assert not newest.invalid
         assert newest.step == (3 if (store.checkpoints / "step-3").exists() else 2)
         assert not [name for name in names(store) if name.startswith(".tmp")]
         if not message:
             assert names(store) == ["step-2", "step-3"]
-            assert failing > 15  # it did fail at each call before
+            assert failing > 15  # each earlier call failed once
             return
         assert os.strerror(error) in message
 
 
 @pytest.mark.parametrize("name", ["한글 이름", "with space", "linked"])
-def test_folders_of_any_name(tmp_path: Path, name: str) -> None:
+def test_folders_with_unusual_names(tmp_path: Path, name: str) -> None:
     if name == "linked":
         (tmp_path / "elsewhere").mkdir()
         (tmp_path / name).symlink_to(tmp_path / "elsewhere")
@@ -363,27 +364,27 @@ def test_folders_of_any_name(tmp_path: Path, name: str) -> None:
     assert store.newest() is not None
 
 
-def test_a_file_in_the_way_is_a_storage_error(tmp_path: Path) -> None:
+def test_a_file_instead_of_the_folder_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("not a folder")
     with pytest.raises(StorageError, match=r"cannot be written .*; check the path"):
         CheckpointStore(tmp_path / "run").commit(1, states(1), {})
 
 
-# In which order, and who dies when
+# Order of the disk calls, and kills
 
 
 def test_the_order_of_a_commit(store: CheckpointStore) -> None:
-    """All bytes, then their folder, then its name, then the folder of names; only then deletion."""
+    """Sync all files, then their folder, rename it, sync its parent; only then delete."""
     store.commit(1, states(1), {})
     store.commit(2, states(2), {})
     calls: list[tuple[str, object]] = []
 
-    def note(number: int, name: str, what: object) -> None:
+    def note(number: int, name: str, argument: object) -> None:
         if name == "fsync":
-            assert isinstance(what, int)
-            calls.append((name, os.fstat(what).st_ino))
+            assert isinstance(argument, int)
+            calls.append((name, os.fstat(argument).st_ino))
         elif name in ("rename", "rmdir", "unlink"):
-            calls.append((name, Path(str(what)).name))
+            calls.append((name, Path(str(argument)).name))
 
     with before_each_disk_call(note):
         path = store.commit(3, states(3), {})
@@ -401,7 +402,7 @@ def test_the_order_of_a_commit(store: CheckpointStore) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_killed_before_each_call_and_at_random_moments(tmp_path: Path) -> None:
+def test_kills_before_each_call_and_at_random_times(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.training.crash_worker", tmp_path],
         cwd=ROOT,
@@ -415,7 +416,7 @@ def test_killed_before_each_call_and_at_random_moments(tmp_path: Path) -> None:
     assert random_steps > 30
 
 
-def test_a_manifest_is_trusted_only_in_its_one_way_of_being_written(store: CheckpointStore) -> None:
+def test_a_manifest_has_one_valid_serialization(store: CheckpointStore) -> None:
     data = (store.commit(1, states(1), {"rate": 1e-05}) / "manifest.json").read_bytes()
     assert parse_manifest(data).to_bytes() == data
     for changed in (data + b" ", data.replace(b"1e-05", b"1E-05"), data.replace(b'": ', b'":  ')):
@@ -424,8 +425,8 @@ def test_a_manifest_is_trusted_only_in_its_one_way_of_being_written(store: Check
 
 
 @pytest.mark.parametrize("end", ["/../../model.safetensors", "\n", " ", "/"])
-def test_no_name_in_a_manifest_leads_anywhere_else(end: str) -> None:
+def test_file_names_in_a_manifest_stay_in_its_folder(end: str) -> None:
     record = FileRecord(1, "0" * 64)
     manifest = Manifest(1, {"state-model.safetensors" + end: record}, {})
-    with pytest.raises(InputError, match="names no state file"):
+    with pytest.raises(InputError, match="not a state file"):
         parse_manifest(manifest.to_bytes())

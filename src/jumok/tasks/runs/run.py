@@ -11,14 +11,14 @@ from torch import Tensor, nn
 
 from jumok import safetensors_io as tensorfile
 from jumok.atomic_io import read_regular, storage_errors, write_atomically
-from jumok.config_io import from_dict, read_toml, to_dict
+from jumok.config_io import read_toml, to_dict
 from jumok.errors import InputError
+from jumok.migrations import FORMAT, migrate_recipe, rename_tensors
 from jumok.models.weights import named_weights, tied_weights
 from jumok.safe_json import MAX_BYTES, read_json
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
-from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.recipe.recipe import Recipe, load_run_recipe
 
-FORMAT = 1  # of config.json
 MAX_WEIGHTS_BYTES = 2**40  # bytes
 MUTABLE_KEYS = ("sharding", "timeout")  # of a training that is gone on with
 
@@ -99,11 +99,7 @@ class Run:
 
     def recipe(self) -> Recipe:
         """The recipe the run was made by. Raises InputError, with the file, for what is none."""
-        tree = read_toml(self.recipe_path)
-        try:
-            return from_dict(Recipe, tree)
-        except InputError as error:
-            raise InputError(f"{self.recipe_path}: {error}") from error
+        return load_run_recipe(self.recipe_path)
 
     def recipe_fingerprint(self) -> str:
         """A checksum of what recipe.toml says of what is learnt.
@@ -173,10 +169,10 @@ class Run:
                 f"{self.folder} has no model yet; finish it with jumok train --resume {self.folder}"
             )
         config = read_json(self.config_path)
-        if config.get("format") != FORMAT:
+        if config.get("format") not in range(1, FORMAT + 1):
             raise InputError(
-                f"{self.config_path}: format {repr(config.get('format'))[:40]} came, {FORMAT} was "
-                "wanted; read it with the jumok that wrote it"
+                f"{self.config_path}: format must be at most {FORMAT}, got "
+                f"{repr(config.get('format'))[:40]}; read it with the jumok that wrote it"
             )
         wanted = {"model": dict, "labels": list, "vocabulary_sha256": str | None}
         wrong = [key for key in wanted if not isinstance(config.get(key, ...), wanted[key])]
@@ -185,6 +181,7 @@ class Run:
                 f"{self.config_path} lacks {', '.join(wrong or ['labels'])}; restore the run's own "
                 "file"
             )
+        config["model"] = migrate_recipe({"model": config["model"]})["model"]
         return config
 
     def read_weights(self) -> dict[str, Tensor]:
@@ -194,14 +191,15 @@ class Run:
         does not say which they are.
         """
         data = read_regular(self.weights_path, MAX_WEIGHTS_BYTES)
-        wanted = self.read_model_config().get("weights_sha256")
+        config = self.read_model_config()
+        wanted = config.get("weights_sha256")
         if wanted is not None and hashlib.sha256(data).hexdigest() != wanted:
             raise InputError(
                 f"{self.weights_path} is damaged or of another run than {self.config_path.name}; "
                 "restore the run's own files"
             )
         try:
-            return tensorfile.deserialize(data)
+            return rename_tensors(tensorfile.deserialize(data), config["format"])
         except InputError as error:
             raise InputError(f"{self.weights_path}: {error}") from error
 

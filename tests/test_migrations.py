@@ -1,0 +1,88 @@
+"""Runs, checkpoints, imported folders and traces that the first format wrote still work.
+
+`fixtures/format1` was written by the code before the names changed: tiny runs, one of them stopped
+by SIGTERM at step 46 of 120, imported random checkpoints, traces, and the outputs of that code.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+import jumok
+from jumok.migrations import rename_tensors
+from jumok.safetensors_io import deserialize
+from jumok.tasks.runs.run import Run
+from jumok.tasks.runs.train import resume
+
+FOLDER = Path(__file__).parent / "fixtures" / "format1"
+EXPECTED = json.loads((FOLDER / "expected.json").read_text(encoding="utf-8"))
+TOLERANCE = 2e-5  # of probabilities and logits: other processors sum in another order
+
+
+@pytest.mark.parametrize(
+    "name", ["seq2seq_finished", "classifier_finished", "masked_lm_finished", "causal_lm_finished"]
+)
+def test_a_finished_run_gives_the_same_answers(name: str) -> None:
+    pipeline = jumok.load(str(FOLDER / name))
+    for expected in EXPECTED[name]:
+        output = pipeline(expected["text"])
+        if "label" in expected:
+            assert output.label == expected["label"]
+            assert output.probability == pytest.approx(expected["probability"], abs=TOLERANCE)
+        else:
+            assert output.output == expected["output"]
+            assert output.score == pytest.approx(expected["score"], rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["imported_bert", "imported_marian", "imported_t5"])
+def test_an_imported_checkpoint_gives_the_same_logits(name: str) -> None:
+    decoder = {} if name == "imported_bert" else {"decoder_input_ids": torch.tensor([[7, 8, 3]])}
+    logits = jumok.load(str(FOLDER / name)).logits(torch.tensor([[5, 9, 11, 30, 2]]), **decoder)
+    assert logits[0, -1, :8].tolist() == pytest.approx(EXPECTED[name], abs=TOLERANCE)
+
+
+def test_the_recipe_of_a_run_is_translated() -> None:
+    recipe = Run(FOLDER / "seq2seq_finished").recipe()
+    assert recipe.training.gradient_accumulation_steps == 2
+    assert recipe.training.log_every == 5
+    assert recipe.training.ema_decay == 0.9
+    assert recipe.training.on_nonfinite == "skip"
+    assert recipe.training.spike_factor == 50.0
+    assert recipe.training.activation_checkpointing
+    assert recipe.augmentation.rdrop_alpha == 1.0  # the paper's alpha is twice the former value
+    assert recipe.decoding.early_stopping is False
+    assert recipe.decoding.kernel == "torch"
+    assert Run(FOLDER / "masked_lm_finished").recipe().masking.mlm_probability == 0.2
+
+
+def test_an_interrupted_run_resumes_bit_for_bit(tmp_path: Path) -> None:
+    """On the processor that wrote the fixture; on others, within rounding."""
+    run = tmp_path / "run"
+    shutil.copytree(FOLDER / "seq2seq_interrupted", run)
+    resume(run)
+    written = deserialize((FOLDER / "seq2seq_finished" / "model.safetensors").read_bytes())
+    expected = rename_tensors(written, 1)
+    weights = Run(run).read_weights()
+    assert weights.keys() == expected.keys()
+    machine = EXPECTED["machine"]
+    same = machine == {
+        "torch": torch.__version__,
+        "cpu": torch.backends.cpu.get_cpu_capability(),
+    }
+    for name, weight in weights.items():
+        if same:
+            assert torch.equal(weight, expected[name]), name
+        else:
+            torch.testing.assert_close(weight, expected[name], atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["seq2seq", "classifier"])
+def test_a_trace_opens(name: str) -> None:
+    trace = jumok.Trace.open(FOLDER / f"trace_{name}.safetensors")
+    weights = trace.weights("encoder", layer=0)
+    torch.testing.assert_close(
+        torch.as_tensor(weights).sum(-1), torch.ones(weights.shape[:-1]), atol=1e-5, rtol=0
+    )
