@@ -32,11 +32,11 @@ from jumok.atomic_io import write_atomically
 from jumok.device import release_memory
 from jumok.models import TextClassifier
 from jumok.models.config import TransformerConfig
+from jumok.nn.losses import cross_entropy
 from jumok.processes import SINGLE_PROCESS, ProcessGroup, init_process_group
 from jumok.tasks.inputs.batches import LazyBatches
 from jumok.training.config import TrainingConfig
 from jumok.training.job import DevResult
-from jumok.training.losses import cross_entropy
 from jumok.training.trainer import Trainer
 
 RESULT = Path(__file__).parent / "results" / "sharding.txt"

@@ -59,8 +59,8 @@ def ours(dtype: torch.dtype, *, medium: bool = False) -> Step:
     from jumok.device import tune_allocator
     from jumok.models import TextClassifier, TransformerConfig
     from jumok.models.weights import named_weights
+    from jumok.nn.losses import cross_entropy
     from jumok.training.config import TrainingConfig
-    from jumok.training.losses import cross_entropy
     from jumok.training.mixed_precision import autocast_model
     from jumok.training.optimizer import Optimizer
 

@@ -47,9 +47,18 @@ _OWN: Mapping[str, tuple[str, ...]] = {
     "decoding/processors": ("decoding/test_processors.py",),
     "storage": ("test_storage.py", "training/checkpoints/test_store.py"),
     "tensorfile": ("test_tensorfile.py",),
-    "training/checkpoints/store": ("training/checkpoints/test_store.py", "training/test_torture.py"),
-    "training/checkpoints/checkpoint": ("training/checkpoints/test_store.py", "training/test_torture.py"),
-    "training/checkpoints/manifest": ("training/checkpoints/test_store.py", "training/test_torture.py"),
+    "training/checkpoints/store": (
+        "training/checkpoints/test_store.py",
+        "training/test_torture.py",
+    ),
+    "training/checkpoints/checkpoint": (
+        "training/checkpoints/test_store.py",
+        "training/test_torture.py",
+    ),
+    "training/checkpoints/manifest": (
+        "training/checkpoints/test_store.py",
+        "training/test_torture.py",
+    ),
     "training/checkpoints/async_writer": ("training/checkpoints/test_async_writer.py",),
     "training/lock": ("training/test_lock.py",),
     "training/ema": ("training/test_ema.py",),
@@ -59,7 +68,7 @@ _OWN: Mapping[str, tuple[str, ...]] = {
     "training/bad_steps": ("training/test_trainer.py",),
     "training/trainer": ("training/test_trainer.py",),
     "training/state": ("training/test_state.py",),
-    "training/losses": ("training/test_losses.py",),
+    "nn/losses": ("nn/test_losses.py",),
     "models/heads": ("models/test_heads.py",),
     "decoding/alignment": ("decoding/incremental/test_decoder.py",),
     "tasks/augmentation": ("tasks/test_augmentation.py",),
@@ -807,7 +816,7 @@ COMMITS = (
             "except ProcessLookupError:\n        return False",
             "except ProcessLookupError:\n        return True",
             "what dead processes left stays for ever",
-            "training/checkpoints/test_store.py::test_leftovers_of_the_dead_go_and_those_of_the_living_stay",
+            "training/checkpoints/test_store.py::test_temporary_folders_of_dead_processes_are_removed",
         ),
         (
             "remove(path)\n        raise",
@@ -851,43 +860,43 @@ COMMITS = (
             "if sound < self.keep:",
             "if sound < self.keep - 1:",
             "one checkpoint fewer is kept than promised",
-            "test_the_newest_and_the_protected_stay",
+            "test_newest_and_protected_checkpoints_are_kept",
         ),
         (
             "elif step not in protect:",
             "else:",
             "the best checkpoint goes with the old ones",
-            "test_the_newest_and_the_protected_stay",
+            "test_newest_and_protected_checkpoints_are_kept",
         ),
         (
             "sound += self._is_sound(path)",
             "sound += 1",
             "damaged checkpoints count as kept",
-            "test_a_damaged_one_does_not_count_as_kept",
+            "test_a_damaged_checkpoint_does_not_count_as_kept",
         ),
         (
             "if self._sound.get(path.name) != marks:",
             "if path.name not in self._sound:",
             "what was sound once counts as sound for ever",
-            "test_what_was_sound_and_is_as_it_was_is_not_read_again",
+            "test_verified_unchanged_files_are_not_read_again",
         ),
         (
             "replace(verified(path), rejected=tuple(rejected))",
             "verified(path)",
             "nobody is told of the damaged ones",
-            "test_a_damaged_checkpoint_gives_way_to_the_older_one",
+            "test_an_older_checkpoint_replaces_a_damaged_one",
         ),
         (
             "key=parse_step, reverse=True",
             "key=str, reverse=True",
             "step 9 is newer than step 40",
-            "test_the_newest_and_the_protected_stay",
+            "test_newest_and_protected_checkpoints_are_kept",
         ),
         (
             "self._make_way(final)",
             "pass",
             "a damaged checkpoint of the same step stops the training",
-            "test_a_damaged_checkpoint_of_the_same_step_moves_aside",
+            "test_a_damaged_checkpoint_of_the_same_step_is_renamed",
         ),
     )
     + _of(
@@ -897,25 +906,25 @@ COMMITS = (
             "if sha256_of(path) != record.sha256:",
             "if sha256_of(path) == '':",
             "a turned bit is not noticed",
-            "test_every_truncation_and_every_flipped_bit_is_noticed",
+            "test_every_truncation_and_flipped_bit_is_detected",
         ),
         (
             "if manifest.step != parse_step(path):",
             "if manifest.step < 0:",
             "a checkpoint that was moved is taken for another",
-            "test_a_damaged_checkpoint_gives_way_to_the_older_one",
+            "test_an_older_checkpoint_replaces_a_damaged_one",
         ),
         (
             "if present != wanted:",
             "if wanted - present:",
             "a checkpoint may hold files that nobody vouches for",
-            "test_a_damaged_checkpoint_gives_way_to_the_older_one",
+            "test_an_older_checkpoint_replaces_a_damaged_one",
         ),
         (
             "if hashlib.sha256(data).hexdigest() != record.sha256:",
             "if not data:",
             "what changes between the check and the reading is loaded",
-            "test_what_changes_after_it_was_found_is_not_loaded",
+            "test_a_file_changed_after_verification_is_not_loaded",
         ),
     )
     + _of(
@@ -925,13 +934,13 @@ COMMITS = (
             "if manifest.to_bytes() != data:",
             "if not data:",
             "a manifest that was edited is trusted",
-            "test_a_manifest_is_trusted_only_in_its_one_way_of_being_written",
+            "test_a_manifest_has_one_valid_serialization",
         ),
         (
             "STATE_FILE.fullmatch(name)",
             "STATE_FILE.match(name)",
             "names of a manifest may lead out of its folder",
-            "test_no_name_in_a_manifest_leads_anywhere_else",
+            "test_file_names_in_a_manifest_stay_in_its_folder",
         ),
     )
     + _of(
@@ -941,25 +950,25 @@ COMMITS = (
             "np.copyto(_as_numpy(room), _as_numpy(tensor))\n    return room",
             "return tensor",
             "what is committed changes while it is written",
-            "test_what_changes_after_the_call_is_not_in_it",
+            "test_later_changes_are_not_in_a_commit",
         ),
         (
             'if tensor.device.type != "cpu":',
             "if tensor.device.type:",
             "the thread that copies has workers of its own",
-            "test_the_thread_has_no_workers_of_its_own",
+            "test_the_thread_starts_no_openmp_workers",
         ),
         (
             "if under_way is not None:\n            under_way.result()",
             "if under_way is not None:\n            under_way.exception()",
             "a commit that failed is not told",
-            "test_a_commit_that_failed_is_told_by_the_next",
+            "test_the_next_commit_raises_an_error",
         ),
         (
             "room is None or room.shape != tensor.shape or room.dtype != tensor.dtype",
             "room is None",
             "a tensor that grew is squeezed into the memory of the old one",
-            "test_states_may_come_go_and_grow",
+            "test_states_may_change_their_shapes",
         ),
     )
     + _of(
@@ -979,7 +988,7 @@ COMMITS = (
             "lock.acquire()",
             "lock.is_locked",
             "two trainings in one folder",
-            "test_nobody_else_within",
+            "test_the_lock_excludes_others",
         ),
     )
 )
@@ -998,7 +1007,7 @@ TRAINING = (
             "finally:\n            self._swap()",
             "finally:\n            pass",
             "training goes on with the average",
-            "test_inside_the_model_has_the_average_and_outside_its_own_weights",
+            "test_swap_gives_the_model_the_average_and_restores_it",
         ),
     )
     + _of(
@@ -1008,7 +1017,7 @@ TRAINING = (
             "config.weight_decay if parameter.ndim >= 2 else 0.0",
             "config.weight_decay",
             "biases and norms decay",
-            "test_a_hundred_steps_are_numpy_s",
+            "test_a_hundred_steps_equal_numpy",
         ),
     )
     + _of(
@@ -1018,7 +1027,7 @@ TRAINING = (
             'derive_seed(seed, "step", step, shard)',
             'derive_seed(seed, "step", step)',
             "the batches of a step drop the same numbers",
-            "test_seed_step_and_shard_each_matter",
+            "test_seed_step_and_microbatch_each_matter",
         ),
         (
             'derive_seed(seed, "order", epoch)',
@@ -1054,7 +1063,7 @@ TRAINING = (
             "if not (math.isfinite(loss) and math.isfinite(norm)):",
             "if not math.isfinite(loss):",
             "a step with a gradient that is no number is taken",
-            "test_a_gradient_that_is_no_number_names_its_weight",
+            "test_a_nonfinite_gradient_names_its_weight",
         ),
     )
 )
@@ -1067,7 +1076,7 @@ LEARNING = (
             '"perplexity", "bits_per_byte"})',
             '"perplexity"})',
             "the run with the most bits per byte is the best",
-            "test_the_better_score_is_taken",
+            "test_the_better_score_wins",
         ),
     )
     + _of(
@@ -1077,23 +1086,23 @@ LEARNING = (
             "set_step_seed(self.seed, step, shard)",
             "set_step_seed(self.seed, step, 0)",
             "the batches of a step drop the same numbers",
-            "test_every_batch_draws_numbers_of_its_own",
+            "test_every_microbatch_has_its_own_random_numbers",
         ),
         (
             "set_step_seed(self.seed, step, shard)",
             "set_step_seed(0, step, shard)",
             "every seed drops the same numbers",
-            "test_every_batch_draws_numbers_of_its_own",
+            "test_every_microbatch_has_its_own_random_numbers",
         ),
     )
     + _of(
-        "training/losses",
-        "training/test_losses.py",
+        "nn/losses",
+        "nn/test_losses.py",
         (
             "(p - q)).sum() / 2",
             "(p - q)).sum()",
             "R-Drop adds both divergences, not half of each",
-            "test_inconsistency_is_half_of_both_divergences",
+            "test_rdrop_kl_is_the_mean_of_both_divergences",
         ),
     )
     + _of(
@@ -1103,7 +1112,7 @@ LEARNING = (
             "self.held.averaged(self.average),",
             "torch.no_grad(),",
             "dev is scored with the weights, not with their average",
-            "test_the_average_is_what_is_scored_and_kept",
+            "test_the_average_is_evaluated_and_saved",
         ),
     )
     + _of(

@@ -27,11 +27,11 @@ from torch import Tensor
 
 from jumok.models.config import TransformerConfig
 from jumok.models.heads import TextClassifier
+from jumok.nn.losses import cross_entropy
 from jumok.processes import SINGLE_PROCESS, ProcessGroup, init_process_group
 from jumok.tasks.inputs.batches import LazyBatches
 from jumok.training.config import TrainingConfig
 from jumok.training.job import DevResult
-from jumok.training.losses import cross_entropy
 from jumok.training.trainer import Trainer
 
 from .lives import begin_any, import_parts

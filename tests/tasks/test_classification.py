@@ -9,11 +9,11 @@ import torch.nn.functional as F
 
 from jumok.data.table import Table
 from jumok.errors import InputError
+from jumok.nn.losses import rdrop_kl
 from jumok.tasks.classification import label_table, score_texts
 from jumok.tasks.inputs.text_encoder import TextEncoder, table_texts
 from jumok.tasks.pipeline.sequence_classification import forward, predict_all
 from jumok.tasks.recipe.tables import AugmentationConfig
-from jumok.training.losses import rdrop_kl
 from tests.tasks.tiny_jobs import CPU, LABELS, classification_job, review_vocabulary
 from tests.tiny_runs import reviews
 

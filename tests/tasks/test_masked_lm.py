@@ -14,8 +14,9 @@ from jumok.data.config import DataConfig
 from jumok.data.load import load_splits
 from jumok.data.table import Table
 from jumok.models import MaskedLanguageModel
+from jumok.nn.losses import cross_entropy
 from jumok.nn.masks import AttentionMask
-from jumok.tasks.inputs.masking import MaskingConfig, PieceInfo
+from jumok.tasks.inputs.masking import PieceInfo
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.masked_lm import (
     MaskedBatch,
@@ -26,12 +27,11 @@ from jumok.tasks.masked_lm import (
     score_masked,
 )
 from jumok.tasks.recipe.recipe import load_recipe
-from jumok.tasks.recipe.tables import AugmentationConfig
+from jumok.tasks.recipe.tables import AugmentationConfig, MaskingConfig
 from jumok.tasks.runs.evaluate import evaluate
 from jumok.tasks.runs.run import Run
 from jumok.tasks.runs.train import resume, train
 from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
-from jumok.training.losses import cross_entropy
 from jumok.viewer.live_model import plot_attention
 from tests.shared_data import shared_data
 from tests.tasks.tiny_jobs import CPU, SMALL, recipe, review_vocabulary

@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 
 from jumok.decoding import DecodingConfig
+from jumok.nn.losses import rdrop_kl
 from jumok.nn.masks import AttentionMask
 from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqBatch, Seq2SeqEncoder
 from jumok.tasks.pipeline.generation import Generated, generate_all
 from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.tasks.seq2seq import Seq2SeqJob
 from jumok.text.ragged import Ragged
-from jumok.training.losses import rdrop_kl
 from tests.tasks.tiny_jobs import CPU, reading_vocabulary, sequence_job
 from tests.tiny_runs import readings
 

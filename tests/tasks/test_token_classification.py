@@ -11,6 +11,7 @@ import jumok
 from jumok.data.table import Table
 from jumok.data.table_files import evaluation_table
 from jumok.errors import InputError
+from jumok.nn.losses import rdrop_kl
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.tables import AugmentationConfig
@@ -25,7 +26,6 @@ from jumok.tasks.token_classification import (
     log_probabilities,
     viterbi_tags,
 )
-from jumok.training.losses import rdrop_kl
 from jumok.training.trainer import Trainer
 from jumok.viewer.live_model import plot_attention
 from tests.tasks.tiny_jobs import CPU, TAGS, tag_rows, tag_vocabulary, tagging_job

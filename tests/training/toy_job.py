@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from jumok.nn.losses import cross_entropy
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.seeding import permutation
 from jumok.tasks.inputs.batches import LazyBatches
 from jumok.training.job import DevResult
-from jumok.training.losses import cross_entropy
 
 
 @dataclass(frozen=True)

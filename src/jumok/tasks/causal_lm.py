@@ -23,20 +23,19 @@ from jumok.decoding import DecodingConfig
 from jumok.errors import InputError
 from jumok.evaluation.language_models import LanguageModelMetrics
 from jumok.models import LanguageModel
+from jumok.nn.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.nn.masks import AttentionMask
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.seeding import derive_seed, permutation
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, LazyBatches
-from jumok.tasks.inputs.special_tokens import pad_id_or_zero
 from jumok.tasks.inputs.windows import Windows, add_bos_eos, concatenate
 from jumok.tasks.pipeline.causal_generation import generate, stream
 from jumok.tasks.pipeline.distributed_map import JSON_CODEC, distributed_map
-from jumok.tasks.pipeline.task import EvaluationResult
+from jumok.tasks.pipeline.outputs import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer, unk_id
-from jumok.training.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.training.job import DevResult
 
 if TYPE_CHECKING:
@@ -218,7 +217,7 @@ def packed_batches(
     plan = [np.arange(a, min(a + n_rows, len(rows))) for a in range(0, len(rows), n_rows)]
 
     def make(numbers: NDArray[np.int64]) -> PackedBatch:
-        box = windows.to_rows([rows[i] for i in numbers], width, pad_id_or_zero(vocabulary))
+        box = windows.to_rows([rows[i] for i in numbers], width, vocabulary.padding_id)
         counted = box.loss_mask
 
         def tensor(array: NDArray[np.generic]) -> Tensor:

@@ -15,11 +15,12 @@ from jumok.data.table import Table
 from jumok.evaluation import ClassificationMetrics, calibration_error, classification_metrics
 from jumok.evaluation.examples import Mistake
 from jumok.models import EncoderDecoderClassifier, text_classifier
+from jumok.nn.losses import cross_entropy, rdrop_kl
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs.batches import LazyBatches
 from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
 from jumok.tasks.jobs.epoch_sampler import EpochSampler
-from jumok.tasks.pipeline.outputs import Prediction
+from jumok.tasks.pipeline.outputs import EvaluationResult, Prediction
 from jumok.tasks.pipeline.sequence_classification import (
     LabelledTexts,
     TextBatch,
@@ -27,13 +28,11 @@ from jumok.tasks.pipeline.sequence_classification import (
     forward,
     predict_all,
 )
-from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
 from jumok.training.job import DevResult
-from jumok.training.losses import cross_entropy, rdrop_kl
 
 if TYPE_CHECKING:
     from jumok.tasks.inputs.tokenizer_pair import TokenizerPair

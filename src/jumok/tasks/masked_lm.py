@@ -20,6 +20,8 @@ from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.evaluation.examples import Example
 from jumok.models import MaskedLanguageModel
+from jumok.nn.fused_linear_cross_entropy import fused_linear_cross_entropy
+from jumok.nn.losses import cross_entropy
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.seeding import derive_seed, permutation
 from jumok.tasks.inputs.batches import (
@@ -38,20 +40,16 @@ from jumok.tasks.inputs.masking import (
     piece_text,
     starts_word_after,
 )
-from jumok.tasks.inputs.special_tokens import pad_id_or_zero, truncation_side
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.jobs.subword_sampling import SubwordSampling, sample_some
 from jumok.tasks.pipeline.distributed_map import JSON_CODEC, distributed_map
-from jumok.tasks.pipeline.outputs import GeneratedText
-from jumok.tasks.pipeline.task import EvaluationResult
+from jumok.tasks.pipeline.outputs import EvaluationResult, GeneratedText
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import MaskingConfig, ModelConfig
 from jumok.text.pretrained import PretrainedTokenizer
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
-from jumok.training.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.training.job import DevResult
-from jumok.training.losses import cross_entropy
 
 if TYPE_CHECKING:
     from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
@@ -136,7 +134,7 @@ class MaskedLMJob:
         order = permutation(len(masked.rows), seed, number)
         rng = np.random.Generator(np.random.Philox(derive_seed(seed, "batches", number)))
         plan = length_batches(masked.rows.lengths, order, self.recipe.training.batch_tokens, rng)
-        pad_id = pad_id_or_zero(self.vocabulary)
+        pad_id = self.vocabulary.padding_id
         return LazyBatches(plan, lambda rows: MaskedBatch.of(masked, rows, pad_id, self.device))
 
     def loss(self, batch: MaskedBatch) -> Tensor:
@@ -226,7 +224,7 @@ class MaskedLMTask:
         rows = encode_with_masks(texts, encode)
         filled: list[GeneratedText | None] = [None] * len(texts)
         for batch in batches_by_length(rows, EVAL_BATCH_TOKENS):
-            ids = collate([rows[i] for i in batch], pad_id_or_zero(vocabulary), device)
+            ids = collate([rows[i] for i in batch], vocabulary.padding_id, device)
             logits = loaded.model(ids.input_ids, ids.attention_mask)
             for i, row, found in zip(batch, ids.input_ids, logits, strict=True):
                 here = found[row == vocabulary.mask_id].log_softmax(-1)  # (blanks, V)
@@ -259,7 +257,7 @@ def score_masked(
     """Scores of all that is masked, and the likeliest pieces, in the order of the tokens."""
 
     def guess(rows: NDArray[np.int64]) -> tuple[float, list[int]]:
-        batch = MaskedBatch.of(masked, rows, pad_id_or_zero(vocabulary), device)
+        batch = MaskedBatch.of(masked, rows, vocabulary.padding_id, device)
         hidden, output = masked_hidden(model, batch)
         logits = output(hidden)  # (M, V)
         return cross_entropy(logits, batch.labels).item(), logits.argmax(-1).tolist()
@@ -290,7 +288,7 @@ def encode_with_masks(texts: Sequence[str], encode: TextEncoder) -> Ragged:
     A space before a blank belongs to the piece that is to fill it; so does one behind it, unless
     an imported tokeniser makes it a part of the next piece. Where spaces are pieces they stay.
     """
-    vocabulary = encode.vocabulary
+    vocabulary = encode.tokenizer
     imported = isinstance(vocabulary, PretrainedTokenizer)
     apart = has_space_pieces(vocabulary)
     rows = []
@@ -318,7 +316,7 @@ def _fill_masks(
     A blank that the model had no room to read stays.
     """
     output, score = parts[0], 0.0
-    unread = len(parts) - 1 - len(logs) if truncation_side(vocabulary) == "left" else 0
+    unread = len(parts) - 1 - len(logs) if vocabulary.truncation_side == "left" else 0
     for number, (before, after) in enumerate(pairwise(parts), -unread):
         piece = MASK
         if 0 <= number < len(logs):

@@ -19,22 +19,25 @@ from jumok.decoding import DecodingConfig, OnToken, StepCallback, TextStreamer
 from jumok.evaluation import bleu_tokenizations, sequence_metrics
 from jumok.evaluation.examples import Example
 from jumok.models import EncoderDecoder
+from jumok.nn.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.seeding import derive_seed, permutation
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, LazyBatches, batches_by_length
 from jumok.tasks.inputs.seq2seq_encoder import SentencePairs, Seq2SeqBatch, Seq2SeqEncoder
-from jumok.tasks.inputs.special_tokens import pad_id_or_zero
 from jumok.tasks.jobs.subword_sampling import SubwordSampling
 from jumok.tasks.pipeline.distributed_map import JSON_CODEC, distributed_map
-from jumok.tasks.pipeline.generation import Generated, effective_config, generate_all, greedy_config
-from jumok.tasks.pipeline.outputs import GeneratedText
-from jumok.tasks.pipeline.task import EvaluationResult
+from jumok.tasks.pipeline.generation import (
+    Generated,
+    effective_config,
+    generate_all,
+    greedy_config,
+    to_generated_text,
+)
+from jumok.tasks.pipeline.outputs import EvaluationResult, GeneratedText
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
-from jumok.tasks.told import to_generated_text
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
-from jumok.training.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.training.job import DevResult
 
 if TYPE_CHECKING:
@@ -135,7 +138,7 @@ class Seq2SeqJob:
         outputs = generate_all(
             self.model,
             self.dev_ids[0],
-            pad_id_or_zero(self.vocabulary),
+            self.vocabulary.padding_id,
             self.target_vocabulary,
             greedy_config(self.recipe.decoding),
             self.device,
@@ -240,7 +243,7 @@ class Seq2SeqTask:
         return generate_all(
             loaded.model,
             sources,
-            pad_id_or_zero(reading),
+            reading.padding_id,
             writing,
             loaded.recipe.decoding,
             loaded.device,

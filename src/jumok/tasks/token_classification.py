@@ -23,6 +23,7 @@ from jumok.evaluation import classification_metrics, entity_metrics
 from jumok.evaluation.entities import entities
 from jumok.evaluation.examples import Example
 from jumok.models import TokenClassifier
+from jumok.nn.losses import cross_entropy, rdrop_kl
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs import bio
 from jumok.tasks.inputs.batches import (
@@ -32,12 +33,10 @@ from jumok.tasks.inputs.batches import (
     batches_by_length,
     collate,
 )
-from jumok.tasks.inputs.special_tokens import n_special, pad_id_or_zero, truncation_side
 from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
 from jumok.tasks.jobs.epoch_sampler import EpochSampler
 from jumok.tasks.pipeline.distributed_map import TENSOR_CODEC, distributed_map
-from jumok.tasks.pipeline.outputs import NamedEntity, TokenClassification
-from jumok.tasks.pipeline.task import EvaluationResult
+from jumok.tasks.pipeline.outputs import EvaluationResult, NamedEntity, TokenClassification
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.text.offsets import Span, offsets
@@ -45,7 +44,6 @@ from jumok.text.pretrained import PretrainedTokenizer
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
 from jumok.training.job import DevResult
-from jumok.training.losses import cross_entropy, rdrop_kl
 
 if TYPE_CHECKING:
     from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
@@ -94,10 +92,10 @@ class TokenizedTexts:
     def encode(cls, texts: Sequence[str], encode: TextEncoder) -> "TokenizedTexts":
         """The texts as `encode` reads them. Raises InputError when its vocabulary rewrites one."""
         ids = encode(texts)
-        before, behind = n_special(encode.vocabulary)
-        read = (_spans(text, encode.vocabulary) for text in texts)
+        before, behind = encode.tokenizer.input_template.n_before_and_after()
+        read = (_spans(text, encode.tokenizer) for text in texts)
         lengths = ids.lengths - before - behind
-        from_end = truncation_side(encode.vocabulary) == "left"
+        from_end = encode.tokenizer.truncation_side == "left"
         kept = [
             row[len(row) - n :] if from_end else row[:n]
             for row, n in zip(read, lengths.tolist(), strict=True)
@@ -291,7 +289,7 @@ def log_probabilities(
     """log p (T, L) of the tags of every row's ids, in the order of the rows."""
 
     def answer(batch: NDArray[np.int64]) -> dict[str, Tensor]:
-        texts = collate([rows[i] for i in batch], pad_id_or_zero(vocabulary), device)
+        texts = collate([rows[i] for i in batch], vocabulary.padding_id, device)
         return {"log_p": forward(model, texts).float().log_softmax(-1).cpu()}  # (B, T, L)
 
     plan = batches_by_length(rows, EVAL_BATCH_TOKENS)

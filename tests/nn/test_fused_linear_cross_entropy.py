@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from jumok.training.fused_linear_cross_entropy import CHUNK, fused_linear_cross_entropy
-from jumok.training.losses import cross_entropy, rdrop_kl
+from jumok.nn.fused_linear_cross_entropy import CHUNK, fused_linear_cross_entropy
+from jumok.nn.losses import cross_entropy, rdrop_kl
 
 
 def written_out(
@@ -47,7 +47,7 @@ def test_the_same_loss_and_derivatives(
         assert torch.allclose(mine, other, rtol=1e-9, atol=1e-12)
 
 
-def test_the_same_as_the_objectives() -> None:
+def test_the_same_as_the_separate_losses() -> None:
     torch.manual_seed(0)
     output, hidden = nn.Linear(6, 11, bias=False), torch.randn(40, 6)
     wanted = torch.randint(11, (20,)).repeat(2)
@@ -76,7 +76,7 @@ def test_in_bfloat16_the_sums_are_float32() -> None:
         assert error < 1e-2  # 8 bits of mantissa
 
 
-def test_nothing_is_learned_without_gradients() -> None:
+def test_no_gradients_without_requires_grad() -> None:
     output, wanted = nn.Linear(4, 5), torch.tensor([1, 2, 3])
     with torch.inference_mode():
         loss = fused_linear_cross_entropy(torch.ones(3, 4), output, wanted)
@@ -84,7 +84,7 @@ def test_nothing_is_learned_without_gradients() -> None:
     assert torch.allclose(loss, cross_entropy(output(torch.ones(3, 4)), wanted))
 
 
-def test_tokens_seen_twice_are_an_even_number() -> None:
+def test_two_views_need_an_even_number_of_tokens() -> None:
     """One without its like would be left out of the loss, its derivative never written."""
     output, wanted = nn.Linear(4, 5), torch.tensor([1, 2, 3])
     with pytest.raises(AssertionError, match="an even number"):
@@ -92,7 +92,7 @@ def test_tokens_seen_twice_are_an_even_number() -> None:
 
 
 @pytest.mark.parametrize("rdrop_alpha", [0.0, 1.0])
-def test_of_no_tokens_there_is_nothing_to_learn(rdrop_alpha: float) -> None:
+def test_no_tokens_give_loss_zero(rdrop_alpha: float) -> None:
     output, hidden = nn.Linear(4, 5), torch.empty(0, 4, requires_grad=True)
     none = torch.empty(0, dtype=torch.int64)
     loss = fused_linear_cross_entropy(hidden, output, none, rdrop_alpha=rdrop_alpha)

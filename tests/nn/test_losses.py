@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from jumok.training.losses import cross_entropy, rdrop_kl
+from jumok.nn.losses import cross_entropy, rdrop_kl
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
@@ -32,11 +32,11 @@ def test_bfloat16_logits_are_summed_in_float32() -> None:
     assert torch.equal(loss, cross_entropy(logits.float(), wanted))
 
 
-def test_nothing_costs_nothing() -> None:
+def test_an_empty_batch_has_loss_zero() -> None:
     assert cross_entropy(torch.empty(0, 3), torch.empty(0, dtype=torch.int64)).item() == 0.0
 
 
-def test_inconsistency_is_half_of_both_divergences() -> None:
+def test_rdrop_kl_is_the_mean_of_both_divergences() -> None:
     torch.manual_seed(0)
     once, again = torch.randn(50, 7), torch.randn(50, 7)
     p, q = once.log_softmax(-1), again.log_softmax(-1)
