@@ -1,76 +1,89 @@
-# Two commands need nothing but Python 3.11 or newer: `make demo` shows jumok, `make test` proves it.
+# `make demo` trains and shows a small model, `make test` runs the tests; both need Python 3.11 only.
 #
-# The first of them sets up .venv; that may use the network, nothing after it does. Settings:
-#   PYTHON      the Python to build on             make demo PYTHON=python3.12
-#   TORCH_SPEC  the torch to install, as pip       make demo TORCH_SPEC=torch==2.13.0+cpu
-#   PIP_...     pip's own settings and its pip.conf hold as always
+# The first of them sets up .venv, which may use the network; nothing else does. Settings:
+#   PYTHON      the Python of the virtual environment    make demo PYTHON=python3.12
+#   TORCH_SPEC  the torch to install, as for pip         make demo TORCH_SPEC=torch==2.13.0+cpu
+#   PIP_...     the settings of pip and its pip.conf apply as always
 
 PYTHON ?= python3
 TORCH_SPEC ?= torch==2.13.0
 
 BIN := .venv/bin
 READY := .venv/ready
-TESTS := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 RUN := $(if $(wildcard runs/numbers),runs/demo-$(shell date +%Y%m%d-%H%M%S),runs/numbers)
+FAST := tests/nn tests/models tests/decoding tests/text tests/evaluation tests/interpret tests/inference
 
-.PHONY: demo test coverage lint check format browser-tests web web-test torture trust trust-long clean
+.PHONY: help demo test test-fast coverage lint check format browser-tests web web-test trust-short \
+	trust trust-long clean
 
-demo: $(READY)
+help: # this list
+	@grep -E '^[a-z-]+:.*# ' Makefile | sed -E 's/:[^#]*# /\t/' | expand -t 16
+
+demo: $(READY) # train a small model and use it
 	$(BIN)/jumok train numbers --out $(RUN)
 
-test: $(READY)
-	$(TESTS)
+test: $(READY) # the tests, in about five minutes on two cores
+	$(PYTEST)
 
-# The same, and which lines and branches nothing has passed; it takes longer.
-coverage: $(READY)
-	$(TESTS) --cov --cov-report=term
+test-fast: $(READY) # the unit tests of the core, in under 90 seconds
+	$(PYTEST) $(FAST)
 
-lint: $(READY)
+# All that CI runs: lint, the slow tests, the fuzz tests, the page's own tests and a real browser.
+check: lint web-test-if-node # all that CI runs
+	$(PYTEST) -m ""
+
+coverage: $(READY) # the tests, with the lines and branches that they do not execute
+	$(PYTEST) --cov --cov-report=term
+
+lint: $(READY) # format, style, types, layers, words
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/check_words.py
 
-check: lint test
-
-# Trainings that are killed, stopped, starved and damaged (docs/trust.md). In short, in a few minutes;
-# with the figures that are promised, in some 18 minutes; for hours.
-torture: $(READY)
+# The reliability tests of docs/trust.md: in a few minutes; with the promised figures, in some 18
+# minutes; for hours.
+trust-short: $(READY) # the reliability tests in short
 	$(BIN)/python -m benchmarks.trust short
-	$(BIN)/pytest -m slow tests/training
 
-trust: $(READY)
+trust: $(READY) # the reliability tests with the promised figures
 	$(BIN)/python -m benchmarks.trust
 
-trust-long: $(READY)
+trust-long: $(READY) # the reliability tests for hours
 	$(BIN)/python -m benchmarks.trust long
 
-# Every view, every gesture and every export of the page, with pictures; `make test` has a short choice of them.
-browser-tests: $(READY)
-	$(BIN)/pytest -m "browser or not browser" tests/browser
+browser-tests: $(READY) # the page in a real browser: every view, gesture and export
+	$(BIN)/pytest -m browser tests/browser
 
-# The page's TypeScript, for those who change it: Node 20 or newer. What is built is committed.
-web: web/node_modules
+# The page's TypeScript needs Node 20 or newer; the built page is committed.
+web: web/node_modules # build the page
 	cd web && npm run build
 
-web-test: web/node_modules
+web-test: web/node_modules # the page's unit tests
 	cd web && npm run check
+
+.PHONY: web-test-if-node
+web-test-if-node:
+	@if command -v npm >/dev/null && node --eval 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'; \
+	then $(MAKE) web-test; else echo "The page's unit tests are skipped: Node 20 is not installed"; fi
 
 web/node_modules: web/package-lock.json
 	cd web && npm ci
 	@touch $@
 
-format: $(READY)
+format: $(READY) # format the code
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
 $(READY): pyproject.toml
 	@command -v $(PYTHON) >/dev/null || \
-		{ echo "There is no $(PYTHON) here; install Python 3.11 or newer, or name one: make PYTHON=..."; exit 1; }
+		{ echo "$(PYTHON) must be installed; install Python 3.11 or newer, or choose one: make PYTHON=..."; exit 1; }
 	@$(PYTHON) scripts/check_python.py
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install "$(TORCH_SPEC)" --editable ".[dev]"
 	@touch $(READY)
 
-clean:
+clean: # remove what the other targets made
 	rm -rf .venv build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

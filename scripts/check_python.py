@@ -1,6 +1,6 @@
-"""Says in one sentence why this Python cannot set the project up, if it cannot.
+"""Checks that this Python can create the virtual environment; prints the reason if it cannot.
 
-It must run on any Python, so it uses nothing new.
+It runs on any Python, so it uses no recent syntax.
 """
 
 import sys
@@ -8,25 +8,25 @@ import sys
 NEEDED = (3, 11)
 
 
-def obstacle():
-    """The sentence, or None when all is well."""
+def unsupported_reason():
+    """The reason, or None."""
     if sys.version_info < NEEDED:
         found = ".".join(str(part) for part in sys.version_info[:3])
         wanted = ".".join(str(part) for part in NEEDED)
         return (
-            "This is Python " + found + ", wanted " + wanted + " or newer; "
-            "name another one: make PYTHON=python" + wanted
+            "Python must be " + wanted + " or newer, got " + found + "; "
+            "choose another one: make PYTHON=python" + wanted
         )
     try:
         import ensurepip  # noqa: F401
         import venv  # noqa: F401
     except ImportError:
         return (
-            "This Python cannot make virtual environments, wanted venv and ensurepip; "
+            "Python must have the modules venv and ensurepip; "
             "install them (on Debian and Ubuntu: apt install python3-venv)"
         )
     return None
 
 
 if __name__ == "__main__":
-    sys.exit(obstacle())
+    sys.exit(unsupported_reason())

@@ -23,6 +23,15 @@ settings.register_profile(
 settings.load_profile("jumok")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All of tests/browser and tests/fuzz have the marker of their folder."""
+    for item in items:
+        folder = item.path.parent.name
+        if folder in ("browser", "fuzz"):
+            item.add_marker(folder)
+
+
 @pytest.fixture(scope="session")
 def common_folder(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
     """A folder that all workers of one pytest have in common."""
