@@ -1,33 +1,33 @@
-"""Recipes are data: TOML and dotted words in, frozen dataclasses out, nothing unknown passes."""
+"""Configs as data: TOML and `key=value` overrides to frozen dataclasses, strictly checked."""
 
 import dataclasses
+import datetime
 import difflib
 import json
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from jumok.atomic_io import read_regular
 from jumok.errors import InputError
 
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
-MAX_TOML_BYTES = 2**20  # bytes
+MAX_TOML_BYTES = 2**20
 
 ConfigDict = dict[str, Any]
-T = TypeVar("T")
+DataclassT = TypeVar("DataclassT")
+
+_TYPE_NAMES = {int: "an integer", float: "a number", str: "a string", bool: "true or false"}
 
 
 def read_toml(path: Path) -> ConfigDict:
     """The tables of a TOML file of at most 1 MiB.
 
-    Raises StorageError when it cannot be read, InputError (with line and column) when it is not
-    TOML.
+    Raises StorageError if it cannot be read, InputError with line and column if it is not TOML.
     """
     try:
         return tomllib.loads(read_regular(path, MAX_TOML_BYTES).decode("utf-8-sig"))
@@ -40,19 +40,23 @@ def read_toml(path: Path) -> ConfigDict:
 
 
 def apply_overrides(tree: Mapping[str, Any], overrides: Sequence[str]) -> ConfigDict:
-    """A copy of `tree` with `a.b=value` words laid over it; values are TOML, or else plain text.
+    """A copy of `tree` with `a.b=value` overrides applied; a value is TOML, or else plain text.
 
-    >>> override({"training": {"steps": 10}}, ["training.steps=20", "name=시험"])
+    >>> apply_overrides({"training": {"steps": 10}}, ["training.steps=20", "name=시험"])
     {'training': {'steps': 20}, 'name': '시험'}
     """
     changed = deepcopy(dict(tree))
-    for word in overrides:
-        key, equals, text = word.partition("=")
+    for override in overrides:
+        key, equals, text = override.partition("=")
         if not equals or not all(key.split(".")):
-            raise InputError(f"{word!r} is not key=value; write for example training.steps=1000")
-        if any("\ud800" <= letter <= "\udfff" for letter in word):
             raise InputError(
-                f"{word!r} holds half of a surrogate pair; write the word in whole characters"
+                f"an override must be key=value, got {override!r}; "
+                "write for example training.steps=1000"
+            )
+        if any("\ud800" <= character <= "\udfff" for character in override):
+            raise InputError(
+                f"an override must be valid Unicode, got half a surrogate pair in {override!r}; "
+                "write whole characters"
             )
         *path, last = key.split(".")
         table = changed
@@ -60,140 +64,181 @@ def apply_overrides(tree: Mapping[str, Any], overrides: Sequence[str]) -> Config
             table = table.setdefault(part, {})
             if not isinstance(table, dict):
                 raise InputError(f"{key}: {part} is a value, not a table; see the recipe's keys")
-        table[last] = _value(text)
+        table[last] = _toml_value(text)
     return changed
 
 
-def from_dict(cls: type[T], tree: Mapping[str, Any], where: str = "") -> T:
-    """A frozen dataclass of type `cls` from plain tables, every field checked.
+def _toml_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):  # not TOML, or too long or too deep for it
+        return text
 
-    Raises InputError for an unknown key (naming the nearest known one), a wrong type, a missing
-    field, or whatever the dataclass itself refuses in `__post_init__`.
+
+def from_dict(
+    cls: type[DataclassT], tree: Mapping[str, Any], where: str = "", *, complete: bool = False
+) -> DataclassT:
+    """A dataclass of type `cls` from plain tables, with the type of every value checked.
+
+    Lists become tuples, integers floats where a float is declared, dates strings. `complete`
+    requires every field, defaults or not, and finite numbers. Raises InputError, which names the
+    key, for an unknown key (with the nearest known one), a missing field or a wrong type, and
+    whatever `__post_init__` raises.
 
     >>> @dataclasses.dataclass(frozen=True)
     ... class Size:
     ...     width: int = 1
-    >>> build(Size, {"width": 3})
+    >>> from_dict(Size, {"width": 3})
     Size(width=3)
-    >>> build(Size, {"widht": 3}, "paper")
+    >>> from_dict(Size, {"widht": 3}, "paper")
     Traceback (most recent call last):
     jumok.errors.InputError: paper.widht is not known; did you mean paper.width?
+    >>> from_dict(Size, {"width": 1.5}, "paper")
+    Traceback (most recent call last):
+    jumok.errors.InputError: paper.width must be an integer, got 1.5
     """
-    from pydantic import ValidationError
-
-    _refuse_unknown(cls, tree, where)
-    try:
-        checker: TypeAdapter[T] = _checker(cls)  # type: ignore[arg-type]  # a class is hashable
-        return checker.validate_json(_as_json(tree), strict=True)
-    except ValidationError as error:
-        first, *others = error.errors()
-        place = _place(first["loc"], tree)
-        key = ".".join(str(part) for part in (where, *place) if part != "")
-        cause = first.get("ctx", {}).get("error")
-        if isinstance(cause, InputError):
-            raise cause from error
-        same = [each for each in others if _place(each["loc"], tree) == place]
-        ways = [each["msg"].removeprefix("Input should be ") for each in same]
-        message = " or ".join([first["msg"].removeprefix("Value error, "), *ways])
-        seen = "" if first["type"] == "missing" else f" = {_as_json(first['input'])}"
-        example = _EXAMPLES.get(first["type"], "correct it")
-        raise InputError(f"{key}{seen}: {message[0].lower()}{message[1:]}; {example}") from error
-
-
-def _as_json(value: object) -> str:
-    """The value as JSON, its letters as they are. Raises InputError for an endless number."""
-    try:
-        return json.dumps(value, default=str, ensure_ascii=False)
-    except ValueError as error:  # Python writes no number of more than 4,300 digits
-        raise InputError(f"a number with thousands of digits came ({error}); give less") from error
-
-
-def _place(loc: Sequence[int | str], tree: object) -> tuple[int | str, ...]:
-    """The keys that lead to a value: pydantic also names which of several types it tried."""
-    keys: list[int | str] = []
-    for part in loc:
-        if isinstance(tree, Mapping):
-            keys.append(part)
-            tree = tree.get(part)
-        elif isinstance(tree, list | tuple) and isinstance(part, int):
-            keys.append(part)
-            tree = tree[part]
-    return tuple(keys)
-
-
-_EXAMPLES = {  # how a value of a type is written, in TOML and on the command line
-    "tuple_type": 'write ["one", "two"], on the command line in \'quotes\'',
-    "string_type": 'write "3" for a text of figures, on the command line \'"3"\'',
-}
+    fields = _fields(cls)  # type: ignore[arg-type]  # a class is hashable
+    for name in tree:
+        if name not in fields:
+            close = suggest(name, list(fields))
+            if where and close.startswith("did you mean"):
+                close = close.replace("mean ", f"mean {where}.")
+            raise InputError(f"{_printable(_join(where, name))} is not known; {close}")
+    values = {
+        name: _convert(type_, tree[name], _join(where, name), complete)
+        for name, (type_, _) in fields.items()
+        if name in tree
+    }
+    for name, (_, required) in fields.items():
+        if name not in values and (required or complete):
+            raise InputError(f"{_join(where, name)} is missing")
+    return cls(**values)
 
 
 @cache
-def _checker(cls: type) -> "TypeAdapter[Any]":
-    """What checks the fields of a dataclass; it takes 20 ms to make."""
-    from pydantic import TypeAdapter
+def _fields(cls: type) -> dict[str, tuple[Any, bool]]:
+    """The type of each field, and whether it has no default."""
+    hints, missing = get_type_hints(cls), dataclasses.MISSING
+    return {
+        field.name: (
+            hints[field.name],
+            field.default is missing and field.default_factory is missing,
+        )
+        for field in dataclasses.fields(cls)
+        if field.init
+    }
 
-    return TypeAdapter(cls)
+
+def _convert(type_: Any, value: object, path: str, complete: bool) -> Any:
+    """The value as a `type_`. Raises InputError if it has another type."""
+    types = get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
+    if value is None and type(None) in types:
+        return None
+    for each in types:  # a container: what is wrong with an item is reported, not the container
+        origin, inner = get_origin(each), get_args(each)
+        if dataclasses.is_dataclass(each) and isinstance(each, type) and isinstance(value, Mapping):
+            return from_dict(each, value, path, complete=complete)
+        if origin is Mapping and isinstance(value, Mapping):
+            return {
+                _convert(inner[0], key, path, complete): _convert(
+                    inner[1], item, _join(path, key), complete
+                )
+                for key, item in value.items()
+            }
+        if origin is tuple and isinstance(value, list | tuple):
+            repeated = len(inner) == 2 and inner[1] is Ellipsis
+            items = inner[:1] * len(value) if repeated else inner
+            if len(items) == len(value):
+                pairs = enumerate(zip(items, value, strict=True))
+                return tuple(_convert(t, x, f"{path}[{i}]", complete) for i, (t, x) in pairs)
+        if origin is Literal and any(value == x and type(value) is type(x) for x in inner):
+            return value
+        if type(value) is each and _is_valid_number(value, complete):
+            return value
+    if float in types and type(value) is int and -(2**1023) < value < 2**1023:
+        return float(value)
+    if str in types and isinstance(value, datetime.date | datetime.time):
+        return str(value)
+    raise _wrong_type(types, value, path)
+
+
+def _is_valid_number(value: object, complete: bool) -> bool:
+    """False for an integer of thousands of digits, and for NaN and infinity if `complete`."""
+    if isinstance(value, int):
+        return value.bit_length() < 2**13
+    return not (complete and isinstance(value, float) and not math.isfinite(value))
+
+
+def _wrong_type(types: Sequence[Any], value: object, path: str) -> InputError:
+    expected = []
+    for each in types:
+        if get_origin(each) is Literal:
+            expected += [repr(option) for option in get_args(each)]
+        elif get_origin(each) is tuple:
+            n = len(get_args(each))
+            expected.append("a list" if get_args(each)[-1] is Ellipsis else f"a list of {n}")
+        elif each is not type(None):
+            expected.append(_TYPE_NAMES.get(each, "a table"))
+    *first, last = expected
+    options = f"{', '.join(first)} or {last}" if first else last
+    advice = ""
+    if str in types and type(value) in (int, float):
+        advice = f'; write "{_shown(value)}" for a string of digits, on the command line \'"3"\''
+    if any(get_origin(each) is tuple for each in types) and isinstance(value, str):
+        advice = '; write ["one", "two"], on the command line in \'quotes\''
+    return InputError(f"{_printable(path)} must be {options}, got {_shown(value)}{advice}")
+
+
+def _shown(value: object) -> str:
+    """The value as TOML writes it; a list or table only by its kind."""
+    if isinstance(value, Mapping):
+        return "a table"
+    if isinstance(value, list | tuple):
+        return f"a list of {len(value)}"
+    if isinstance(value, int) and value.bit_length() >= 2**13:
+        return "an integer of thousands of digits"
+    return _printable(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _printable(text: str, limit: int = 80) -> str:
+    """At most `limit` characters of the text, on one line, with what cannot be printed escaped."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[:limit])
+
+
+def _join(where: str, name: str) -> str:
+    return f"{where}.{name}" if where else name
 
 
 def to_dict(config: object) -> ConfigDict:
     """A dataclass as plain tables, ready for JSON or TOML; fields that are None are left out."""
     if not dataclasses.is_dataclass(config) or isinstance(config, type):
         raise TypeError(f"{config!r} is not a dataclass")
-    tree: ConfigDict = _plain(dataclasses.asdict(config))
+    tree: ConfigDict = _without_none(dataclasses.asdict(config))
     return tree
 
 
+def _without_none(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_none(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list | tuple):
+        return [_without_none(item) for item in value]
+    return value
+
+
 def to_toml(tree: Mapping[str, Any]) -> str:
-    """The tables as TOML text that `read_toml` reads back unchanged."""
+    """The tables as TOML text; `read_toml` returns the same tables."""
     import tomli_w
 
     return tomli_w.dumps(tree)
 
 
 def suggest(word: str, known: Sequence[str]) -> str:
-    """The end of a sentence that helps: the nearest known word, or the list of all.
+    """Advice for an unknown word: the nearest known word, or the list of all.
 
-    >>> nearest("traning", ["training", "model"])
+    >>> suggest("traning", ["training", "model"])
     'did you mean training?'
-    >>> nearest("xyz", ["a", "b"])
+    >>> suggest("xyz", ["a", "b"])
     'known: a, b'
     """
     close = difflib.get_close_matches(word, known, n=1)
     return f"did you mean {close[0]}?" if close else f"known: {', '.join(sorted(known))}"
-
-
-def _value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):  # no TOML, or what it cannot hold
-        return text
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
-
-
-def _refuse_unknown(cls: type, tree: Mapping[str, Any], where: str) -> None:
-    hints = get_type_hints(cls)
-    known = {f.name: hints[f.name] for f in dataclasses.fields(cls) if f.init}
-    for key, value in tree.items():
-        here = f"{where}.{key}" if where else key
-        if key not in known:
-            close = suggest(key, list(known))
-            if where and close.startswith("did you mean"):
-                close = close.replace("mean ", f"mean {where}.")
-            raise InputError(f"{here} is not known; {close}")
-        inner = _dataclass_in(known[key])
-        if inner is not None and isinstance(value, Mapping):
-            _refuse_unknown(inner, value, here)
-
-
-def _dataclass_in(hint: Any) -> type | None:
-    """The dataclass a field holds, also when the field may be None."""
-    options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    found = [option for option in options if dataclasses.is_dataclass(option)]
-    return found[0] if found and isinstance(found[0], type) else None

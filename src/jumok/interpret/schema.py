@@ -10,33 +10,41 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from jumok.config_io import from_dict
 from jumok.errors import InputError
-from jumok.interpret.strict_json import read_dataclass
 from jumok.safe_json import parse_json
 
 FORMAT = "jumok.trace/1"
 
 BlockName: TypeAlias = Literal["encoder", "decoder", "cross"]
 Side: TypeAlias = Literal["source", "target"]
+ModelKind: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
+Positions: TypeAlias = Literal[
+    "sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none", "unknown"
+]
 Method: TypeAlias = Literal["greedy", "beam", "sampling", "given"]
 Setting: TypeAlias = (
     bool | int | float | str | tuple[bool | int | float | str | None, ...] | None
 )  # of decoding
 Muted: TypeAlias = tuple[BlockName, int, int]  # block, layer, head
 
+SIDES: Mapping[BlockName, tuple[Side, Side]] = {  # of the queries and the keys of each block
+    "encoder": ("source", "source"),
+    "decoder": ("target", "target"),
+    "cross": ("target", "source"),
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelInfo:
     """Which model it was."""
 
-    kind: Literal["encoder", "decoder", "encoder_decoder"]
+    kind: ModelKind
     family: str  # "jumok", or whose it is: "bert", "gpt2", ...
     d_model: int
     d_ff: int
     parameters: int
-    positions: Literal[
-        "sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none", "unknown"
-    ]
+    positions: Positions
     norm: Literal["layer", "rms"]
     norm_eps: float
     norm_first: bool
@@ -267,7 +275,7 @@ class TraceInfo:
                 table["blocks"] = [_with_later(block, "softcap") for block in blocks]
             if "decoding" in table:
                 table["decoding"] = _with_later(table["decoding"], "text")
-            return read_dataclass(cls, LATER_KEYS | table)
+            return from_dict(cls, LATER_KEYS | table, complete=True)
         except (InputError, UnicodeEncodeError) as error:
             reason = str(error).partition("; correct")[0]
             raise InputError(

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias, get_args
 
+from jumok.config_io import from_dict
 from jumok.errors import InputError
 from jumok.fonts import figure_bytes
 from jumok.interpret.schema import Block, TraceInfo
-from jumok.interpret.strict_json import read_dataclass
 from jumok.interpret.trace import Trace
 from jumok.viewer.figures.options import FigureOptions, Kind, Layer
 from jumok.viewer.view_state import ViewState
@@ -51,11 +51,11 @@ class FigureRequest(FigureOptions):
         2
         >>> FigureRequest.of_json({"figure": "heads", "layer": "two"})
         Traceback (most recent call last):
-        jumok.errors.InputError: invalid figure request: layer is 'two', a whole number or one of all was \
-fields; correct the request
+        jumok.errors.InputError: invalid figure request: layer must be an integer or 'all', got "two"; \
+correct the request
         """
         try:
-            return read_dataclass(cls, asdict(cls()) | {"pins": []} | dict(table))
+            return from_dict(cls, asdict(cls()) | dict(table), complete=True)
         except InputError as error:
             raise InputError(f"invalid figure request: {error}; correct the request") from error
 

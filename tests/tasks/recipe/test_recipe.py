@@ -1,12 +1,14 @@
-"""Recipes: those that ship are whole, and each thing that cannot be is refused in a sentence."""
+"""Recipes: the built-in ones are complete, and each invalid setting raises its message."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from jumok.config_io import from_dict, read_toml
+from jumok.config_io import from_dict, read_toml, to_dict
 from jumok.errors import InputError
 from jumok.tasks.recipe.recipe import Recipe, builtin_recipes, load_recipe
+from jumok.tasks.recipe.renamed import RENAMED_KEYS
 from tests.tiny_runs import REVIEWS
 
 
@@ -17,7 +19,7 @@ def test_built_in_recipes(name: str) -> None:
     assert name in builtin_recipes()
 
 
-def test_a_recipe_written_out_is_the_same_recipe(tmp_path: Path) -> None:
+def test_to_toml_round_trips(tmp_path: Path) -> None:
     for name in builtin_recipes():
         recipe = load_recipe(name, ["seed=7"]).with_vocabulary(500)
         path = tmp_path / f"{name}.toml"
@@ -25,7 +27,7 @@ def test_a_recipe_written_out_is_the_same_recipe(tmp_path: Path) -> None:
         assert from_dict(Recipe, read_toml(path)) == recipe
 
 
-def test_stable_keys_are_laid_over() -> None:
+def test_overrides_of_stable_keys() -> None:
     words = [
         "seed=3",
         "device=cpu",
@@ -46,7 +48,7 @@ def test_stable_keys_are_laid_over() -> None:
     assert (training.precision, training.strict) == ("float32", True)
 
 
-def test_an_own_recipe_is_named_like_its_file(tmp_path: Path) -> None:
+def test_a_user_recipe_is_named_after_its_file(tmp_path: Path) -> None:
     path = tmp_path / "내 모델.toml"
     text = REVIEWS.format(folder=tmp_path).replace('name = "reviews"\n', "")
     path.write_text(text, encoding="utf-8")
@@ -57,12 +59,12 @@ def test_an_own_recipe_is_named_like_its_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "sentence"),
     [
-        ("numbres", "'numbres' is no built-in recipe (did you mean numbers?) and no .toml file"),
+        ("numbres", "a built-in name or a .toml file, got 'numbres' (did you mean numbers?)"),
         ("gpt", "(known: "),
-        ("", "'' is no built-in recipe"),
+        ("", "a .toml file, got ''"),
     ],
 )
-def test_a_recipe_that_is_not_there(source: str, sentence: str) -> None:
+def test_unknown_recipe(source: str, sentence: str) -> None:
     with pytest.raises(InputError) as error:
         load_recipe(source)
     assert sentence in str(error.value)
@@ -71,11 +73,11 @@ def test_a_recipe_that_is_not_there(source: str, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("word", "sentence"),
     [
-        ("name=a/b", "name 'a/b' cannot name a folder"),
-        ("name=", "name '' cannot name a folder"),
-        ("name=..", "name '..' cannot name a folder"),
-        ("metric=bleu", "metric bleu is not one of classification; choose from accuracy, macro_f1"),
-        ("task=translation", "task = \"translation\": input should be 'classification', "),
+        ("name=a/b", "name must be usable as a folder name, got 'a/b'"),
+        ("name=", "name must be usable as a folder name, got ''"),
+        ("name=..", "name must be usable as a folder name, got '..'"),
+        ("metric=bleu", "metric must be one of accuracy, macro_f1 for the task classification, got bleu"),
+        ("task=translation", "task must be 'classification', "),
         ("trainig.steps=1", "trainig is not known; did you mean training?"),
         ("training.lerning_rate=1", "training.lerning_rate is not known; did you mean training.l"),
         ("training.steps=0", "training.steps 0 is no time; give more than 0"),
@@ -103,29 +105,29 @@ def test_a_recipe_that_is_not_there(source: str, sentence: str) -> None:
             "training.keep_checkpoints=1",
             "training.keep_checkpoints 1 leaves no second checkpoint; keep 2",
         ),
-        ("training.schedule=step", "training.schedule = \"step\": input should be 'inverse_sqrt'"),
-        ("augmentation.token_dropout=1.5", "augmentation.token_dropout 1.5: give 0 to 1"),
-        ("augmentation.subword_sampling=-1", "augmentation.subword_sampling -1.0: give 0 to 1"),
-        ("augmentation.rdrop_alpha=nan", "augmentation.rdrop_alpha nan and sampling_alpha 0.2: gi"),
-        ("augmentation.rdrop_alpha=inf", "augmentation.rdrop_alpha inf and sampling_alpha"),
-        ("augmentation.sampling_alpha=nan", "sampling_alpha nan: give 0 or more, and more than 0"),
-        ("regression.highest=inf", "regression.lowest 0.0 and highest inf have no range"),
+        ("training.schedule=step", "training.schedule must be 'inverse_sqrt'"),
+        ("augmentation.token_dropout=1.5", "augmentation.token_dropout must be from 0 to 1, got 1.5"),
+        ("augmentation.subword_sampling=-1", "augmentation.subword_sampling must be from 0 to 1, got -1.0"),
+        ("augmentation.rdrop_alpha=nan", "sampling_alpha more than 0, both finite, got nan and 0.2"),
+        ("augmentation.rdrop_alpha=inf", "augmentation.rdrop_alpha must be 0 or more"),
+        ("augmentation.sampling_alpha=nan", "sampling_alpha more than 0, both finite, got 0.0 and nan"),
+        ("regression.highest=inf", "regression.highest - regression.lowest must be finite, got inf - 0.0"),
         (
             "vocabulary.kind=word",
-            "vocabulary.kind = \"word\": input should be 'unigram', 'bpe' or 'char'",
+            "vocabulary.kind must be 'unigram', 'bpe' or 'char', got ",
         ),
-        ("model.kind=tower", "model.kind = \"tower\": input should be 'encoder', 'decoder' or"),
-        ("model.d_model=17", "d_model 17"),
+        ("model.kind=tower", "model.kind must be 'encoder', 'decoder' or"),
+        ("model.d_model=17", "d_model must be divisible"),
         (
             "model.relative_attention_num_buckets=2",
             "relative_attention_num_buckets must be at least 4",
         ),
         ("data.train_rows=-1", "data.train_rows = -1; wanted 0 (all) or more"),
         ("data.corpus=nscm", "nscm"),
-        ("data.target_language=korean", 'data.target_language = "korean": input should be'),
+        ("data.target_language=korean", 'data.target_language must be'),
     ],
 )
-def test_each_value_that_cannot_be(review_recipe: Path, word: str, sentence: str) -> None:
+def test_invalid_values(review_recipe: Path, word: str, sentence: str) -> None:
     with pytest.raises(InputError) as error:
         load_recipe(str(review_recipe), [word])
     assert sentence in str(error.value)
@@ -134,68 +136,68 @@ def test_each_value_that_cannot_be(review_recipe: Path, word: str, sentence: str
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["task=sequence_to_sequence"], 'model.kind "encoder" does not fit the task'),
+        (["task=sequence_to_sequence"], 'model.kind must be "encoder_decoder" for the task'),
         (
             ["task=sequence_to_sequence", "model.kind=encoder_decoder", "data.pieces=true"],
-            "only texts to classify may be cut already",
+            "only classification reads tokenized texts",
         ),
         (
             ["model.scale_output=true"],
-            "model.scale_output came with the task classification, whose model has no output",
+            "model.scale_output must be left out for the task classification, whose model scales",
         ),
         (
             ["task=language_modeling", "model.kind=decoder", "model.scale_output=true"],
-            "model.scale_output came with the task language_modeling, whose model has no output",
+            "model.scale_output must be left out for the task language_modeling, whose model",
         ),
         (
             ["model.n_decoder_layers=2"],
-            'model.n_decoder_layers 2 came with model.kind "encoder", which has no decoder; leave',
+            'model.n_decoder_layers must be left out for model.kind "encoder"',
         ),
         (
             ["training.strict=true", "training.compile=true"],
             "training.strict promises the same bits everywhere, and training.compile makes kern",
         ),
-        (["data.pieces=true", "augmentation.subword_sampling=0.5"], "cuts texts anew"),
+        (["data.pieces=true", "augmentation.subword_sampling=0.5"], "must be 0 with data.pieces"),
         (["vocabulary.file=a.model", "model.init=runs/a"], "both name a vocabulary"),
         (
             ["masking.mlm_probability=0.5"],
-            "[masking] came with the task classification, which guesses",
+            "[masking] must be left out for the task classification, which masks",
         ),
-        (["regression.highest=5"], "[regression] came with the task classification, which learns"),
+        (["regression.highest=5"], "[regression] must be left out for the task classification, which pre"),
         (
             ["task=language_modeling", "model.kind=decoder", "augmentation.rdrop_alpha=1"],
-            "augmentation.rdrop_alpha 1.0 came with the task language_modeling, whose texts",
+            "augmentation.rdrop_alpha must be 0 for the task language_modeling, got 1.0",
         ),
         (
             ["task=masked_language_modeling", "augmentation.token_dropout=0.1"],
-            "set it to 0, or choose from classification, regression, tagging",
+            "it is available for classification, regression, tagging",
         ),
-        (["task=tagging", "vocabulary.byte_fallback=true"], "a byte has no tag of its own"),
+        (["task=tagging", "vocabulary.byte_fallback=true"], "bytes, which have no tags"),
         (
             ["task=regression", "training.label_smoothing=0.1"],
-            "training.label_smoothing 0.1 came with the task regression, which has no labels",
+            "training.label_smoothing must be 0 for the task regression, which has no labels",
         ),
         (
             ["task=masked_language_modeling", "data.pair=b"],
-            "data.pair came with the task masked_language_modeling, which reads text",
+            "data.pair must be left out for the task masked_language_modeling, which reads text",
         ),
         (
             [
                 *("data.pair=b", "model.n_segments=2", "model.pooling=compare"),
                 "model.kind=encoder_decoder",
             ],
-            'model.pooling "compare" puts two texts beside each other; give pairs',
+            'model.pooling "compare" needs text pairs',
         ),
     ],
 )
-def test_what_does_not_go_together(review_recipe: Path, words: list[str], sentence: str) -> None:
+def test_conflicting_settings(review_recipe: Path, words: list[str], sentence: str) -> None:
     with pytest.raises(InputError) as error:
         load_recipe(str(review_recipe), words)
     assert sentence in str(error.value)
 
 
-def test_an_encoder_may_begin_from_a_run_that_has_a_decoder(review_recipe: Path) -> None:
-    """Its measures come along: T5 scales its output, and has a decoder of so many layers."""
+def test_an_encoder_may_be_initialized_from_a_run_with_a_decoder(review_recipe: Path) -> None:
+    """All hyperparameters are inherited: T5 scales its output and has decoder layers."""
     words = ["model.init=runs/t5", "model.scale_output=true", "model.n_decoder_layers=2"]
     recipe = load_recipe(str(review_recipe), words)
     assert recipe.model.scale_output
@@ -214,3 +216,33 @@ def test_the_size_of_the_vocabulary_is_the_vocabulary_s_own() -> None:
     assert recipe.with_vocabulary(500).model.vocabulary_size == 500
     with pytest.raises(InputError, match=r"model\.vocabulary_size 500 is not the vocabulary's 325"):
         recipe.with_vocabulary(325)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [pair for pair in RENAMED_KEYS.items() if pair[0].startswith("training.")]
+)
+def test_a_renamed_key_names_its_new_name(review_recipe: Path, old: str, new: str) -> None:
+    with pytest.raises(InputError, match=re.escape(f"{old} was renamed; use {new}")):
+        load_recipe(str(review_recipe), [f"{old}=1"])
+    path = review_recipe.with_name("old.toml")
+    text = review_recipe.read_text(encoding="utf-8")
+    table, _, key = old.partition(".")
+    path.write_text(text.replace(f"[{table}]", f"[{table}]\n{key} = 1"), encoding="utf-8")
+    with pytest.raises(InputError, match=re.escape(f"{old} was renamed; use {new}")):
+        load_recipe(str(path))
+
+
+def test_a_renamed_key_with_another_meaning_names_that_too() -> None:
+    sentence = "augmentation.consistency was renamed; use augmentation.rdrop_alpha (the alpha of"
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        load_recipe("nsmc", ["augmentation.consistency=1.0"])
+    sentence = "decoding.early_stop was renamed; use decoding.early_stopping"
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        load_recipe("numbers").with_decoding(["early_stop=full"])
+
+
+def test_every_new_key_exists() -> None:
+    tree = to_dict(load_recipe("nsmc"))
+    for new in RENAMED_KEYS.values():
+        table, _, key = new.partition(".")
+        assert key in tree[table]
