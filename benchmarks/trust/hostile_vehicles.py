@@ -408,7 +408,7 @@ def lay_out(base: str, folder: Path) -> None:
 def _write_bert(folder: Path) -> None:
     """A BERT of 20 pieces with every weight there."""
     from jumok.pretrained.architecture import parse_config
-    from jumok.pretrained.save import hf_state_dict, hf_tensor_names
+    from jumok.pretrained.state_dict import hf_state_dict, hf_tensor_names
     from jumok.safetensors_io import serialize
 
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmno"]

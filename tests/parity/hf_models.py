@@ -72,7 +72,7 @@ def gpt2() -> Pair:
             (r"transformer\.ln_f\.(\w+)", r"decoder.stack.norm.\1"),
             (layer + r"ln_1\.(\w+)", into + r"self_attention_norm.norm.\2"),
             (layer + r"ln_2\.(\w+)", into + r"feed_forward_norm.norm.\2"),
-            (layer + r"attn\.c_attn\.(\w+)", into + r"attention.qkv.\2"),
+            (layer + r"attn\.c_attn\.(\w+)", into + r"self_attention.qkv.\2"),
             (layer + r"attn\.c_proj\.(\w+)", into + r"self_attention.output.\2"),
             (layer + r"mlp\.c_fc\.(\w+)", into + r"feed_forward.up.\2"),
             (layer + r"mlp\.c_proj\.(\w+)", into + r"feed_forward.down.\2"),

@@ -11,8 +11,12 @@ from torch import Tensor, nn
 from jumok.models.weights import named_weights
 from jumok.pretrained.architecture import parse_config
 from jumok.pretrained.checkpoint import open_checkpoint
-from jumok.pretrained.save import hf_state_dict, hf_tensor_names
-from jumok.pretrained.state_dict import PretrainedModel, model_from_hf
+from jumok.pretrained.state_dict import (
+    PretrainedModel,
+    hf_state_dict,
+    hf_tensor_names,
+    model_from_hf,
+)
 from jumok.safetensors_io import deserialize, serialize
 from tests.pretrained.hf_variants import VARIANTS, Variant
 

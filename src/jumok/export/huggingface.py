@@ -40,7 +40,7 @@ from jumok.models.weights import named_weights
 from jumok.pretrained.adapt import SourceModel
 from jumok.pretrained.config_reader import ConfigReader
 from jumok.pretrained.family import HeadKind
-from jumok.pretrained.save import hf_state_dict
+from jumok.pretrained.state_dict import hf_state_dict
 from jumok.pretrained.to_hf import HFModel, convert_to_hf
 from jumok.safe_json import read_json
 from jumok.tasks.inputs.special_tokens import decoder_start_id
@@ -219,7 +219,7 @@ def _write_tokenizer(pipeline: Pipeline, folder: Path) -> None:
         target_folder.mkdir(exist_ok=True)
         segments = config.n_segments > 1
         for name, data in tokenizer_files(
-            tokenizer, template, config.max_length, segments=segments
+            tokenizer, template, config.max_length, token_types=segments
         ).items():
             write_atomically(target_folder / name, data)
 

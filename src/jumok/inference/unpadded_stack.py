@@ -128,8 +128,11 @@ class FusedQKVLayer(nn.Module):
         self.query_key_value = make_linear(concat_linears(qkv), None)
         self.output = make_linear(attention.output, None)
         self.up = make_linear(feed_forward.up, feed_forward.activation)
-        gated = isinstance(feed_forward, GatedFeedForward)
-        self.gate = make_linear(feed_forward.gate, None) if gated else None
+        self.gate = (
+            make_linear(feed_forward.gate, None)
+            if isinstance(feed_forward, GatedFeedForward)
+            else None
+        )
         self.down = make_linear(feed_forward.down, None)
         self.norm_first = layer.self_attention_norm.norm_first
         self.attention_norm = _cast_norm(layer.self_attention_norm.norm, dtype)

@@ -1,1 +1,1 @@
-"""Other people's checkpoints: read into modules of our own, and written back as theirs."""
+"""Hugging Face checkpoints: load them into jumok modules, and save jumok models as them."""

@@ -1,7 +1,7 @@
-"""Our own models said as a foreign family says them, the same function all the while.
+"""Adapt a jumok model to the layout of a Hugging Face family without changing its outputs.
 
-Sines become a table of positions, a scale goes into the table of tokens, a bias that is not there
-is zero, and sines beside cosines become sines before cosines by another order of the width.
+Sinusoids become a position table, the embedding scale is multiplied into the token table, a missing
+bias becomes zeros, and interleaved sinusoids become concatenated ones by permuting the width.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ Weights = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class SourceModel:
-    """A model of ours: its kind, measures, weights by our names, labels and special ids."""
+    """A jumok model: its kind, config, weights by jumok name, labels and special token ids."""
 
     kind: HeadKind
     config: TransformerConfig
@@ -32,23 +32,23 @@ class SourceModel:
     ids: Mapping[str, int] | None = None  # {"pad": 0, "bos": 2, "eos": 3}
 
 
-def adapt_encoder(ours: SourceModel) -> SourceModel:
-    """An encoder with learned positions, a table of segments and no scale."""
-    tower = _adapt_backbone(ours, "encoder")
-    config, weights = tower.config, dict(tower.weights)
+def adapt_encoder(source: SourceModel) -> SourceModel:
+    """An encoder with learned positions, a segment table and no embedding scale."""
+    adapted = _adapt_backbone(source, "encoder")
+    config, weights = adapted.config, dict(adapted.weights)
     if not config.n_segments:
         weights["encoder.embedding.segments.weight"] = torch.zeros(1, config.embedding_dim)
         config = replace(config, n_segments=1)
-    return replace(tower, config=config, weights=weights)
+    return replace(adapted, config=config, weights=weights)
 
 
-def adapt_decoder(ours: SourceModel) -> SourceModel:
-    """A decoder with learned positions and no scale."""
-    return _adapt_backbone(ours, "decoder")
+def adapt_decoder(source: SourceModel) -> SourceModel:
+    """A decoder with learned positions and no embedding scale."""
+    return _adapt_backbone(source, "decoder")
 
 
-def _adapt_backbone(ours: SourceModel, name: str) -> SourceModel:
-    config, weights = ours.config, dict(ours.weights)
+def _adapt_backbone(source: SourceModel, name: str) -> SourceModel:
+    config, weights = source.config, dict(source.weights)
     tokens, positions = f"{name}.embedding.tokens.weight", f"{name}.embedding.positions.weight"
     if config.positions in ("sinusoidal", "sinusoidal_halves"):
         halves = config.positions == "sinusoidal_halves"
@@ -56,9 +56,9 @@ def _adapt_backbone(ours: SourceModel, name: str) -> SourceModel:
         config = replace(config, positions="learned")
     elif config.positions == "learned" and config.position_offset:
         weights[positions] = weights[positions][config.position_offset :]
-    tied = config.tying in ("all", "target")  # the output; there is one vocabulary
+    tied = config.tying in ("all", "target")  # the output map; there is one vocabulary
     if config.scale_embedding:
-        if ours.kind in ("masked_language_model", "language_model") and tied:
+        if source.kind in ("masked_language_model", "language_model") and tied:
             weights["output.weight"] = weights[tokens]
             tied = False
         weights[tokens] = weights[tokens] * config.embedding_dim**0.5
@@ -68,55 +68,52 @@ def _adapt_backbone(ours: SourceModel, name: str) -> SourceModel:
         scale_embedding=False,
         tie_embeddings="all" if tied else "none",
     )
-    return replace(ours, config=config, weights=weights)
+    return replace(source, config=config, weights=weights)
 
 
-def concat_sinusoids(ours: SourceModel) -> SourceModel:
-    """An encoder-decoder whose sines stand before its cosines, with a bias on its output."""
-    config, weights = ours.config, dict(ours.weights)
+def concat_sinusoids(source: SourceModel) -> SourceModel:
+    """An encoder-decoder with all sines before all cosines, and a bias on its output map."""
+    config, weights = source.config, dict(source.weights)
     if config.positions == "sinusoidal":
         order = torch.cat([torch.arange(0, config.d_model, 2), torch.arange(1, config.d_model, 2)])
         weights = {name: _permute_width(name, tensor, order) for name, tensor in weights.items()}
         config = replace(config, positions="sinusoidal_halves")
-    return _with_output_bias(replace(ours, config=config, weights=weights))
+    return _with_output_bias(replace(source, config=config, weights=weights))
 
 
-def position_tables(ours: SourceModel) -> Weights:
-    """Tables of positions that transformers would compute, and still looks for."""
-    table = sinusoids(ours.config.max_length, ours.config.d_model, halves=True)
-    towers = ("encoder", "decoder")
-    return {f"model.{tower}.embed_positions.weight": table.clone() for tower in towers}
+def position_tables(source: SourceModel) -> Weights:
+    """The position tables, which transformers expects in the file although it computes them."""
+    table = sinusoids(source.config.max_length, source.config.d_model, halves=True)
+    sides = ("encoder", "decoder")
+    return {f"model.{side}.embed_positions.weight": table.clone() for side in sides}
 
 
-def offset_positions(ours: SourceModel) -> SourceModel:
-    """An encoder-decoder whose tables of positions begin with two rows nobody uses."""
-    config, weights = ours.config, dict(ours.weights)
+def offset_positions(source: SourceModel) -> SourceModel:
+    """An encoder-decoder whose position tables start with two unused rows."""
+    config, weights = source.config, dict(source.weights)
     if config.positions == "learned" and config.position_offset == 0:
-        for tower in ("encoder", "decoder"):
-            name = f"{tower}.embedding.positions.weight"
+        for side in ("encoder", "decoder"):
+            name = f"{side}.embedding.positions.weight"
             weights[name] = torch.cat([torch.zeros(2, config.embedding_dim), weights[name]])
         config = replace(config, position_offset=2)
-    return _with_output_bias(replace(ours, config=config, weights=weights))
+    return _with_output_bias(replace(source, config=config, weights=weights))
 
 
-def unlimited_length(ours: SourceModel) -> SourceModel:
-    """An encoder-decoder of relative positions, which no table ends."""
-    relative = ours.config.positions == "relative"
-    return (
-        replace(ours, config=replace(ours.config, max_length=UNLIMITED_LENGTH))
-        if relative
-        else ours
-    )
+def unlimited_length(source: SourceModel) -> SourceModel:
+    """An encoder-decoder; relative positions get no maximum length."""
+    if source.config.positions != "relative":
+        return source
+    return replace(source, config=replace(source.config, max_length=UNLIMITED_LENGTH))
 
 
-def _with_output_bias(ours: SourceModel) -> SourceModel:
-    weights = dict(ours.weights)
-    weights.setdefault("output.bias", torch.zeros(ours.config.output_size))
-    return replace(ours, config=replace(ours.config, output_bias=True), weights=weights)
+def _with_output_bias(source: SourceModel) -> SourceModel:
+    weights = dict(source.weights)
+    weights.setdefault("output.bias", torch.zeros(source.config.output_size))
+    return replace(source, config=replace(source.config, output_bias=True), weights=weights)
 
 
 def _permute_width(name: str, tensor: Tensor, order: Tensor) -> Tensor:
-    """A weight of a model whose width stands in another order."""
+    """A weight with the model width in another order."""
     module, _, parameter = name.rpartition(".")
     writes = module.endswith((".norm", "attention.output", "feed_forward.down"))
     reads = module == "output" or module.endswith(

@@ -1,4 +1,4 @@
-"""What a foreign config.json describes, in our words."""
+"""The architecture that a Hugging Face config.json describes, as a jumok module and name map."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ FAMILIES: Mapping[str, Family] = {
 
 @dataclass(frozen=True)
 class HFArchitecture:
-    """What a config.json describes, in our words."""
+    """The family, head, config and labels that a config.json describes."""
 
     family: Family
     class_name: str
@@ -53,7 +53,7 @@ class HFArchitecture:
     labels: tuple[str, ...]
 
     def build(self) -> nn.Module:
-        """The module it describes, freshly made."""
+        """The jumok module, newly initialized."""
         match self.head.kind:
             case "encoder":
                 return Encoder(self.config)
@@ -75,89 +75,92 @@ class HFArchitecture:
                 return TokenClassifier(self.config, len(self.labels))
 
     def build_on_meta(self) -> nn.Module:
-        """The module it describes without numbers, to hold others: it takes no memory or time."""
+        """The jumok module on the meta device: weights are assigned to it later."""
         return on_meta_device(self.build)
 
     def with_tying(self, tying: Tying) -> "HFArchitecture":
-        """The same with other tables tied: what the file holds decides, not what is said of it."""
+        """The same architecture with other weights tied, as found in the file."""
         return replace(self, config=replace(self.config, tie_embeddings=tying))
 
     def name_rules(self) -> tuple[NameRule, ...]:
-        """All lines: of the towers, which stand alone under shorter names, and of the head."""
-        body = self.family.backbone(self.config)
+        """The rules of the backbone, without prefix if there is no head, and of the head."""
+        backbone = self.family.backbone(self.config)
         if self.head.kind in ("encoder", "decoder"):
-            return without_prefix(self.head.kind, body)
-        return (*body, *self.head.rules)
+            return without_prefix(self.head.kind, backbone)
+        return (*backbone, *self.head.rules)
 
 
 def parse_config(config: Mapping[str, Any], tensor_names: Sequence[str]) -> HFArchitecture:
-    """What a config.json describes; `names` are those of the tensors beside it.
+    """The architecture of a config.json and of the tensors with these names.
 
-    Raises InputError for a family or an architecture we do not read, and for measures that are
-    none. Without `architectures` the head is the one whose tensors are there.
+    Without `architectures` in the config, the stored tensors determine the head. Raises InputError
+    for an unsupported family or architecture, and for invalid values.
     """
     reader = ConfigReader(config)
     model_type = reader.string("model_type", "")
     if model_type not in FAMILIES:
         raise InputError(
-            f"config.json: model_type {model_type!r} came; {', '.join(FAMILIES)} can be read"
+            f"config.json: model_type must be one of {', '.join(FAMILIES)}, got {model_type!r}"
         )
     family = FAMILIES[model_type]
     heads = family.heads(reader)
-    architecture = _class_name(config, heads, tensor_names)
-    head = heads[architecture]
-    measures = family.read_config(reader)
-    if head.kind == "encoder" and measures.n_decoder_layers is not None:
-        measures = replace(measures, n_decoder_layers=None, scale_output=False)
-    measures = replace(
-        measures,
-        head_activation=head.activation or measures.head_activation,
+    class_name = _class_name(config, heads, tensor_names)
+    head = heads[class_name]
+    model_config = family.read_config(reader)
+    if head.kind == "encoder" and model_config.n_decoder_layers is not None:
+        model_config = replace(model_config, n_decoder_layers=None, scale_output=False)
+    model_config = replace(
+        model_config,
+        head_activation=head.activation or model_config.head_activation,
         output_bias=head.output_bias,
     )
-    if head.kind == "encoder_decoder" and not head.rules and measures.tying == "none":
-        measures = replace(measures, tie_embeddings="target")  # no output of its own is stored
-    labelled = head.kind in ("text_classifier", "token_classifier")
-    labels = reader.labels() if labelled else ()
-    return HFArchitecture(family, architecture, head, measures, labels)
+    if head.kind == "encoder_decoder" and not head.rules and model_config.tying == "none":
+        model_config = replace(model_config, tie_embeddings="target")  # no output map is stored
+    has_labels = head.kind in ("text_classifier", "token_classifier")
+    labels = reader.labels() if has_labels else ()
+    return HFArchitecture(family, class_name, head, model_config, labels)
 
 
 def _class_name(
     config: Mapping[str, Any], heads: Mapping[str, Head], tensor_names: Sequence[str]
 ) -> str:
-    """The one that config.json states; of towers stated alone, with a head beside them, the head's.
+    """The stated class; if that is a backbone and a head is stored, the class of the head.
 
-    Where nothing is stated it is the first whose head is there, or needs no tensors of its own.
+    If no class is stated, the first one whose head is stored or needs no tensors.
     """
-    bare = next(name for name, head in heads.items() if not head.rules)
+    backbone = next(name for name, head in heads.items() if not head.rules)
     stated = config.get("architectures")
     if isinstance(stated, list) and stated:
         if not isinstance(stated[0], str) or stated[0] not in heads:
             raise InputError(
-                f"config.json: architectures {ascii(stated[0])[:80]} came; {', '.join(heads)} can "
-                "be read"
+                f"config.json: architectures must be one of {', '.join(heads)}, got "
+                f"{ascii(stated[0])[:80]}"
             )
         if heads[stated[0]].rules:
             return str(stated[0])
-        bare = stated[0]
-    for architecture, head in heads.items():
+        backbone = stated[0]
+    for class_name, head in heads.items():
         if not head.rules or (head.kind == "encoder_decoder" and not _has_decoder(tensor_names)):
             continue
         stored = [
-            each for each in head.rules if any(n.startswith(each.hf_name) for n in tensor_names)
+            rule for rule in head.rules if any(n.startswith(rule.hf_name) for n in tensor_names)
         ]
-        spared = [each for each in head.rules if _is_optional(head, each.hf_name)]
-        if all(each in stored or each in spared for each in head.rules) and (stored or not stated):
-            return architecture
-    if not stated and heads[bare].kind == "encoder_decoder" and not _has_decoder(tensor_names):
+        optional = [rule for rule in head.rules if _is_optional(head, rule.hf_name)]
+        complete = all(rule in stored or rule in optional for rule in head.rules)
+        if complete and (stored or not stated):
+            return class_name
+    if not stated and heads[backbone].kind == "encoder_decoder" and not _has_decoder(tensor_names):
         return next(name for name, head in heads.items() if head.kind == "encoder")
-    return bare
+    return backbone
 
 
 def _has_decoder(tensor_names: Sequence[str]) -> bool:
-    """Whether a decoder is among the names, or nobody has told them."""
+    """Whether a decoder is among the names; True if there are none."""
     return not tensor_names or any("decoder." in name for name in tensor_names)
 
 
-def _is_optional(head: Head, theirs: str) -> bool:
-    """Whether a file says all without this line of the head."""
-    return theirs in head.optional or theirs in head.aliases or f"{theirs}.weight" in head.aliases
+def _is_optional(head: Head, hf_name: str) -> bool:
+    """Whether a file is complete without the tensor of this rule of the head."""
+    return (
+        hf_name in head.optional or hf_name in head.aliases or f"{hf_name}.weight" in head.aliases
+    )

@@ -1,4 +1,4 @@
-"""Every tensor of a foreign file put where it belongs: learned, carried along, or wrong."""
+"""Assign every tensor of a Hugging Face checkpoint: to a weight, to `unused`, or as an error."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,157 +13,165 @@ from jumok.pretrained.architecture import HFArchitecture
 from jumok.pretrained.meta_init import MAX_NAMES
 from jumok.pretrained.name_map import TensorMapping
 
-NUMBERS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)  # that weights may be
+WEIGHT_DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 class TensorAssignment:
-    """The tensors that came, by the names of the table, sorted out for a module of ours.
+    """The stored tensors, by canonical name, assigned to a jumok module.
 
-    `weights` are parameters of ours by our names, `carried` what the module does not need, `wrong`
-    what cannot be, a few words each.
+    `weights` are the jumok parameters by jumok name, `unused` the tensors that the module does not
+    need, `errors` one message for each tensor that is wrong.
     """
 
     def __init__(
         self,
-        described: HFArchitecture,
-        lines: Sequence[TensorMapping],
+        architecture: HFArchitecture,
+        mappings: Sequence[TensorMapping],
         model: nn.Module,
-        given: Mapping[str, Tensor],
+        tensors: Mapping[str, Tensor],
     ) -> None:
         self.weights: dict[str, Tensor] = {}
         self.unused: dict[str, Tensor] = {}
         self.errors: list[str] = []
-        self._described, self._model, self._given = described, model, given
-        self._wanted = named_weights(model)
-        known = {entry.hf_name for entry in lines}
-        same = described.head.aliases
-        self._seconds = {second: first for second, first in same.items() if second not in known}
-        for entry in lines:
-            self._learned(entry)
-        for name in [each for each in given if each not in known]:
-            self._other(name)
+        self._architecture, self._model, self._tensors = architecture, model, tensors
+        self._expected = named_weights(model)
+        known = {mapping.hf_name for mapping in mappings}
+        aliases = architecture.head.aliases
+        self._aliases = {second: first for second, first in aliases.items() if second not in known}
+        for mapping in mappings:
+            self._assign(mapping)
+        for name in tensors:
+            if name not in known:
+                self._assign_rest(name)
 
     def raise_errors(self) -> None:
-        """Raises InputError that lists all that is wrong."""
+        """Raise InputError with all errors, if there are any."""
         if self.errors:
-            more = (
-                f"; and {len(self.errors) - MAX_NAMES} more" if len(self.errors) > MAX_NAMES else ""
-            )
+            n_more = len(self.errors) - MAX_NAMES
+            more = f"; and {n_more} more" if n_more > 0 else ""
             raise InputError(
-                f"the tensors are not those of a {self._described.class_name}: "
-                f"{'; '.join(self.errors[:MAX_NAMES])}{more}; give the checkpoint's own config.json "
-                "and weights"
+                f"the tensors must be those of a {self._architecture.class_name}: "
+                f"{'; '.join(self.errors[:MAX_NAMES])}{more}; give the checkpoint's own "
+                "config.json and weights"
             )
 
-    def _learned(self, entry: TensorMapping) -> None:
-        """The parameters of ours that a tensor of theirs holds."""
-        here = entry.hf_name if entry.hf_name in self._given else self._second(entry.hf_name)
-        if here is None:
-            self._absent(entry)
+    def _assign(self, mapping: TensorMapping) -> None:
+        """Assign the parameters that a stored tensor holds."""
+        name = mapping.hf_name
+        stored = name if name in self._tensors else self._stored_alias(name)
+        if stored is None:
+            self._assign_missing(mapping)
             return
-        tensor = self._given[here]
-        if tensor.dtype not in NUMBERS:
-            held = str(tensor.dtype).removeprefix("torch.")
-            self.errors.append(f"{here} holds {held}, which weights are not")
+        tensor = self._tensors[stored]
+        if tensor.dtype not in WEIGHT_DTYPES:
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            self.errors.append(f"{stored} must be floating point, got {dtype}")
             return
-        parts = _split(entry, tensor)
-        for name in entry.jumok_names:
-            meant = tuple(self._wanted[name].shape)
-            if name not in parts or tuple(parts[name].shape) != meant:
-                self.errors.append(f"{here} is {tuple(tensor.shape)}, its {name} would be {meant}")
+        parts = _split(mapping, tensor)
+        for name in mapping.jumok_names:
+            expected = tuple(self._expected[name].shape)
+            if name not in parts or tuple(parts[name].shape) != expected:
+                self.errors.append(
+                    f"{stored} is {tuple(tensor.shape)}, and its {name} must be {expected}"
+                )
                 return
         self.weights.update(parts)
 
-    def _absent(self, entry: TensorMapping) -> None:
-        """What no file holds is zero where the family allows it, else it is missing."""
-        if entry.hf_name not in self._described.head.optional:
-            self.errors.append(f"{entry.hf_name} is missing")
+    def _assign_missing(self, mapping: TensorMapping) -> None:
+        """Assign zeros to an optional tensor that is not stored; report others as missing."""
+        if mapping.hf_name not in self._architecture.head.optional:
+            self.errors.append(f"{mapping.hf_name} is missing")
             return
-        kind = next(iter(self.weights.values())).dtype if self.weights else None
-        for name in entry.jumok_names:
-            self.weights[name] = torch.zeros(self._wanted[name].shape, dtype=kind)
+        dtype = next(iter(self.weights.values())).dtype if self.weights else None
+        for name in mapping.jumok_names:
+            self.weights[name] = torch.zeros(self._expected[name].shape, dtype=dtype)
 
-    def _other(self, name: str) -> None:
-        """A tensor without a line: stored twice, computed, carried along, or nobody's."""
-        tensor, first = self._given[name], self._seconds.get(name)
-        if first is not None and first not in self._given:
-            return  # it stood in for the first: all is well
-        if first is not None and same_tensor(tensor, self._given[first]):
+    def _assign_rest(self, name: str) -> None:
+        """Assign a tensor without a rule: an alias, a derived buffer, unused, or an error."""
+        tensor, first = self._tensors[name], self._aliases.get(name)
+        if first is not None and first not in self._tensors:
+            return  # it was used in place of the first
+        if first is not None and same_tensor(tensor, self._tensors[first]):
             return
-        computed = self._described.family.derived_buffers.items()
-        check = next((made for pattern, made in computed if re.fullmatch(pattern, name)), None)
+        buffers = self._architecture.family.derived_buffers.items()
+        check = next((check for pattern, check in buffers if re.fullmatch(pattern, name)), None)
         if check is not None:
             if check(self._model, tensor):
                 self.unused[name] = tensor
             else:
-                self.errors.append(f"{name} is not what the config says it is")
-        elif any(re.fullmatch(pattern, name) for pattern in self._described.head.unused):
+                self.errors.append(f"{name} has other values than the config defines")
+        elif any(re.fullmatch(pattern, name) for pattern in self._architecture.head.unused):
             self.unused[name] = tensor
         elif first is not None:
-            self.errors.append(f"{name} is not {first}, with which it is tied")
+            self.errors.append(f"{name} differs from {first}, to which it is tied")
         else:
             self.errors.append(f"{name} is unexpected")
 
-    def _second(self, first: str) -> str | None:
-        """Another name of a tensor under which it is stored."""
-        named = (name for name, known in self._seconds.items() if known == first)
-        return next((name for name in named if name in self._given), None)
+    def _stored_alias(self, first: str) -> str | None:
+        """The stored alias of a tensor, if any."""
+        aliases = (alias for alias, name in self._aliases.items() if name == first)
+        return next((alias for alias in aliases if alias in self._tensors), None)
 
 
-def canonical_names(names: Sequence[str], described: HFArchitecture) -> dict[str, str]:
-    """The names that came by those of the table.
+def canonical_names(names: Sequence[str], architecture: HFArchitecture) -> dict[str, str]:
+    """The stored names by canonical name.
 
-    Towers saved alone have no prefix, and old files call the numbers of a norm gamma and beta.
+    A backbone saved without a head has no prefix, and old files name the parameters of a norm
+    gamma and beta.
     """
-    prefix = described.family.prefix
-    bare = not any(name.startswith(prefix) for name in names)
-    of_head = {each.hf_name.partition(".")[0] for each in described.head.rules}
-    of_head |= {
-        name.partition(".")[0] for name in described.head.aliases if not name.startswith(prefix)
+    prefix = architecture.family.prefix
+    no_prefix = not any(name.startswith(prefix) for name in names)
+    head_prefixes = {rule.hf_name.partition(".")[0] for rule in architecture.head.rules}
+    head_prefixes |= {
+        name.partition(".")[0] for name in architecture.head.aliases if not name.startswith(prefix)
     }
     found: dict[str, str] = {}
     for name in names:
-        plain = re.sub(r"\bLayerNorm\.gamma$", "LayerNorm.weight", name)
-        plain = re.sub(r"\bLayerNorm\.beta$", "LayerNorm.bias", plain)
-        if bare and plain.partition(".")[0] not in of_head:
-            plain = prefix + plain
-        if plain in found:
+        canonical = re.sub(r"\bLayerNorm\.gamma$", "LayerNorm.weight", name)
+        canonical = re.sub(r"\bLayerNorm\.beta$", "LayerNorm.bias", canonical)
+        if no_prefix and canonical.partition(".")[0] not in head_prefixes:
+            canonical = prefix + canonical
+        if canonical in found:
             raise InputError(
-                f"{found[plain]} and {name} came, the old and the new name of one tensor; "
-                "leave one of them out"
+                f"a tensor must have one name, got its old and new names {found[canonical]} and "
+                f"{name}; leave one of them out"
             )
-        found[plain] = name
+        found[canonical] = name
     return found
 
 
-def resolve_tying(described: HFArchitecture, given: Mapping[str, Tensor]) -> HFArchitecture:
-    """Where the output is said to be tied and a table of its own is stored, it is not tied."""
-    same = described.head.aliases
+def resolve_tying(architecture: HFArchitecture, tensors: Mapping[str, Tensor]) -> HFArchitecture:
+    """Untie the output map if a weight of its own is stored, whatever the config says."""
+    aliases = architecture.head.aliases
     output = next(
-        (each.hf_name for each in described.head.rules if each.jumok_names[0].startswith("output")),
+        (
+            rule.hf_name
+            for rule in architecture.head.rules
+            if rule.jumok_names[0].startswith("output")
+        ),
         "",
     )
     output = output if output.endswith(".weight") else f"{output}.weight"
-    if output not in same or output not in given or same[output] not in given:
-        return described
-    if same_tensor(given[output], given[same[output]]):
-        return described
-    alone: Mapping[Tying, Tying] = {"all": "inputs", "target": "none"}
-    inputs = described.head.kind == "encoder_decoder"
-    tying = alone.get(described.config.tying, "none") if inputs else "none"
-    return described.with_tying(tying)
+    if output not in aliases or output not in tensors or aliases[output] not in tensors:
+        return architecture
+    if same_tensor(tensors[output], tensors[aliases[output]]):
+        return architecture
+    untied: Mapping[Tying, Tying] = {"all": "inputs", "target": "none"}
+    seq2seq = architecture.head.kind == "encoder_decoder"
+    tying = untied.get(architecture.config.tying, "none") if seq2seq else "none"
+    return architecture.with_tying(tying)
 
 
-def same_tensor(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors hold the same numbers in the same dtype."""
-    if one.shape != other.shape or one.dtype != other.dtype:
+def same_tensor(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors have the same dtype, shape and values."""
+    if a.shape != b.shape or a.dtype != b.dtype:
         return False
-    return one.data_ptr() == other.data_ptr() or torch.equal(one, other)
+    return a.data_ptr() == b.data_ptr() or torch.equal(a, b)
 
 
-def _split(entry: TensorMapping, tensor: Tensor) -> Mapping[str, Tensor]:
-    """The parameters of ours in one tensor of theirs; empty when its shape has no such parts."""
+def _split(mapping: TensorMapping, tensor: Tensor) -> Mapping[str, Tensor]:
+    """The jumok parameters in a stored tensor; empty if its shape cannot be split."""
     try:
-        return entry.split(tensor)
-    except (IndexError, RuntimeError, ValueError):  # each way of cutting has its own
+        return mapping.split(tensor)
+    except (IndexError, RuntimeError, ValueError):  # depends on the transform
         return {}

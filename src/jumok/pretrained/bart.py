@@ -1,4 +1,4 @@
-"""BART (Lewis et al. 2020) and mBART: KoBART is of this kind. mBART's layers are pre-norm."""
+"""BART (Lewis et al. 2020), for example KoBART, and mBART, whose layers are pre-norm."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,17 +9,17 @@ from jumok.pretrained.config_reader import ConfigReader
 from jumok.pretrained.family import Family, Head
 from jumok.pretrained.name_map import ROW_VECTOR, NameRule, rule, with_prefix
 
-POSITION_OFFSET = 2  # the first rows of the table of positions nobody uses
-MAX_POSITIONS = 2**15  # tables of sines are made, whatever the file holds
+POSITION_OFFSET = 2  # unused first rows of the position table
+MAX_POSITIONS = 2**15  # sinusoidal tables are computed at this length
 
 
-def _attention(theirs: str, ours: str) -> tuple[NameRule, ...]:
+def _attention(hf_name: str, jumok_name: str) -> tuple[NameRule, ...]:
     return (
-        rule(f"{theirs}.q_proj", f"{ours}.query"),
-        rule(f"{theirs}.k_proj", f"{ours}.key"),
-        rule(f"{theirs}.v_proj", f"{ours}.value"),
-        rule(f"{theirs}.out_proj", f"{ours}.output"),
-        rule(f"{theirs}_layer_norm", f"{ours}_norm.norm"),
+        rule(f"{hf_name}.q_proj", f"{jumok_name}.query"),
+        rule(f"{hf_name}.k_proj", f"{jumok_name}.key"),
+        rule(f"{hf_name}.v_proj", f"{jumok_name}.value"),
+        rule(f"{hf_name}.out_proj", f"{jumok_name}.output"),
+        rule(f"{hf_name}_layer_norm", f"{jumok_name}_norm.norm"),
     )
 
 
@@ -33,22 +33,22 @@ LAYER = (
 
 
 def backbone(config: TransformerConfig) -> tuple[NameRule, ...]:
-    """The lines of both towers of BART, mBART and Marian, with or without a common table."""
+    """The rules of the encoder and decoder of BART, mBART and Marian, with shared or own tables."""
     shared = config.tying in ("all", "inputs")
     tables = (
         [rule("model.shared", "encoder.embedding.tokens")]
         if shared
         else [
-            rule(f"model.{tower}.embed_tokens", f"{tower}.embedding.tokens")
-            for tower in ("encoder", "decoder")
+            rule(f"model.{side}.embed_tokens", f"{side}.embedding.tokens")
+            for side in ("encoder", "decoder")
         ]
     )
     both = [
-        each
-        for tower in ("encoder", "decoder")
-        for each in with_prefix(
-            f"model.{tower}",
-            tower,
+        backbone_rule
+        for side in ("encoder", "decoder")
+        for backbone_rule in with_prefix(
+            f"model.{side}",
+            side,
             (
                 rule("embed_positions", "embedding.positions"),
                 rule("layernorm_embedding", "embedding.norm"),
@@ -60,16 +60,16 @@ def backbone(config: TransformerConfig) -> tuple[NameRule, ...]:
     return (*tables, *both)
 
 
-def heads(name: str, generation: str, settings: ConfigReader) -> Mapping[str, Head]:
+def heads(name: str, generation: str, reader: ConfigReader) -> Mapping[str, Head]:
     """The architectures of BART, mBART and Marian."""
-    tied = settings.boolean("tie_word_embeddings", True)
-    shared = tied and settings.boolean("share_encoder_decoder_embeddings", True)
+    tied = reader.boolean("tie_word_embeddings", True)
+    shared = tied and reader.boolean("share_encoder_decoder_embeddings", True)
     table = "model.shared.weight"
-    tables = {f"model.{tower}.embed_tokens.weight": table for tower in ("encoder", "decoder")}
+    tables = {f"model.{side}.embed_tokens.weight": table for side in ("encoder", "decoder")}
     inputs = tables if shared else {}
     output = table if shared else "model.decoder.embed_tokens.weight"
-    carried = (
-        r"model\.(?:encoder|decoder)\.version",  # of fairseq, from which the first came
+    unused = (
+        r"model\.(?:encoder|decoder)\.version",  # of checkpoints converted from fairseq
         *(() if shared else (r"model\.shared\.weight",)),
     )
     return {
@@ -79,62 +79,61 @@ def heads(name: str, generation: str, settings: ConfigReader) -> Mapping[str, He
                 rule("lm_head.weight", "output.weight"),
                 rule("final_logits_bias", "output.bias", transform=ROW_VECTOR),
             ),
-            unused=carried,
+            unused=unused,
             aliases=inputs | ({"lm_head.weight": output} if tied else {}),
             optional=("final_logits_bias",),
             output_bias=True,
         ),
-        f"{name}Model": Head("encoder_decoder", unused=carried, aliases=inputs, has_task=False),
+        f"{name}Model": Head("encoder_decoder", unused=unused, aliases=inputs, has_task=False),
     }
 
 
-def common_config(
-    settings: ConfigReader, *, layers: int, d_ff: int, heads: int
-) -> TransformerConfig:
-    """The measures BART, mBART and Marian have in common; the defaults are the family's."""
-    settings.check_supported("is_decoder", False)
-    for encoder, decoder, absent in (
+def common_config(reader: ConfigReader, *, layers: int, d_ff: int, heads: int) -> TransformerConfig:
+    """The config that BART, mBART and Marian have in common; the defaults are the family's."""
+    reader.check_supported("is_decoder", False)
+    for encoder, decoder, default in (
         ("encoder_ffn_dim", "decoder_ffn_dim", d_ff),
         ("encoder_attention_heads", "decoder_attention_heads", heads),
     ):
-        ours, other = settings.positive_int(encoder, absent), settings.positive_int(decoder, absent)
-        if ours != other:
+        encoder_size = reader.positive_int(encoder, default)
+        decoder_size = reader.positive_int(decoder, default)
+        if encoder_size != decoder_size:
             raise InputError(
-                f"config.json: {encoder} {ours} and {decoder} {other} came; towers of like width "
-                "can be read"
+                f"config.json: {encoder} and {decoder} must be equal, got {encoder_size} and "
+                f"{decoder_size}"
             )
-    tied = settings.boolean("tie_word_embeddings", True)
+    tied = reader.boolean("tie_word_embeddings", True)
     return TransformerConfig(
-        vocabulary_size=settings.positive_int("vocab_size", 50_265),
-        d_model=settings.positive_int("d_model", 1_024),
-        n_layers=settings.layer_count("encoder_layers", layers),
-        n_decoder_layers=settings.layer_count("decoder_layers", layers),
-        n_heads=settings.positive_int("encoder_attention_heads", heads),
-        d_ff=settings.positive_int("encoder_ffn_dim", d_ff),
-        activation=settings.activation("activation_function", "gelu"),
+        vocabulary_size=reader.positive_int("vocab_size", 50_265),
+        d_model=reader.positive_int("d_model", 1_024),
+        n_layers=reader.layer_count("encoder_layers", layers),
+        n_decoder_layers=reader.layer_count("decoder_layers", layers),
+        n_heads=reader.positive_int("encoder_attention_heads", heads),
+        d_ff=reader.positive_int("encoder_ffn_dim", d_ff),
+        activation=reader.activation("activation_function", "gelu"),
         positions="learned",
-        max_length=settings.positive_int("max_position_embeddings", 1_024, maximum=MAX_POSITIONS),
+        max_length=reader.positive_int("max_position_embeddings", 1_024, maximum=MAX_POSITIONS),
         position_offset=POSITION_OFFSET,
-        scale_embedding=settings.boolean("scale_embedding", False),
+        scale_embedding=reader.boolean("scale_embedding", False),
         embedding_norm=True,
         tie_embeddings="all" if tied else "none",
-        dropout=settings.probability("dropout", 0.1),
-        attention_dropout=settings.probability("attention_dropout", 0.0),
-        activation_dropout=settings.probability("activation_dropout", 0.0),
+        dropout=reader.probability("dropout", 0.1),
+        attention_dropout=reader.probability("attention_dropout", 0.0),
+        activation_dropout=reader.probability("activation_dropout", 0.0),
     )
 
 
 def _family(model_type: str, name: str, *, norm_first: bool) -> Family:
-    def config(settings: ConfigReader) -> TransformerConfig:
-        plain = common_config(settings, layers=12, d_ff=4_096, heads=16)
-        return replace(plain, norm_first=norm_first)
+    def read_config(reader: ConfigReader) -> TransformerConfig:
+        config = common_config(reader, layers=12, d_ff=4_096, heads=16)
+        return replace(config, norm_first=norm_first)
 
     return Family(
         model_type=model_type,
         prefix="model.",
-        read_config=config,
+        read_config=read_config,
         backbone=backbone,
-        heads=lambda settings: heads(name, "ForConditionalGeneration", settings),
+        heads=lambda reader: heads(name, "ForConditionalGeneration", reader),
         derived_buffers={},
     )
 

@@ -1,4 +1,4 @@
-"""BERT (Devlin et al. 2019): klue/bert-base, KcBERT, sentence encoders, and all of its kind."""
+"""BERT (Devlin et al. 2019): klue/bert-base, KcBERT, sentence encoders, and similar encoders."""
 
 from collections.abc import Mapping
 
@@ -28,56 +28,56 @@ ENCODER = (
 POSITION_IDS = {r"(?:\w+\.)?embeddings\.position_ids": is_arange}
 
 
-def encoder_config(settings: ConfigReader) -> TransformerConfig:
-    """The measures of BERT, RoBERTa and ELECTRA, which name them alike."""
-    settings.check_supported("position_embedding_type", "absolute")
-    settings.check_supported("is_decoder", False)
-    settings.check_supported("add_cross_attention", False)
-    settings.check_supported("pruned_heads", {})
+def encoder_config(reader: ConfigReader) -> TransformerConfig:
+    """The config of BERT, RoBERTa and ELECTRA, which use the same keys."""
+    reader.check_supported("position_embedding_type", "absolute")
+    reader.check_supported("is_decoder", False)
+    reader.check_supported("add_cross_attention", False)
+    reader.check_supported("pruned_heads", {})
     return TransformerConfig(
-        vocabulary_size=settings.positive_int("vocab_size", 30_522),
-        d_model=settings.positive_int("hidden_size", 768),
-        n_layers=settings.layer_count("num_hidden_layers", 12),
-        n_heads=settings.positive_int("num_attention_heads", 12),
-        d_ff=settings.positive_int("intermediate_size", 3_072),
-        activation=settings.activation("hidden_act", "gelu"),
-        norm_eps=settings.epsilon("layer_norm_eps", 1e-12),
+        vocabulary_size=reader.positive_int("vocab_size", 30_522),
+        d_model=reader.positive_int("hidden_size", 768),
+        n_layers=reader.layer_count("num_hidden_layers", 12),
+        n_heads=reader.positive_int("num_attention_heads", 12),
+        d_ff=reader.positive_int("intermediate_size", 3_072),
+        activation=reader.activation("hidden_act", "gelu"),
+        norm_eps=reader.epsilon("layer_norm_eps", 1e-12),
         positions="learned",
-        max_length=settings.positive_int("max_position_embeddings", 512),
-        n_segments=settings.non_negative_int("type_vocab_size", 2),
+        max_length=reader.positive_int("max_position_embeddings", 512),
+        n_segments=reader.non_negative_int("type_vocab_size", 2),
         scale_embedding=False,
         embedding_norm=True,
-        tie_embeddings=settings.boolean("tie_word_embeddings", True),
-        dropout=settings.probability("hidden_dropout_prob", 0.1),
-        attention_dropout=settings.probability("attention_probs_dropout_prob", 0.1),
-        head_activation=settings.activation("hidden_act", "gelu"),
+        tie_embeddings=reader.boolean("tie_word_embeddings", True),
+        dropout=reader.probability("hidden_dropout_prob", 0.1),
+        attention_dropout=reader.probability("attention_probs_dropout_prob", 0.1),
+        head_activation=reader.activation("hidden_act", "gelu"),
     )
 
 
-def mlm_transform(theirs: str, norm: str) -> tuple[NameRule, ...]:
-    """The lines of the head that fills in blanks, up to its map to the vocabulary."""
-    return (rule(f"{theirs}.dense", "transform.0"), rule(f"{theirs}.{norm}", "transform.2"))
+def mlm_transform(hf_name: str, norm: str) -> tuple[NameRule, ...]:
+    """The rules of the masked-language-model head before its output map."""
+    return (rule(f"{hf_name}.dense", "transform.0"), rule(f"{hf_name}.{norm}", "transform.2"))
 
 
 def output_rules(decoder: str, bias: str, *, tied: bool) -> tuple[NameRule, ...]:
-    """The map to the vocabulary: of an untied one the bias beside its weight is the one used."""
+    """The rules of the output map; an untied one uses the bias stored next to its weight."""
     return (
         rule(f"{decoder}.weight", "output.weight"),
         rule(bias if tied else f"{decoder}.bias", "output.bias"),
     )
 
 
-def tied_aliases(words: str, decoder: str, bias: str, *, tied: bool) -> dict[str, str]:
-    """The second names of the table of tokens and of the output's bias."""
+def tied_aliases(tokens: str, decoder: str, bias: str, *, tied: bool) -> dict[str, str]:
+    """The aliases of the token embedding and of the output bias."""
     first, second = bias, f"{decoder}.bias"
     if not tied:
         return {first: second}
-    return {f"{decoder}.weight": words, second: first}
+    return {f"{decoder}.weight": tokens, second: first}
 
 
-def heads(name: str, settings: ConfigReader) -> Mapping[str, Head]:
+def heads(name: str, reader: ConfigReader) -> Mapping[str, Head]:
     """The architectures of BERT and MegatronBERT."""
-    tied = settings.boolean("tie_word_embeddings", True)
+    tied = reader.boolean("tie_word_embeddings", True)
     decoder, bias = "cls.predictions.decoder", "cls.predictions.bias"
     pooler = r"bert\.pooler\.dense\.(?:weight|bias)"
     masked = Head(
@@ -113,6 +113,6 @@ BERT = Family(
     prefix="bert.",
     read_config=encoder_config,
     backbone=lambda config: with_prefix("bert", "", ENCODER),
-    heads=lambda settings: heads("Bert", settings),
+    heads=lambda reader: heads("Bert", reader),
     derived_buffers=POSITION_IDS,
 )

@@ -1,8 +1,7 @@
-"""A folder in the format of Hugging Face, opened: what its JSON says, and its tensors, mapped.
+"""Open a Hugging Face folder: its JSON files, and its tensors mapped into memory.
 
-Nothing in it chooses code: configurations are data, and a folder whose model is code of its own
-is refused. Nothing is guessed either: of a checkpoint in several files, every tensor that the
-index names must be in the file it says, and no other.
+No code is executed: configs are data, and a folder whose model is custom code raises InputError.
+Nothing is guessed: every tensor of a sharded checkpoint must be in the file that the index names.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,22 +20,27 @@ from jumok.safe_json import read_json
 from jumok.safetensors_io import MAX_TENSORS
 
 MAX_SHARDS = 1000
-_INDEX_BYTES = 32 * 2**20
+MAX_INDEX_BYTES = 32 * 2**20
 
 Tensors = dict[str, Tensor]
 
-# The first of these that is there is read; a pickle only when there is nothing better.
+# The first existing file is read; a pickle only if there are no safetensors.
 _WEIGHTS: tuple[tuple[str, Callable[[Path], Tensors]], ...] = (
     ("model.safetensors", mmap_safetensors),
     ("pytorch_model.bin", read_pickle),
 )
 
 
+def is_hf_folder(folder: Path) -> bool:
+    """Whether a folder is a Hugging Face checkpoint and not a jumok run."""
+    return (folder / "config.json").is_file() and not (folder / "recipe.toml").is_file()
+
+
 @dataclass(frozen=True)
 class HFCheckpoint:
-    """What a folder holds, under its own names; see `open_checkpoint`.
+    """The configs and tensors of a folder, under their stored names; see `open_checkpoint`.
 
-    `sources` are the files that were read: configurations first, then those with tensors.
+    `paths` are the files that were read: configs first, then files with tensors.
     """
 
     folder: Path
@@ -47,51 +51,52 @@ class HFCheckpoint:
 
     @cached_property
     def checksums(self) -> Mapping[str, str]:
-        """The SHA-256 of every file that was read, by its name; computed when first asked for."""
+        """The SHA-256 of every file that was read, by name; computed on first use."""
         return {path.name: sha256_of(path) for path in self.paths}
 
 
 def open_checkpoint(folder: Path) -> HFCheckpoint:
-    """The checkpoint in `folder`: config.json, generation_config.json (or nothing), tensors.
+    """The checkpoint in `folder`: config.json, generation_config.json (optional) and tensors.
 
-    The tensors keep the names and dtypes of the file and are views of it (see `mapped`): opening
-    takes no memory for them. Taken is the first that is there of `model.safetensors`, its
-    `model.safetensors.index.json` for many files, `pytorch_model.bin` (see `pickled`), its index.
-    Raises InputError for whatever is missing or wrong, StorageError for what cannot be read.
+    The tensors keep the names and dtypes of the file and are mapped into memory (`memory_map`). The
+    first existing file is read: `model.safetensors`, `model.safetensors.index.json` for several
+    files, `pytorch_model.bin` (`pickle_reader`), its index. Raises InputError if a file is missing
+    or invalid, StorageError if it cannot be read.
     """
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; give one with config.json and weights")
+        raise InputError(f"{folder}: no such folder; give a folder with config.json and weights")
     config_path, generation_path = folder / "config.json", folder / "generation_config.json"
     if not config_path.exists():
         raise InputError(f"{folder}: no config.json in it; give the folder of a checkpoint")
     config = read_json(config_path)
     _check_no_code(config_path, config)
-    sources = [config_path]
-    generation: dict[str, Any] = {}
+    paths = [config_path]
+    generation_config: dict[str, Any] = {}
     if generation_path.exists():
-        generation = read_json(generation_path)
-        sources.append(generation_path)
+        generation_config = read_json(generation_path)
+        paths.append(generation_path)
     tensors, files = _read_weights(folder)
-    return HFCheckpoint(folder, config, generation, tensors, (*sources, *files))
+    return HFCheckpoint(folder, config, generation_config, tensors, (*paths, *files))
 
 
 def _check_no_code(path: Path, config: Mapping[str, Any]) -> None:
-    """Refuse a model that is Python code in somebody's repository: it is never run.
+    """Raise InputError for a model that is Python code in the repository: it is never executed.
 
-    A class of its own for the tokeniser alone says nothing of the model and is passed over.
+    Custom code for the tokenizer only is ignored.
     """
     named = config.get("auto_map") or {}
     classes = dict(named) if isinstance(named, dict) else {"auto_map": named}
     classes.pop("AutoTokenizer", None)
     if classes:
         raise InputError(
-            f"{path}: auto_map names code of its own ({str(next(iter(classes.values())))[:80]}), "
-            "which jumok never runs; if the model is one of a known family, remove auto_map"
+            f"{path}: auto_map must not name custom code, got "
+            f"{str(next(iter(classes.values())))[:80]}; remove it if the model is of a supported "
+            "family"
         )
 
 
 def _read_weights(folder: Path) -> tuple[Tensors, list[Path]]:
-    """The tensors of a folder, and the files they came from, an index first."""
+    """The tensors of a folder, and the files they were read from, the index first."""
     for name, read in _WEIGHTS:
         path, index = folder / name, folder / f"{name}.index.json"
         if path.exists():
@@ -101,30 +106,30 @@ def _read_weights(folder: Path) -> tuple[Tensors, list[Path]]:
             tensors = _read_shards(index, shards, read)
             return tensors, [index, *(folder / shard for shard in shards)]
     names = ", ".join(name for name, _ in _WEIGHTS)
-    raise InputError(f"{folder}: no weights in it; one of {names} (or its .index.json) is needed")
+    raise InputError(f"{folder}: no weights in it; add one of {names} (or its .index.json)")
 
 
 def _read_index(path: Path, suffix: str) -> dict[str, set[str]]:
-    """For each file of an index the names of the tensors that are in it.
+    """The names of the tensors in each file of an index.
 
-    File names are plain: what is outside the folder, hidden or of another kind is refused.
+    Raises InputError for file names outside the folder, hidden, or with another suffix.
     """
-    weight_map = read_json(path, _INDEX_BYTES).get("weight_map")
+    weight_map = read_json(path, MAX_INDEX_BYTES).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map or len(weight_map) > MAX_TENSORS:
         raise InputError(
-            f"{path}: weight_map has to say for 1 to {MAX_TENSORS:,} tensors in which file each "
-            "is; get it again"
+            f"{path}: weight_map must map 1 to {MAX_TENSORS:,} tensor names to file names; get it "
+            "again"
         )
     shards: dict[str, set[str]] = {}
     for name, shard in weight_map.items():
         if not _is_plain(shard, suffix):
             raise InputError(
-                f"{path}: {ascii(name)[:80]} is said to be in {ascii(shard)[:80]}, which is no "
-                f"plain name of a {suffix} file beside it; get it again"
+                f"{path}: the file of {ascii(name)[:80]} must be a {suffix} file in the same "
+                f"folder, got {ascii(shard)[:80]}; get it again"
             )
         shards.setdefault(shard, set()).add(name)
     if len(shards) > MAX_SHARDS:
-        raise InputError(f"{path}: {len(shards):,} files, at most {MAX_SHARDS:,} are read")
+        raise InputError(f"{path}: must name at most {MAX_SHARDS:,} files, got {len(shards):,}")
     return dict(sorted(shards.items()))
 
 
@@ -143,19 +148,20 @@ def _is_plain(name: object, suffix: str) -> bool:
 def _read_shards(
     index: Path, shards: Mapping[str, set[str]], read: Callable[[Path], Tensors]
 ) -> Tensors:
-    """The tensors of all files of an index, each exactly where the index says."""
+    """The tensors of all files of an index; each must be in the file that the index names."""
     tensors: Tensors = {}
-    for shard, wanted in shards.items():
+    for shard, expected in shards.items():
         path = index.with_name(shard)
         if not path.exists():
-            raise InputError(f"{path}: named in {index.name}, but not there; get it again")
-        found = read(path)
-        wrong = [f"{name} is missing" for name in sorted(wanted - found.keys())]
-        wrong += [f"{name} is not in the index" for name in sorted(found.keys() - wanted)]
-        if wrong:
-            more = f" and {len(wrong) - 10:,} more" if len(wrong) > 10 else ""
+            raise InputError(f"{path}: missing, but named in {index.name}; get it again")
+        stored = read(path)
+        errors = [f"{name} is missing" for name in sorted(expected - stored.keys())]
+        errors += [f"{name} is not in the index" for name in sorted(stored.keys() - expected)]
+        if errors:
+            more = f" and {len(errors) - 10:,} more" if len(errors) > 10 else ""
             raise InputError(
-                f"{path}: not as {index.name} says: {'; '.join(wrong[:10])}{more}; get both again"
+                f"{path}: does not match {index.name}: {'; '.join(errors[:10])}{more}; get both "
+                "again"
             )
-        tensors |= found
+        tensors |= stored
     return tensors

@@ -1,4 +1,4 @@
-"""What a foreign config.json says, asked key by key: the right kind, within reason, or refused."""
+"""Read a Hugging Face config.json key by key, with the type and range of each value checked."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 from jumok.errors import InputError
 from jumok.nn.feedforward import Activation
 
-MAX_SIZE = 2**31 - 1  # of a size
+MAX_SIZE = 2**31 - 1
 MAX_LAYERS = 1_000
 
 ACTIVATIONS: Mapping[str, Activation] = {
@@ -23,40 +23,40 @@ ACTIVATIONS: Mapping[str, Activation] = {
 
 @dataclass(frozen=True)
 class ConfigReader:
-    """The keys of a config.json; one that is absent has the value its family gives it.
+    """The keys of a config.json; a missing key has the default value of its family.
 
-    >>> Settings({"hidden_size": 64}).size("hidden_size", 768)
+    >>> ConfigReader({"hidden_size": 64}).positive_int("hidden_size", 768)
     64
     """
 
     values: Mapping[str, Any]
 
     def positive_int(self, key: str, default: int, maximum: int = MAX_SIZE) -> int:
-        """A whole number from 1."""
+        """An integer of 1 or more."""
         return self._integer(key, default, 1, maximum)
 
     def layer_count(self, key: str, default: int) -> int:
-        """How many layers: 1 to 1,000."""
+        """A number of layers, 1 to 1,000."""
         return self._integer(key, default, 1, MAX_LAYERS)
 
     def non_negative_int(self, key: str, default: int) -> int:
-        """A whole number from 0."""
+        """An integer of 0 or more."""
         return self._integer(key, default, 0, MAX_SIZE)
 
     def probability(self, key: str, default: float) -> float:
-        """A number from 0 up to 1: a dropout."""
+        """A number from 0 to below 1, such as a dropout rate."""
         return self._float(key, default, 0.0, 0.999)
 
     def epsilon(self, key: str, default: float) -> float:
-        """A number above 0 and at most 1: the epsilon of a norm."""
+        """A number above 0 and at most 1, such as the epsilon of a norm."""
         return self._float(key, default, 1e-30, 1.0)
 
     def number(self, key: str, default: float) -> float:
-        """Any number of reasonable size."""
+        """A number from -1e6 to 1e6."""
         return self._float(key, default, -1e6, 1e6)
 
     def boolean(self, key: str, default: bool) -> bool:
-        """True or false; null is what the family gives."""
+        """True or false; null is the default."""
         value = self.values.get(key)
         if value is None:
             return default
@@ -65,54 +65,51 @@ class ConfigReader:
         return value
 
     def string(self, key: str, default: str) -> str:
-        """A text."""
+        """A string; null is the default."""
         value = self.values.get(key)
         if value is None:
             return default
         if not isinstance(value, str):
-            raise _config_error(key, value, "a text")
+            raise _config_error(key, value, "a string")
         return value
 
     def activation(self, key: str, default: str) -> Activation:
-        """The activation of the feed-forward, by our name."""
+        """The activation of the feed-forward, by its jumok name."""
         word = self.string(key, default)
         if word not in ACTIVATIONS:
             raise _config_error(key, word, f"one of {', '.join(ACTIVATIONS)}")
         return ACTIVATIONS[word]
 
     def token_id(self, key: str) -> int | None:
-        """The id of a token, the first where a list stands; None when there is none."""
+        """A token id, or the first of a list; None if the key is missing."""
         value = self.values.get(key)
         if isinstance(value, list) and value:
             value = value[0]
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_SIZE:
-            raise _config_error(key, value, "the id of a token")
+            raise _config_error(key, value, "a token id")
         return value
 
     def check_supported(self, key: str, *supported: object) -> None:
-        """Raises InputError when `key` asks for what our modules do not do.
-
-        `harmless` are the values that change nothing; an absent key and null are so too.
-        """
+        """Raise InputError unless `key` is missing, null or one of the `supported` values."""
         value = self.values.get(key)
         if value is not None and value not in supported:
             raise InputError(
-                f"config.json: {key} {value!r} came, which our modules do not do; "
-                f"{supported[0]!r} can be read"
+                f"config.json: {key} must be {supported[0]!r}, got {value!r}, which jumok does not "
+                "support; use another checkpoint"
             )
 
     def labels(self) -> tuple[str, ...]:
-        """The names of the labels in their order: `id2label`, or LABEL_0, LABEL_1."""
+        """The label names in order: `id2label`, or LABEL_0, LABEL_1."""
         names = self.values.get("id2label")
         if names is None:
             n = self.positive_int("num_labels", 2, maximum=100_000)
             return tuple(f"LABEL_{i}" for i in range(n))
         if not isinstance(names, dict) or not all(type(name) is str for name in names.values()):
-            raise _config_error("id2label", names, "a table of names by number")
+            raise _config_error("id2label", names, "an object from ids to names")
         if not names or set(names) != {str(i) for i in range(len(names))}:
-            raise _config_error("id2label", names, "a name for every number from 0")
+            raise _config_error("id2label", names, "one name for every id from 0")
         return tuple(names[str(i)] for i in range(len(names)))
 
     def _integer(self, key: str, default: int, minimum: int, maximum: int) -> int:
@@ -120,7 +117,7 @@ class ConfigReader:
         if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
-            raise _config_error(key, value, f"a whole number from {minimum} to {maximum:,}")
+            raise _config_error(key, value, f"an integer from {minimum} to {maximum:,}")
         return value
 
     def _float(self, key: str, default: float, minimum: float, maximum: float) -> float:
@@ -135,4 +132,4 @@ class ConfigReader:
 
 
 def _config_error(key: str, value: object, expected: str) -> InputError:
-    return InputError(f"config.json: {key} {repr(value)[:60]} came; give {expected}")
+    return InputError(f"config.json: {key} must be {expected}, got {repr(value)[:60]}")

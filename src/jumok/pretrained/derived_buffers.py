@@ -1,17 +1,17 @@
-"""Tensors some checkpoints carry that no training made: each is checked against what it must be."""
+"""Derived buffers in checkpoints: each is checked against the values it must have."""
 
 import torch
 from torch import Tensor, nn
 
 from jumok.nn.positions import SinusoidalPositions
 
-SINUSOID_TOLERANCE = 1e-4  # tables of sines made by other code differ that much
+SINUSOID_TOLERANCE = 1e-4  # difference between implementations
 
 
 def is_arange(model: nn.Module, tensor: Tensor) -> bool:
-    """0, 1, 2, ...: the numbers of the positions.
+    """0, 1, 2, ...: position ids.
 
-    >>> counted_from_zero(nn.Identity(), torch.tensor([[0, 1, 2]]))
+    >>> is_arange(nn.Identity(), torch.tensor([[0, 1, 2]]))
     True
     """
     flat = tensor.flatten()
@@ -19,23 +19,23 @@ def is_arange(model: nn.Module, tensor: Tensor) -> bool:
 
 
 def is_zero(model: nn.Module, tensor: Tensor) -> bool:
-    """Zero everywhere: the segments of a text alone."""
+    """All zeros: the token type ids of a single text."""
     return not bool(tensor.any())
 
 
 def is_causal_mask(model: nn.Module, tensor: Tensor) -> bool:
-    """1 where a query may attend to a key, (1, 1, T, T): GPT-2's causal mask."""
+    """1 where a query may attend to a key, (1, 1, T, T): the causal mask of GPT-2."""
     square = tensor[0, 0] if tensor.shape[:-2] == (1, 1) else tensor
     return square.ndim == 2 and torch.equal(square.long(), torch.ones_like(square).long().tril())
 
 
 def is_negative_infinity(model: nn.Module, tensor: Tensor) -> bool:
-    """One number that stands for minus infinity."""
+    """A scalar used as minus infinity."""
     return tensor.numel() == 1 and float(tensor) <= -1e4
 
 
 def is_sinusoidal_table(model: nn.Module, tensor: Tensor) -> bool:
-    """The table of sines and cosines the model computes itself, rounded as the file is."""
+    """The sinusoidal position table that the model computes, in the precision of the file."""
     if not tensor.is_floating_point():
         return False
     tolerance = SINUSOID_TOLERANCE + torch.finfo(tensor.dtype).eps

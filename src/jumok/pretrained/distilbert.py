@@ -1,4 +1,4 @@
-"""DistilBERT (Sanh et al. 2019): BERT without segments, half as deep, under names of its own."""
+"""DistilBERT (Sanh et al. 2019): BERT without segments, with half the layers and other names."""
 
 from collections.abc import Mapping
 
@@ -26,30 +26,30 @@ ENCODER = (
 )
 
 
-def _config(settings: ConfigReader) -> TransformerConfig:
+def _config(reader: ConfigReader) -> TransformerConfig:
     return TransformerConfig(
-        vocabulary_size=settings.positive_int("vocab_size", 30_522),
-        d_model=settings.positive_int("dim", 768),
-        n_layers=settings.layer_count("n_layers", 6),
-        n_heads=settings.positive_int("n_heads", 12),
-        d_ff=settings.positive_int("hidden_dim", 3_072),
-        activation=settings.activation("activation", "gelu"),
+        vocabulary_size=reader.positive_int("vocab_size", 30_522),
+        d_model=reader.positive_int("dim", 768),
+        n_layers=reader.layer_count("n_layers", 6),
+        n_heads=reader.positive_int("n_heads", 12),
+        d_ff=reader.positive_int("hidden_dim", 3_072),
+        activation=reader.activation("activation", "gelu"),
         norm_eps=1e-12,
-        positions="learned",  # also where they began as sines: the file holds them
-        max_length=settings.positive_int("max_position_embeddings", 512),
+        positions="learned",  # also if they were initialized as sinusoids: they are stored
+        max_length=reader.positive_int("max_position_embeddings", 512),
         scale_embedding=False,
         embedding_norm=True,
-        tie_embeddings=settings.boolean("tie_word_embeddings", True),
-        dropout=settings.probability("dropout", 0.1),
-        attention_dropout=settings.probability("attention_dropout", 0.1),
+        tie_embeddings=reader.boolean("tie_word_embeddings", True),
+        dropout=reader.probability("dropout", 0.1),
+        attention_dropout=reader.probability("attention_dropout", 0.1),
         activation_dropout=0.0,
-        head_activation=settings.activation("activation", "gelu"),
+        head_activation=reader.activation("activation", "gelu"),
     )
 
 
-def _heads(settings: ConfigReader) -> Mapping[str, Head]:
+def _heads(reader: ConfigReader) -> Mapping[str, Head]:
     words = "distilbert.embeddings.word_embeddings.weight"
-    tied = settings.boolean("tie_word_embeddings", True)
+    tied = reader.boolean("tie_word_embeddings", True)
     return {
         "DistilBertForMaskedLM": Head(
             "masked_language_model",

@@ -1,6 +1,6 @@
-"""ELECTRA (Clark et al. 2020): a generator that fills in, a discriminator that finds what it put.
+"""ELECTRA (Clark et al. 2020): a masked-language-model generator and a discriminator.
 
-KoELECTRA is of this kind. The tables of small ones are narrower than their layers.
+KoELECTRA is one. Small models have embeddings narrower than their layers.
 """
 
 from collections.abc import Mapping
@@ -14,16 +14,15 @@ from jumok.pretrained.family import Family, Head
 from jumok.pretrained.name_map import rule, with_prefix
 
 
-def _config(settings: ConfigReader) -> TransformerConfig:
-    absent = {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1_024}  # small
-    config = encoder_config(ConfigReader({**absent, **settings.values}))
-    width = settings.positive_int("embedding_size", 128)
-    narrow = None if width == config.d_model else width
-    return replace(config, d_embedding=narrow)
+def _config(reader: ConfigReader) -> TransformerConfig:
+    defaults = {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1_024}  # small
+    config = encoder_config(ConfigReader({**defaults, **reader.values}))
+    width = reader.positive_int("embedding_size", 128)
+    return replace(config, d_embedding=None if width == config.d_model else width)
 
 
-def _heads(settings: ConfigReader) -> Mapping[str, Head]:
-    tied = settings.boolean("tie_word_embeddings", True)
+def _heads(reader: ConfigReader) -> Mapping[str, Head]:
+    tied = reader.boolean("tie_word_embeddings", True)
     decoder, bias = "generator_lm_head", "generator_lm_head.bias"
     words = "electra.embeddings.word_embeddings.weight"
     same = tied_aliases(words, decoder, bias, tied=tied)

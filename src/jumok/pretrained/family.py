@@ -1,4 +1,4 @@
-"""What a family of foreign models is: one translation of its config, one table of its names."""
+"""A family of Hugging Face models: how to read its config, and its name map."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,40 +22,40 @@ HeadKind = Literal[
     "replaced_token_detector",
     "language_model",
 ]
-"""Which of our modules a checkpoint becomes."""
+"""The jumok module that a checkpoint is loaded into."""
 
 
 @dataclass(frozen=True)
 class Head:
-    """What stands on the towers in one of a family's architectures.
+    """The head on the backbone in one architecture of a family.
 
-    `carried` are names (regular expressions, whole) of tensors such a checkpoint may hold that its
-    answers never need: they are kept for the way back. `same` are the second names of tensors that
-    may be stored twice, each with its first name; of carried ones the two may differ.
+    `unused` are regular expressions (full match) of tensors that a checkpoint may contain and the
+    model does not use: they are kept for saving. `aliases` maps the second name of a tensor that
+    may be stored twice to its first name; the two may differ if the tensor is unused.
     """
 
     kind: HeadKind
     rules: tuple[NameRule, ...] = ()
     unused: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
-    optional: tuple[str, ...] = ()  # may be missing from a file: then they are zeros
+    optional: tuple[str, ...] = ()  # zeros if missing from the file
     pooler: Pooler = "none"
-    activation: Activation | None = None  # of the head, where it is not that of the layers
-    output_bias: bool = False  # of an encoder-decoder's output
-    has_task: bool = True  # False: towers alone, or a head nobody asks for answers
+    activation: Activation | None = None  # of the head, if not that of the layers
+    output_bias: bool = False  # of the output map of an encoder-decoder
+    has_task: bool = True  # False: a backbone, or a head without a jumok task
 
 
 BufferCheck = Callable[[nn.Module, Tensor], bool]
-"""Whether a tensor that is computed, not learned, is the one our module computes."""
+"""Whether a stored buffer that is derived, not learned, has the expected values."""
 
 
 @dataclass(frozen=True)
 class Family:
     """Checkpoints of one `model_type`.
 
-    `prefix` stands before the names of the towers wherever there is a head; a body saved alone has
-    none. `body` are the lines of the towers, as a model with a head has them. `computed` names
-    (regular expressions) tensors that no training made.
+    `prefix` precedes the names of the backbone in a model with a head; a backbone saved without a
+    head has none. `backbone` returns the rules of the backbone with its prefix. `derived_buffers`
+    are regular expressions of tensors that are not learned.
     """
 
     model_type: str

@@ -1,6 +1,6 @@
-"""GPT-2 (Radford et al. 2019): skt/kogpt2 and its kind, a pre-norm decoder.
+"""GPT-2 (Radford et al. 2019), for example skt/kogpt2: a pre-norm decoder.
 
-Its linear maps are kept as (in, out), and query, key and value lie side by side in one of them.
+Its linear maps are stored as (in, out), with query, key and value concatenated in one of them.
 """
 
 from collections.abc import Mapping
@@ -33,31 +33,31 @@ DECODER = (
 )
 
 
-def _config(settings: ConfigReader) -> TransformerConfig:
-    settings.check_supported("scale_attn_by_inverse_layer_idx", False)
-    settings.check_supported("add_cross_attention", False)
-    width = settings.positive_int("n_embd", 768)
+def _config(reader: ConfigReader) -> TransformerConfig:
+    reader.check_supported("scale_attn_by_inverse_layer_idx", False)
+    reader.check_supported("add_cross_attention", False)
+    width = reader.positive_int("n_embd", 768)
     return TransformerConfig(
-        vocabulary_size=settings.positive_int("vocab_size", 50_257),
+        vocabulary_size=reader.positive_int("vocab_size", 50_257),
         d_model=width,
-        n_layers=settings.layer_count("n_layer", 12),
-        n_heads=settings.positive_int("n_head", 12),
-        d_ff=settings.positive_int("n_inner", 4 * width),
-        activation=settings.activation("activation_function", "gelu_new"),
+        n_layers=reader.layer_count("n_layer", 12),
+        n_heads=reader.positive_int("n_head", 12),
+        d_ff=reader.positive_int("n_inner", 4 * width),
+        activation=reader.activation("activation_function", "gelu_new"),
         norm_first=True,
-        norm_eps=settings.epsilon("layer_norm_epsilon", 1e-5),
-        attention_scale=None if settings.boolean("scale_attn_weights", True) else 1.0,
+        norm_eps=reader.epsilon("layer_norm_epsilon", 1e-5),
+        attention_scale=None if reader.boolean("scale_attn_weights", True) else 1.0,
         positions="learned",
-        max_length=settings.positive_int("n_positions", 1_024),
+        max_length=reader.positive_int("n_positions", 1_024),
         scale_embedding=False,
-        tie_embeddings=settings.boolean("tie_word_embeddings", True),
-        dropout=settings.probability("resid_pdrop", 0.1),
-        attention_dropout=settings.probability("attn_pdrop", 0.1),
+        tie_embeddings=reader.boolean("tie_word_embeddings", True),
+        dropout=reader.probability("resid_pdrop", 0.1),
+        attention_dropout=reader.probability("attn_pdrop", 0.1),
     )
 
 
-def _heads(settings: ConfigReader) -> Mapping[str, Head]:
-    tied = settings.boolean("tie_word_embeddings", True)
+def _heads(reader: ConfigReader) -> Mapping[str, Head]:
+    tied = reader.boolean("tie_word_embeddings", True)
     return {
         "GPT2LMHeadModel": Head(
             "language_model",

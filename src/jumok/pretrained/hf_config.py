@@ -1,4 +1,4 @@
-"""The config.json of each family a model of ours may go out as."""
+"""The config.json of each family that a jumok model can be converted to."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,9 +17,9 @@ ACTIVATION_NAMES: Mapping[Activation, str] = {
 }
 
 
-def bert_config(ours: SourceModel) -> Json:
+def bert_config(source: SourceModel) -> Json:
     """BERT's and MegatronBERT's config.json."""
-    config = ours.config
+    config = source.config
     return {
         "vocab_size": config.vocabulary_size,
         "hidden_size": config.d_model,
@@ -36,9 +36,9 @@ def bert_config(ours: SourceModel) -> Json:
     }
 
 
-def gpt2_config(ours: SourceModel) -> Json:
+def gpt2_config(source: SourceModel) -> Json:
     """GPT-2's config.json."""
-    config = ours.config
+    config = source.config
     return {
         "vocab_size": config.vocabulary_size,
         "n_embd": config.d_model,
@@ -55,9 +55,9 @@ def gpt2_config(ours: SourceModel) -> Json:
     }
 
 
-def bart_config(ours: SourceModel) -> Json:
-    """BART's, mBART's and Pegasus' config.json; what is longer than these hold is a T5."""
-    config = ours.config
+def bart_config(source: SourceModel) -> Json:
+    """BART's, mBART's and Pegasus' config.json; longer models are converted to T5."""
+    config = source.config
     return {
         "vocab_size": config.vocabulary_size,
         "d_model": config.d_model,
@@ -75,28 +75,26 @@ def bart_config(ours: SourceModel) -> Json:
         "attention_dropout": config.attention_dropout,
         "activation_dropout": config.activation_dropout,
         "is_encoder_decoder": True,
-        "decoder_start_token_id": (ours.ids or {}).get("bos", 0),
+        "decoder_start_token_id": (source.ids or {}).get("bos", 0),
         "forced_eos_token_id": None,
     }
 
 
-def marian_config(ours: SourceModel) -> Json:
+def marian_config(source: SourceModel) -> Json:
     """Marian's config.json."""
-    config = ours.config
-    return bart_config(ours) | {
+    config = source.config
+    return bart_config(source) | {
         "share_encoder_decoder_embeddings": config.tying in ("all", "inputs"),
         "decoder_vocab_size": config.output_size,
     }
 
 
-def t5_config(ours: SourceModel) -> Json:
+def t5_config(source: SourceModel) -> Json:
     """T5's config.json."""
-    config = ours.config
-    word = (
-        "gelu"
-        if config.gated and config.activation == "gelu_tanh"
-        else ACTIVATION_NAMES[config.activation]
-    )
+    config = source.config
+    name = ACTIVATION_NAMES[config.activation]
+    if config.gated:
+        name = "gated-gelu" if config.activation == "gelu_tanh" else f"gated-{name}"
     return {
         "vocab_size": config.vocabulary_size,
         "d_model": config.d_model,
@@ -109,8 +107,8 @@ def t5_config(ours: SourceModel) -> Json:
         "relative_attention_max_distance": config.relative_attention_max_distance,
         "dropout_rate": config.dropout,
         "layer_norm_epsilon": config.norm_eps,
-        "feed_forward_proj": f"gated-{word}" if config.gated else word,
+        "feed_forward_proj": name,
         "tie_word_embeddings": config.scale_output,
         "is_encoder_decoder": True,
-        "decoder_start_token_id": (ours.ids or {}).get("bos", 0),
+        "decoder_start_token_id": (source.ids or {}).get("bos", 0),
     }

@@ -1,8 +1,8 @@
-"""A checkpoint by name: the folder on this disk, or one fetched from the Hugging Face Hub.
+"""Find a checkpoint by name: a local folder, or a model downloaded from the Hugging Face Hub.
 
-Fetched are the files that jumok reads and no other: configurations, tokenisers and weights, never
-a line of code; a pickle only where there is no safetensors. Everything else is as huggingface_hub
-does it: `HF_HOME` says where, `HF_HUB_OFFLINE=1` forbids the network, a token opens gated models.
+Only the files that jumok reads are downloaded: configs, tokenizers and weights, never code, and a
+pickle only if there are no safetensors. Everything else follows huggingface_hub: `HF_HOME` is the
+cache, `HF_HUB_OFFLINE=1` forbids downloads, a token gives access to gated models.
 """
 
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jumok.errors import InputError, StorageError
 
-_SETTINGS = (
+_CONFIG_FILES = (
     "config.json",
     "generation_config.json",
     "tokenizer.json",
@@ -37,33 +37,32 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def resolve(name_or_folder: str | Path, revision: str | None = None) -> Path:
-    """The folder of a checkpoint: `name_or_folder` itself, or the model of that name from the Hub.
+    """The folder of a checkpoint: `name_or_folder` itself, or the model of that name on the Hub.
 
-    A folder on this disk wins. `revision` is a commit, tag or branch of the Hub, by default the
-    newest; what was taken is fixed by its commit, which `commit_of` tells. Raises InputError, in
-    one sentence, when there is no such folder and no such model, when it may not be had (gated,
-    no network and not in the cache), or when huggingface_hub is not installed; StorageError when
-    it cannot be kept.
+    A local folder takes precedence. `revision` is a commit, tag or branch on the Hub, by default
+    the newest; `commit_of` returns the commit of the result. Raises InputError if there is no such
+    folder and no such model, or if it cannot be downloaded (gated, or no network and not in the
+    cache); StorageError if it cannot be written.
     """
     name = str(name_or_folder)
     folder = Path(name_or_folder)
     if folder.is_dir():
         return folder
     if folder.exists():
-        raise InputError(f"{name}: a file; give the folder it is in")
+        raise InputError(f"{name}: must be a folder, got a file; give the folder that contains it")
     if not _NAME.fullmatch(name) or ".." in name or "--" in name:
         raise InputError(
-            f"{name}: no such folder, and no name of a model on the Hub either; give a folder with "
+            f"{name}: no such folder, and not a valid model name on the Hub; give a folder with "
             "config.json and weights, or OWNER/NAME"
         )
-    fetched = _fetch(name, revision, (*_SETTINGS, *_SAFETENSORS))
-    if any(path.suffix == ".safetensors" for path in fetched.glob("*")):
-        return fetched
-    return _fetch(name, commit_of(fetched), (*_SETTINGS, *_PICKLES))
+    downloaded = _download(name, revision, (*_CONFIG_FILES, *_SAFETENSORS))
+    if any(path.suffix == ".safetensors" for path in downloaded.glob("*")):
+        return downloaded
+    return _download(name, commit_of(downloaded), (*_CONFIG_FILES, *_PICKLES))
 
 
 def commit_of(folder: Path) -> str | None:
-    """The commit (40 hexadecimal digits) that a folder of the Hub's cache holds, None for others.
+    """The commit (40 hex digits) of a folder in the Hub's cache; None for other folders.
 
     >>> commit_of(Path("hub/models--klue--bert-base/snapshots/" + "0a" * 20))[:6]
     '0a0a0a'
@@ -75,7 +74,7 @@ def commit_of(folder: Path) -> str | None:
 
 
 def name_of(folder: Path) -> str:
-    """What a folder of the Hub's cache is called there, or the name of any other folder.
+    """The model name of a folder in the Hub's cache; the folder name for other folders.
 
     >>> name_of(Path("hub/models--klue--bert-base/snapshots/" + "0a" * 20))
     'klue/bert-base'
@@ -87,45 +86,40 @@ def name_of(folder: Path) -> str:
     return folder.parent.parent.name.removeprefix("models--").replace("--", "/")
 
 
-def _fetch(name: str, revision: str | None, files: Sequence[str]) -> Path:
-    """The folder in the Hub's cache with those of `files` that the model has."""
-    try:
-        from huggingface_hub import errors, snapshot_download
-    except ImportError as error:
-        raise InputError(
-            f"{name}: no such folder; to fetch a model of that name from the Hub, "
-            'pip install "jumok[hf]"'
-        ) from error
+def _download(name: str, revision: str | None, files: Sequence[str]) -> Path:
+    """Download those of `files` that the model has; returns the folder in the Hub's cache."""
+    from huggingface_hub import errors, snapshot_download  # slow to import
+
     at = "" if revision is None else f" at {revision}"
     try:
         return Path(snapshot_download(name, revision=revision, allow_patterns=list(files)))
     except errors.GatedRepoError as error:
         raise InputError(
-            f"{name}: its owner asks for consent first; give it on the model's page on the Hub, "
-            "then log in with: hf auth login"
+            f"{name}: the model is gated; accept its terms on the model's page on the Hub, then "
+            "log in with: hf auth login"
         ) from error
     except errors.RepositoryNotFoundError as error:
         raise InputError(
-            f"{name}: no such folder, and the Hub shows no model of that name; check it, or log "
-            "in with hf auth login if it is private"
+            f"{name}: no such folder, and no such model on the Hub; check the name, or log in with "
+            "hf auth login if the model is private"
         ) from error
     except errors.RevisionNotFoundError as error:
-        raise InputError(f"{name}: the Hub has no revision{at}; check it") from error
+        raise InputError(f"{name}: no such revision{at} on the Hub; check it") from error
     except errors.LocalEntryNotFoundError as error:
         raise InputError(
-            f"{name}{at}: no such folder, and the Hub cannot be asked (no network, or "
-            "HF_HUB_OFFLINE is set) while its cache has not all of it; fetch it where there is a "
-            "network, or give a folder"
+            f"{name}{at}: no such folder, not in the cache, and the Hub cannot be reached (no "
+            "network, or HF_HUB_OFFLINE is set); download it where there is a network, or give a "
+            "folder"
         ) from error
     except OSError as error:
         raise StorageError(
-            f"{name}{at}: cannot be fetched into the Hub's cache ({_first_line(error)}); check "
+            f"{name}{at}: cannot be downloaded to the Hub's cache ({_first_line(error)}); check "
             "the network and the disk"
         ) from error
-    except Exception as error:  # of the web library beneath, which is another in every version
+    except Exception as error:  # of the HTTP library, which differs between versions
         raise InputError(
-            f"{name}{at}: the Hub does not answer ({type(error).__name__}: {_first_line(error)}); "
-            "check the network"
+            f"{name}{at}: the Hub does not respond ({type(error).__name__}: "
+            f"{_first_line(error)}); check the network"
         ) from error
 
 

@@ -1,7 +1,7 @@
-"""Marian (Junczys-Dowmunt et al. 2018): the translators of opus-mt, the paper's own Transformer.
+"""Marian (Junczys-Dowmunt et al. 2018): opus-mt translation models, the original Transformer.
 
-Its sines stand before its cosines, and its output has a bias. Pegasus has the same modules in
-pre-norm order.
+Position tables have all sines before all cosines, and the output map has a bias. Pegasus has the
+same modules in pre-norm order.
 """
 
 from dataclasses import replace
@@ -13,11 +13,11 @@ from jumok.pretrained.derived_buffers import is_sinusoidal_table
 from jumok.pretrained.family import Family
 
 
-def _config(settings: ConfigReader) -> TransformerConfig:
-    config = common_config(settings, layers=12, d_ff=4_096, heads=16)
-    size = settings.positive_int("vocab_size", 58_101)
-    shared = settings.boolean("share_encoder_decoder_embeddings", True)
-    tied = settings.boolean("tie_word_embeddings", True)
+def _config(reader: ConfigReader) -> TransformerConfig:
+    config = common_config(reader, layers=12, d_ff=4_096, heads=16)
+    size = reader.positive_int("vocab_size", 58_101)
+    shared = reader.boolean("share_encoder_decoder_embeddings", True)
+    tied = reader.boolean("tie_word_embeddings", True)
     both = replace(
         config,
         vocabulary_size=size,
@@ -29,7 +29,7 @@ def _config(settings: ConfigReader) -> TransformerConfig:
         return both
     return replace(
         both,
-        target_vocabulary_size=settings.positive_int("decoder_vocab_size", size),
+        target_vocabulary_size=reader.positive_int("decoder_vocab_size", size),
         tie_embeddings="target" if tied else "none",
     )
 
@@ -39,13 +39,13 @@ MARIAN = Family(
     prefix="model.",
     read_config=_config,
     backbone=backbone,
-    heads=lambda settings: heads("Marian", "MTModel", settings),
+    heads=lambda reader: heads("Marian", "MTModel", reader),
     derived_buffers={r"model\.(?:encoder|decoder)\.embed_positions\.weight": is_sinusoidal_table},
 )
 
 
-def _pegasus(settings: ConfigReader) -> TransformerConfig:
-    config = common_config(settings, layers=12, d_ff=4_096, heads=16)
+def _pegasus(reader: ConfigReader) -> TransformerConfig:
+    config = common_config(reader, layers=12, d_ff=4_096, heads=16)
     return replace(
         config,
         positions="sinusoidal_halves",
@@ -60,6 +60,6 @@ PEGASUS = Family(
     prefix="model.",
     read_config=_pegasus,
     backbone=backbone,
-    heads=lambda settings: heads("Pegasus", "ForConditionalGeneration", settings),
+    heads=lambda reader: heads("Pegasus", "ForConditionalGeneration", reader),
     derived_buffers=MARIAN.derived_buffers,
 )

@@ -1,6 +1,6 @@
-"""MegatronBERT (Shoeybi et al. 2019): BERT in pre-norm order, without a norm on its embedding.
+"""MegatronBERT (Shoeybi et al. 2019): BERT in pre-norm order, without an embedding norm.
 
-Hardly anybody publishes one; the encoders that jumok trains go out as it.
+Few such checkpoints are published; pre-norm encoders trained by jumok are exported as one.
 """
 
 from dataclasses import replace
@@ -31,15 +31,15 @@ ENCODER = (
 )
 
 
-def _config(settings: ConfigReader) -> TransformerConfig:
-    absent = {
+def _config(reader: ConfigReader) -> TransformerConfig:
+    defaults = {
         "vocab_size": 29_056,
         "hidden_size": 1_024,
         "num_hidden_layers": 24,
         "num_attention_heads": 16,
         "intermediate_size": 4_096,
     }
-    config = encoder_config(ConfigReader({**absent, **settings.values}))
+    config = encoder_config(ConfigReader({**defaults, **reader.values}))
     return replace(config, norm_first=True, embedding_norm=False)
 
 
@@ -48,6 +48,6 @@ MEGATRON_BERT = Family(
     prefix="bert.",
     read_config=_config,
     backbone=lambda config: with_prefix("bert", "", ENCODER),
-    heads=lambda settings: heads("MegatronBert", settings),
+    heads=lambda reader: heads("MegatronBert", reader),
     derived_buffers={r"bert\.embeddings\.position_ids": is_arange},
 )

@@ -1,131 +1,62 @@
-"""A safetensors file as tensors that are the file itself, mapped into memory: nothing is copied.
+"""Memory-mapped safetensors files: tensors are views of the file, and nothing is copied.
 
-Opening fetches the pages of the file (of a very large one each when a sum first needs it), and two
-processes that open the same file share them. The mapping is private: whoever changes such a
-tensor, a training for example, gets a page of its own, and the file stays as it was.
+The operating system reads pages on first use and shares them between processes that load the same
+file. The mapping is private: a changed tensor gets its own pages, and the file does not change.
+Replacing the file by another one of the same name is safe; truncating it in place is not: the
+system then ends the process (SIGBUS).
 
-What a mapping cannot survive is the file being cut short in place by somebody else: the operating
-system ends the process then (SIGBUS). Replacing the file by another of the same name, as every
-downloader does, is harmless. For a process that must outlive that too, `own` copies.
-
-A weight that has been copied elsewhere, packed for a kernel say, can be `put_down`: its pages leave
-the memory, and come back from the file should anybody ask for them again.
+`release_pages` frees the memory of a weight that has been copied elsewhere, for example packed for
+a kernel; it is read from the file again if it is used again.
 """
 
-import contextlib
+import ctypes
 import mmap
 import sys
-import weakref
-from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO
 
-import torch
+import safetensors.torch
+from safetensors import SafetensorError
 from torch import Tensor
 
-from jumok.atomic_io import open_regular
+from jumok.atomic_io import storage_errors
 from jumok.errors import InputError
-from jumok.safetensors_io import MAX_HEADER_BYTES, TensorEntry, parse_header
+from jumok.safetensors_io import read_header
 
-FETCHED_AT_ONCE = 2**31  # bytes; of a larger file pages are fetched when they are needed
-_PAGE_OUT, _POPULATE_READ = 21, 22  # MADV_... of Linux, which Python 3.11 has no names for
-
-_mapped: "weakref.WeakKeyDictionary[mmap.mmap, int]" = weakref.WeakKeyDictionary()  # to addresses
-
-_DTYPES = {
-    "BOOL": torch.bool,
-    "U8": torch.uint8,
-    "U16": torch.uint16,
-    "U32": torch.uint32,
-    "U64": torch.uint64,
-    "I8": torch.int8,
-    "I16": torch.int16,
-    "I32": torch.int32,
-    "I64": torch.int64,
-    "F8_E4M3": torch.float8_e4m3fn,
-    "F8_E5M2": torch.float8_e5m2,
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-    "F32": torch.float32,
-    "F64": torch.float64,
-}
+_MADV_PAGEOUT = 21  # Linux 5.4 or later; mmap in Python 3.11 has no name for it
 
 
 def mmap_safetensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of the safetensors file at `path`, each a view of the mapped file.
+    """The tensors of the safetensors file at `path`, mapped into memory.
 
-    Raises StorageError when it cannot be read, InputError when its header lies; both name it.
+    Raises StorageError if the file cannot be read, InputError if its header is invalid; both
+    contain the path.
 
-    >>> import tempfile
-    >>> from jumok.safetensors_io import pack
+    >>> import tempfile, torch
+    >>> from jumok.safetensors_io import serialize
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "model.safetensors"
-    ...     size = path.write_bytes(pack({"weight": torch.arange(6).view(2, 3)}))
-    ...     map_file(path)
+    ...     size = path.write_bytes(serialize({"weight": torch.arange(6).view(2, 3)}))
+    ...     mmap_safetensors(path)
     {'weight': tensor([[0, 1, 2],
             [3, 4, 5]])}
     """
-    with open_regular(path) as (file, size):
-        try:
-            return map_tensors(file, size)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from error
-
-
-def map_tensors(file: BinaryIO, size: int) -> dict[str, Tensor]:
-    """The tensors of an open safetensors file of `size` bytes; they outlive the open file.
-
-    Raises InputError when its header lies.
-    """
-    if size < 8:
-        parse_header(b"", size)  # refuses: nothing that short has a header
-    pages = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY)
-    length = int.from_bytes(pages[:8], "little")
-    begin = 8 + length
-    header = parse_header(pages[: min(begin, 8 + MAX_HEADER_BYTES)], size)
-    _fetch(pages, size)
-    _mapped[pages] = torch.frombuffer(pages, dtype=torch.uint8).data_ptr()
-    return {name: _view(pages, begin + entry.start, entry) for name, entry in header.items()}
-
-
-def _fetch(pages: mmap.mmap, size: int) -> None:
-    """Have all pages ready at once where the system can, three times quicker than one by one."""
-    if size <= FETCHED_AT_ONCE and sys.platform == "linux":
-        with contextlib.suppress(OSError):  # older than Linux 5.14: they come when asked for
-            pages.madvise(_POPULATE_READ)
-
-
-def own(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The same tensors in memory of this process; two names of one tensor stay so."""
-    copies = {id(tensor): tensor for tensor in tensors.values()}
-    copies = {key: tensor.clone() for key, tensor in copies.items()}
-    return {name: copies[id(tensor)] for name, tensor in tensors.items()}
+    read_header(path)  # stricter than the library
+    try:
+        with storage_errors(f"{path}: cannot be read"):
+            return safetensors.torch.load_file(path)
+    except SafetensorError as error:
+        raise InputError(f"{path}: not a usable safetensors file: {error}; get it again") from error
 
 
 def release_pages(tensor: Tensor) -> None:
-    """Let the system take back the memory of a mapped tensor; nothing is lost, and others stay.
+    """Free the memory of a mapped tensor, except pages that it shares with other data.
 
-    Whoever reads it again waits for the disk. What somebody has changed in it stays as it is.
+    No data is lost: unchanged pages are read from the file again, changed pages are swapped out.
     """
-    start, end = tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
-    for pages, address in list(_mapped.items()):
-        if address <= start and end <= address + len(pages):
-            first = -(-(start - address) // mmap.PAGESIZE) * mmap.PAGESIZE
-            whole = (end - address - first) // mmap.PAGESIZE * mmap.PAGESIZE  # pages of its own
-            if whole > 0 and sys.platform == "linux":
-                with contextlib.suppress(OSError):  # older than Linux 5.4: they stay
-                    pages.madvise(_PAGE_OUT, first, whole)
-
-
-def _view(pages: mmap.mmap, start: int, entry: TensorEntry) -> Tensor:
-    """One tensor, from byte `start` on."""
-    dtype = _DTYPES[entry.dtype]
-    if entry.start == entry.end:
-        return torch.empty(entry.shape, dtype=dtype)
-    if start % dtype.itemsize:  # a header of odd length: the processor wants whole places
-        raw = torch.frombuffer(
-            pages, dtype=torch.uint8, count=entry.end - entry.start, offset=start
-        )
-        return raw.clone().view(dtype).view(entry.shape)
-    count = (entry.end - entry.start) // dtype.itemsize
-    return torch.frombuffer(pages, dtype=dtype, count=count, offset=start).view(entry.shape)
+    if sys.platform != "linux":
+        return
+    start = -(-tensor.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
+    end = (tensor.data_ptr() + tensor.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    if start < end:  # older kernels return an error, and the pages stay
+        madvise = ctypes.CDLL(None).madvise
+        madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_PAGEOUT)

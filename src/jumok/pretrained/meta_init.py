@@ -1,6 +1,6 @@
-"""Modules without numbers, and how they come to hold those of a file.
+"""Build modules on the meta device and assign the weights of a file to them.
 
-A weight that will be replaced is not made first: no memory, no drawing of random numbers.
+Weights that will be replaced are neither allocated nor initialized.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,50 +13,53 @@ from torch.overrides import TorchFunctionMode
 from jumok.errors import InputError
 from jumok.models.weights import named_weights
 
-MAX_NAMES = 12  # names in an error
+MAX_NAMES = 12  # in an error message
 
 
-def on_meta_device(make: Callable[[], nn.Module]) -> nn.Module:
-    """The module that `make` makes, its weights without memory; tables of sines are there.
+def on_meta_device(build: Callable[[], nn.Module]) -> nn.Module:
+    """The module that `build` returns, with weights on the meta device; buffers have values.
 
-    >>> unfilled(lambda: nn.Linear(2, 3)).weight.device
+    >>> on_meta_device(lambda: nn.Linear(2, 3)).weight.device
     device(type='meta')
     """
     with torch.device("meta"), _SkipInitialization():
-        return make()
+        return build()
 
 
 def assign_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Let the model hold these tensors themselves, of whatever dtype, by the names of its weights.
+    """Make these tensors the weights of the model, without a copy and in any dtype.
 
-    Raises InputError when one is missing or of another shape; then nothing was changed.
+    Raises InputError, before any change, if a tensor is missing or has another shape.
     """
-    wanted = named_weights(model)
-    unfit = sorted(
+    weights = named_weights(model)
+    mismatched = sorted(
         name
-        for name, parameter in wanted.items()
+        for name, parameter in weights.items()
         if name not in tensors or tensors[name].shape != parameter.shape
     )
-    if unfit:
-        raise InputError(f"the weights do not fit the model: {join_names(unfit)}; give its own")
+    if mismatched:
+        raise InputError(
+            f"the weights must have the shapes of the model, got others or none for "
+            f"{join_names(mismatched)}; give the model's own weights"
+        )
     new = {
         id(parameter): nn.Parameter(tensors[name], requires_grad=tensors[name].is_floating_point())
-        for name, parameter in wanted.items()
+        for name, parameter in weights.items()
     }
     for module in model.modules():
-        for name, held in list(module._parameters.items()):
-            if held is not None and id(held) in new:
-                module._parameters[name] = new[id(held)]
+        for name, parameter in list(module._parameters.items()):
+            if parameter is not None and id(parameter) in new:
+                module._parameters[name] = new[id(parameter)]
 
 
 def join_names(names: Sequence[str]) -> str:
-    """The first names in a line."""
+    """The first names, separated by commas."""
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
     return ", ".join(names[:MAX_NAMES]) + more
 
 
 class _SkipInitialization(TorchFunctionMode):
-    """Weights that will be replaced are not drawn first."""
+    """Skips torch.nn.init functions: the weights will be replaced."""
 
     def __torch_function__(
         self,

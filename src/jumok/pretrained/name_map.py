@@ -1,7 +1,7 @@
-"""One table of names a family: where each tensor of a foreign checkpoint lives in our modules.
+"""Name maps: which jumok parameters each tensor of a Hugging Face checkpoint holds.
 
-A line names a module or a parameter of theirs and of ours; `{}` stands for the number of a layer.
-The same table is read both ways, so what comes in goes out again under the same names.
+A rule names a module or a parameter on both sides; `{}` is the index of a layer. The same rules
+are used in both directions, so a checkpoint is saved under the names it was loaded from.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,10 +15,10 @@ Parts = tuple[Tensor, ...]
 
 @dataclass(frozen=True)
 class Transform:
-    """How numbers are laid out on both sides: theirs to the tensors of ours, and back."""
+    """The memory layout on both sides: one HF tensor to jumok tensors, and back."""
 
-    split: Callable[[Tensor, int], Parts]  # theirs, how many parts of ours -> ours
-    join: Callable[[Parts], Tensor]  # ours -> theirs
+    split: Callable[[Tensor, int], Parts]  # HF tensor, index of jumok tensors -> jumok tensors
+    join: Callable[[Parts], Tensor]  # jumok tensors -> HF tensor
 
 
 def _conv1d_split(tensor: Tensor, n: int) -> Parts:
@@ -30,17 +30,15 @@ def _conv1d_join(parts: Parts) -> Tensor:
 
 
 IDENTITY = Transform(lambda tensor, n: (tensor,), lambda parts: parts[0])
-CONV1D = Transform(
-    _conv1d_split, _conv1d_join
-)  # GPT-2: weights (in, out), perhaps several side by side
+CONV1D = Transform(_conv1d_split, _conv1d_join)  # GPT-2: (in, out), one or several concatenated
 ROW_VECTOR = Transform(
     lambda tensor, n: (tensor[0],), lambda parts: parts[0][None]
-)  # a bias kept as (1, V)
+)  # a bias of shape (1, V)
 
 
 @dataclass(frozen=True)
 class NameRule:
-    """One line of a table: their name, our names (several where they fuse what we part)."""
+    """One HF name and its jumok names: several if the HF tensor concatenates them."""
 
     hf_name: str
     jumok_names: tuple[str, ...]
@@ -48,9 +46,9 @@ class NameRule:
 
 
 def rule(hf_name: str, *jumok_names: str, transform: Transform = IDENTITY) -> NameRule:
-    """A line of a table, its theirs first.
+    """A `NameRule`.
 
-    >>> line("wte", "decoder.embedding.tokens").ours
+    >>> rule("wte", "decoder.embedding.tokens").jumok_names
     ('decoder.embedding.tokens',)
     """
     return NameRule(hf_name, jumok_names, transform)
@@ -59,9 +57,10 @@ def rule(hf_name: str, *jumok_names: str, transform: Transform = IDENTITY) -> Na
 def with_prefix(
     hf_prefix: str, jumok_prefix: str, rules: Iterable[NameRule]
 ) -> tuple[NameRule, ...]:
-    """The lines of a part of the model, put where the part stands on both sides.
+    """The rules of a submodule, prefixed with its name on both sides.
 
-    >>> under("h.{}", "decoder.stack.layers.{}", [line("mlp.c_fc", "feed_forward.up")])[0].theirs
+    >>> rules = [rule("mlp.c_fc", "feed_forward.up")]
+    >>> with_prefix("h.{}", "decoder.stack.layers.{}", rules)[0].hf_name
     'h.{}.mlp.c_fc'
     """
     return tuple(
@@ -75,9 +74,10 @@ def with_prefix(
 
 
 def without_prefix(prefix: str, rules: Iterable[NameRule]) -> tuple[NameRule, ...]:
-    """The lines of one tower, as the tower alone names its modules.
+    """The rules of one submodule, with its prefix removed from the jumok names.
 
-    >>> within("decoder", [line("wte", "decoder.embedding.tokens"), line("x", "encoder.y")])[0].ours
+    >>> rules = [rule("wte", "decoder.embedding.tokens"), rule("x", "encoder.y")]
+    >>> without_prefix("decoder", rules)[0].jumok_names
     ('embedding.tokens',)
     """
     start = f"{prefix}."
@@ -94,52 +94,52 @@ def without_prefix(prefix: str, rules: Iterable[NameRule]) -> tuple[NameRule, ..
 
 @dataclass(frozen=True)
 class TensorMapping:
-    """One tensor of theirs, and the parameters of ours it holds."""
+    """One HF tensor, and the jumok parameters it holds."""
 
     hf_name: str
     jumok_names: tuple[str, ...]
     transform: Transform
 
     def split(self, tensor: Tensor) -> Mapping[str, Tensor]:
-        """Their tensor as parameters of ours: views of the same memory.
+        """The HF tensor as jumok parameters: views of the same memory.
 
-        >>> entry = Entry("c_attn.weight", ("q.weight", "k.weight"), CONV1D)
-        >>> parts = entry.split(torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8]]))
+        >>> mapping = TensorMapping("c_attn.weight", ("q.weight", "k.weight"), CONV1D)
+        >>> parts = mapping.split(torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8]]))
         >>> parts["k.weight"].tolist()
         [[3, 7], [4, 8]]
-        >>> entry.join(parts).tolist()
+        >>> mapping.join(parts).tolist()
         [[1, 2, 3, 4], [5, 6, 7, 8]]
         """
         parts = self.transform.split(tensor, len(self.jumok_names))
         return dict(zip(self.jumok_names, parts, strict=True))
 
     def join(self, parameters: Mapping[str, Tensor]) -> Tensor:
-        """Parameters of ours as their tensor."""
+        """Jumok parameters as the HF tensor."""
         return self.transform.join(tuple(parameters[name] for name in self.jumok_names))
 
 
 def expand(rules: Sequence[NameRule], parameter_names: Iterable[str]) -> list[TensorMapping]:
-    """The table written out for a model of ours that has these parameters, tied ones once.
+    """The rules expanded for a model with these parameters; tied parameters appear once.
 
-    A line whose parameters the model has not (a layer too many, a bias it lacks) says nothing.
-    Raises AssertionError when a parameter has no line: the table is not that of the model.
+    Rules for parameters that the model does not have (another layer, a bias) are skipped. Raises
+    AssertionError if a parameter has no rule: the rules are not those of the model.
 
-    >>> table = [line("wte", "tokens"), line("h.{}.fc", "layers.{}.up")]
-    >>> found = entries(table, ["tokens.weight", "layers.0.up.weight", "layers.0.up.bias"])
-    >>> [entry.theirs for entry in found]
+    >>> rules = [rule("wte", "tokens"), rule("h.{}.fc", "layers.{}.up")]
+    >>> found = expand(rules, ["tokens.weight", "layers.0.up.weight", "layers.0.up.bias"])
+    >>> [mapping.hf_name for mapping in found]
     ['wte.weight', 'h.0.fc.weight', 'h.0.fc.bias']
     """
     expected = dict.fromkeys(parameter_names)
-    numbers = range(1 + max((_layer_index(name) for name in expected), default=0))
+    indices = range(1 + max((_layer_index(name) for name in expected), default=0))
     found = [
-        TensorMapping(theirs, ours, each.transform)
+        TensorMapping(hf_name, jumok_names, each.transform)
         for each in rules
-        for number in (numbers if "{}" in each.hf_name else range(1))
-        for theirs, ours in _expand_rule(each, number)
-        if all(name in expected for name in ours)
+        for index in (indices if "{}" in each.hf_name else range(1))
+        for hf_name, jumok_names in _expand_rule(each, index)
+        if all(name in expected for name in jumok_names)
     ]
-    unmapped = expected.keys() - {name for entry in found for name in entry.jumok_names}
-    assert not unmapped, f"no line for {sorted(unmapped)}"
+    unmapped = expected.keys() - {name for mapping in found for name in mapping.jumok_names}
+    assert not unmapped, f"no rule for {sorted(unmapped)}"
     return found
 
 
@@ -151,9 +151,9 @@ def _layer_index(name: str) -> int:
     return max((int(part) for part in name.split(".") if part.isdigit()), default=0)
 
 
-def _expand_rule(each: NameRule, number: int) -> Iterator[tuple[str, tuple[str, ...]]]:
-    theirs = each.hf_name.format(number)
-    ours = tuple(name.format(number) for name in each.jumok_names)
-    yield theirs, ours
+def _expand_rule(each: NameRule, index: int) -> Iterator[tuple[str, tuple[str, ...]]]:
+    hf_name = each.hf_name.format(index)
+    jumok_names = tuple(name.format(index) for name in each.jumok_names)
+    yield hf_name, jumok_names
     for parameter in ("weight", "bias"):
-        yield f"{theirs}.{parameter}", tuple(f"{name}.{parameter}" for name in ours)
+        yield f"{hf_name}.{parameter}", tuple(f"{name}.{parameter}" for name in jumok_names)

@@ -1,10 +1,9 @@
-"""The far side of the door: a program of its own that turns a checked pickle into safetensors.
+"""The worker process of `pickle_reader`: a program that converts a checked pickle to safetensors.
 
-`pickled.read_pickled` starts it in a process without network and with limits; it is never imported
-by the library and imports nothing of it. Standard input is the checked file, the first argument
-the descriptor of a nameless file to write to, the second the size of the checked file in bytes.
-It answers on standard output with one table: `{"tied": {name: other name}}` or `{"refused": why}`.
-Whatever it writes is checked again by the reader.
+`read_pickle` starts it without network and with resource limits; the library never imports it, and
+it imports nothing of the library. Standard input is the checked file, the first argument the file
+descriptor to write to, the second the size of the checked file in bytes. It prints one JSON object:
+`{"tied": {name: first name}}` or `{"error": reason}`. The reader validates everything it writes.
 """
 
 import ctypes
@@ -17,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # torch is imported once the network is gone
+if TYPE_CHECKING:  # torch is imported after the network is dropped
     from torch import Tensor
 
 MAX_TENSORS = 100_000
@@ -25,30 +24,30 @@ _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000  # CLONE_NEWUSER, CLONE_NEWNET 
 _MIB = 2**20
 
 
-class RejectedError(Exception):  # noqa: N818  (it is an answer)
-    """Why this file is not read; half a sentence for people."""
+class RejectedError(Exception):
+    """The reason why a file is not read."""
 
 
 def convert(weights: int, size: int) -> Mapping[str, object]:
-    """Do the work and say how it went; code that a pickle asks for is named, never run."""
+    """Convert the pickle on standard input; code that it refers to is reported, never executed."""
     drop_network()
     try:
         tensors, tied = deduplicate(load(size), size)
         write(tensors, weights)
-    except RejectedError as refused:
-        return {"refused": str(refused)}
+    except RejectedError as error:
+        return {"error": str(error)}
     except pickle.UnpicklingError as error:
         name = re.search(r"GLOBAL ([\w.]{1,80})", str(error))
-        return {"refused": f"its pickle asks for code ({name[1] if name else 'not for weights'})"}
+        return {"error": f"its pickle refers to code ({name[1] if name else 'not weights'})"}
     except MemoryError:
-        return {"refused": "it asks for more memory than a file of its size can need"}
-    except Exception as error:  # whatever torch says of a file that lies
-        return {"refused": f"torch cannot read it ({type(error).__name__})"}
+        return {"error": "it needs more memory than a file of its size can contain"}
+    except Exception as error:  # torch raises many types for invalid files
+        return {"error": f"torch cannot read it ({type(error).__name__})"}
     return {"tied": tied}
 
 
 def drop_network() -> bool:
-    """Move this process where there is no network, when the system permits it."""
+    """Move this process into a namespace without network; False if the system forbids it."""
     unshare = getattr(ctypes.CDLL(None), "unshare", None)
     return unshare is not None and any(
         unshare(spaces) == 0 for spaces in (_NEW_NETWORK, _NEW_USER | _NEW_NETWORK)
@@ -56,7 +55,7 @@ def drop_network() -> bool:
 
 
 def load(size: int) -> object:
-    """What the pickle on standard input holds, its storages mapped; limits are set just before."""
+    """The content of the pickle on standard input, memory-mapped; sets the limits first."""
     import torch
 
     pages = int(Path("/proc/self/statm").read_text().split()[0])
@@ -65,25 +64,28 @@ def load(size: int) -> object:
 
 
 def set_rlimits(address_space: int, size: int) -> None:
-    """From here on: so many bytes of memory, time and disk for a file of `size`, no core file."""
-    for what, most in (
+    """Limit memory, CPU time and disk for a file of `size` bytes, and write no core file."""
+    for resource_id, maximum in (
         (resource.RLIMIT_AS, address_space),
         (resource.RLIMIT_CPU, 120 + size // (16 * _MIB)),  # seconds
         (resource.RLIMIT_FSIZE, 2 * size + 64 * _MIB),
         (resource.RLIMIT_CORE, 0),
     ):
-        hard = resource.getrlimit(what)[1]
-        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(what, (most, most))
+        hard = resource.getrlimit(resource_id)[1]
+        maximum = maximum if hard == resource.RLIM_INFINITY else min(maximum, hard)
+        resource.setrlimit(resource_id, (maximum, maximum))
 
 
 def deduplicate(state: object, size: int) -> tuple[dict[str, "Tensor"], dict[str, str]]:
-    """The tensors of a table once each, and the further names of those that have several.
+    """Each tensor of a state dict once, and the further names of tied tensors.
 
-    Refused is whatever is no plain tensor, and a tensor larger than the numbers it stands on.
+    Raises RejectedError for values that are not dense tensors, and for tensors larger than their
+    storage.
     """
     if not isinstance(state, dict) or len(state) > MAX_TENSORS:
-        raise RejectedError(f"it holds no table of at most {MAX_TENSORS:,} tensors")
+        raise RejectedError(
+            f"it must hold a dict of at most {MAX_TENSORS:,} tensors, got something else"
+        )
     kept: dict[str, Tensor] = {}
     tied: dict[str, str] = {}
     names: dict[object, str] = {}
@@ -91,37 +93,39 @@ def deduplicate(state: object, size: int) -> tuple[dict[str, "Tensor"], dict[str
     total = 0
     for name, value in state.items():
         tensor = checked_tensor(name, value)
-        place = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
-        if tensor.numel() and place in names:
-            tied[name] = names[place]
+        key = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
+        if tensor.numel() and key in names:
+            tied[name] = names[key]
             continue
         total += tensor.numel() * tensor.element_size()
         if total > size:
             raise RejectedError("its tensors are larger than the file")
         storage = tensor.untyped_storage().data_ptr()
         kept[name] = tensor.clone() if storage in storages else tensor
-        names[place] = name
+        names[key] = name
         storages.add(storage)
     return kept, tied
 
 
 def checked_tensor(name: object, value: object) -> "Tensor":
-    """The tensor `value`, when it is a plain one whose numbers are all in the file."""
+    """`value`, if it is a dense tensor whose data is completely in the file."""
     import torch
 
     label = ascii(name)[:80]
     if not isinstance(name, str) or type(value) not in (torch.Tensor, torch.nn.Parameter):
-        raise RejectedError(f"{label} is of the type {type(value).__name__}, not a tensor")
+        raise RejectedError(f"{label} must be a tensor, got {type(value).__name__}")
     assert isinstance(value, torch.Tensor)
     if value.layout != torch.strided or value.device.type != "cpu" or value.is_quantized:
-        raise RejectedError(f"{label} is no plain tensor but sparse, quantised or empty of numbers")
+        raise RejectedError(
+            f"{label} must be a dense tensor, got a sparse, quantized or meta tensor"
+        )
     if value.numel() * value.element_size() > value.untyped_storage().nbytes():
-        raise RejectedError(f"{label} of shape {list(value.shape)} is larger than its numbers")
+        raise RejectedError(f"{label} of shape {list(value.shape)} is larger than its data")
     return value.detach().resolve_neg().contiguous()
 
 
 def write(tensors: dict[str, "Tensor"], weights: int) -> None:
-    """The tensors as safetensors into the open file with the descriptor `weights`."""
+    """Write the tensors as safetensors to the file descriptor `weights`."""
     import safetensors.torch
 
     try:
@@ -129,7 +133,7 @@ def write(tensors: dict[str, "Tensor"], weights: int) -> None:
             file.write(safetensors.torch.save(tensors))
     except OSError as error:
         raise RejectedError(
-            f"no room for its tensors where TMPDIR points ({error.strerror})"
+            f"its tensors do not fit on the disk of TMPDIR ({error.strerror})"
         ) from error
 
 

@@ -1,6 +1,6 @@
-"""RoBERTa (Liu et al. 2019) and XLM-R: BERT's layers, positions that begin behind the padding's.
+"""RoBERTa (Liu et al. 2019) and XLM-R: BERT's layers, with positions that start after the pad id.
 
-klue/roberta has the tokeniser of BERT and the modules of RoBERTa.
+klue/roberta has the tokenizer of BERT and the modules of RoBERTa.
 """
 
 from collections.abc import Mapping
@@ -15,20 +15,20 @@ from jumok.pretrained.family import Family, Head
 from jumok.pretrained.name_map import rule, with_prefix
 
 
-def _config(vocabulary_size: int, settings: ConfigReader) -> TransformerConfig:
-    pad = settings.token_id("pad_token_id")
-    first = 1 + (1 if pad is None else pad)
-    config = encoder_config(ConfigReader({"vocab_size": vocabulary_size, **settings.values}))
-    if config.max_length <= first:
+def _config(vocabulary_size: int, reader: ConfigReader) -> TransformerConfig:
+    pad = reader.token_id("pad_token_id")
+    offset = 1 + (1 if pad is None else pad)
+    config = encoder_config(ConfigReader({"vocab_size": vocabulary_size, **reader.values}))
+    if config.max_length <= offset:
         raise InputError(
-            f"config.json: max_position_embeddings {config.max_length} came, and {first} rows of "
-            "the table are never used; give more"
+            f"config.json: max_position_embeddings must be more than the offset {offset}, got "
+            f"{config.max_length}"
         )
-    return replace(config, position_offset=first, max_length=config.max_length - first)
+    return replace(config, position_offset=offset, max_length=config.max_length - offset)
 
 
-def _heads(name: str, settings: ConfigReader) -> Mapping[str, Head]:
-    tied = settings.boolean("tie_word_embeddings", True)
+def _heads(name: str, reader: ConfigReader) -> Mapping[str, Head]:
+    tied = reader.boolean("tie_word_embeddings", True)
     decoder, bias = "lm_head.decoder", "lm_head.bias"
     pooler = r"roberta\.pooler\.dense\.(?:weight|bias)"
     return {
@@ -62,9 +62,9 @@ def _family(model_type: str, name: str, vocabulary_size: int) -> Family:
     return Family(
         model_type=model_type,
         prefix="roberta.",
-        read_config=lambda settings: _config(vocabulary_size, settings),
+        read_config=lambda reader: _config(vocabulary_size, reader),
         backbone=lambda config: with_prefix("roberta", "", ENCODER),
-        heads=lambda settings: _heads(name, settings),
+        heads=lambda reader: _heads(name, reader),
         derived_buffers={
             r"roberta\.embeddings\.position_ids": is_arange,
             r"roberta\.embeddings\.token_type_ids": is_zero,

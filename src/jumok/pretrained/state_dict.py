@@ -1,26 +1,33 @@
-"""From a foreign checkpoint to a module of our own: every tensor accounted for, none copied."""
+"""Hugging Face state dicts: load them into jumok modules without a copy, and save them back."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from jumok.errors import InputError
+from jumok.models.config import TransformerConfig
+from jumok.models.size import min_parameter_count
 from jumok.models.weights import named_weights
 from jumok.pretrained.architecture import HFArchitecture, parse_config
 from jumok.pretrained.assign import TensorAssignment, canonical_names, resolve_tying
+from jumok.pretrained.checkpoint import open_checkpoint
 from jumok.pretrained.meta_init import assign_weights
 from jumok.pretrained.name_map import expand
-from jumok.pretrained.reason import check_model_size
+
+MAX_EXTRA_WEIGHTS = 10_000_000  # allowed beyond the stored ones: then wrong shapes are listed
 
 
 @dataclass(frozen=True)
 class PretrainedModel:
-    """A foreign checkpoint as a module of ours, and what the way back needs.
+    """A Hugging Face checkpoint as a jumok module, and what is needed to save it back.
 
-    `names` says for every tensor that came which name the table gives it: most often the same one.
-    `carried` are tensors the module does not need.
+    `names` maps the name of each stored tensor to its canonical name, which is usually the same.
+    `unused` are tensors that the module does not need.
     """
 
     architecture: HFArchitecture
@@ -31,24 +38,92 @@ class PretrainedModel:
 
 @torch.no_grad()
 def model_from_hf(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> PretrainedModel:
-    """The module of a config.json whose weights are the tensors beside it, not copies of them.
+    """The module that a config.json describes, with these tensors as its weights, not copied.
 
-    The weights keep the dtype they are stored in. Raises InputError that lists every tensor that
-    is missing, unexpected, of another shape, or stored twice and different.
+    The weights keep their stored dtype. Raises InputError that lists every tensor that is missing,
+    unexpected, of another shape, or stored twice with different values.
     """
-    described = parse_config(config, list(tensors))
-    named = canonical_names(list(tensors), described)
-    given = {canonical: tensors[name] for canonical, name in named.items()}
-    described = resolve_tying(described, given)
-    check_model_size(described.config, sum(tensor.numel() for tensor in given.values()))
-    model = described.build_on_meta()
-    lines = expand(described.name_rules(), named_weights(model))
-    found = TensorAssignment(described, lines, model, given)
-    found.raise_errors()
-    assign_weights(model, found.weights)
-    return PretrainedModel(
-        described,
-        model,
-        names={named[canonical]: canonical for canonical in given},
-        unused=found.unused,
-    )
+    architecture, names, canonical = _resolve(config, tensors)
+    check_model_size(architecture.config, sum(tensor.numel() for tensor in canonical.values()))
+    model = architecture.build_on_meta()
+    mappings = expand(architecture.name_rules(), named_weights(model))
+    assignment = TensorAssignment(architecture, mappings, model, canonical)
+    assignment.raise_errors()
+    assign_weights(model, assignment.weights)
+    stored_names = {stored: name for name, stored in names.items()}
+    return PretrainedModel(architecture, model, stored_names, assignment.unused)
+
+
+def hf_model_config(folder: Path) -> TransformerConfig:
+    """The model config of a Hugging Face folder; the tensors decide which tables are tied.
+
+    Raises InputError for an unsupported checkpoint, StorageError if it cannot be read.
+    """
+    checkpoint = open_checkpoint(folder)  # mapped: only the compared tensors are read
+    return _resolve(checkpoint.config, checkpoint.tensors)[0].config
+
+
+def _resolve(
+    config: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> tuple[HFArchitecture, dict[str, str], dict[str, Tensor]]:
+    """The architecture with its actual tying, the stored names and tensors by canonical name."""
+    architecture = parse_config(config, list(tensors))
+    names = canonical_names(list(tensors), architecture)
+    canonical = {name: tensors[stored] for name, stored in names.items()}
+    return resolve_tying(architecture, canonical), names, canonical
+
+
+def check_model_size(config: TransformerConfig, n_stored: int) -> None:
+    """Raise InputError if the config needs far more weights than the `n_stored` ones."""
+    n_weights = min_parameter_count(config)
+    if n_weights > max(4 * n_stored, MAX_EXTRA_WEIGHTS):
+        raise InputError(
+            f"config.json must describe the stored weights, got a model of at least {n_weights:,} "
+            f"weights and {n_stored:,} stored ones; give the checkpoint's own config.json and "
+            "weights"
+        )
+
+
+def hf_tensor_names(model: nn.Module, architecture: HFArchitecture) -> dict[str, str]:
+    """The names that transformers gives the tensors of a model that was not loaded from a file.
+
+    Each is mapped to its canonical name. Tied tensors have their first name only, and a backbone
+    without a head has no prefix.
+    """
+    head = architecture.head
+    names = [mapping.hf_name for mapping in expand(architecture.name_rules(), named_weights(model))]
+    names += [
+        alias
+        for alias in head.aliases
+        if any(re.fullmatch(pattern, alias) for pattern in head.unused)
+    ]
+    prefix = "" if head.rules else architecture.family.prefix
+    return {name.removeprefix(prefix): name for name in names}
+
+
+@torch.no_grad()
+def hf_state_dict(
+    model: nn.Module,
+    architecture: HFArchitecture,
+    names: Mapping[str, str],
+    unused: Mapping[str, Tensor],
+) -> dict[str, Tensor]:
+    """The tensors of a Hugging Face checkpoint of this architecture, under the keys of `names`.
+
+    With `names` and `unused` of the `PretrainedModel`, the names are those of the loaded file, and
+    unchanged tensors have the same bytes. For other models they are `hf_tensor_names` and {}. A
+    tensor that is stored twice is copied, so that the result can be serialized.
+    """
+    weights = {name: parameter.detach() for name, parameter in named_weights(model).items()}
+    mappings = {mapping.hf_name: mapping for mapping in expand(architecture.name_rules(), weights)}
+    tensors: dict[str, Tensor] = {}
+    saved: set[str] = set()
+    for name, canonical in names.items():
+        if canonical in unused:
+            tensors[name] = unused[canonical].contiguous()
+            continue
+        first = canonical if canonical in mappings else architecture.head.aliases[canonical]
+        tensor = mappings[first].join(weights).contiguous()
+        tensors[name] = tensor.clone() if first in saved else tensor
+        saved.add(first)
+    return tensors

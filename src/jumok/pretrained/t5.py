@@ -1,6 +1,6 @@
-"""T5 (Raffel et al. 2020), v1.0 and v1.1, and mT5: pko-t5 and ke-t5 are of this kind.
+"""T5 (Raffel et al. 2020), v1.0 and v1.1, and mT5, for example pko-t5 and ke-t5.
 
-Pre-norm layers with RMSNorm, no biases, no scaling of scores, relative positions.
+Pre-norm layers with RMSNorm, no biases, unscaled scores, relative positions.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from jumok.pretrained.config_reader import ConfigReader
 from jumok.pretrained.family import Family, Head
 from jumok.pretrained.name_map import NameRule, rule, with_prefix
 
-UNLIMITED_LENGTH = 2**17  # positions are relative: no table ends
+UNLIMITED_LENGTH = 2**17  # relative positions have no maximum length
 
 SELF_ATTENTION = (
     rule("SelfAttention.q", "self_attention.query"),
@@ -39,23 +39,23 @@ FEED_FORWARD_OUTPUT = (
 )
 
 
-def _stack(name: str, parts: tuple[tuple[NameRule, ...], ...]) -> tuple[NameRule, ...]:
+def _stack(name: str, sublayers: tuple[tuple[NameRule, ...], ...]) -> tuple[NameRule, ...]:
     layers = [
-        each
-        for number, part in enumerate(parts)
-        for each in with_prefix(
-            f"{name}.block.{{}}.layer.{number}", f"{name}.stack.layers.{{}}", part
+        layer_rule
+        for index, sublayer in enumerate(sublayers)
+        for layer_rule in with_prefix(
+            f"{name}.block.{{}}.layer.{index}", f"{name}.stack.layers.{{}}", sublayer
         )
     ]
-    first = f"{name}.block.0.layer.0.SelfAttention.relative_attention_bias"
+    relative = f"{name}.block.0.layer.0.SelfAttention.relative_attention_bias"
     return (
         *layers,
-        rule(first, f"{name}.stack.relative.bias"),
+        rule(relative, f"{name}.stack.relative.bias"),
         rule(f"{name}.final_layer_norm", f"{name}.stack.norm"),
     )
 
 
-def _body(config: TransformerConfig) -> tuple[NameRule, ...]:
+def _backbone(config: TransformerConfig) -> tuple[NameRule, ...]:
     feed_forward = (*(GATED_FEED_FORWARD if config.gated else FEED_FORWARD), *FEED_FORWARD_OUTPUT)
     return (
         rule("shared", "encoder.embedding.tokens"),
@@ -66,7 +66,7 @@ def _body(config: TransformerConfig) -> tuple[NameRule, ...]:
 
 @dataclass(frozen=True)
 class _Defaults:
-    """What an absent key means."""
+    """The defaults of missing keys."""
 
     vocabulary_size: int
     d_ff: int
@@ -75,74 +75,73 @@ class _Defaults:
     feed_forward: str
 
 
-def _config(settings: ConfigReader, absent: _Defaults, *, may_scale: bool) -> TransformerConfig:
-    settings.check_supported("is_decoder", False)
-    stated = settings.boolean("tie_word_embeddings", True)
-    word = settings.string("feed_forward_proj", absent.feed_forward)
-    kind, _, activation = word.rpartition("-")
+def _config(reader: ConfigReader, defaults: _Defaults, *, may_scale: bool) -> TransformerConfig:
+    reader.check_supported("is_decoder", False)
+    tied = reader.boolean("tie_word_embeddings", True)
+    feed_forward = reader.string("feed_forward_proj", defaults.feed_forward)
+    kind, _, activation = feed_forward.rpartition("-")
     if kind not in ("", "gated"):
         raise InputError(
-            f"config.json: feed_forward_proj {word!r} came; give relu, gated-gelu or the like"
+            f"config.json: feed_forward_proj must be an activation such as relu, or gated-gelu, "
+            f"got {feed_forward!r}"
         )
-    name = "gelu_new" if word == "gated-gelu" else activation
-    layers = settings.layer_count("num_layers", absent.n_layers)
-    rate = settings.probability("dropout_rate", 0.1)
+    name = "gelu_new" if feed_forward == "gated-gelu" else activation
+    layers = reader.layer_count("num_layers", defaults.n_layers)
+    rate = reader.probability("dropout_rate", 0.1)
     return TransformerConfig(
-        vocabulary_size=settings.positive_int("vocab_size", absent.vocabulary_size),
-        d_model=settings.positive_int("d_model", 512),
+        vocabulary_size=reader.positive_int("vocab_size", defaults.vocabulary_size),
+        d_model=reader.positive_int("d_model", 512),
         n_layers=layers,
-        n_decoder_layers=settings.layer_count("num_decoder_layers", layers),
-        n_heads=settings.positive_int("num_heads", absent.n_heads),
-        d_head=settings.positive_int("d_kv", 64),
-        d_ff=settings.positive_int("d_ff", absent.d_ff),
+        n_decoder_layers=reader.layer_count("num_decoder_layers", layers),
+        n_heads=reader.positive_int("num_heads", defaults.n_heads),
+        d_head=reader.positive_int("d_kv", 64),
+        d_ff=reader.positive_int("d_ff", defaults.d_ff),
         activation=ConfigReader({"feed_forward_proj": name}).activation("feed_forward_proj", name),
         gated=kind == "gated",
         bias=False,
         norm="rms",
         norm_first=True,
-        norm_eps=settings.epsilon("layer_norm_epsilon", 1e-6),
+        norm_eps=reader.epsilon("layer_norm_epsilon", 1e-6),
         attention_scale=1.0,
-        relative_attention_num_buckets=settings.positive_int("relative_attention_num_buckets", 32),
-        relative_attention_max_distance=settings.positive_int(
-            "relative_attention_max_distance", 128
-        ),
+        relative_attention_num_buckets=reader.positive_int("relative_attention_num_buckets", 32),
+        relative_attention_max_distance=reader.positive_int("relative_attention_max_distance", 128),
         positions="relative",
         max_length=UNLIMITED_LENGTH,
         scale_embedding=False,
-        # The map to the vocabulary is the table of tokens unless the file holds another; only
-        # where the config calls it untied are vectors not scaled before it (v1.1).
+        # The output map is the token embedding unless another weight is stored. Hidden states are
+        # scaled before it unless the config says that it is untied (v1.1).
         tie_embeddings=True,
-        scale_output=may_scale and settings.boolean("scale_decoder_outputs", stated),
+        scale_output=may_scale and reader.boolean("scale_decoder_outputs", tied),
         dropout=rate,
         attention_dropout=rate,
         activation_dropout=rate,
     )
 
 
-def _heads(name: str, settings: ConfigReader) -> Mapping[str, Head]:
-    inputs = {f"{tower}.embed_tokens.weight": "shared.weight" for tower in ("encoder", "decoder")}
-    old = r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight"
+def _heads(name: str, reader: ConfigReader) -> Mapping[str, Head]:
+    inputs = {f"{side}.embed_tokens.weight": "shared.weight" for side in ("encoder", "decoder")}
+    unused = r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight"
     return {
         f"{name}ForConditionalGeneration": Head(
             "encoder_decoder",
             (rule("lm_head", "output"),),
-            unused=(old,),  # the first T5 had it, nobody reads it
+            unused=(unused,),  # stored by the first T5, never used
             aliases=inputs | {"lm_head.weight": "shared.weight"},
         ),
-        f"{name}Model": Head("encoder_decoder", unused=(old,), aliases=inputs, has_task=False),
+        f"{name}Model": Head("encoder_decoder", unused=(unused,), aliases=inputs, has_task=False),
         f"{name}EncoderModel": Head(
             "encoder", aliases={"encoder.embed_tokens.weight": "shared.weight"}, has_task=False
         ),
     }
 
 
-def _family(model_type: str, name: str, absent: _Defaults, *, may_scale: bool) -> Family:
+def _family(model_type: str, name: str, defaults: _Defaults, *, may_scale: bool) -> Family:
     return Family(
         model_type=model_type,
         prefix="",
-        read_config=lambda settings: _config(settings, absent, may_scale=may_scale),
-        backbone=_body,
-        heads=lambda settings: _heads(name, settings),
+        read_config=lambda reader: _config(reader, defaults, may_scale=may_scale),
+        backbone=_backbone,
+        heads=lambda reader: _heads(name, reader),
         derived_buffers={},
     )
 

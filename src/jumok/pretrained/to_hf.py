@@ -1,6 +1,6 @@
-"""Our own models in the words of a foreign family: the config.json and the tensors that mean them.
+"""Convert a jumok model to a Hugging Face family: its config.json and tensors.
 
-What a family lacks but can say otherwise is said otherwise (`adapting`); what it cannot is refused.
+Features that a family lacks are converted to equivalent ones (`adapt`) or raise InputError.
 """
 
 import re
@@ -37,7 +37,7 @@ _TRAINING_ONLY = {"dropout", "attention_dropout", "activation_dropout"}
 
 @dataclass(frozen=True)
 class HFModel:
-    """The same model as a family of transformers has it."""
+    """A model in the format of transformers."""
 
     architecture: HFArchitecture
     config: Json
@@ -45,42 +45,41 @@ class HFModel:
 
 
 def convert_to_hf(source: SourceModel) -> HFModel:
-    """The config.json and the tensors of the family that can say what this model is.
+    """The model in the first family that supports it.
 
-    Raises InputError that tells for the nearest family which measures stand in the way.
+    Raises InputError that names the recipe keys to change for the closest family.
     """
-    attempts = [_try_target(source, way) for way in _TARGETS.get(source.kind, ())]
-    for found in attempts:
-        if isinstance(found, HFModel):
-            return found
-    obstacles = min(
-        (each for each in attempts if isinstance(each, _Mismatch)), key=len, default=None
-    )
-    if obstacles is None:
-        raise InputError(f"transformers has no model like a {source.kind.replace('_', ' ')}")
+    attempts = [_try_target(source, target) for target in _TARGETS.get(source.kind, ())]
+    for result in attempts:
+        if isinstance(result, HFModel):
+            return result
+    mismatches = (result for result in attempts if isinstance(result, _Mismatch))
+    closest = min(mismatches, key=len, default=None)
+    if closest is None:
+        raise InputError(f"transformers has no equivalent of a {source.kind.replace('_', ' ')}")
     raise InputError(
-        f"transformers cannot express this model; a {obstacles.family} could, with "
-        f"{', '.join(obstacles.wanted)}; train it so, or export it to onnx or ctranslate2"
+        f"no family of transformers supports this model; {closest.family} does with "
+        f"{', '.join(closest.settings)}; train it with these, or export it to onnx or ctranslate2"
     )
 
 
 @dataclass(frozen=True)
 class _Target:
-    """One family a kind of model may go out as."""
+    """A family that a kind of model can be converted to."""
 
     model_type: str
-    adapt: Callable[[SourceModel], SourceModel]  # said as the family says it
-    config: Callable[[SourceModel], Json]  # without what all have in common
-    extra_tensors: Callable[[SourceModel], Weights] = lambda ours: {}  # what it stores without need
+    adapt: Callable[[SourceModel], SourceModel]  # to the layout of the family
+    config: Callable[[SourceModel], Json]  # without the common keys
+    extra_tensors: Callable[[SourceModel], Weights] = lambda source: {}  # stored, but not needed
 
 
 @dataclass(frozen=True)
 class _Mismatch:
     family: str
-    wanted: tuple[str, ...]
+    settings: tuple[str, ...]
 
     def __len__(self) -> int:
-        return len(self.wanted)
+        return len(self.settings)
 
 
 def _try_target(source: SourceModel, target: _Target) -> HFModel | _Mismatch:
@@ -90,47 +89,47 @@ def _try_target(source: SourceModel, target: _Target) -> HFModel | _Mismatch:
     if source.labels:
         config["id2label"] = {str(i): name for i, name in enumerate(source.labels)}
         config["label2id"] = {name: i for i, name in enumerate(source.labels)}
-    described = parse_config(config, ())
-    wanted = []
-    for name, head in described.family.heads(ConfigReader(config)).items():
+    architecture = parse_config(config, ())
+    settings = []
+    for name, head in architecture.family.heads(ConfigReader(config)).items():
         if head.kind == source.kind and head.has_task:
             if head.kind == "text_classifier" and source.pooling != "first":
-                wanted.append('model.pooling = "first"')
+                settings.append('model.pooling = "first"')
             if head.pooler != source.pooler:
-                wanted.append(f'model.pooler = "{head.pooler}"')
+                settings.append(f'model.pooler = "{head.pooler}"')
             config["architectures"] = [name]
             break
-    described = parse_config(config, ())
-    if described.head.kind == "encoder_decoder" and adapted.config.tying == "inputs":
-        described = described.with_tying("inputs")  # an output of its own, which the file tells
-    wanted += _differences(source.kind, adapted.config, described.config)
-    if wanted:
-        return _Mismatch(target.model_type, tuple(wanted))
-    lines = expand(described.name_rules(), adapted.weights)
-    tensors = {entry.hf_name: entry.join(adapted.weights).contiguous() for entry in lines}
-    for second, first in described.head.aliases.items():  # written by transformers, never read
-        if any(re.fullmatch(name, second) for name in described.head.unused) and first in tensors:
-            tensors[second] = tensors[first].clone()
-    return HFModel(described, config, tensors | target.extra_tensors(adapted))
+    architecture = parse_config(config, ())
+    if architecture.head.kind == "encoder_decoder" and adapted.config.tying == "inputs":
+        architecture = architecture.with_tying("inputs")  # its output map is stored
+    settings += _differences(source.kind, adapted.config, architecture.config)
+    if settings:
+        return _Mismatch(target.model_type, tuple(settings))
+    mappings = expand(architecture.name_rules(), adapted.weights)
+    tensors = {mapping.hf_name: mapping.join(adapted.weights).contiguous() for mapping in mappings}
+    for alias, first in architecture.head.aliases.items():  # written by transformers, never read
+        if any(re.fullmatch(name, alias) for name in architecture.head.unused) and first in tensors:
+            tensors[alias] = tensors[first].clone()
+    return HFModel(architecture, config, tensors | target.extra_tensors(adapted))
 
 
-def _differences(kind: HeadKind, ours: TransformerConfig, theirs: TransformerConfig) -> list[str]:
-    """The measures in which the two differ, as the recipe would have to have them."""
-    plain, other = _canonical(ours), _canonical(theirs)
-    if kind != "masked_language_model":  # no other head has an activation of its own
-        plain = replace(plain, head_activation=other.head_activation)
-    if kind in ("text_classifier", "token_classifier"):  # they write no tokens
-        plain = replace(plain, tie_embeddings=other.tie_embeddings)
+def _differences(kind: HeadKind, jumok: TransformerConfig, hf: TransformerConfig) -> list[str]:
+    """The recipe settings that would make the config equal to that of the family."""
+    jumok, hf = _canonical(jumok), _canonical(hf)
+    if kind != "masked_language_model":  # other heads have no activation
+        jumok = replace(jumok, head_activation=hf.head_activation)
+    if kind in ("text_classifier", "token_classifier"):  # they have no output map to tokens
+        jumok = replace(jumok, tie_embeddings=hf.tie_embeddings)
     return [
-        _recipe_setting(field.name, getattr(other, field.name))
+        _recipe_setting(field.name, getattr(hf, field.name))
         for field in fields(TransformerConfig)
         if field.name not in _TRAINING_ONLY
-        and getattr(plain, field.name) != getattr(other, field.name)
+        and getattr(jumok, field.name) != getattr(hf, field.name)
     ]
 
 
 def _canonical(config: TransformerConfig) -> TransformerConfig:
-    """The same measures, each said in one way."""
+    """The config with defaults and equivalent values resolved."""
     own_head = config.d_head == config.d_model // config.n_heads
     relative = config.positions == "relative"
     own_scale = config.attention_scale == (config.d_model // config.n_heads) ** -0.5
@@ -147,10 +146,12 @@ def _canonical(config: TransformerConfig) -> TransformerConfig:
 
 
 def _recipe_setting(name: str, value: object) -> str:
-    """What a recipe has to say.
+    """A setting as a recipe has it.
 
-    >>> _wanted("norm_first", True), _wanted("norm", "layer"), _wanted("d_head", None)
-    ('model.norm_first = true', 'model.norm = "layer"', 'no model.d_head')
+    >>> _recipe_setting("norm_first", True), _recipe_setting("norm", "layer")
+    ('model.norm_first = true', 'model.norm = "layer"')
+    >>> _recipe_setting("d_head", None)
+    'no model.d_head'
     """
     if value is None:
         return f"no model.{name}"

@@ -1,18 +1,21 @@
-"""Whose measures a model has that begins from another run: that run's, unless somebody objects."""
+"""Model hyperparameters inherited from `model.init`, unless the recipe sets them explicitly."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jumok.config_io import apply_overrides, read_toml
+from jumok.config_io import ConfigDict, apply_overrides
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
-from jumok.pretrained.foreign import hf_model_config, is_hf_folder
-from jumok.tasks.pipeline.origin import ORIGIN_FOLDER
+from jumok.pretrained.checkpoint import is_hf_folder
+from jumok.pretrained.state_dict import hf_model_config
+from jumok.tasks.recipe.renamed import read_run_recipe
 
-# What is a matter of the task, of its vocabularies or of how it is learnt.
-_FREE = {
+ORIGIN_FOLDER = "origin"  # in an imported run: the JSON files of the original checkpoint
+
+# Hyperparameters that depend on the task, on its vocabularies or on the training.
+_NOT_INHERITED = {
     "vocabulary_size",
     "target_vocabulary_size",
     "tie_embeddings",
@@ -21,67 +24,72 @@ _FREE = {
     "attention_dropout",
     "activation_dropout",
 }
-_OF_FOREIGN = ("n_decoder_layers", "tie_embeddings")  # what our recipes seldom have otherwise
-INHERITED = tuple(f.name for f in dataclasses.fields(TransformerConfig) if f.name not in _FREE)
+_INHERITED_FROM_HF = ("n_decoder_layers", "tie_embeddings")  # rarely the defaults of our recipes
+INHERITED = tuple(
+    field.name
+    for field in dataclasses.fields(TransformerConfig)
+    if field.name not in _NOT_INHERITED
+)
 
 
-def inherit_model_config(recipe: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    r"""The tables of a recipe file with `key=value` words laid over them, as `override` does it.
+def inherit_model_config(recipe: Mapping[str, Any], overrides: Sequence[str]) -> ConfigDict:
+    r"""Apply `key=value` overrides to the tables of a recipe file and resolve `model.init`.
 
-    Where they name a run to begin from, the model gets the measures of that run. A measure that is
-    stated beside `model.init`, by words beside a word, in the file beside a line of the file,
-    stays: if it is another one, `refuse_other_measures` says so. A folder without a recipe is
-    refused when the training begins.
+    With `model.init` the model gets the hyperparameters of that run. A hyperparameter that is set
+    in the same place as `model.init` (both in the file, or both as overrides) is kept;
+    `check_same_architecture` raises if it differs. A folder without a recipe is reported when the
+    training starts.
 
     >>> import tempfile
     >>> run = tempfile.mkdtemp()
     >>> _ = (Path(run) / "recipe.toml").write_text("[model]\nn_layers = 4\ndropout = 0.0\n")
     >>> recipe = {"model": {"n_layers": 2, "dropout": 0.2}}
-    >>> with_measures(recipe, [f'model.init="{run}"'])["model"] == {
+    >>> inherit_model_config(recipe, [f'model.init="{run}"'])["model"] == {
     ...     "n_layers": 4, "dropout": 0.2, "init": run}
     True
     """
-    tree, spoken = apply_overrides(recipe, overrides), apply_overrides({}, overrides)
-    stated, said = tree.get("model"), spoken.get("model")
-    folder = stated.get("init") if isinstance(stated, dict) else None
-    if isinstance(stated, dict) and isinstance(folder, str) and folder:
-        beside = said if isinstance(said, dict) and "init" in said else stated
-        tree["model"] = stated | _measures_of(Path(folder)) | beside
+    tree = apply_overrides(recipe, overrides)
+    model, overridden = tree.get("model"), apply_overrides({}, overrides).get("model")
+    init = model.get("init") if isinstance(model, dict) else None
+    if isinstance(model, dict) and isinstance(init, str) and init:
+        explicit = overridden if isinstance(overridden, dict) and "init" in overridden else model
+        tree["model"] = model | _inherited_from(Path(init)) | explicit
     return tree
 
 
 def check_same_architecture(
     config: TransformerConfig, run: TransformerConfig, folder: Path
 ) -> None:
-    """Raises InputError when a model does not have the measures of the run it begins from."""
+    """Raise InputError when a model differs from the run that it is initialized from."""
     for name in INHERITED:
-        came, wanted = getattr(config, name), getattr(run, name)
-        if came != wanted and not _may_be_added(name, wanted):
+        value, expected = getattr(config, name), getattr(run, name)
+        if value != expected and not _is_addable(name, expected):
             raise InputError(
-                f"model.{name} {_toml(came)} came, {folder} has {_toml(wanted)}; leave it out, or "
-                "begin from another run"
+                f"model.{name} must be {_toml(expected)} as in {folder}, got {_toml(value)}; leave "
+                "it out, or initialize from another run"
             )
 
 
-def _measures_of(folder: Path) -> dict[str, Any]:
+def _inherited_from(folder: Path) -> ConfigDict:
     path = folder / "recipe.toml"
     if is_hf_folder(folder):
-        found = hf_model_config(folder)
-        measures = {name: getattr(found, name) for name in (*INHERITED, *_OF_FOREIGN)}
-        return {name: value for name, value in measures.items() if value is not None}
+        config = hf_model_config(folder)
+        values = {name: getattr(config, name) for name in (*INHERITED, *_INHERITED_FROM_HF)}
+        return {name: value for name, value in values.items() if value is not None}
     if not path.is_file():
         return {}
-    names = (*INHERITED, *_OF_FOREIGN) if (folder / ORIGIN_FOLDER).is_dir() else INHERITED
-    stated: dict[str, Any] = read_toml(path).get("model", {})
+    imported = (folder / ORIGIN_FOLDER).is_dir()
+    names = (*INHERITED, *_INHERITED_FROM_HF) if imported else INHERITED
+    model: ConfigDict = read_run_recipe(path).get("model", {})
     return {
         name: value
-        for name, value in stated.items()
-        if name in names and not _may_be_added(name, value)
+        for name, value in model.items()
+        if name in names and not _is_addable(name, value)
     }
 
 
-def _may_be_added(name: str, value: object) -> bool:
-    """Segments that a run knows nothing of: a table of them begins anew."""
+def _is_addable(name: str, value: object) -> bool:
+    """Whether the new model may have it where the run has none: a new segment embedding."""
     return name == "n_segments" and value == 0
 
 

@@ -25,8 +25,7 @@ from jumok.pretrained.checkpoint import HFCheckpoint, open_checkpoint
 from jumok.pretrained.config_reader import ConfigReader
 from jumok.pretrained.hub import commit_of, name_of
 from jumok.pretrained.meta_init import assign_weights
-from jumok.pretrained.reason import check_model_size
-from jumok.pretrained.state_dict import PretrainedModel, model_from_hf
+from jumok.pretrained.state_dict import PretrainedModel, check_model_size, model_from_hf
 from jumok.safe_json import read_json
 from jumok.tasks.inputs.tokenizer_pair import (
     IMPORTED,
@@ -36,10 +35,10 @@ from jumok.tasks.inputs.tokenizer_pair import (
     read_hf_tokenizer,
     save_imported,
 )
-from jumok.tasks.inputs.windows import WindowConfig
-from jumok.tasks.pipeline.origin import ORIGIN_FOLDER, Origin
+from jumok.tasks.pipeline.origin import Origin
+from jumok.tasks.recipe.inherited_config import ORIGIN_FOLDER
 from jumok.tasks.recipe.recipe import Recipe
-from jumok.tasks.recipe.tables import ModelConfig
+from jumok.tasks.recipe.tables import ModelConfig, WindowConfig
 from jumok.tasks.recipe.task_spec import TaskName
 from jumok.tasks.runs.run import FORMAT, Run
 from jumok.text.pretrained import PretrainedTokenizer

@@ -7,9 +7,8 @@ from jumok.config_io import from_dict
 from jumok.device import find_device
 from jumok.errors import CheckpointError, InputError
 from jumok.models.weights import load_weights
-from jumok.pretrained.foreign import is_hf_folder
-from jumok.pretrained.reason import check_model_size
-from jumok.tasks.inputs.special_tokens import embedding_rows
+from jumok.pretrained.checkpoint import is_hf_folder
+from jumok.pretrained.state_dict import check_model_size
 from jumok.tasks.inputs.tokenizer_pair import (
     IMPORTED,
     SOURCE,
@@ -18,8 +17,8 @@ from jumok.tasks.inputs.tokenizer_pair import (
     load_imported,
     matches,
 )
-from jumok.tasks.pipeline.origin import ORIGIN_FOLDER
 from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.recipe.inherited_config import ORIGIN_FOLDER
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.registry import get_task
 from jumok.tasks.runs.import_checkpoint import ImportedCheckpoint, open_hf, open_imported
@@ -70,8 +69,8 @@ def load(folder: str | Path, device: str = "auto") -> Pipeline:
     if (
         described != recipe.model
         or config.get("task") != recipe.task
-        or (source is not None and embedding_rows(source) != described.vocabulary_size)
-        or (target is not None and embedding_rows(target) != described.target_vocabulary_size)
+        or (source is not None and source.n_embeddings != described.vocabulary_size)
+        or (target is not None and target.n_embeddings != described.target_vocabulary_size)
     ):
         raise InputError(
             f"{run.config_path} and {run.recipe_path.name} describe different models; "
