@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from jumok.errors import InputError
-from jumok.interpret.bertviz import to_bertviz
+from jumok.interpret.bertviz import UNKNOWN_ID, from_attention, to_bertviz
 from jumok.interpret.hf_trace.trace import trace_transformers
-from jumok.interpret.plain import UNKNOWN_ID, from_attention
 from jumok.interpret.trace import Trace
 from tests.pretrained.hf_variants import VARIANTS
 
@@ -154,7 +153,7 @@ def test_the_text_of_pieces(pieces: list[str], text: str) -> None:
 
 def test_there_and_back() -> None:
     given = encoder_decoder()
-    back = Trace.from_attention(**given).to_bertviz()
+    back = to_bertviz(from_attention(**given))
     assert set(back) == set(given)
     for name, value in given.items():
         if name.endswith("tokens"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jumok.errors import InputError
-from jumok.interpret.trace import Trace
+from jumok.interpret.bertviz import from_attention
 from jumok.viewer.notebook import Display
 from jumok.viewer.page import render_page
 from tests.viewer.random_traces import HOSTILE, random_trace
@@ -50,7 +50,7 @@ def test_viewers_without_frames_show_a_picture() -> None:
 
 def test_without_a_figure_the_page_is_shown_alone() -> None:
     weights = np.array([[[[1.0, 0.0], [0.5, 0.5]]]], np.float32)
-    alone = Trace.from_attention([weights], ["▁겨울", "은"])
+    alone = from_attention([weights], ["▁겨울", "은"])
     for trace, state in (
         (alone, "v=neuron"),
         (random_trace(), "v=alignment"),

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from jumok.interpret import recorder
-from jumok.interpret.muting import mute_heads
+from jumok.interpret.recorder import mute_heads
 from jumok.interpret.schema import Side, Tokens, TraceInfo
 from jumok.interpret.trace import Trace
 from jumok.models import Decoder, Encoder, EncoderDecoder, TransformerConfig

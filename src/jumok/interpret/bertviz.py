@@ -1,12 +1,47 @@
-"""A trace in the words of BertViz, for those who have its pictures in their papers."""
+"""Attention weights in the format of BertViz: a trace from them, and a trace back to them.
 
-from typing import TYPE_CHECKING, TypedDict
+Shapes: B sequences, H heads, T queries, S keys.
+"""
 
-from jumok.interpret.schema import Block, Side
+import datetime
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib import metadata
+from itertools import groupby
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jumok.errors import InputError
+from jumok.interpret.eojeol import NO_EOJEOL, eojeol_at, eojeol_spans, trim_span
+from jumok.interpret.schema import Block, BlockName, ModelInfo, Side, Tokens, TraceInfo
 from jumok.interpret.trace import Trace
+from jumok.text.byte_pieces import byte_piece_value, decode_with_positions, is_utf8, piece_bytes
+from jumok.text.offsets import Span
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+Floats = NDArray[np.float32]
+Layers = Sequence["Tensor | NDArray[np.floating]"]
+"""Weights of each layer: (B, H, T, S)."""
+Pieces = Sequence[str] | Sequence[Sequence[str]]
+"""The pieces of a sequence, or of each of several."""
+
+UNKNOWN_ID = -1  # in place of an id
+WEIGHTS_ONLY_NOTE = "Only the weights are known: no queries, keys, values or hidden states."
+
+_SPECIAL = re.compile(r"\[[A-Z]+\]|<[^<>]*>|<\|[^<>]*\|>")
+_MEANT = re.compile(r"\[(UNK|MASK)\]|<(unk|mask)>|<0x[0-9A-Fa-f]{2}>")  # they stand for something
+_PADDING = re.compile(r"\[PAD\]|<pad>")
+_SPACES = ("▁", "Ġ")  # how a piece says that a space stands before it
+_SIDES: Mapping[BlockName, tuple[Side, Side]] = {
+    "encoder": ("source", "source"),
+    "decoder": ("target", "target"),
+    "cross": ("target", "source"),
+}
 
 
 class BertViz(TypedDict, total=False):
@@ -61,3 +96,248 @@ def to_bertviz(trace: Trace, sequence: int = 0) -> BertViz:
     if "target" in trace.info.sides:
         found["decoder_tokens"] = pieces("target")
     return found
+
+
+def from_attention(
+    attention: Layers | None = None,
+    tokens: Pieces | None = None,
+    sentence_b_start: int | None = None,
+    encoder_attention: Layers | None = None,
+    decoder_attention: Layers | None = None,
+    cross_attention: Layers | None = None,
+    encoder_tokens: Pieces | None = None,
+    decoder_tokens: Pieces | None = None,
+    title: str = "attention",
+) -> Trace:
+    """A trace of weights alone, given in the words of `bertviz.head_view`.
+
+    Either `attention`, a tensor (B, H, T, T) a layer, and its tokens, or that of an
+    encoder-decoder. Who may see whom is told by the weights: where nobody looks at what comes
+    later, the block is that of a decoder. `sentence_b_start` is the first token of a second text.
+
+    >>> weights = np.array([[[[1.0, 0.0], [0.5, 0.5]]]], dtype=np.float32)  # one layer, one head
+    >>> trace = from_attention([weights], ["▁겨울", "은"])
+    >>> trace.info.blocks[0].name, trace.info.tokens("target").text
+    ('decoder', '겨울은')
+
+    Raises InputError for tensors of other shapes, and where tokens are missing or too few.
+    """
+    pair = (encoder_attention, decoder_attention, cross_attention)
+    blocks: dict[BlockName, list[Floats]] = {}
+    pieces: dict[Side, Pieces | None] = {"source": encoder_tokens, "target": decoder_tokens}
+    if attention is None:
+        for name, layers in zip(_SIDES, pair, strict=True):
+            if layers is not None:
+                blocks[name] = _arrays(f"{name}_attention", layers)
+    elif all(layers is None for layers in pair):
+        own = _arrays("attention", attention)
+        blocks["decoder" if _causal(own) else "encoder"] = own
+        pieces = dict.fromkeys(pieces, tokens)
+    else:
+        raise InputError("attention came, and an encoder-decoder's too; give one or the other")
+    if not blocks:
+        raise InputError("no attention came; give a tensor (B, H, T, S) for each layer")
+    used = dict.fromkeys(side for name in blocks for side in _SIDES[name])
+    sides = {side: _rows(side, pieces[side], blocks) for side in used}
+    if sentence_b_start is not None:
+        sides = {side: _in_two(rows, sentence_b_start) for side, rows in sides.items()}
+    return Trace.from_tensors(_tensors(blocks, sides), _info(title, blocks, sides))
+
+
+def _arrays(name: str, layers: Layers) -> list[Floats]:
+    """The layers as arrays (B, H, T, S) of one shape. Raises InputError for anything else."""
+    found = [_array(layer) for layer in layers]
+    shapes = {layer.shape for layer in found}
+    if len(shapes) != 1 or len(next(iter(shapes))) != 4:
+        raise InputError(
+            f"{name} has layers {sorted(map(str, shapes))}; give one tensor (B, H, T, S) a layer "
+            "(transformers gives them with output_attentions=True and eager attention)"
+        )
+    if not all(np.isfinite(layer).all() and (layer >= 0).all() for layer in found):
+        raise InputError(f"{name} is not finite, or below 0; give weights after the softmax")
+    return found
+
+
+def _array(layer: "Tensor | NDArray[np.floating]") -> Floats:
+    if isinstance(layer, np.ndarray):
+        return layer.astype(np.float32)
+    return np.asarray(layer.detach().float().cpu().numpy(), dtype=np.float32)
+
+
+def _causal(layers: Sequence[Floats]) -> bool:
+    """Whether nobody looks at what comes later; a single token tells nothing."""
+    T, S = layers[0].shape[-2:]
+    return T == S > 1 and all(not np.triu(layer, 1).any() for layer in layers)
+
+
+def _forward_only(name: BlockName, layers: Sequence[Floats]) -> bool:
+    """Whether the queries of a block see nothing of what comes later."""
+    return name == "decoder" and (_causal(layers) or layers[0].shape[-1] == 1)
+
+
+def _rows(
+    side: Side, pieces: Pieces | None, blocks: Mapping[BlockName, Sequence[Floats]]
+) -> tuple[Tokens, ...]:
+    """The tokens of each sequence of a side; padding is what nobody looks at and looks like it."""
+    if not pieces:
+        raise InputError(
+            f"the tokens of the {side} are missing; give the pieces beside the weights"
+        )
+    single = [piece for piece in pieces if isinstance(piece, str)]
+    rows: list[list[str]] = [single] if single else [list(row) for row in pieces]
+    looked_at: list[NDArray[np.bool_]] = [np.zeros(len(row), np.bool_) for row in rows]
+    for name, layers in blocks.items():
+        B, _, T, S = layers[0].shape
+        for part, n in zip(_SIDES[name], (T, S), strict=True):
+            if part == side and (len(rows) != B or any(len(row) != n for row in rows)):
+                raise InputError(
+                    f"the {side} has {len(rows)} rows of {sorted({len(row) for row in rows})} "
+                    f"tokens and block {name} {B} of {n}; give a piece for each position"
+                )
+        if _SIDES[name][1] == side:
+            for weights in layers:
+                looked_at = [
+                    a | (w > 0).any((0, 1)) for a, w in zip(looked_at, weights, strict=True)
+                ]
+    return tuple(_row(row, seen) for row, seen in zip(rows, looked_at, strict=True))
+
+
+def _row(pieces: Sequence[str], looked_at: NDArray[np.bool_]) -> Tokens:
+    """Pieces and the text they make together."""
+    real = len(pieces)
+    while real > 1 and _PADDING.fullmatch(pieces[real - 1]) and not looked_at[real - 1]:
+        real -= 1
+    text, spans = _spelled_in_bytes(pieces) or _joined(pieces)
+    eojeols = eojeol_spans(text)
+    special = [_is_special(piece) for piece in pieces]
+    return Tokens(
+        text=text,
+        pieces=tuple(pieces),
+        ids=(UNKNOWN_ID,) * len(pieces),
+        spans=tuple(spans),
+        special=tuple(map(int, special)),
+        real=(*[1] * real, *[0] * (len(pieces) - real)),
+        words=tuple(
+            NO_EOJEOL if frames else eojeol_at(eojeols, span, piece)
+            for piece, span, frames in zip(pieces, spans, special, strict=True)
+        ),
+    )
+
+
+def _is_special(piece: str) -> bool:
+    """Whether a piece frames: [CLS], </s>, <pad> and the like."""
+    return bool(_SPECIAL.fullmatch(piece)) and not _MEANT.fullmatch(piece)
+
+
+def _joined(pieces: Sequence[str]) -> tuple[str, list[Span]]:
+    """The text that pieces make together, and where in it each stands; <0xEC> is a byte of it."""
+    spaced = any(piece.startswith(_SPACES) for piece in pieces)
+    text, spans = "", list[Span]()
+    for in_bytes, some in groupby(pieces, lambda piece: byte_piece_value(piece) is not None):
+        run = list(some)
+        if in_bytes:
+            letters, places = decode_with_positions(
+                b"".join(byte_piece_value(piece) or b"" for piece in run)
+            )
+            spans += [(len(text) + at, len(text) + at + 1) for at in places]
+            text += letters
+            continue
+        for piece in run:
+            shown = ""
+            if not _is_special(piece):
+                begins = piece.startswith(_SPACES) if spaced else not piece.startswith("##")
+                text += " " * (begins and bool(text))
+                shown = piece.removeprefix("##").lstrip("".join(_SPACES))
+            spans.append((len(text), len(text) + len(shown)))
+            text += shown
+    return text, spans
+
+
+def _spelled_in_bytes(pieces: Sequence[str]) -> tuple[str, list[Span]] | None:
+    """The same of pieces in GPT-2's letters, which together spell a text; None for others."""
+    own = ["" if _is_special(piece) else piece for piece in pieces]
+    data = [found for piece in own if (found := piece_bytes(piece)) is not None]
+    together = b"".join(data)
+    if len(data) < len(own) or all(piece.isascii() for piece in own) or not is_utf8(together):
+        return None
+    text, places = decode_with_positions(together)
+    blank = len(text) - len(text.lstrip(" "))  # before the first word
+    starts, spans, end = [*places, len(text)], list[Span](), 0
+    for part in data:
+        begin, end = end, end + len(part)
+        behind = places[end - 1] + 1 if part else starts[begin]
+        spans.append((max(starts[begin] - blank, 0), max(behind - blank, 0)))
+    text = text[blank:]
+    return text, [trim_span(text, span) for span in spans]
+
+
+def _in_two(rows: Sequence[Tokens], start: int) -> tuple[Tokens, ...]:
+    """The same tokens, of two texts."""
+    return tuple(
+        replace(row, segments=tuple(int(place >= start) for place in range(len(row))))
+        for row in rows
+    )
+
+
+def _tensors(
+    blocks: Mapping[BlockName, Sequence[Floats]], sides: Mapping[Side, Sequence[Tokens]]
+) -> dict[str, NDArray[np.generic]]:
+    """The weights by the names of a trace, and who may see whom as far as they tell."""
+    found: dict[str, NDArray[np.generic]] = {}
+    for name, layers in blocks.items():
+        B, _, T, S = layers[0].shape
+        keys = np.array([row.real for row in sides[_SIDES[name][1]]], np.uint8)[
+            :, None
+        ]  # (B, 1, S)
+        mask = np.broadcast_to(keys, (B, T, S))
+        found[f"{name}.mask"] = np.tril(mask) if _forward_only(name, layers) else mask
+        found |= {f"{name}.{layer}.weights": weights for layer, weights in enumerate(layers)}
+    return found
+
+
+def _info(
+    title: str,
+    blocks: Mapping[BlockName, Sequence[Floats]],
+    sides: Mapping[Side, tuple[Tokens, ...]],
+) -> TraceInfo:
+    """A header that says what is not known."""
+    kind: Literal["encoder", "decoder", "encoder_decoder"] = "encoder_decoder"
+    if len(sides) == 1:
+        kind = "encoder" if "source" in sides else "decoder"
+    return TraceInfo(
+        title=title,
+        task=None,
+        model=ModelInfo(
+            kind=kind,
+            family="unknown",
+            d_model=0,
+            d_ff=0,
+            parameters=0,
+            positions="unknown",
+            norm="layer",
+            norm_eps=0.0,
+            norm_first=False,
+            gated=False,
+            activation="unknown",
+        ),
+        made={
+            "jumok": metadata.version("jumok"),
+            "date": datetime.date.today().isoformat(),
+        },
+        blocks=tuple(
+            Block(
+                name=name,
+                queries=_SIDES[name][0],
+                keys=_SIDES[name][1],
+                layers=len(layers),
+                heads=layers[0].shape[1],
+                key_heads=layers[0].shape[1],
+                d_head=0,
+                scale=1.0,
+                causal=_forward_only(name, layers),
+            )
+            for name, layers in blocks.items()
+        ),
+        sides=sides,
+        notes=(WEIGHTS_ONLY_NOTE,),
+    )

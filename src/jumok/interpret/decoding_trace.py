@@ -17,8 +17,7 @@ from jumok.interpret.step_recorder import StepRecorder
 from jumok.tasks.causal_lm import CausalLMTask
 from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqEncoder
 from jumok.tasks.pipeline.causal_generation import generate_from_ids, prompt_ids
-from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.pipeline.task import GenerativeTask
+from jumok.tasks.pipeline.pipeline import GenerativeTask, Pipeline
 from jumok.tasks.seq2seq import Seq2SeqTask
 
 

@@ -22,7 +22,7 @@ MAX_WORDS = 64  # of a sequence that are deleted
 MIN_WORDS = 3  # for a correlation
 
 
-def explain(
+def explain_predictions(
     loaded: Pipeline, texts: Sequence[str], logits: Tensor, trace: Trace, *, ablate: bool
 ) -> TraceInfo:
     """The header of a trace with the answers (B, L), and what each word did to them.

@@ -1,10 +1,11 @@
-"""Watching a model of ours while it works: every hook point into the tensors of a trace.
+"""Record the tensors of a trace with hooks on a jumok model, and mute heads.
 
-The names of the tensors are those of docs/trace.md. Shapes: B sequences, H heads, T queries,
+docs/trace.md lists the names of the tensors. Shapes: B sequences, H heads, G key heads, T queries,
 S keys, K width of a head, D width of the model.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -13,12 +14,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jumok.interpret.schema import Block, BlockName, ModelInfo, Side
+from jumok.errors import InputError
+from jumok.interpret.schema import SIDES, Block, BlockName, ModelInfo, Muted, Side
 from jumok.models import Decoder, Encoder, TransformerConfig
 from jumok.models.backbones import backbones
 from jumok.nn.attention import MultiHeadAttention
 from jumok.nn.hooks import HookPoint
 from jumok.nn.layer import ResidualNorm, TransformerLayer
+
+TOP_K = 10  # candidates in a trace after each token of a decoder
 
 Array = NDArray[np.generic]
 Recorded = dict[str, Tensor]
@@ -33,7 +37,7 @@ PARAMETER_NAMES = {  # of a layer's modules in format 1 of trace files
 
 
 class AttentionModule(NamedTuple):
-    """One attention of a model and its place there."""
+    """One attention module of a model, with its block and layer."""
 
     block: BlockName
     layer: int
@@ -47,11 +51,11 @@ def backbones_by_side(model: nn.Module) -> dict[Side, Encoder | Decoder]:
 
 
 def attention_modules(model: nn.Module) -> list[AttentionModule]:
-    """All attentions of a model: the encoder's, the decoder's own, those that look back."""
+    """All attention modules: the encoder's, the decoder's self-attention, its cross-attention."""
     found: list[AttentionModule] = []
-    for side, tower in backbones_by_side(model).items():
+    for side, backbone in backbones_by_side(model).items():
         own: BlockName = "encoder" if side == "source" else "decoder"
-        layers = _layers(tower)
+        layers = _layers(backbone)
         found += [AttentionModule(own, i, layer.self_attention) for i, layer in enumerate(layers)]
         found += [
             AttentionModule("cross", i, layer.cross_attention)
@@ -62,27 +66,22 @@ def attention_modules(model: nn.Module) -> list[AttentionModule]:
 
 
 def describe_blocks(model: nn.Module) -> tuple[Block, ...]:
-    """The blocks of a model as a header describes them."""
-    sides: dict[BlockName, tuple[Side, Side]] = {
-        "encoder": ("source", "source"),
-        "decoder": ("target", "target"),
-        "cross": ("target", "source"),
-    }
+    """The blocks of a model for the header of a trace."""
     found = attention_modules(model)
     described = []
     for name in dict.fromkeys(attention.block for attention in found):
-        own = [attention.module for attention in found if attention.block == name]
-        queries, keys = sides[name]
+        modules = [attention.module for attention in found if attention.block == name]
+        queries, keys = SIDES[name]
         described.append(
             Block(
                 name=name,
                 queries=queries,
                 keys=keys,
-                layers=len(own),
-                heads=own[0].n_heads,
-                key_heads=own[0].n_heads,
-                d_head=own[0].query.out_features // own[0].n_heads,
-                scale=own[0].scale,
+                layers=len(modules),
+                heads=modules[0].n_heads,
+                key_heads=modules[0].n_heads,
+                d_head=modules[0].query.out_features // modules[0].n_heads,
+                scale=modules[0].scale,
                 causal=name == "decoder",
             )
         )
@@ -90,7 +89,7 @@ def describe_blocks(model: nn.Module) -> tuple[Block, ...]:
 
 
 def model_info(model: nn.Module, config: TransformerConfig, family: str) -> ModelInfo:
-    """The measures of a model as a header has them."""
+    """The hyperparameters of a model for the header of a trace."""
     names = list(backbones(model))
     kind = "encoder_decoder" if len(names) == 2 else names[0]
     return ModelInfo(
@@ -110,48 +109,48 @@ def model_info(model: nn.Module, config: TransformerConfig, family: str) -> Mode
 
 @contextmanager
 def record(model: nn.Module) -> Iterator[Recorded]:
-    """Collect what passes through a model while this lasts, one forward pass.
+    """Record one forward pass of a model inside this context.
 
-        with watch(shared_copy(model)) as seen:
+        with watch(shared_copy(model)) as recorded:
             model(ids)
-        seen["encoder.0.weights"]  # (B, H, T, S)
+        recorded["encoder.0.weights"]  # (B, H, T, S)
 
-    A hook that replaces weights must be there before. A view of a compiled model is not compiled,
-    so the hooks are heard.
+    A hook that replaces weights must be registered before. A shared copy of a compiled model is not
+    compiled, so its hooks are called.
     """
-    seen: Recorded = {}
+    recorded: Recorded = {}
     hooks = [
         hook
-        for side, tower in backbones_by_side(model).items()
-        for hook in _hook(side, tower, seen)
+        for side, backbone in backbones_by_side(model).items()
+        for hook in _hook(side, backbone, recorded)
     ]
     try:
-        yield seen
+        yield recorded
     finally:
         for hook in hooks:
             hook.remove()
 
 
-def to_arrays(seen: Recorded) -> dict[str, Array]:
-    """What was seen, on the CPU, in float32 where it is not a mask."""
+def to_arrays(recorded: Recorded) -> dict[str, Array]:
+    """The tensors as numpy arrays: masks in uint8, all others in float32."""
     return {
         name: (x.to(torch.uint8) if x.dtype == torch.bool else x.float()).cpu().numpy()
-        for name, x in seen.items()
+        for name, x in recorded.items()
     }
 
 
 def constant_tensors(model: nn.Module, lengths: dict[Side, int]) -> Recorded:
-    """What is added whatever the text: positions of so many tokens, segments, angles."""
+    """Tensors that do not depend on the text: position and segment embeddings, rotary angles."""
     found: Recorded = {}
-    for side, tower in backbones_by_side(model).items():
-        embedding = tower.embedding
+    for side, backbone in backbones_by_side(model).items():
+        embedding = backbone.embedding
         if embedding.positions is not None:
             device = embedding.tokens.weight.device
-            numbers = torch.arange(lengths[side], device=device)[None]
-            found[f"{side}.positions"] = embedding.positions(numbers)[0]  # (n, D)
+            positions = torch.arange(lengths[side], device=device)[None]
+            found[f"{side}.positions"] = embedding.positions(positions)[0]  # (n, D)
         if embedding.segments is not None:
             found[f"{side}.segments"] = embedding.segments.weight.clone()  # (n, D)
-        rotary = tower.stack.rotary
+        rotary = backbone.stack.rotary
         if rotary is not None:
             exponent = torch.arange(0, rotary.d_head, 2) / rotary.d_head
             found["rotary"] = torch.pow(rotary.base, -exponent)  # (K/2,)
@@ -159,83 +158,122 @@ def constant_tensors(model: nn.Module, lengths: dict[Side, int]) -> Recorded:
 
 
 def parameter_tensors(model: nn.Module) -> Recorded:
-    """The weights of the layers, so that their sums can be made again elsewhere."""
+    """The weights of the layers, with which the page computes their outputs again."""
     found: Recorded = {}
-    for side, tower in backbones_by_side(model).items():
-        for i, layer in enumerate(_layers(tower)):
+    for side, backbone in backbones_by_side(model).items():
+        for i, layer in enumerate(_layers(backbone)):
             for name, parameter in layer.named_parameters():
                 part, _, rest = name.partition(".")
                 found[f"parameters.{side}.{i}.{PARAMETER_NAMES.get(part, part)}.{rest}"] = parameter
-        embedding = tower.embedding
+        embedding = backbone.embedding
         for name, module in (
             ("embedding.norm", embedding.norm),
             ("embedding.widen", embedding.projection),
-            ("norm", tower.stack.norm),
+            ("norm", backbone.stack.norm),
         ):
             for part, parameter in module.named_parameters():
                 found[f"parameters.{side}.{name}.{part}"] = parameter
     return found
 
 
-def value_norms(v: Tensor, output: nn.Linear) -> Tensor:
-    """‖v_j W_O‖ of each head: how much a key has to give. (B, H, S, K) -> (B, H, S).
+def value_norms(v: Tensor, weight: Tensor) -> Tensor:
+    """‖v_j W_O‖ of each head and key: v (B, G, S, K), W_O (D, H·K) -> (B, H, S).
 
-    Kobayashi et al. 2020, "Attention is Not Only a Weight".
+    Kobayashi et al. 2020, "Attention is Not Only a Weight". Heads that share a value have each
+    their own part of W_O.
     """
-    per_head = output.weight.view(output.out_features, v.shape[1], -1)  # (D, H, K)
-    norms = [(v[:, h] @ per_head[:, h].mT).norm(dim=-1) for h in range(v.shape[1])]
+    per_head = weight.view(len(weight), -1, v.shape[-1])  # (D, H, K)
+    H = per_head.shape[1]
+    norms = [(v[:, h * v.shape[1] // H] @ per_head[:, h].mT).norm(dim=-1) for h in range(H)]
     return torch.stack(norms, 1)
 
 
-def _layers(tower: Encoder | Decoder) -> Sequence[TransformerLayer]:
-    return [layer for layer in tower.stack.layers if isinstance(layer, TransformerLayer)]
+def mute_heads(model: nn.Module, heads: Iterable[tuple[str, int, int]]) -> tuple[Muted, ...]:
+    """Set the attention weights of heads to 0; return the heads sorted, without duplicates.
+
+    A head is (block, layer, head). The model is changed: pass a shared copy
+    (`nn.hooks.shared_copy`). Raises InputError for a head that the model does not have.
+    """
+    modules = attention_modules(model)
+    selected: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for block, layer, head in heads:
+        n_heads = {each.layer: each.module.n_heads for each in modules if each.block == block}
+        if not n_heads:
+            names = ", ".join(dict.fromkeys(each.block for each in modules))
+            raise InputError(f"the block of a muted head must be one of {names}, got {block!r}")
+        if layer not in n_heads or not 0 <= head < n_heads[layer]:
+            raise InputError(
+                f"a muted head of block {block} must be in layers 0 to {max(n_heads)} and heads 0 "
+                f"to {n_heads[min(n_heads)] - 1}, got head {head} of layer {layer}"
+            )
+        selected[block, layer].add(head)
+    muted: list[Muted] = []
+    for each in modules:
+        off = sorted(selected.get((each.block, each.layer), ()))
+        if off:
+            each.module.hook_pattern.register_forward_hook(_zero_heads(off))
+            muted += [(each.block, each.layer, head) for head in off]
+    return tuple(muted)
+
+
+def _zero_heads(heads: list[int]) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], Tensor]:
+    def hook(point: nn.Module, inputs: tuple[Tensor, ...], weights: Tensor) -> Tensor:
+        zeroed = weights.clone()  # (B, H, T, S)
+        zeroed[:, heads] = 0
+        return zeroed
+
+    return hook
+
+
+def _layers(backbone: Encoder | Decoder) -> Sequence[TransformerLayer]:
+    return [layer for layer in backbone.stack.layers if isinstance(layer, TransformerLayer)]
 
 
 Handle = torch.utils.hooks.RemovableHandle
 Keep = Callable[[Tensor], None]
 
 
-def _hook(side: Side, tower: Encoder | Decoder, seen: Recorded) -> Iterator[Handle]:
-    """Hooks on a whole tower."""
+def _hook(side: Side, backbone: Encoder | Decoder, recorded: Recorded) -> Iterator[Handle]:
+    """Hooks on a whole encoder or decoder."""
     own: BlockName = "encoder" if side == "source" else "decoder"
-    layers = _layers(tower)
+    layers = _layers(backbone)
 
     def keep(name: str) -> Keep:
-        def put(x: Tensor) -> None:
-            seen[name] = x.detach()
+        def store(x: Tensor) -> None:
+            recorded[name] = x.detach()
 
-        return put
+        return store
 
-    tokens = tower.embedding.tokens
+    tokens = backbone.embedding.tokens
 
-    def keep_tokens(ids: Tensor) -> None:  # not by a hook on `tokens`: both sides may share them
-        seen[f"{side}.embedding"] = tokens(ids)
-        seen[f"parameters.{side}.embedding.tokens"] = tokens.weight[torch.unique(ids)].detach()
+    def keep_tokens(ids: Tensor) -> None:  # no hook on `tokens`: both sides may share it
+        recorded[f"{side}.embedding"] = tokens(ids)
+        recorded[f"parameters.{side}.embedding.tokens"] = tokens.weight[torch.unique(ids)].detach()
 
-    yield _before(tower.embedding, keep_tokens)
+    yield _before(backbone.embedding, keep_tokens)
     for i, layer in enumerate(layers):
         yield _before(layer, keep(f"{side}.hidden.{i}"))
-        yield from _hook_attention(own, i, layer.self_attention, seen)
+        yield from _hook_attention(own, i, layer.self_attention, recorded)
         if layer.cross_attention is not None:
-            yield from _hook_attention("cross", i, layer.cross_attention, seen)
+            yield from _hook_attention("cross", i, layer.cross_attention, recorded)
         for name, module in _steps(layer):
             yield _after(module, keep(f"{side}.steps.{i}.{name}"))
-        for name, around in _around(layer):
-            if around.norm_first:
-                yield _after(around.norm, keep(f"{side}.steps.{i}.{name}_input"))
+        for name, residual in _residual_norms(layer):
+            if residual.norm_first:
+                yield _after(residual.norm, keep(f"{side}.steps.{i}.{name}_input"))
         yield _before(layer.feed_forward.down, keep(f"{side}.steps.{i}.hidden"))
-    yield _after(tower.stack.norm, keep(f"{side}.hidden.{len(layers)}"))
-    if tower.stack.relative is not None:
+    yield _after(backbone.stack.norm, keep(f"{side}.hidden.{len(layers)}"))
+    if backbone.stack.relative is not None:
 
         def keep_bias(bias: Tensor) -> None:
             for i in range(len(layers)):
-                seen[f"{own}.{i}.bias"] = bias.detach()  # (1, H, T, S)
+                recorded[f"{own}.{i}.bias"] = bias.detach()  # (1, H, T, S)
 
-        yield _after(tower.stack.relative, keep_bias)
+        yield _after(backbone.stack.relative, keep_bias)
 
 
 def _steps(layer: TransformerLayer) -> Iterator[tuple[str, nn.Module]]:
-    """The parts of a layer whose results are kept, by the names they are kept under."""
+    """The modules of a layer whose outputs are recorded, by their names in a trace."""
     yield "attention", layer.self_attention.output
     yield "after_attention", layer.self_attention_norm
     if layer.cross_attention is not None and layer.cross_attention_norm is not None:
@@ -245,8 +283,8 @@ def _steps(layer: TransformerLayer) -> Iterator[tuple[str, nn.Module]]:
     yield "after_feed_forward", layer.feed_forward_norm
 
 
-def _around(layer: TransformerLayer) -> Iterator[tuple[str, ResidualNorm]]:
-    """What stands around each part of a layer."""
+def _residual_norms(layer: TransformerLayer) -> Iterator[tuple[str, ResidualNorm]]:
+    """The residual connection and norm of each sublayer."""
     yield "attention", layer.self_attention_norm
     if layer.cross_attention_norm is not None:
         yield "cross", layer.cross_attention_norm
@@ -254,28 +292,28 @@ def _around(layer: TransformerLayer) -> Iterator[tuple[str, ResidualNorm]]:
 
 
 def _hook_attention(
-    block: BlockName, layer: int, attention: MultiHeadAttention, seen: Recorded
+    block: BlockName, layer: int, attention: MultiHeadAttention, recorded: Recorded
 ) -> Iterator[Handle]:
     """Hooks on one attention: each step of equation (1)."""
-    place = f"{block}.{layer}"
+    prefix = f"{block}.{layer}"
 
     def keep(name: str) -> Keep:
-        def put(x: Tensor) -> None:
-            seen[f"{place}.{name}"] = x.detach()
+        def store(x: Tensor) -> None:
+            recorded[f"{prefix}.{name}"] = x.detach()
 
-        return put
+        return store
 
     def keep_values(v: Tensor) -> None:
-        seen[f"{place}.v"] = v.detach()
-        seen[f"{place}.value_norms"] = value_norms(v.detach(), attention.output)
+        recorded[f"{prefix}.v"] = v.detach()
+        recorded[f"{prefix}.value_norms"] = value_norms(v.detach(), attention.output.weight)
 
     def keep_mask(table: Tensor) -> None:
-        B, _, T, S = seen[f"{place}.scores"].shape
-        # all heads see alike: (B|1, 1, T|1, S) or (T, S)
-        seen[f"{block}.mask"] = table.expand(B, 1, T, S)[:, 0]
+        B, _, T, S = recorded[f"{prefix}.scores"].shape
+        # the same for all heads: (B|1, 1, T|1, S) or (T, S)
+        recorded[f"{block}.mask"] = table.expand(B, 1, T, S)[:, 0]
 
     def keep_mixed(x: Tensor) -> None:
-        seen[f"{place}.mixed"] = attention.split(x.detach())  # (B, H, T, K)
+        recorded[f"{prefix}.mixed"] = attention.split(x.detach())  # (B, H, T, K)
 
     points: list[tuple[HookPoint, Keep]] = [
         (attention.hook_q, keep("q")),
@@ -286,13 +324,13 @@ def _hook_attention(
     ]
     if layer == 0:  # the mask of all layers
         points.append((attention.hook_mask, keep_mask))
-    for point, put in points:
-        yield _after(point, put)
+    for point, store in points:
+        yield _after(point, store)
     yield _before(attention.output, keep_mixed)
 
 
 def _after(module: nn.Module, keep: Keep) -> Handle:
-    """Keep what leaves a module."""
+    """Record the output of a module."""
 
     def hook(module: nn.Module, inputs: tuple[Tensor, ...], result: Tensor) -> None:
         keep(result)
@@ -301,7 +339,7 @@ def _after(module: nn.Module, keep: Keep) -> Handle:
 
 
 def _before(module: nn.Module, keep: Keep) -> Handle:
-    """Keep what enters a module."""
+    """Record the input of a module."""
 
     def hook(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         keep(inputs[0])

@@ -11,14 +11,7 @@ import torch
 
 from jumok.errors import InputError
 from jumok.interpret.tokens import TokenSequence, align_spans, token_spans
-from jumok.tasks.inputs.special_tokens import (
-    build_inputs,
-    build_source,
-    build_target,
-    decoder_start_id,
-    n_special,
-    pad_id_or_zero,
-)
+from jumok.tasks.inputs.special_tokens import build_inputs, build_source, build_target
 from jumok.tasks.inputs.text_encoder import (
     TextEncoder,
     TextInputs,
@@ -57,7 +50,7 @@ def source_sequence(loaded: Pipeline, text: str) -> TokenSequence:
     row = _framed(
         _encode_texts(loaded, text), lambda rows, pairs: build_inputs(vocabulary, rows, pairs, most)
     )
-    segments = _segments(loaded, [*row.ids, pad_id_or_zero(vocabulary)])
+    segments = _segments(loaded, [*row.ids, vocabulary.padding_id])
     if segments is None:
         return row
     return replace(row, segments=segments[:-1], padding_segment=segments[-1])
@@ -79,14 +72,14 @@ def generated_sequence(loaded: Pipeline, ids: Sequence[int]) -> TokenSequence:
     """
     vocabulary, most = loaded.target_vocabulary, loaded.recipe.model.max_length
     text = vocabulary.decode(ids)
-    row = [decoder_start_id(vocabulary), *ids]
+    row = [vocabulary.decoder_start_id, *ids]
     places = [None, *_spans_in(text, ids, vocabulary)]
     return TokenSequence(text, row[:most], places[:most], n_truncated=max(len(row) - most, 0))
 
 
 def start_sequence(vocabulary: Tokenizer) -> TokenSequence:
     """[BOS] alone."""
-    return TokenSequence("", [decoder_start_id(vocabulary)], [None])
+    return TokenSequence("", [vocabulary.decoder_start_id], [None])
 
 
 def continuation_sequence(loaded: Pipeline, text: str, more: Sequence[int]) -> TokenSequence:
@@ -162,7 +155,7 @@ def _segments(loaded: Pipeline, ids: Sequence[int]) -> list[int] | None:
 def _masked_sequence(text: str, vocabulary: Tokenizer, most: int) -> TokenSequence:
     """A text in which somebody typed [MASK]: the blank stands for that."""
     ids = [int(i) for i in encode_with_masks([text], TextEncoder(vocabulary, most))[0]]
-    before, behind = n_special(vocabulary)
+    before, behind = vocabulary.input_template.n_before_and_after()
     first, last = before, len(ids) - behind
     kept = ids[first:last]
     own = align_spans(text, kept, vocabulary, [piece_or_empty(vocabulary, i) for i in kept])

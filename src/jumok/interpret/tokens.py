@@ -9,7 +9,6 @@ from typing import Protocol
 from jumok.errors import InputError
 from jumok.interpret.eojeol import NO_EOJEOL, eojeol_at, eojeol_spans, is_space, trim_span
 from jumok.interpret.schema import Tokens
-from jumok.tasks.inputs.special_tokens import pad_id_or_zero
 from jumok.text.offsets import Span, offsets
 from jumok.text.pretrained import PretrainedTokenizer
 from jumok.text.tokenizer import Tokenizer, piece_or_empty
@@ -38,13 +37,13 @@ class TokenSequence:
         return len(self.ids)
 
     def last(self, n: int) -> "TokenSequence":
-        """The last `most` tokens alone."""
+        """The last `n` tokens."""
         lost = max(len(self) - n, 0)
         return replace(
             self,
             ids=self.ids[lost:],
             spans=self.spans[lost:],
-            left_out=self.n_truncated + sum(span is not None for span in self.spans[:lost]),
+            n_truncated=self.n_truncated + sum(span is not None for span in self.spans[:lost]),
         )
 
 
@@ -72,7 +71,7 @@ def padded_tokens(row: TokenSequence, vocabulary: Tokenizer, width: int) -> Toke
     return Tokens(
         text=row.text,
         pieces=(*pieces, *[_padding_piece(vocabulary)] * padding),
-        ids=(*map(int, row.ids), *[pad_id_or_zero(vocabulary)] * padding),
+        ids=(*map(int, row.ids), *[vocabulary.padding_id] * padding),
         spans=(*shown, *[(end, end)] * padding),
         special=(*(int(span is None) for span in row.spans), *[1] * padding),
         real=(*[1] * len(row), *[0] * padding),

@@ -24,8 +24,6 @@ from jumok.interpret.trace_writer import Array, Arrays, chunks, finalize
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from jumok.interpret.bertviz import BertViz
-    from jumok.interpret.plain import Layers, Pieces
 
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
@@ -80,48 +78,6 @@ class Trace:
                 return cls(info, _InFile(path, tensorfile.read_header(path)))
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
-
-    @classmethod
-    def from_attention(
-        cls,
-        attention: "Layers | None" = None,
-        tokens: "Pieces | None" = None,
-        sentence_b_start: int | None = None,
-        encoder_attention: "Layers | None" = None,
-        decoder_attention: "Layers | None" = None,
-        cross_attention: "Layers | None" = None,
-        encoder_tokens: "Pieces | None" = None,
-        decoder_tokens: "Pieces | None" = None,
-        title: str = "attention",
-    ) -> "Trace":
-        """A trace of weights alone, given in the words of `bertviz.head_view`.
-
-        One tensor (B, H, T, S) a layer, of whatever library, with the tokens of its rows:
-
-        >>> weights = np.array([[[[1.0, 0.0], [0.5, 0.5]]]], dtype=np.float32)
-        >>> Trace.from_attention([weights], ["▁겨울", "은"])
-        Trace('attention': decoder 1x1, 1 sequences)
-
-        `jumok.interpret.plain` says what each word means. Raises InputError for tensors of other
-        shapes, and where tokens are missing or too few.
-        """
-        from jumok.interpret.plain import from_attention
-
-        return from_attention(
-            attention, tokens, sentence_b_start, encoder_attention, decoder_attention,
-            cross_attention, encoder_tokens, decoder_tokens, title,
-        )  # fmt: skip
-
-    def to_bertviz(self, sequence: int = 0) -> "BertViz":
-        """The words with which `bertviz.head_view` and `bertviz.model_view` show a sequence.
-
-            bertviz.head_view(**trace.to_bertviz())
-
-        Padding is cut off.
-        """
-        from jumok.interpret.bertviz import to_bertviz
-
-        return to_bertviz(self, sequence)
 
     def with_info(self, info: TraceInfo) -> "Trace":
         """The same numbers under another header."""

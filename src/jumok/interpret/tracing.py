@@ -1,4 +1,4 @@
-"""`jumok.trace`: a model answers a text while every head is watched.
+"""`jumok.trace`: record one forward pass of a model for a text.
 
 Shapes: B sequences, S source tokens, T target tokens, L labels, V vocabulary.
 """
@@ -17,12 +17,11 @@ from torch import Tensor, nn
 
 from jumok.atomic_io import sha256_of
 from jumok.errors import InputError
-from jumok.interpret import recorder as collect
-from jumok.interpret.hf_trace.texts import trace_texts
+from jumok.interpret import recorder
 from jumok.interpret.hf_trace.tokens import HFTokenizer
+from jumok.interpret.hf_trace.trace import trace_texts
 from jumok.interpret.inputs import TraceInputs, trace_inputs
-from jumok.interpret.leave_one_out import explain
-from jumok.interpret.muting import mute_heads
+from jumok.interpret.leave_one_out import explain_predictions
 from jumok.interpret.schema import Candidate, Side, Tokens, TraceInfo
 from jumok.interpret.tokens import padded_tokens
 from jumok.interpret.trace import Trace
@@ -41,8 +40,6 @@ from jumok.tasks.pipeline.sequence_classification import forward
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 from jumok.text.tokenizer import piece_or_empty
 
-TOP_K = 10  # tokens told after each token of a decoder
-
 Batch = Mapping[Side, PaddedBatch]
 
 
@@ -56,55 +53,55 @@ def trace(
     explain: bool = True,
     tokenizer: HFTokenizer | None = None,
 ) -> Trace:
-    """What passes through every head of a model while it answers a text, or a batch of texts.
+    """The trace of one forward pass for a text, or a batch of texts.
 
-    A pair is one text with a TAB in it. A model that writes is given the `target`, or writes its
-    own by its recipe's [decoding], over which `decode` is laid ({"beam": 4}): one or the other.
-    Heads in `mute`, each a (block, layer, head), are switched off. Rows are padded on the right to
-    the longest of the batch, or to `pad_to` tokens. With `explain` a classifier answers once more
-    without each of the words. The model itself is not touched: others may use it meanwhile.
+    A pair is one text with a TAB in it. A generative model takes a `target`, or generates one with
+    its recipe's [decoding] and the overrides `decode` ({"beam": 4}). `mute` sets the weights of
+    heads, each (block, layer, head), to 0. Rows are padded on the right to the longest of the
+    batch, or to `pad_to` tokens. With `explain` a classifier also predicts the text without each of
+    its words. The model is not modified, and can be used meanwhile.
 
-    A model of transformers comes with its `tokenizer`, and takes a text and a target alone.
+    A model of transformers needs its `tokenizer`, and supports only a text and a target.
 
-    Raises InputError for texts the model cannot read, heads it has not, settings it does not know,
-    and for a target and `decode` together.
+    Raises InputError for texts that the model cannot read, unknown heads and settings, and for a
+    target together with `decode`.
     """
     texts, targets = _several(text), None if target is None else _several(target)
     if not texts or (targets is not None and len(targets) != len(texts)):
         raise InputError(
-            f"{len(texts)} texts and {len(targets or [])} targets came; give one text or more, "
-            "and a target for each or none"
+            "trace must have at least one text, and no targets or one for each, got "
+            f"{len(texts)} texts and {len(targets or [])} targets"
         )
     if not isinstance(model, Pipeline):
         if tokenizer is None or decode or mute or pad_to:
             raise InputError(
-                f"a {type(model).__name__} came, which jumok.load did not give; a model of "
-                "transformers is traced with its tokenizer, a text and a target alone"
+                f"the model must be from jumok.load, got {type(model).__name__}; a model of "
+                "transformers needs its tokenizer, and supports only a text and a target"
             )
         return trace_texts(model, tokenizer, texts, targets)
     if targets is not None and decode:
-        raise InputError("a target is given, so nothing is written; leave decode out")
+        raise InputError("decode must be left out with a target, got both")
     model.check_length([*texts, *(targets or [])])
     own = _own(model, decode or {})
-    muted = mute_heads(own.model, mute)
-    asked = trace_inputs(own, texts, targets)
-    sides = _sides(own, asked, pad_to)
-    batch = {side: _padded(rows, own.device) for side, rows in sides.items()}
-    with torch.inference_mode(), collect.record(own.model) as seen:
-        logits = _answer(own, batch)
+    muted = recorder.mute_heads(own.model, mute)
+    inputs = trace_inputs(own, texts, targets)
+    sides = _sides(own, inputs, pad_to)
+    batch = {side: _collate(rows, own.device) for side, rows in sides.items()}
+    with torch.inference_mode(), recorder.record(own.model) as recorded:
+        logits = _forward(own, batch)
     lengths = {side: padded.input_ids.shape[1] for side, padded in batch.items()}
-    seen |= collect.constant_tensors(own.model, lengths)
-    weights, notes = collect.parameter_tensors(own.model), asked.notes
+    recorded |= recorder.constant_tensors(own.model, lengths)
+    weights, notes = recorder.parameter_tensors(own.model), inputs.notes
     if 4 * sum(x.numel() for x in weights.values()) > MAX_FLOAT32_BYTES:
         notes = (*notes, NO_PARAMETERS)
-        seen = {name: x for name, x in seen.items() if not name.startswith("parameters.")}
+        recorded = {name: x for name, x in recorded.items() if not name.startswith("parameters.")}
     else:
-        seen |= {name: x.clone() for name, x in weights.items()}
+        recorded |= {name: x.clone() for name, x in weights.items()}
     info = TraceInfo(
         title=own.recipe.name,
         task=own.recipe.task,
         model=replace(
-            collect.model_info(own.model, own.recipe.model, _family(own)),
+            recorder.model_info(own.model, own.recipe.model, _family(own)),
             weights_sha256=_checksum(own.weights_path),
         ),
         made={
@@ -112,19 +109,19 @@ def trace(
             "torch": torch.__version__,
             "date": datetime.date.today().isoformat(),
         },
-        blocks=collect.describe_blocks(own.model),
+        blocks=recorder.describe_blocks(own.model),
         sides=sides,
         muted=muted,
-        next=_next(own, logits, sides) if "target" in sides else None,
-        regression=_scores(own, logits) if own.recipe.task == "regression" else None,
-        decoding=asked.decoding,
+        next=_next_tokens(own, logits, sides) if "target" in sides else None,
+        regression=_regression_scores(own, logits) if own.recipe.task == "regression" else None,
+        decoding=inputs.decoding,
         notes=notes,
     )
-    made = Trace.from_tensors(collect.to_arrays(seen), info)
-    chooses = own.origin is None or own.origin.single_label
-    if own.recipe.task != "classification" or not chooses:
-        return made
-    return made.with_info(explain(own, texts, logits, made, words=explain))
+    traced = Trace.from_tensors(recorder.to_arrays(recorded), info)
+    single_label = own.origin is None or own.origin.single_label
+    if own.recipe.task != "classification" or not single_label:
+        return traced
+    return traced.with_info(explain_predictions(own, texts, logits, traced, ablate=explain))
 
 
 def _several(texts: str | Sequence[str]) -> list[str]:
@@ -132,13 +129,15 @@ def _several(texts: str | Sequence[str]) -> list[str]:
 
 
 def _own(loaded: Pipeline, decode: Mapping[str, object]) -> Pipeline:
-    """The same model in modules of its own, writing with the plain kernel: it can be watched."""
+    """The pipeline with a shared copy of the model and the torch kernel, for hooks."""
     if loaded.recipe.task in GENERATIVE_TASKS:
-        words = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in decode.items()]
-        own = loaded.with_decoding([*words, "kernel=torch", "precision=float32"])
+        overrides = [
+            f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in decode.items()
+        ]
+        own = loaded.with_decoding([*overrides, "kernel=torch", "precision=float32"])
     elif decode:
         raise InputError(
-            f"a model of the task {loaded.recipe.task} writes nothing; leave decode out"
+            f"a model of the task {loaded.recipe.task} generates no text; leave decode out"
         )
     else:
         own = copy.copy(loaded)
@@ -147,47 +146,47 @@ def _own(loaded: Pipeline, decode: Mapping[str, object]) -> Pipeline:
 
 
 def _family(loaded: Pipeline) -> str:
-    """Whose model it is."""
+    """The family of the model: "jumok", or the model_type of its config."""
     if loaded.origin is None:
         return "jumok"
     return str(loaded.origin.config.get("model_type", "unknown"))
 
 
 def _checksum(path: Path | None) -> str | None:
-    """The SHA-256 of the file of the weights, computed once; None without a file."""
+    """The SHA-256 of the weights file, cached; None without a file."""
     if path is None or not path.is_file():
         return None
     state = path.stat()
-    return _computed(path, state.st_size, state.st_mtime_ns)
+    return _sha256(path, state.st_size, state.st_mtime_ns)
 
 
 @lru_cache
-def _computed(path: Path, size: int, changed: int) -> str:
+def _sha256(path: Path, size: int, changed: int) -> str:
     return sha256_of(path)
 
 
 def _sides(
-    loaded: Pipeline, asked: TraceInputs, pad_to: int | None
+    loaded: Pipeline, inputs: TraceInputs, pad_to: int | None
 ) -> dict[Side, tuple[Tokens, ...]]:
-    """The rows of both sides as tokens, those of a side padded to one length."""
+    """The tokens of both sides, padded to one length a side."""
     sides: dict[Side, tuple[Tokens, ...]] = {}
-    for side, rows in asked.sequences.items():
+    for side, rows in inputs.sequences.items():
         vocabulary = loaded.vocabulary if side == "source" else loaded.target_vocabulary
-        begun = side == "target" and isinstance(loaded.model, EncoderDecoderClassifier)
-        width = max(1, *map(len, rows), 0 if begun else pad_to or 0)
+        start_only = side == "target" and isinstance(loaded.model, EncoderDecoderClassifier)
+        width = max(1, *map(len, rows), 0 if start_only else pad_to or 0)
         sides[side] = tuple(padded_tokens(row, vocabulary, width) for row in rows)
     return sides
 
 
-def _padded(rows: Sequence[Tokens], device: torch.device) -> PaddedBatch:
-    """The ids of tokens as a model takes them."""
+def _collate(rows: Sequence[Tokens], device: torch.device) -> PaddedBatch:
+    """The ids and mask of tokens as model inputs."""
     ids = torch.tensor([row.ids for row in rows], device=device)
     real = torch.tensor([row.real for row in rows], dtype=torch.bool, device=device)
     return PaddedBatch(ids, None if bool(real.all()) else real)
 
 
-def _answer(loaded: Pipeline, batch: Batch) -> Tensor:
-    """What the model says: (B, L), (B, T, L) or (B, T, V); hidden states where it has no head."""
+def _forward(loaded: Pipeline, batch: Batch) -> Tensor:
+    """The logits (B, L), (B, T, L) or (B, T, V); hidden states if the model has no head."""
     model = loaded.model
     if isinstance(model, TextClassifier | PairClassifier | EncoderDecoderClassifier):
         return forward(model, batch["source"], loaded.vocabulary)
@@ -198,20 +197,20 @@ def _answer(loaded: Pipeline, batch: Batch) -> Tensor:
     return forward_pass(*ids, *masks)  # type: ignore[no-any-return, operator]
 
 
-def _scores(loaded: Pipeline, logits: Tensor) -> tuple[float, ...]:
-    """The answers (B, 1) of a regression model on the scale of its data."""
+def _regression_scores(loaded: Pipeline, logits: Tensor) -> tuple[float, ...]:
+    """The outputs (B, 1) of a regression model on the scale of its data."""
     scale = loaded.recipe.regression
     return tuple((logits[:, 0].double() * scale.span + scale.lowest).tolist())
 
 
-def _next(
+def _next_tokens(
     loaded: Pipeline, logits: Tensor, sides: Mapping[Side, tuple[Tokens, ...]]
 ) -> tuple[tuple[Candidate, ...], ...] | None:
-    """The likeliest tokens after each real one of the first target."""
+    """The most probable tokens after each real one of the first target."""
     if not (loaded.has_logits and isinstance(loaded.model, EncoderDecoder | LanguageModel)):
         return None
     probabilities = logits[0].float().softmax(-1)[: sum(sides["target"][0].real)]  # (T, V)
-    best = probabilities.topk(min(TOP_K, probabilities.shape[-1]))
+    best = probabilities.topk(min(recorder.TOP_K, probabilities.shape[-1]))
     return tuple(
         tuple(
             Candidate(id=i, piece=piece_or_empty(loaded.target_vocabulary, i), probability=p)

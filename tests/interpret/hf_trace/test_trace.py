@@ -132,7 +132,7 @@ def test_the_numbers_fit_together(name: str) -> None:
     """q, k, bias and mask make the weights; weights times values, projected, what goes on."""
     model = model_of(name)
     trace = trace_transformers(model, **asked(model))
-    assert not [note for note in trace.info.notes if "more than the softmax" in note]
+    assert not [note for note in trace.info.notes if "not the softmax" in note]
     for block in trace.info.blocks:
         for layer in range(block.layers):
             q, k, v = (
@@ -377,13 +377,13 @@ def test_a_trace_is_a_file_like_any_other(tmp_path: Path) -> None:
     assert again.info == trace.info
     assert again.info.model.positions == "rotary"
     assert (again.info.blocks[0].heads, again.info.blocks[0].key_heads) == (6, 2)
-    assert any("turned already" in note for note in again.info.notes)
+    assert any("after the rotation" in note for note in again.info.notes)
     assert again.info.sides["target"][0].text == "5 6 7 8 9 10"
 
 
 def test_a_scale_of_each_layer_is_told() -> None:
     trace = trace_transformers(model_of("gpt2-inverse"), IDS)
-    assert any("scale their scores unlike" in note for note in trace.info.notes)
+    assert any("have different scales" in note for note in trace.info.notes)
 
 
 def test_what_a_family_does_beyond_the_softmax_is_told() -> None:
@@ -395,7 +395,7 @@ def test_what_a_family_does_beyond_the_softmax_is_told() -> None:
     )
     model = randomize(transformers.GptOssForCausalLM(config).eval(), 5, SCALES)
     trace = trace_transformers(model, IDS)
-    assert any("more than the softmax" in note for note in trace.info.notes)
+    assert any("not the softmax" in note for note in trace.info.notes)
 
 
 def test_a_cap_on_scores_is_told_and_so_are_windows() -> None:
@@ -409,7 +409,7 @@ def test_a_cap_on_scores_is_told_and_so_are_windows() -> None:
     trace = trace_transformers(model, IDS)
     assert trace.info.block("decoder").softcap == 0.01
     assert abs(trace.scores("decoder", 0)).max() <= 0.01
-    assert any("unlike parts of the text" in note for note in trace.info.notes)
+    assert any("have different masks" in note for note in trace.info.notes)
     model.set_attn_implementation("eager")
     with torch.no_grad():
         weights = model(input_ids=IDS, output_attentions=True).attentions
@@ -419,19 +419,19 @@ def test_a_cap_on_scores_is_told_and_so_are_windows() -> None:
 
 def test_what_is_refused() -> None:
     model = model_of("bert-bare")
-    with pytest.raises(InputError, match="no model of transformers"):
+    with pytest.raises(InputError, match="must be a PreTrainedModel of transformers"):
         trace_transformers(nn.Linear(2, 2), IDS)
     with pytest.raises(InputError, match="takes no decoder_input_ids"):
         trace_transformers(model, IDS, decoder_input_ids=GIVEN)
     with pytest.raises(InputError, match="needs decoder_input_ids"):
         trace_transformers(model_of("t5-relu"), IDS)
-    with pytest.raises(InputError, match="on the left"):
+    with pytest.raises(InputError, match="padding must be on the right"):
         trace_transformers(model, IDS, REAL.flip(-1))
-    with pytest.raises(InputError, match="not of the shape"):
+    with pytest.raises(InputError, match="must have the shape of input_ids"):
         trace_transformers(model, IDS, REAL[:, :2])
-    with pytest.raises(InputError, match="3 texts came for 2"):
+    with pytest.raises(InputError, match="each of 2 sequences, got 3"):
         trace_transformers(model, IDS, REAL, text=["하나", "둘", "셋"])
-    with pytest.raises(InputError, match="does not ask transformers for its attention"):
+    with pytest.raises(InputError, match="must use transformers' AttentionInterface"):
         trace_transformers(model_of("megatron-bert-bare", "eager"), IDS)
     with pytest.raises(InputError, match="its tokenizer"):
         jumok.trace(model, "하나")
@@ -445,7 +445,7 @@ def test_texts_that_are_refused(tmp_path: Path) -> None:
     tokenizer.pad_token = None
     with pytest.raises(InputError, match="takes no target"):
         jumok.trace(model, "하나", "둘", tokenizer=tokenizer)
-    with pytest.raises(InputError, match="has no padding"):
+    with pytest.raises(InputError, match="must have a padding token"):
         jumok.trace(model, ["하나", "둘"], tokenizer=tokenizer)
-    with pytest.raises(InputError, match="needs a target for each text"):
+    with pytest.raises(InputError, match="needs one target for each text"):
         jumok.trace(model_of("t5-relu"), "하나", tokenizer=tokenizer)

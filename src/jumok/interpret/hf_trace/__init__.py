@@ -1,1 +1,1 @@
-"""Hf trace."""
+"""Traces of models of the transformers library."""

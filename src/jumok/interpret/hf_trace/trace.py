@@ -1,4 +1,4 @@
-"""A trace of any model of transformers: BERT's kin, GPT-2's, Llama's, BART's and T5's.
+"""Traces of transformers models: the families of BERT, GPT-2, Llama, BART and T5.
 
 Shapes: B sequences, S source tokens, T target tokens, N labels, V vocabulary.
 """
@@ -7,26 +7,44 @@ import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
+from pathlib import PurePath
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from jumok.errors import InputError
-from jumok.interpret.hf_trace.attention import is_transformers_model, record_attention
-from jumok.interpret.hf_trace.blocks import Stack, collect_stacks, stack_tensors
-from jumok.interpret.hf_trace.model import Kind, model_info, model_title
-from jumok.interpret.hf_trace.tokens import HFTokenizer, hf_tokens
-from jumok.interpret.recorder import to_arrays
-from jumok.interpret.schema import Candidate, Classification, Explained, Side, Tokens, TraceInfo
+from jumok.interpret.hf_trace.attention import (
+    Stack,
+    collect_stacks,
+    is_transformers_model,
+    record_attention,
+    stack_tensors,
+)
+from jumok.interpret.hf_trace.tokens import HFEncoding, HFTokenizer, hf_tokens
+from jumok.interpret.recorder import TOP_K, to_arrays
+from jumok.interpret.schema import (
+    Candidate,
+    Classification,
+    Explained,
+    ModelInfo,
+    ModelKind,
+    Positions,
+    Side,
+    Tokens,
+    TraceInfo,
+)
 from jumok.interpret.trace import Trace
 from jumok.nn.hooks import shared_copy
+from jumok.pretrained.architecture import FAMILIES
+from jumok.pretrained.config_reader import ACTIVATIONS, ConfigReader
 
-TOP_K = 10  # tokens told after each token of a decoder
-ROTATED_NOTE = "Positions are rotary: q and k are shown as they meet, turned already."
+ROTATED_NOTE = "Positions are rotary: q and k are shown after the rotation."
+
+_WIDTHS = ("intermediate_size", "d_ff", "encoder_ffn_dim", "ffn_dim", "n_inner", "hidden_dim")
 
 Ids = tuple[Tensor, Tensor]
-"""Ids (B, T) and which of them are real tokens (B, T)."""
+"""Ids (B, T), and 1 at real tokens (B, T)."""
 
 
 def trace_transformers(
@@ -39,26 +57,26 @@ def trace_transformers(
     tokenizer: HFTokenizer | None = None,
     text: str | Sequence[str] | None = None,
 ) -> Trace:
-    """What passes through every head of a model of transformers while it reads ids.
+    """The trace of one forward pass of a transformers model.
 
     input_ids (B, S) int64; attention_mask (B, S), 1 = real token, padding on the right;
-    decoder_input_ids (B, T), with a mask of their own, for encoder-decoders, which demand them;
-    token_type_ids (B, S) where the model has segments. The tokeniser names the pieces, and
-    `text`, one a sequence, is what they stand for; without it their own spelling is taken. The
-    model is not touched, and is watched in eval mode: others may use it meanwhile.
+    decoder_input_ids (B, T), with a mask of their own, required by encoder-decoders;
+    token_type_ids (B, S) if the model has segments. The tokenizer provides the pieces, and `text`,
+    one a sequence, is what they were encoded from; without it the ids are decoded. The model is
+    not modified: a shared copy in eval mode is recorded.
 
         model = AutoModelForCausalLM.from_pretrained("skt/kogpt2-base-v2")
-        asked = tokenizer("겨울은", return_tensors="pt")
-        trace_transformers(model, asked["input_ids"], tokenizer=tokenizer, text="겨울은")
+        inputs = tokenizer("겨울은", return_tensors="pt")
+        trace_transformers(model, inputs["input_ids"], tokenizer=tokenizer, text="겨울은")
 
-    Raises InputError for a model that is not of transformers or does not let its attention be
-    chosen, for padding on the left, and where transformers is too old.
+    Raises InputError for a model that is not of transformers or does not use its
+    AttentionInterface, for padding on the left, and if transformers is too old.
     """
-    _refuse(model, decoder_input_ids)
-    source, target = (input_ids, _real(input_ids, attention_mask)), None
+    _check_inputs(model, decoder_input_ids)
+    source, target = (input_ids, _mask(input_ids, attention_mask)), None
     if decoder_input_ids is not None:
-        target = (decoder_input_ids, _real(decoder_input_ids, decoder_attention_mask))
-    given = {
+        target = (decoder_input_ids, _mask(decoder_input_ids, decoder_attention_mask))
+    inputs = {
         "input_ids": input_ids,
         "attention_mask": attention_mask,
         "decoder_input_ids": decoder_input_ids,
@@ -66,29 +84,29 @@ def trace_transformers(
         "token_type_ids": token_type_ids,
     }
     device = next(model.parameters()).device
-    asked = {name: ids.to(device) for name, ids in given.items() if ids is not None}
+    given = {name: ids.to(device) for name, ids in inputs.items() if ids is not None}
     view = shared_copy(model).eval()
-    with torch.inference_mode(), record_attention(view) as seen:
-        answer = view(**asked, output_hidden_states=True, return_dict=True)
-    stacks = collect_stacks(view, seen, encoder_decoder=decoder_input_ids is not None)
-    kind, rows = _read(stacks, source, target)
+    with torch.inference_mode(), record_attention(view) as calls:
+        outputs = view(**given, output_hidden_states=True, return_dict=True)
+    stacks = collect_stacks(view, calls, encoder_decoder=decoder_input_ids is not None)
+    kind, ids_of_side = _sides(stacks, source, target)
     sides = {
         side: _tokens(model, ids, tokenizer, None if ids is target else text)
-        for side, ids in rows.items()
+        for side, ids in ids_of_side.items()
     }
     if token_type_ids is not None and "source" in sides:
         sides["source"] = tuple(
             replace(tokens, segments=tuple(row))
             for tokens, row in zip(sides["source"], token_type_ids.tolist(), strict=True)
         )
-    tensors = dict(_hidden(answer, kind))
+    tensors = dict(_hidden_states(outputs, kind))
     d_model = tensors["target.hidden.0" if kind == "decoder" else "source.hidden.0"].shape[-1]
     described = model_info(view, kind, d_model)
     notes = [ROTATED_NOTE] if described.positions == "rotary" else []
     for stack in stacks:
-        more, told = stack_tensors(view, stack)
+        more, more_notes = stack_tensors(view, stack)
         tensors |= more
-        notes += told
+        notes += more_notes
     info = TraceInfo(
         title=model_title(model),
         task=None,
@@ -101,44 +119,133 @@ def trace_transformers(
         },
         blocks=tuple(stack.block for stack in stacks),
         sides=sides,
-        classification=_classification(model, answer),
-        next=_next(model, answer, sides, tokenizer),
+        classification=_classification(model, outputs),
+        next=_next_tokens(model, outputs, sides, tokenizer),
         notes=tuple(dict.fromkeys(notes)),
     )
     return Trace.from_tensors(to_arrays(tensors), info)
 
 
-def _refuse(model: nn.Module, decoder_input_ids: Tensor | None) -> None:
-    """Raises InputError for what cannot be traced, or not so."""
+def trace_texts(
+    model: nn.Module,
+    tokenizer: HFTokenizer,
+    texts: Sequence[str],
+    targets: Sequence[str] | None = None,
+) -> Trace:
+    """The trace of a transformers model for texts; a TAB separates the two texts of a pair.
+
+    An encoder-decoder needs one target a text; the trace has its decoder inputs: the start token
+    and the target without its end. Raises InputError where targets are missing, and for several
+    texts if the tokenizer has no padding token.
+    """
+    config: Any = model.config
+    is_encoder_decoder = bool(getattr(config, "is_encoder_decoder", False))
+    if is_encoder_decoder != (targets is not None):
+        raise InputError(
+            f"a {type(model).__name__} "
+            + ("needs one target for each text" if is_encoder_decoder else "takes no target")
+        )
+    if len(texts) > 1 and tokenizer.pad_token_id is None:
+        raise InputError(
+            f"the tokenizer must have a padding token for {len(texts)} texts, got none; try one "
+            "text, or set tokenizer.pad_token"
+        )
+    pairs = [text.partition("\t") for text in texts]
+    encoded = [_lists(tokenizer(first, second if tab else None)) for first, tab, second in pairs]
+    inputs = _pad(encoded, tokenizer)
+    decoder_inputs: dict[str, Tensor] = {}
+    if targets is not None:
+        start = config.decoder_start_token_id
+        rows = [tokenizer(text_target=target)["input_ids"] for target in targets]
+        shifted = _pad([{"input_ids": [start, *row[:-1]]} for row in rows], tokenizer)
+        decoder_inputs = {f"decoder_{name}": ids for name, ids in shifted.items()}
+    if getattr(config, "type_vocab_size", 1) < 2 or is_encoder_decoder:
+        inputs.pop("token_type_ids", None)
+    return trace_transformers(model, **inputs, **decoder_inputs, tokenizer=tokenizer, text=texts)
+
+
+def model_info(model: nn.Module, kind: ModelKind, d_model: int) -> ModelInfo:
+    """The hyperparameters, by our table of the model's family, else from its config and modules."""
+    config: Any = model.config
+    values = config.to_dict()
+    family = str(values.get("model_type") or "unknown")
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    if family in FAMILIES:
+        try:
+            known = FAMILIES[family].read_config(ConfigReader(values))
+        except InputError:  # an unsupported setting: use the config and the modules
+            pass
+        else:
+            return ModelInfo(
+                kind=kind,
+                family=family,
+                d_model=d_model,
+                d_ff=known.d_ff,
+                parameters=parameters,
+                positions=known.positions,
+                norm=known.norm,
+                norm_eps=known.norm_eps,
+                norm_first=known.norm_first,
+                gated=known.gated,
+                activation=known.activation,
+            )
+    norm = next((part for part in model.modules() if "Norm" in type(part).__name__), None)
+    activation = str(values.get("hidden_act") or values.get("activation_function") or "unknown")
+    widths = (values.get(name) for name in _WIDTHS)
+    return ModelInfo(
+        kind=kind,
+        family=family,
+        d_model=d_model,
+        d_ff=next((int(width) for width in widths if isinstance(width, int)), 4 * d_model),
+        parameters=parameters,
+        positions=_positions(model),
+        norm="rms" if "RMS" in type(norm).__name__ else "layer",
+        norm_eps=float(getattr(norm, "eps", getattr(norm, "variance_epsilon", 1e-5))),
+        norm_first=bool(values.get("do_layer_norm_before", True)),
+        gated=any(name.endswith("gate_proj") for name, _ in model.named_modules()),
+        activation=ACTIVATIONS.get(activation, activation),
+    )
+
+
+def model_title(model: nn.Module) -> str:
+    """The name the model was loaded by, or its class name."""
+    name = PurePath(str(getattr(model.config, "name_or_path", ""))).name
+    return name or type(model).__name__
+
+
+def _check_inputs(model: nn.Module, decoder_input_ids: Tensor | None) -> None:
+    """Raises InputError for another library's model, and for missing or surplus decoder inputs."""
     name = type(model).__name__
     if not is_transformers_model(model):
-        raise InputError(f"a {name} is no model of transformers; give one that is")
-    rewrites = bool(getattr(model.config, "is_encoder_decoder", False))
-    if rewrites and decoder_input_ids is None:
-        raise InputError(f"a {name} needs decoder_input_ids; give them")
-    if not rewrites and decoder_input_ids is not None:
+        raise InputError(f"the model must be a PreTrainedModel of transformers, got {name}")
+    is_encoder_decoder = bool(getattr(model.config, "is_encoder_decoder", False))
+    if is_encoder_decoder and decoder_input_ids is None:
+        raise InputError(f"a {name} needs decoder_input_ids, got none")
+    if not is_encoder_decoder and decoder_input_ids is not None:
         raise InputError(f"a {name} takes no decoder_input_ids; leave them out")
 
 
-def _real(ids: Tensor, mask: Tensor | None) -> Tensor:
-    """Which ids are real tokens, (B, S) int64. Raises InputError unless padding is on the right."""
+def _mask(ids: Tensor, mask: Tensor | None) -> Tensor:
+    """1 at real tokens, (B, S) int64. Raises InputError unless padding is on the right."""
     if mask is None:
         return torch.ones_like(ids)
     if mask.shape != ids.shape:
         raise InputError(
-            f"attention_mask {tuple(mask.shape)} is not of the shape of input_ids "
-            f"{tuple(ids.shape)}; give a 1 or 0 for each id"
+            f"attention_mask must have the shape of input_ids {tuple(ids.shape)}, got "
+            f"{tuple(mask.shape)}"
         )
     if bool((mask.diff(dim=-1) > 0).any()) or not bool(mask[:, :1].all()):
         raise InputError(
-            "padding stands on the left or in between; give it on the right "
-            '(tokenizer.padding_side = "right")'
+            "padding must be on the right, got some on the left or between tokens; try "
+            'tokenizer.padding_side = "right"'
         )
     return mask.long()
 
 
-def _read(stacks: Sequence[Stack], source: Ids, target: Ids | None) -> tuple[Kind, dict[Side, Ids]]:
-    """What kind of model it is, and the ids of each side."""
+def _sides(
+    stacks: Sequence[Stack], source: Ids, target: Ids | None
+) -> tuple[ModelKind, dict[Side, Ids]]:
+    """The kind of the model, and the ids of each side."""
     if target is not None:
         return "encoder_decoder", {"source": source, "target": target}
     if stacks[0].block.name == "decoder":
@@ -149,42 +256,42 @@ def _read(stacks: Sequence[Stack], source: Ids, target: Ids | None) -> tuple[Kin
 def _tokens(
     model: nn.Module, ids: Ids, tokenizer: HFTokenizer | None, text: str | Sequence[str] | None
 ) -> tuple[Tokens, ...]:
-    """The rows of a side as the header has them."""
+    """The sequences of a side as the header has them."""
     B = len(ids[0])
     texts = [text] if isinstance(text, str) else [None] * B if text is None else list(text)
     if len(texts) != B:
-        raise InputError(f"{len(texts)} texts came for {B} sequences; give one for each")
+        raise InputError(f"text must have one text for each of {B} sequences, got {len(texts)}")
     names = ("bos_token_id", "eos_token_id", "pad_token_id", "cls_token_id", "sep_token_id",
              "decoder_start_token_id")  # fmt: skip
-    special = [getattr(model.config, name, None) for name in names]
-    marked = [id_ for id_ in special if isinstance(id_, int)]
+    values = [getattr(model.config, name, None) for name in names]
+    special = [value for value in values if isinstance(value, int)]
     return tuple(
-        hf_tokens(row, real, tokenizer, own, marked)
-        for row, real, own in zip(ids[0].tolist(), ids[1].tolist(), texts, strict=True)
+        hf_tokens(row, mask, tokenizer, own, special)
+        for row, mask, own in zip(ids[0].tolist(), ids[1].tolist(), texts, strict=True)
     )
 
 
-def _hidden(answer: Mapping[str, Any], kind: Kind) -> Iterator[tuple[str, Tensor]]:
-    """What enters each layer and what leaves the last, of each side: (B, T, D)."""
+def _hidden_states(outputs: Mapping[str, Any], kind: ModelKind) -> Iterator[tuple[str, Tensor]]:
+    """The input of each layer and the output of the last, of each side: (B, T, D)."""
     found: dict[Side, str] = {"source": "hidden_states"}
     if kind == "decoder":
         found = {"target": "hidden_states"}
     elif kind == "encoder_decoder":
         found = {"source": "encoder_hidden_states", "target": "decoder_hidden_states"}
     for side, name in found.items():
-        for layer, hidden in enumerate(answer[name]):
+        for layer, hidden in enumerate(outputs[name]):
             yield f"{side}.hidden.{layer}", hidden
 
 
-def _classification(model: nn.Module, answer: Mapping[str, Any]) -> Classification | None:
-    """The probabilities of a text classifier that chooses one of several labels."""
+def _classification(model: nn.Module, outputs: Mapping[str, Any]) -> Classification | None:
+    """The probabilities of a text classifier with a single label."""
     config: Any = model.config
-    chooses = type(model).__name__.endswith("ForSequenceClassification") and (
+    single_label = type(model).__name__.endswith("ForSequenceClassification") and (
         config.problem_type in (None, "single_label_classification") and config.num_labels > 1
     )
-    if not chooses:
+    if not single_label:
         return None
-    logits: Tensor = answer["logits"]  # (B, N)
+    logits: Tensor = outputs["logits"]  # (B, N)
     return Classification(
         labels=tuple(str(config.id2label[number]) for number in range(logits.shape[1])),
         sequences=tuple(
@@ -194,28 +301,58 @@ def _classification(model: nn.Module, answer: Mapping[str, Any]) -> Classificati
     )
 
 
-def _next(
+def _next_tokens(
     model: nn.Module,
-    answer: Mapping[str, Any],
+    outputs: Mapping[str, Any],
     sides: Mapping[Side, tuple[Tokens, ...]],
     tokenizer: HFTokenizer | None,
 ) -> tuple[tuple[Candidate, ...], ...] | None:
-    """The likeliest tokens after each real one of the first target; None without a head."""
-    logits = answer.get("logits")  # (B, T, V)
+    """The most probable tokens after each real one of the first target; None without a head."""
+    logits = outputs.get("logits")  # (B, T, V)
     if "target" not in sides or logits is None or logits.ndim != 3:
         return None
     if logits.shape[-1] != getattr(model.config, "vocab_size", None):
-        return None  # labels of tokens
+        return None  # token classification
     row = logits[0, : sum(sides["target"][0].real)].float().softmax(-1)  # (T, V)
     best = row.topk(min(TOP_K, row.shape[-1]))
 
-    def named(id_: int) -> str:
+    def piece(id_: int) -> str:
         return str(id_) if tokenizer is None else str(tokenizer.convert_ids_to_tokens([id_])[0])
 
     return tuple(
         tuple(
-            Candidate(id=id_, piece=named(id_), probability=p)
+            Candidate(id=id_, piece=piece(id_), probability=p)
             for id_, p in zip(ids, values, strict=True)
         )
         for ids, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
     )
+
+
+def _positions(model: nn.Module) -> Positions:
+    """The positional encoding, from the names and classes of the modules."""
+    kinds = [(name, type(module).__name__) for name, module in model.named_modules()]
+    if any("Rotary" in kind for _, kind in kinds):
+        return "rotary"
+    if any("relative_attention_bias" in name for name, _ in kinds):
+        return "relative"
+    if any(kind == "Embedding" and "position" in name for name, kind in kinds):
+        return "learned"
+    return "unknown"
+
+
+def _lists(encoding: HFEncoding) -> dict[str, list[int]]:
+    names = ("input_ids", "token_type_ids")
+    return {name: list(encoding[name]) for name in names if name in encoding}
+
+
+def _pad(rows: Sequence[Mapping[str, list[int]]], tokenizer: HFTokenizer) -> dict[str, Tensor]:
+    """Rows of ids padded on the right, and their attention_mask."""
+    width = max(len(row["input_ids"]) for row in rows)
+    fill = {"input_ids": tokenizer.pad_token_id or 0, "token_type_ids": 0}
+    found = {
+        name: torch.tensor([[*row[name], *[pad] * (width - len(row[name]))] for row in rows])
+        for name, pad in fill.items()
+        if name in rows[0]
+    }
+    lengths = torch.tensor([[len(row["input_ids"])] for row in rows])
+    return found | {"attention_mask": (torch.arange(width) < lengths).long()}
