@@ -217,8 +217,8 @@ def moments(pace: Pace, chance: random.Random) -> Iterator[Moment]:
 def newest(run: Path) -> int | None:
     """The step of the newest checkpoint; ends everything when a kill left a damaged one."""
     checkpoint = CheckpointStore(run).newest()
-    if checkpoint is not None and checkpoint.rejected:
-        raise SystemExit(f"a kill left a damaged checkpoint: {checkpoint.rejected}")
+    if checkpoint is not None and checkpoint.invalid:
+        raise SystemExit(f"a kill left a damaged checkpoint: {checkpoint.invalid}")
     return checkpoint.step if checkpoint is not None else None
 
 

@@ -17,7 +17,7 @@ from jumok.errors import InputError
 CPU = torch.device("cpu")
 
 
-def test_devices() -> None:
+def test_find_device() -> None:
     assert find_device("cpu") == CPU
     assert find_device("auto").type in ("cuda", "mps", "cpu")
     there = torch.cuda.is_available() or torch.backends.mps.is_available()
@@ -25,7 +25,7 @@ def test_devices() -> None:
 
 
 @pytest.mark.parametrize("wanted", ["tpu", "", "cuda:99x" if torch.cuda.is_available() else "cuda"])
-def test_a_device_that_is_not_here(wanted: str) -> None:
+def test_an_unavailable_device(wanted: str) -> None:
     with pytest.raises(InputError, match=f"device must be auto or one of .*, got '{wanted}'"):
         find_device(wanted)
 
@@ -38,7 +38,7 @@ def test_precision() -> None:
     assert resolve_dtype("auto", torch.device("mps")) == torch.float32
 
 
-def test_strict_is_one_thread_and_deterministic_kernels() -> None:
+def test_set_deterministic() -> None:
     threads = torch.get_num_threads()
     try:
         set_deterministic()
@@ -60,7 +60,7 @@ def test_memory() -> None:
     assert tune_allocator() in (True, False)
 
 
-def test_versions_are_plain_words() -> None:
+def test_versions_are_texts() -> None:
     found = versions()
     assert found["torch"].startswith(torch.__version__.partition("+")[0])
     assert set(found) >= {"jumok", "python", "torch", "numpy", "sentencepiece", "threads"}

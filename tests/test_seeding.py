@@ -10,20 +10,20 @@ import torch
 from jumok.seeding import derive_seed, permutation, set_step_seed
 
 
-def test_seeds_are_fixed_for_ever() -> None:
+def test_seeds_never_change() -> None:
     """A checkpoint of last year must go on with the same numbers: these may never change."""
     assert derive_seed(0, "step", 1) == 7426281450441659682
     assert permutation(5, seed=0, epoch=0).tolist() == [3, 2, 0, 4, 1]
 
 
-def test_seeds_differ_where_the_words_do() -> None:
+def test_other_names_give_other_seeds() -> None:
     words = [(0, "a", 1), (0, "a1"), (0, 1, "a"), (1, "a"), (0, "a"), (0,), (-1, "a"), (0, "가")]
     seeds = {derive_seed(*word) for word in words}
     assert len(seeds) == len(words)
     assert all(0 <= seed < 2**63 for seed in seeds)
 
 
-def test_steps_next_to_each_other_are_unrelated() -> None:
+def test_consecutive_steps_are_unrelated() -> None:
     draws = []
     for step in range(200):
         set_step_seed(0, step)
@@ -41,7 +41,7 @@ def test_a_step_draws_what_torch_draws_from_its_seed() -> None:
 
 
 @pytest.mark.parametrize("before", [0, 1, 7, 1000])
-def test_a_step_does_not_remember(before: int) -> None:
+def test_a_step_does_not_depend_on_earlier_draws(before: int) -> None:
     set_step_seed(3, 10)
     uninterrupted = torch.randn(9), torch.nn.functional.dropout(torch.ones(99))
     set_step_seed(3, 9, microbatch=1)
@@ -51,7 +51,7 @@ def test_a_step_does_not_remember(before: int) -> None:
     assert all(torch.equal(a, b) for a, b in zip(uninterrupted, again, strict=True))
 
 
-def test_seed_step_and_shard_each_matter() -> None:
+def test_seed_step_and_microbatch_each_matter() -> None:
     draws = set()
     for seed, step, shard in ((0, 1, 0), (1, 0, 0), (0, 0, 1), (0, 0, 0)):
         set_step_seed(seed, step, shard)
@@ -72,7 +72,7 @@ def test_orders_differ_by_seed_and_epoch() -> None:
     assert len(orders) == 25
 
 
-def test_every_place_is_as_likely() -> None:
+def test_permutations_are_uniform() -> None:
     """Over 2,000 epochs each of 4 items stands first about 500 times (4 deviations are 77)."""
     first = np.bincount([permutation(4, 0, epoch)[0] for epoch in range(2000)], minlength=4)
     assert np.abs(first - 500).max() < 77

@@ -51,7 +51,7 @@ def sound(store: CheckpointStore) -> int:
         newest = store.newest()
     except JumokError:
         return 0
-    if newest is None or newest.rejected:
+    if newest is None or newest.invalid:
         return 0
     loaded, wanted = newest.load(), states(newest.step)
     same = all(

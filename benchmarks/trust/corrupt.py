@@ -205,7 +205,7 @@ def damaged(folder: Path, wanted: int, seed: int) -> tuple[Counter[str], Counter
         except CheckpointError:  # it would lose the sound one
             found = None
         if found is not None:
-            noticed[kind] += found.step == 1 and found.rejected[0].path == step
+            noticed[kind] += found.step == 1 and found.invalid[0].path == step
             wrong += not same(found.load(), states(found.step))
         shutil.rmtree(step)
         shutil.copytree(sound, step)

@@ -100,8 +100,8 @@ class Training:
         checkpoint = CheckpointStore(self.run).newest()
         if checkpoint is None:
             return 0
-        if checkpoint.rejected:
-            raise SystemExit(f"a damaged checkpoint was left behind: {checkpoint.rejected}")
+        if checkpoint.invalid:
+            raise SystemExit(f"a damaged checkpoint was left behind: {checkpoint.invalid}")
         return checkpoint.step
 
     def story(self) -> dict[str, Any]:

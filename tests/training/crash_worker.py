@@ -1,12 +1,12 @@
-"""A program that commits checkpoints in many short lives, each ended by SIGKILL.
+"""Commit checkpoints in many child processes, each ended by SIGKILL.
 
 python -m tests.training.crash_worker FOLDER
 
-First one life for each call that a commit makes to the disk, killed right before that call; then
-lives that commit one step after the other, each killed at a random moment of some commit. After
-each death the newest checkpoint must be sound and no older than the last acknowledged one. Prints
-how many calls a commit makes and the last step of the random lives; an assertion ends it
-otherwise. One process imports torch for all.
+First one process for each disk call of a commit, killed right before that call; then processes that
+commit one step after the other, each killed at a random time. After each kill the newest checkpoint
+must be valid and not older than the last acknowledged one. Prints the number of disk calls of a
+commit and the last step of the random kills, or fails with an assertion. Only the parent process
+imports torch.
 """
 
 import os
@@ -25,37 +25,37 @@ from tests.training.fault_injection import before_each_disk_call
 
 
 def states(step: int) -> dict[str, dict[str, torch.Tensor]]:
-    """Two files whose every number is the step, large enough that writing them takes a while."""
+    """Two files filled with the step, large enough that writing them takes some time."""
     number = torch.full((100, 300), float(step))
     return {"model": {"weight": number}, "optimizer": {"mean": number, "square": -number}}
 
 
-def begin(life: Callable[[int], None]) -> tuple[int, IO[str]]:
-    """A child process that lives `life(acknowledge)`, and what it acknowledges, a step a line."""
-    reading, writing = os.pipe()
+def start(run: Callable[[int], None]) -> tuple[int, IO[str]]:
+    """Start a child process that calls `run(acknowledge)`; it writes a line for each step."""
+    reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(reading)
-        life(writing)
+        os.close(reader)
+        run(writer)
         os._exit(0)
-    os.close(writing)
-    return child, os.fdopen(reading)
+    os.close(writer)
+    return child, os.fdopen(reader)
 
 
 def end(child: int, acknowledged: IO[str]) -> tuple[bool, int]:
-    """Whether SIGKILL ended the child, and the last step it still acknowledged (0: none)."""
+    """Whether SIGKILL ended the child, and the last step that it acknowledged (0: none)."""
     with acknowledged:
         last = max(map(int, acknowledged), default=0)
     _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "a life failed"
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "a child failed"
     return os.WIFSIGNALED(status), last
 
 
 def check(store: CheckpointStore, acknowledged: int) -> int:
-    """The newest step, its tensors compared with those of its step."""
+    """The newest step, after comparing its tensors with the expected ones."""
     newest = store.newest()
     assert newest is not None
-    assert not newest.rejected, newest
+    assert not newest.invalid, newest
     assert newest.step >= acknowledged, (newest.step, acknowledged)
     for name, tensors in states(newest.step).items():
         found = newest.load()[name]
@@ -64,45 +64,45 @@ def check(store: CheckpointStore, acknowledged: int) -> int:
 
 
 def killed_before_each_call(folder: Path) -> int:
-    """A commit of step 3 beside 1 and 2 is killed before its first call, its second, ..."""
-    for lives in range(1, 1000):
-        store = CheckpointStore(folder / str(lives))
+    """Kill a commit of step 3 before its first disk call, its second, ..."""
+    for kills in range(1, 1000):
+        store = CheckpointStore(folder / str(kills))
         store.commit(1, states(1), {})
         store.commit(2, states(2), {})
 
-        def die(number: int, name: str, what: object, last: int = lives) -> None:
+        def die(number: int, name: str, argument: object, last: int = kills) -> None:
             if number == last:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        def life(writing: int, store: CheckpointStore = store, die: object = die) -> None:
+        def run(writer: int, store: CheckpointStore = store, die: object = die) -> None:
             with before_each_disk_call(die):
                 store.commit(3, states(3), {})
-            os.write(writing, b"3\n")
+            os.write(writer, b"3\n")
 
-        killed, acknowledged = end(*begin(life))
+        killed, acknowledged = end(*start(run))
         assert check(store, max(acknowledged, 2)) == 3 or killed
-        store.commit(4, states(4), {})  # the next life tidies up and goes on
+        store.commit(4, states(4), {})  # the next process cleans up and continues
         names = sorted(path.name for path in store.checkpoints.iterdir())
         assert names in (["step-2", "step-4"], ["step-3", "step-4"]), names
         if not killed:
-            return lives - 1
-    raise AssertionError("a commit without end")
+            return kills - 1
+    raise AssertionError("a commit has fewer than 1000 disk calls")
 
 
-def killed_at_random(folder: Path, lives: int) -> int:
-    """Lives that go on from the newest checkpoint, commit up to 3 more and die in the next."""
-    store, chance, newest = CheckpointStore(folder), random.Random(0), 0
-    for _ in range(lives):
+def killed_at_random(folder: Path, kills: int) -> int:
+    """Processes that resume from the newest checkpoint, commit some steps and are killed."""
+    store, rng, newest = CheckpointStore(folder), random.Random(0), 0
+    for _ in range(kills):
 
-        def life(writing: int, first: int = newest + 1) -> None:
+        def run(writer: int, first: int = newest + 1) -> None:
             for step in range(first, first + 10_000):
                 store.commit(step, states(step), {})
-                os.write(writing, b"%d\n" % step)
+                os.write(writer, b"%d\n" % step)
 
-        child, acknowledged = begin(life)
-        for _ in range(chance.randint(1, 3)):
+        child, acknowledged = start(run)
+        for _ in range(rng.randint(1, 3)):
             newest = int(acknowledged.readline())
-        time.sleep(chance.uniform(0, 0.01))
+        time.sleep(rng.uniform(0, 0.01))
         os.kill(child, signal.SIGKILL)
         _, last = end(child, acknowledged)
         newest = check(store, max(newest, last))
@@ -112,4 +112,4 @@ def killed_at_random(folder: Path, lives: int) -> int:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     root = Path(sys.argv[1])
-    print(killed_before_each_call(root / "calls"), killed_at_random(root / "random", lives=30))
+    print(killed_before_each_call(root / "calls"), killed_at_random(root / "random", kills=30))

@@ -1,4 +1,4 @@
-"""Something happens before each call that changes the disk: a fault, a death, a note."""
+"""Run a callback before each system call that changes the disk: to fail, to exit, to record."""
 
 import contextlib
 import io
@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-CHANGING = ("mkdir", "open", "fsync", "close", "rename", "replace", "unlink", "rmdir")
+CALLS = ("mkdir", "open", "fsync", "close", "rename", "replace", "unlink", "rmdir")
 
 
 @contextlib.contextmanager
@@ -15,24 +15,24 @@ def before_each_disk_call(act: Callable[[int, str, Any], None]) -> Iterator[None
     before `io.open` makes a new file; numbers count from 1."""
     count = 0
 
-    def announced(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        def announce(*words: Any, **named: Any) -> Any:
+    def wrapped(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
             nonlocal count
-            if call is not opened or "x" in (words[1] if len(words) > 1 else ""):
+            if call is not original_open or "x" in (args[1] if len(args) > 1 else ""):
                 count += 1
-                act(count, name, words[0])
-            return call(*words, **named)
+                act(count, name, args[0])
+            return call(*args, **kwargs)
 
-        return announce
+        return wrapper
 
-    opened = io.open
-    real = {name: getattr(os, name) for name in CHANGING}
+    original_open = io.open
+    originals = {name: getattr(os, name) for name in CALLS}
     try:
-        for name, call in real.items():
-            setattr(os, name, announced(name, call))
-        io.open = announced("create", opened)
+        for name, call in originals.items():
+            setattr(os, name, wrapped(name, call))
+        io.open = wrapped("create", original_open)
         yield
     finally:
-        io.open = opened
-        for name, call in real.items():
+        io.open = original_open
+        for name, call in originals.items():
             setattr(os, name, call)

@@ -36,7 +36,7 @@ def test_the_gradients_are_the_same_bits() -> None:
             assert torch.equal(gradient, again[name]), name
 
 
-def test_afterwards_the_layers_are_as_they_were() -> None:
+def test_the_layers_are_restored() -> None:
     job = classification_job(reviews(32, 1), DROPOUTS)
     gradients(job, wanted=True)
     layers = [m for m in job.model.modules() if isinstance(m, TransformerLayer)]
@@ -44,7 +44,7 @@ def test_afterwards_the_layers_are_as_they_were() -> None:
     assert not any("forward" in vars(layer) for layer in layers)
 
 
-def test_less_is_kept_for_the_gradients() -> None:
+def test_fewer_activations_are_saved() -> None:
     kept = []
     for recompute in (False, True):
         job = classification_job(reviews(32, 1), DROPOUTS)

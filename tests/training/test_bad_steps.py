@@ -18,7 +18,7 @@ def n_hooks(model: nn.Module) -> int:
     return sum(len(module._forward_hooks) for module in model.modules())
 
 
-def test_the_first_layer_is_named_and_no_hook_stays() -> None:
+def test_the_first_nonfinite_layer_is_found() -> None:
     model = network()
     with torch.no_grad():
         model[1][1].bias[0] = torch.inf
@@ -27,7 +27,7 @@ def test_the_first_layer_is_named_and_no_hook_stays() -> None:
     assert n_hooks(model) == 0
 
 
-def test_a_gradient_is_named_when_every_output_is_finite() -> None:
+def test_a_nonfinite_gradient_is_found() -> None:
     model = network()
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
@@ -51,7 +51,7 @@ def test_the_model_itself() -> None:
     assert find_first_nonfinite(model, lambda: model(torch.tensor(-1.0))) == "the model"
 
 
-def test_hooks_go_also_when_the_forward_fails() -> None:
+def test_hooks_are_removed_after_an_error() -> None:
     model = network()
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
         find_first_nonfinite(model, lambda: model(torch.ones(1, 5)))

@@ -25,7 +25,7 @@ def test_the_average_of_two_hundred_steps() -> None:
     np.testing.assert_allclose(average.values["w"].numpy(), wanted, rtol=1e-5)  # float32 sums
 
 
-def test_inside_the_model_has_the_average_and_outside_its_own_weights() -> None:
+def test_swap_gives_the_model_the_average_and_restores_it() -> None:
     model = nn.Linear(2, 2, bias=False)
     average = EMA(dict(model.named_parameters()), decay=0.5)
     own = model.weight.detach().clone()
@@ -49,7 +49,7 @@ def test_without_a_decay_there_is_no_average() -> None:
     assert average.values == {}
 
 
-def test_an_average_goes_on_from_its_values() -> None:
+def test_a_loaded_average_continues() -> None:
     weight = nn.Parameter(torch.zeros(2))
     average = EMA({"w": weight}, decay=0.5)
     average.load({"w": torch.tensor([1.0, 2.0])})

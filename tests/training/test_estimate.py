@@ -35,12 +35,12 @@ def test_every_byte_is_counted() -> None:
         assert torch.equal(parameter, before[name])  # a rate of 0 changes nothing
 
 
-def test_twice_the_batch_keeps_twice_as_much() -> None:
+def test_twice_the_batch_saves_twice_the_activations() -> None:
     kept = [estimate(Circle(points(64, 0), batch=n), CONFIG, CPU).activation_bytes for n in (8, 16)]
     assert kept[1] == pytest.approx(2 * kept[0], rel=0.05)
 
 
-def test_an_average_is_held_too() -> None:
+def test_the_average_is_counted() -> None:
     config = replace(CONFIG, ema_decay=0.9)
     assert estimate(Circle(points(64, 0)), config, CPU).optimizer_bytes == 3 * 4 * 82
 
@@ -55,14 +55,14 @@ def test_an_average_is_held_too() -> None:
         replace(CONFIG, epochs=1.5),
     ],
 )
-def test_as_many_steps_as_a_training_takes(tmp_path: Path, config: TrainingConfig) -> None:
+def test_the_number_of_steps_is_right(tmp_path: Path, config: TrainingConfig) -> None:
     said = estimate(Circle(points(64, 0), batch=8), config, CPU).steps
     job = Circle(points(64, 0), batch=8)
     taken = Trainer(job, config, tmp_path, seed=0, device=CPU, metadata={}).fit().step
     assert said == taken
 
 
-def test_what_a_part_holds() -> None:
+def test_bytes_per_rank() -> None:
     """Circle has no layers: all of it is gathered for a step, and kept are parts of the rest."""
     found = estimate(Circle(points(64, 0)), CONFIG, CPU)
     assert (found.outside_bytes, found.layer_bytes) == (found.weight_bytes, 0)
@@ -73,7 +73,7 @@ def test_what_a_part_holds() -> None:
     assert deep.bytes_per_rank(8) < deep.bytes / 3
 
 
-def test_minutes_are_an_end() -> None:
+def test_minutes_limit_the_steps() -> None:
     config = TrainingConfig(minutes=2, precision="float32")
     found = estimate(Circle(points(64, 0), batch=8), config, CPU)
     assert found.seconds == pytest.approx(120, rel=0.01)

@@ -18,7 +18,7 @@ from tests.cli.commands import JUMOK, environment, run
 ENDLESS = ("training.steps=1000000", "training.checkpoint_every=1", "training.batch_tokens=200")
 
 
-def test_nobody_else_within(tmp_path: Path) -> None:
+def test_the_lock_excludes_others(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with run_lock(folder):
         refused(folder, rf"being trained in by process {os.getpid()} on ")
@@ -33,20 +33,20 @@ def refused(folder: Path, words: str) -> None:
         pass
 
 
-def test_a_failure_gives_it_back(tmp_path: Path) -> None:
+def test_an_error_releases_the_lock(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), run_lock(tmp_path):
         raise ZeroDivisionError
     with run_lock(tmp_path):
         pass
 
 
-def test_where_nothing_can_be_written(tmp_path: Path) -> None:
+def test_an_unwritable_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot be locked"), run_lock(tmp_path / "file"):
         pass
 
 
-def test_a_second_training_is_refused_until_the_first_is_killed(
+def test_a_second_training_fails_until_the_first_is_killed(
     review_recipe: Path, tmp_path: Path
 ) -> None:
     """In a sentence that names the first; the lock of a killed process holds nobody up."""

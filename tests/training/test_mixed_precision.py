@@ -32,7 +32,7 @@ def stream_types(model: TextClassifier) -> set[torch.dtype]:
     return seen
 
 
-def test_inside_the_stream_is_bfloat16_and_outside_nothing_is_left_of_it() -> None:
+def test_the_residual_stream_is_bfloat16_inside_the_context() -> None:
     model = classifier()
     exact = model(IDS)
     with autocast_model(model, CPU, torch.bfloat16):
@@ -61,7 +61,7 @@ def test_float32_changes_no_bit() -> None:
         assert torch.equal(model(IDS), exact)
 
 
-def test_hooks_go_also_after_an_error() -> None:
+def test_hooks_are_removed_if_the_model_fails() -> None:
     model = classifier()
     with (
         pytest.raises(IndexError, match="out of range"),

@@ -63,7 +63,7 @@ def take_step(optimizer: Optimizer, step: int) -> None:
     optimizer.step(rate(step))
 
 
-def test_a_hundred_steps_are_numpy_s() -> None:
+def test_a_hundred_steps_equal_numpy() -> None:
     named = weights()
     optimizer = Optimizer(named, CONFIG)
     numpy = {
@@ -80,13 +80,13 @@ def test_a_hundred_steps_are_numpy_s() -> None:
         assert error < 1e-6  # float32 keeps 6e-8 a step; they do not add up
 
 
-def test_gradients_are_forgotten_after_a_step() -> None:
+def test_gradients_are_none_after_a_step() -> None:
     optimizer = Optimizer(weights(), CONFIG)
     take_step(optimizer, 1)
     assert all(p.grad is None for p in optimizer.parameters.values())
 
 
-def test_the_state_taken_along_goes_on_bit_for_bit() -> None:
+def test_the_saved_state_resumes_bit_for_bit() -> None:
     whole = Optimizer(weights(), CONFIG)
     for step in range(1, 11):
         take_step(whole, step)
@@ -130,7 +130,7 @@ def moved(config: TrainingConfig, steps: int = 1) -> dict[str, float]:
     return {name: (p.detach() - before[name]).abs().max().item() for name, p in named.items()}
 
 
-def test_layers_learn_slower_the_deeper_they_are() -> None:
+def test_lower_layers_have_lower_learning_rates() -> None:
     """Adam's first step is as long as its rate, whatever the gradient: 0.01 of the head."""
     steps = moved(TrainingConfig(steps=1, weight_decay=0.0, layer_decay=0.5))
     wanted = {
@@ -145,7 +145,7 @@ def test_layers_learn_slower_the_deeper_they_are() -> None:
         assert abs(steps[name] - 1e-2 * share) < 1e-6  # float32 near 1
 
 
-def test_the_bias_of_relative_positions_is_one_of_the_embeddings() -> None:
+def test_the_relative_position_bias_counts_as_an_embedding() -> None:
     """All layers of a tower share it, as they share the tables; each tower has its own."""
     config = TransformerConfig(
         vocabulary_size=11, d_model=4, n_heads=2, d_ff=8, n_layers=3, positions="relative"
@@ -159,12 +159,12 @@ def test_the_bias_of_relative_positions_is_one_of_the_embeddings() -> None:
         assert not biases & frozen_parameters(names, ["layers.0-2"])
 
 
-def test_without_layer_decay_all_learn_alike() -> None:
+def test_without_layer_decay_all_rates_are_equal() -> None:
     steps = moved(TrainingConfig(steps=1, weight_decay=0.0))
     assert max(abs(step - 1e-2) for step in steps.values()) < 1e-6
 
 
-def test_frozen_weights_neither_learn_nor_decay() -> None:
+def test_frozen_weights_do_not_change() -> None:
     config = TrainingConfig(
         steps=1, weight_decay=0.5, freeze=("embeddings", "layers.0-1", "output.bias")
     )
@@ -177,7 +177,7 @@ def test_frozen_weights_neither_learn_nor_decay() -> None:
     } | {"output.bias"}
 
 
-def test_the_state_of_a_frozen_model_goes_on_bit_for_bit() -> None:
+def test_the_state_of_a_frozen_model_resumes_bit_for_bit() -> None:
     """Only what learns has moments to keep; the rest is in the weights."""
     config = TrainingConfig(steps=1, weight_decay=0.1, layer_decay=0.7, freeze=("layers.0",))
 
@@ -206,17 +206,22 @@ def test_the_state_of_a_frozen_model_goes_on_bit_for_bit() -> None:
 
 
 @pytest.mark.parametrize("word", ["layers.3", "layers.2-", "embedding", "encode", "layers", ""])
-def test_words_that_mean_no_weight_are_refused(word: str) -> None:
-    with pytest.raises(InputError, match=r"means no weight; name embeddings, layers\.0-2, encoder"):
+def test_freeze_must_match_weights(word: str) -> None:
+    with pytest.raises(
+        InputError,
+        match=r"must name weights of the model, got .*; try embeddings, layers\.0-2, encoder",
+    ):
         Optimizer(tower(), TrainingConfig(steps=1, freeze=(word,)))
 
 
-def test_something_must_learn() -> None:
-    with pytest.raises(InputError, match="leaves no weight to learn; leave the head out"):
+def test_some_weights_must_be_trainable() -> None:
+    with pytest.raises(InputError, match="must leave weights to train, got all; exclude the head"):
         Optimizer(tower(), TrainingConfig(steps=1, freeze=("encoder", "output")))
 
 
 @pytest.mark.parametrize("decay", [0.0, -0.5, 1.5, float("nan")])
-def test_a_layer_decay_is_a_share(decay: float) -> None:
-    with pytest.raises(InputError, match=r"training\.layer_decay .*: give more than 0, at most 1"):
+def test_layer_decay_is_at_most_one(decay: float) -> None:
+    with pytest.raises(
+        InputError, match=r"training\.layer_decay must be above 0 and at most 1, got"
+    ):
         TrainingConfig(steps=1, layer_decay=decay)

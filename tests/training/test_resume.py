@@ -105,7 +105,7 @@ def go_on(folder: Path) -> dict[str, Any]:
         (signal.SIGKILL, -9),
     ],
 )
-def test_stopped_in_the_middle_of_an_epoch(
+def test_resume_in_the_middle_of_an_epoch(
     tmp_path: Path, review_recipe: Path, whole: Path, number: signal.Signals, code: int
 ) -> None:
     folder = tmp_path / "내 run"
@@ -143,13 +143,13 @@ def damage(checkpoint: Path) -> None:
     path.write_bytes(content)
 
 
-def test_after_the_last_step_only_the_test_is_left(tmp_path: Path, whole: Path) -> None:
+def test_resume_after_the_last_step(tmp_path: Path, whole: Path) -> None:
     folder = copied(whole, tmp_path / "run", STEPS)
     assert go_on(folder)["steps"] == STEPS
     assert_the_same(folder, whole)
 
 
-def test_a_damaged_checkpoint_is_told_and_an_older_one_taken(tmp_path: Path, whole: Path) -> None:
+def test_resume_from_an_older_checkpoint(tmp_path: Path, whole: Path) -> None:
     folder = copied(whole, tmp_path / "run", STEPS)
     damage(folder / "checkpoints" / f"step-{STEPS}")
     done = run("train", "--resume", folder, "--json")
@@ -159,7 +159,7 @@ def test_a_damaged_checkpoint_is_told_and_an_older_one_taken(tmp_path: Path, who
     assert_the_same(folder, whole)
 
 
-def test_no_sound_checkpoint_is_five(tmp_path: Path, whole: Path) -> None:
+def test_no_valid_checkpoint_exits_with_5(tmp_path: Path, whole: Path) -> None:
     folder = copied(whole, tmp_path / "run", STEPS)
     for checkpoint in (folder / "checkpoints").iterdir():
         damage(checkpoint)
@@ -169,14 +169,14 @@ def test_no_sound_checkpoint_is_five(tmp_path: Path, whole: Path) -> None:
     assert "copy a valid one back, or train in another folder" in done.err
 
 
-def test_before_the_first_checkpoint_it_begins_anew(tmp_path: Path, whole: Path) -> None:
+def test_resume_without_a_checkpoint_starts_again(tmp_path: Path, whole: Path) -> None:
     folder = copied(whole, tmp_path / "run", keep=0)
     assert newest(folder) == 0
     go_on(folder)
     assert_the_same(folder, whole)
 
 
-def test_texts_that_are_seen_twice(tmp_path: Path, review_recipe: Path) -> None:
+def test_resume_with_two_views(tmp_path: Path, review_recipe: Path) -> None:
     """R-Drop: two views of every batch, each cut, hidden and dropped in its own way."""
     words = ("training.steps=8", "training.keep_checkpoints=9", "training.evaluate_every=4")
     whole = trained(review_recipe, tmp_path / "whole", *words, "augmentation.rdrop_alpha=3.0")
@@ -186,7 +186,7 @@ def test_texts_that_are_seen_twice(tmp_path: Path, review_recipe: Path) -> None:
     assert_the_same(folder, whole, steps=8)
 
 
-def test_another_recipe_does_not_go_on(tmp_path: Path, whole: Path) -> None:
+def test_resume_with_another_recipe_fails(tmp_path: Path, whole: Path) -> None:
     folder = copied(whole, tmp_path / "run", STEPS)
     recipe = folder / "recipe.toml"
     recipe.write_text(recipe.read_text().replace("token_dropout = 0.2", "token_dropout = 0.3"))
@@ -194,7 +194,7 @@ def test_another_recipe_does_not_go_on(tmp_path: Path, whole: Path) -> None:
         resume(folder)
 
 
-def test_other_data_do_not_go_on(tmp_path: Path, review_recipe: Path) -> None:
+def test_resume_with_other_data_fails(tmp_path: Path, review_recipe: Path) -> None:
     import shutil
 
     data = tmp_path / "data"

@@ -25,7 +25,7 @@ def test_inverse_square_root_is_the_paper_s() -> None:
 
 
 @pytest.mark.parametrize("warmup", [0, 300, 10_001])
-def test_the_others(warmup: int) -> None:
+def test_cosine_linear_and_constant(warmup: int) -> None:
     done = (step - 1) / STEPS
     formulas = {
         "cosine": 0.5 * (1 + np.cos(np.pi * done)),
@@ -38,7 +38,7 @@ def test_the_others(warmup: int) -> None:
 
 
 @pytest.mark.parametrize("schedule", ["inverse_sqrt", "cosine", "linear", "constant"])
-def test_up_then_never_up_again(schedule: Schedule) -> None:
+def test_the_rate_never_rises_after_the_warmup(schedule: Schedule) -> None:
     share = shares(schedule, 400)
     assert (np.diff(share[:399]) > 0).all()
     assert (np.diff(share[400:]) <= 0).all()
@@ -46,7 +46,7 @@ def test_up_then_never_up_again(schedule: Schedule) -> None:
     assert share.min() >= 0.0
 
 
-def test_without_warm_up_the_first_step_is_the_highest() -> None:
+def test_without_warmup_the_first_rate_is_the_highest() -> None:
     for schedule in ("inverse_sqrt", "cosine", "linear", "constant"):
         assert lr_multiplier(schedule, 1, 0, 0.0) == 1.0
     assert math.isclose(lr_multiplier("inverse_sqrt", 4, 0, 0.0), 0.5)
@@ -65,7 +65,7 @@ def test_without_warm_up_the_first_step_is_the_highest() -> None:
         (TrainingConfig(minutes=5, steps=10), 1, 9.0, 299.0, 0.1),  # the same on every machine
     ],
 )
-def test_how_much_is_done(
+def test_progress(
     config: TrainingConfig, step: int, epochs: float, seconds: float, progress: float
 ) -> None:
     assert math.isclose(config.progress(step, epochs, seconds), progress)

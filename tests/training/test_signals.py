@@ -26,7 +26,7 @@ raise SystemExit(128 + stop.requested)
 
 
 @pytest.mark.parametrize("number", BOTH)
-def test_the_first_signal_only_leaves_its_number(number: signal.Signals) -> None:
+def test_the_first_signal_sets_requested(number: signal.Signals) -> None:
     with handle_signals() as stop:
         assert stop.requested is None
         signal.raise_signal(number)
@@ -34,7 +34,7 @@ def test_the_first_signal_only_leaves_its_number(number: signal.Signals) -> None
 
 
 @pytest.mark.parametrize("number", BOTH)
-def test_the_old_handlers_return_also_after_an_error(number: signal.Signals) -> None:
+def test_the_old_handlers_are_restored_after_an_error(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     with pytest.raises(RuntimeError, match="in a step"), handle_signals():
         raise RuntimeError("in a step")
@@ -42,7 +42,7 @@ def test_the_old_handlers_return_also_after_an_error(number: signal.Signals) -> 
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_the_error_says_how_to_go_on(number: signal.Signals, code: int) -> None:
+def test_the_error_says_how_to_resume(number: signal.Signals, code: int) -> None:
     with handle_signals() as stop:
         signal.raise_signal(number)
     error = stop.interruption(40, Path("runs/나의 실험"))
@@ -53,7 +53,7 @@ def test_the_error_says_how_to_go_on(number: signal.Signals, code: int) -> None:
     )
 
 
-def test_in_another_thread_nothing_happens() -> None:
+def test_other_threads_do_not_handle_signals() -> None:
     before = [signal.getsignal(number) for number in BOTH]
     seen: list[object] = []
 
@@ -81,7 +81,7 @@ def test_a_process_finishes_its_step(number: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize("number", BOTH)
-def test_the_second_signal_ends_a_process_at_once(number: signal.Signals) -> None:
+def test_the_second_signal_terminates(number: signal.Signals) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", PATIENT.format(finish=600)],
         stdout=subprocess.PIPE,

@@ -28,7 +28,7 @@ def test_every_metric_has_a_direction() -> None:
 
 
 @pytest.mark.parametrize(("metric", "higher"), HIGHER.items())
-def test_the_better_score_is_taken(metric: str, higher: bool) -> None:
+def test_the_better_score_wins(metric: str, higher: bool) -> None:
     assert is_better(metric, 2.0, 1.0) is higher
     assert is_better(metric, 1.0, 2.0) is not higher
     assert not is_better(metric, 1.0, 1.0)  # the first of equals stays

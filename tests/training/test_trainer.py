@@ -66,7 +66,7 @@ def reports(folder: Path, kind: str) -> list[dict[str, Any]]:
     return [record for record in records if record["kind"] == kind]
 
 
-def test_a_circle_is_learnt(tmp_path: Path) -> None:
+def test_a_circle_is_learned(tmp_path: Path) -> None:
     job = Circle(points(200, 0))
     config = replace(CONFIG, steps=200, evaluate_every=50, learning_rate=0.03)
     progress = trainer(job, tmp_path, config).fit()
@@ -76,7 +76,7 @@ def test_a_circle_is_learnt(tmp_path: Path) -> None:
     assert losses[-1] < 0.5 * losses[0]
 
 
-# How it ends
+# The end of a training
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_circle_is_learnt(tmp_path: Path) -> None:
         ({"steps": None, "minutes": 1e-9}, 1, "minutes"),
     ],
 )
-def test_the_first_end_that_is_reached(
+def test_training_ends_at_the_first_limit(
     tmp_path: Path, ends: dict[str, Any], step: int, ended: str
 ) -> None:
     job = Circle(points(32, 0))  # 4 batches an epoch
@@ -109,14 +109,14 @@ def rates(folder: Path) -> list[float]:
     [(1, 2.0, 8), (2, 2.0, 4), (1, 0.25, 1), (4, 1.0, 1)],
 )
 @pytest.mark.parametrize("schedule", ["linear", "cosine"])
-def test_epochs_take_the_learning_rates_of_as_many_steps(
+def test_epochs_have_the_learning_rates_of_as_many_steps(
     tmp_path: Path,
     gradient_accumulation_steps: int,
     epochs: float,
     steps: int,
     schedule: Literal["linear", "cosine"],
 ) -> None:
-    """A step's rate is that of what is done before it: 2 epochs of 4 take 1, 7/8 ... 1/8 of it."""
+    """The rate follows the progress before the step: 1, 7/8 ... 1/8 of it in 8 steps."""
     config = replace(
         CONFIG,
         schedule=schedule,
@@ -131,12 +131,12 @@ def test_epochs_take_the_learning_rates_of_as_many_steps(
     assert len(found[0]) == steps
     assert found[0][0] == config.learning_rate
     if schedule == "linear":
-        wanted = [config.learning_rate * (steps - done) / steps for done in range(steps)]
-        assert found[0] == pytest.approx(wanted)
+        expected = [config.learning_rate * (steps - done) / steps for done in range(steps)]
+        assert found[0] == pytest.approx(expected)
 
 
-def test_a_resumed_training_by_epochs_goes_on_with_its_rates(tmp_path: Path) -> None:
-    """Stopped in the middle of an epoch, whose batches are 3 a step and 4 in all."""
+def test_a_resumed_training_continues_its_schedule(tmp_path: Path) -> None:
+    """Stopped in the middle of an epoch of 4 batches, 3 batches a step."""
     ends = {"steps": None, "epochs": 3.0, "gradient_accumulation_steps": 3, "schedule": "linear"}
     config = replace(CONFIG, **ends, log_every=1, checkpoint_every=1)
     whole = Circle(points(32, 0))
@@ -155,11 +155,11 @@ def test_a_resumed_training_by_epochs_goes_on_with_its_rates(tmp_path: Path) -> 
 def test_with_minutes_alone_the_learning_rate_falls_with_the_clock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A millisecond goes by whenever a trainer looks at the clock: 60 of them are its time."""
-    looks = count()
-    clock = SimpleNamespace(monotonic=lambda: next(looks) / 1000)
-    speed = vars(sys.modules[Trainer.__module__])["Speed"]
-    monkeypatch.setattr(sys.modules[speed.__module__], "time", clock)
+    """Each reading of the clock takes a millisecond; the training has 60 of them."""
+    readings = count()
+    clock = SimpleNamespace(monotonic=lambda: next(readings) / 1000)
+    throughput = vars(sys.modules[Trainer.__module__])["Throughput"]
+    monkeypatch.setattr(sys.modules[throughput.__module__], "time", clock)
     ends = {"steps": None, "minutes": 0.001, "schedule": "linear", "warmup_steps": 0}
     config = replace(CONFIG, **ends, log_every=1, evaluate_every=1_000_000)
     progress = trainer(Circle(points(32, 0)), tmp_path, config).fit()
@@ -171,20 +171,20 @@ def test_with_minutes_alone_the_learning_rate_falls_with_the_clock(
     assert config.learning_rate == found[0] > 3 * found[-1] > 0.0
 
 
-def test_it_is_scored_at_the_end_of_every_epoch(tmp_path: Path) -> None:
+def test_evaluation_at_the_end_of_every_epoch(tmp_path: Path) -> None:
     trainer(Circle(points(32, 0)), tmp_path, replace(CONFIG, steps=10)).fit()
     assert [report["step"] for report in reports(tmp_path, "dev")] == [4, 8, 10]
 
 
 def test_a_step_that_reaches_into_the_next_epoch_ends_this_one(tmp_path: Path) -> None:
-    """3 batches a step, 4 an epoch: the second step holds the end of the first epoch."""
+    """3 batches a step, 4 an epoch: the second step contains the end of the first epoch."""
     config = replace(CONFIG, steps=None, epochs=3.0, gradient_accumulation_steps=3)
     progress = trainer(Circle(points(32, 0)), tmp_path, config).fit()
     assert [report["step"] for report in reports(tmp_path, "dev")] == [2, 3, 4]
     assert (progress.step, progress.epoch, progress.batch) == (4, 3, 0)
 
 
-def test_it_is_scored_and_saved_when_asked_to(tmp_path: Path) -> None:
+def test_evaluation_and_checkpoints_at_given_steps(tmp_path: Path) -> None:
     config = replace(CONFIG, steps=12, evaluate_every=6, checkpoint_every=4, keep_checkpoints=9)
     trainer(Circle(points(32, 0)), tmp_path, config).fit()
     assert [report["step"] for report in reports(tmp_path, "dev")] == [6, 12]
@@ -192,25 +192,25 @@ def test_it_is_scored_and_saved_when_asked_to(tmp_path: Path) -> None:
     assert names == {"step-4", "step-6", "step-8", "step-12"}
 
 
-def test_reports_are_safe_on_disk_before_their_checkpoint(
+def test_records_are_synced_before_their_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A resume writes nothing again of what is before the checkpoint."""
-    safe: set[int] = set()  # steps whose reports no power cut takes
+    """A resumed training does not write the records before the checkpoint again."""
+    safe: set[int] = set()  # steps whose records are synced to disk
     missing: set[int] = set()
     path = tmp_path / METRICS
     fsync, commit = os.fsync, CheckpointStore.commit
 
-    def forced(file: int) -> None:
+    def counting_fsync(file: int) -> None:
         fsync(file)
         if path.exists() and os.path.samestat(os.fstat(file), path.stat()):
             safe.update(report["step"] for report in reports(tmp_path, "train"))
 
-    def committed(store: CheckpointStore, step: int, *words: Any) -> Path:
+    def committed(store: CheckpointStore, step: int, *args: Any) -> Path:
         missing.update({step} - safe)
-        return commit(store, step, *words)
+        return commit(store, step, *args)
 
-    monkeypatch.setattr(os, "fsync", forced)
+    monkeypatch.setattr(os, "fsync", counting_fsync)
     monkeypatch.setattr(CheckpointStore, "commit", committed)
     config = replace(CONFIG, steps=6, checkpoint_every=2, log_every=1)
     trainer(Circle(points(32, 0)), tmp_path, config).fit()
@@ -218,8 +218,8 @@ def test_reports_are_safe_on_disk_before_their_checkpoint(
     assert safe == {1, 2, 3, 4, 5, 6}
 
 
-def test_patience_ends_it_and_the_best_weights_come_back(tmp_path: Path) -> None:
-    """Far too large steps: the score falls again, and the last weights are not the best."""
+def test_patience_ends_training_with_the_best_weights(tmp_path: Path) -> None:
+    """With too high a learning rate the score falls again: the last weights are not the best."""
     job = Circle(points(64, 0))
     config = replace(CONFIG, steps=500, learning_rate=0.3, evaluate_every=2, patience=4)
     progress = trainer(job, tmp_path, config).fit()
@@ -238,20 +238,20 @@ def test_patience_ends_it_and_the_best_weights_come_back(tmp_path: Path) -> None
     assert job.evaluate().score == pytest.approx(progress.best_score)
 
 
-def test_the_average_is_what_is_scored_and_kept(tmp_path: Path) -> None:
+def test_the_average_is_evaluated_and_saved(tmp_path: Path) -> None:
     job = Circle(points(64, 0))
     config = replace(CONFIG, steps=10, evaluate_every=5, ema_decay=0.9)
     progress = trainer(job, tmp_path, config).fit()
     states = CheckpointStore(tmp_path).checkpoint(progress.best_step).load()
     assert same(weights(job), states["average"])
     assert not same(weights(job), states["model"])
-    told = {report["step"]: report["loss"] for report in reports(tmp_path, "dev")}
+    logged = {report["step"]: report["loss"] for report in reports(tmp_path, "dev")}
     job.model.eval()
     dev = job.evaluate()
     assert dev.score == pytest.approx(progress.best_score)
-    assert dev.loss == pytest.approx(told[progress.best_step])
+    assert dev.loss == pytest.approx(logged[progress.best_step])
     load_weights(job.model, states["model"])
-    assert job.evaluate().loss != pytest.approx(dev.loss)  # that of the weights themselves
+    assert job.evaluate().loss != pytest.approx(dev.loss)  # of the weights without averaging
 
 
 def test_every_step_enters_the_average(tmp_path: Path) -> None:
@@ -265,19 +265,19 @@ def test_every_step_enters_the_average(tmp_path: Path) -> None:
         torch.testing.assert_close(average, mixed)
 
 
-def test_a_report_that_cannot_be_kept_ends_all_when_they_meet(
+def test_an_unwritable_record_ends_all_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One of many fails to write, so it goes on until all hear of it: nobody waits for it."""
-    told: list[list[float]] = []
+    """One process fails to write and continues to the next collective, so that no other waits."""
+    gathered: list[list[float]] = []
 
-    class Heard(SingleProcess):
+    class Recording(SingleProcess):
         def all_gather_floats(self, numbers: Sequence[float]) -> list[list[float]]:
-            told.append(list(numbers))
+            gathered.append(list(numbers))
             return super().all_gather_floats(numbers)
 
     def write(history: MetricsLog, record: LogRecord) -> None:
-        raise StorageError(f"no room for step {record['step']}")
+        raise StorageError(f"no space for step {record['step']}")
 
     monkeypatch.setattr(MetricsLog, "write", write)
     learning = Trainer(
@@ -287,19 +287,19 @@ def test_a_report_that_cannot_be_kept_ends_all_when_they_meet(
         seed=0,
         device=CPU,
         metadata={},
-        processes=Heard(),
+        processes=Recording(),
     )
-    with pytest.raises(StorageError, match="no room for step 3"):
+    with pytest.raises(StorageError, match="no space for step 3"):
         learning.fit()
-    assert told[-2:] == [[0, True], [StorageError.exit_code]]
+    assert gathered[-2:] == [[0, True], [StorageError.exit_code]]
     assert CheckpointStore(tmp_path).newest() is None
 
 
-# What a step is
+# Steps
 
 
 def moments(job: Circle, folder: Path, config: TrainingConfig) -> dict[str, Tensor]:
-    """The gradient of the first step, as AdamW's first moment kept it."""
+    """The gradient of the first step, from AdamW's first moment."""
     trainer(job, folder, replace(config, steps=1)).fit()
     state = CheckpointStore(folder).checkpoint(1).load()["optimizer"]
     return {
@@ -310,7 +310,7 @@ def moments(job: Circle, folder: Path, config: TrainingConfig) -> dict[str, Tens
 
 
 def test_accumulated_batches_are_one_large_batch(tmp_path: Path) -> None:
-    """Batches of 9, 2 and 5 points: each point counts alike, not each batch."""
+    """Batches of 9, 2 and 5 points: the loss is the mean over the points, not over the batches."""
     data = points(16, 0)
     config = replace(CONFIG, clip_norm=0.0)
     parts = Circle(data, batch=[9, 2, 5], dropout=0.0, shuffle=False)
@@ -322,7 +322,7 @@ def test_accumulated_batches_are_one_large_batch(tmp_path: Path) -> None:
     assert loss == pytest.approx(reports(tmp_path / "whole", "train")[0]["loss"], rel=1e-6)
 
 
-def test_gradients_are_clipped_together(tmp_path: Path) -> None:
+def test_gradients_are_clipped_by_their_common_norm(tmp_path: Path) -> None:
     def norm(clip: float) -> float:
         job = Circle(points(16, 0), batch=16, dropout=0.0)
         found = moments(job, tmp_path / str(clip), replace(CONFIG, clip_norm=clip))
@@ -334,7 +334,7 @@ def test_gradients_are_clipped_together(tmp_path: Path) -> None:
 
 
 class Drawing(Circle):
-    """Notes the first random number of every batch."""
+    """Records the first random number of every batch."""
 
     def __init__(self) -> None:
         super().__init__(points(32, 0))
@@ -345,18 +345,18 @@ class Drawing(Circle):
         return super().loss(batch)
 
 
-def test_every_batch_draws_numbers_of_its_own(tmp_path: Path) -> None:
-    """They follow from the seed, the step and the number of the batch in it."""
+def test_every_microbatch_has_its_own_random_numbers(tmp_path: Path) -> None:
+    """They follow from the seed, the step and the index of the microbatch."""
     drawn: list[float] = []
     for seed in (0, 1):
         job = Drawing()
         config = replace(CONFIG, steps=3, gradient_accumulation_steps=2)
         trainer(job, tmp_path / str(seed), config, seed=seed).fit()
-        wanted = []
-        for step, shard in product((1, 2, 3), (0, 1)):
-            set_step_seed(seed, step, shard)
-            wanted.append(torch.rand(1).item())
-        assert job.drawn == wanted
+        expected = []
+        for step, index in product((1, 2, 3), (0, 1)):
+            set_step_seed(seed, step, index)
+            expected.append(torch.rand(1).item())
+        assert job.drawn == expected
         drawn += job.drawn
     assert len(set(drawn)) == 2 * 3 * 2
 
@@ -364,7 +364,7 @@ def test_every_batch_draws_numbers_of_its_own(tmp_path: Path) -> None:
 def test_dropout_follows_from_seed_and_step(tmp_path: Path) -> None:
     first, again = Circle(points(32, 0)), Circle(points(32, 0))
     trainer(first, tmp_path / "first").fit()
-    torch.manual_seed(123)  # what was drawn before does not matter
+    torch.manual_seed(123)  # earlier draws do not matter
     trainer(again, tmp_path / "again").fit()
     assert same(weights(first), weights(again))
 
@@ -381,11 +381,11 @@ def test_strict_is_the_same_bits(tmp_path: Path) -> None:
     assert same(weights(job), weights(strict))  # these tests have one thread anyway
 
 
-# When there is no number any more
+# Non-finite losses and gradients
 
 
 class Poisoned(Circle):
-    """From the second epoch on, the first point lies nowhere."""
+    """From the second epoch on, the first point is infinite."""
 
     def epoch(self, number: int) -> Any:
         if number == 1:
@@ -393,7 +393,7 @@ class Poisoned(Circle):
         return super().epoch(number)
 
 
-def test_a_loss_that_is_no_number_stops_before_the_step(tmp_path: Path) -> None:
+def test_a_nonfinite_loss_stops_before_the_step(tmp_path: Path) -> None:
     job = Poisoned(points(32, 0), batch=32)
     learning = trainer(job, tmp_path, replace(CONFIG, steps=10, checkpoint_every=1))
     with pytest.raises(NonFiniteError) as error:
@@ -413,12 +413,15 @@ def test_a_loss_that_is_no_number_stops_before_the_step(tmp_path: Path) -> None:
     assert {report["step"] for report in reports(tmp_path, "train")} <= {1}
 
 
-def test_bad_steps_may_be_passed_over(tmp_path: Path) -> None:
-    """Only the poisoned batch is left out, of every epoch; the weights stay numbers."""
+def test_bad_steps_can_be_skipped(tmp_path: Path) -> None:
+    """Only the poisoned batch of every epoch is skipped; the weights stay finite."""
     config = replace(CONFIG, steps=12, on_nonfinite="skip", checkpoint_every=1)
     job = Poisoned(points(32, 0), batch=8, shuffle=False)
     finished = trainer(job, tmp_path, config).fit()
-    assert (finished.step, finished.skipped) == (12, 2)  # epochs of 4 steps, good in the first
+    assert (finished.step, finished.skipped) == (
+        12,
+        2,
+    )  # epochs of 4 steps; the first has no bad one
     assert all(value.isfinite().all() for value in weights(job).values())
     assert sorted(path.name for path in (tmp_path / "bad-steps").iterdir()) == [
         "step-5.safetensors",
@@ -428,26 +431,26 @@ def test_bad_steps_may_be_passed_over(tmp_path: Path) -> None:
     assert not same(before["model"], after["model"])
 
 
-def test_nothing_but_bad_steps_ends_a_training(tmp_path: Path) -> None:
+def test_too_many_skipped_steps_end_a_training(tmp_path: Path) -> None:
     config = replace(CONFIG, steps=100, on_nonfinite="skip")
     with pytest.raises(NonFiniteError, match="21 in a row; train again"):
         trainer(Poisoned(points(32, 0), batch=32), tmp_path, config).fit()
 
 
 class Spiking(Circle):
-    """One batch of the second epoch costs a hundred times what it should."""
+    """One batch of the second epoch has a hundred times its loss."""
 
     def loss(self, batch: Points) -> Tensor:
-        costly = self.spike and torch.equal(batch.at, self.train.at[:8])
-        return super().loss(batch) * (100 if costly else 1)
+        spikes = self.spiking and torch.equal(batch.at, self.train.at[:8])
+        return super().loss(batch) * (100 if spikes else 1)
 
     def epoch(self, number: int) -> Any:
-        self.spike = number == 1
+        self.spiking = number == 1
         return super().epoch(number)
 
 
 @pytest.mark.parametrize("policy", ["skip", "stop"])
-def test_a_spike_is_a_bad_step(tmp_path: Path, policy: Literal["skip", "stop"]) -> None:
+def test_a_loss_spike_is_a_bad_step(tmp_path: Path, policy: Literal["skip", "stop"]) -> None:
     config = replace(CONFIG, steps=80, on_nonfinite=policy, spike_factor=10.0)
     learning = trainer(Spiking(points(320, 0), batch=8, shuffle=False), tmp_path, config)
     if policy == "stop":
@@ -460,7 +463,7 @@ def test_a_spike_is_a_bad_step(tmp_path: Path, policy: Literal["skip", "stop"]) 
 
 
 class Rooted(Circle):
-    """A layer whose outputs are finite and whose gradients at 0 are not."""
+    """A layer with finite outputs whose gradients at 0 are not finite."""
 
     def loss(self, batch: Points) -> Tensor:
         assert isinstance(self.model, nn.Sequential)
@@ -468,8 +471,8 @@ class Rooted(Circle):
         return self.model[3](hidden).square().sum()
 
 
-def test_a_gradient_that_is_no_number_names_its_weight(tmp_path: Path) -> None:
-    """The first weight is not to blame for what clipping would do to it."""
+def test_a_nonfinite_gradient_names_its_weight(tmp_path: Path) -> None:
+    """Clipping would make all gradients non-finite; it runs after the check."""
     job = Rooted(points(32, 0), batch=32)
     learning = trainer(job, tmp_path)
     with pytest.raises(NonFiniteError, match=r"first in the gradient of 0\.(weight|bias); "):
@@ -480,7 +483,7 @@ def test_a_gradient_that_is_no_number_names_its_weight(tmp_path: Path) -> None:
     assert CheckpointStore(tmp_path).newest() is None
 
 
-# Interrupted and resumed
+# Interrupting and resuming
 
 
 class Interrupting(Circle):
@@ -514,11 +517,11 @@ FULL = replace(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("at", [1, 13, 30])
-def test_a_signal_finishes_the_step_and_the_rest_comes_out_the_same(
+def test_a_training_stopped_by_a_signal_resumes_bit_for_bit(
     tmp_path: Path, number: signal.Signals, at: int
 ) -> None:
     whole = Circle(points(32, 0))
-    wanted = trainer(whole, tmp_path / "whole", FULL).fit()
+    expected = trainer(whole, tmp_path / "whole", FULL).fit()
 
     stopped = trainer(Interrupting(at, number), tmp_path / "run", FULL)
     with pytest.raises(Interrupted) as stop:
@@ -532,16 +535,18 @@ def test_a_signal_finishes_the_step_and_the_rest_comes_out_the_same(
     assert newest is not None
     assert newest.step == step
 
-    resumed = Circle(points(32, 0), seed=5)  # other first weights: all comes from the checkpoint
+    resumed = Circle(
+        points(32, 0), seed=5
+    )  # other initial weights: everything comes from the checkpoint
     progress = trainer(resumed, tmp_path / "run", FULL, newest).fit()
-    assert replace(progress, seconds=0.0) == replace(wanted, seconds=0.0)
+    assert replace(progress, seconds=0.0) == replace(expected, seconds=0.0)
     assert same(weights(whole), weights(resumed))
     last = [CheckpointStore(tmp_path / name).checkpoint(20).load() for name in ("whole", "run")]
     assert last[0].keys() == last[1].keys() == {"model", "optimizer", "average"}
     assert all(same(last[0][state], last[1][state]) for state in last[0])
 
 
-def test_a_signal_at_the_very_end_is_heard(tmp_path: Path) -> None:
+def test_a_signal_at_the_end_is_handled(tmp_path: Path) -> None:
     job = Interrupting(20, signal.SIGTERM, evaluating=True)
     with pytest.raises(Interrupted):
         trainer(job, tmp_path, replace(CONFIG, evaluate_every=20)).fit()
@@ -553,14 +558,14 @@ def test_a_signal_at_the_very_end_is_heard(tmp_path: Path) -> None:
     assert same(weights(again), newest.load()["model"])
 
 
-def test_a_signal_while_the_last_commit_is_written_is_heard(
+def test_a_signal_during_the_last_commit_is_handled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The test is not scored before it ends."""
+    """The training ends before the final test."""
     commit = CheckpointStore.commit
 
-    def committed(store: CheckpointStore, step: int, *words: Any) -> Path:
-        path = commit(store, step, *words)
+    def committed(store: CheckpointStore, step: int, *args: Any) -> Path:
+        path = commit(store, step, *args)
         if step == 20:
             os.kill(os.getpid(), signal.SIGTERM)
         return path
@@ -575,7 +580,7 @@ def test_a_signal_while_the_last_commit_is_written_is_heard(
     assert (again.step, again.ended) == (20, "done")
 
 
-def test_a_resumed_run_tells_which_checkpoints_it_left_alone(
+def test_a_resumed_run_logs_invalid_checkpoints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole = Circle(points(32, 0))
@@ -592,13 +597,13 @@ def test_a_resumed_run_tells_which_checkpoints_it_left_alone(
     capsys.readouterr()
     resumed = Circle(points(32, 0), seed=5)
     trainer(resumed, tmp_path, config, newest).fit()
-    said = capsys.readouterr().err
-    assert "step-12 is damaged and ignored: state-model.safetensors is not what was wr" in said
+    stderr = capsys.readouterr().err
+    assert "step-12 is damaged and ignored: state-model.safetensors is not what was wr" in stderr
     assert same(weights(whole), weights(resumed))
 
 
-def cut_off(whole: Path, folder: Path, step: int) -> Checkpoint:
-    """The run as it was when `step` had just been committed; its newest checkpoint."""
+def copy_until(whole: Path, folder: Path, step: int) -> Checkpoint:
+    """Copy the run as it was after the commit of `step`; its newest checkpoint."""
     shutil.copytree(whole, folder)
     for checkpoint in CheckpointStore(folder).last():
         if checkpoint.step > step:
@@ -616,8 +621,8 @@ def untimed(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("step", [5, 6])
-def test_a_resumed_training_has_skipped_what_was_skipped(tmp_path: Path, step: int) -> None:
-    """Step 5 and step 9 are bad ones; it stops right after the first of them, and later."""
+def test_a_resumed_training_counts_skipped_steps(tmp_path: Path, step: int) -> None:
+    """Steps 5 and 9 are bad; the training resumes right after the first of them, or later."""
     config = replace(
         CONFIG,
         steps=12,
@@ -628,48 +633,48 @@ def test_a_resumed_training_has_skipped_what_was_skipped(tmp_path: Path, step: i
     )
     config = replace(config, schedule="cosine", log_every=1)
     whole = Poisoned(points(32, 0), batch=8, shuffle=False)
-    wanted = trainer(whole, tmp_path / "whole", config).fit()
-    newest = cut_off(tmp_path / "whole", tmp_path / "run", step)
+    expected = trainer(whole, tmp_path / "whole", config).fit()
+    newest = copy_until(tmp_path / "whole", tmp_path / "run", step)
     assert dict(newest.metadata["progress"])["skipped_in_a_row"] == (step == 5)  # type: ignore[arg-type]
     resumed = Poisoned(points(32, 0), batch=8, shuffle=False, seed=5)
     progress = trainer(resumed, tmp_path / "run", config, newest).fit()
-    assert wanted.skipped == 2
-    assert replace(progress, seconds=0.0) == replace(wanted, seconds=0.0)
+    assert expected.skipped == 2
+    assert replace(progress, seconds=0.0) == replace(expected, seconds=0.0)
     assert same(weights(whole), weights(resumed))
     assert untimed(tmp_path / "run") == untimed(tmp_path / "whole")
 
 
-def test_patience_counts_what_was_before_a_resume(tmp_path: Path) -> None:
+def test_patience_counts_evaluations_before_a_resume(tmp_path: Path) -> None:
     """Two evaluations without a better score before it, two after."""
     config = replace(
         CONFIG, steps=500, learning_rate=0.3, evaluate_every=2, patience=4, keep_checkpoints=9
     )
     whole = Circle(points(64, 0))
-    wanted = trainer(whole, tmp_path / "whole", config).fit()
-    assert wanted.ended == "patience"
-    newest = cut_off(tmp_path / "whole", tmp_path / "run", wanted.step - 4)
+    expected = trainer(whole, tmp_path / "whole", config).fit()
+    assert expected.ended == "patience"
+    newest = copy_until(tmp_path / "whole", tmp_path / "run", expected.step - 4)
     assert dict(newest.metadata["progress"])["evaluations_since_best"] == 2  # type: ignore[arg-type]
     resumed = Circle(points(64, 0), seed=5)
     progress = trainer(resumed, tmp_path / "run", config, newest).fit()
-    assert replace(progress, seconds=0.0) == replace(wanted, seconds=0.0)
+    assert replace(progress, seconds=0.0) == replace(expected, seconds=0.0)
     assert same(weights(whole), weights(resumed))
     assert untimed(tmp_path / "run") == untimed(tmp_path / "whole")
 
 
-def lost(checkpoint: Path) -> None:
+def damage(checkpoint: Path) -> None:
     (checkpoint / "state-model.safetensors").unlink()
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_best_checkpoint_that_is_lost_gives_way_to_the_best_that_is_there(
+def test_the_best_valid_checkpoint_replaces_a_lost_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], known: bool
 ) -> None:
-    """Far too large steps: the last is not the best of them. Told at once and in the end."""
+    """With too high a rate the last step is not the best. Logged at the start and at the end."""
     config = replace(CONFIG, steps=24, learning_rate=0.3, evaluate_every=2, keep_checkpoints=4)
     first = trainer(Circle(points(64, 0)), tmp_path, config).fit()
     store = CheckpointStore(tmp_path)
     assert first.best_step < 24
-    lost(tmp_path / "checkpoints" / f"step-{first.best_step}")
+    damage(tmp_path / "checkpoints" / f"step-{first.best_step}")
     newest = store.newest()
     assert newest is not None
     scores = {report["step"]: report["score"] for report in reports(tmp_path, "dev")}
@@ -678,25 +683,25 @@ def test_a_best_checkpoint_that_is_lost_gives_way_to_the_best_that_is_there(
     capsys.readouterr()
     job = Circle(points(64, 0), seed=5)
     progress = trainer(job, tmp_path, config, newest).fit()
-    there = [checkpoint.step for checkpoint in store.last()]
-    assert there == [step for step in (24, 22, 20, 18) if step != first.best_step]
-    best = max(reversed(there), key=lambda step: scores[step]) if known else 24
+    valid = [checkpoint.step for checkpoint in store.last()]
+    assert valid == [step for step in (24, 22, 20, 18) if step != first.best_step]
+    best = max(reversed(valid), key=lambda step: scores[step]) if known else 24
     assert (best == 24) is not known
     assert progress.best_step == best
     assert same(weights(job), store.checkpoint(best).load()["model"])
-    said = capsys.readouterr().err
-    at_once, at_last = (line for line in said.splitlines() if line.startswith("step-"))
+    stderr = capsys.readouterr().err
+    at_once, at_last = (line for line in stderr.splitlines() if line.startswith("step-"))
     assert at_once.startswith(f"step-{first.best_step}, the best so far, cannot be used (missing")
     assert f"the weights are those of step-{best}, " in at_last
     if known:
-        assert at_last.endswith(f", the best of those that can, accuracy {scores[best]:.4f}")
+        assert at_last.endswith(f", the best valid one, accuracy {scores[best]:.4f}")
         assert progress.best_score == scores[best]
     else:
         assert at_last.endswith(", the newest")
         assert math.isnan(progress.best_score)
 
 
-def test_the_newest_is_kept_where_no_score_is_a_number(
+def test_the_newest_checkpoint_is_used_without_scores(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Unscored(Circle):
@@ -712,25 +717,26 @@ def test_the_newest_is_kept_where_no_score_is_a_number(
     ) in capsys.readouterr().err
 
 
-def test_without_a_sound_checkpoint_there_are_no_weights(tmp_path: Path) -> None:
+def test_no_valid_checkpoint_is_an_error(tmp_path: Path) -> None:
     learning = trainer(Circle(points(32, 0)), tmp_path)
     commit = learning.checkpoint_writer.wait
 
     def wait() -> None:
         commit()
         for checkpoint in CheckpointStore(tmp_path).last():
-            lost(checkpoint.path)
+            damage(checkpoint.path)
 
     learning.checkpoint_writer.wait = wait  # type: ignore[method-assign]
     with pytest.raises(CheckpointError, match=r"cannot be used \(missing files: .*; copy a valid"):
         learning.fit()
 
 
-def test_a_checkpoint_of_another_recipe_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_recipe_is_an_error(tmp_path: Path) -> None:
     trainer(Circle(points(32, 0)), tmp_path).fit()
     newest = CheckpointStore(tmp_path).newest()
     assert newest is not None
-    with pytest.raises(CheckpointError, match="its recipe is 'circle', the run's 'square'"):
+    message = "its recipe must be that of the run, 'square', got 'circle'"
+    with pytest.raises(CheckpointError, match=message):
         Trainer(
             Circle(points(32, 0)),
             CONFIG,
@@ -742,15 +748,15 @@ def test_a_checkpoint_of_another_recipe_is_refused(tmp_path: Path) -> None:
         )
 
 
-def test_progress_is_plain_json() -> None:
+def test_the_state_is_json() -> None:
     for progress in (TrainerState(), TrainerState(step=3, best_score=0.5, ended="done")):
-        facts = json.loads(json.dumps(progress.to_dict(), allow_nan=False))
-        assert TrainerState.from_dict(facts) == progress
+        content = json.loads(json.dumps(progress.to_dict(), allow_nan=False))
+        assert TrainerState.from_dict(content) == progress
     assert math.isnan(TrainerState().best_score)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch.compile's own modules
-def test_compiling_that_fails_is_told_and_the_training_goes_on(
+def test_training_continues_if_compilation_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import torch._inductor.config as inductor
@@ -763,4 +769,4 @@ def test_compiling_that_fails_is_told_and_the_training_goes_on(
         Trainer(job, compiling, tmp_path, seed=0, device=CPU, metadata={}).fit()
     assert "torch.compile failed (InvalidCxxCompiler: No working C++" in capsys.readouterr().err
     Trainer(plain, config, tmp_path / "plain", seed=0, device=CPU, metadata={}).fit()
-    assert same(named_weights(job.model), named_weights(plain.model))  # under their plain names
+    assert same(named_weights(job.model), named_weights(plain.model))  # under the same names

@@ -1,9 +1,9 @@
-"""jumok as several processes of one machine, one gang after the other, with one import of torch.
+"""Run jumok as groups of processes on one machine, like torchrun, with a single import of torch.
 
-python -m tests.training.torchrun < GANGS
+python -m tests.training.torchrun < GROUPS
 
-GANGS is a JSON list of what `WorkerGroup` holds; printed is how each process of each gang ended. The
-children of this process find each other as those of torchrun do, by their environment.
+GROUPS is a JSON list of the fields of `WorkerGroup`. Prints how each process of each group exited.
+The child processes find each other by their environment, as those of torchrun do.
 """
 
 import json
@@ -22,80 +22,80 @@ from tests.cli.commands import environment
 
 @dataclass(frozen=True)
 class WorkerGroup:
-    """So many processes that run the same words; what they say goes into files of `log`."""
+    """Processes that run the same command; their output goes to files."""
 
     size: int
-    words: list[str]
-    log: str  # log.0, log.1, ...: what each rank said
-    after: str = ""  # once this path is there ...
+    argv: list[str]
+    log: str  # log.0, log.1, ...: the output of each rank
+    after: str = ""  # once this path exists ...
     hit: int = -1  # ... this rank, or all (-1),
     by: int = 0  # get this signal; 0: none
 
 
 @dataclass(frozen=True)
 class GroupExit:
-    """How the processes of a gang ended, by rank, and how many seconds after the signal."""
+    """The exit codes by rank, and the seconds from the signal to the last exit."""
 
     codes: list[int]
     seconds: float
 
 
-def run(gangs: Sequence[WorkerGroup]) -> list[GroupExit]:
-    """Run the gangs in a process of their own."""
-    done = subprocess.run(
+def run(groups: Sequence[WorkerGroup]) -> list[GroupExit]:
+    """Run the groups, one after the other, in a separate process."""
+    process = subprocess.run(
         [sys.executable, "-m", "tests.training.torchrun"],
-        input=json.dumps([asdict(gang) for gang in gangs]),
+        input=json.dumps([asdict(group) for group in groups]),
         capture_output=True,
         text=True,
         check=False,
         timeout=580,
         env=environment(),
     )
-    assert done.returncode == 0, done.stderr
-    return [GroupExit(**line) for line in json.loads(done.stdout)]
+    assert process.returncode == 0, process.stderr
+    return [GroupExit(**line) for line in json.loads(process.stdout)]
 
 
-def outputs_of(gang: WorkerGroup) -> list[str]:
-    """What each rank of a gang said."""
-    return [Path(f"{gang.log}.{rank}").read_text(encoding="utf-8") for rank in range(gang.size)]
+def outputs_of(group: WorkerGroup) -> list[str]:
+    """The output of each rank."""
+    return [Path(f"{group.log}.{rank}").read_text(encoding="utf-8") for rank in range(group.size)]
 
 
-def _begin(gang: WorkerGroup, rank: int, port: int) -> int:
-    """One process of a gang; its id."""
+def _start(group: WorkerGroup, rank: int, port: int) -> int:
+    """Start one process of a group; its id."""
     from jumok.cli import main
 
     process = os.fork()
     if process == 0:
-        file = os.open(f"{gang.log}.{rank}", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+        file = os.open(f"{group.log}.{rank}", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
         os.dup2(file, 1)
         os.dup2(file, 2)
         os.environ |= {
             "RANK": str(rank),
             "LOCAL_RANK": str(rank),
-            "WORLD_SIZE": str(gang.size),
+            "WORLD_SIZE": str(group.size),
             "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": str(port),
         }
-        main(gang.words)  # which exits
+        main(group.argv)  # which exits
     return process
 
 
-def _live(gang: WorkerGroup) -> GroupExit:
-    """From the beginning of a gang to the end of its last process."""
+def _run(group: WorkerGroup) -> GroupExit:
+    """Run a group until its last process exits."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = int(listening.getsockname()[1])
-    after = Path(gang.after)
-    before = set(after.parent.glob("step-*"))  # a gang before this one may have come as far
-    processes = [_begin(gang, rank, port) for rank in range(gang.size)]
-    if gang.by:
+    after = Path(group.after)
+    before = set(after.parent.glob("step-*"))  # an earlier group may have written it
+    processes = [_start(group, rank, port) for rank in range(group.size)]
+    if group.by:
         while not (after.exists() and set(after.parent.glob("step-*")) - before):
             time.sleep(0.002)
-        for process in processes if gang.hit < 0 else processes[gang.hit : gang.hit + 1]:
-            os.kill(process, gang.by)
-    begin = time.monotonic()
-    ends = [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in processes]
-    return GroupExit(ends, time.monotonic() - begin)
+        for process in processes if group.hit < 0 else processes[group.hit : group.hit + 1]:
+            os.kill(process, group.by)
+    start = time.monotonic()
+    codes = [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in processes]
+    return GroupExit(codes, time.monotonic() - start)
 
 
 def _main() -> None:
@@ -105,9 +105,9 @@ def _main() -> None:
     import jumok.tasks.runs.train
     import jumok.training.parallel.fsdp  # noqa: F401
 
-    signal.alarm(570)  # nobody waits for ever
-    gangs = [WorkerGroup(**gang) for gang in json.load(sys.stdin)]
-    print(json.dumps([asdict(_live(gang)) for gang in gangs]))
+    signal.alarm(570)
+    groups = [WorkerGroup(**group) for group in json.load(sys.stdin)]
+    print(json.dumps([asdict(_run(group)) for group in groups]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The smallest job there is: points in the plane, and on which side of a circle they lie."""
+"""A toy job: classify points in the plane by whether they are inside a circle."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from jumok.training.job import DevResult
 
 @dataclass(frozen=True)
 class Points:
-    """Some points (n, 2) and their sides (n,)."""
+    """Points (n, 2) and their classes (n,)."""
 
     at: Tensor
     side: Tensor
@@ -32,13 +32,13 @@ class Points:
 
 
 def points(n: int, seed: int) -> Points:
-    """Points around the unit circle, half of them inside."""
+    """Random points, half of them inside the circle."""
     at = torch.randn(n, 2, generator=torch.Generator().manual_seed(seed))
     return Points(at, (at.norm(dim=1) > 1.18).long())
 
 
 class Circle:
-    """A job of the trainer: two layers with dropout learn the circle from batches of points."""
+    """A training job: two layers with dropout learn the circle from batches of points."""
 
     def __init__(
         self,
@@ -55,8 +55,8 @@ class Circle:
         )
         self.train, self.dev, self.shuffle = train, points(50, seed=99), shuffle
         n = len(train.side)
-        cuts = np.cumsum([batch] * (n // batch) if isinstance(batch, int) else batch)
-        self.cuts = [cut for cut in cuts if cut < n]
+        splits = np.cumsum([batch] * (n // batch) if isinstance(batch, int) else batch)
+        self.splits = [split for split in splits if split < n]
 
     def epoch(self, number: int) -> LazyBatches[Points]:
         n = len(self.train.side)
@@ -66,7 +66,7 @@ class Circle:
             rows = torch.from_numpy(chosen)
             return Points(self.train.at[rows], self.train.side[rows])
 
-        return LazyBatches(np.split(order, self.cuts), make)
+        return LazyBatches(np.split(order, self.splits), make)
 
     def loss(self, batch: Points) -> Tensor:
         return cross_entropy(self.model(batch.at), batch.side)

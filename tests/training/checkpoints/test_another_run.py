@@ -40,7 +40,7 @@ def mixed(two: tuple[Path, Path], folder: Path, step: int) -> Path:
     return folder
 
 
-def test_the_newest_is_of_another_run(
+def test_the_newest_checkpoint_belongs_to_another_run(
     two: tuple[Path, Path], tmp_path: Path, capsys: Capture
 ) -> None:
     folder = mixed(two, tmp_path / "run", 4)
@@ -55,7 +55,7 @@ def test_the_newest_is_of_another_run(
     assert left == right
 
 
-def test_the_best_is_of_another_run(two: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_best_checkpoint_belongs_to_another_run(two: tuple[Path, Path], tmp_path: Path) -> None:
     """It is older than the one that is gone on from, and its weights are what would be kept."""
     folder = mixed(two, tmp_path / "run", 2)
     newest = CheckpointStore(folder).newest()
@@ -65,14 +65,16 @@ def test_the_best_is_of_another_run(two: tuple[Path, Path], tmp_path: Path) -> N
         resume(folder)
 
 
-def test_a_mean_is_of_one_run(two: tuple[Path, Path], tmp_path: Path) -> None:
+def test_checkpoints_of_two_runs_are_not_averaged(two: tuple[Path, Path], tmp_path: Path) -> None:
     folder = mixed(two, tmp_path / "run", 2)
     shutil.copyfile(two[0] / "results.json", folder / "results.json")
     with pytest.raises(InputError, match=r"step-2 is not of the run whose folder it lies in"):
         average_checkpoints(folder, 2, tmp_path / "mean")
 
 
-def test_a_mean_is_of_its_own_run(two: tuple[Path, Path], tmp_path: Path) -> None:
+def test_checkpoints_of_another_run_are_not_averaged(
+    two: tuple[Path, Path], tmp_path: Path
+) -> None:
     """All the checkpoints that are kept belong together, and to another run."""
     own, other = two
     folder = tmp_path / "run"

@@ -1,4 +1,4 @@
-"""Commits in the background are those of the foreground, in their order, errors and all."""
+"""Asynchronous commits equal synchronous ones, in their order, with their errors."""
 
 import subprocess
 import sys
@@ -20,12 +20,12 @@ def states(step: int) -> dict[str, dict[str, torch.Tensor]]:
     return {"model": {"weight": weight}, "optimizer": {"step": torch.tensor(step), "mean": -weight}}
 
 
-def test_the_same_bytes_as_in_the_foreground(tmp_path: Path) -> None:
-    front, back = CheckpointStore(tmp_path / "front", keep=3), CheckpointStore(tmp_path / "back", 3)
-    with AsyncCheckpointWriter(back) as behind:
+def test_the_same_bytes_as_a_synchronous_commit(tmp_path: Path) -> None:
+    front, back = CheckpointStore(tmp_path / "front", 3), CheckpointStore(tmp_path / "back", 3)
+    with AsyncCheckpointWriter(back) as writer:
         for step in range(1, 8):
             front.commit(step, states(step), {"a": step}, protect=[2])
-            behind.commit(step, states(step), {"a": step}, protect=[2])
+            writer.commit(step, states(step), {"a": step}, protect=[2])
     files = {path.relative_to(front.folder) for path in front.folder.rglob("*")}
     assert {path.relative_to(back.folder) for path in back.folder.rglob("*")} == files
     assert Path("checkpoints/step-2/manifest.json") in files
@@ -34,113 +34,113 @@ def test_the_same_bytes_as_in_the_foreground(tmp_path: Path) -> None:
             assert (front.folder / file).read_bytes() == (back.folder / file).read_bytes()
 
 
-def test_what_changes_after_the_call_is_not_in_it(tmp_path: Path) -> None:
-    """The training goes on in place; each checkpoint holds its own step all the same."""
+def test_later_changes_are_not_in_a_commit(tmp_path: Path) -> None:
+    """Training changes weights in place; each checkpoint still holds those of its own step."""
     store = CheckpointStore(tmp_path, keep=20)
     weight = torch.nn.Parameter(torch.zeros(200_000))
-    with AsyncCheckpointWriter(store) as behind, torch.no_grad():
+    with AsyncCheckpointWriter(store) as writer, torch.no_grad():
         for step in range(1, 11):
             weight.fill_(step)
-            behind.commit(step, {"model": {"turned": weight.view(2, -1).T}}, {})
-            behind.wait_for_staging()
+            writer.commit(step, {"model": {"turned": weight.view(2, -1).T}}, {})
+            writer.wait_for_staging()
             weight.fill_(-1)
     for step in range(1, 11):
         loaded = store.checkpoint(step).load()["model"]["turned"]
         assert torch.equal(loaded, torch.full((100_000, 2), float(step)))
 
 
-def test_an_exchange_of_tensors_meanwhile_is_not_in_it(tmp_path: Path) -> None:
-    """An evaluation puts the average where the weights were, before the copy may be there."""
-    held = threading.Event()
+def test_swapped_tensors_are_not_in_a_commit(tmp_path: Path) -> None:
+    """An evaluation swaps weights and averages, maybe before the copy is complete."""
+    blocked = threading.Event()
     averages = {"a": torch.ones(2)}
     store = CheckpointStore(tmp_path)
-    with AsyncCheckpointWriter(store) as behind:
-        behind._thread.submit(held.wait)
-        behind.commit(1, {"average": averages}, {})
+    with AsyncCheckpointWriter(store) as writer:
+        writer._thread.submit(blocked.wait)
+        writer.commit(1, {"average": averages}, {})
         averages["a"] = torch.zeros(2)
-        held.set()
-        behind.wait_for_staging()
+        blocked.set()
+        writer.wait_for_staging()
     assert torch.equal(store.checkpoint(1).load()["average"]["a"], torch.ones(2))
 
 
-def test_a_copy_that_fails_fails_the_commit_and_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_failing_copy_fails_the_commit_without_blocking(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
-    with AsyncCheckpointWriter(store) as behind:
-        behind.commit(1, {"model": {"nowhere": torch.ones(2, device="meta")}}, {})
-        behind.wait_for_staging()
+    with AsyncCheckpointWriter(store) as writer:
+        writer.commit(1, {"model": {"meta": torch.ones(2, device="meta")}}, {})
+        writer.wait_for_staging()
         with pytest.raises(NotImplementedError, match="meta"):
-            behind.wait()
+            writer.wait()
     assert store.newest() is None
 
 
-def test_states_may_come_go_and_grow(tmp_path: Path) -> None:
+def test_states_may_change_their_shapes(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, keep=9)
     parts = [{"a": torch.zeros(2)}, {}, {"a": torch.ones(3), "b": torch.ones(1).bfloat16()}]
-    with AsyncCheckpointWriter(store) as behind:
+    with AsyncCheckpointWriter(store) as writer:
         for step, part in enumerate(parts):
-            behind.commit(step, {"model": part}, {})
+            writer.commit(step, {"model": part}, {})
     for step, part in enumerate(parts):
         loaded = store.checkpoint(step).load()["model"]
         assert loaded.keys() == part.keys()
         assert all(torch.equal(loaded[name], part[name]) for name in part)
 
 
-def test_room_made_before_is_used(tmp_path: Path) -> None:
+def test_allocated_buffers_are_used(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
-    with AsyncCheckpointWriter(store) as behind:
-        behind.allocate(states(7))
-        behind.commit(1, states(1) | {"average": {"a": torch.ones(2)}}, {})
+    with AsyncCheckpointWriter(store) as writer:
+        writer.allocate(states(7))
+        writer.commit(1, states(1) | {"average": {"a": torch.ones(2)}}, {})
     loaded = store.checkpoint(1).load()
     assert torch.equal(loaded["model"]["weight"], states(1)["model"]["weight"])
     assert torch.equal(loaded["average"]["a"], torch.ones(2))
 
 
-def test_a_commit_that_failed_is_told_by_the_next(tmp_path: Path) -> None:
+def test_the_next_commit_raises_an_error(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
-    with AsyncCheckpointWriter(store) as behind:
-        behind.commit(1, states(1), {})
-        behind.wait()
-        assert not behind.failed
-        behind.commit(1, states(1), {})  # there already
-        with pytest.raises(StorageError, match="committed already"):
-            behind.commit(2, states(2), {})
-        behind.commit(3, states(3), {})  # the one after it may
+    with AsyncCheckpointWriter(store) as writer:
+        writer.commit(1, states(1), {})
+        writer.wait()
+        assert not writer.failed
+        writer.commit(1, states(1), {})  # exists
+        with pytest.raises(StorageError, match="exists already"):
+            writer.commit(2, states(2), {})
+        writer.commit(3, states(3), {})  # the next one works
     assert [path.name for path in sorted(store.checkpoints.iterdir())] == ["step-1", "step-3"]
 
 
 def train(folder: Path, then: Callable[[AsyncCheckpointWriter], object]) -> None:
-    """A training of one commit, for which a file lies in the way."""
-    (folder / "checkpoints").write_text("in the way")
-    with AsyncCheckpointWriter(CheckpointStore(folder)) as behind:
-        behind.commit(1, states(1), {})
-        then(behind)
+    """Commit once where a file has the name of the folder."""
+    (folder / "checkpoints").write_text("a file")
+    with AsyncCheckpointWriter(CheckpointStore(folder)) as writer:
+        writer.commit(1, states(1), {})
+        then(writer)
 
 
-def test_a_last_commit_that_failed_is_told_at_the_end(tmp_path: Path) -> None:
-    def see(behind: AsyncCheckpointWriter) -> None:
-        while not behind.failed:
+def test_the_exit_raises_the_error_of_the_last_commit(tmp_path: Path) -> None:
+    def wait(writer: AsyncCheckpointWriter) -> None:
+        while not writer.failed:
             time.sleep(0.001)
 
     with pytest.raises(StorageError, match="cannot be written"):
-        train(tmp_path, see)
+        train(tmp_path, wait)
 
 
-def test_the_first_failure_is_the_one_to_tell(tmp_path: Path) -> None:
+def test_the_first_error_is_raised(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
-        train(tmp_path, lambda behind: 1 / 0)
+        train(tmp_path, lambda writer: 1 / 0)
 
 
-def test_leaves_no_thread(tmp_path: Path) -> None:
+def test_no_thread_remains(tmp_path: Path) -> None:
     before = threading.active_count()
-    with AsyncCheckpointWriter(CheckpointStore(tmp_path)) as behind:
-        behind.commit(1, states(1), {})
+    with AsyncCheckpointWriter(CheckpointStore(tmp_path)) as writer:
+        writer.commit(1, states(1), {})
     assert threading.active_count() == before
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux's /proc")
-def test_the_thread_has_no_workers_of_its_own(tmp_path: Path) -> None:
-    """More threads of OpenMP than cores: those of the training would sleep between operations."""
-    counted = """
+def test_the_thread_starts_no_openmp_workers(tmp_path: Path) -> None:
+    """With more OpenMP threads than cores those of the training sleep between operations."""
+    code = """
 import os, sys
 from pathlib import Path
 import torch
@@ -153,14 +153,14 @@ large = {dtype: values.to(dtype) for dtype in (torch.float32, torch.bfloat16)}
 states = {"model": {str(dtype): value for dtype, value in large.items()}}
 states["model"] |= {"turned": torch.ones(1_000, 2_000).T, "bool": values > 0}
 before = len(os.listdir("/proc/self/task"))
-with AsyncCheckpointWriter(CheckpointStore(Path(sys.argv[1]))) as behind:
-    behind.prepare(states)
+with AsyncCheckpointWriter(CheckpointStore(Path(sys.argv[1]))) as writer:
+    writer.allocate(states)
     for step in (1, 2):
-        behind.commit(step, states, {})
-        behind.wait()
+        writer.commit(step, states, {})
+        writer.wait()
     print(len(os.listdir("/proc/self/task")) - before)
 """
     done = subprocess.run(
-        [sys.executable, "-c", counted, str(tmp_path)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["1"]

@@ -1,4 +1,4 @@
-"""Two, three and four real processes that learn what one learns."""
+"""Data parallelism with one to four real processes; rendezvous and errors of several processes."""
 
 import json
 import math
@@ -33,7 +33,7 @@ from tests.cli.commands import environment
 from tests.training.torchrun import GroupExit, WorkerGroup, outputs_of, run
 
 STEPS = 6
-WORDS = [
+OVERRIDES = [
     f"training.steps={STEPS}",
     "training.gradient_accumulation_steps=4",
     "training.batch_tokens=64",
@@ -49,28 +49,28 @@ TIMES = {"seconds", "tokens_per_second"}
 
 
 class Runs:
-    """Gangs that train the reviews in folders of their own."""
+    """Groups of processes that train on the reviews, each in its own folder."""
 
     def __init__(self, recipe: Path, folder: Path) -> None:
         self.recipe, self.folder = recipe, folder
-        self.gangs: list[WorkerGroup] = []
+        self.groups: list[WorkerGroup] = []
 
-    def begin(self, name: str, size: int, *words: str, **signals: Any) -> None:
-        """A gang that trains anew in the folder `name`."""
-        line = ["train", str(self.recipe), *WORDS, *words, "--out", str(self.folder / name)]
-        self._add(name, size, line, **signals)
+    def train(self, name: str, size: int, *overrides: str, **signals: Any) -> None:
+        """Add a group that trains in the new folder `name`."""
+        argv = ["train", str(self.recipe), *OVERRIDES, *overrides, "--out", str(self.folder / name)]
+        self._add(name, size, argv, **signals)
 
-    def go_on(self, name: str, size: int, **signals: Any) -> None:
-        """A gang that goes on in the folder `name`."""
+    def resume(self, name: str, size: int, **signals: Any) -> None:
+        """Add a group that resumes the run in the folder `name`."""
         self._add(name, size, ["train", "--resume", str(self.folder / name)], **signals)
 
-    def _add(self, name: str, size: int, line: list[str], step: int = 0, **signals: Any) -> None:
+    def _add(self, name: str, size: int, argv: list[str], step: int = 0, **signals: Any) -> None:
         after = str(self.folder / name / "checkpoints" / f"step-{step}")
-        log = str(self.folder / f"{len(self.gangs)}-{name}")
-        self.gangs.append(WorkerGroup(size, line, log, after=after, **signals))
+        log = str(self.folder / f"{len(self.groups)}-{name}")
+        self.groups.append(WorkerGroup(size, argv, log, after=after, **signals))
 
     def run(self) -> list[tuple[WorkerGroup, GroupExit]]:
-        return list(zip(self.gangs, run(self.gangs), strict=True))
+        return list(zip(self.groups, run(self.groups), strict=True))
 
 
 def stopped(step: int) -> dict[str, int]:
@@ -78,7 +78,7 @@ def stopped(step: int) -> dict[str, int]:
 
 
 def bits(folder: Path) -> list[bytes]:
-    """All that a training leaves in numbers."""
+    """The bytes of the final weights and states."""
     last = folder / "checkpoints" / f"step-{STEPS}"
     return [
         (folder / "model.safetensors").read_bytes(),
@@ -86,8 +86,8 @@ def bits(folder: Path) -> list[bytes]:
     ]
 
 
-def story(folder: Path) -> list[dict[str, Any]]:
-    """What metrics.jsonl tells, but for the times."""
+def untimed_records(folder: Path) -> list[dict[str, Any]]:
+    """The records of metrics.jsonl without times."""
     records = read_records(folder / "metrics.jsonl")
     return [{k: v for k, v in record.items() if k not in TIMES} for record in records]
 
@@ -99,34 +99,34 @@ def codes(ends: Sequence[tuple[WorkerGroup, GroupExit]]) -> list[list[int]]:
 def test_strict_gives_the_same_bits_with_any_number_of_processes(
     tmp_path: Path, review_recipe: Path
 ) -> None:
-    """Also when the number changes on the way: 2, then 1, then 3."""
+    """Also if the number changes during the run: 2, then 1, then 3."""
     runs = Runs(review_recipe, tmp_path)
     for size in (1, 2, 3, 4):
-        runs.begin(str(size), size, STRICT)
-    runs.begin("changed", 2, STRICT, **stopped(1))
-    runs.go_on("changed", 1, **stopped(3))
-    runs.go_on("changed", 3)
+        runs.train(str(size), size, STRICT)
+    runs.train("changed", 2, STRICT, **stopped(1))
+    runs.resume("changed", 1, **stopped(3))
+    runs.resume("changed", 3)
     ends = runs.run()
     assert codes(ends[:4]) == [[0] * size for size in (1, 2, 3, 4)], outputs_of(ends[0][0])
     assert codes(ends[4:]) == [[143, 143], [143], [0, 0, 0]]
     for name in ("2", "3", "4", "changed"):
         assert bits(tmp_path / name) == bits(tmp_path / "1"), name
-        assert story(tmp_path / name) == story(tmp_path / "1")
-    spoke = [[bool(text) for text in outputs_of(gang)] for gang, _ in ends]
-    assert all(first and not any(others) for first, *others in spoke)
-    (*_, sentence) = outputs_of(ends[4][0])[0].splitlines()
-    assert sentence.startswith("jumok: stopped by SIGTERM after step ")
+        assert untimed_records(tmp_path / name) == untimed_records(tmp_path / "1")
+    printed = [[bool(text) for text in outputs_of(group)] for group, _ in ends]
+    assert all(first and not any(others) for first, *others in printed)
+    (*_, last_line) = outputs_of(ends[4][0])[0].splitlines()
+    assert last_line.startswith("jumok: stopped by SIGTERM after step ")
 
 
 @pytest.mark.slow
-def test_ordinary_processes_learn_what_one_learns(tmp_path: Path, review_recipe: Path) -> None:
-    """The same gradients and loss curve but for rounding, also when the number changes."""
+def test_several_processes_learn_what_one_learns(tmp_path: Path, review_recipe: Path) -> None:
+    """The same gradients and losses up to rounding, also if the number of processes changes."""
     runs = Runs(review_recipe, tmp_path)
     for size in (1, 3):
-        runs.begin(str(size), size, f"training.keep_checkpoints={STEPS}")
-    runs.begin("changed", 2, **stopped(1))
-    runs.go_on("changed", 1, **stopped(3))
-    runs.go_on("changed", 3)
+        runs.train(str(size), size, f"training.keep_checkpoints={STEPS}")
+    runs.train("changed", 2, **stopped(1))
+    runs.resume("changed", 1, **stopped(3))
+    runs.resume("changed", 3)
     ends = runs.run()
     assert codes(ends) == [[0], [0, 0, 0], [143, 143], [143], [0, 0, 0]], outputs_of(ends[1][0])
     one, three = (first_gradients(tmp_path / name) for name in ("1", "3"))
@@ -134,7 +134,9 @@ def test_ordinary_processes_learn_what_one_learns(tmp_path: Path, review_recipe:
     for name, gradient in one.items():
         torch.testing.assert_close(gradient, three[name], rtol=0, atol=1e-6)
     for name in ("3", "changed"):
-        for mine, theirs in zip(story(tmp_path / name), story(tmp_path / "1"), strict=True):
+        for mine, theirs in zip(
+            untimed_records(tmp_path / name), untimed_records(tmp_path / "1"), strict=True
+        ):
             assert mine["step"] == theirs["step"]
             assert mine["loss"] == pytest.approx(theirs["loss"], rel=1e-5)  # a few steps on
     results = json.loads((tmp_path / "3" / "results.json").read_text())
@@ -142,17 +144,17 @@ def test_ordinary_processes_learn_what_one_learns(tmp_path: Path, review_recipe:
 
 
 def first_gradients(folder: Path) -> dict[str, Tensor]:
-    """The (clipped) gradients of the first step: their mean is then a tenth of them."""
+    """The clipped gradients of the first step: its first moment is a tenth of them."""
     state = CheckpointStore(folder).checkpoint(1).load()["optimizer"]
     return {key: 10 * value for key, value in state.items() if key.startswith("exp_avg:")}
 
 
 @pytest.mark.slow
 def test_all_stop_early_together(tmp_path: Path, review_recipe: Path) -> None:
-    words = ["training.steps=50", "training.evaluate_every=1", "training.patience=2", STRICT]
+    overrides = ["training.steps=50", "training.evaluate_every=1", "training.patience=2", STRICT]
     runs = Runs(review_recipe, tmp_path)
     for size in (1, 2):
-        runs.begin(str(size), size, *words)
+        runs.train(str(size), size, *overrides)
     assert codes(runs.run()) == [[0], [0, 0]]
     first, second = (
         json.loads((tmp_path / name / "results.json").read_text()) for name in ("1", "2")
@@ -162,11 +164,11 @@ def test_all_stop_early_together(tmp_path: Path, review_recipe: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_written_is_shared_too(tmp_path: Path, reading_recipe: Path) -> None:
-    """Every answer of the test is in the results once, whoever wrote it."""
+def test_generation_is_shared_by_the_processes(tmp_path: Path, reading_recipe: Path) -> None:
+    """The results contain every output of the test once."""
     runs = Runs(reading_recipe, tmp_path)
     for size in (1, 2):
-        runs.begin(str(size), size, STRICT, "augmentation.token_dropout=0", "training.steps=2")
+        runs.train(str(size), size, STRICT, "augmentation.token_dropout=0", "training.steps=2")
     assert codes(runs.run()) == [[0], [0, 0]]
     one, two = (json.loads((tmp_path / name / "results.json").read_text()) for name in ("1", "2"))
     for results in (one, two):
@@ -176,16 +178,16 @@ def test_what_is_written_is_shared_too(tmp_path: Path, reading_recipe: Path) -> 
     assert one["n"] == 40
 
 
-def test_what_cannot_begin_is_said_once(tmp_path: Path, review_recipe: Path) -> None:
+def test_errors_at_the_start_are_printed_once(tmp_path: Path, review_recipe: Path) -> None:
     runs = Runs(review_recipe, tmp_path)
-    runs.begin("idle", 3, "training.gradient_accumulation_steps=2")
-    runs.begin("wrong", 2, "training.gradient_accumulation_steps=two")
-    runs.begin("steep", 2, "training.learning_rate=9", "training.weight_decay=1e6", "data.bad=1")
-    runs.begin("steep", 2, "training.learning_rate=9", "training.weight_decay=1e6")
+    runs.train("idle", 3, "training.gradient_accumulation_steps=2")
+    runs.train("wrong", 2, "training.gradient_accumulation_steps=two")
+    runs.train("steep", 2, "training.learning_rate=9", "training.weight_decay=1e6", "data.bad=1")
+    runs.train("steep", 2, "training.learning_rate=9", "training.weight_decay=1e6")
     ends = runs.run()
     assert codes(ends) == [[2, 2, 2], [2, 2], [2, 2], [4, 4]]
-    for gang, _ in ends:
-        assert [text.count("jumok: ") for text in outputs_of(gang)] == [1] + [0] * (gang.size - 1)
+    for group, _ in ends:
+        assert [text.count("jumok: ") for text in outputs_of(group)] == [1] + [0] * (group.size - 1)
     assert (
         "training.gradient_accumulation_steps must be at least the number of processes, got 2 for "
         "3 processes; set it to 3 or a multiple of it, or start 2"
@@ -196,15 +198,15 @@ def test_what_cannot_begin_is_said_once(tmp_path: Path, review_recipe: Path) -> 
     assert all(f"-process-{rank}.safetensors" in name for rank, name in enumerate(names))
 
 
-def test_a_killed_process_ends_the_others_and_the_run_goes_on(
+def test_a_killed_process_ends_the_others_and_the_run_resumes(
     tmp_path: Path, review_recipe: Path
 ) -> None:
-    """Nobody tells the others, as torchrun would: they notice."""
-    words = [STRICT, "training.timeout=240"]
+    """The others detect it themselves, without torchrun."""
+    overrides = [STRICT, "training.timeout=240"]
     runs = Runs(review_recipe, tmp_path)
-    runs.begin("whole", 1, *words)
-    runs.begin("lost", 3, *words, by=int(signal.SIGKILL), hit=1, step=2)
-    runs.go_on("lost", 2)
+    runs.train("whole", 1, *overrides)
+    runs.train("lost", 3, *overrides, by=int(signal.SIGKILL), hit=1, step=2)
+    runs.resume("lost", 2)
     ends = runs.run()
     assert codes(ends) == [[0], [6, -9, 6], [0, 0]]
     assert ends[1][1].seconds < 120  # before training.timeout, also on a busy machine
@@ -214,32 +216,30 @@ def test_a_killed_process_ends_the_others_and_the_run_goes_on(
     assert bits(tmp_path / "lost") == bits(tmp_path / "whole")
 
 
-def test_a_model_that_one_cannot_write_ends_all_with_its_sentence(
-    tmp_path: Path, review_recipe: Path
-) -> None:
-    """The others begin no test that it would have to share."""
+def test_an_unwritable_model_ends_all_processes(tmp_path: Path, review_recipe: Path) -> None:
+    """The other process does not begin the test, which both would share."""
     folder = tmp_path / "run"
-    train(load_recipe(str(review_recipe), [*WORDS, "training.steps=1"]), folder)
+    train(load_recipe(str(review_recipe), [*OVERRIDES, "training.steps=1"]), folder)
     for name in ("results.json", "model.safetensors"):
         (folder / name).unlink()
     (folder / "model.safetensors" / "in its place").mkdir(parents=True)
     runs = Runs(review_recipe, tmp_path)
-    runs.go_on("run", 2)
-    ((gang, ended),) = runs.run()
-    first, second = outputs_of(gang)
+    runs.resume("run", 2)
+    ((group, ended),) = runs.run()
+    first, second = outputs_of(group)
     assert ended.codes == [3, 3], first + second
     assert "model.safetensors: cannot be written" in first.splitlines()[-1]
     assert not second
 
 
 @pytest.mark.slow
-def test_torchrun_starts_anew_and_the_run_goes_on(tmp_path: Path, review_recipe: Path) -> None:
-    """The same words each time: the second time there is a run to go on with."""
+def test_torchrun_restarts_and_the_run_resumes(tmp_path: Path, review_recipe: Path) -> None:
+    """torchrun repeats the same command; the second time there is a run to resume."""
     folder = tmp_path / "run"
-    words = ["train", str(review_recipe), *WORDS, STRICT, "--out", str(folder)]
+    argv = ["train", str(review_recipe), *OVERRIDES, STRICT, "--out", str(folder)]
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     with subprocess.Popen(
-        [sys.executable, *torchrun, "--max-restarts", "1", "-m", "jumok", *words],
+        [sys.executable, *torchrun, "--max-restarts", "1", "-m", "jumok", *argv],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -257,15 +257,15 @@ def test_torchrun_starts_anew_and_the_run_goes_on(tmp_path: Path, review_recipe:
     assert newest is not None
     assert newest.step == STEPS
     runs = Runs(review_recipe, tmp_path)
-    runs.begin("whole", 1, STRICT)
+    runs.train("whole", 1, STRICT)
     assert codes(runs.run()) == [[0]]
     assert bits(folder) == bits(tmp_path / "whole")
 
 
-# Without processes
+# Without real processes
 
 
-def test_every_batch_of_a_step_has_one_owner() -> None:
+def test_every_microbatch_has_one_owner() -> None:
     for n in range(1, 9):
         for size in range(1, n + 1):
             shards = [microbatches_of_rank(rank, size, n) for rank in range(size)]
@@ -274,7 +274,7 @@ def test_every_batch_of_a_step_has_one_owner() -> None:
             assert min(map(len, shards)) >= 1
 
 
-def test_more_processes_than_batches_are_refused() -> None:
+def test_at_least_one_microbatch_per_process() -> None:
     check_world_size(2, 2)
     with pytest.raises(
         InputError, match=r"set training.gradient_accumulation_steps to 2 or a multiple of it$"
@@ -282,10 +282,10 @@ def test_more_processes_than_batches_are_refused() -> None:
         check_world_size(2, 1)
 
 
-def test_what_the_lost_ones_said_misleads_nobody() -> None:
-    """A store that still knows a hello, and an address, of processes that are no more."""
+def test_rendezvous_ignores_lost_processes() -> None:
+    """A store that still contains an announcement and an address of lost processes."""
     store = HashStore()
-    store.set("hello/1", "dead")
+    store.set("hello/1", "lost")
     with ThreadPoolExecutor() as pool:
         met = [pool.submit(rendezvous, store, rank, 2, 30.0) for rank in (0, 1)]
         first, second = (meeting.result() for meeting in met)
@@ -294,14 +294,14 @@ def test_what_the_lost_ones_said_misleads_nobody() -> None:
     assert not store.check(["address"])
 
 
-def test_who_does_not_come_is_not_waited_for() -> None:
+def test_rendezvous_times_out() -> None:
     with pytest.raises(RuntimeError, match=r"not all of 2 processes connected within 0.05 s"):
         rendezvous(HashStore(), 0, 2, 0.05)
 
 
-def test_alone_an_error_is_ones_own() -> None:
-    with pytest.raises(InputError, match="words"), raise_together(SINGLE_PROCESS):
-        raise InputError("words")
+def test_a_single_process_raises_its_own_error() -> None:
+    with pytest.raises(InputError, match="message"), raise_together(SINGLE_PROCESS):
+        raise InputError("message")
     with pytest.raises(ZeroDivisionError), raise_together(SINGLE_PROCESS):
         _ = 1 / 0
     assert is_main_process()

@@ -1,4 +1,4 @@
-"""A model in parts learns what a whole one learns, and its checkpoints fit any number of parts."""
+"""Fully sharded data parallelism: training, resharding of checkpoints, failures."""
 
 import json
 import os
@@ -20,13 +20,13 @@ from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.config import TrainingConfig
 from tests.cli.commands import environment
 from tests.training.parallel.test_data_parallel import (
+    OVERRIDES,
     STEPS,
-    WORDS,
     Runs,
     codes,
     first_gradients,
     stopped,
-    story,
+    untimed_records,
 )
 from tests.training.sharded_checkpoint_worker import part, whole
 from tests.training.torchrun import GroupExit, WorkerGroup, outputs_of
@@ -44,20 +44,20 @@ Ends = list[tuple[WorkerGroup, GroupExit]]
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory, review_recipe: Path) -> tuple[Path, Ends]:
-    """One process, three, and 2 that become 1 and then 3; and one run that learns far too fast."""
+    """One process, three, 2 that become 1 and then 3, and a run that diverges."""
     folder = tmp_path_factory.mktemp("sharded")
     runs = Runs(review_recipe, folder)
     for size in (1, 3):
-        runs.begin(str(size), size, *SHARDED)
-    runs.begin("changed", 2, *SHARDED, **stopped(1))
-    runs.go_on("changed", 1, **stopped(3))
-    runs.go_on("changed", 3)
-    runs.begin("steep", 2, *SHARDED, "training.learning_rate=9", "training.weight_decay=1e6")
+        runs.train(str(size), size, *SHARDED)
+    runs.train("changed", 2, *SHARDED, **stopped(1))
+    runs.resume("changed", 1, **stopped(3))
+    runs.resume("changed", 3)
+    runs.train("steep", 2, *SHARDED, "training.learning_rate=9", "training.weight_decay=1e6")
     return folder, runs.run()
 
 
-def test_parts_learn_what_a_whole_learns(trained: tuple[Path, Ends]) -> None:
-    """Of 4 batches a step 3 processes have 1, 1 and 2; some weights have fewer rows than 3."""
+def test_a_sharded_model_learns_what_a_whole_one_learns(trained: tuple[Path, Ends]) -> None:
+    """3 processes have 1, 1 and 2 of 4 microbatches; some weights have fewer than 3 rows."""
     folder, ends = trained
     assert codes(ends[:5]) == [[0], [0, 0, 0], [143, 143], [143], [0, 0, 0]], outputs_of(ends[1][0])
     one, three = (first_gradients(folder / name) for name in ("1", "3"))
@@ -70,7 +70,7 @@ def test_parts_learn_what_a_whole_learns(trained: tuple[Path, Ends]) -> None:
         assert_same_weights(folder / name, folder / "1")
 
 
-def test_every_process_writes_its_part(trained: tuple[Path, Ends]) -> None:
+def test_every_process_writes_its_shard(trained: tuple[Path, Ends]) -> None:
     folder, _ = trained
     last = folder / "3" / "checkpoints" / f"step-{STEPS}"
     states = ("average", "model", "optimizer")
@@ -83,33 +83,33 @@ def test_every_process_writes_its_part(trained: tuple[Path, Ends]) -> None:
         ]
         sizes = [sum(tensor.numel() for tensor in each.values()) for each in parts]
         assert max(sizes) < 0.4 * sum(sizes), state
-    alone = folder / "1" / "checkpoints" / f"step-{STEPS}"
-    assert {p.name for p in alone.glob("state-*")} == {f"state-{s}.safetensors" for s in states}
+    single = folder / "1" / "checkpoints" / f"step-{STEPS}"
+    assert {p.name for p in single.glob("state-*")} == {f"state-{s}.safetensors" for s in states}
 
 
-def test_a_bad_step_is_noticed_by_all(trained: tuple[Path, Ends]) -> None:
+def test_all_processes_stop_at_a_bad_step(trained: tuple[Path, Ends]) -> None:
     folder, ends = trained
-    gang, ended = ends[5]
+    group, ended = ends[5]
     assert ended.codes == [4, 4]
-    first, second = outputs_of(gang)
+    first, second = outputs_of(group)
     assert "the loss or a gradient is not finite, first in encoder." in first
     assert second == ""
     assert len(list((folder / "steep" / "bad-steps").iterdir())) == 2
 
 
-def test_a_process_that_dies_while_it_writes_leaves_the_checkpoint_before(tmp_path: Path) -> None:
-    """Rank 1 of 3 has begun its file of step 3; the others notice and clear up."""
-    assert gang("shard_writers", tmp_path, 3, 1, 3) == [6, -9, 6]
+def test_a_process_killed_while_writing_leaves_the_previous_checkpoint(tmp_path: Path) -> None:
+    """Rank 1 of 3 is killed in its file of step 3; the others detect it and clean up."""
+    assert run_module("sharded_checkpoint_worker", tmp_path, 3, 1, 3) == [6, -9, 6]
     newest = CheckpointStore(tmp_path).newest()
     assert newest is not None
-    assert (newest.step, newest.rejected, newest.metadata) == (2, (), {"of": 2})
+    assert (newest.step, newest.invalid, newest.metadata) == (2, (), {"of": 2})
     assert_equal(newest.load(), whole(2))
     assert sorted(path.name for path in newest.path.parent.iterdir()) == ["step-1", "step-2"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("size", "words", "within"),
+    ("size", "overrides", "within"),
     [
         (4, [], 1e-5),
         (2, ["training.activation_checkpointing=true"], 1e-5),
@@ -118,20 +118,20 @@ def test_a_process_that_dies_while_it_writes_leaves_the_checkpoint_before(tmp_pa
     ],
     ids=["four", "recomputed", "bfloat16", "frozen"],
 )
-def test_other_ways_to_train_know_parts(
-    tmp_path: Path, review_recipe: Path, size: int, words: list[str], within: float
+def test_sharding_with_other_settings(
+    tmp_path: Path, review_recipe: Path, size: int, overrides: list[str], within: float
 ) -> None:
     runs = Runs(review_recipe, tmp_path)
     for n in (1, size):
-        runs.begin(str(n), n, *SHARDED, *words)
+        runs.train(str(n), n, *SHARDED, *overrides)
     assert codes(runs.run()) == [[0], [0] * size]
     assert_same_curve(tmp_path / str(size), tmp_path / "1", within)
 
 
 @pytest.mark.slow
-def test_what_is_frozen_stays_in_parts_too(tmp_path: Path, review_recipe: Path) -> None:
+def test_frozen_weights_stay_frozen_when_sharded(tmp_path: Path, review_recipe: Path) -> None:
     runs = Runs(review_recipe, tmp_path)
-    runs.begin("run", 2, *SHARDED, 'training.freeze=["embeddings"]', "training.ema_decay=0")
+    runs.train("run", 2, *SHARDED, 'training.freeze=["embeddings"]', "training.ema_decay=0")
     assert codes(runs.run()) == [[0, 0]]
     store, name = CheckpointStore(tmp_path / "run"), "encoder.embedding.tokens.weight"
     first, last = (store.checkpoint(step).load() for step in (1, STEPS))
@@ -141,11 +141,11 @@ def test_what_is_frozen_stays_in_parts_too(tmp_path: Path, review_recipe: Path) 
 
 
 @pytest.mark.slow
-def test_what_is_written_is_written_by_a_whole_model(tmp_path: Path, reading_recipe: Path) -> None:
-    """An encoder and a decoder with tied tables: beams of different lengths, each answer once."""
+def test_generation_uses_the_whole_model(tmp_path: Path, reading_recipe: Path) -> None:
+    """An encoder-decoder with tied embeddings: beams of different lengths, each output once."""
     runs = Runs(reading_recipe, tmp_path)
     for size in (1, 3):
-        runs.begin(str(size), size, *SHARDED, "augmentation.token_dropout=0")
+        runs.train(str(size), size, *SHARDED, "augmentation.token_dropout=0")
     assert codes(runs.run()) == [[0], [0, 0, 0]]
     assert_same_curve(tmp_path / "3", tmp_path / "1")
     results = json.loads((tmp_path / "3" / "results.json").read_text())
@@ -153,33 +153,33 @@ def test_what_is_written_is_written_by_a_whole_model(tmp_path: Path, reading_rec
 
 
 @pytest.mark.slow
-def test_a_killed_process_ends_the_others_and_the_run_goes_on(
+def test_a_killed_process_ends_the_others_and_the_run_resumes(
     tmp_path: Path, review_recipe: Path
 ) -> None:
-    """At any moment: in a step, in a commit, while layers are gathered."""
+    """At any time: in a step, in a commit, while layers are gathered."""
     runs = Runs(review_recipe, tmp_path)
-    runs.begin("whole", 1, *SHARDED)
+    runs.train("whole", 1, *SHARDED)
     for victim, step in ((0, 1), (1, 2), (2, 3)):
-        runs.begin(f"lost {victim}", 3, *SHARDED, by=int(signal.SIGKILL), hit=victim, step=step)
-        runs.go_on(f"lost {victim}", 2)
+        runs.train(f"lost {victim}", 3, *SHARDED, by=int(signal.SIGKILL), hit=victim, step=step)
+        runs.resume(f"lost {victim}", 2)
     _, *ends = runs.run()
-    for (gang, lost), (_, resumed) in zip(ends[::2], ends[1::2], strict=True):
-        assert sorted(lost.codes) == [-9, 6, 6], outputs_of(gang)
-        assert lost.seconds < 60
+    for (group, killed), (_, resumed) in zip(ends[::2], ends[1::2], strict=True):
+        assert sorted(killed.codes) == [-9, 6, 6], outputs_of(group)
+        assert killed.seconds < 60
         assert resumed.codes == [0, 0]
-        assert all("Traceback" not in text for text in outputs_of(gang))
+        assert all("Traceback" not in text for text in outputs_of(group))
     for victim in range(3):
         assert_same_curve(tmp_path / f"lost {victim}", tmp_path / "whole")
 
 
 @pytest.mark.slow
-def test_torchrun_starts_anew_and_the_run_goes_on(tmp_path: Path, review_recipe: Path) -> None:
-    """The same words each time: the second time there is a run to go on with."""
+def test_torchrun_restarts_and_the_run_resumes(tmp_path: Path, review_recipe: Path) -> None:
+    """torchrun repeats the same command; the second time there is a run to resume."""
     folder = tmp_path / "run"
-    words = ["train", str(review_recipe), *WORDS, *SHARDED, "--out", str(folder)]
+    argv = ["train", str(review_recipe), *OVERRIDES, *SHARDED, "--out", str(folder)]
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     with subprocess.Popen(
-        [sys.executable, *torchrun, "--max-restarts", "1", "-m", "jumok", *words],
+        [sys.executable, *torchrun, "--max-restarts", "1", "-m", "jumok", *argv],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -196,12 +196,12 @@ def test_torchrun_starts_anew_and_the_run_goes_on(tmp_path: Path, review_recipe:
 
 
 @pytest.mark.slow
-def test_a_run_changes_its_mind_about_parts(tmp_path: Path, review_recipe: Path) -> None:
-    """Begun whole, gone on in parts, ended whole: `recipe.toml` may say otherwise each time."""
+def test_a_run_resumes_with_another_sharding(tmp_path: Path, review_recipe: Path) -> None:
+    """Whole, then sharded, then whole: `recipe.toml` may change each time."""
     plain = ("training.precision=float32", f"training.keep_checkpoints={STEPS}")
     runs = Runs(review_recipe, tmp_path)
-    runs.begin("whole", 1, *plain)
-    runs.begin("run", 2, *plain, **stopped(1))
+    runs.train("whole", 1, *plain)
+    runs.train("run", 2, *plain, **stopped(1))
     whole_run, first = runs.run()
     assert codes([whole_run, first]) == [[0], [143, 143]]
     recipe = tmp_path / "run" / "recipe.toml"
@@ -210,43 +210,34 @@ def test_a_run_changes_its_mind_about_parts(tmp_path: Path, review_recipe: Path)
         assert f'sharding = "{then}"' in text
         recipe.write_text(text.replace(f'sharding = "{then}"', f'sharding = "{now}"'), "utf-8")
         runs = Runs(review_recipe, tmp_path)
-        runs.go_on("run", 2, **signals)
+        runs.resume("run", 2, **signals)
         assert codes(runs.run()) == [[143, 143] if signals else [0, 0]]
     assert_same_curve(tmp_path / "run", tmp_path / "whole")
 
 
 @pytest.mark.slow
-def test_parts_are_less_memory(tmp_path: Path) -> None:
-    """Of each process, measured by the system: weights of 52 MB, which are saved once at least."""
-    words = [
-        "--layers",
-        "6",
-        "--width",
-        "384",
-        "--processes",
-        "2",
-        "--out",
-        str(tmp_path / "table"),
-    ]
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.sharding", *words],
+def test_sharding_reduces_memory(tmp_path: Path) -> None:
+    """The memory of each process as the system measures it; the weights have 52 MB."""
+    options = ["--layers", "6", "--width", "384", "--processes", "2", "--out"]
+    process = subprocess.run(
+        [sys.executable, "-m", "benchmarks.sharding", *options, str(tmp_path / "table")],
         capture_output=True,
         text=True,
         check=False,
         timeout=580,
         env=environment(),
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
 
 
-def test_a_model_in_parts_is_whole_when_asked_and_in_the_end(tmp_path: Path) -> None:
-    """With the same bits, nothing pickled, and nothing left of the parts."""
-    assert gang("shard_holders", tmp_path, 3) == [0, 0, 0]
+def test_a_sharded_model_is_gathered_and_restored(tmp_path: Path) -> None:
+    """With the same bits, without pickle, and without traces of the sharding."""
+    assert run_module("fsdp_worker", tmp_path, 3) == [0, 0, 0]
 
 
-def gang(module: str, folder: Path, *numbers: int) -> list[int]:
-    """How the processes ended that a module of this folder started."""
-    done = subprocess.run(
+def run_module(module: str, folder: Path, *numbers: int) -> list[int]:
+    """Run a module of this folder; the exit codes of the processes that it starts."""
+    process = subprocess.run(
         [sys.executable, "-m", f"tests.training.{module}", str(folder), *map(str, numbers)],
         capture_output=True,
         text=True,
@@ -254,55 +245,57 @@ def gang(module: str, folder: Path, *numbers: int) -> list[int]:
         timeout=580,
         env=environment(),
     )
-    codes = [int(code) for code in done.stdout.split()]
-    assert done.returncode == 0, done.stderr
-    assert 1 not in codes, done.stderr
+    codes = [int(code) for code in process.stdout.split()]
+    assert process.returncode == 0, process.stderr
+    assert 1 not in codes, process.stderr
     return codes
 
 
 def assert_same_curve(mine: Path, theirs: Path, within: float = 1e-5) -> None:
-    for a, b in zip(story(mine), story(theirs), strict=True):
+    for a, b in zip(untimed_records(mine), untimed_records(theirs), strict=True):
         assert a["step"] == b["step"]
         assert a["loss"] == pytest.approx(b["loss"], rel=within)  # a few steps on
 
 
 def assert_same_weights(mine: Path, theirs: Path) -> None:
-    """The one file of a finished run; what has no real gradient AdamW moves by its rounding."""
+    """The weights of finished runs; AdamW moves weights without a real gradient by rounding."""
     a, b = (read_tensors(folder / "model.safetensors") for folder in (mine, theirs))
     assert a.keys() == b.keys()
     gradients = first_gradients(theirs)
     for name, tensor in a.items():
-        if gradients[f"exp_avg:{name}"].abs().max() > 1e-6:  # not a bias of the keys
+        if gradients[f"exp_avg:{name}"].abs().max() > 1e-6:  # the bias of the keys has no gradient
             torch.testing.assert_close(tensor, b[name], rtol=0, atol=1e-4)
 
 
-# Checkpoints in parts, without processes
+# Sharded checkpoints, without processes
 
 
 def commit(store: CheckpointStore, step: int, size: int) -> Path:
-    """What `size` processes do together, one after the other."""
+    """Commit as `size` processes do, one after the other."""
     scratch, records = store.stage(step), {}
     for rank in range(size):
-        held = part(whole(step), rank, size)
+        local = part(whole(step), rank, size)
         mine = {
             shard_name(name, rank, size): {k: t for k, t in tensors.items() if t.numel()}
-            for name, tensors in held.items()
+            for name, tensors in local.items()
         }
         records |= store.write_states(step, scratch, mine)
     return store.publish(step, scratch, records, {})
 
 
-def assert_equal(found: dict[str, dict[str, Tensor]], wanted: dict[str, dict[str, Tensor]]) -> None:
-    assert found.keys() == wanted.keys()
-    for state, tensors in wanted.items():
+def assert_equal(
+    found: dict[str, dict[str, Tensor]], expected: dict[str, dict[str, Tensor]]
+) -> None:
+    assert found.keys() == expected.keys()
+    for state, tensors in expected.items():
         assert found[state].keys() == tensors.keys()
         for name, tensor in tensors.items():
             assert torch.equal(found[state][name], tensor), (state, name)
 
 
 @pytest.mark.parametrize("written", range(1, 6))
-def test_any_number_reads_what_any_number_wrote(tmp_path: Path, written: int) -> None:
-    """Also a checkpoint that nobody shared, and all of it."""
+def test_resharding_between_any_numbers_of_processes(tmp_path: Path, written: int) -> None:
+    """Also from a checkpoint that is not sharded, and to whole tensors."""
     store = CheckpointStore(tmp_path)
     commit(store, 1, written)
     store.commit(2, whole(2), {})
@@ -315,7 +308,7 @@ def test_any_number_reads_what_any_number_wrote(tmp_path: Path, written: int) ->
                 assert_equal(mine, part(whole(step), rank, size))
 
 
-def test_rows_are_cut_as_torch_cuts_them() -> None:
+def test_rows_are_split_as_torch_splits_them() -> None:
     for n in range(1, 12):
         for size in range(1, 6):
             chunks = [len(chunk) for chunk in torch.arange(n).chunk(size)]
@@ -324,9 +317,7 @@ def test_rows_are_cut_as_torch_cuts_them() -> None:
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "gone"])
-def test_a_damaged_part_is_noticed_and_the_newest_good_one_offered(
-    tmp_path: Path, damage: str
-) -> None:
+def test_a_damaged_shard_is_detected(tmp_path: Path, damage: str) -> None:
     store = CheckpointStore(tmp_path)
     for step in (1, 2):
         commit(store, step, 3)
@@ -343,31 +334,33 @@ def test_a_damaged_part_is_noticed_and_the_newest_good_one_offered(
     newest = store.newest()
     assert newest is not None
     assert newest.step == 1
-    (rejected,) = newest.rejected
-    assert path.name in rejected.reason
+    (invalid,) = newest.invalid
+    assert path.name in invalid.reason
 
 
-def test_a_part_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:
+def test_a_shard_that_changes_while_it_is_read_is_an_error(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
     path = commit(store, 1, 2) / "state-model-00002-of-00002.safetensors"
     newest = store.newest()
     assert newest is not None
     data = bytearray(path.read_bytes())
-    data[-1] ^= 1  # of a row that rank 0 does not even want
+    data[-1] ^= 1  # of a row that rank 0 does not need
     path.write_bytes(data)
     with pytest.raises(CheckpointError, match="changed while it was read"):
         newest.state("model", 0, 2)
 
 
-def test_a_set_of_parts_that_is_not_whole_is_refused() -> None:
-    with pytest.raises(CheckpointError, match="which is not all of one set"):
+def test_an_incomplete_set_of_shards_is_an_error() -> None:
+    with pytest.raises(CheckpointError, match="must be one complete set"):
         group_shards([shard_name("model", 1, 3), shard_name("model", 2, 3)])
-    with pytest.raises(CheckpointError, match="which is not all of one set"):
+    with pytest.raises(CheckpointError, match="must be one complete set"):
         group_shards([shard_name("model", 0, 2), shard_name("model", 1, 3)])
 
 
 @pytest.mark.parametrize("word", ["strict", "compile"])
-def test_what_needs_whole_models_is_refused(word: str) -> None:
+def test_sharding_excludes_strict_and_compile(word: str) -> None:
     config = TrainingConfig(steps=1, sharding="full")
-    with pytest.raises(InputError, match=rf"^training\.{word} needs a whole model in every"):
+    with pytest.raises(
+        InputError, match=rf"^training\.{word} must be false with training\.sharding"
+    ):
         replace(config, **{word: True})

@@ -24,7 +24,7 @@ EMPTY = Curve("dev", ())
         [Chart("flat", (Curve("dev", ((1.0, 0.0), (2.0, 0.0))),))],
     ],
 )
-def test_every_chart_is_drawn_without_a_word(
+def test_charts_are_drawn_without_warnings(
     tmp_path: Path, charts: list[Chart], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -34,7 +34,7 @@ def test_every_chart_is_drawn_without_a_word(
         ElementTree.fromstring(svg(chart))
 
 
-def test_svg_points_lie_in_order_within_the_picture() -> None:
+def test_svg_points_are_in_order_within_the_image() -> None:
     places = re.findall(r'points="([^"]+)"', svg(Chart("loss", (LOSS,))))
     points = [tuple(map(float, place.split(","))) for place in places[0].split()]
     assert [x for x, _ in points] == sorted(x for x, _ in points)

@@ -1,4 +1,4 @@
-"""The reports of a run: written line by line, cut when resumed, summed up in rows."""
+"""Metrics of a run: written line by line, truncated on resume, summarized in rows."""
 
 import csv
 import json
@@ -49,7 +49,7 @@ def dev(step: int, score: float, metric: str = "accuracy") -> LogRecord:
     }
 
 
-STORY = [
+RECORDS = [
     train(50, 0.7),
     train(100, 0.5),
     dev(100, 0.80),
@@ -60,93 +60,95 @@ STORY = [
 ]
 
 
-def told(folder: Path, records: list[LogRecord], resumed_step: int = 0) -> MetricsLog:
+def write(folder: Path, records: list[LogRecord], resumed_step: int = 0) -> MetricsLog:
     history = MetricsLog(folder, resumed_step)
     for record in records:
         history.write(record)
     return history
 
 
-def test_each_report_is_on_disk_at_once(tmp_path: Path) -> None:
+def test_each_record_is_on_disk_at_once(tmp_path: Path) -> None:
     history = MetricsLog(tmp_path)
-    for count, record in enumerate(STORY, start=1):
+    for count, record in enumerate(RECORDS, start=1):
         history.write(record)
-        assert read_records(tmp_path / METRICS) == STORY[:count]
+        assert read_records(tmp_path / METRICS) == RECORDS[:count]
 
 
-@pytest.mark.parametrize("kept", range(len(STORY) + 1))
+@pytest.mark.parametrize("count", range(len(RECORDS) + 1))
 @pytest.mark.parametrize("torn", [b"", b'{"kind": "tra', b"\x00" * 20, b"[1]\n", b"\xff\xfe"])
-def test_a_killed_and_resumed_run_tells_the_same_story(
-    tmp_path: Path, kept: int, torn: bytes
-) -> None:
-    """Whatever was reported after the checkpoint of step 100, however the last line was torn."""
+def test_a_resumed_run_has_the_same_records(tmp_path: Path, count: int, torn: bytes) -> None:
+    """Whatever was written after the checkpoint of step 100, however the last line is damaged."""
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     whole.mkdir()
     killed.mkdir()
-    told(whole, STORY)
-    told(killed, STORY[:kept])
+    write(whole, RECORDS)
+    write(killed, RECORDS[:count])
     with (killed / METRICS).open("ab") as file:
         file.write(torn)
-    told(killed, STORY[min(kept, 3) :], resumed_step=100)
+    write(killed, RECORDS[min(count, 3) :], resumed_step=100)
     assert (killed / METRICS).read_bytes() == (whole / METRICS).read_bytes()
 
 
-def test_a_new_run_forgets_what_lay_there(tmp_path: Path) -> None:
-    told(tmp_path, STORY)
+def test_a_new_run_drops_old_records(tmp_path: Path) -> None:
+    write(tmp_path, RECORDS)
     assert MetricsLog(tmp_path).records == []
     assert (tmp_path / METRICS).read_bytes() == b""
 
 
-def test_damage_in_the_middle_is_told(tmp_path: Path) -> None:
-    told(tmp_path, STORY)
+def test_damage_in_the_middle_is_an_error(tmp_path: Path) -> None:
+    write(tmp_path, RECORDS)
     lines = (tmp_path / METRICS).read_text().splitlines()
     lines[2] = lines[2][:-5]
     (tmp_path / METRICS).write_text("\n".join(lines))
-    with pytest.raises(InputError, match=r"metrics.jsonl, line 3 is not a report .*; restore"):
+    with pytest.raises(InputError, match=r"metrics.jsonl, line 3 is not a record .*; restore"):
         MetricsLog(tmp_path, resumed_step=200)
     with pytest.raises(StorageError, match="cannot be read"):
         read_records(tmp_path / "none.jsonl")
 
 
-def test_what_a_power_cut_left_behind_the_checkpoint_is_written_anew(tmp_path: Path) -> None:
-    """Blocks of zeros and half lines, and whole lines behind them, all of steps after the 100th."""
-    told(tmp_path, STORY)
+def test_damage_after_the_checkpoint_is_dropped(tmp_path: Path) -> None:
+    """Blocks of zeros and half lines, then whole lines, all of steps after the 100th."""
+    write(tmp_path, RECORDS)
     path = tmp_path / METRICS
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:3], b"\0" * 40, lines[3][20:], b"\xff\n", *lines[4:]]))
-    with pytest.raises(InputError, match=r"line 4 is not a report"):
+    with pytest.raises(InputError, match=r"line 4 is not a record"):
         read_records(path)
-    with pytest.raises(InputError, match=r"line 4 is not a report"):
-        MetricsLog(
-            tmp_path, resumed_step=200
-        )  # which a person must look at: it is not written anew
-    told(tmp_path, STORY[3:], resumed_step=100)
+    with pytest.raises(InputError, match=r"line 4 is not a record"):
+        MetricsLog(tmp_path, resumed_step=200)  # and nothing is overwritten
+    write(tmp_path, RECORDS[3:], resumed_step=100)
     assert path.read_bytes() == b"".join(lines)
 
 
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({"kind": "test", "step": 1}, "kind 'test' came; it is one of train, dev"),
-        ({**train(1), "step": 1.5}, "step 1.5 came; a step is a whole number"),
-        ({k: v for k, v in dev(1, 0.5).items() if k != "score"}, "came without score; add it"),
-        ({**train(1), "kind": ["train"]}, "kind .* came; it is one of train, dev"),
-        ({**train(1), "loss": 10**400}, "'loss' is 1000.*; give a number or a text"),
-        ({**train(1), "more": {}}, "'more' is {}; give a number or a text"),
-        ({**dev(1, 0.5), "metric": 1.0}, "metric is 1.0; metrics are texts"),
-        ({**dev(1, 0.5), "metric": "\ud800"}, "'metric' is .*; give a number or a text"),
-        ({**train(1), "seconds": "3"}, "seconds is '3'; metrics are texts, others numbers"),
+        ({"kind": "test", "step": 1}, "kind of a record must be one of train, dev, got 'test'"),
+        ({**train(1), "step": 1.5}, "step must be a whole number, got 1.5"),
+        (
+            {k: v for k, v in dev(1, 0.5).items() if k != "score"},
+            "a dev record must have score; add it",
+        ),
+        (
+            {**train(1), "kind": ["train"]},
+            "kind of a record must be one of train, dev, got .*train",
+        ),
+        ({**train(1), "loss": 10**400}, "'loss' must be a number or a text, got 1000"),
+        ({**train(1), "more": {}}, "'more' must be a number or a text, got {}"),
+        ({**dev(1, 0.5), "metric": 1.0}, "metric must be a text, got 1.0"),
+        ({**dev(1, 0.5), "metric": "\ud800"}, "'metric' must be a number or a text, got"),
+        ({**train(1), "seconds": "3"}, "seconds must be a number, got '3'"),
     ],
 )
-def test_what_is_no_report_is_refused(tmp_path: Path, record: LogRecord, message: str) -> None:
+def test_invalid_records_are_rejected(tmp_path: Path, record: LogRecord, message: str) -> None:
     history = MetricsLog(tmp_path)
     with pytest.raises(InputError, match=message):
         history.write(record)
     assert (tmp_path / METRICS).read_bytes() == b""
 
 
-def test_a_row_sums_up_what_was_learnt_since_the_last() -> None:
-    rows = evaluations(STORY)
+def test_a_row_summarizes_the_records_since_the_last() -> None:
+    rows = evaluations(RECORDS)
     assert rows[0] == Evaluation(1.0, 100, pytest.approx(0.6), 0.4, 0.80, "accuracy", 20_075, 51.0)
     assert rows[1].loss == pytest.approx(0.3)
     assert rows[2] == Evaluation(2.5, 250, 0.1, None, None, "", 20_250, 125.0)
@@ -168,7 +170,7 @@ def test_the_best_perplexity_is_the_lowest() -> None:
 
 
 def test_nan_becomes_null_and_leaves_a_gap(tmp_path: Path) -> None:
-    history = told(tmp_path, [train(1, math.nan), dev(2, math.inf), train(3, 0.5), dev(4, 0.8)])
+    history = write(tmp_path, [train(1, math.nan), dev(2, math.inf), train(3, 0.5), dev(4, 0.8)])
     lines = (tmp_path / METRICS).read_text().splitlines()
     assert [json.loads(line)["loss"] for line in lines] == [None, 0.4, 0.5, 0.4]
     for records in (history.records, read_records(tmp_path / METRICS)):
@@ -178,8 +180,8 @@ def test_nan_becomes_null_and_leaves_a_gap(tmp_path: Path) -> None:
         assert [len(curve.points) for curve in charts(records)[0].curves] == [1, 1, 2]
 
 
-def test_files_for_people(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    history = told(tmp_path, STORY)
+def test_history_csv_and_png(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    history = write(tmp_path, RECORDS)
     with caplog.at_level(logging.WARNING):
         history.write_summaries("감정 분류")
     assert not caplog.records
@@ -193,8 +195,8 @@ def test_files_for_people(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> N
     ]
 
 
-def test_loss_and_score_are_drawn_both() -> None:
-    loss, score = charts(STORY)
+def test_charts_of_loss_and_score() -> None:
+    loss, score = charts(RECORDS)
     assert [curve.points for curve in loss.curves][1:] == [
         ((1.0, pytest.approx(0.6)), (2.0, pytest.approx(0.3)), (2.5, 0.1)),
         ((1.0, 0.4), (2.0, 0.4)),
@@ -205,18 +207,18 @@ def test_loss_and_score_are_drawn_both() -> None:
     assert [chart.name for chart in charts([])] == ["loss"]
 
 
-def test_the_table_on_the_screen() -> None:
+def test_the_table_for_the_terminal() -> None:
     console = Console(width=100)
     with console.capture() as capture:
-        console.print(evaluation_table(evaluations(STORY)))
+        console.print(evaluation_table(evaluations(RECORDS)))
     lines = capture.get().splitlines()
-    heads = ["epoch", "step", "loss", "dev loss", "accuracy", "tokens/s", "time"]
-    assert lines[0].split() == " ".join(heads).split()
+    headings = ["epoch", "step", "loss", "dev loss", "accuracy", "tokens/s", "time"]
+    assert lines[0].split() == " ".join(headings).split()
     assert lines[2].split() == ["2.00", "200", "0.3000", "0.4000", "★", "0.8500", "20,175", "1:41"]
     assert lines[3].split() == ["2.50", "250", "0.1000", "–", "–", "20,250", "2:05"]
 
 
-def test_clock() -> None:
+def test_format_duration() -> None:
     assert [format_duration(s) for s in (0, 59.6, 3599.4, 36000)] == [
         "0:00",
         "1:00",

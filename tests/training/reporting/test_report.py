@@ -8,7 +8,7 @@ import pytest
 from jumok.errors import InputError
 from jumok.evaluation.examples import Example, Mistake
 from jumok.training.reporting.metrics import LogRecord
-from jumok.training.reporting.report import shown, write_report
+from jumok.training.reporting.report import write_report
 
 NASTY = [
     "</script>",
@@ -81,7 +81,7 @@ def report(folder: Path, texts: list[str]) -> tuple[str, Page]:
     return text, Page(text)
 
 
-def test_whatever_a_text_looks_like_it_is_shown(tmp_path: Path) -> None:
+def test_texts_are_shown_literally(tmp_path: Path) -> None:
     _, page = report(tmp_path, NASTY)
     for text in NASTY:
         assert page.texts.count(text) >= 6  # label twice, mistake three times, example twice
@@ -96,7 +96,7 @@ def test_texts_add_no_element(tmp_path: Path) -> None:
     assert nasty.tags == plain.tags
 
 
-def test_nothing_comes_from_elsewhere(tmp_path: Path) -> None:
+def test_the_page_loads_nothing_external(tmp_path: Path) -> None:
     text, page = report(tmp_path, ["글"])
     assert not {"script", "link", "img", "iframe", "object", "base", "a"} & set(page.tags)
     names = {name for name, _ in page.attributes}
@@ -108,7 +108,7 @@ def test_nothing_comes_from_elsewhere(tmp_path: Path) -> None:
     assert "default-src 'none'" in text
 
 
-def test_what_stands_on_the_page(tmp_path: Path) -> None:
+def test_the_contents_of_the_page(tmp_path: Path) -> None:
     _, page = report(tmp_path, ["부정", "긍정"])
     assert page.tags.count("svg") == 2
     for seen in (
@@ -125,7 +125,7 @@ def test_what_stands_on_the_page(tmp_path: Path) -> None:
     assert "versions.부정" in page.texts
 
 
-def test_results_are_named_by_their_path(tmp_path: Path) -> None:
+def test_results_have_dotted_names(tmp_path: Path) -> None:
     results = {"others": [{"split": "patterns", "bleu": 81.5}], "seeds": [1, 2], "none": {}}
     path = write_report(tmp_path, title="", history=[], results=results, recipe_toml="")
     texts = Page(path.read_text(encoding="utf-8")).texts
@@ -137,7 +137,7 @@ def test_results_are_named_by_their_path(tmp_path: Path) -> None:
         assert texts[texts.index(name) + 1] == value
 
 
-def test_sections_without_data_are_left_out(tmp_path: Path) -> None:
+def test_sections_without_data_are_omitted(tmp_path: Path) -> None:
     path = write_report(tmp_path, title="빈", history=[], results={}, recipe_toml="seed = 1\n")
     page = Page(path.read_text(encoding="utf-8"))
     assert page.tags.count("section") == 1
@@ -145,7 +145,7 @@ def test_sections_without_data_are_left_out(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_the_surest_mistake_comes_first_and_right_and_wrong_differ(tmp_path: Path) -> None:
+def test_the_most_confident_mistake_comes_first(tmp_path: Path) -> None:
     path = write_report(
         tmp_path,
         title="순서",
@@ -163,7 +163,7 @@ def test_the_surest_mistake_comes_first_and_right_and_wrong_differ(tmp_path: Pat
 
 def test_a_confusion_matrix_must_fit_its_labels(tmp_path: Path) -> None:
     for confusion in ([[1, 2]], [[1, 2], [3]]):
-        with pytest.raises(InputError, match="came for 2 labels"):
+        with pytest.raises(InputError, match="one column for each of 2 labels, got rows of"):
             write_report(
                 tmp_path,
                 title="",
@@ -175,7 +175,7 @@ def test_a_confusion_matrix_must_fit_its_labels(tmp_path: Path) -> None:
             )
 
 
-def test_control_characters_and_lone_surrogates_are_visible(tmp_path: Path) -> None:
-    assert shown("a\x00\x1b\x7f\n") == "a␀␛␡\n"
-    text, _ = report(tmp_path, ["\ud800가"])
+def test_control_characters_and_surrogates_are_visible(tmp_path: Path) -> None:
+    text, page = report(tmp_path, ["\ud800가", "a\x00\x1b\x7f"])
     assert "\\ud800가" in text
+    assert page.texts.count("a␀␛␡") >= 6
