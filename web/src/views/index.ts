@@ -16,11 +16,11 @@ export const views: readonly Tab[] = [
   { ...matrix, bundle: null },
   { ...neuron, bundle: "neuron" },
   { ...calculation, bundle: "lesson" },
-  { ...alignment, bundle: "story" },
-  { ...generation, bundle: "story" },
+  { ...alignment, bundle: "reading" },
+  { ...generation, bundle: "reading" },
   { ...positions, bundle: "lesson" },
   { ...masks, bundle: "lesson" },
-  { ...explanation, bundle: "story" },
+  { ...explanation, bundle: "reading" },
 ];
 
 registerViews({ lines, matrix });
