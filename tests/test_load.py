@@ -274,7 +274,7 @@ def test_another_recipe_is_refused(review_run: Path, tmp_path: Path) -> None:
     ("name", "content", "sentence"),
     [
         ("config.json", b"{", "not usable JSON"),
-        ("config.json", b"[]", "no table of names and values; correct it"),
+        ("config.json", b"[]", "not an object of names and values; correct it"),
         ("config.json", b'{"format": 2}', "format 2 came, 1 was wanted; read it with the jumok"),
         ("config.json", b'{"format": 1}', "config.json lacks"),
         ("model.safetensors", b"", "model.safetensors"),

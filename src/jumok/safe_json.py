@@ -1,7 +1,7 @@
-"""JSON from anybody, read as data: small, shallow, no name twice, no number that is none.
+"""JSON from untrusted sources: small, shallow, without duplicate names or non-finite numbers.
 
-Python's own reader takes NaN, keeps the last of two equal names and follows any nesting until the
-stack is full. What other people's configurations say is checked here before anything looks at it.
+Python's json accepts NaN, keeps the last of two equal names and recurses without a limit. Files of
+others are checked here before any code uses them.
 """
 
 import json
@@ -14,14 +14,14 @@ from jumok.errors import InputError
 
 MAX_BYTES = 4 * 2**20  # a long config.json, with the names of 10,000 labels, has 0.5 MiB
 MAX_DEPTH = 64
-MAX_DIGITS = 64  # of a whole number; "no limit" is written as 10^30 in many tokenizer_config.json
+MAX_DIGITS = 64  # of an integer; many tokenizer_config.json write 10^30 for "no limit"
 
 
 def read_json(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
-    """The table in the JSON file at `path`, of at most `limit` bytes.
+    """The JSON object in the file at `path`, of at most `limit` bytes.
 
-    Raises StorageError when it cannot be read or is longer, InputError when `parse_json` refuses
-    it; both name the file.
+    Raises StorageError if it cannot be read or is longer, InputError as `parse_json` does; both
+    name the file.
     """
     try:
         return parse_json(read_regular(path, limit))
@@ -29,12 +29,11 @@ def read_json(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
         raise InputError(f"{path}: {error}") from error
 
 
-def parse_json(data: bytes, *, any_text: bool = False) -> dict[str, Any]:
-    """The table that these bytes are, in UTF-8.
+def parse_json(data: bytes, *, allow_surrogates: bool = False) -> dict[str, Any]:
+    """The JSON object in these bytes of UTF-8.
 
-    No name comes twice, every number is finite, whole numbers have at most 64 digits, nothing is
-    nested deeper than 64 levels, and every text can be written again, unless `any_text` may come
-    (half a surrogate pair too). Raises InputError.
+    Raises InputError for a duplicate name, a non-finite number, an integer of more than 64 digits,
+    more than 64 nested levels, and half a surrogate pair unless `allow_surrogates`.
 
     >>> parse_json(b'{"d_model": 768, "dropout": 0.1}')
     {'d_model': 768, 'dropout': 0.1}
@@ -45,71 +44,70 @@ def parse_json(data: bytes, *, any_text: bool = False) -> dict[str, Any]:
     try:
         value = json.loads(
             data.decode("utf-8-sig"),
-            object_pairs_hook=_table_without_twins,
-            parse_constant=_refuse_number,
-            parse_float=_finite,
-            parse_int=_short,
+            object_pairs_hook=_unique_names,
+            parse_constant=_reject_number,
+            parse_float=_finite_float,
+            parse_int=_short_int,
         )
     except InputError:
         raise
     except RecursionError as error:
-        raise _refusal(f"it is nested deeper than {MAX_DEPTH} levels") from error
+        raise _invalid(f"it is nested deeper than {MAX_DEPTH} levels") from error
     except ValueError as error:  # bad JSON, bad UTF-8
-        raise _refusal(str(error)) from error
+        raise _invalid(str(error)) from error
     if not isinstance(value, dict):
-        raise _refusal("it is no table of names and values")
-    _look_through(value, any_text)
+        raise _invalid("it is not an object of names and values")
+    _check_nesting(value, allow_surrogates)
     return value
 
 
-def _look_through(value: object, any_text: bool) -> None:
-    """Refuse deep nesting, and texts with half a surrogate pair, which nothing can write again."""
-    level: list[object] = [value]
+def _check_nesting(value: dict[str, Any], allow_surrogates: bool) -> None:
+    """Reject deep nesting, and strings with half a surrogate pair, which cannot be encoded."""
+    level: list[dict[str, Any] | list[Any]] = [value]
     for _ in range(MAX_DEPTH):
-        inner: list[object] = []
-        for group in level:
-            items = [*group.keys(), *group.values()] if isinstance(group, dict) else group
-            assert isinstance(items, list)
+        items = [item for group in level for item in _items(group)]
+        if not allow_surrogates:
             for item in items:
                 if isinstance(item, str):
-                    if not any_text:
-                        _refuse_half_pairs(item)
-                elif isinstance(item, dict | list):
-                    inner.append(item)
-        level = inner
+                    _check_surrogates(item)
+        level = [item for item in items if isinstance(item, dict | list)]
     if level:
-        raise _refusal(f"it is nested deeper than {MAX_DEPTH} levels")
+        raise _invalid(f"it is nested deeper than {MAX_DEPTH} levels")
 
 
-def _refuse_half_pairs(text: str) -> None:
+def _items(group: dict[str, Any] | list[Any]) -> list[Any]:
+    return group if isinstance(group, list) else [*group.keys(), *group.values()]
+
+
+def _check_surrogates(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise _refusal(f"half a surrogate pair in {ascii(text)[:80]}") from error
+        raise _invalid(f"half a surrogate pair in {ascii(text)[:80]}") from error
 
 
-def _table_without_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _unique_names(pairs: list[tuple[str, object]]) -> dict[str, object]:
     table: dict[str, object] = {}
     for name, value in pairs:
         if name in table:
-            raise _refusal(f"the name {ascii(name)[:80]} comes twice")
+            raise _invalid(f"the name {ascii(name)[:80]} comes twice")
         table[name] = value
     return table
 
 
-def _refuse_number(text: str) -> float:
-    raise _refusal(f"it holds the number {text}")
+def _reject_number(text: str) -> float:
+    raise _invalid(f"it holds the number {text}")
 
 
-def _finite(text: str) -> float:
-    return value if math.isfinite(value := float(text)) else _refuse_number(text[:20])
+def _finite_float(text: str) -> float:
+    return value if math.isfinite(value := float(text)) else _reject_number(text[:20])
 
 
-def _short(text: str) -> int:
+def _short_int(text: str) -> int:
     if len(text) > MAX_DIGITS:
-        raise _refusal(f"it holds a number of {len(text):,} digits")
+        raise _invalid(f"it holds a number of {len(text):,} digits")
     return int(text)
 
 
-def _refusal(reason: str) -> InputError:
+def _invalid(reason: str) -> InputError:
     return InputError(f"not usable JSON: {reason}; correct it or get it again")

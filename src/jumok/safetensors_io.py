@@ -1,9 +1,9 @@
-"""Named tensors as bytes: safetensors, with a header check of our own before the library looks.
+"""safetensors files with strict header checks.
 
-A safetensors file is a length N (8 bytes, little-endian), N bytes of JSON that say for each name
-its dtype, shape and place, then the numbers. A file may come from anybody, so everything the JSON
-says is checked against the size of the file first; nothing in it can be executed. Headers are
-read without torch.
+A safetensors file is a length N (8 bytes, little-endian), N bytes of JSON with the dtype, shape
+and byte range of each tensor, and the data. Files are untrusted: everything the JSON declares is
+checked against the size of the file first; nothing in it can be executed. Reading a header does
+not import torch. The library does not reject duplicate names, unknown fields or `..` in a name.
 """
 
 import json
@@ -19,6 +19,7 @@ from safetensors import SafetensorError
 
 from jumok.atomic_io import open_regular, read_regular
 from jumok.errors import InputError
+from jumok.safe_json import parse_json
 
 if TYPE_CHECKING:
     import torch
@@ -27,37 +28,31 @@ if TYPE_CHECKING:
 MAX_HEADER_BYTES = 8 * 2**20
 MAX_TENSORS = 100_000
 MAX_DIMENSIONS = 64
-MAX_NAME = 512  # characters; the longest in well-known checkpoints have about 100
+MAX_NAME_CHARS = 512  # the longest names in well-known checkpoints have about 100
 
-_BYTES = {
-    **dict.fromkeys(["BOOL", "U8", "I8", "F8_E4M3", "F8_E5M2"], 1),
-    **dict.fromkeys(["U16", "I16", "F16", "BF16"], 2),
-    **dict.fromkeys(["U32", "I32", "F32"], 4),
-    **dict.fromkeys(["U64", "I64", "F64"], 8),
+_DTYPES = {  # name in a header: name in torch, bytes per element
+    "BOOL": ("bool", 1),
+    "U8": ("uint8", 1),
+    "I8": ("int8", 1),
+    "F8_E4M3": ("float8_e4m3fn", 1),
+    "F8_E5M2": ("float8_e5m2", 1),
+    "U16": ("uint16", 2),
+    "I16": ("int16", 2),
+    "F16": ("float16", 2),
+    "BF16": ("bfloat16", 2),
+    "U32": ("uint32", 4),
+    "I32": ("int32", 4),
+    "F32": ("float32", 4),
+    "U64": ("uint64", 8),
+    "I64": ("int64", 8),
+    "F64": ("float64", 8),
 }
-
-_NAMES = {  # of the types in torch
-    "bool": "BOOL",
-    "uint8": "U8",
-    "int8": "I8",
-    "float8_e4m3fn": "F8_E4M3",
-    "float8_e5m2": "F8_E5M2",
-    "uint16": "U16",
-    "int16": "I16",
-    "float16": "F16",
-    "bfloat16": "BF16",
-    "uint32": "U32",
-    "int32": "I32",
-    "float32": "F32",
-    "uint64": "U64",
-    "int64": "I64",
-    "float64": "F64",
-}
+_HEADER_NAMES = {torch_name: name for name, (torch_name, _) in _DTYPES.items()}
 
 
 @dataclass(frozen=True)
 class TensorEntry:
-    """What the header says of one tensor; `start` and `end` count bytes after the header."""
+    """The header's entry of one tensor; `start` and `end` count bytes after the header."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -68,87 +63,79 @@ class TensorEntry:
 def serialize(tensors: "Mapping[str, Tensor]", metadata: Mapping[str, str] | None = None) -> bytes:
     """A safetensors file of `tensors`, from any device, contiguous or not.
 
-    Raises InputError when two names share memory: of tied weights, give one.
+    Raises InputError if two names share memory: pass one name of tied weights.
 
     >>> import torch
-    >>> unpack(pack({"weight": torch.arange(6).view(2, 3).T}))["weight"].tolist()
+    >>> deserialize(serialize({"weight": torch.arange(6).view(2, 3).T}))["weight"].tolist()
     [[0, 3], [1, 4], [2, 5]]
     """
     import safetensors.torch
 
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    try:
-        return safetensors.torch.save(plain, dict(metadata) if metadata else None)
-    except RuntimeError as error:
-        names = re.search(r"\[(\{.*\})\]", str(error))
-        raise InputError(
-            f"tensors {names[1] if names else sorted(plain)} share memory; give only one of them"
-        ) from error
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    _check_memory(contiguous)
+    return safetensors.torch.save(contiguous, dict(metadata) if metadata else None)
 
 
 def iter_chunks(tensors: "Mapping[str, Tensor]") -> Iterator[bytes | memoryview]:
-    """A safetensors file of `tensors`, piece by piece: the header, then the bytes of each.
+    """A safetensors file of `tensors` in chunks: the header, then the data of each tensor.
 
-    What `pack` gives, but a tensor that lies on the CPU is not copied. The widest types come first
-    so that all stand where their type wants them, and the names of a type in their order. Raises
-    InputError when two names share memory.
+    Equal to `serialize`, but without copying tensors that are on the CPU. The widest dtypes come
+    first so that all data are aligned, then names in order. Raises InputError if two names share
+    memory.
 
     >>> import torch
     >>> tensors = {"weight": torch.arange(6).view(2, 3).T, "bias": torch.zeros(2)}
-    >>> b"".join(pieces(tensors)) == pack(tensors)
+    >>> b"".join(iter_chunks(tensors)) == serialize(tensors)
     True
     """
     import torch
 
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    _refuse_shared(plain)
-    names = sorted(
-        plain, key=lambda name: (-plain[name].element_size(), str(plain[name].dtype), name)
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    _check_memory(contiguous)
+    ordered = sorted(
+        contiguous.items(), key=lambda item: (-item[1].element_size(), str(item[1].dtype), item[0])
     )
-    header, place = {}, 0
-    for name in names:
-        tensor = plain[name]
-        end = place + tensor.nbytes
-        dtype = _NAMES.get(str(tensor.dtype).removeprefix("torch."))
+    header, start = {}, 0
+    for name, tensor in ordered:
+        end = start + tensor.nbytes
+        dtype = _HEADER_NAMES.get(str(tensor.dtype).removeprefix("torch."))
         if dtype is None:
-            raise InputError(f"tensor {name!r} is of {tensor.dtype}; give numbers of a plain type")
-        header[name] = {"dtype": dtype, "shape": [*tensor.shape], "data_offsets": [place, end]}
-        place = end
+            raise InputError(
+                f"tensor {name!r} must have a dtype of safetensors, got {tensor.dtype}; convert it"
+            )
+        header[name] = {"dtype": dtype, "shape": [*tensor.shape], "data_offsets": [start, end]}
+        start = end
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     yield len(text).to_bytes(8, "little") + text
-    for name in names:
-        yield plain[name].reshape(-1).view(torch.uint8).numpy().data
+    for _, tensor in ordered:
+        yield tensor.reshape(-1).view(torch.uint8).numpy().data
 
 
-def _refuse_shared(plain: "Mapping[str, Tensor]") -> None:
-    """Raises InputError when two of these tensors, contiguous and on the CPU, overlap."""
-    places = sorted(
-        (t.data_ptr(), t.data_ptr() + t.nbytes, n) for n, t in plain.items() if t.nbytes
+def _check_memory(tensors: "Mapping[str, Tensor]") -> None:
+    """Raises InputError if two of these contiguous CPU tensors overlap."""
+    ranges = sorted(
+        (t.data_ptr(), t.data_ptr() + t.nbytes, n) for n, t in tensors.items() if t.nbytes
     )
-    for (_, end, name), (start, _, other) in pairwise(places):
+    for (_, end, name), (start, _, other) in pairwise(ranges):
         if start < end:
             raise InputError(f"tensors {name!r} and {other!r} share memory; give only one of them")
 
 
 def torch_dtype(name: str) -> "torch.dtype":
-    """The type that a header calls by this name.
+    """The torch dtype of a dtype in a header.
 
-    >>> torch_type("BF16")
+    >>> torch_dtype("BF16")
     torch.bfloat16
     """
     import torch
 
-    found = next(ours for ours, theirs in _NAMES.items() if theirs == name)
-    dtype: torch.dtype = getattr(torch, found)
+    dtype: torch.dtype = getattr(torch, _DTYPES[name][0])
     return dtype
 
 
 def deserialize(data: bytes) -> "dict[str, Tensor]":
-    """The tensors of a whole safetensors file, copied into memory of their own.
-
-    Raises InputError when anything about the file is not as it must be.
-    """
+    """The tensors of a whole safetensors file, copied. Raises InputError for an invalid file."""
     import safetensors.torch
 
     parse_header(data, len(data))
@@ -168,7 +155,7 @@ def read_tensors(path: Path, limit: int = 2**40) -> "dict[str, Tensor]":
 
 
 def read_header(path: Path) -> dict[str, TensorEntry]:
-    """What the file at `path` holds, read from its header alone.
+    """The entries in the header of the file at `path`.
 
     Raises StorageError or InputError, which name the file.
     """
@@ -176,10 +163,7 @@ def read_header(path: Path) -> dict[str, TensorEntry]:
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """The texts that stand in the header of the file at `path`, by their names.
-
-    Raises StorageError or InputError, which name the file, as `read_header` does.
-    """
+    """The metadata in the header of the file at `path`. Raises the errors of `read_header`."""
     return _read(path)[1]
 
 
@@ -194,64 +178,67 @@ def _read(path: Path) -> tuple[dict[str, TensorEntry], dict[str, str]]:
 
 
 def parse_header(start: bytes, size: int) -> dict[str, TensorEntry]:
-    """The checked header of a file of `size` bytes that begins with `start`.
+    """The validated header of a file of `size` bytes that begins with `start`.
 
-    Names once each, printable and without `..`; known dtypes; the places of the tensors fill what
-    follows the header exactly, without overlap, hole or rest, and have the size their shapes need.
-    Raises InputError.
+    Names must be unique, printable and without `..`, dtypes known; the byte ranges must fill what
+    follows the header exactly, without overlap, gap or rest, and match the shapes. Raises
+    InputError.
 
     >>> import torch
-    >>> data = pack({"bias": torch.zeros(3)})
+    >>> data = serialize({"bias": torch.zeros(3)})
     >>> parse_header(data, len(data))
-    {'bias': Entry(dtype='F32', shape=(3,), start=0, end=12)}
+    {'bias': TensorEntry(dtype='F32', shape=(3,), start=0, end=12)}
     """
     return _parse(start, size)[0]
 
 
 def _parse(start: bytes, size: int) -> tuple[dict[str, TensorEntry], dict[str, str]]:
-    """The entries and the texts of a checked header."""
+    """The entries and the metadata of a header."""
     length = int.from_bytes(start[:8], "little")
     if size < 8:
-        raise _refusal(f"{size} bytes, the length of the header alone takes 8")
+        raise _invalid(f"{size} bytes, the length of the header alone takes 8")
     if length > min(MAX_HEADER_BYTES, size - 8):
-        raise _refusal(f"a header of {length:,} bytes in a file of {size:,}, 8 MiB are allowed")
+        raise _invalid(f"a header of {length:,} bytes in a file of {size:,}, 8 MiB are allowed")
     header = _parse_json(start[8 : 8 + length])
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(type(text) is str for text in metadata.values()):
-        raise _refusal("its __metadata__ is not a table of texts")
+        raise _invalid("its __metadata__ is not a table of strings")
     if len(header) > MAX_TENSORS:
-        raise _refusal(f"{len(header):,} tensors, {MAX_TENSORS:,} are allowed")
+        raise _invalid(f"{len(header):,} tensors, {MAX_TENSORS:,} are allowed")
     entries = {name: _entry(name, fields) for name, fields in header.items()}
-    place = 0
+    end = 0
     for name, entry in sorted(entries.items(), key=lambda item: (item[1].start, item[1].end)):
-        if entry.start != place:
-            raise _refusal(f"{name!r} starts at byte {entry.start:,} instead of {place:,}")
-        place = entry.end
-    if place != size - 8 - length:
-        raise _refusal(f"its tensors take {place:,} bytes of {size - 8 - length:,}")
+        if entry.start != end:
+            raise _invalid(f"{name!r} starts at byte {entry.start:,} instead of {end:,}")
+        end = entry.end
+    if end != size - 8 - length:
+        raise _invalid(f"its tensors take {end:,} bytes of {size - 8 - length:,}")
     return entries, metadata
 
 
 def _entry(name: str, fields: object) -> TensorEntry:
-    """One line of the header, checked for itself."""
+    """The validated entry of one tensor."""
     label = f"tensor {name[:80]!r}"
-    if not 0 < len(name) <= MAX_NAME or not name.isprintable() or ".." in re.split(r"[/\\]", name):
-        raise _refusal(f"{label} has no name for a tensor")
+    parts = re.split(r"[/\\]", name)
+    if not 0 < len(name) <= MAX_NAME_CHARS or not name.isprintable() or ".." in parts:
+        raise _invalid(f"{label} has an invalid name")
     if not isinstance(fields, dict) or fields.keys() != {"dtype", "shape", "data_offsets"}:
-        raise _refusal(f"{label} needs dtype, shape and data_offsets, and nothing else")
+        raise _invalid(f"{label} must have dtype, shape and data_offsets, and nothing else")
     dtype, shape, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]
-    if not isinstance(dtype, str) or dtype not in _BYTES:
-        raise _refusal(f"{label} has the unknown dtype {repr(dtype)[:40]}")
+    if not isinstance(dtype, str) or dtype not in _DTYPES:
+        raise _invalid(f"{label} has the unknown dtype {repr(dtype)[:40]}")
     if not _are_sizes(shape) or not _are_sizes(offsets) or len(offsets) != 2:
-        raise _refusal(f"{label}: shape or data_offsets are not lists of whole numbers")
-    elements, has = math.prod(shape), offsets[1] - offsets[0]
-    if elements * _BYTES[dtype] != has:
-        raise _refusal(f"{label}: {has:,} bytes do not fit its shape {repr(shape)[:40]} of {dtype}")
+        raise _invalid(f"{label}: shape or data_offsets are not lists of integers")
+    elements, n_bytes = math.prod(shape), offsets[1] - offsets[0]
+    if elements * _DTYPES[dtype][1] != n_bytes:
+        raise _invalid(
+            f"{label}: {n_bytes:,} bytes do not fit its shape {repr(shape)[:40]} of {dtype}"
+        )
     return TensorEntry(dtype, tuple(shape), offsets[0], offsets[1])
 
 
 def _are_sizes(numbers: object) -> bool:
-    """Whether this is a short list of whole numbers from 0 that fit into 63 bits."""
+    """Whether this is a short list of integers from 0 that fit into 63 bits."""
     return (
         isinstance(numbers, list)
         and len(numbers) <= MAX_DIMENSIONS
@@ -260,26 +247,15 @@ def _are_sizes(numbers: object) -> bool:
 
 
 def _parse_json(header: bytes) -> dict[str, object]:
-    """The header as a table in which no name comes twice."""
+    """The header as an object without duplicate names."""
+    if not header.startswith(b"{"):  # as the format demands; parse_json would skip a BOM
+        raise _invalid("its header is not a JSON object")
     try:
-        table = json.loads(header.decode("utf-8"), object_pairs_hook=_table_without_twins)
-    except InputError:
-        raise
-    except RecursionError as error:
-        raise _refusal("its header is nested too deeply") from error
-    except ValueError as error:  # bad JSON, bad UTF-8, a number of thousands of digits
-        raise _refusal("its header is not JSON") from error
-    if not isinstance(table, dict):
-        raise _refusal("its header is not a table")
-    return table
+        return parse_json(header, allow_surrogates=True)  # names are checked, metadata is any text
+    except InputError as error:
+        reason = str(error).removeprefix("not usable JSON: ").partition("; correct")[0]
+        raise _invalid(f"its header is not usable JSON: {reason[:100]}") from error
 
 
-def _table_without_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    table = dict(pairs)
-    if len(table) != len(pairs):
-        raise _refusal("its header names something twice")
-    return table
-
-
-def _refusal(reason: str) -> InputError:
+def _invalid(reason: str) -> InputError:
     return InputError(f"not a usable safetensors file: {reason}; get or write it again")

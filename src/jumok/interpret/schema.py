@@ -1,7 +1,7 @@
-"""What a trace says of itself, as docs/trace.md describes it: frozen dataclasses, to JSON and back.
+"""The header of a trace, which docs/trace.md describes: frozen dataclasses, to JSON and back.
 
-The names are the keys of the JSON. Text is any text: what no encoding can write (half a surrogate
-pair) is escaped, and comes back.
+Field names are the keys of the JSON. Text may contain lone surrogates, which no encoding can write:
+they are escaped, and read back unchanged.
 """
 
 import dataclasses
@@ -37,10 +37,10 @@ SIDES: Mapping[BlockName, tuple[Side, Side]] = {  # of the queries and the keys 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelInfo:
-    """Which model it was."""
+    """The traced model."""
 
     kind: ModelKind
-    family: str  # "jumok", or whose it is: "bert", "gpt2", ...
+    family: str  # "jumok", or the model_type of transformers: "bert", "gpt2", ...
     d_model: int
     d_ff: int
     parameters: int
@@ -50,12 +50,12 @@ class ModelInfo:
     norm_first: bool
     gated: bool
     activation: str
-    weights_sha256: str | None = None  # None: the model has no file
+    weights_sha256: str | None = None  # None: the model is not from a file
 
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """A stack of attentions of one kind."""
+    """The attentions of one kind, one a layer."""
 
     name: BlockName
     queries: Side
@@ -66,21 +66,21 @@ class Block:
     d_head: int
     scale: float
     causal: bool
-    softcap: float | None = None  # c: scores are c·tanh(q·k·scale / c) before the bias
+    softcap: float | None = None  # c: scores are c·tanh(q·k·scale / c), then the bias is added
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens:
-    """The tokens of one sequence: lists of one length, and the text they stand for."""
+    """The tokens of one sequence: lists of one length, and the text they were encoded from."""
 
     text: str
     pieces: tuple[str, ...]
     ids: tuple[int, ...]
-    spans: tuple[tuple[int, int], ...]  # characters of the text; [n, n]: none
-    special: tuple[int, ...]  # 1: [CLS], [EOS], [PAD] and the like
+    spans: tuple[tuple[int, int], ...]  # of characters in the text; [n, n]: no characters
+    special: tuple[int, ...]  # 1: [CLS], [EOS], [PAD] and other special tokens
     real: tuple[int, ...]  # 0: padding
-    words: tuple[int, ...]  # number of the eojeol, -1: none
-    segments: tuple[int, ...] | None = None  # which of several joined texts
+    words: tuple[int, ...]  # index of the eojeol, -1: none
+    segments: tuple[int, ...] | None = None  # index of the text, if several are joined
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -88,7 +88,7 @@ class Tokens:
 
 @dataclass(frozen=True, kw_only=True)
 class Word:
-    """A word of the text and the probabilities of a text without it."""
+    """A word of the text, and the probabilities of the text without it."""
 
     text: str
     span: tuple[int, int]
@@ -97,7 +97,7 @@ class Word:
 
 @dataclass(frozen=True, kw_only=True)
 class Explained:
-    """What a classifier answered to one sequence, and what each of its words did to that."""
+    """The prediction of a classifier for one sequence, and the effect of each word on it."""
 
     probabilities: tuple[float, ...]
     words: tuple[Word, ...]
@@ -106,7 +106,7 @@ class Explained:
 
 @dataclass(frozen=True, kw_only=True)
 class Classification:
-    """The answers of a classifier, one a sequence."""
+    """The predictions of a classifier, one a sequence."""
 
     labels: tuple[str, ...]
     sequences: tuple[Explained, ...]
@@ -114,7 +114,7 @@ class Classification:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A token that might follow."""
+    """A candidate for the next token."""
 
     id: int
     piece: str
@@ -123,7 +123,7 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """The token that was written."""
+    """The token that was generated."""
 
     id: int
     piece: str
@@ -140,27 +140,27 @@ class Beam:
     piece: str
     score: float
     ended: bool
-    best: bool  # part of the answer
+    best: bool  # part of the returned hypothesis
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One token being written."""
+    """One decoding step."""
 
-    cache: int  # positions kept before it
-    before: tuple[Candidate, ...]  # the likeliest as the model has them
-    after: tuple[Candidate, ...]  # the same after processors, temperature and filters
-    chosen: Chosen | None  # None behind the answer's end, while a search still went on
+    cache: int  # cached positions before it
+    before: tuple[Candidate, ...]  # the most probable tokens of the model
+    after: tuple[Candidate, ...]  # after the logits processors
+    chosen: Chosen | None  # None after the end of the hypothesis, while the search continues
     beams: tuple[Beam, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding:
-    """How the target came about.
+    """How the target was generated.
 
-    `prompt` counts the target tokens that were given, less those that are no longer in the trace:
-    of a language model that wrote past its window it may be below 0. The token of step i stands at
-    prompt + i.
+    `prompt` is the number of prompt tokens, without those that are no longer in the trace: it may
+    be negative for a language model that generated beyond its window. The token of step i is at
+    index prompt + i.
     """
 
     method: Method
@@ -168,10 +168,10 @@ class Decoding:
     prompt: int
     steps: tuple[Step, ...]
     output: str
-    text: str | None = None  # that was asked; None in files of before
+    text: str | None = None  # the input; None in older files
 
 
-LATER_KEYS = {"regression": None}  # keys that the first files of this format lack
+LATER_KEYS = {"regression": None}  # keys that older files lack
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +186,7 @@ class TraceInfo:
     sides: Mapping[Side, tuple[Tokens, ...]]
     muted: tuple[Muted, ...] = ()
     classification: Classification | None = None
-    regression: tuple[float, ...] | None = None  # the score of each sequence, as its data has it
+    regression: tuple[float, ...] | None = None  # of each sequence, on the scale of its data
     next: tuple[tuple[Candidate, ...], ...] | None = None  # after each target token of sequence 0
     decoding: Decoding | None = None
     notes: tuple[str, ...] = ()
@@ -194,27 +194,28 @@ class TraceInfo:
     def __post_init__(self) -> None:
         names = [block.name for block in self.blocks]
         if not names or len(set(names)) < len(names):
-            raise InputError(f"blocks {names} came; a trace holds one or more, each once")
+            raise InputError(f"blocks must be one or more different ones, got {names}")
         rows = {side: len(sequences) for side, sequences in self.sides.items()}
         for block in self.blocks:
             for side in (block.queries, block.keys):
                 if not rows.get(side):
-                    raise InputError(f"block {block.name} needs tokens of the side {side}")
+                    raise InputError(
+                        f"block {block.name} needs tokens of the side {side}, got none"
+                    )
         if len(set(rows.values())) > 1:
-            raise InputError(f"the sides have {rows} sequences; give both as many")
+            raise InputError(f"the sides must have equally many sequences, got {rows}")
         for side, sequences in self.sides.items():
             _check_lengths(side, sequences)
-        self._check_answers()
+        self._check_predictions()
 
-    def _check_answers(self) -> None:
-        """Raises InputError unless there is an answer for each sequence, label and token."""
+    def _check_predictions(self) -> None:
+        """Raises InputError unless there is a prediction for each sequence, label and token."""
         scores = None if self.regression is None else len(self.regression)
         answers = None if self.classification is None else len(self.classification.sequences)
         for name, count in (("regression", scores), ("classification", answers)):
             if count not in (None, self.sequences):
                 raise InputError(
-                    f"{name} tells of {count} sequences and there are {self.sequences}; give one "
-                    "answer each"
+                    f"{name} must have {self.sequences} entries, one a sequence, got {count}"
                 )
         if self.classification is not None:
             _check_classification(self.classification)
@@ -222,54 +223,54 @@ class TraceInfo:
             real = sum(self.tokens("target").real)
             if len(self.next) != real:
                 raise InputError(
-                    f"next tells of {len(self.next)} tokens and the first target has {real}; give "
-                    "the likeliest after each"
+                    f"next must have {real} entries, one for each token of the first target, got "
+                    f"{len(self.next)}"
                 )
 
     def block(self, name: str) -> Block:
-        """The block of this name. Raises InputError, which says which there are."""
+        """The block of this name. Raises InputError if there is none."""
         for block in self.blocks:
             if block.name == name:
                 return block
         known = ", ".join(block.name for block in self.blocks)
-        raise InputError(f"no block {name!r} in this trace; it has {known}")
+        raise InputError(f"the block must be one of {known}, got {name!r}")
 
     def tokens(self, side: str, sequence: int = 0) -> Tokens:
-        """The tokens of one sequence on one side. Raises InputError when there are none."""
+        """The tokens of one sequence on one side. Raises InputError if there are none."""
         for name, sequences in self.sides.items():
             if name == side:
                 if 0 <= sequence < len(sequences):
                     return sequences[sequence]
-                raise InputError(f"sequence {sequence} of {len(sequences)}; they count from 0")
-        raise InputError(f"no side {side!r} in this trace; it has {', '.join(self.sides)}")
+                raise InputError(f"the sequence must be 0 to {len(sequences) - 1}, got {sequence}")
+        raise InputError(f"the side must be one of {', '.join(self.sides)}, got {side!r}")
 
     @property
     def sequences(self) -> int:
-        """B: how many sequences of the batch there are."""
+        """B: the number of sequences."""
         return max(map(len, self.sides.values()))
 
     def to_json(self) -> str:
-        """The header as JSON, in ASCII alone. Raises InputError when a number is not finite."""
+        """The header as JSON, in ASCII. Raises InputError if a number is not finite."""
         try:
             return json.dumps(
                 dataclasses.asdict(self), allow_nan=False, separators=(",", ":")
-            )  # ensure_ascii escapes half surrogate pairs, which nothing else could write
+            )  # ensure_ascii escapes lone surrogates, which UTF-8 cannot encode
         except ValueError as error:
             raise InputError(
-                "a probability or score of the trace is not finite; is the model trained, or "
-                "are its weights broken?"
+                "the probabilities and scores of a trace must be finite, got one that is not; "
+                "check the weights of the model"
             ) from error
 
     @classmethod
     def from_json(cls, text: str) -> "TraceInfo":
-        """The header that this JSON is. Raises InputError for anything but a whole header.
+        """The header from its JSON. Raises InputError if it is not complete and valid.
 
         >>> TraceInfo.from_json("{}")
         Traceback (most recent call last):
         jumok.errors.InputError: not the header of a trace: title is missing; write the trace again
         """
         try:
-            table = dict(parse_json(text.encode(), any_text=True))
+            table = dict(parse_json(text.encode(), allow_surrogates=True))
             blocks = table.get("blocks")
             if isinstance(blocks, list):
                 table["blocks"] = [_with_later(block, "softcap") for block in blocks]
@@ -284,7 +285,7 @@ class TraceInfo:
 
 
 def _with_later(part: object, key: str) -> object:
-    """A block or a decoding of a file that was written before it had this key."""
+    """A block or a decoding with a key that older files lack."""
     return {key: None, **part} if isinstance(part, dict) else part
 
 
@@ -295,21 +296,21 @@ def _check_lengths(side: str, sequences: tuple[Tokens, ...]) -> None:
             values = getattr(tokens, name)
             if values is not None and len(values) != len(tokens):
                 raise InputError(
-                    f"sequence {number} of side {side} has {len(tokens)} ids and {len(values)} "
-                    f"{name}; give as many"
+                    f"sequence {number} of side {side} must have one of {name} for each of "
+                    f"{len(tokens)} ids, got {len(values)}"
                 )
     if len({len(tokens) for tokens in sequences}) > 1:
-        raise InputError(f"the sequences of side {side} are not of one length; pad them")
+        raise InputError(f"the sequences of side {side} must have one length; pad them")
 
 
 def _check_classification(found: Classification) -> None:
-    """Raises InputError unless every answer has one probability a label."""
-    for number, answer in enumerate(found.sequences):
-        told = [("probabilities", answer.probabilities)]
-        told += [(f"probabilities without {each.text!r}", each.without) for each in answer.words]
-        for name, values in told:
+    """Raises InputError unless every prediction has one probability a label."""
+    for number, one in enumerate(found.sequences):
+        rows = [("probabilities", one.probabilities)]
+        rows += [(f"probabilities without {each.text!r}", each.without) for each in one.words]
+        for name, values in rows:
             if len(values) != len(found.labels):
                 raise InputError(
-                    f"sequence {number} has {len(values)} {name} and there are "
-                    f"{len(found.labels)} labels; give as many"
+                    f"sequence {number} must have {name} for {len(found.labels)} labels, got "
+                    f"{len(values)}"
                 )
