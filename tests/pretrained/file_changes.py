@@ -1,4 +1,4 @@
-"""How a checkpoint on somebody's disk differs from what transformers writes today."""
+"""Changes that turn a checkpoint of transformers into an older or invalid one."""
 
 import re
 from collections.abc import Callable
@@ -7,11 +7,11 @@ from typing import Any
 from torch import Tensor
 
 Change = Callable[[dict[str, Any], dict[str, Tensor]], None]
-"""config.json, tensors by name: changed in place."""
+"""Changes config.json and the tensors by name in place."""
 
 
 def set_config(**keys: Any) -> Change:
-    """Its config.json says this; None: it does not speak of it."""
+    """Set keys of config.json; None deletes the key."""
 
     def change(config: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         for key, value in keys.items():
@@ -23,7 +23,7 @@ def set_config(**keys: Any) -> Change:
 
 
 def set_tensor(name: str, tensor: Tensor) -> Change:
-    """One tensor more, or another in its place."""
+    """Add or replace a tensor."""
 
     def change(config: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         tensors[name] = tensor.clone()
@@ -32,7 +32,7 @@ def set_tensor(name: str, tensor: Tensor) -> Change:
 
 
 def drop_tensor(name: str) -> Change:
-    """One tensor less."""
+    """Delete a tensor."""
 
     def change(config: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         del tensors[name]
@@ -41,7 +41,7 @@ def drop_tensor(name: str) -> Change:
 
 
 def copy_tensor(second: str, first: str) -> Change:
-    """The tensor `first` also under the name `second`."""
+    """Store the tensor `first` also under the name `second`."""
 
     def change(config: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         tensors[second] = tensors[first].clone()
@@ -50,7 +50,7 @@ def copy_tensor(second: str, first: str) -> Change:
 
 
 def rename_tensors(pattern: str, replacement: str) -> Change:
-    """What the pattern finds in names is written otherwise."""
+    """Replace a pattern in the names of all tensors."""
 
     def change(config: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         for name in list(tensors):

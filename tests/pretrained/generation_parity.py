@@ -1,6 +1,6 @@
-"""What theirs and ours write with the same weights, greedy and with a beam of 4.
+"""Tokens that transformers and jumok generate with the same weights, greedy and with beam 4.
 
-Random models seldom end a text: the end is a token that theirs likes to write.
+Random models seldom generate EOS: a token that the model often generates is used as EOS.
 """
 
 import warnings
@@ -34,10 +34,10 @@ GENERATIVE_VARIANTS = [
 
 @dataclass(frozen=True)
 class SearchCase:
-    """How to write. Answers of a beam are ranked by sum / length^alpha.
+    """Search settings. Hypotheses are ranked by sum / length^alpha.
 
-    Without repetition means no two tokens in the same order twice; it is left to those who begin
-    anew: theirs would take the padding of a prompt for text.
+    no_repeat is the size of n-grams that must not repeat; it is used without prompts only, because
+    transformers treats the padding of a prompt as text.
     """
 
     name: str
@@ -55,131 +55,135 @@ SEARCH_CASES = (
 
 
 def search_cases(pair: ModelPair) -> tuple[SearchCase, ...]:
-    """Those in which this pair is compared."""
+    """The search cases for this pair."""
     if pair.kind == "encoder_decoder":
         return SEARCH_CASES
     return tuple(
-        replace(way, no_repeat=0) for way in SEARCH_CASES if way.beam > 1 or not way.no_repeat
+        replace(case, no_repeat=0) for case in SEARCH_CASES if case.beam > 1 or not case.no_repeat
     )
 
 
 @dataclass(frozen=True)
 class GenerationComparison:
-    """How many answers there were, how many of them ended, and which differ."""
+    """The number of hypotheses, how many ended, and which differ."""
 
     n: int
     ended: int
-    ties: list[str]  # with less than 1e-5 between them
+    ties: list[str]  # scores differ by at most 1e-5
     different: list[str]
 
 
 def prompts(pair: ModelPair) -> tuple[Tensor, Tensor]:
-    """Five texts of 2 to 9 tokens: ids (5, 9), real (5, 9).
+    """Five texts of 2 to 9 tokens: ids (5, 9), attention mask (5, 9).
 
-    Theirs counts an encoder's positions from the left of a row: sources are padded on the right.
+    Encoders of transformers count positions from the left: sources are padded on the right.
     """
     lengths = torch.tensor([9, 5, 2, 6, 3])
-    real = torch.arange(9) < lengths[:, None]
-    real = real if pair.kind == "encoder_decoder" else real.flip(-1)
-    ids = torch.randint(LOW, HIGH, real.shape, generator=torch.Generator().manual_seed(11))
-    return ids.masked_fill(~real, _pad(pair)), real
+    mask = torch.arange(9) < lengths[:, None]
+    mask = mask if pair.kind == "encoder_decoder" else mask.flip(-1)
+    ids = torch.randint(LOW, HIGH, mask.shape, generator=torch.Generator().manual_seed(11))
+    return ids.masked_fill(~mask, _pad_id(pair)), mask
 
 
-def compare_generation(pair: ModelPair, way: SearchCase) -> GenerationComparison:
-    """The best answers (of a beam the two best) to all prompts."""
-    ids, real = prompts(pair)
-    end = _end(pair, ids, real)
-    wanted, scores, out = _theirs(pair, ids, real, end, way)
-    found = _ours(pair, ids, real, end, way)
-    assert len(found) == len(wanted)
+def compare_generation(pair: ModelPair, case: SearchCase) -> GenerationComparison:
+    """Compare the best hypotheses (two for a beam) for all prompts."""
+    ids, mask = prompts(pair)
+    end = _eos_id(pair, ids, mask)
+    expected, scores, out = _hf_generate(pair, ids, mask, end, case)
+    found = _jumok_generate(pair, ids, mask, end, case)
+    assert len(found) == len(expected)
     ties: list[str] = []
     different: list[str] = []
-    for row, (one, tokens) in enumerate(zip(found, wanted, strict=True)):
+    for row, (one, tokens) in enumerate(zip(found, expected, strict=True)):
         if one.ids == tokens:
             continue
-        line = f"{pair.variant.name}, {way.name}, answer {row}: {one.ids}, theirs {tokens}"
+        line = (
+            f"{pair.variant.name}, {case.name}, hypothesis {row}: {one.ids}, transformers {tokens}"
+        )
         gap = abs(one.rank - scores[row]) if scores else _gap(out, row, one.ids, tokens, end)
-        (ties if gap <= TIE else different).append(f"{line}, apart by {gap:.1e}")
+        (ties if gap <= TIE else different).append(f"{line}, score difference {gap:.1e}")
     return GenerationComparison(len(found), sum(one.finished for one in found), ties, different)
 
 
-def _pad(pair: ModelPair) -> int:
+def _pad_id(pair: ModelPair) -> int:
     return int(pair.hf_model.config.pad_token_id or 0)
 
 
-def _begin(pair: ModelPair) -> int:
+def _decoder_start_id(pair: ModelPair) -> int:
     start = pair.hf_model.config.decoder_start_token_id
     return int(pair.hf_model.config.eos_token_id if start is None else start)
 
 
-def _end(pair: ModelPair, ids: Tensor, real: Tensor) -> int:
-    """The token that most texts write, but not at once, as long as nothing ends."""
-    varied = next(way for way in reversed(search_cases(pair)) if way.beam == 1)
-    rows, _, _ = _theirs(pair, ids, real, None, varied)
+def _eos_id(pair: ModelPair, ids: Tensor, mask: Tensor) -> int:
+    """The token that most texts generate after the first step without an EOS token."""
+    longest = next(case for case in reversed(search_cases(pair)) if case.beam == 1)
+    rows, _, _ = _hf_generate(pair, ids, mask, None, longest)
     later = Counter(
         token for row in rows for token in dict.fromkeys(row) if 1 <= row.index(token) <= 6
     )
-    del later[_pad(pair)]
+    del later[_pad_id(pair)]
     return later.most_common(1)[0][0]
 
 
-def _theirs(
-    pair: ModelPair, ids: Tensor, real: Tensor, end: int | None, way: SearchCase
+def _hf_generate(
+    pair: ModelPair, ids: Tensor, mask: Tensor, end: int | None, case: SearchCase
 ) -> tuple[list[list[int]], list[float], Any]:
     import transformers
 
-    begun = pair.kind == "encoder_decoder"
-    measures = pair.opened.architecture.config
-    uneven = begun and measures.n_layers != measures.n_decoder_layers  # their cache fails T5 then
+    seq2seq = pair.kind == "encoder_decoder"
+    model_config = pair.opened.architecture.config
+    uneven = (
+        seq2seq and model_config.n_layers != model_config.n_decoder_layers
+    )  # the cache of transformers fails for T5 then
     settings: Any = transformers.GenerationConfig
     pair.hf_model.generation_config = settings(
-        pad_token_id=_pad(pair),
+        pad_token_id=_pad_id(pair),
         eos_token_id=end,
-        decoder_start_token_id=_begin(pair) if begun else None,
+        decoder_start_token_id=_decoder_start_id(pair) if seq2seq else None,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         out = pair.hf_model.generate(
             ids,
-            attention_mask=real.long(),
+            attention_mask=mask.long(),
             max_new_tokens=MAX_NEW_TOKENS,
             do_sample=False,
             use_cache=not uneven,
-            num_beams=way.beam,
-            length_penalty=way.alpha,
-            no_repeat_ngram_size=way.no_repeat,
-            num_return_sequences=min(way.beam, 2),
+            num_beams=case.beam,
+            length_penalty=case.alpha,
+            no_repeat_ngram_size=case.no_repeat,
+            num_return_sequences=min(case.beam, 2),
             return_dict_in_generate=True,
             output_scores=True,
         )
-    rows = [row[1 if begun else ids.shape[1] :] for row in out.sequences.tolist()]
+    rows = [row[1 if seq2seq else ids.shape[1] :] for row in out.sequences.tolist()]
     rows = [row[: row.index(end)] if end in row else row for row in rows]
-    return rows, [] if way.beam == 1 else out.sequences_scores.tolist(), out
+    return rows, [] if case.beam == 1 else out.sequences_scores.tolist(), out
 
 
-def _ours(
-    pair: ModelPair, ids: Tensor, real: Tensor, end: int, way: SearchCase
+def _jumok_generate(
+    pair: ModelPair, ids: Tensor, mask: Tensor, end: int, case: SearchCase
 ) -> list[Hypothesis]:
     config = DecodingConfig(
-        beam=way.beam,
-        n_best=min(way.beam, 2),
-        length_penalty=way.alpha,
-        no_repeat_ngram=way.no_repeat,
+        beam=case.beam,
+        n_best=min(case.beam, 2),
+        length_penalty=case.alpha,
+        no_repeat_ngram=case.no_repeat,
         max_length=MAX_NEW_TOKENS,
     )
     model: Any = pair.opened.model
     if pair.kind == "encoder_decoder":
         answers = generate_seq2seq(
-            model, ids, real, GenerationRequest(config, end_id=end), bos_id=_begin(pair)
+            model, ids, mask, GenerationRequest(config, end_id=end), bos_id=_decoder_start_id(pair)
         )
     else:
-        answers = generate_lm(model, ids, real, GenerationRequest(config, end_id=end))
+        answers = generate_lm(model, ids, mask, GenerationRequest(config, end_id=end))
     return [one for several in answers for one in several]
 
 
-def _gap(out: Any, row: int, ours: list[int], theirs: list[int], end: int) -> float:
-    """How much likelier than ours theirs found its token, where the two part."""
-    one, other = [*ours, end], [*theirs, end]
+def _gap(out: Any, row: int, jumok: list[int], hf: list[int], end: int) -> float:
+    """The difference in log-probability at the first differing token."""
+    one, other = [*jumok, end], [*hf, end]
     step = next(i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     scores = out.scores[step][row]
     return float((scores[other[step]] - scores[one[step]]).abs())

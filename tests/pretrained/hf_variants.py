@@ -1,6 +1,6 @@
-"""Tiny random models of transformers, of every family and variant, to be compared with.
+"""Tiny random models of transformers in every family and variant, as references.
 
-All their dropouts are 0, so that train and eval mode are the same.
+All dropout rates are 0, so that train and eval mode are equal.
 """
 
 import json
@@ -25,7 +25,7 @@ from tests.pretrained.file_changes import (
 )
 
 V = 61
-SCALES = (  # what makes a writer vary its words, and not repeat the newest
+SCALES = (  # larger weights make generated tokens vary
     (r"\b(fc1|fc2|wi|wi_0|wi_1|wo|c_fc|c_proj|intermediate|lin1|lin2)\b|output\.dense", 3.0),
     (r"position|wpe", 3.0),
     (r"shared|embed_tokens|wte|word_embeddings", 2.0),
@@ -34,10 +34,10 @@ SCALES = (  # what makes a writer vary its words, and not repeat the newest
 
 @dataclass(frozen=True)
 class Variant:
-    """A class of transformers, the name of its config and what is said in it.
+    """A class of transformers, the class of its config, and the values of that config.
 
-    Each module in `apart` has a weight of its own where transformers would tie it. `stored` is how
-    the files differ from what transformers writes.
+    The modules in `untied` have weights of their own where transformers would tie them.
+    `file_changes` are applied to the saved files.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Variant:
     file_changes: tuple[Change, ...] = ()
 
     def model(self, seed: int = 0, dtype: torch.dtype = torch.float32) -> Any:
-        """The model in eval mode, every weight drawn anew: no bias is 0, no gain 1."""
+        """The model in eval mode with random weights: no bias is 0, no norm weight is 1."""
         import transformers
 
         config = getattr(transformers, self.config)(**self.config_values)
@@ -60,24 +60,24 @@ class Variant:
         return randomize(model, seed + zlib.crc32(self.name.encode()), SCALES)
 
     def save(self, folder: Path, seed: int = 0, dtype: torch.dtype = torch.float32) -> Any:
-        """The model, also saved as transformers saves it, or as `stored` says."""
+        """The model; also saves it, with the file changes applied."""
         model = self.model(seed, dtype)
         model.save_pretrained(folder)
         if self.file_changes:
-            said, weights = folder / "config.json", folder / "model.safetensors"
-            config, tensors = json.loads(said.read_text()), load_file(weights)
+            config_path, weights_path = folder / "config.json", folder / "model.safetensors"
+            config, tensors = json.loads(config_path.read_text()), load_file(weights_path)
             for change in self.file_changes:
                 change(config, tensors)
-            said.write_text(json.dumps(config))
-            save_file(tensors, weights)
+            config_path.write_text(json.dumps(config))
+            save_file(tensors, weights_path)
         return model
 
 
 @torch.no_grad()
-def randomize(model: Any, seed: int, louder: Sequence[tuple[str, float]] = ()) -> Any:
-    """Every parameter and every bias kept as a buffer drawn anew.
+def randomize(model: Any, seed: int, scales: Sequence[tuple[str, float]] = ()) -> Any:
+    """Set every parameter, and every bias stored as a buffer, to random values.
 
-    Matrices with one of these patterns in their names are that many times louder than the rest.
+    Matrices whose names match one of the patterns are scaled by its factor.
     """
     generator = torch.Generator().manual_seed(seed)
     fixed = ("position_ids", "token_type_ids", "embed_positions", "attn.bias", "masked_bias")
@@ -87,13 +87,13 @@ def randomize(model: Any, seed: int, louder: Sequence[tuple[str, float]] = ()) -
             any(word in name for word in fixed) and learned not in name
         ):
             continue
-        drawn = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
-        gain = "norm" in name.lower() or re.search(r"\bln(_\w+)?\.", name)
+        values = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
+        is_norm = "norm" in name.lower() or re.search(r"\bln(_\w+)?\.", name)
         scale = 0.3 if tensor.ndim < 2 or "bias" in name else tensor.shape[-1] ** -0.5
         if tensor.ndim == 2:
-            scale *= next((loud for part, loud in louder if re.search(part, name)), 1.0)
-        drawn = drawn * scale + (1.0 if gain and name.endswith("weight") else 0.0)
-        tensor.copy_(drawn.to(tensor.dtype))
+            scale *= next((factor for part, factor in scales if re.search(part, name)), 1.0)
+        values = values * scale + (1.0 if is_norm and name.endswith("weight") else 0.0)
+        tensor.copy_(values.to(tensor.dtype))
     return model
 
 
@@ -162,22 +162,22 @@ LABELS = {
 POSITION_IDS = torch.arange(20)[None]
 
 
-def some(*shape: int) -> torch.Tensor:
-    """Any numbers."""
+def random_tensor(*shape: int) -> torch.Tensor:
+    """A random tensor."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(7))
 
 
 POOLER = (
-    set_tensor("bert.pooler.dense.weight", some(24, 24)),
-    set_tensor("bert.pooler.dense.bias", some(24)),
+    set_tensor("bert.pooler.dense.weight", random_tensor(24, 24)),
+    set_tensor("bert.pooler.dense.bias", random_tensor(24)),
 )
-TRIANGLE = torch.ones(20, 20, dtype=torch.uint8).tril()[None, None]
+CAUSAL_MASK = torch.ones(20, 20, dtype=torch.uint8).tril()[None, None]
 BUFFERS = tuple(
     set_tensor(f"transformer.h.{layer}.attn.{name}", tensor)
     for layer in range(2)
-    for name, tensor in (("bias", TRIANGLE), ("masked_bias", torch.tensor(-1e4)))
+    for name, tensor in (("bias", CAUSAL_MASK), ("masked_bias", torch.tensor(-1e4)))
 )
-TABLES = tuple(f"model.{tower}.embed_tokens.weight" for tower in ("encoder", "decoder"))
+TABLES = tuple(f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder"))
 
 
 def _of(family: str, config: str, common: Mapping[str, Any], *rows: Any) -> list[Variant]:
@@ -224,8 +224,8 @@ VARIANTS = [
                     "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"
                 ),
                 copy_tensor("cls.predictions.decoder.bias", "cls.predictions.bias"),
-                set_tensor("cls.seq_relationship.weight", some(2, 24)),
-                set_tensor("cls.seq_relationship.bias", some(2)),
+                set_tensor("cls.seq_relationship.weight", random_tensor(2, 24)),
+                set_tensor("cls.seq_relationship.bias", random_tensor(2)),
                 *POOLER,
             ),
         ),
@@ -273,8 +273,8 @@ VARIANTS = [
                 set_tensor(
                     "roberta.embeddings.token_type_ids", torch.zeros(1, 22, dtype=torch.long)
                 ),
-                set_tensor("roberta.pooler.dense.weight", some(24, 24)),
-                set_tensor("roberta.pooler.dense.bias", some(24)),
+                set_tensor("roberta.pooler.dense.weight", random_tensor(24, 24)),
+                set_tensor("roberta.pooler.dense.bias", random_tensor(24)),
             ),
         ),
     ),
@@ -401,7 +401,7 @@ VARIANTS = [
                 copy_tensor("lm_head.weight", "shared.weight"),
                 set_tensor(
                     "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",
-                    some(32, 3),
+                    random_tensor(32, 3),
                 ),
             ),
         ),
@@ -505,9 +505,9 @@ VARIANTS = [
                 ),
                 *(
                     set_tensor(
-                        f"model.{tower}.embed_positions.weight", sinusoids(20, 24, halves=True)
+                        f"model.{side}.embed_positions.weight", sinusoids(20, 24, halves=True)
                     )
-                    for tower in ("encoder", "decoder")
+                    for side in ("encoder", "decoder")
                 ),
             ),
         ),

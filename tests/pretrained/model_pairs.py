@@ -1,7 +1,7 @@
-"""One variant twice, theirs and ours, asked the same things: how far apart are the answers?
+"""A variant in transformers and in jumok, and the difference of their outputs and gradients.
 
 Differences are max|a-b| / max(1, max|b|) over real tokens. Shapes: B texts, T tokens, S source
-tokens, D model width, V what there is to choose from.
+tokens, D model width, V outputs.
 """
 
 import inspect
@@ -24,14 +24,14 @@ from jumok.pretrained.name_map import expand
 from jumok.pretrained.state_dict import PretrainedModel, model_from_hf
 from tests.pretrained.hf_variants import VARIANTS, Variant
 
-Padding = Literal["none", "right", "left"]  # none: as many tokens as the model holds
-MAX_T5_LENGTH = 140  # of T5, which holds any number: beyond the last bucket of distances
-LOW, HIGH = 5, 50  # ordinary tokens; no family has a special one among them
+Padding = Literal["none", "right", "left"]  # none: texts of the maximum length
+MAX_T5_LENGTH = 140  # T5 has no maximum: beyond the last distance bucket
+LOW, HIGH = 5, 50  # ids that are not special tokens in any family
 
 
 @dataclass(frozen=True)
 class ModelPair:
-    """Their model, and the files of it opened as ours."""
+    """A model of transformers, and its saved files loaded as a jumok model."""
 
     variant: Variant
     hf_model: Any
@@ -40,12 +40,12 @@ class ModelPair:
 
     @property
     def kind(self) -> str:
-        """Which of our modules it is."""
+        """The kind of the jumok module."""
         return self.opened.architecture.head.kind
 
     @property
     def relative(self) -> bool:
-        """Whether nobody counts positions."""
+        """Whether positions are relative."""
         return self.opened.architecture.config.positions == "relative"
 
     def train(self, mode: bool) -> None:
@@ -56,20 +56,20 @@ class ModelPair:
 
 @cache
 def make_pair(name: str, dtype: torch.dtype = torch.float32) -> ModelPair:
-    """The variant of this name, made once."""
+    """The variant of this name, cached."""
     [variant] = [each for each in VARIANTS if each.name == name]
     with tempfile.TemporaryDirectory() as folder:
-        theirs = variant.save(Path(folder), dtype=dtype)
+        hf = variant.save(Path(folder), dtype=dtype)
         stored = open_checkpoint(Path(folder))
         opened = model_from_hf(stored.config, stored.tensors)
     if dtype == torch.float64:
-        _exact(theirs, opened.model)
-    return ModelPair(variant, theirs, stored, opened)
+        _exact(hf, opened.model)
+    return ModelPair(variant, hf, stored, opened)
 
 
 @dataclass(frozen=True)
 class ParityBatch:
-    """A batch of texts and, for those who write, what they have written."""
+    """A batch of texts and, for encoder-decoders, their targets."""
 
     ids: Tensor  # (B, T) int64
     attention_mask: Tensor  # (B, T) bool
@@ -77,7 +77,7 @@ class ParityBatch:
     target: Tensor | None = None  # (B, U) int64
 
     def rows(self) -> Iterator["ParityBatch"]:
-        """Every text by itself, without padding."""
+        """Every text as its own batch, without padding."""
         for row, real in enumerate(self.attention_mask):
             yield ParityBatch(
                 self.ids[row, real][None],
@@ -88,7 +88,7 @@ class ParityBatch:
 
 
 def make_batch(pair: ModelPair, padding: Padding) -> ParityBatch:
-    """Random tokens: two texts as long as the model holds, or three of 11, 7 and 3 tokens."""
+    """Random tokens: two texts of the maximum length, or three of 11, 7 and 3 tokens."""
     config = pair.opened.architecture.config
     draw = torch.Generator().manual_seed(3)
     longest = min(config.max_length, MAX_T5_LENGTH)
@@ -108,80 +108,79 @@ def make_batch(pair: ModelPair, padding: Padding) -> ParityBatch:
 
 @dataclass(frozen=True)
 class ModelOutputs:
-    """What a model makes of a question; memory is what an encoder gives its decoder."""
+    """The outputs of a model; memory is the encoder output of an encoder-decoder."""
 
     hidden: Tensor  # (B, T, D)
     logits: Tensor | None  # (B, T, V), (B, V) or (B, T)
     memory: Tensor | None = None  # (B, S, D)
 
-    def at_real_tokens(self, asked: ParityBatch) -> dict[str, Tensor]:
-        """Its numbers at real tokens."""
+    def at_real_tokens(self, batch: ParityBatch) -> dict[str, Tensor]:
+        """The outputs at real tokens."""
         found = {"hidden": self.hidden}
         if self.logits is not None:
             found["logits"] = self.logits
-        if asked.target is None:
+        if batch.target is None:
             found = {
-                name: part[asked.attention_mask]
-                if part.shape[:2] == asked.attention_mask.shape
+                name: part[batch.attention_mask]
+                if part.shape[:2] == batch.attention_mask.shape
                 else part
                 for name, part in found.items()
             }
         return (
-            found if self.memory is None else found | {"memory": self.memory[asked.attention_mask]}
+            found if self.memory is None else found | {"memory": self.memory[batch.attention_mask]}
         )
 
 
-def jumok_outputs(pair: ModelPair, asked: ParityBatch) -> ModelOutputs:
-    """What our modules say."""
+def jumok_outputs(pair: ModelPair, batch: ParityBatch) -> ModelOutputs:
+    """The outputs of the jumok model."""
     model: Any = pair.opened.model
-    ids, real, segments = asked.ids, asked.attention_mask, asked.segments
-    places, mask = positions_from_mask(real), AttentionMask.from_padding(real)
+    ids, real, segments = batch.ids, batch.attention_mask, batch.segments
+    positions, mask = positions_from_mask(real), AttentionMask.from_padding(real)
     past = AttentionMask.from_padding(real, causal=True)
     match pair.kind:
         case "encoder":
-            return ModelOutputs(model(ids, mask, positions=places, segments=segments), None)
+            return ModelOutputs(model(ids, mask, positions=positions, segments=segments), None)
         case "decoder":
-            return ModelOutputs(model(ids, past, positions=places), None)
+            return ModelOutputs(model(ids, past, positions=positions), None)
         case "language_model":
-            hidden = model.decoder(ids, past, positions=places)
-            return ModelOutputs(hidden, model(ids, past, positions=places))
+            hidden = model.decoder(ids, past, positions=positions)
+            return ModelOutputs(hidden, model(ids, past, positions=positions))
         case "encoder_decoder":
-            memory = model.encode(ids, mask, positions=places)
-            hidden = model.decoder(asked.target, memory=memory, memory_mask=mask)
-            answers = pair.opened.architecture.head.has_task
-            logits = model.output(model.decode(asked.target, memory, mask)) if answers else None
+            memory = model.encode(ids, mask, positions=positions)
+            hidden = model.decoder(batch.target, memory=memory, memory_mask=mask)
+            outputs = pair.opened.architecture.head.has_task
+            logits = model.output(model.decode(batch.target, memory, mask)) if outputs else None
             return ModelOutputs(hidden, logits, memory)
         case kind:
-            hidden = model.encoder(ids, mask, positions=places, segments=segments)
+            hidden = model.encoder(ids, mask, positions=positions, segments=segments)
             seen = real if kind == "text_classifier" else mask
-            return ModelOutputs(hidden, model(ids, seen, positions=places, segments=segments))
+            return ModelOutputs(hidden, model(ids, seen, positions=positions, segments=segments))
 
 
-def hf_outputs(pair: ModelPair, asked: ParityBatch, padding: Padding) -> ModelOutputs:
-    """What transformers says.
+def hf_outputs(pair: ModelPair, batch: ParityBatch, padding: Padding) -> ModelOutputs:
+    """The outputs of the transformers model.
 
-    Of texts padded on the left it is told the positions. Where it takes none (encoders of BART and
-    Marian) or looks at the first column whatever stands there (classifiers of texts), each text
-    is asked about alone.
+    Left-padded texts get explicit positions. Models that accept none (encoders of BART and Marian)
+    or pool the first column (text classifiers) process each text separately.
     """
     takes = inspect.signature(pair.hf_model.forward).parameters
     counts = "position_ids" in takes and pair.kind != "text_classifier"
     if padding == "left" and not counts and not pair.relative:
-        return _put_together(asked, [_asked(pair, row) for row in asked.rows()])
+        return _as_batch(batch, [_forward(pair, row) for row in batch.rows()])
     first = pair.opened.architecture.config.position_offset
-    places = positions_from_mask(asked.attention_mask) + first
-    return _asked(pair, asked, position_ids=places if padding == "left" and counts else None)
+    positions = positions_from_mask(batch.attention_mask) + first
+    return _forward(pair, batch, position_ids=positions if padding == "left" and counts else None)
 
 
-def _asked(pair: ModelPair, asked: ParityBatch, **more: Tensor | None) -> ModelOutputs:
-    words = {
-        "input_ids": asked.ids,
-        "attention_mask": asked.attention_mask.long(),
-        "token_type_ids": asked.segments,
-        "decoder_input_ids": asked.target,
+def _forward(pair: ModelPair, batch: ParityBatch, **more: Tensor | None) -> ModelOutputs:
+    arguments = {
+        "input_ids": batch.ids,
+        "attention_mask": batch.attention_mask.long(),
+        "token_type_ids": batch.segments,
+        "decoder_input_ids": batch.target,
         **more,
     }
-    given = {name: word for name, word in words.items() if word is not None}
+    given = {name: word for name, word in arguments.items() if word is not None}
     out = pair.hf_model(**given, output_hidden_states=True, return_dict=True)
     hidden = out.get("last_hidden_state")
     if hidden is None:
@@ -190,88 +189,90 @@ def _asked(pair: ModelPair, asked: ParityBatch, **more: Tensor | None) -> ModelO
     return ModelOutputs(hidden, logits, out.get("encoder_last_hidden_state"))
 
 
-def _put_together(asked: ParityBatch, answers: list[ModelOutputs]) -> ModelOutputs:
-    """The answers about texts alone, each token at its place among the padding."""
+def _as_batch(batch: ParityBatch, outputs: list[ModelOutputs]) -> ModelOutputs:
+    """The outputs of separate texts as one padded batch."""
 
-    def spread(parts: list[Tensor]) -> Tensor:
-        whole = parts[0].new_zeros(*asked.attention_mask.shape, parts[0].shape[-1])
-        whole[asked.attention_mask] = torch.cat([part[0] for part in parts])
+    def pad(parts: list[Tensor]) -> Tensor:
+        whole = parts[0].new_zeros(*batch.attention_mask.shape, parts[0].shape[-1])
+        whole[batch.attention_mask] = torch.cat([part[0] for part in parts])
         return whole
 
-    def joined(parts: list[Tensor]) -> Tensor:
+    def concat(parts: list[Tensor]) -> Tensor:
         return torch.cat(parts)
 
-    place: Callable[[list[Tensor]], Tensor] = spread if asked.target is None else joined
-    logits = [one.logits for one in answers if one.logits is not None]
-    memory = [one.memory for one in answers if one.memory is not None]
+    combine: Callable[[list[Tensor]], Tensor] = pad if batch.target is None else concat
+    logits = [part.logits for part in outputs if part.logits is not None]
+    memory = [part.memory for part in outputs if part.memory is not None]
     return ModelOutputs(
-        place([one.hidden for one in answers]),
-        joined(logits) if logits else None,  # (B, V) of classifiers, (B, U, V) of writers
-        spread(memory) if memory else None,
+        combine([part.hidden for part in outputs]),
+        concat(logits) if logits else None,  # (B, V) of classifiers, (B, U, V) of encoder-decoders
+        pad(memory) if memory else None,
     )
 
 
-def relative_error(ours: Tensor, theirs: Tensor) -> float:
-    """max|a-b| / max(1, max|b|); infinite for other shapes and for what is no number."""
-    if ours.shape != theirs.shape or not bool((ours - theirs).isfinite().all()):
+def relative_error(jumok: Tensor, hf: Tensor) -> float:
+    """max|a-b| / max(1, max|b|); infinite for different shapes and NaN."""
+    if jumok.shape != hf.shape or not bool((jumok - hf).isfinite().all()):
         return math.inf
-    return float((ours - theirs).abs().max() / theirs.abs().max().clamp(min=1))
+    return float((jumok - hf).abs().max() / hf.abs().max().clamp(min=1))
 
 
 def difference(pair: ModelPair, padding: Padding) -> dict[str, float]:
-    """Of every part of the answers, in eval and in train mode the larger."""
-    asked = make_batch(pair, padding)
+    """The error of every output, the maximum of eval and train mode."""
+    batch = make_batch(pair, padding)
     found: dict[str, float] = {}
     for mode in (False, True):
         pair.train(mode)
         with torch.no_grad():
-            theirs = hf_outputs(pair, asked, padding).at_real_tokens(asked)
-            ours = jumok_outputs(pair, asked).at_real_tokens(asked)
-        assert ours.keys() == theirs.keys()
-        for name, part in ours.items():
-            found[name] = max(found.get(name, 0.0), relative_error(part, theirs[name]))
+            hf = hf_outputs(pair, batch, padding).at_real_tokens(batch)
+            jumok = jumok_outputs(pair, batch).at_real_tokens(batch)
+        assert jumok.keys() == hf.keys()
+        for name, part in jumok.items():
+            found[name] = max(found.get(name, 0.0), relative_error(part, hf[name]))
     pair.train(False)
     return found
 
 
 def gradient_difference(pair: ModelPair) -> tuple[float, int]:
-    """The largest over all tensors of a checkpoint, and how many there are.
+    """The largest gradient error over all tensors of a checkpoint, and their number.
 
-    The loss is a random sum of all answers. Tensors of theirs that ours lacks must get no gradient.
+    The loss is a random sum of all outputs. Tensors that jumok does not use must get no gradient.
     """
-    asked = make_batch(pair, "right")
+    batch = make_batch(pair, "right")
     pair.train(True)
-    theirs, ours = hf_outputs(pair, asked, "right"), jumok_outputs(pair, asked)
-    for answer, model in ((theirs, pair.hf_model), (ours, pair.opened.model)):
+    hf, jumok = hf_outputs(pair, batch, "right"), jumok_outputs(pair, batch)
+    for output, model in ((hf, pair.hf_model), (jumok, pair.opened.model)):
         model.zero_grad()
-        part = answer.at_real_tokens(asked)["hidden" if ours.logits is None else "logits"]
+        part = output.at_real_tokens(batch)["hidden" if jumok.logits is None else "logits"]
         draw = torch.Generator().manual_seed(5)
         loss = (part * torch.randn(part.shape, generator=draw)).sum()
         loss.backward()  # type: ignore[no-untyped-call]
     pair.train(False)
     weights = named_weights(pair.opened.model)
     gradients = {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in weights.items()}
-    described = pair.opened.architecture
-    mine = {each.hf_name: each for each in expand(described.name_rules(), weights)}
-    prefix, worst, compared = described.family.prefix, 0.0, set()
+    architecture = pair.opened.architecture
+    mappings = {each.hf_name: each for each in expand(architecture.name_rules(), weights)}
+    prefix, worst, compared = architecture.family.prefix, 0.0, set()
     named = list(pair.hf_model.named_parameters(remove_duplicate=False))
     for name, parameter in named:
-        entry = mine.get(name, mine.get(prefix + name))
-        if entry is not None:
-            wanted = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-            worst = max(worst, relative_error(entry.join(gradients), wanted))
+        mapping = mappings.get(name, mappings.get(prefix + name))
+        if mapping is not None:
+            expected = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            worst = max(worst, relative_error(mapping.join(gradients), expected))
             compared.add(id(parameter))
     rest = [p for _, p in named if id(p) not in compared and p.grad is not None]
-    assert not any(bool(p.grad.any()) for p in rest), "they train what ours has not"
+    assert not any(bool(p.grad.any()) for p in rest), (
+        "transformers trains tensors that jumok does not use"
+    )
     return worst, len(compared)
 
 
 class ExactRms(nn.Module):
-    """T5's norm in the numbers that come: transformers takes the mean of squares in float32."""
+    """T5's norm in the dtype of its input: transformers computes the mean of squares in float32."""
 
-    def __init__(self, theirs: Any) -> None:
+    def __init__(self, hf: Any) -> None:
         super().__init__()
-        self.weight, self.eps = theirs.weight, theirs.variance_epsilon
+        self.weight, self.eps = hf.weight, hf.variance_epsilon
 
     def forward(self, x: Tensor) -> Tensor:
         """x (..., D) -> the same."""
@@ -280,19 +281,19 @@ class ExactRms(nn.Module):
 
 
 @torch.no_grad()
-def _exact(theirs: Any, ours: nn.Module) -> None:
-    """Where theirs computes in less than float64, let it not.
+def _exact(hf: Any, jumok: nn.Module) -> None:
+    """Replace parts of transformers that compute in less than float64.
 
-    There are two such places: T5's norm, and the sines of Marian and Pegasus, which are rounded to
-    float32 by another library: theirs become ours, from which they differ by a rounding at most.
+    There are two: the norm of T5, and the sinusoids of Marian and Pegasus, which another library
+    rounds to float32; they are replaced by those of jumok after a check that they are close.
     """
-    for module in list(theirs.modules()):
+    for module in list(hf.modules()):
         for name, child in list(module.named_children()):
             if type(child).__name__ in ("T5LayerNorm", "MT5LayerNorm"):
                 setattr(module, name, ExactRms(child))
             if type(child).__name__.endswith("SinusoidalPositionalEmbedding"):
                 [table, *_] = [
-                    m.table for m in ours.modules() if isinstance(m, SinusoidalPositions)
+                    m.table for m in jumok.modules() if isinstance(m, SinusoidalPositions)
                 ]
                 assert relative_error(table, child.weight) < 1e-7
                 child.weight.copy_(table)

@@ -1,4 +1,4 @@
-"""A foreign folder: taken exactly as its files say, or refused with the file's name."""
+"""open_checkpoint: a folder is read exactly, or an error names the file."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ ONE, TWO = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors
 
 
 def write(folder: Path, **files: object) -> Path:
-    """Files in `folder`: JSON for tables, bytes as they are; `__` in a name stands for a dot."""
+    """Write files to `folder`: dicts as JSON, bytes unchanged; `__` in a name is a dot."""
     for name, content in files.items():
         data = content if isinstance(content, bytes) else json.dumps(content).encode()
         (folder / name.replace("__", ".")).write_bytes(data)
@@ -27,14 +27,14 @@ def write(folder: Path, **files: object) -> Path:
 def sharded(
     folder: Path, weight_map: Mapping[str, object], shards: Mapping[str, list[str]]
 ) -> Path:
-    """A checkpoint in several files, each holding a tensor of ones of every name given."""
+    """A sharded checkpoint; each shard has a tensor of ones for each of its names."""
     for shard, names in shards.items():
         (folder / shard).write_bytes(serialize({name: torch.ones(2) for name in names}))
     index = {"metadata": {"total_size": 8}, "weight_map": weight_map}
     return write(folder, config__json=CONFIG, model__safetensors__index__json=index)
 
 
-def test_a_folder_is_opened(tmp_path: Path) -> None:
+def test_configs_and_tensors_are_read(tmp_path: Path) -> None:
     weight = torch.randn(3, 4, dtype=torch.float64)
     data = serialize({"bert.weight": weight, "half": torch.ones(2).half()})
     write(tmp_path, config__json=CONFIG, model__safetensors=data)
@@ -54,17 +54,17 @@ def test_a_folder_is_opened(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_missing_is_named(tmp_path: Path) -> None:
+def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nowhere: no such folder"):
         open_checkpoint(tmp_path / "nowhere")
     with pytest.raises(InputError, match=r"no config\.json"):
         open_checkpoint(tmp_path)
     write(tmp_path, config__json=CONFIG)
-    with pytest.raises(InputError, match=r"no weights in it; one of model\.safetensors"):
+    with pytest.raises(InputError, match=r"no weights in it; add one of model\.safetensors"):
         open_checkpoint(tmp_path)
 
 
-def test_json_that_lies_is_refused(tmp_path: Path) -> None:
+def test_invalid_json_raises_input_error(tmp_path: Path) -> None:
     write(tmp_path, config__json=b'{"a": 1, "a": 2}')
     with pytest.raises(InputError, match=r"config\.json: .*comes twice"):
         open_checkpoint(tmp_path)
@@ -81,20 +81,20 @@ def test_json_that_lies_is_refused(tmp_path: Path) -> None:
         "evil",
     ],
 )
-def test_a_model_that_is_code_is_refused(tmp_path: Path, auto_map: object) -> None:
+def test_custom_model_code_raises_input_error(tmp_path: Path, auto_map: object) -> None:
     write(tmp_path, config__json=CONFIG | {"auto_map": auto_map}, model__safetensors=serialize({}))
     write(tmp_path, evil__py=b"raise SystemExit")
-    with pytest.raises(InputError, match=r"auto_map names code of its own .*evil"):
+    with pytest.raises(InputError, match=r"auto_map must not name custom code, got .*evil"):
         open_checkpoint(tmp_path)
 
 
-def test_a_tokeniser_that_is_code_says_nothing_of_the_model(tmp_path: Path) -> None:
+def test_custom_tokenizer_code_is_ignored(tmp_path: Path) -> None:
     named = {"auto_map": {"AutoTokenizer": ["tokenization.Own", None]}}
     write(tmp_path, config__json=CONFIG | named, model__safetensors=serialize({"a": torch.ones(1)}))
     assert open_checkpoint(tmp_path).tensors.keys() == {"a"}
 
 
-def test_one_file_goes_before_many_and_both_before_a_pickle(tmp_path: Path) -> None:
+def test_precedence_of_weight_files(tmp_path: Path) -> None:
     sharded(tmp_path, {"a": ONE}, {ONE: ["a"]})
     write(tmp_path, pytorch_model__bin=b"not even a zip")
     assert open_checkpoint(tmp_path).tensors.keys() == {"a"}
@@ -102,7 +102,7 @@ def test_one_file_goes_before_many_and_both_before_a_pickle(tmp_path: Path) -> N
     assert open_checkpoint(tmp_path).tensors.keys() == {"b"}
 
 
-def test_many_files_are_one_checkpoint(tmp_path: Path) -> None:
+def test_sharded_checkpoint(tmp_path: Path) -> None:
     sharded(tmp_path, {"a": TWO, "b": ONE, "c": TWO}, {ONE: ["b"], TWO: ["a", "c"]})
     checkpoint = open_checkpoint(tmp_path)
     assert checkpoint.tensors.keys() == {"a", "b", "c"}
@@ -112,14 +112,14 @@ def test_many_files_are_one_checkpoint(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("shards", "reason"),
     [
-        ({ONE: ["a"]}, f"{TWO}: named in .*, but not there"),
+        ({ONE: ["a"]}, f"{TWO}: missing, but named in"),
         ({ONE: [], TWO: ["b"]}, "a is missing"),
         ({ONE: ["a", "x"], TWO: ["b"]}, "x is not in the index"),
         ({ONE: ["a", "b"], TWO: ["b"]}, "b is not in the index"),
         ({ONE: ["b"], TWO: ["a"]}, "a is missing; b is not in the index"),
     ],
 )
-def test_files_that_are_not_as_the_index_says(
+def test_shards_that_do_not_match_the_index(
     tmp_path: Path, shards: Mapping[str, list[str]], reason: str
 ) -> None:
     sharded(tmp_path, {"a": ONE, "b": TWO}, shards)
@@ -127,7 +127,7 @@ def test_files_that_are_not_as_the_index_says(
         open_checkpoint(tmp_path)
 
 
-def test_a_long_list_of_differences_is_cut(tmp_path: Path) -> None:
+def test_long_list_of_differences_is_truncated(tmp_path: Path) -> None:
     sharded(tmp_path, {f"t{number}": ONE for number in range(30)}, {ONE: []})
     with pytest.raises(InputError, match="and 20 more"):
         open_checkpoint(tmp_path)
@@ -142,25 +142,25 @@ def test_a_long_list_of_differences_is_cut(tmp_path: Path) -> None:
         "\u202emodel.safetensors",
     ],
 )
-def test_names_of_files_that_are_not_plain(tmp_path: Path, shard: object) -> None:
-    inside = tmp_path / "inside"
-    inside.mkdir()
+def test_invalid_shard_names(tmp_path: Path, shard: object) -> None:
+    subfolder = tmp_path / "subfolder"
+    subfolder.mkdir()
     (tmp_path / "model.safetensors").write_bytes(serialize({"a": torch.ones(2)}))
-    sharded(inside, {"a": shard}, {})
-    with pytest.raises(InputError, match="no plain name of a"):
-        open_checkpoint(inside)
+    sharded(subfolder, {"a": shard}, {})
+    with pytest.raises(InputError, match=r"must be a \.safetensors file in the same folder"):
+        open_checkpoint(subfolder)
 
 
 @pytest.mark.parametrize("weight_map", [None, [], {}, "a", 3])
-def test_an_index_without_a_map(tmp_path: Path, weight_map: object) -> None:
+def test_index_without_weight_map(tmp_path: Path, weight_map: object) -> None:
     index = {"weight_map": weight_map}
     write(tmp_path, config__json=CONFIG, model__safetensors__index__json=index)
-    with pytest.raises(InputError, match="weight_map has to say"):
+    with pytest.raises(InputError, match="weight_map must map"):
         open_checkpoint(tmp_path)
 
 
-def test_an_index_of_very_many_files(tmp_path: Path) -> None:
+def test_index_with_too_many_shards(tmp_path: Path) -> None:
     many = {f"t{number}": f"{number}.safetensors" for number in range(MAX_SHARDS + 1)}
     sharded(tmp_path, many, {})
-    with pytest.raises(InputError, match="1,001 files"):
+    with pytest.raises(InputError, match="at most 1,000 files, got 1,001"):
         open_checkpoint(tmp_path)

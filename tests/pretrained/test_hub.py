@@ -1,4 +1,4 @@
-"""Models by name: the real huggingface_hub against a cache on disk and a hub on this machine."""
+"""Models by name: the real huggingface_hub with a local cache and a local server."""
 
 import json
 import os
@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from jumok.errors import InputError
-from jumok.pretrained.hub import _SETTINGS, resolve
+from jumok.pretrained.hub import _CONFIG_FILES, resolve
 from jumok.text.pretrained import files
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-ASK = """
+RESOLVE = """
 import json, sys
 from jumok.errors import JumokError
 from jumok.pretrained.hub import commit_of, resolve
@@ -31,16 +31,16 @@ for name, revision in json.loads(sys.argv[1]):
 """
 
 
-def ask(
-    home: Path, asked: Sequence[tuple[str, str | None]], **environment: str
+def run_resolve(
+    home: Path, requests: Sequence[tuple[str, str | None]], **environment: str
 ) -> list[list[object] | str]:
-    """What `resolve` gives for every (name, revision) in a process with this environment.
+    """The result of `resolve` for every (name, revision) in a process with this environment.
 
-    The library reads its environment when it is imported, so it gets a process of its own.
+    The library reads its environment when it is imported, so a new process is needed.
     """
     kept = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
     done = subprocess.run(
-        [sys.executable, "-c", ASK, json.dumps(asked)],
+        [sys.executable, "-c", RESOLVE, json.dumps(requests)],
         env=kept | {"HF_HOME": str(home), "HF_HUB_DISABLE_PROGRESS_BARS": "1"} | environment,
         cwd=home,
         capture_output=True,
@@ -51,7 +51,7 @@ def ask(
 
 
 def cached(home: Path, name: str, files: Sequence[str], commit: str = COMMIT) -> None:
-    """A model in the hub's cache, in its own layout: refs, blobs, links to them."""
+    """Write a model to the cache in the layout of the library: refs, blobs, links to blobs."""
     model = home / "hub" / f"models--{name.replace('/', '--')}"
     snapshot = model / "snapshots" / commit
     for folder in (model / "refs", model / "blobs", snapshot):
@@ -62,7 +62,7 @@ def cached(home: Path, name: str, files: Sequence[str], commit: str = COMMIT) ->
         (snapshot / file).symlink_to(f"../../blobs/of {file}")
 
 
-def test_a_folder_wins(tmp_path: Path) -> None:
+def test_local_folder_takes_precedence(tmp_path: Path) -> None:
     assert resolve(tmp_path) == tmp_path
     assert resolve(str(tmp_path)) == tmp_path
 
@@ -71,34 +71,28 @@ def test_a_folder_wins(tmp_path: Path) -> None:
     "name",
     ["a/b/c", "../a", "a/../b", "/a/b", "a b", "a--b", "a/", "https://a/b", "x" * 200, "한/글"],
 )
-def test_what_is_neither_folder_nor_name(name: str) -> None:
-    with pytest.raises(InputError, match="no such folder, and no name of a model"):
+def test_invalid_names(name: str) -> None:
+    with pytest.raises(InputError, match="no such folder, and not a valid model name"):
         resolve(name)
 
 
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
+def test_file_instead_of_folder(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(b"")
-    with pytest.raises(InputError, match="a file; give the folder"):
+    with pytest.raises(InputError, match="must be a folder, got a file"):
         resolve(path)
 
 
-def test_without_huggingface_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(InputError, match=r'no such folder; .*pip install "jumok\[hf\]"'):
-        resolve("owner/of-nothing")
+def test_all_tokenizer_files_are_downloaded() -> None:
+    assert {*files._VOCABULARIES, *files._SETTINGS} <= {*_CONFIG_FILES}
 
 
-def test_every_file_that_a_tokeniser_may_have_is_fetched() -> None:
-    assert {*files._VOCABULARIES, *files._SETTINGS} <= {*_SETTINGS}
-
-
-def test_offline_the_cache_answers(tmp_path: Path) -> None:
+def test_offline_uses_the_cache(tmp_path: Path) -> None:
     pytest.importorskip("huggingface_hub")
     cached(tmp_path, "klue/bert-base", ["config.json", "vocab.txt", "model.safetensors"])
     cached(tmp_path, "old/model", ["config.json", "pytorch_model.bin"])
     cached(tmp_path, "gpt2", ["config.json", "model.safetensors"], "ab" * 20)
-    answers = ask(
+    answers = run_resolve(
         tmp_path,
         [
             ("klue/bert-base", None),
@@ -115,7 +109,7 @@ def test_offline_the_cache_answers(tmp_path: Path) -> None:
     assert answers[2] == [COMMIT, ["config.json", "pytorch_model.bin"]]
     assert answers[3] == ["ab" * 20, ["config.json", "model.safetensors"]]
     for answer in answers[4:]:
-        assert "the Hub cannot be asked" in answer
+        assert "the Hub cannot be reached" in answer
         assert "\n" not in answer
 
 
@@ -126,7 +120,7 @@ REPOSITORIES = {
 
 
 class Hub(BaseHTTPRequestHandler):
-    """As much of the Hub as answers for a handful of repositories."""
+    """A minimal Hub API for a few repositories."""
 
     def do_HEAD(self) -> None:
         self.answer()
@@ -138,7 +132,7 @@ class Hub(BaseHTTPRequestHandler):
         parts = urlsplit(self.path).path.strip("/").split("/")
         api = parts[0] == "api"
         name = "/".join(parts[2:4] if api else parts[:2])
-        self.server.seen.append(self.path)  # type: ignore[attr-defined]
+        self.server.paths.append(self.path)  # type: ignore[attr-defined]
         if name == "gated/model":
             return self.send(403, b"", {"X-Error-Code": "GatedRepo"})
         if name not in REPOSITORIES:
@@ -155,8 +149,8 @@ class Hub(BaseHTTPRequestHandler):
                 {"type": "file", "path": file, "size": len(file), "oid": file} for file in files
             ]
             return self.send(200, json.dumps(rows).encode(), {})
-        told = {"id": name, "sha": COMMIT, "siblings": [{"rfilename": file} for file in files]}
-        return self.send(200, json.dumps(told).encode(), {})
+        info = {"id": name, "sha": COMMIT, "siblings": [{"rfilename": file} for file in files]}
+        return self.send(200, json.dumps(info).encode(), {})
 
     def send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
         self.send_response(status)
@@ -172,23 +166,23 @@ class Hub(BaseHTTPRequestHandler):
 
 @contextmanager
 def hub() -> Iterator[tuple[str, list[str]]]:
-    """The address of a hub at work on this machine, and what it was asked for so far."""
+    """The address of a local Hub server, and the paths that were requested from it."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    server.seen = []  # type: ignore[attr-defined]
+    server.paths = []  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", server.seen  # type: ignore[attr-defined]
+        yield f"http://127.0.0.1:{server.server_port}", server.paths  # type: ignore[attr-defined]
     finally:
         server.shutdown()
         thread.join()
         server.server_close()
 
 
-def test_from_a_hub_come_weights_and_no_code(tmp_path: Path) -> None:
+def test_weights_and_no_code_are_downloaded(tmp_path: Path) -> None:
     pytest.importorskip("huggingface_hub")
-    with hub() as (address, seen):
-        answers = ask(
+    with hub() as (address, paths):
+        answers = run_resolve(
             tmp_path,
             [
                 ("new/model", None),
@@ -201,12 +195,12 @@ def test_from_a_hub_come_weights_and_no_code(tmp_path: Path) -> None:
         )
     assert answers[0] == [COMMIT, ["config.json", "model.safetensors"]]
     assert answers[1] == [COMMIT, ["config.json", "pytorch_model.bin"]]
-    assert "asks for consent" in answers[2]
-    assert "no such folder, and the Hub shows no model of that name" in answers[3]
-    assert "no revision at tomorrow" in answers[4]
-    assert not any(path.endswith(".py") for path in seen)
-    with_network_gone = ask(
+    assert "the model is gated" in answers[2]
+    assert "no such folder, and no such model on the Hub" in answers[3]
+    assert "no such revision at tomorrow" in answers[4]
+    assert not any(path.endswith(".py") for path in paths)
+    offline = run_resolve(
         tmp_path, [("new/model", None), ("other/model", None)], HF_ENDPOINT=address
     )
-    assert with_network_gone[0] == answers[0]
-    assert "the Hub cannot be asked" in with_network_gone[1]
+    assert offline[0] == answers[0]
+    assert "the Hub cannot be reached" in offline[1]

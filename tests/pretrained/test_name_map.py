@@ -1,4 +1,4 @@
-"""Tables of names: each parameter of ours once, each name of theirs once, and every turn undone."""
+"""Name maps: each jumok parameter and each HF name once, and every transform inverted."""
 
 import pytest
 import torch
@@ -27,56 +27,63 @@ each_variant = pytest.mark.parametrize("name", [variant.name for variant in VARI
 
 
 @each_variant
-def test_each_parameter_once(name: str) -> None:
+def test_each_name_appears_once(name: str) -> None:
     opened = make_pair(name).opened
-    wanted = named_weights(opened.model)
-    found = expand(opened.architecture.name_rules(), wanted)
-    ours = [each for entry in found for each in entry.jumok_names]
-    theirs = [entry.hf_name for entry in found]
-    assert sorted(ours) == sorted(wanted)
-    assert len(set(theirs)) == len(theirs)
+    expected = named_weights(opened.model)
+    found = expand(opened.architecture.name_rules(), expected)
+    jumok_tensors = [name for mapping in found for name in mapping.jumok_names]
+    hf_tensor = [mapping.hf_name for mapping in found]
+    assert sorted(jumok_tensors) == sorted(expected)
+    assert len(set(hf_tensor)) == len(hf_tensor)
 
 
-def test_every_family_is_among_the_variants() -> None:
+def test_every_family_has_a_variant() -> None:
     found = {make_pair(variant.name).opened.architecture.family.model_type for variant in VARIANTS}
     assert found == FAMILIES.keys()
 
 
-def test_a_parameter_without_a_line() -> None:
-    with pytest.raises(AssertionError, match=r"no line for \['decoder\.norm\.bias'\]"):
+def test_parameter_without_a_rule() -> None:
+    with pytest.raises(AssertionError, match=r"no rule for \['decoder\.norm\.bias'\]"):
         expand([rule("wte", "tokens")], ["tokens.weight", "decoder.norm.bias"])
 
 
-def test_a_layer_too_many_says_nothing() -> None:
+def test_rules_of_missing_layers_are_skipped() -> None:
     table = with_prefix("h.{}", "layers.{}", [rule("mlp", "feed_forward")])
     found = expand(table, ["layers.0.feed_forward.weight", "layers.11.feed_forward.weight"])
-    assert [entry.hf_name for entry in found] == ["h.0.mlp.weight", "h.11.mlp.weight"]
+    assert [mapping.hf_name for mapping in found] == ["h.0.mlp.weight", "h.11.mlp.weight"]
 
 
-def numbers(*shape: int) -> Tensor:
+def random_tensor(*shape: int) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(1))
 
 
 @given(inputs=st.integers(1, 7), outputs=st.integers(1, 7), parts=st.integers(1, 4))
-def test_side_by_side_and_back(inputs: int, outputs: int, parts: int) -> None:
+def test_conv1d_split_and_join(inputs: int, outputs: int, parts: int) -> None:
     names = tuple(f"part{i}.weight" for i in range(parts))
-    entry, theirs = TensorMapping("c_attn.weight", names, CONV1D), numbers(inputs, outputs * parts)
-    ours = entry.split(theirs)
-    x = numbers(3, inputs)
-    side_by_side = torch.cat([x @ ours[name].T for name in names], -1)
-    torch.testing.assert_close(side_by_side, x @ theirs)
-    assert all(part.shape == (outputs, inputs) for part in ours.values())
-    assert torch.equal(entry.join(ours), theirs)
+    mapping, hf_tensor = (
+        TensorMapping("c_attn.weight", names, CONV1D),
+        random_tensor(inputs, outputs * parts),
+    )
+    jumok_tensors = mapping.split(hf_tensor)
+    x = random_tensor(3, inputs)
+    concatenated = torch.cat([x @ jumok_tensors[name].T for name in names], -1)
+    torch.testing.assert_close(concatenated, x @ hf_tensor)
+    assert all(part.shape == (outputs, inputs) for part in jumok_tensors.values())
+    assert torch.equal(mapping.join(jumok_tensors), hf_tensor)
 
 
 @pytest.mark.parametrize(
-    ("turn", "parts", "theirs"),
-    [(IDENTITY, 1, numbers(3, 4)), (ROW_VECTOR, 1, numbers(1, 5)), (CONV1D, 3, numbers(12))],
+    ("transform", "parts", "hf_tensor"),
+    [
+        (IDENTITY, 1, random_tensor(3, 4)),
+        (ROW_VECTOR, 1, random_tensor(1, 5)),
+        (CONV1D, 3, random_tensor(12)),
+    ],
 )
-def test_there_and_back(turn: Transform, parts: int, theirs: Tensor) -> None:
-    entry = TensorMapping("x", tuple(f"part{i}" for i in range(parts)), turn)
-    ours = entry.split(theirs)
-    assert torch.equal(entry.join(ours), theirs)
-    assert {part.untyped_storage().data_ptr() for part in ours.values()} == {
-        theirs.untyped_storage().data_ptr()
+def test_transforms_are_inverted(transform: Transform, parts: int, hf_tensor: Tensor) -> None:
+    mapping = TensorMapping("x", tuple(f"part{i}" for i in range(parts)), transform)
+    jumok_tensors = mapping.split(hf_tensor)
+    assert torch.equal(mapping.join(jumok_tensors), hf_tensor)
+    assert {part.untyped_storage().data_ptr() for part in jumok_tensors.values()} == {
+        hf_tensor.untyped_storage().data_ptr()
     }

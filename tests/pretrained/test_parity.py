@@ -1,4 +1,4 @@
-"""Every family and variant against transformers: answers, gradients, and what is written."""
+"""Parity with transformers for every family and variant: outputs, gradients, generated text."""
 
 import pytest
 import torch
@@ -23,20 +23,20 @@ each_variant = pytest.mark.parametrize("name", NAMES)
 each_padding = pytest.mark.parametrize("padding", ["none", "right", "left"])
 
 
-def test_there_are_enough_of_them() -> None:
+def test_number_of_variants() -> None:
     assert len(set(NAMES)) == len(NAMES) >= 80
     assert len(GENERATIVE_VARIANTS) >= 30
 
 
 @each_padding
 @each_variant
-def test_same_answers(name: str, padding: Padding) -> None:
+def test_same_outputs(name: str, padding: Padding) -> None:
     found = difference(make_pair(name), padding)
     assert max(found.values()) <= 1e-5, found
 
 
 @each_variant
-def test_same_answers_in_float64(name: str) -> None:
+def test_same_outputs_in_float64(name: str) -> None:
     pair = make_pair(name, torch.float64)
     for padding in ("right", "left"):
         found = difference(pair, padding)
@@ -51,19 +51,19 @@ def test_same_gradients(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GENERATIVE_VARIANTS)
-def test_same_words(name: str) -> None:
+def test_same_generated_tokens(name: str) -> None:
     pair = make_pair(name)
-    found = [compare_generation(pair, way) for way in search_cases(pair)]
-    assert [line for each in found for line in each.different] == []
-    ties = [line for each in found for line in each.ties]
+    found = [compare_generation(pair, case) for case in search_cases(pair)]
+    assert [line for result in found for line in result.different] == []
+    ties = [line for result in found for line in result.ties]
     assert len(ties) <= 1, ties
-    assert sum(each.ended for each in found) > 0
+    assert sum(result.ended for result in found) > 0
 
 
 @pytest.mark.parametrize(
     "name", ["bert-masked", "roberta-masked", "gpt2-language", "marian-plain", "bart-plain"]
 )
-def test_a_token_more_than_the_model_holds(name: str) -> None:
+def test_too_many_tokens(name: str) -> None:
     pair = make_pair(name)
     whole = make_batch(pair, "none")
     more = ParityBatch(
@@ -71,19 +71,19 @@ def test_a_token_more_than_the_model_holds(name: str) -> None:
         torch.cat([whole.attention_mask, whole.attention_mask[:, :1]], 1),
         target=whole.target,
     )
-    with pytest.raises(InputError, match="the model holds"):
+    with pytest.raises(InputError, match=r"must have at most .* tokens, got"):
         jumok_outputs(pair, more)
 
 
-def test_the_architecture_is_the_one_whose_head_is_there() -> None:
+def test_architecture_is_inferred_from_the_stored_head() -> None:
     found = {
         name: make_pair(name).opened.architecture.class_name
         for name in NAMES
         if name.partition("-")[2].startswith(("unsaid", "headed"))
     }
-    assert found == {name: _variant(name) for name in found}
+    assert found == {name: _architecture(name) for name in found}
     assert len(found) >= 7
 
 
-def _variant(name: str) -> str:
-    return next(each.architecture for each in VARIANTS if each.name == name)
+def _architecture(name: str) -> str:
+    return next(variant.architecture for variant in VARIANTS if variant.name == name)

@@ -1,4 +1,4 @@
-"""The guarded door: weights come through with every bit, and no line of anybody's code runs."""
+"""read_pickle: weights are read exactly, and no code of the file is executed."""
 
 import io
 import json
@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from jumok.errors import InputError
-from jumok.pretrained import pickle_worker as unpickle
+from jumok.pretrained import pickle_worker
 from jumok.pretrained.checkpoint import open_checkpoint
 from jumok.pretrained.pickle_reader import read_pickle
 from jumok.pretrained.pickle_worker import RejectedError, deduplicate
@@ -26,7 +26,7 @@ WEIGHT = torch.arange(12.0).view(3, 4)
 
 
 class Call:
-    """Unpickled, it is the call of a function: what a malicious file holds."""
+    """An object that calls a function when it is unpickled, as a malicious file does."""
 
     def __init__(self, function: Callable[..., object], *arguments: object) -> None:
         self.call = function, arguments
@@ -35,9 +35,9 @@ class Call:
         return self.call
 
 
-def test_weights_come_through(tmp_path: Path) -> None:
-    """Tied ones tied, views and half types as they are, in a folder with an index of its own."""
-    given = {
+def test_weights_are_read_exactly(tmp_path: Path) -> None:
+    """Tied weights, views and half precision, in a sharded checkpoint."""
+    weights = {
         "a": WEIGHT,
         "parameter": torch.nn.Parameter(WEIGHT.clone()),
         "turned": torch.randn(4, 3).T,
@@ -48,44 +48,46 @@ def test_weights_come_through(tmp_path: Path) -> None:
         "empty": torch.empty(0, 3),
         "scalar": torch.tensor(2.0),
     }
-    torch.save(given, tmp_path / "pytorch_model-00001-of-00001.bin")
-    index = {"weight_map": dict.fromkeys(given, "pytorch_model-00001-of-00001.bin")}
+    torch.save(weights, tmp_path / "pytorch_model-00001-of-00001.bin")
+    index = {"weight_map": dict.fromkeys(weights, "pytorch_model-00001-of-00001.bin")}
     (tmp_path / "pytorch_model.bin.index.json").write_text(json.dumps(index))
     (tmp_path / "config.json").write_text("{}")
     tensors = open_checkpoint(tmp_path).tensors
-    assert tensors.keys() == given.keys()
-    for name, tensor in given.items():
+    assert tensors.keys() == weights.keys()
+    for name, tensor in weights.items():
         assert torch.equal(tensors[name], tensor), name
         assert tensors[name].dtype == tensor.dtype
     assert tensors["tied"] is tensors["a"]
     assert not any(tensor.requires_grad for tensor in tensors.values())
 
 
-def test_code_is_named_and_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    marker, path = tmp_path / "it ran", tmp_path / "pytorch_model.bin"
-    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")  # of no effect on the door
+def test_code_is_reported_and_not_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    marker, path = tmp_path / "executed", tmp_path / "pytorch_model.bin"
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")  # must have no effect
     for function, argument, name in (
         (os.system, f"touch '{marker}'", "posix.system"),
         (eval, f"open({str(marker)!r}, 'w')", "eval"),
         (runpy.run_path, str(marker), "runpy.run_path"),
     ):
         torch.save({"a": WEIGHT, "b": Call(function, argument)}, path)
-        with pytest.raises(InputError, match=rf"asks for code \({name}\).*never runs") as refusal:
+        with pytest.raises(
+            InputError, match=rf"refers to code \({name}\).*never executes"
+        ) as caught:
             read_pickle(path)
-        assert "\n" not in str(refusal.value)
+        assert "\n" not in str(caught.value)
     assert not marker.exists()
     pickle.loads(pickle.dumps(Call(os.system, f"touch '{marker}'")))
-    assert marker.exists()  # the file would have told
+    assert marker.exists()  # the payload works
 
 
-def test_what_needs_no_unpickling_is_refused_before(tmp_path: Path) -> None:
-    marker, path = tmp_path / "it ran", tmp_path / "pytorch_model.bin"
+def test_invalid_archives_are_not_unpickled(tmp_path: Path) -> None:
+    marker, path = tmp_path / "executed", tmp_path / "pytorch_model.bin"
     call = Call(os.system, f"touch '{marker}'")
     path.write_bytes(pickle.dumps(call))
-    with pytest.raises(InputError, match="PyTorch wrote them before"):
+    with pytest.raises(InputError, match="got the format of PyTorch before"):
         read_pickle(path)
     torch.save({"a": call}, path, _use_new_zipfile_serialization=False)
-    with pytest.raises(InputError, match="PyTorch wrote them before"):
+    with pytest.raises(InputError, match="got the format of PyTorch before"):
         read_pickle(path)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a/data.pkl", pickle.dumps(call))
@@ -101,8 +103,8 @@ def test_memory_is_limited(tmp_path: Path) -> None:
         read_pickle(path)
 
 
-def test_numbers_that_are_not_in_the_file_are_not_read(tmp_path: Path) -> None:
-    """A pickle that says its storage is larger than the entry that holds it."""
+def test_truncated_storage_raises_input_error(tmp_path: Path) -> None:
+    """A pickle that declares a storage larger than its zip entry."""
     path = tmp_path / "pytorch_model.bin"
     file = io.BytesIO()
     torch.save({"a": torch.ones(100_000)}, file)
@@ -116,23 +118,23 @@ def test_numbers_that_are_not_in_the_file_are_not_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
-        ([WEIGHT], "no table"),
-        (WEIGHT, "no table"),
-        ({"a": WEIGHT, "epoch": 3}, "'epoch' is of the type int"),
-        ({"model": {"a": WEIGHT}}, "'model' is of the type dict"),
-        ({3: WEIGHT}, "3 is of the type Tensor"),
-        ({"a": torch.ones(1).expand(2**40)}, "'a' of shape .* larger than its numbers"),
-        ({"a": torch.ones(4, device="meta")}, "no plain tensor"),
-        ({"a": torch.eye(3).to_sparse()}, "no plain tensor"),
+        ([WEIGHT], "must hold a dict"),
+        (WEIGHT, "must hold a dict"),
+        ({"a": WEIGHT, "epoch": 3}, "'epoch' must be a tensor, got int"),
+        ({"model": {"a": WEIGHT}}, "'model' must be a tensor, got dict"),
+        ({3: WEIGHT}, "3 must be a tensor, got Tensor"),
+        ({"a": torch.ones(1).expand(2**40)}, "'a' of shape .* larger than its data"),
+        ({"a": torch.ones(4, device="meta")}, "must be a dense tensor"),
+        ({"a": torch.eye(3).to_sparse()}, "must be a dense tensor"),
         ({str(number): WEIGHT[: 1 + number % 3] for number in range(3)}, "larger than the file"),
     ],
 )
-def test_what_is_no_table_of_plain_tensors(state: object, reason: str) -> None:
+def test_invalid_state_dicts_raise_rejected_error(state: object, reason: str) -> None:
     with pytest.raises(RejectedError, match=reason):
         deduplicate(state, 60)
 
 
-def test_views_of_one_storage_are_copies_but_the_same_view_is_tied() -> None:
+def test_views_are_copied_and_equal_views_are_tied() -> None:
     kept, tied = deduplicate({"a": WEIGHT, "b": WEIGHT.T, "c": WEIGHT, "d": WEIGHT[2:]}, 1000)
     assert tied == {"c": "a"}
     assert len({tensor.data_ptr() for tensor in kept.values()}) == 3
@@ -140,27 +142,27 @@ def test_views_of_one_storage_are_copies_but_the_same_view_is_tied() -> None:
     assert torch.equal(kept["d"], WEIGHT[2:])
 
 
-def test_the_other_process_has_no_network() -> None:
+def test_worker_has_no_network() -> None:
     program = f"""
 import runpy, socket, sys
-left = runpy.run_path({str(unpickle.__file__)!r})["leave_network"]()
+dropped = runpy.run_path({str(pickle_worker.__file__)!r})["drop_network"]()
 try:
     socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=5)
 except OSError:
-    print("none", left)
+    print("none", dropped)
 else:
-    print("some", left)
+    print("some", dropped)
 """
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
         command = [sys.executable, "-c", program, port]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     if done.stdout == "some False\n":
-        pytest.skip("this system does not let a process leave its network")
+        pytest.skip("this system does not allow network namespaces")
     assert done.stdout == "none True\n"
 
 
-def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_temporary_file_remains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))

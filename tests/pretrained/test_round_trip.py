@@ -1,4 +1,4 @@
-"""Import, export: the same bytes under the same names."""
+"""Load and save: the same bytes under the same names."""
 
 import json
 from pathlib import Path
@@ -25,17 +25,17 @@ transformers = pytest.importorskip("transformers")
 each_variant = pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
 
 
-def same_bytes(one: Tensor, other: Tensor) -> bool:
-    if one.dtype != other.dtype or one.shape != other.shape:
+def same_bytes(a: Tensor, b: Tensor) -> bool:
+    if a.dtype != b.dtype or a.shape != b.shape:
         return False
-    return torch.equal(one.reshape(-1).view(torch.uint8), other.reshape(-1).view(torch.uint8))
+    return torch.equal(a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8))
 
 
-def way_back(opened: PretrainedModel) -> dict[str, Tensor]:
+def save(opened: PretrainedModel) -> dict[str, Tensor]:
     return hf_state_dict(opened.model, opened.architecture, opened.names, opened.unused)
 
 
-def opened_from(folder: Path) -> PretrainedModel:
+def load(folder: Path) -> PretrainedModel:
     stored = open_checkpoint(folder)
     return model_from_hf(stored.config, stored.tensors)
 
@@ -46,40 +46,40 @@ def test_same_bytes_under_the_same_names(
     variant: Variant, dtype: torch.dtype, tmp_path: Path
 ) -> None:
     variant.save(tmp_path, dtype=dtype)
-    came = load_file(tmp_path / "model.safetensors")
-    gone = deserialize(serialize(way_back(opened_from(tmp_path))))
-    assert gone.keys() == came.keys()
-    assert [name for name in came if not same_bytes(gone[name], came[name])] == []
-    assert any(tensor.dtype == dtype for tensor in gone.values())
+    stored = load_file(tmp_path / "model.safetensors")
+    saved = deserialize(serialize(save(load(tmp_path))))
+    assert saved.keys() == stored.keys()
+    assert [name for name in stored if not same_bytes(saved[name], stored[name])] == []
+    assert any(tensor.dtype == dtype for tensor in saved.values())
 
 
-def test_what_was_trained_goes_out_under_all_its_names(tmp_path: Path) -> None:
-    [variant] = [each for each in VARIANTS if each.name == "t5-all-stored"]
+def test_changed_tied_weight_is_saved_under_all_names(tmp_path: Path) -> None:
+    [variant] = [variant for variant in VARIANTS if variant.name == "t5-all-stored"]
     variant.save(tmp_path)
-    opened = opened_from(tmp_path)
+    opened = load(tmp_path)
     with torch.no_grad():
         named_weights(opened.model)["encoder.embedding.tokens.weight"].add_(1.0)
-    gone, came = way_back(opened), load_file(tmp_path / "model.safetensors")
+    saved, stored = save(opened), load_file(tmp_path / "model.safetensors")
     for name in ("shared", "encoder.embed_tokens", "decoder.embed_tokens", "lm_head"):
-        assert torch.equal(gone[f"{name}.weight"], came["shared.weight"] + 1.0)
-    carried = [name for name in came if "EncDecAttention.relative_attention_bias" in name]
-    assert same_bytes(gone[carried[0]], came[carried[0]])
+        assert torch.equal(saved[f"{name}.weight"], stored["shared.weight"] + 1.0)
+    unused = [name for name in stored if "EncDecAttention.relative_attention_bias" in name]
+    assert same_bytes(saved[unused[0]], stored[unused[0]])
 
 
 @pytest.mark.parametrize(
     "variant",
-    [each for each in VARIANTS if not each.file_changes],
+    [variant for variant in VARIANTS if not variant.file_changes],
     ids=lambda variant: variant.name,
 )
-def test_names_are_those_transformers_writes(variant: Variant, tmp_path: Path) -> None:
-    """All but what we carry without need: poolers nobody asks, tables of sines."""
+def test_names_are_those_of_transformers(variant: Variant, tmp_path: Path) -> None:
+    """Except for unused tensors: poolers and sinusoidal tables."""
     variant.save(tmp_path)
-    opened = opened_from(tmp_path)
+    opened = load(tmp_path)
     written = load_file(tmp_path / "model.safetensors").keys()
     names = hf_tensor_names(opened.model, opened.architecture)
-    needless = {name for name, canonical in opened.names.items() if canonical in opened.unused}
+    unused = {name for name, canonical in opened.names.items() if canonical in opened.unused}
     assert names.keys() <= written
-    assert written - names.keys() <= needless
+    assert written - names.keys() <= unused
 
 
 @pytest.mark.parametrize(
@@ -89,28 +89,28 @@ def test_names_are_those_transformers_writes(variant: Variant, tmp_path: Path) -
         *("distilbert-tokens", "gpt2-language", "t5-gated", "bart-plain", "marian-two-tables"),
     ],
 )
-def test_transformers_opens_what_never_was_a_checkpoint(name: str, tmp_path: Path) -> None:
-    """A fresh module of ours, written under the names of the table."""
-    [variant] = [each for each in VARIANTS if each.name == name]
+def test_transformers_loads_a_new_model(name: str, tmp_path: Path) -> None:
+    """A newly initialized jumok module, saved under the HF names."""
+    [variant] = [variant for variant in VARIANTS if variant.name == name]
     variant.save(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
-    described = parse_config(config, [])
-    model = described.build()
-    _shake(model)
-    tensors = hf_state_dict(model, described, hf_tensor_names(model, described), {})
+    architecture = parse_config(config, [])
+    model = architecture.build()
+    _add_noise(model)
+    tensors = hf_state_dict(model, architecture, hf_tensor_names(model, architecture), {})
     (tmp_path / "model.safetensors").write_bytes(serialize(tensors, {"format": "pt"}))
-    found, told = getattr(transformers, variant.architecture).from_pretrained(
+    hf_model, info = getattr(transformers, variant.architecture).from_pretrained(
         tmp_path, output_loading_info=True, local_files_only=True
     )
-    assert not told["missing_keys"], told
-    assert not told["unexpected_keys"], told
-    assert not told["mismatched_keys"], told
-    theirs = found.state_dict()
-    assert all(torch.equal(theirs[name], tensor) for name, tensor in tensors.items())
+    assert not info["missing_keys"], info
+    assert not info["unexpected_keys"], info
+    assert not info["mismatched_keys"], info
+    hf_weights = hf_model.state_dict()
+    assert all(torch.equal(hf_weights[name], tensor) for name, tensor in tensors.items())
 
 
 @torch.no_grad()
-def _shake(model: nn.Module) -> None:
-    """No bias is 0, no gain 1."""
+def _add_noise(model: nn.Module) -> None:
+    """Add noise, so that no bias is 0 and no norm weight is 1."""
     for parameter in model.parameters():
         parameter.add_(torch.randn(parameter.shape) * 0.1)

@@ -1,4 +1,4 @@
-"""Our models in the words of transformers: the same numbers, or a sentence that says why not."""
+"""convert_to_hf: equal outputs in transformers, or an error that names the settings to change."""
 
 import json
 import re
@@ -34,7 +34,7 @@ transformers = pytest.importorskip("transformers")
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
 
-MEASURES: Mapping[str, Any] = {
+SMALL_CONFIG: Mapping[str, Any] = {
     "vocabulary_size": 50,
     "d_model": 24,
     "n_heads": 3,
@@ -47,57 +47,59 @@ LABELS = ("부정", "중립", "긍정")
 IDS = {"pad": 0, "bos": 2, "eos": 3}
 
 
-def config(**measures: Any) -> TransformerConfig:
-    return TransformerConfig(**{**MEASURES, **measures})
+def config(**options: Any) -> TransformerConfig:
+    return TransformerConfig(**{**SMALL_CONFIG, **options})
 
 
-def ours(kind: HeadKind, model: nn.Module, measures: TransformerConfig, **more: Any) -> SourceModel:
-    """A model with every weight drawn anew, as it is to be expressed."""
+def source_model(
+    kind: HeadKind, model: nn.Module, options: TransformerConfig, **extra: Any
+) -> SourceModel:
+    """A model with random weights, as a `SourceModel`."""
     weights = {name: p.detach() for name, p in named_weights(randomized(model).eval()).items()}
     labelled = kind in ("text_classifier", "token_classifier")
-    return SourceModel(kind, measures, weights, LABELS if labelled else (), ids=IDS, **more)
+    return SourceModel(kind, options, weights, LABELS if labelled else (), ids=IDS, **extra)
 
 
-def opened(found: HFModel, folder: Path) -> Any:
-    """What transformers makes of it; no tensor may be missing or left over."""
-    (folder / "config.json").write_text(json.dumps(found.config))
-    save_file(found.tensors, folder / "model.safetensors", {"format": "pt"})
-    [name] = found.config["architectures"]
-    model, told = getattr(transformers, name).from_pretrained(folder, output_loading_info=True)
-    assert not any(told.values()), told
+def load_in_transformers(converted: HFModel, folder: Path) -> Any:
+    """Load it with transformers; no tensor may be missing or unexpected."""
+    (folder / "config.json").write_text(json.dumps(converted.config))
+    save_file(converted.tensors, folder / "model.safetensors", {"format": "pt"})
+    [name] = converted.config["architectures"]
+    model, message = getattr(transformers, name).from_pretrained(folder, output_loading_info=True)
+    assert not any(message.values()), message
     return model.eval()
 
 
 def rows() -> tuple[Tensor, Tensor]:
-    """ids (3, 9), real (3, 9) with padding on the right."""
-    real = torch.arange(9) < torch.tensor([9, 5, 2])[:, None]
+    """ids (3, 9), attention mask (3, 9) with padding on the right."""
+    mask = torch.arange(9) < torch.tensor([9, 5, 2])[:, None]
     ids = torch.randint(4, 50, (3, 9), generator=torch.Generator().manual_seed(5))
-    return ids.masked_fill(~real, 0), real
+    return ids.masked_fill(~mask, 0), mask
 
 
 @torch.no_grad()
-def difference(kind: HeadKind, model: Any, theirs: Any, segments: Tensor | None = None) -> float:
-    """max|a-b| / max(1, max|b|) of the logits of real tokens."""
-    ids, real = rows()
-    asked = {"input_ids": ids, "attention_mask": real.long()}
+def difference(kind: HeadKind, model: Any, hf_model: Any, segments: Tensor | None = None) -> float:
+    """max|a-b| / max(1, max|b|) of the logits of mask tokens."""
+    ids, mask = rows()
+    inputs = {"input_ids": ids, "attention_mask": mask.long()}
     if segments is not None:
-        asked["token_type_ids"] = segments
+        inputs["token_type_ids"] = segments
     if kind == "encoder_decoder":
-        given = ids[:, :5].clamp(min=1, max=43)
-        b = theirs(**asked, decoder_input_ids=given).logits
-        a = model(ids, given, AttentionMask.from_padding(real))
+        targets = ids[:, :5].clamp(min=1, max=43)
+        b = hf_model(**inputs, decoder_input_ids=targets).logits
+        a = model(ids, targets, AttentionMask.from_padding(mask))
     elif kind == "text_classifier":
-        b, a = theirs(**asked).logits, model(ids, real, segments=segments)
+        b, a = hf_model(**inputs).logits, model(ids, mask, segments=segments)
     else:
         causal = kind == "language_model"
-        more = {} if causal else {"segments": segments}
-        a = model(ids, AttentionMask.from_padding(real, causal=causal), **more)[real]
-        b = theirs(**asked).logits[real]
+        extra = {} if causal else {"segments": segments}
+        a = model(ids, AttentionMask.from_padding(mask, causal=causal), **extra)[mask]
+        b = hf_model(**inputs).logits[mask]
     return float((a - b).abs().max() / b.abs().max().clamp(min=1))
 
 
-def family(found: HFModel) -> str:
-    return str(found.config["model_type"])
+def family(converted: HFModel) -> str:
+    return str(converted.config["model_type"])
 
 
 ENCODERS = [
@@ -109,54 +111,57 @@ ENCODERS = [
 ]
 
 
-@pytest.mark.parametrize("measures", ENCODERS, ids=lambda m: "-".join(map(str, m.values())))
-def test_encoders(tmp_path: Path, measures: dict[str, Any]) -> None:
-    """A post-norm one is a BERT, a pre-norm one a MegatronBERT, whatever counts its positions."""
-    if measures["norm_first"]:
-        measures = measures | {"embedding_norm": False}
-    said = config(**measures, n_segments=2)
-    model = TextClassifier(said, 3, "first", "tanh")
-    found = convert_to_hf(ours("text_classifier", model, said, pooler="tanh"))
-    assert family(found) == ("megatron-bert" if said.norm_first else "bert")
-    theirs = opened(found, tmp_path)
+@pytest.mark.parametrize("options", ENCODERS, ids=lambda m: "-".join(map(str, m.values())))
+def test_encoders(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Post-norm encoders become BERT, pre-norm encoders MegatronBERT, with any positions."""
+    if options["norm_first"]:
+        options = options | {"embedding_norm": False}
+    model_config = config(**options, n_segments=2)
+    model = TextClassifier(model_config, 3, "first", "tanh")
+    converted = convert_to_hf(source_model("text_classifier", model, model_config, pooler="tanh"))
+    assert family(converted) == ("megatron-bert" if model_config.norm_first else "bert")
+    hf_model = load_in_transformers(converted, tmp_path)
     segments = (torch.arange(9) > 1).long().expand(3, 9)
-    assert difference("text_classifier", model, theirs, segments) <= 1e-5
-    assert [theirs.config.id2label[i] for i in range(3)] == list(LABELS)
-    assert theirs.config.pad_token_id == 0
+    assert difference("text_classifier", model, hf_model, segments) <= 1e-5
+    assert [hf_model.config.id2label[i] for i in range(3)] == list(LABELS)
+    assert hf_model.config.pad_token_id == 0
 
 
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("scaled", [True, False])
-def test_what_fills_in_blanks(tmp_path: Path, scaled: bool, tied: bool) -> None:
-    said = config(scale_embedding=scaled, tie_embeddings=tied, embedding_norm=True)
-    model = MaskedLanguageModel(said)
-    found = convert_to_hf(ours("masked_language_model", model, said))
-    assert found.config["architectures"] == ["BertForMaskedLM"]
-    assert difference("masked_language_model", model, opened(found, tmp_path)) <= 1e-5
+def test_masked_language_models(tmp_path: Path, scaled: bool, tied: bool) -> None:
+    model_config = config(scale_embedding=scaled, tie_embeddings=tied, embedding_norm=True)
+    model = MaskedLanguageModel(model_config)
+    converted = convert_to_hf(source_model("masked_language_model", model, model_config))
+    assert converted.config["architectures"] == ["BertForMaskedLM"]
+    assert (
+        difference("masked_language_model", model, load_in_transformers(converted, tmp_path))
+        <= 1e-5
+    )
 
 
-def test_what_tags_tokens(tmp_path: Path) -> None:
-    said = config(embedding_norm=True, positions="learned", activation="relu")
-    model = TokenClassifier(said, 3)
-    found = convert_to_hf(ours("token_classifier", model, said))
-    assert found.config["architectures"] == ["BertForTokenClassification"]
-    assert difference("token_classifier", model, opened(found, tmp_path)) <= 1e-5
+def test_token_classifiers(tmp_path: Path) -> None:
+    model_config = config(embedding_norm=True, positions="learned", activation="relu")
+    model = TokenClassifier(model_config, 3)
+    converted = convert_to_hf(source_model("token_classifier", model, model_config))
+    assert converted.config["architectures"] == ["BertForTokenClassification"]
+    assert difference("token_classifier", model, load_in_transformers(converted, tmp_path)) <= 1e-5
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_tanh", "silu"])
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
 def test_language_models(tmp_path: Path, positions: Any, activation: Any) -> None:
-    said = config(
+    model_config = config(
         norm_first=True,
         positions=positions,
         activation=activation,
         tie_embeddings=activation != "silu",
         scale_embedding=activation != "gelu",
     )
-    model = LanguageModel(said)
-    found = convert_to_hf(ours("language_model", model, said))
-    assert found.config["architectures"] == ["GPT2LMHeadModel"]
-    assert difference("language_model", model, opened(found, tmp_path)) <= 1e-5
+    model = LanguageModel(model_config)
+    converted = convert_to_hf(source_model("language_model", model, model_config))
+    assert converted.config["architectures"] == ["GPT2LMHeadModel"]
+    assert difference("language_model", model, load_in_transformers(converted, tmp_path)) <= 1e-5
 
 
 T5: Mapping[str, Any] = {
@@ -171,7 +176,7 @@ T5: Mapping[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("wanted", "measures"),
+    ("expected", "options"),
     [
         ("marian", {}),
         ("marian", {"positions": "sinusoidal_halves", "scale_embedding": False}),
@@ -192,41 +197,41 @@ T5: Mapping[str, Any] = {
         ("t5", {**T5, "tie_embeddings": "inputs", "activation": "silu", "max_length": 2**17}),
     ],
 )
-def test_what_reads_and_writes(tmp_path: Path, wanted: str, measures: dict[str, Any]) -> None:
-    said = config(**measures)
-    model = EncoderDecoder(said)
-    found = convert_to_hf(ours("encoder_decoder", model, said))
-    assert family(found) == wanted
-    theirs = opened(found, tmp_path)
-    assert difference("encoder_decoder", model, theirs) <= 1e-5
-    assert theirs.generation_config.decoder_start_token_id == IDS["bos"]
-    assert theirs.generation_config.eos_token_id == IDS["eos"]
+def test_encoder_decoders(tmp_path: Path, expected: str, options: dict[str, Any]) -> None:
+    model_config = config(**options)
+    model = EncoderDecoder(model_config)
+    converted = convert_to_hf(source_model("encoder_decoder", model, model_config))
+    assert family(converted) == expected
+    hf_model = load_in_transformers(converted, tmp_path)
+    assert difference("encoder_decoder", model, hf_model) <= 1e-5
+    assert hf_model.generation_config.decoder_start_token_id == IDS["bos"]
+    assert hf_model.generation_config.eos_token_id == IDS["eos"]
 
 
-def test_the_way_back(tmp_path: Path) -> None:
-    """What was expressed opens as a foreign checkpoint and gives the same."""
-    said = config(norm_first=True)
-    model = EncoderDecoder(said)
-    found = convert_to_hf(ours("encoder_decoder", model, said))
-    again: Any = model_from_hf(found.config, found.tensors).model.eval()
-    ids, real = rows()
-    mask = AttentionMask.from_padding(real)
+def test_converted_model_can_be_loaded(tmp_path: Path) -> None:
+    """A converted model loads as a Hugging Face checkpoint with equal outputs."""
+    model_config = config(norm_first=True)
+    model = EncoderDecoder(model_config)
+    converted = convert_to_hf(source_model("encoder_decoder", model, model_config))
+    again: Any = model_from_hf(converted.config, converted.tensors).model.eval()
+    ids, mask = rows()
+    mask = AttentionMask.from_padding(mask)
     with torch.no_grad():
         difference = (model(ids, ids[:, :4], mask) - again(ids, ids[:, :4], mask)).abs().max()
     assert float(difference) <= 1e-5
 
 
-def test_weights_that_came_stay_as_they_are() -> None:
-    said = config(embedding_norm=True, scale_embedding=True, tie_embeddings=True)
-    one = ours("masked_language_model", MaskedLanguageModel(said), said)
-    before = {name: tensor.clone() for name, tensor in one.weights.items()}
-    convert_to_hf(one)
-    assert all(torch.equal(one.weights[name], tensor) for name, tensor in before.items())
+def test_source_weights_do_not_change() -> None:
+    model_config = config(embedding_norm=True, scale_embedding=True, tie_embeddings=True)
+    source = source_model("masked_language_model", MaskedLanguageModel(model_config), model_config)
+    before = {name: tensor.clone() for name, tensor in source.weights.items()}
+    convert_to_hf(source)
+    assert all(torch.equal(source.weights[name], tensor) for name, tensor in before.items())
 
 
-# What cannot be said
+# Unsupported models
 
-REFUSED: list[tuple[HeadKind, dict[str, Any], dict[str, Any], str, list[str]]] = [
+UNSUPPORTED: list[tuple[HeadKind, dict[str, Any], dict[str, Any], str, list[str]]] = [
     ("text_classifier", {"embedding_norm": True}, {"pooling": "mean"}, "bert",
      ['model.pooling = "first"', 'model.pooler = "tanh"']),
     ("text_classifier", {"embedding_norm": True}, {"pooler": "gelu"}, "bert",
@@ -255,46 +260,58 @@ REFUSED: list[tuple[HeadKind, dict[str, Any], dict[str, Any], str, list[str]]] =
      ["model.norm_first = false"]),
 ]  # fmt: skip
 MODULES: Mapping[HeadKind, Any] = {
-    "text_classifier": lambda said: TextClassifier(said, 3),
-    "token_classifier": lambda said: TokenClassifier(said, 3),
+    "text_classifier": lambda model_config: TextClassifier(model_config, 3),
+    "token_classifier": lambda model_config: TokenClassifier(model_config, 3),
     "masked_language_model": MaskedLanguageModel,
     "language_model": LanguageModel,
     "encoder_decoder": EncoderDecoder,
 }
 
 
-@pytest.mark.parametrize(("kind", "measures", "more", "nearest", "wanted"), REFUSED)
-def test_a_refusal_names_what_would_do(
-    kind: HeadKind, measures: dict[str, Any], more: dict[str, Any], nearest: str, wanted: list[str]
+@pytest.mark.parametrize(("kind", "options", "extra", "nearest", "expected"), UNSUPPORTED)
+def test_error_names_the_settings_to_change(
+    kind: HeadKind,
+    options: dict[str, Any],
+    extra: dict[str, Any],
+    nearest: str,
+    expected: list[str],
 ) -> None:
-    said = config(**measures)
-    pooler = {"pooler": "tanh"} if kind == "text_classifier" and "pooling" not in more else {}
+    model_config = config(**options)
+    pooler = {"pooler": "tanh"} if kind == "text_classifier" and "pooling" not in extra else {}
     with pytest.raises(InputError) as caught:
-        convert_to_hf(ours(kind, MODULES[kind](said), said, **(pooler | more)))
-    told = re.fullmatch(
-        r"transformers cannot express this model; a (\S+) could, with (.+); train it so, or "
-        r"export it to onnx or ctranslate2",
+        convert_to_hf(
+            source_model(kind, MODULES[kind](model_config), model_config, **(pooler | extra))
+        )
+    message = re.fullmatch(
+        r"no family of transformers supports this model; (\S+) does with (.+); train it with "
+        r"these, or export it to onnx or ctranslate2",
         str(caught.value),
     )
-    assert told
-    assert told[1] == nearest or not nearest
-    assert sorted(told[2].split(", ")) == sorted(wanted)
+    assert message
+    assert message[1] == nearest or not nearest
+    assert sorted(message[2].split(", ")) == sorted(expected)
 
 
-def test_of_some_models_nobody_has_a_like() -> None:
-    said = config()
-    with pytest.raises(InputError, match="transformers has no model like a replaced token detec"):
-        convert_to_hf(ours("replaced_token_detector", ReplacedTokenDetector(said), said))
+def test_kinds_without_equivalent() -> None:
+    model_config = config()
+    with pytest.raises(
+        InputError, match="transformers has no equivalent of a replaced token detec"
+    ):
+        convert_to_hf(
+            source_model(
+                "replaced_token_detector", ReplacedTokenDetector(model_config), model_config
+            )
+        )
 
 
-@pytest.mark.parametrize("case", range(len(REFUSED)))
-def test_what_a_refusal_names_makes_it_possible(case: int) -> None:
-    """The recipe with every key it names can be expressed."""
-    kind, measures, more, _, wanted = REFUSED[case]
-    changed, kept = dict(measures), dict(more)
-    for words in wanted:
-        key, _, value = words.removeprefix("no ").removeprefix("model.").partition(" = ")
-        if words.startswith("no "):
+@pytest.mark.parametrize("case", range(len(UNSUPPORTED)))
+def test_named_settings_make_the_conversion_possible(case: int) -> None:
+    """With every named setting the model can be converted."""
+    kind, options, extra, _, expected = UNSUPPORTED[case]
+    changed, kept = dict(options), dict(extra)
+    for setting in expected:
+        key, _, value = setting.removeprefix("no ").removeprefix("model.").partition(" = ")
+        if setting.startswith("no "):
             changed.pop(key)
         elif key in ("pooling", "pooler"):
             kept[key] = json.loads(value)
@@ -302,10 +319,10 @@ def test_what_a_refusal_names_makes_it_possible(case: int) -> None:
             changed[key] = json.loads(value)
     if kind == "text_classifier":
         kept = {"pooler": "tanh"} | kept
-    said = config(**changed)
+    model_config = config(**changed)
     model = (
-        TextClassifier(said, 3, kept.get("pooling", "first"), kept["pooler"])
+        TextClassifier(model_config, 3, kept.get("pooling", "first"), kept["pooler"])
         if kind == "text_classifier"
-        else MODULES[kind](said)
+        else MODULES[kind](model_config)
     )
-    assert convert_to_hf(ours(kind, model, said, **kept)).tensors
+    assert convert_to_hf(source_model(kind, model, model_config, **kept)).tensors

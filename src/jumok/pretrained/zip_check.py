@@ -39,7 +39,7 @@ def check_zip(file: BinaryIO, size: int) -> None:
     to verify the checksums (CRC-32).
 
     >>> import io
-    >>> check_archive(io.BytesIO(b"text"), 4)
+    >>> check_zip(io.BytesIO(b"text"), 4)
     Traceback (most recent call last):
     jumok.errors.InputError: not a usable PyTorch file: it does not start as a zip archive; get \
 model.safetensors instead
