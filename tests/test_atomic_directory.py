@@ -1,4 +1,4 @@
-"""Folders that are there whole or not at all."""
+"""Atomic folders: complete or absent."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_nothing_is_left_of_what_failed(tmp_path: Path) -> None:
+def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     out = tmp_path / "out"
 
     def fail() -> None:
@@ -25,7 +25,7 @@ def test_nothing_is_left_of_what_failed(tmp_path: Path) -> None:
     assert names_in(tmp_path) == []
 
 
-def test_an_empty_folder_is_filled_with_folders_too(tmp_path: Path) -> None:
+def test_an_empty_folder_can_be_filled_with_folders(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     with atomic_directory(out) as scratch:
@@ -36,19 +36,19 @@ def test_an_empty_folder_is_filled_with_folders_too(tmp_path: Path) -> None:
     assert names_in(tmp_path) == ["out"]
 
 
-def test_what_is_there_stays(tmp_path: Path) -> None:
+def test_existing_files_are_kept(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
-    with pytest.raises(InputError, match="is not empty; name a folder"), atomic_directory(tmp_path):
+    with pytest.raises(InputError, match="is not empty; choose a new"), atomic_directory(tmp_path):
         pass
     with (
-        pytest.raises(InputError, match="is not a folder; name one"),
+        pytest.raises(InputError, match="exists and is not a folder"),
         atomic_directory(tmp_path / "mine"),
     ):
         pass
     assert names_in(tmp_path) == ["mine"]
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_read_only_parent(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(StorageError, match="cannot be written"),
@@ -57,13 +57,13 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
         pass
 
 
-def test_the_folder_one_is_in_is_refused_at_once(
+def test_the_current_folder_is_rejected_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for here in (".", ".."):
         with (
-            pytest.raises(InputError, match="is no name of a new folder; give one, such as"),
+            pytest.raises(InputError, match="the output must be a new folder, got"),
             atomic_directory(Path(here)),
         ):
             pass

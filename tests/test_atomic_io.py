@@ -22,7 +22,7 @@ from jumok.atomic_io import (
 from jumok.errors import StorageError
 
 
-def test_bytes_and_writers_replace_what_was_there(tmp_path: Path) -> None:
+def test_bytes_and_writers_replace_a_file(tmp_path: Path) -> None:
     path = tmp_path / "결과.json"
     write_atomically(path, b"old")
     write_atomically(path, lambda file: file.write("새것".encode()))
@@ -31,7 +31,7 @@ def test_bytes_and_writers_replace_what_was_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="folders are not forced to disk elsewhere")
-def test_bytes_are_forced_before_the_name_and_the_name_before_the_return(
+def test_data_is_synced_before_the_name_and_the_name_before_the_return(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a power cut may leave an empty file, or none though one was promised."""
@@ -48,13 +48,13 @@ def test_bytes_are_forced_before_the_name_and_the_name_before_the_return(
     assert forced == [("file", False), ("folder", True)]
 
 
-def test_long_names_leave_room_for_the_scratch_name(tmp_path: Path) -> None:
+def test_long_names_leave_space_for_the_temporary_name(tmp_path: Path) -> None:
     path = tmp_path / ("가" * 85)  # 255 bytes, the longest name there is
     write_atomically(path, b"x")
     assert path.read_bytes() == b"x"
 
 
-def test_a_writer_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+def test_a_failing_writer_leaves_only_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "history.csv"
     write_atomically(path, b"old")
 
@@ -77,7 +77,7 @@ def test_a_writer_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits of processes")
-def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
+def test_a_full_disk(tmp_path: Path) -> None:
     import resource
 
     path = tmp_path / "model.safetensors"
@@ -93,7 +93,7 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["model.safetensors"]
 
 
-def test_folders_in_the_wrong_places(tmp_path: Path) -> None:
+def test_wrong_paths(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"cannot be written \(No such file.*; check the path"):
         write_atomically(tmp_path / "absent" / "file", b"")
     (tmp_path / "file").write_bytes(b"")
@@ -106,7 +106,7 @@ def test_folders_in_the_wrong_places(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may do anything")
-def test_a_folder_that_may_not_be_written_to(tmp_path: Path) -> None:
+def test_a_read_only_folder(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     try:
         with pytest.raises(StorageError, match=r"\(Permission denied\); check its permissions"):
@@ -123,7 +123,7 @@ def test_a_folder_that_may_not_be_written_to(tmp_path: Path) -> None:
         (errno.EIO, "check the disk"),
     ],
 )
-def test_every_failure_says_what_to_do(number: int, advice: str) -> None:
+def test_every_error_has_advice(number: int, advice: str) -> None:
     wanted = rf"^x: cannot be read \(.+\); {advice}"
     with pytest.raises(StorageError, match=wanted) as failure, storage_errors("x: cannot be read"):
         raise OSError(number, os.strerror(number))
@@ -131,7 +131,7 @@ def test_every_failure_says_what_to_do(number: int, advice: str) -> None:
 
 
 @pytest.mark.parametrize("mask", [0o022, 0o077])
-def test_the_umask_decides_who_may_read(tmp_path: Path, mask: int) -> None:
+def test_permissions_follow_the_umask(tmp_path: Path, mask: int) -> None:
     before = os.umask(mask)
     try:
         write_atomically(tmp_path / "file", b"")
@@ -147,21 +147,21 @@ def test_a_new_file_never_overwrites(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_bytes() == b"first"
 
 
-def test_sums_and_bytes_of_ordinary_files_only(tmp_path: Path) -> None:
+def test_checksums_and_bytes_of_regular_files_only(tmp_path: Path) -> None:
     path = tmp_path / "abc"
     path.write_bytes(b"abc")
     assert sha256_of(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert read_regular(path, limit=3) == b"abc"
-    with pytest.raises(StorageError, match="3 bytes, at most 2 are read"):
+    with pytest.raises(StorageError, match="at most 2 bytes, got 3; check"):
         read_regular(path, limit=2)
     with pytest.raises(StorageError, match=r"cannot be read \(No such file.*; check the path"):
         sha256_of(tmp_path / "absent")
     for special in (tmp_path, Path(os.devnull)):
-        with pytest.raises(StorageError, match="not an ordinary file"):
+        with pytest.raises(StorageError, match="not a regular file"):
             sha256_of(special)
 
 
-def test_sweeping_takes_the_leftovers_of_earlier_lives_only(tmp_path: Path) -> None:
+def test_only_stale_temporary_files_are_removed(tmp_path: Path) -> None:
     ours = temp_path(tmp_path, "tmp", "40")
     for name in (ours.name, f".tmp-{os.getpid()}-40-00000000", ".tmp-40", ".hidden", "step-40"):
         (tmp_path / name).mkdir()
@@ -170,7 +170,7 @@ def test_sweeping_takes_the_leftovers_of_earlier_lives_only(tmp_path: Path) -> N
     assert sorted(os.listdir(tmp_path)) == sorted([ours.name, ".tmp-40", ".hidden", "step-40"])
 
 
-def test_removing_a_link_spares_what_it_points_to(tmp_path: Path) -> None:
+def test_removing_a_link_keeps_its_target(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "folder")
     remove(tmp_path / "link")

@@ -165,7 +165,7 @@ def test_what_is_not_toml_is_told_with_its_place(
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     for path in (tmp_path / "absent.toml", tmp_path):
-        with pytest.raises(StorageError, match=r"(cannot be read|not an ordinary file).*; check"):
+        with pytest.raises(StorageError, match=r"(cannot be read|not a regular file).*; check"):
             read_toml(path)
 
 

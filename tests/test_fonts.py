@@ -94,7 +94,7 @@ def test_a_figure_saved_outside_the_style_keeps_its_font(tmp_path: Path) -> None
 
 
 def test_a_strange_ending_and_a_missing_folder_are_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"cannot be saved as 'a.docx'; end it with .png"):
+    with pytest.raises(InputError, match=r"must end with .png, .svg or .pdf, got 'a.docx'"):
         save_figure(Figure(), tmp_path / "a.docx")
     with pytest.raises(StorageError, match="cannot be written"):
         save_figure(Figure(), tmp_path / "nowhere" / "a.png")

@@ -179,7 +179,7 @@ def test_what_cannot_be_read_is_a_storage_error(
 ) -> None:
     with pytest.raises(StorageError, match="check the path"):
         read(tmp_path / "absent")
-    with pytest.raises(StorageError, match="not an ordinary file"):
+    with pytest.raises(StorageError, match="not a regular file"):
         read(tmp_path)
 
 

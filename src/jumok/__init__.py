@@ -4,10 +4,10 @@
     model = jumok.load("runs/nsmc")
     model("이 영화 정말 재미있어요")
 
-Importing jumok is quick: each name is fetched when it is first asked for.
+Importing jumok is fast: each name is imported on first access.
 """
 
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,22 +35,22 @@ if TYPE_CHECKING:
     from jumok.tasks.runs.load import load
     from jumok.text.sentencepiece import SentencePieceTokenizer
 
-__version__ = metadata.version("jumok")
+    __version__: str
 
 __all__ = [
     "Decoder",
     "Encoder",
     "EncoderDecoder",
-    "RegressionOutput",
+    "GeneratedText",
     "JumokError",
     "LanguageModel",
-    "Pipeline",
     "MaskedLanguageModel",
+    "Pipeline",
     "Prediction",
-    "GeneratedText",
+    "RegressionOutput",
     "SentencePieceTokenizer",
-    "TokenClassification",
     "TextClassifier",
+    "TokenClassification",
     "TokenClassifier",
     "Trace",
     "TransformerConfig",
@@ -60,20 +60,20 @@ __all__ = [
     "trace",
 ]
 
-_HOMES = {
+_MODULES = {
     "Decoder": "jumok.models",
     "Encoder": "jumok.models",
     "EncoderDecoder": "jumok.models",
-    "RegressionOutput": "jumok.tasks.pipeline.outputs",
+    "GeneratedText": "jumok.tasks.pipeline.outputs",
     "JumokError": "jumok.errors",
     "LanguageModel": "jumok.models",
-    "Pipeline": "jumok.tasks.pipeline.pipeline",
     "MaskedLanguageModel": "jumok.models",
+    "Pipeline": "jumok.tasks.pipeline.pipeline",
     "Prediction": "jumok.tasks.pipeline.outputs",
-    "GeneratedText": "jumok.tasks.pipeline.outputs",
+    "RegressionOutput": "jumok.tasks.pipeline.outputs",
     "SentencePieceTokenizer": "jumok.text.sentencepiece",
-    "TokenClassification": "jumok.tasks.pipeline.outputs",
     "TextClassifier": "jumok.models",
+    "TokenClassification": "jumok.tasks.pipeline.outputs",
     "TokenClassifier": "jumok.models",
     "Trace": "jumok.interpret.trace",
     "TransformerConfig": "jumok.models",
@@ -84,9 +84,13 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("jumok")
+    if name not in _MODULES:
         raise AttributeError(f"module 'jumok' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

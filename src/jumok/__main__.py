@@ -1,4 +1,4 @@
-"""`python -m jumok` is `jumok`."""
+"""`python -m jumok` runs the command line."""
 
 from jumok.cli import main
 

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all: written beside their name, forced to disk, renamed."""
+"""Atomic file writes: write to a temporary file, sync it to disk, rename it."""
 
 import contextlib
 import errno
@@ -16,7 +16,7 @@ from typing import BinaryIO, Literal
 
 from jumok.errors import InputError, StorageError
 
-MAX_NAME_BYTES = 255  # bytes, on every file system in use
+MAX_NAME_BYTES = 255  # on all common file systems
 
 Writer = Callable[[BinaryIO], object]
 
@@ -32,18 +32,18 @@ _ADVICE = {
     errno.EISDIR: "check the path",
 }
 
-# A process number comes back (in a container it is often the same): these letters tell one life
-# of it from the next, so that what an earlier life left behind can be recognised.
-_LIFE = secrets.token_hex(4)
-_SCRATCH = re.compile(r"\.(?:tmp|del)-(?P<pid>\d{1,9})-.+-(?P<life>[0-9a-f]{8})")
+# Process ids are reused (in a container often at once). The token distinguishes this process from
+# an earlier one with the same id, so that files it left can be removed.
+_PROCESS_TOKEN = secrets.token_hex(4)
+_TEMP_NAME = re.compile(r"\.(?:tmp|del)-(?P<pid>\d{1,9})-.+-(?P<token>[0-9a-f]{8})")
 _COUNT = itertools.count()
 
 
 def write_atomically(path: Path, content: bytes | Writer) -> None:
-    """Put `content` (bytes, or a function that writes them to an open file) at `path`.
+    """Write `content` (bytes, or a function that writes to an open file) to `path` atomically.
 
-    Whoever looks, also after a crash or a power cut, sees the old file or the new one, whole. The
-    file gets the permissions that the umask gives. Raises StorageError; nothing is left behind.
+    Readers see the complete old or the complete new file, also after a crash or a power cut. The
+    permissions follow the umask. Raises StorageError and then leaves no temporary file.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -53,17 +53,17 @@ def write_atomically(path: Path, content: bytes | Writer) -> None:
     ...     path.read_text(), len(os.listdir(folder))
     ('{"accuracy": 0.88}', 1)
     """
-    scratch = temp_path(path.parent, "tmp", str(next(_COUNT)))
-    with storage_errors(f"{path}: cannot be written"), cleanup_on_error(scratch):
-        write_durably(scratch, content)
-        scratch.replace(path)
+    temp = temp_path(path.parent, "tmp", str(next(_COUNT)))
+    with storage_errors(f"{path}: cannot be written"), cleanup_on_error(temp):
+        write_durably(temp, content)
+        temp.replace(path)
         sync_folder(path.parent)
 
 
 def write_durably(path: Path, content: bytes | Writer) -> None:
-    """Write a new file and force its bytes to disk; its name is durable after `sync_folder`.
+    """Write a new file and sync its bytes to disk; its name is durable after `sync_folder`.
 
-    Raises OSError, FileExistsError among them: nothing is ever overwritten.
+    Raises OSError, and FileExistsError instead of overwriting a file.
     """
     with path.open("xb") as file:
         if isinstance(content, bytes):
@@ -75,9 +75,9 @@ def write_durably(path: Path, content: bytes | Writer) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Force the names in `folder` to disk: new, renamed and removed ones. Raises OSError."""
+    """Sync the names in `folder` to disk: new, renamed and removed ones. Raises OSError."""
     if os.name != "posix":
-        return  # Windows opens no folders and keeps names in a journal of its own
+        return  # Windows cannot open folders and journals names itself
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -86,55 +86,55 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_regular(path: Path, limit: int) -> bytes:
-    """The bytes of an ordinary file of at most `limit` bytes.
+    """The bytes of a regular file of at most `limit` bytes.
 
-    Raises StorageError for what cannot be read, is longer, or is no ordinary file (a pipe would
-    wait for ever, /dev/zero would never end).
+    Raises StorageError if the file cannot be read, is longer or is not regular (a pipe would block,
+    /dev/zero would never end).
     """
     with open_regular(path) as (file, size):
         if size > limit:
             raise StorageError(
-                f"{path}: {size:,} bytes, at most {limit:,} are read; is it the right file?"
+                f"{path}: the file must have at most {limit:,} bytes, got {size:,}; check the path"
             )
         return file.read(size)
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of an ordinary file in hexadecimal, read piece by piece. Raises StorageError."""
+    """The SHA-256 of a regular file in hexadecimal, read in chunks. Raises StorageError."""
     with open_regular(path) as (file, _):
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager
 def open_regular(path: Path) -> Iterator[tuple[BufferedReader, int]]:
-    """An ordinary file open for reading, and its size in bytes. Raises StorageError."""
+    """A regular file, open for reading, and its size in bytes. Raises StorageError."""
     check_path_name(path)
     with storage_errors(f"{path}: cannot be read"):
         if not stat.S_ISREG(path.stat().st_mode):
-            raise StorageError(f"{path}: not an ordinary file; check the path")
+            raise StorageError(f"{path}: not a regular file; check the path")
         with path.open("rb") as file:
             yield file, os.fstat(file.fileno()).st_size
 
 
 def check_path_name(path: Path) -> None:
-    r"""Raises StorageError for what can name no file: too long, with a NUL, half a surrogate pair.
+    r"""Raises StorageError for an invalid file name: too long, with a NUL, half a surrogate pair.
 
-    >>> refuse_no_name(Path("a\0b"))
+    >>> check_path_name(Path("a\0b"))
     Traceback (most recent call last):
-    jumok.errors.StorageError: 'a\x00b' cannot be the name of a file; name another
+    jumok.errors.StorageError: 'a\x00b' is not a valid file name; choose another
     """
     try:
         parts = [os.fsencode(part) for part in path.parts]
-        named = not any(b"\0" in part or len(part) > MAX_NAME_BYTES for part in parts)
+        is_valid = not any(b"\0" in part or len(part) > MAX_NAME_BYTES for part in parts)
     except UnicodeEncodeError:
-        named = False
-    if not named:
-        raise StorageError(f"{ascii(str(path))[:80]} cannot be the name of a file; name another")
+        is_valid = False
+    if not is_valid:
+        raise StorageError(f"{ascii(str(path))[:80]} is not a valid file name; choose another")
 
 
 @contextlib.contextmanager
 def storage_errors(what: str) -> Iterator[None]:
-    """Turn an OSError inside into a StorageError: `what` failed, why, and what to do.
+    """Convert an OSError into a StorageError: what failed, why, and what to do.
 
     >>> with storage_errors("a.txt: cannot be written"):
     ...     raise OSError(errno.ENOSPC, "No space left on device")
@@ -151,66 +151,66 @@ space or choose another folder
 
 @contextlib.contextmanager
 def cleanup_on_error(path: Path) -> Iterator[None]:
-    """Remove the file or folder `path` when what is inside fails, then fail the same way."""
+    """Remove the file or folder `path` if the body raises, then raise again."""
     try:
         yield
     except BaseException:
-        with contextlib.suppress(OSError):  # the first failure is the one to tell
+        with contextlib.suppress(OSError):  # report the first error
             remove(path)
         raise
 
 
 def check_empty(out: Path) -> None:
-    """Raises InputError when something stands at `out` already; an empty folder may.
+    """Raises InputError unless `out` is a new name or an empty folder.
 
-    Nor may it be the folder one is in, whose place no other can take.
+    `.` and `..` are rejected: a folder cannot be renamed to them.
     """
     if out.name in ("", ".."):
-        raise InputError(f"{out} is no name of a new folder; give one, such as {out / 'out'}")
+        raise InputError(f"the output must be a new folder, got {out}; try {out / 'out'}")
     if out.is_symlink() or (out.exists() and not out.is_dir()):
-        raise InputError(f"{out} is not a folder; name one that is not there yet")
+        raise InputError(f"{out} exists and is not a folder; choose a new name")
     if out.is_dir() and any(out.iterdir()):
-        raise InputError(f"{out} is not empty; name a folder that is not there yet, or empty it")
+        raise InputError(f"{out} is not empty; choose a new folder, or empty it")
 
 
 @contextlib.contextmanager
 def atomic_directory(out: Path) -> Iterator[Path]:
-    """A folder to fill, which becomes `out` when all went well; else nothing is left of it.
+    """A temporary folder to fill; it becomes `out` if the body succeeds, else it is removed.
 
-    Raises InputError when `out` holds something already, StorageError when it cannot be written.
+    Raises InputError if `out` is not empty, StorageError if it cannot be written.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as home:
     ...     out = Path(home) / "exported"
-    ...     with whole_folder(out) as scratch:
-    ...         _ = (scratch / "README.md").write_text("a model")
+    ...     with atomic_directory(out) as temp:
+    ...         _ = (temp / "README.md").write_text("a model")
     ...         before = out.exists()
     ...     before, [path.name for path in out.iterdir()], len(os.listdir(home))
     (False, ['README.md'], 1)
     """
     check_empty(out)
-    scratch = temp_path(out.parent, "tmp", out.name)
-    with storage_errors(f"{out}: cannot be written"), cleanup_on_error(scratch):
-        scratch.mkdir(parents=True)
-        yield scratch
-        for path in scratch.rglob("*"):
+    temp = temp_path(out.parent, "tmp", out.name)
+    with storage_errors(f"{out}: cannot be written"), cleanup_on_error(temp):
+        temp.mkdir(parents=True)
+        yield temp
+        for path in temp.rglob("*"):
             if path.is_file():
                 _sync_file(path)
             else:
                 sync_folder(path)
-        sync_folder(scratch)
-        scratch.replace(out)
+        sync_folder(temp)
+        temp.replace(out)
         sync_folder(out.parent)
 
 
 def _sync_file(path: Path) -> None:
-    """Force the bytes of a file to disk, whoever wrote them."""
+    """Sync the bytes of an existing file to disk."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link (not what it points to) or a whole folder. Raises OSError."""
+    """Remove a file, a link (not its target) or a folder with its content. Raises OSError."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -218,35 +218,36 @@ def remove(path: Path) -> None:
 
 
 def temp_path(folder: Path, kind: Literal["tmp", "del"], label: str) -> Path:
-    """A hidden name for what is not finished (tmp) or not wanted any more (del).
+    """A hidden name for an unfinished file or folder (tmp) or one that is being deleted (del).
 
-    It says whose it is: `.tmp-PROCESS-LABEL-LIFE`, so that `sweep` knows when nobody needs it.
+    The name `.tmp-PID-LABEL-TOKEN` identifies its process, so that `remove_stale_temp` can tell
+    whether it is still in use.
     """
-    return folder / f".{kind}-{os.getpid()}-{label}-{_LIFE}"
+    return folder / f".{kind}-{os.getpid()}-{label}-{_PROCESS_TOKEN}"
 
 
 def remove_stale_temp(folder: Path) -> None:
-    """Remove what processes that are no longer alive left under scratch names in `folder`.
+    """Remove temporary files in `folder` whose process has ended.
 
-    Only for folders that are jumok's own: a run, its checkpoints. What cannot be removed stays.
+    Only for folders that belong to jumok: a run, its checkpoints. Failures are ignored.
     """
     for path in list(folder.iterdir()):
-        name = _SCRATCH.fullmatch(path.name)
-        if name and not _is_alive(int(name["pid"]), name["life"]):
-            with contextlib.suppress(OSError):  # tidying must not stop the work
+        name = _TEMP_NAME.fullmatch(path.name)
+        if name and not _is_alive(int(name["pid"]), name["token"]):
+            with contextlib.suppress(OSError):  # cleanup must not stop the caller
                 remove(path)
 
 
-def _is_alive(pid: int, life: str) -> bool:
-    """Whether the process that wrote this number and these letters may still be at work."""
+def _is_alive(pid: int, token: str) -> bool:
+    """Whether the process with this id and token may still be running."""
     if pid == os.getpid():
-        return life == _LIFE
+        return token == _PROCESS_TOKEN
     if os.name != "posix":
-        return True  # on Windows signal 0 is Ctrl-C: do not ask
+        return True  # on Windows signal 0 would send Ctrl-C
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True  # alive, and somebody else's
+        return True  # alive, owned by another user
     return True

@@ -1,17 +1,17 @@
-"""What can go wrong, each with the exit code the command line answers with.
+"""Exceptions of jumok, each with the exit code of the command line.
 
-Every message is one sentence: what came, what was wanted, what to do.
+Every message is one sentence: what must be, what was given, what to try.
 """
 
 
 class JumokError(Exception):
-    """Something jumok refuses to go on with; anything else that escapes is a bug."""
+    """Base of all expected errors; any other exception that escapes is a bug."""
 
     exit_code = 1
 
 
 class InputError(JumokError, ValueError):
-    """Wrong words, a recipe, file or row that does not fit."""
+    """Invalid arguments, recipe, file or row."""
 
     exit_code = 2
 
@@ -23,25 +23,25 @@ class StorageError(JumokError):
 
 
 class NonFiniteError(JumokError):
-    """A loss or gradient became infinite or not a number."""
+    """A loss or gradient is infinite or NaN."""
 
     exit_code = 4
 
 
 class CheckpointError(JumokError):
-    """There is no checkpoint that could be resumed."""
+    """No checkpoint can be resumed."""
 
     exit_code = 5
 
 
 class ProcessLostError(JumokError):
-    """Another process of the same training ended, or did not answer in time."""
+    """Another process of the same training ended or did not respond in time."""
 
     exit_code = 6
 
 
-class Interrupted(JumokError):  # noqa: N818  (it is no error)
-    """A signal ended the work after everything was committed."""
+class Interrupted(JumokError):  # noqa: N818  (it is not an error)
+    """A signal ended the work after everything was saved."""
 
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)

@@ -1,8 +1,8 @@
-"""Pictures with Korean in them: the font that ships with the package and how matplotlib finds it.
+"""Fonts of matplotlib figures with Korean text.
 
-DejaVu Sans, which comes with matplotlib, is asked first and draws Latin, the minus sign and ▁;
-Jumok Hangul, which comes with jumok, draws what is missing there. No font of the machine is used,
-so a picture looks the same everywhere.
+DejaVu Sans, which ships with matplotlib, draws Latin, the minus sign and ▁; Jumok Hangul, which
+ships with jumok, draws the characters missing there. System fonts are not used, so a figure looks
+the same on every machine.
 """
 
 import re
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 
 FAMILY = "Jumok Hangul"
 FONT_FILE = Path(__file__).parent / "fonts" / "JumokHangul-Regular.ttf"
-MISSING_GLYPH = "□"  # stands for a character that neither font can draw
-FORMATS = ("pdf", "svg", "png")  # what papers and pages take
+MISSING_GLYPH = "□"  # replaces a character that neither font has
+FORMATS = ("pdf", "svg", "png")  # of saved figures
 
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Within it matplotlib draws Hangul and takes texts literally; after it, all is as before.
+    """Context in which matplotlib draws Hangul and does not parse math in texts.
 
-    Texts keep the font they were born with, so a figure made within `style()` may be saved later.
+    Texts keep the font they were created with, so a figure created within `style()` may be saved
+    later.
 
     >>> import matplotlib
     >>> with style():
@@ -46,25 +47,25 @@ def style() -> Iterator[None]:
         {
             "font.family": ["DejaVu Sans", FAMILY],
             "axes.unicode_minus": True,
-            "text.parse_math": False,  # "$" in a token is a dollar
+            "text.parse_math": False,  # "$" in a token is a dollar sign
             "text.usetex": False,
             "figure.dpi": 150,
             "savefig.dpi": "figure",
             "pdf.fonttype": 42,  # TrueType: text in the file stays text
             "ps.fonttype": 42,
-            "svg.fonttype": "path",  # outlines: the reader's machine needs no font
-            "svg.hashsalt": "jumok",  # the same picture is the same file
+            "svg.fonttype": "path",  # outlines: no font is needed to view the file
+            "svg.hashsalt": "jumok",  # equal figures give equal files
         }
     ):
         yield
 
 
 def replace_missing_glyphs(text: str) -> str:
-    r"""The text as it can be drawn on one line: NFC, with □ for what no font here has.
+    r"""The text in NFC with □ for characters that no font here has.
 
-    So are the marks that turn a line around or vanish in it.
+    Control characters, line ends and bidirectional marks are replaced too.
 
-    >>> drawable("ㅋㅋ ▁영화 漢\n\u202e")
+    >>> replace_missing_glyphs("ㅋㅋ ▁영화 漢\n\u202e")
     'ㅋㅋ ▁영화 □□□'
     """
     known = _characters()
@@ -72,38 +73,36 @@ def replace_missing_glyphs(text: str) -> str:
 
 
 def save_figure(figure: "Figure", path: Path) -> None:
-    """Write the figure to `path`, in the format its ending names; whole or not at all.
+    """Write the figure to `path` atomically, in the format of its suffix.
 
-    Raises InputError for an ending that matplotlib does not know, StorageError when it cannot be
-    written.
+    Raises InputError for a suffix that matplotlib does not support, StorageError if the file cannot
+    be written.
     """
     known = figure.canvas.get_supported_filetypes()
     ending = path.suffix[1:].lower()
     if ending not in known:
-        raise InputError(
-            f"a picture cannot be saved as {path.name!r}; end it with .png, .svg or .pdf"
-        )
+        raise InputError(f"a figure file must end with .png, .svg or .pdf, got {path.name!r}")
     write_atomically(path, figure_bytes(figure, ending))
 
 
 def figure_bytes(figure: "Figure", ending: str) -> bytes:
-    r"""The bytes of a figure as a file of this kind; the same figure always gives the same bytes.
+    r"""The bytes of a figure as a file of this kind; equal figures give equal bytes.
 
-    An SVG holds nothing but shapes: no script, no date, no address that a reader might fetch.
+    An SVG contains only shapes: no script, no date, no URL that a viewer might load.
 
     >>> from matplotlib.figure import Figure
-    >>> file_of(Figure(), "svg")[:60]
+    >>> figure_bytes(Figure(), "svg")[:60]
     b'<?xml version="1.0" encoding="utf-8" standalone="no"?>\n<svg '
     """
-    made = BytesIO()
+    file = BytesIO()
     with style():
-        figure.savefig(made, format=ending, metadata=_UNSIGNED.get(ending))
+        figure.savefig(file, format=ending, metadata=_NO_METADATA.get(ending))
     if ending != "svg":
-        return made.getvalue()
-    return re.sub(rb"<!DOCTYPE[^>]*>\n", b"", made.getvalue(), count=1)
+        return file.getvalue()
+    return re.sub(rb"<!DOCTYPE[^>]*>\n", b"", file.getvalue(), count=1)
 
 
-_UNSIGNED: dict[str, dict[str, None]] = {  # what would change from day to day, or lead elsewhere
+_NO_METADATA: dict[str, dict[str, None]] = {  # would change between runs, or contain a URL
     "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
     "png": {"Software": None},
@@ -112,7 +111,7 @@ _UNSIGNED: dict[str, dict[str, None]] = {  # what would change from day to day, 
 
 @lru_cache(maxsize=1)
 def _register() -> None:
-    """Tell matplotlib of the font file, once a process."""
+    """Register the font file with matplotlib, once per process."""
     from matplotlib.font_manager import fontManager
 
     fontManager.addfont(FONT_FILE)
@@ -120,12 +119,12 @@ def _register() -> None:
 
 @lru_cache(maxsize=1)
 def _characters() -> frozenset[str]:
-    """Every character that one of the two fonts can draw."""
+    """Every character that one of the two fonts has."""
     from matplotlib import get_data_path
     from matplotlib.ft2font import FT2Font
 
     latin = Path(get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"
     files = (latin, FONT_FILE)
     codes = {code for file in files for code in FT2Font(str(file)).get_charmap()}
-    unseen = ("Cc", "Cf", "Zl", "Zp")  # controls, joiners and bidi marks, ends of lines
-    return frozenset(c for c in map(chr, codes) if unicodedata.category(c) not in unseen)
+    invisible = ("Cc", "Cf", "Zl", "Zp")  # controls, joiners and bidi marks, line ends
+    return frozenset(c for c in map(chr, codes) if unicodedata.category(c) not in invisible)

@@ -120,7 +120,7 @@ def test_where_nothing_may_be_written(
     assert call(capsys, "import", folder, tmp_path / "out").code == 0
     again = call(capsys, "import", folder, tmp_path / "out")
     assert again.code == 2
-    assert "is not empty; name a folder that is not there yet" in again.err
+    assert "is not empty; choose a new folder" in again.err
     file = tmp_path / "out" / "config.json"
     assert call(capsys, "import", folder, file).code == 2
     assert call(capsys, "import", folder, file / "within").code == 3

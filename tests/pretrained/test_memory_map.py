@@ -154,7 +154,7 @@ def test_released_pages_are_read_again(tmp_path: Path) -> None:
     before = resident()
     tensors = mmap_safetensors(path)
     tensors["b"][7] = -1
-    assert all(int(tensor[-1]) for tensor in tensors.values())
+    assert all(int(tensor.sum()) for tensor in tensors.values())  # reads all pages
     opened = resident()
     if opened < before + 2 * 2**25:  # not backed by a disk, or other files were released
         pytest.skip("the temporary folder is not on a disk")

@@ -23,8 +23,9 @@ from jumok.interpret.sequences import source_sequence
 from jumok.models.weights import named_weights
 from jumok.tasks.inputs.masking import PieceInfo, special_ids, starts_word_after
 from jumok.tasks.inputs.text_encoder import TextEncoder
-from jumok.tasks.jobs.epoch_sampler import _with_token_dropout
-from jumok.tasks.masked_lm import _fill_masks, encode_with_masks
+from jumok.tasks.inputs.token_labels import LabelledTokens, TokenizedTexts
+from jumok.tasks.jobs.epoch_sampler import drop_tokens
+from jumok.tasks.pipeline.fill_mask import _fill, encode_with_masks
 from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import load_recipe
@@ -34,13 +35,7 @@ from jumok.tasks.runs.evaluate import evaluate
 from jumok.tasks.runs.import_checkpoint import import_checkpoint
 from jumok.tasks.runs.initialize_from import initialize_from, load_tokenizers
 from jumok.tasks.runs.train import resume, train
-from jumok.tasks.token_classification import (
-    LabelledTokens,
-    TokenizedTexts,
-    char_tags,
-    to_entities,
-    viterbi_tags,
-)
+from jumok.tasks.token_classification import char_tags, to_entities, viterbi_tags
 from tests import hf_folders as foreign
 from tests.tasks.tiny_jobs import TAGS, tag_rows
 from tests.tiny_runs import readings, reviews, write_readings, write_reviews, write_tsv
@@ -349,14 +344,14 @@ def test_what_a_folder_forces_and_forbids_is_told(
     folder = told(copied("marian"), max_length=9, num_beams=1, **rules)
     apply_decoding(jumok.load(folder), [])
     assert capsys.readouterr().err == (
-        "decoding max_length=8; its folder forbids 2 words, forces token 7 first, "
-        "forces token 0 after 7 others\n"
+        "decoding max_length=8; generation_config.json bans 2 sequences, "
+        "forces token 7 at position 0, forces token 0 at position 7\n"
     )
     told(folder, eos_token_id=[0, 4], bad_words_ids=None, forced_bos_token_id=None)
     apply_decoding(jumok.load(folder), [])
     assert capsys.readouterr().err == (
-        "decoding max_length=8; its folder forces token 0 after 7 others, names the ends 0, 4, of "
-        "which the tokeniser's own alone ends a text\n"
+        "decoding max_length=8; generation_config.json forces token 0 at position 7, "
+        "lists eos_token_id [0, 4], only the tokenizer's EOS stops generation\n"
     )
 
 
@@ -546,7 +541,7 @@ def test_weights_keep_their_dtype(made: Made, tmp_path: Path) -> None:
 def test_nothing_is_imported_over_anything(made: Made, copied: Made, tmp_path: Path) -> None:
     folder, out = copied("texts"), tmp_path / "out"
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(InputError, match="is not empty; name a folder that is not there yet"):
+    with pytest.raises(InputError, match="is not empty; choose a new folder"):
         import_checkpoint(folder, folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     import_checkpoint(folder, out)
@@ -899,7 +894,7 @@ def test_tags_lie_on_their_pieces_where_somebody_typed_a_special_one(made: Made)
 def test_token_dropout_leaves_what_stands_around_a_text(made: Made) -> None:
     vocabulary = jumok.load(made("texts"), device="cpu").vocabulary
     rows = TextEncoder(vocabulary, 38)(TEXTS[:2] * 20)
-    hidden = _with_token_dropout(rows, 0.9, vocabulary, np.random.default_rng(0))
+    hidden = drop_tokens(rows, 0.9, vocabulary, np.random.default_rng(0))
     for row in hidden:
         assert (row[0], row[-1]) == (vocabulary.cls_id, vocabulary.sep_id)
     assert (hidden.ids == vocabulary.mask_id).mean() > 0.4  # of all; 80 of 180 are the frames
@@ -947,9 +942,9 @@ def test_a_word_begins_where_their_tokeniser_cuts(made: Made, before: str) -> No
     logs = np.zeros((1, len(pieces.maskable)), np.float32)
     inside = vocabulary.id("##요")
     logs[0, inside] = 9.0
-    filled, _ = _fill_masks([f"가요 {before}", "가"], logs, pieces, vocabulary)
+    filled, _ = _fill([f"가요 {before}", "가"], logs, pieces, vocabulary)
     assert "요가" not in filled
-    filled, _ = _fill_masks(["가", "가"], logs, pieces, vocabulary)
+    filled, _ = _fill(["가", "가"], logs, pieces, vocabulary)
     assert filled == "가요가"
 
 

@@ -105,7 +105,7 @@ def test_what_only_a_text_brings_out_is_refused_there(content: object, tmp_path:
         vocabulary.encode_with_special_tokens,
         vocabulary.encode_hf_with_offsets,
     ):
-        with pytest.raises(InputError, match="fails at"):
+        with pytest.raises(InputError, match="fails on"):
             encode("abz")
 
 
@@ -137,7 +137,7 @@ def test_one_that_leaves_texts_as_long_as_they_are_is_not(tmp_path: Path) -> Non
 
 def test_a_decoder_that_panics_is_an_error_too(tmp_path: Path) -> None:
     content = tokenizer(decoder={"type": "Strip", "content": "a", "start": 3, "stop": 3})
-    with pytest.raises(InputError, match="fails at these ids"):
+    with pytest.raises(InputError, match="fails on these ids"):
         read(tmp_path, content).decode([0, 2])
 
 
@@ -191,8 +191,8 @@ def test_a_text_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
 
 
 def test_large_files_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_LARGEST_VOCABULARY", 100)
-    with pytest.raises(StorageError, match="at most 100 are read"):
+    monkeypatch.setattr(files, "_MAX_VOCABULARY_BYTES", 100)
+    with pytest.raises(StorageError, match="at most 100 bytes"):
         read(tmp_path, tokenizer())
 
 
@@ -211,9 +211,9 @@ def test_no_file_is_opened_that_a_file_names(name: str, tmp_path: Path) -> None:
     ("files_of_it", "words"),
     [
         ({"vocab.json": b'{"a": 0}', "merges.txt": b"a b c\n"}, "line 1"),
-        ({"vocab.json": b'{"a": 0}', "merges.txt": b"a b\n"}, "does not know"),
-        ({"vocab.json": b'{"a": 0}', "merges.txt": b"\xff"}, "no UTF-8"),
-        ({"vocab.json": b'{"a": "b"}', "merges.txt": b""}, "the id"),
+        ({"vocab.json": b'{"a": 0}', "merges.txt": b"a b\n"}, "must merge pieces of"),
+        ({"vocab.json": b'{"a": 0}', "merges.txt": b"\xff"}, "must be UTF-8"),
+        ({"vocab.json": b'{"a": "b"}', "merges.txt": b""}, "ids must be"),
         ({"vocab.json": b'{"a": 0, "a": 1}', "merges.txt": b""}, "comes twice"),
     ],
 )
@@ -255,5 +255,5 @@ def test_patterns_of_real_tokenisers_pass(pattern: str) -> None:
     "pattern", ["(a*)*", "(?:x+y?){2,}", "((a|b))+", "(a+){999}", "([ab]+c?)+"]
 )
 def test_patterns_that_repeat_a_repetition_do_not(pattern: str) -> None:
-    with pytest.raises(InputError, match="for ever"):
+    with pytest.raises(InputError, match="exponential time"):
         check_pattern(pattern)

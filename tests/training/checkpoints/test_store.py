@@ -248,7 +248,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "empty": (lambda p: (shutil.rmtree(p), p.mkdir()), "no manifest"),
     "a pipe": (
         lambda p: ((p / "manifest.json").unlink(), os.mkfifo(p / "manifest.json")),
-        "not an ordinary file",
+        "not a regular file",
     ),
 }
 
