@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jumok.interpret.trace import Trace
-from jumok.viewer.colours import table
+from jumok.viewer.colours import colour_table
 from jumok.viewer.page import render_page
 from tests.browser.chromium import Window
 from tests.browser.conftest import KINDS, Serve, Windows
@@ -99,7 +99,7 @@ def test_a_page_in_one_file_opens_from_disk(
 def test_a_pixel_is_the_colour_of_its_weight(
     windows: Windows, addresses: dict[str, str], traces: dict[str, Path], scheme: str
 ) -> None:
-    ramp = table("ink", scheme)
+    ramp = colour_table("ink", scheme)
     trace = Trace.open(traces["encoder_decoder"])
     with windows(scheme=scheme) as window:
         window.open(addresses["encoder_decoder"], "v=matrix&b=cross&L=0&H=0")

@@ -203,7 +203,10 @@ def test_no_line_no_answer(review_run: Path) -> None:
     ("third", "sentence"),
     [
         (b"\xb0\xa1", "jumok: stdin:3: byte 1 is not UTF-8 (0xb0); convert the input to UTF-8\n"),
-        ("가\0나".encode(), "jumok: stdin:3: the text holds U+0000 (NUL) as character 2; remove"),
+        (
+            "가\0나".encode(),
+            "jumok: stdin:3: a text must not contain U+0000 (NUL), got one as character 2; remove",
+        ),
     ],
 )
 def test_a_line_that_is_no_text_is_named(review_run: Path, third: bytes, sentence: str) -> None:

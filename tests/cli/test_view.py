@@ -171,8 +171,8 @@ def test_a_run_is_asked_from_the_page(review_run: Path, tmp_path: Path) -> None:
 
         for question, words in (
             ({"mute": [["encoder", 5, 0]]}, "layer"),
-            ({"target": "a"}, "writes nothing"),
-            ({"decode": {"beam": 2}}, "writes nothing"),
+            ({"target": "a"}, "generates no text"),
+            ({"decode": {"beam": 2}}, "generates no text"),
             ({"text": "a\0b"}, "NUL"),
             ({"text": "a\ud800b"}, "surrogate"),
         ):
@@ -272,13 +272,16 @@ def test_the_lesson_has_two_sentences(
         (("FILE", "--mute", "encoder.0.0"), "is a trace and takes no text"),
         (("RUN", "--export", "a.svg"), "add TEXT"),
         (("RUN", "--target", "a"), "add TEXT"),
-        (("FILE", "--export", "a.docx"), "no kind of export"),
-        (("FILE", "--export", "a.svg", "--state", "v=generation"), "no figure is drawn"),
-        (("FILE", "--export", "a.csv", "--state", "H=9"), "head 9 of 2"),
+        (("FILE", "--export", "a.docx"), "export files must end with .html"),
+        (
+            ("FILE", "--export", "a.svg", "--state", "v=generation"),
+            "no figure corresponds to the view",
+        ),
+        (("FILE", "--export", "a.csv", "--state", "H=9"), "head must be from 0 to 1, got 9"),
         (("FILE", "--export", "a.csv", "--state", "L=9"), "layer 9"),
         (("FILE", "--state", "L=x"), "whole number"),
         (("FILE", "--state", "b=middle"), "encoder, decoder, cross"),
-        (("RUN", "text", "--mute", "encoder.x.0"), "is no head"),
+        (("RUN", "text", "--mute", "encoder.x.0"), "a head must be block.layer.head"),
         (("RUN", "text", "--decode", "beam"), "key=value"),
         (("RUN", "text", "--target", "T", "--decode", "beam=4"), "leave decode out"),
         (("FILE", "--host", "0.0.0.0"), "add --token"),

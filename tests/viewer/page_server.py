@@ -1,4 +1,4 @@
-"""A server of the page in this process, and questions to it as HTTP has them."""
+"""A server of the page in this process, and HTTP requests to it."""
 
 import http.client
 import json
@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from jumok.viewer.address import Address, listen
-from jumok.viewer.serve import make_server
+from jumok.viewer.serve import Address, listen, make_server
 from jumok.viewer.server import OneTimeTokens, ServerContent
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back; the names of headers in small letters."""
+    """A response; header names in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -27,8 +26,8 @@ class Answer:
         return found
 
     @property
-    def sentence(self) -> str:
-        """Why it was refused."""
+    def error(self) -> str:
+        """The error message."""
         assert list(self.json) == ["error"], self.json
         return str(self.json["error"])
 
@@ -67,7 +66,7 @@ class Server:
 
 @contextmanager
 def served(shown: ServerContent) -> Iterator[Server]:
-    """A server that answers within."""
+    """Run a server within the context."""
     listener, address = listen("127.0.0.1", 0, None)
     tickets = OneTimeTokens()
     server = make_server(address, shown, tickets)

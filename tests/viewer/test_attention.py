@@ -56,6 +56,6 @@ def test_drawing_leaves_the_model_as_it_was(classifier: Pipeline, tmp_path: Path
 def test_a_layer_or_head_that_is_not_there_is_refused(
     classifier: Pipeline, tmp_path: Path, place: dict[str, int]
 ) -> None:
-    with pytest.raises(InputError, match="count from 0"):
+    with pytest.raises(InputError, match="must be 0 to"):
         plot_attention(classifier, "재미있어요", tmp_path / "own.png", **place)
     assert not (tmp_path / "own.png").exists()

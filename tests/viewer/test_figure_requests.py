@@ -130,7 +130,7 @@ def test_what_the_page_does_to_the_numbers_is_done_in_the_figure() -> None:
     done = (request.unit, request.specials, request.measure, request.rows)
     assert done == ("word", "renormalise", "values", "predicted")
     assert FigureRequest.of_state(ViewState(view="alignment"), TRACE.info, "pdf").rows == "read"
-    with pytest.raises(InputError, match="u='line': give one of piece, syllable, word"):
+    with pytest.raises(InputError, match="u must be one of piece, syllable, word, got 'line'"):
         ViewState.parse("u=line")
 
 
@@ -162,7 +162,7 @@ def test_lines_keep_their_heads_their_mass_and_their_colours() -> None:
     assert [head for _, _, head in asked("lines.heads=all").pins] == [0, 1, 2, 3]
     assert (asked("").scale, asked("sc=linear").scale) == ("sqrt", "linear")
     for wrong in ("lines.mass=0", "lines.mass=x", "lines.heads=some", "alignment.over=it"):
-        with pytest.raises(InputError, match="give "):
+        with pytest.raises(InputError, match=" must be "):
             asked(wrong)
 
 

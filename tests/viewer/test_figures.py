@@ -26,7 +26,7 @@ from jumok.interpret.aggregate import aggregate, renormalize, token_groups
 from jumok.interpret.schema import Muted
 from jumok.interpret.trace import Trace
 from jumok.viewer.figures.figure import default_kind, draw_figure
-from jumok.viewer.figures.model_map import mosaic, tiled
+from jumok.viewer.figures.model_map import max_pool_tiles, mosaic
 from jumok.viewer.figures.options import KINDS, FigureOptions, Kind
 from tests.viewer.figure_traces import HOSTILE, READ, WRITTEN, trace_of
 
@@ -101,7 +101,7 @@ def test_lines_are_the_largest_weights_of_each_row() -> None:
         kept = sorted(weights[list(drawn)])
         assert sum(kept) >= 0.5 * weights.sum() - 1e-6 > sum(kept[1:])
     share = sum(table[pair] for pair in ends) / table.sum()
-    assert f"{len(ends)} lines show {100 * share:.1f} % of the mass" in {
+    assert f"{len(ends)} lines show {100 * share:.1f} % of the weights" in {
         text.get_text() for text in figure.texts
     }
 
@@ -135,9 +135,12 @@ def test_an_alignment_of_all_layers_pools_every_head() -> None:
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ({"kind": "lines", "mass": 0.0}, "a mass of 0.0; give the share to draw"),
-        ({"kind": "lines", "mass": float("nan")}, "a mass of nan"),
-        ({"kind": "lines", "pins": [("cross", 0, 0)]}, "cross.0.0 is not of block encoder"),
+        ({"kind": "lines", "mass": 0.0}, "mass must be above 0 and at most 1, got 0.0"),
+        ({"kind": "lines", "mass": float("nan")}, "mass must be above 0 and at most 1, got nan"),
+        (
+            {"kind": "lines", "pins": [("cross", 0, 0)]},
+            "pins must be heads of the block encoder, got cross.0.0",
+        ),
         ({"kind": "lines", "pins": [("encoder", 7, 0)]}, "layer 7 of block encoder"),
         ({"kind": "lines", "pins": [("encoder", 0, 9)]}, "head 9 of 4"),
         (
@@ -145,10 +148,13 @@ def test_an_alignment_of_all_layers_pools_every_head() -> None:
             "pins are for the figure lines, got the figure heads",
         ),
         ({"kind": "heads", "layer": "all"}, "layer must be a number for the figure"),
-        ({"kind": "alignment", "layer": "all", "head": 1}, "head 1 of all layers at once"),
+        (
+            {"kind": "alignment", "layer": "all", "head": 1},
+            "head must be mean or max for all layers, got 1",
+        ),
     ],
 )
-def test_lines_and_layers_that_make_no_sense(asked: dict[str, Any], sentence: str) -> None:
+def test_invalid_lines_and_layers(asked: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=re.escape(sentence)):
         TRACE.figure(**asked)
 
@@ -179,7 +185,7 @@ def test_tiles_are_those_of_the_thumbnails() -> None:
     heads = np.random.default_rng(0).random((2, 150, 70)).astype(np.float32)
     from jumok.interpret.thumbnails import thumbnail
 
-    shown = np.rint(255 * np.sqrt(tiled(heads))).astype(np.uint8)
+    shown = np.rint(255 * np.sqrt(max_pool_tiles(heads))).astype(np.uint8)
     np.testing.assert_array_equal(shown, thumbnail(heads))
 
 
@@ -268,7 +274,7 @@ def test_angles_and_biases_are_positions_too() -> None:
     for query in range(6):
         for key in range(6):
             assert (shown[:, key - query + 5] == bias[:, query, key]).all()
-    with pytest.raises(InputError, match="holds no positions"):
+    with pytest.raises(InputError, match="must have learned, sinusoidal, rotary"):
         trace_of(positions="none").figure("positions")
 
 
@@ -280,7 +286,7 @@ def test_an_explanation_shows_what_each_word_does() -> None:
     wanted = [0.7 - word.without[1] for word in answer.sequences[0].words]
     np.testing.assert_allclose(widths, wanted, rtol=1e-6)
     assert "긍정 <b> 70.0%" in [text.get_text() for text in texts(figure)]
-    with pytest.raises(InputError, match="no answer of a classifier"):
+    with pytest.raises(InputError, match="needs a trace of a classifier"):
         ENCODER_ONLY.figure("explanation")
 
 
@@ -491,24 +497,24 @@ def test_the_options_of_a_figure_are_keywords() -> None:
     ("choice", "sentence"),
     [
         ({"kind": "pie"}, "figure must be one of attention, heads"),
-        ({"block": "middle"}, "no block 'middle'"),
+        ({"block": "middle"}, "got 'middle'"),
         ({"layer": 2}, "layer 2 of block encoder, which has 2"),
         ({"head": 4}, "head 4 of 4; heads count from 0"),
         ({"head": "min"}, "head must be one of mean, max, got 'min'"),
-        ({"sequence": 1}, "sequence 1 of 1"),
-        ({"unit": "letter"}, "unit is 'letter'; take piece, syllable, word"),
+        ({"sequence": 1}, "the sequence must be 0 to 0, got 1"),
+        ({"unit": "letter"}, "unit must be one of piece, syllable, word, got 'letter'"),
         ({"width": 0.5}, "width must be from 2 to 40 inches, got 0.5"),
         ({"font_size": 3.0}, "font_size must be from 5 to 24 points, got 3.0"),
         ({"palette": "rainbow"}, "palette must be one of ink"),
         ({"scale": "log"}, "scale must be linear or sqrt, got 'log'"),
         ({"rows": "said"}, "rows must be one of read, predicted, got 'said'"),
-        ({"kind": "alignment", "block": "encoder"}, "looks at its own tokens"),
-        ({"kind": "neuron", "head": "mean"}, "the neuron view is of one head"),
-        ({"kind": "neuron", "query": 99}, "query 99 of 9"),
+        ({"kind": "alignment", "block": "encoder"}, "needs the block cross, got encoder"),
+        ({"kind": "neuron", "head": "mean"}, "head must be a number for the figure neuron"),
+        ({"kind": "neuron", "query": 99}, "query must be from 0 to 8, got 99"),
         ({"kind": "neuron", "unit": "word"}, "shows single pieces"),
     ],
 )
-def test_what_is_not_there_is_refused(choice: dict[str, object], sentence: str) -> None:
+def test_invalid_options(choice: dict[str, object], sentence: str) -> None:
     with pytest.raises(InputError, match=re.escape(sentence)):
         TRACE.figure(**choice)  # type: ignore[arg-type]
 

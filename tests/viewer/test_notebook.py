@@ -61,7 +61,7 @@ def test_without_a_figure_the_page_is_shown_alone() -> None:
         assert data["text/html"].startswith("<iframe")
 
 
-def test_a_terminal_is_told_how() -> None:
+def test_a_terminal_shows_a_hint() -> None:
     shown = repr(random_trace().show())
     assert "jumok view" in shown
     assert bundle(random_trace().show())["text/plain"] == shown
@@ -72,6 +72,6 @@ def test_the_bundle_is_json() -> None:
     assert json.loads(json.dumps(data)) == data
 
 
-def test_a_state_that_is_none_is_refused_at_once() -> None:
-    with pytest.raises(InputError, match="L="):
+def test_an_invalid_state_raises_at_once() -> None:
+    with pytest.raises(InputError, match="L must be"):
         random_trace().show("L=first")

@@ -14,8 +14,14 @@ from jumok.errors import InputError
 from jumok.interpret.trace import Trace
 from jumok.viewer import page
 from jumok.viewer.compact import compact_trace
-from jumok.viewer.markup import csp_hash
-from jumok.viewer.page import ALL_SCRIPTS, CORE_SCRIPTS, MAX_CORE_PAGE, _Shell, render_page
+from jumok.viewer.page import (
+    ALL_SCRIPTS,
+    CORE_SCRIPTS,
+    MAX_CORE_PAGE,
+    _Page,
+    csp_hash,
+    render_page,
+)
 from jumok.viewer.view_state import ViewState
 from tests.viewer.random_traces import HOSTILE, random_trace
 
@@ -128,7 +134,7 @@ def test_the_state_is_checked_and_the_token_left_out() -> None:
         "mode": "embedded",
         "state": "v=matrix&x=%3Cscript%3E",
     }
-    with pytest.raises(InputError, match="H="):
+    with pytest.raises(InputError, match="H must be"):
         render_page(random_trace(20, 12, 12, 8), "H=-1")
 
 
@@ -158,7 +164,7 @@ def test_fewer_layers_are_exact_where_all_that_are_seen_take_too_much(
 ) -> None:
     trace = random_trace(32, 12, 12, 64)
     pins = "&pin=" + "~".join(f"encoder.{layer}.0" for layer in range(12))
-    around = len(_Shell(trace.info, "", ALL_SCRIPTS).around(""))
+    around = len(_Page(trace.info, "", ALL_SCRIPTS).render(""))
     monkeypatch.setattr(page, "MAX_FULL_PAGES", (0, around + 200_000))
     part = trace_in(render_page(trace, f"v=masks&L=3{pins}"), tmp_path)
     assert "encoder.3.weights" in part.names
@@ -172,8 +178,8 @@ def test_a_page_holds_the_view_that_it_opens_on(view: str) -> None:
         unpacked(Elements(render_page(trace, f"v={v}")).script("packed-script"))
         for v in (view, "matrix")
     ]
-    everything = _Shell(trace.info, "", ALL_SCRIPTS).script.encode()
-    few = _Shell(trace.info, "", CORE_SCRIPTS).script.encode()
+    everything = _Page(trace.info, "", ALL_SCRIPTS).script.encode()
+    few = _Page(trace.info, "", CORE_SCRIPTS).script.encode()
     assert scripts == [everything, few]
 
 

@@ -74,8 +74,8 @@ def _estimate(
     from dataclasses import asdict
 
     from jumok.errors import InputError
-    from jumok.tasks.dry_run import dry_run
     from jumok.tasks.recipe.recipe import load_recipe
+    from jumok.tasks.runs.setup import dry_run
     from jumok.training.reporting.metrics import format_duration
 
     if recipe is None or resume is not None:

@@ -162,14 +162,13 @@ def _serve(
     browse: bool,
 ) -> None:
     """Serve the page until Ctrl-C."""
-    from jumok.viewer.address import has_display, listen
     from jumok.viewer.security import is_loopback
+    from jumok.viewer.serve import listen, make_server, serve
     from jumok.viewer.trace_store import open_trace_store
 
     listener, address = listen(*server_address)
     with listener, open_trace_store() as store:
         content = _content(run, request, store)
-        from jumok.viewer.serve import make_server, serve
         from jumok.viewer.server import OneTimeTokens
 
         tickets = OneTimeTokens()
@@ -178,7 +177,7 @@ def _serve(
         print(page, flush=True)
         if not is_loopback(server_address.host):
             print(
-                f"jumok: warning: anyone who can reach {server_address.host} and has the token can use "
+                f"jumok: warning: anyone who reaches {server_address.host} and has the token can use "
                 "this page and this model; the connection is not encrypted",
                 file=sys.stderr,
             )

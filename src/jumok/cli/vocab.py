@@ -150,10 +150,10 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Measure a vocabulary on texts: unknown rate, tokens per character, lossy texts."""
-    from jumok.text import vocabulary_report as measure
+    from jumok.text.vocabulary_report import measure_vocabulary
 
     vocabulary = _vocabulary(model)
-    found = measure(vocabulary, _texts(files, column), examples=examples)
+    found = measure_vocabulary(vocabulary, _texts(files, column), examples=examples)
     if as_json:
         rates = {
             "unknown_rate": found.unknown_rate,
@@ -183,7 +183,7 @@ def _report_lines(vocabulary: "SentencePieceTokenizer", found: "VocabularyReport
     ]
     if found.missing:
         lines.append("without a piece       " + "  ".join(f"{p} {n}" for p, n in found.missing))
-    lines += [f"  {loss.wanted!r} -> {loss.got!r} in {loss.text!r}" for loss in found.losses]
+    lines += [f"  {loss.expected!r} -> {loss.got!r} in {loss.text!r}" for loss in found.losses]
     return lines
 
 

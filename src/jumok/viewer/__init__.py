@@ -1,1 +1,1 @@
-"""Traces and runs turned into pictures and pages."""
+"""Show traces and runs: the page, its server, figures and exports."""

@@ -1,9 +1,9 @@
-"""Colours of numbers: ramps of 256 steps made in OKLab, the same ones as the page's.
+"""Colour ramps with 256 steps, interpolated in OKLab; the same as in the page.
 
-A ramp goes straight from stop to stop in OKLab (Ottosson 2020) and is rounded to sRGB bytes; step
-i of 0 ... 255 stands at i / 255 of the way. The stops are (lightness, chroma, hue in degrees), as
-in web/src/draw/colours.ts; a test compares the two. The ink of weights only ever darkens, so that
-it reads in grey print and by colour-blind eyes.
+A ramp is linear between its stops in OKLab (Ottosson 2020) and rounded to sRGB bytes; step i of
+0 ... 255 is at i / 255. The stops are (lightness, chroma, hue in degrees), as in
+web/src/draw/colours.ts; a test compares the two. The lightness of the ink ramp is monotonic, so
+weights are readable in grey print and with colour blindness.
 """
 
 from functools import lru_cache
@@ -37,7 +37,7 @@ STOPS: dict[tuple[Ramp, Shade], tuple[Stop, ...]] = {
         (0.56, 0.12, 55),
         (0.88, 0.1, 80),
     ),
-    # signed numbers of positions: red (-) to blue (+), as the notes draw them
+    # signed numbers of positions: red (-) to blue (+)
     ("red_blue", "light"): (
         (0.38, 0.15, 25),
         (0.72, 0.12, 30),
@@ -54,7 +54,7 @@ STOPS: dict[tuple[Ramp, Shade], tuple[Stop, ...]] = {
     ),
 }
 
-_TO_LMS = np.array(  # OKLab to the cube roots of cone responses, and those to linear sRGB
+_TO_LMS = np.array(  # OKLab to cube roots of cone responses, and those to linear sRGB
     [
         [1.0, 0.3963377774, 0.2158037573],
         [1.0, -0.1055613458, -0.0638541728],
@@ -72,7 +72,7 @@ _TO_RGB = np.array(
 
 @lru_cache
 def colour_table(ramp: Ramp, shade: Shade = "light") -> NDArray[np.uint8]:
-    """The 256 colours of a ramp, (256, 3) bytes of red, green and blue.
+    """The 256 colours of a ramp, (256, 3) bytes: red, green, blue.
 
     >>> colour_table("ink")[[0, 255]].tolist()
     [[252, 251, 249], [10, 24, 59]]

@@ -1,10 +1,10 @@
-"""As much of a trace as a page of limited size holds, most wanted first; what is missing is told.
+"""A compact copy of a trace for a page of limited size: the most important tensors first.
 
-A page must have the tokens, the masks, a thumbnail of every head and the exact weights of the
-layers in focus. Where a thumbnail has a tile for each weight (up to 64 tokens) the page reads the
-weights of other layers off it: right within 0.004, or less exactly where thumbnails, too, have to
-be kept in fewer shades. Then more weights follow, and more of what else there is, while there is
-room. All numbers are float16.
+A page needs the tokens, the masks, a thumbnail of every head and the exact weights of the layers
+in focus. If a thumbnail has a tile for each weight (up to 64 tokens), the page reads the weights of
+other layers from it, with an error of at most 0.004, or more if the thumbnails are quantized to
+fewer levels. More weights and then other tensors follow as long as they fit. A note in the trace
+lists what is missing. All numbers are float16.
 """
 
 import re
@@ -19,62 +19,65 @@ from jumok.interpret.thumbnails import THUMBNAIL_SIDE
 from jumok.interpret.trace import Trace
 from jumok.interpret.trace_writer import Array, Arrays, chunks
 
-TEXT = 4 / 3  # characters of base64 a byte
-QUANT_LEVELS = (255, 127, 63, 47, 31, 23, 15, 11, 7)  # of a thumbnail, without white
-MIN_COMPRESSION_RATIO = 0.2  # numbers of attention zip to no less
+CHARS_PER_BYTE = 4 / 3  # base64 characters per byte
+QUANT_LEVELS = (255, 127, 63, 47, 31, 23, 15, 11, 7)  # of thumbnails, without zero
+MIN_COMPRESSION_RATIO = 0.2  # lower bound for attention tensors
 
 
 def compact_trace(
-    trace: Trace, layers: Iterable[tuple[str, int]], most: float, more: bool = True
+    trace: Trace, layers: Iterable[tuple[str, int]], limit: float, more: bool = True
 ) -> bytes | None:
-    """The file of a trace for a page in which it may take `most` characters.
+    """The file of a compact trace that takes at most `limit` characters in a page.
 
-    `layers`: blocks and layers whose weights must be exact. None when that takes more. Without
-    `more`, nothing follows what a page must have, however much room there is.
+    layers: blocks and layers whose weights must be exact. more=False keeps only what a page needs.
+    None if what a page needs does not fit.
     """
     exact = [f"{block}.{layer}.weights" for block, layer in layers]
-    needed = re.compile(r".*\.(mask|thumbnails|entropy)")
-    kept = {n: _half(trace, n) for n in trace.names if needed.fullmatch(n) or n in exact}
-    most -= TEXT * len(zlib.compress(trace.info.to_json().encode()))
-    shades = _shades(kept, most)
-    if shades is None:
+    required = re.compile(r".*\.(mask|thumbnails|entropy)")
+    kept = {n: _to_float16(trace, n) for n in trace.names if required.fullmatch(n) or n in exact}
+    limit -= CHARS_PER_BYTE * len(zlib.compress(trace.info.to_json().encode()))
+    levels = _fit_levels(kept, limit)
+    if levels is None:
         return None
-    kept = _in_shades(kept, shades)
-    spent = sum(map(_zipped, kept.values()))
+    kept = _quantize_thumbnails(kept, levels)
+    spent = sum(map(_compressed_size, kept.values()))
     for group in _groups(trace, exact) if more else ():
         if (
-            spent + MIN_COMPRESSION_RATIO * TEXT * sum(2 * _count(trace, name) for name in group)
-            > most
+            spent
+            + MIN_COMPRESSION_RATIO
+            * CHARS_PER_BYTE
+            * sum(2 * _count(trace, name) for name in group)
+            > limit
         ):
             continue
-        tensors = {name: _half(trace, name) for name in group}
-        size = sum(map(_zipped, tensors.values()))
-        if spent + size <= most:
+        tensors = {name: _to_float16(trace, name) for name in group}
+        size = sum(map(_compressed_size, tensors.values()))
+        if spent + size <= limit:
             kept |= tensors
             spent += size
-    within = 1 / shades + (
-        0 if shades == QUANT_LEVELS[0] else 2 / QUANT_LEVELS[0]
+    tolerance = 1 / levels + (
+        0 if levels == QUANT_LEVELS[0] else 2 / QUANT_LEVELS[0]
     )  # rounded three times
-    notes = (*trace.info.notes, *_notes(trace, kept, within))
-    return b"".join(chunks(kept, replace(trace.info, notes=notes), within))
+    notes = (*trace.info.notes, *_notes(trace, kept, tolerance))
+    return b"".join(chunks(kept, replace(trace.info, notes=notes), tolerance))
 
 
-def _shades(tensors: Arrays, most: float) -> int | None:
-    """The finest shades with which these tensors take `most` characters; None: there are none."""
-    for shades in QUANT_LEVELS:
-        if sum(map(_zipped, _in_shades(tensors, shades).values())) <= most:
-            return shades
+def _fit_levels(tensors: Arrays, limit: float) -> int | None:
+    """The most levels with which the tensors fit the limit; None if they do not fit."""
+    for levels in QUANT_LEVELS:
+        if sum(map(_compressed_size, _quantize_thumbnails(tensors, levels).values())) <= limit:
+            return levels
     return None
 
 
-def _in_shades(tensors: Arrays, shades: int) -> dict[str, Array]:
-    """The same tensors; thumbnails, still from 0 to 255, in so many steps.
+def _quantize_thumbnails(tensors: Arrays, levels: int) -> dict[str, Array]:
+    """The tensors with thumbnails quantized to this many levels, still from 0 to 255.
 
     >>> thumbnails = np.array([0, 3, 100, 255], np.uint8)
-    >>> _in_shades({"encoder.thumbnails": thumbnails}, 15)["encoder.thumbnails"].tolist()
+    >>> _quantize_thumbnails({"encoder.thumbnails": thumbnails}, 15)["encoder.thumbnails"].tolist()
     [0, 0, 102, 255]
     """
-    coarse = np.rint(np.rint(np.arange(256) * shades / 255) * 255 / shades).astype(np.uint8)
+    coarse = np.rint(np.rint(np.arange(256) * levels / 255) * 255 / levels).astype(np.uint8)
     return {
         name: coarse[tensor] if name.endswith(".thumbnails") else tensor
         for name, tensor in tensors.items()
@@ -82,7 +85,7 @@ def _in_shades(tensors: Arrays, shades: int) -> dict[str, Array]:
 
 
 def _groups(trace: Trace, exact: list[str]) -> Iterator[list[str]]:
-    """Names of tensors that are kept or left out together, the most wanted first."""
+    """Names of tensors that are kept or dropped together, the most important first."""
     for block in trace.info.blocks:
         for layer in range(block.layers):
             if (name := f"{block.name}.{layer}.weights") not in exact:
@@ -96,12 +99,12 @@ def _groups(trace: Trace, exact: list[str]) -> Iterator[list[str]]:
             yield group
 
 
-def _notes(trace: Trace, kept: Arrays, within: float) -> Iterator[str]:
+def _notes(trace: Trace, kept: Arrays, tolerance: float) -> Iterator[str]:
     absent = [name for name in trace.names if name not in kept]
     if any(name.endswith(".weights") for name in absent):
         yield (
             f"To keep the page small, weights of some layers are read off thumbnails, within "
-            f"{within:.3f}; a page exported in full has them all."
+            f"{tolerance:.3f}; a page exported in full has them all."
             if _fits_thumbnails(trace.info)
             else "To keep the page small, some layers are shown as thumbnails only; a page "
             "exported in full has all weights."
@@ -121,8 +124,8 @@ def _count(trace: Trace, name: str) -> int:
     return int(np.prod(trace.shape(name)))
 
 
-def _half(trace: Trace, name: str) -> Array:
-    """A tensor with its floats in float16, where they fit."""
+def _to_float16(trace: Trace, name: str) -> Array:
+    """A tensor in float16 if its values fit."""
     tensor = trace.tensor(name)
     if tensor.dtype != np.float32 or name.endswith(".entropy") or name == "rotary":
         return tensor
@@ -131,6 +134,6 @@ def _half(trace: Trace, name: str) -> Array:
     return tensor.astype(np.float16)
 
 
-def _zipped(tensor: Array) -> float:
-    """About how many characters a tensor takes in a page."""
-    return TEXT * len(zlib.compress(tensor.tobytes(), 6))
+def _compressed_size(tensor: Array) -> float:
+    """The approximate number of characters of a tensor in a page."""
+    return CHARS_PER_BYTE * len(zlib.compress(tensor.tobytes(), 6))

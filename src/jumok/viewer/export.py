@@ -1,39 +1,64 @@
-"""A trace as a file for somebody else: a page, a picture, a table, or the trace itself."""
+"""Export a trace: the page, a figure, a CSV table of weights, or the trace itself."""
 
+import re
 from pathlib import Path
+
+import numpy as np
 
 from jumok.atomic_io import write_atomically
 from jumok.errors import InputError
 from jumok.interpret.trace import Trace
 from jumok.viewer.figure_requests import FORMATS, FigureRequest, write_figure
 from jumok.viewer.page import render_page
-from jumok.viewer.table import attention_csv
 from jumok.viewer.view_state import ViewState
 
-ENDINGS = (".html", *(f".{ending}" for ending in FORMATS), ".csv", ".safetensors")
+SUFFIXES = (".html", *(f".{name}" for name in FORMATS), ".csv", ".safetensors")
+BYTE_ORDER_MARK = "\ufeff"  # marks UTF-8 for spreadsheets
 
 
 def export(trace: Trace, path: Path, state: str = "", full: bool = False) -> Path:
-    """Write what the ending of `path` names and return the path.
+    """Write the file that the suffix of `path` names and return the path.
 
-    .html is the whole page (see `page.html`), .svg, .png and .pdf a figure of what `state` shows,
-    .csv the weights of its head, .safetensors the trace. Raises InputError for another ending.
+    .html is the page (see `render_page`), .svg, .png and .pdf a figure of what `state` shows, .csv
+    the weights of its head, .safetensors the trace. Raises InputError for another suffix.
     """
-    ending = path.suffix.lower()
+    suffix = path.suffix.lower()
     shown = ViewState.parse(state)
-    if ending == ".html":
+    if suffix == ".html":
         content = render_page(trace, state, full)
-    elif ending == ".csv":
+    elif suffix == ".csv":
         content = attention_csv(trace, shown).encode("utf-8", "replace")
-    elif ending == ".safetensors":
+    elif suffix == ".safetensors":
         content = trace.to_bytes()
-    elif ending[1:] in FORMATS:
-        content = write_figure(trace, FigureRequest.of_state(shown, trace.info, ending[1:]))
+    elif suffix[1:] in FORMATS:
+        content = write_figure(trace, FigureRequest.of_state(shown, trace.info, suffix[1:]))
     else:
-        raise InputError(f"{path.name!r} names no kind of export; end it with {_either(ENDINGS)}")
+        known = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
+        raise InputError(f"export files must end with {known}, got {path.name!r}")
     write_atomically(path, content)
     return path
 
 
-def _either(endings: tuple[str, ...]) -> str:
-    return f"{', '.join(endings[:-1])} or {endings[-1]}"
+def attention_csv(trace: Trace, state: ViewState) -> str:
+    """One line per query and key of the head in focus: their indices, pieces and the weight.
+
+    Padding is left out.
+    """
+    block = trace.info.block(state.block or trace.info.blocks[0].name)
+    weights = trace.weights(block.name, state.layer, state.sequence)
+    if not state.head < block.heads:
+        raise InputError(f"head must be from 0 to {block.heads - 1}, got {state.head}")
+    queries = trace.info.tokens(block.queries, state.sequence)
+    keys = trace.info.tokens(block.keys, state.sequence)
+    rows: list[list[str]] = [["query", "query_piece", "key", "key_piece", "weight"]]
+    for t, s in np.argwhere(np.outer(queries.real, keys.real)):
+        weight = f"{weights[state.head, t, s]:.9g}"
+        rows.append([str(t), _cell(queries.pieces[t]), str(s), _cell(keys.pieces[s]), weight])
+    return BYTE_ORDER_MARK + "".join(",".join(row) + "\r\n" for row in rows)
+
+
+def _cell(text: str) -> str:
+    """A cell, quoted if necessary; a leading ' keeps spreadsheets from evaluating formulas."""
+    safe = f"'{text}" if re.match(r"[=+\-@\t\r\n]", text) else text
+    quoted = safe.replace('"', '""')
+    return f'"{quoted}"' if re.search(r'[",\r\n]', safe) else safe

@@ -51,8 +51,8 @@ class FigureRequest(FigureOptions):
         2
         >>> FigureRequest.of_json({"figure": "heads", "layer": "two"})
         Traceback (most recent call last):
-        jumok.errors.InputError: invalid figure request: layer must be an integer or 'all', got "two"; \
-correct the request
+        jumok.errors.InputError: invalid figure request: layer must be an integer or 'all', got \
+"two"; correct the request
         """
         try:
             return from_dict(cls, asdict(cls()) | dict(table), complete=True)

@@ -1,19 +1,18 @@
-"""As much of the package's Hangul font as a text needs, for pages that are kept as one file."""
+"""Subset the Hangul font to the characters of a text, for standalone pages."""
 
 from functools import lru_cache
 from io import BytesIO
 
 from jumok.fonts import FONT_FILE
 
-UNITS_PER_EM = 256  # steps of an outline to the height of a letter: at 40 pixels a sixth of one
+UNITS_PER_EM = 256  # outline resolution: a sixth of a pixel at 40 pixels
 
 
 def subset(text: str) -> bytes:
-    """A TrueType font with the characters of `text` that Jumok Hangul has, the space among them.
+    """A TrueType font with the space and those characters of `text` that Jumok Hangul has.
 
-    The same characters always give the same bytes. Latin letters are left to the reader's own
-    fonts. Outlines are rounded to 1/256 of the height of a letter, so that 300 syllables take
-    18 kB when they are zipped.
+    Equal characters give equal bytes. Latin letters are left to the fonts of the browser. Outlines
+    are rounded to 1/256 em, so that 300 syllables take 18 kB compressed.
 
     >>> font = subset("안녕하세요, 주목!")
     >>> len(font) < 5_000, font == subset("주목 하세요 안녕")
@@ -24,7 +23,7 @@ def subset(text: str) -> bytes:
 
 @lru_cache(maxsize=8)
 def _subset(codes: frozenset[int]) -> bytes:
-    """The font that has these characters and no others."""
+    """The font with exactly these characters."""
     from fontTools import subset as tools
     from fontTools.ttLib import TTFont
     from fontTools.ttLib.scaleUpem import scale_upem
@@ -33,7 +32,7 @@ def _subset(codes: frozenset[int]) -> bytes:
         glyph_names=False,
         hinting=False,
         notdef_outline=True,
-        name_IDs=["*"],  # whose it is, and the licence
+        name_IDs=["*"],  # copyright and licence
         recalc_timestamp=False,
     )
     made = BytesIO()
@@ -48,7 +47,7 @@ def _subset(codes: frozenset[int]) -> bytes:
 
 @lru_cache(maxsize=1)
 def _characters() -> frozenset[int]:
-    """The characters the font has."""
+    """The characters of the font."""
     from fontTools.ttLib import TTFont
 
     with TTFont(FONT_FILE, lazy=True) as font:

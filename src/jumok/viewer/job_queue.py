@@ -1,4 +1,4 @@
-"""Long work of a server, one piece at a time, in threads: the loop stays free for other answers."""
+"""A queue for long computations of a server: one at a time, in threads beside the event loop."""
 
 import asyncio
 import threading
@@ -8,19 +8,19 @@ from typing import TypeVar
 
 from jumok.errors import JumokError
 
-T = TypeVar("T")
+ResultT = TypeVar("ResultT")
 
 MAX_WAITING = 8
 
 
 class ServerBusyError(JumokError):
-    """The work was not begun, or not done in time."""
+    """The queue is full, or a job did not finish in time."""
 
 
 class JobQueue:
-    """Whoever comes first is served first; nobody waits longer than a limit.
+    """Runs jobs in order, one at a time, each with a time limit.
 
-    Work runs in threads that do not keep the process alive: Ctrl-C need not wait for it.
+    Jobs run in daemon threads, so Ctrl-C does not wait for them.
 
     >>> asyncio.run(JobQueue(seconds=5).submit(lambda: 6 * 7))
     42
@@ -33,28 +33,28 @@ class JobQueue:
 
     @property
     def busy(self) -> bool:
-        """Whether something is being done."""
+        """Whether a job is running."""
         return self._lock.locked()
 
-    async def submit(self, work: Callable[[], T]) -> T:
-        """What `work` returns or raises, after the turn of everybody before.
+    async def submit(self, work: Callable[[], ResultT]) -> ResultT:
+        """Run `work` after all earlier jobs and return its result.
 
-        Raises ServerBusyError when too many wait already, or when it takes too long; what has begun
-        then goes on to its end, unheard.
+        Raises ServerBusyError if too many jobs wait or the time limit is exceeded; a running job
+        then continues, and its result is dropped.
         """
         if self._waiting >= MAX_WAITING:
-            raise ServerBusyError(f"{self._waiting} requests wait already; ask again in a moment")
+            raise ServerBusyError(f"{self._waiting} requests are waiting; try again later")
         loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[T] = loop.create_future()
+        outcome: asyncio.Future[ResultT] = loop.create_future()
         deadline = time.monotonic() + self.seconds
 
-        def settle(result: T | None, error: BaseException | None) -> None:
-            if outcome.done():  # nobody waits any more
+        def settle(result: ResultT | None, error: BaseException | None) -> None:
+            if outcome.done():  # the caller has timed out
                 return
             if error is not None:
                 outcome.set_exception(error)
             else:
-                outcome.set_result(result)  # type: ignore[arg-type]  # without an error it is one
+                outcome.set_result(result)  # type: ignore[arg-type]
 
         def run() -> None:
             result, error = None, None
@@ -74,7 +74,7 @@ class JobQueue:
             return await asyncio.wait_for(outcome, self.seconds)
         except TimeoutError:
             raise ServerBusyError(
-                f"not done within {self.seconds:.0f} seconds; give a shorter text or fewer beams"
+                f"not finished within {self.seconds:.0f} seconds; try a shorter text or fewer beams"
             ) from None
         finally:
             self._waiting -= 1

@@ -1,6 +1,6 @@
-"""How pieces of text are written beside pictures: as words, with bytes turned back into letters.
+"""Labels of tokens in figures: words, with bytes decoded to characters.
 
-The same rules as the page's (web/src/draw/text.ts).
+The same rules as in the page (web/src/draw/text.ts).
 """
 
 import unicodedata
@@ -13,15 +13,15 @@ from jumok.interpret.options import Unit
 from jumok.interpret.schema import Tokens
 from jumok.text.byte_pieces import byte_piece_value, is_utf8_fragment, piece_bytes
 
-MAX_LABEL_CHARS = 64  # characters of a label
+MAX_LABEL_CHARS = 64
 
-_UNSEEN = ("Cc", "Cf", "Zl", "Zp", "Cs")  # they would vanish, or turn the text around them
+_UNSEEN = ("Cc", "Cf", "Zl", "Zp", "Cs")  # invisible, or change the direction of text
 _BLANKS = "\u00a0\u115f\u1160\u3164\uffa0\ufffd"
 
 
 @dataclass(frozen=True)
 class Label:
-    """A row or a column of a picture: what it is called, and the pieces it stands for."""
+    """The label of a row or column, and the pieces it covers."""
 
     text: str
     pieces: range
@@ -29,9 +29,9 @@ class Label:
 
 
 def labels(tokens: Tokens, unit: Unit) -> tuple[Label, ...]:
-    """What is written beside the groups of a sequence, padding left out.
+    """The labels of a sequence's tokens, merged by unit, without padding.
 
-    A piece is written as it is, a syllable or a word as its characters stand in the text.
+    The label of a piece is the piece; of a syllable or a word its characters in the text.
     """
     read = display_pieces(tokens)
     found = []
@@ -47,9 +47,9 @@ def labels(tokens: Tokens, unit: Unit) -> tuple[Label, ...]:
 
 
 def visible_text(text: str) -> str:
-    r"""A text on one line in which nothing is hidden, shortened to 64 characters.
+    r"""A text on one line with invisible characters escaped, truncated to 64 characters.
 
-    The blank before a word, which pieces write as ▁ or Ġ, is a small mark.
+    The marks ▁ and Ġ of a preceding blank become a middle dot.
 
     >>> visible_text("▁춥\u202e다\n"), visible_text("")
     ('·춥[U+202E]다\\n', '∅')
@@ -59,10 +59,10 @@ def visible_text(text: str) -> str:
 
 
 def display_pieces(tokens: Tokens) -> tuple[str, ...]:
-    """The pieces of a sequence as they are read.
+    """The pieces of a sequence in readable form.
 
-    Bytes, in GPT-2's alphabet or as <0xEC>, are turned back into characters; pieces that share
-    one character show it with their number.
+    Bytes, in GPT-2's alphabet or as <0xEC>, are decoded; pieces of one character show it with
+    their number.
 
     >>> row = Tokens(text="안", pieces=("<0xEC>", "<0x95>", "<0x88>"), ids=(9, 8, 7),
     ...     spans=((0, 1),) * 3, special=(0,) * 3, real=(1,) * 3, words=(0,) * 3)
@@ -93,7 +93,7 @@ def display_pieces(tokens: Tokens) -> tuple[str, ...]:
 
 
 def _badge(character: str) -> str:
-    """A character, or the name of one that cannot be seen."""
+    """A character, or the code point of an invisible one."""
     if character in "▁Ġ":
         return "·"
     if character in "\n\t":
@@ -104,7 +104,7 @@ def _badge(character: str) -> str:
 
 
 def _bytes_of(tokens: Tokens) -> list[bytes | None]:
-    """The bytes that each piece stands for, where it stands for bytes."""
+    """The bytes of each piece, or None if it does not encode bytes."""
     alphabet = _is_spelled_in_bytes(tokens)
     found: list[bytes | None] = []
     for piece, special in zip(tokens.pieces, tokens.special, strict=True):
@@ -114,11 +114,11 @@ def _bytes_of(tokens: Tokens) -> list[bytes | None]:
 
 
 def _is_spelled_in_bytes(tokens: Tokens) -> bool:
-    """Whether the pieces are in GPT-2's alphabet.
+    """Whether the pieces are in GPT-2's byte alphabet.
 
-    It is known by its blanks and ends of lines, or by pieces that spell the text and are not in it.
-    Together they are UTF-8 (the ##üße of a WordPiece is not), unless a model wrote bytes of no
-    letter; the first letter and the last may be cut, as the trace is at the model's length.
+    Signs are its characters for blanks and line ends, and pieces that do not occur in the text.
+    Joined, the pieces must be UTF-8 (the ##üße of a WordPiece is not), unless a model generated
+    invalid bytes; the first and last character may be incomplete in a truncated text.
     """
     pairs = zip(tokens.pieces, tokens.special, strict=True)
     real = [piece for piece, special in pairs if not special]
@@ -128,7 +128,7 @@ def _is_spelled_in_bytes(tokens: Tokens) -> bool:
     if not is_utf8_fragment(b"".join(filter(None, data))) and "\ufffd" not in tokens.text:
         return False
     if any(piece.startswith("##") for piece in real) and "##" not in tokens.text:
-        return False  # ##é could be a letter that is cut
+        return False  # ##é could be an incomplete character
     return any(
         set(piece) & set("ĠĊĉ") or (not piece.isascii() and piece not in tokens.text)
         for piece in real
@@ -136,7 +136,7 @@ def _is_spelled_in_bytes(tokens: Tokens) -> bool:
 
 
 def _decoded(data: bytes) -> str | None:
-    """The text that bytes spell; None for a part of a character."""
+    """The text of the bytes; None for an incomplete character."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -144,5 +144,5 @@ def _decoded(data: bytes) -> str | None:
 
 
 def row_index(shown: Sequence[Label], piece: int) -> int | None:
-    """The row or column that a piece is in; None where it is not shown."""
+    """The row or column of a piece; None if it is not shown."""
     return next((row for row, label in enumerate(shown) if piece in label.pieces), None)

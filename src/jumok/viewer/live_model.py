@@ -1,4 +1,4 @@
-"""A model behind a page: asked for one trace after another."""
+"""Trace a loaded model: for the page, or for a single plot."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,39 +12,40 @@ from jumok.viewer.request_schema import ModelCard, TraceRequest
 
 
 class LiveModel:
-    """A loaded model as the page's server wants it; watching one request touches no other.
+    """A loaded model that makes a trace per request.
 
-    `decode` is laid over the recipe's own decoding, and what a request asks for over both; a target
-    that is given is not written, so nothing is laid.
+    `decode` overrides the recipe's decoding settings, and a request overrides both; with a forced
+    target nothing is generated, so nothing is overridden.
     """
 
-    def __init__(self, loaded: Pipeline, decode: Mapping[str, object] | None = None) -> None:
-        self._loaded = loaded
+    def __init__(self, pipeline: Pipeline, decode: Mapping[str, object] | None = None) -> None:
+        self._pipeline = pipeline
         self._decode = dict(decode or {})
-        recipe = loaded.recipe
+        recipe = pipeline.recipe
         self.card = ModelCard(
             title=recipe.name,
             task=recipe.task,
             kind=recipe.model.kind,
             pairs=recipe.paired,
-            writes=isinstance(loaded.task, GenerativeTask),
+            writes=isinstance(pipeline.task, GenerativeTask),
             traces=True,
             max_length=recipe.model.max_length,
         )
 
-    def trace(self, wanted: TraceRequest) -> bytes:
-        """The file of a new trace. Raises JumokError for what the model cannot be asked."""
-        return self.make_trace(wanted).to_bytes()
+    def trace(self, request: TraceRequest) -> bytes:
+        """The file of a new trace. Raises JumokError for an invalid request."""
+        return self.make_trace(request).to_bytes()
 
-    def make_trace(self, wanted: TraceRequest) -> Trace:
+    def make_trace(self, request: TraceRequest) -> Trace:
         """A new trace."""
-        one, own = len(wanted.texts) == 1, self._decode if wanted.target is None else {}
+        single = len(request.texts) == 1
+        decode = self._decode if request.target is None else {}
         return trace(
-            self._loaded,
-            wanted.texts[0] if one else wanted.texts,
-            target=wanted.target,
-            decode=own | dict(wanted.decode or {}),
-            mute=wanted.mute,
+            self._pipeline,
+            request.texts[0] if single else request.texts,
+            target=request.target,
+            decode=decode | dict(request.decode or {}),
+            mute=request.mute,
         )
 
 

@@ -1,4 +1,4 @@
-"""A trace in a notebook: the page in a frame, and a picture where frames are not shown."""
+"""A trace in a notebook: the page in a frame, and an image as a fallback."""
 
 import base64
 from contextlib import suppress
@@ -11,14 +11,14 @@ from jumok.viewer.figure_requests import FIGURE_OF_VIEW, FigureRequest, write_fi
 from jumok.viewer.page import render_page
 from jumok.viewer.view_state import ViewState, normalize_state
 
-HEIGHT = 640  # pixels of the frame
+HEIGHT = 640  # pixels
 
 
 class Display:
-    """What a cell that ends with `trace.show()` shows; in a terminal, how to see the page.
+    """The display of `trace.show()` in a notebook cell; in a terminal, a hint.
 
-    The frame is sandboxed without an origin: what runs in it can neither reach the notebook nor
-    keep anything. Viewers that strip frames, GitHub among them, show the picture.
+    The frame is sandboxed without an origin: it can neither access the notebook nor store data.
+    Viewers that strip frames, such as GitHub, show the image.
     """
 
     def __init__(self, trace: Trace, state: str = "", full: bool = False) -> None:
@@ -35,14 +35,14 @@ class Display:
     def _repr_mimebundle_(
         self, include: object = None, exclude: object = None
     ) -> tuple[dict[str, str], dict[str, object]]:
-        """The same in plain text, as HTML and, if it can be drawn, as a picture; for Jupyter."""
+        """Plain text, HTML and, if a figure exists, an image; for Jupyter."""
         bundle = {"text/plain": repr(self), "text/html": self._frame()}
-        with suppress(InputError):  # some views of a small trace are a sentence, not a figure
+        with suppress(InputError):  # some views have no figure
             bundle["image/png"] = base64.b64encode(self._png()).decode("ascii")
         return bundle, {}
 
     def _png(self) -> bytes:
-        """A figure like what the page shows first. Raises InputError where there is none."""
+        """The figure of the initial view. Raises InputError if there is none."""
         view = self._shown.view if self._shown.view in FIGURE_OF_VIEW else ViewState.view
         shown = FigureRequest.of_state(replace(self._shown, view=view), self._trace.info, "png")
         return write_figure(self._trace, replace(shown, width=6.9))
@@ -56,5 +56,5 @@ class Display:
 
 
 def show(trace: Trace, state: str = "", full: bool = False) -> Display:
-    """The page of a trace for a notebook; `state` and `full` as in `page.html`."""
+    """Show a trace in a notebook; `state` and `full` as in `render_page`."""
     return Display(trace, state, full)

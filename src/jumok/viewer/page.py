@@ -1,5 +1,8 @@
-"""The page as one file that needs nothing but itself."""
+"""The page as one standalone HTML file."""
 
+import base64
+import gzip
+import hashlib
 import json
 import re
 from collections.abc import Sequence
@@ -12,53 +15,56 @@ from jumok.interpret.schema import TraceInfo
 from jumok.interpret.trace import Trace
 from jumok.viewer.compact import compact_trace
 from jumok.viewer.font_subset import subset
-from jumok.viewer.markup import csp_hash, escaped, packed, script_json
-from jumok.viewer.shell import NEEDS_SCRIPT
 from jumok.viewer.static_files import VIEW_SCRIPTS, static_file
+from jumok.viewer.templating import render_template
 from jumok.viewer.view_state import ViewState, normalize_state
 
-MAX_WHOLE_WEIGHTS = 2**16  # weights: a trace of so few is embedded whole,
-MAX_WHOLE_TRACE = 4_000_000  # if that takes no more characters
-MAX_CORE_PAGE = (
-    195_000  # characters of the page of another one, with the views that need weights alone,
-)
-MAX_FULL_PAGES = (998_000, 9_998_000)  # or else with all views: the first of these that can be kept
+# A trace with few weights is embedded whole.
+MAX_WHOLE_WEIGHTS = 2**16
+MAX_WHOLE_TRACE = 4_000_000  # characters
+# Otherwise a compact trace is embedded in the first page size that it fits: without or with the
+# scripts that views load on demand.
+MAX_CORE_PAGE = 195_000  # characters
+MAX_FULL_PAGES = (998_000, 9_998_000)
 
 CORE_SCRIPTS = ("app.js",)
-CORE_VIEWS = ("lines", "matrix")  # the views of app.js
+CORE_VIEWS = ("lines", "matrix")  # the views in app.js
 ALL_SCRIPTS = ("app.js", *VIEW_SCRIPTS)
+
+GZIP_LEVEL = 9
 
 
 def render_page(trace: Trace, state: str = "", full: bool = False) -> bytes:
-    """One file that opens from disk, or in a sandboxed frame, and asks nobody for anything.
+    """One HTML file that works from disk or in a sandboxed frame, without network requests.
 
-    A trace of many heads is embedded in part, exact for the layers that `state` shows (`lean`
-    says how), or for as many of them as the largest page has room for; with `full` whole. The
-    same trace gives the same bytes. Raises InputError for a state that is none.
+    Of a trace with many heads, a compact copy is embedded (see `compact_trace`): exact for the
+    layers that `state` shows, or for as many of them as the largest page holds. With `full`, the
+    whole trace is embedded. Equal traces give equal bytes. Raises InputError for an invalid state.
     """
     state = normalize_state(state)
-    seen = ViewState.parse(state)
-    layers = seen.layers(trace.info)
-    everything = _Shell(trace.info, state, ALL_SCRIPTS)
+    shown = ViewState.parse(state)
+    layers = shown.layers(trace.info)
+    full_page = _Page(trace.info, state, ALL_SCRIPTS)
     if full or _weights(trace.info) <= MAX_WHOLE_WEIGHTS:
-        whole = packed(trace.to_bytes())
+        whole = _gzip_base64(trace.to_bytes())
         if full or len(whole) <= MAX_WHOLE_TRACE:
-            return everything.around(whole)
-    few = _Shell(trace.info, state, CORE_SCRIPTS)
-    tries = [(few, layers, MAX_CORE_PAGE)] if seen.view in CORE_VIEWS else []
-    tries += [(everything, layers, most) for most in MAX_FULL_PAGES]
-    tries += [(everything, fewer, MAX_FULL_PAGES[-1]) for fewer in (layers[:1], [])]
-    for shell, exact, most in tries:
-        if (part := _packed_within(trace, exact, most - len(shell.around("")))) is not None:
-            return shell.around(part)
+            return full_page.render(whole)
+    core_page = _Page(trace.info, state, CORE_SCRIPTS)
+    candidates = [(core_page, layers, MAX_CORE_PAGE)] if shown.view in CORE_VIEWS else []
+    candidates += [(full_page, layers, size) for size in MAX_FULL_PAGES]
+    candidates += [(full_page, fewer, MAX_FULL_PAGES[-1]) for fewer in (layers[:1], [])]
+    for page, exact, size in candidates:
+        content = _compact_within(trace, exact, size - len(page.render("")))
+        if content is not None:
+            return page.render(content)
     thumbnails = compact_trace(trace, (), inf, more=False)
-    assert thumbnails is not None  # there is room for everything
-    return everything.around(packed(thumbnails))
+    assert thumbnails is not None  # the size is not limited
+    return full_page.render(_gzip_base64(thumbnails))
 
 
 @dataclass(frozen=True)
-class _Shell:
-    """A page but for its trace: style, scripts and font, zipped, and what unzips them."""
+class _Page:
+    """A page without its trace: style, scripts and font, compressed, and the script to unpack."""
 
     info: TraceInfo
     state: str
@@ -66,36 +72,33 @@ class _Shell:
 
     @cached_property
     def script(self) -> str:
-        """The page's script, and those of its parts, which are then fetched from nowhere."""
+        """The scripts in one; with those of the views, nothing is loaded on demand."""
         return "\n".join(static_file(name).content.decode() for name in self.scripts)
 
     @cached_property
     def style(self) -> str:
-        """The page's style; the font comes with the page and needs no rule."""
+        """The style without @font-face: the font is embedded."""
         return re.sub(r"@font-face\s*{[^}]*}", "", static_file("app.css").content.decode())
 
     @cached_property
     def loader(self) -> str:
-        """What unzips the others."""
+        """The script that unpacks the others."""
         return Path(__file__).with_name("unpack.js").read_text(encoding="utf-8")
 
     @cached_property
-    def packed_parts(self) -> str:
-        """Style, script and font, each in an element of its own."""
+    def assets(self) -> dict[str, str]:
+        """Element id -> compressed style, script and font."""
         texts = json.dumps(json.loads(self.info.to_json()), ensure_ascii=False)
         contents = {
             "packed-style": self.style.encode(),
             "packed-script": self.script.encode(),
             "packed-font": subset(texts + self.script),
         }
-        return "\n".join(
-            f'<script id="{name}" type="text/plain">{packed(content)}</script>'
-            for name, content in contents.items()
-        )
+        return {name: _gzip_base64(content) for name, content in contents.items()}
 
     @property
     def policy(self) -> str:
-        """Nothing may run, or be asked for, but what stands in the page."""
+        """The content security policy: only what the page contains may run or load."""
         return "; ".join(
             [
                 "default-src 'none'",
@@ -109,47 +112,50 @@ class _Shell:
             ]
         )
 
-    def around(self, trace: str) -> bytes:
-        """The page with a trace, base64 of gzip."""
-        boot = {"mode": "embedded", "state": self.state}
-        return f"""<!doctype html>
-<html lang="ko">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{self.policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="referrer" content="no-referrer">
-<title>{escaped(self.info.title)} · jumok</title>
-<link rel="icon" href="data:,">
-</head>
-<body>
-<div id="app"></div>
-{NEEDS_SCRIPT}
-<script id="boot" type="application/json">{script_json(boot)}</script>
-<script id="trace" type="text/plain">{trace}</script>
-{self.packed_parts}
-<script>{self.loader}</script>
-</body>
-</html>
-""".encode()
+    def render(self, trace: str) -> bytes:
+        """The page with a trace (gzip, then base64)."""
+        return render_template(
+            "standalone.html",
+            policy=self.policy,
+            title=self.info.title,
+            boot={"mode": "embedded", "state": self.state},
+            trace=trace,
+            assets=self.assets,
+            loader=self.loader,
+        )
 
 
-def _packed_within(trace: Trace, layers: Sequence[tuple[str, int]], most: int) -> str | None:
-    """Part of a trace as a page embeds it, of `most` characters at most; None: there is none.
+def csp_hash(text: str) -> str:
+    """The source expression of an inline script or style: 'sha256-...'."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
-    `lean` reckons its tensors one by one; what it misses by is taken off its next try.
+
+def _gzip_base64(content: bytes) -> str:
+    """base64 of gzip; deterministic.
+
+    >>> _gzip_base64(b"a" * 1000) == _gzip_base64(b"a" * 1000)
+    True
     """
-    room = most
-    while (part := compact_trace(trace, layers, room)) is not None:
-        text = packed(part)
-        if len(text) <= most:
+    return base64.b64encode(gzip.compress(content, GZIP_LEVEL, mtime=0)).decode("ascii")
+
+
+def _compact_within(trace: Trace, layers: Sequence[tuple[str, int]], size: int) -> str | None:
+    """A compact trace of at most `size` characters; None if it does not fit.
+
+    `compact_trace` only estimates the size; an excess is subtracted from the next limit.
+    """
+    limit = size
+    while (part := compact_trace(trace, layers, limit)) is not None:
+        text = _gzip_base64(part)
+        if len(text) <= size:
             return text
-        room -= len(text) - most
+        limit -= len(text) - size
     return None
 
 
 def _weights(info: TraceInfo) -> int:
-    """How many weights all heads have together."""
+    """The number of attention weights of all heads."""
     return info.sequences * sum(
         block.layers * block.heads * len(info.tokens(block.queries)) * len(info.tokens(block.keys))
         for block in info.blocks

@@ -1,9 +1,9 @@
-"""Who may ask the page's server what: known hosts, own origin, a token; headers on every answer.
+"""Access rules of the page's server: known hosts, same origin, a token; headers on every response.
 
-The server listens on this machine alone, yet every page that is open in a browser can send requests
-to it. A page from elsewhere is kept out four times: it cannot call the server by a name of its own
-(`AllowedHosts`), a request of its own carries its origin, it does not know the token, which stands in the
-URL's fragment and so is never sent by a browser, and no answer may be read from another origin.
+The server listens on the loopback address, but any page open in a browser can send requests to it.
+Foreign pages are blocked in four ways: they cannot use a host name of their own (`AllowedHosts`),
+their requests carry another origin, they do not know the token, which is in the URL fragment and
+so is never sent, and responses cannot be read from another origin.
 """
 
 import ipaddress
@@ -18,8 +18,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from jumok.errors import InputError
 from jumok.viewer.responses import error_response
 
-TOKEN_HEADER = "x-jumok-token"  # noqa: S105  (its name, not a token)
-MIN_TOKEN_CHARS = 16  # characters of a token that somebody chooses
+TOKEN_HEADER = "x-jumok-token"  # noqa: S105  (a header name)
+MIN_TOKEN_CHARS = 16  # of a token given by the user
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -48,31 +48,31 @@ _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]/@\s]+)(?::([0-9]{1,5}))?")
 
 
 def new_token() -> str:
-    """128 random bits as 22 letters, digits, - and _."""
+    """128 random bits as 22 URL-safe characters."""
     return secrets.token_urlsafe(16)
 
 
 def validate_token(token: str) -> str:
-    """A token somebody chose, if it is long enough and made of letters, digits, - and _.
+    """A user's token. Raises InputError unless it is long enough and URL-safe.
 
     >>> validate_token("a-token-of-letters")
     'a-token-of-letters'
     """
     if not re.fullmatch(rf"[A-Za-z0-9_-]{{{MIN_TOKEN_CHARS},}}", token):
         raise InputError(
-            f"a token of {len(token)} characters came; give at least {MIN_TOKEN_CHARS} letters, "
-            "digits, - or _, such as `openssl rand -hex 16` prints"
+            f"--token must have at least {MIN_TOKEN_CHARS} letters, digits, - or _, got "
+            f"{len(token)}; try `openssl rand -hex 16`"
         )
     return token
 
 
 @dataclass(frozen=True)
 class AllowedHosts:
-    """The names by which the server may be called.
+    """The values of the Host header that the server accepts.
 
-    A page of somebody else may let its own name point to this machine (DNS rebinding): the browser
-    then sends that name as Host, which is none of ours. An address cannot be let point elsewhere,
-    so a server for other machines, too, answers to every address.
+    A foreign page may let its host name resolve to this machine (DNS rebinding); the browser then
+    sends that name as Host. An IP address cannot be rebound, so a server for other machines accepts
+    every IP address.
 
     >>> AllowedHosts.of("127.0.0.1", 8000).allows("localhost:8000")
     True
@@ -82,18 +82,18 @@ class AllowedHosts:
 
     port: int
     names: frozenset[str]
-    addresses: bool  # any address will do
+    addresses: bool  # accept any IP address
 
     @classmethod
     def of(cls, host: str, port: int) -> "AllowedHosts":
-        """Those of a server that listens at `host` and `port`."""
+        """The hosts of a server that listens on `host` and `port`."""
         if is_loopback(host):
             return cls(port, frozenset(LOOPBACK), addresses=False)
         names = {*LOOPBACK, host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
         return cls(port, frozenset(names), addresses=True)
 
     def allows(self, header: str) -> bool:
-        """Whether a Host header, such as `localhost:8000`, is one of these."""
+        """Whether a Host header such as `localhost:8000` is accepted."""
         match = _HOST.fullmatch(header.lower())
         if match is None or int(match[2] or 80) != self.port:
             return False
@@ -102,7 +102,7 @@ class AllowedHosts:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether nobody but this machine can reach `host`."""
+    """Whether only this machine can reach `host`."""
     return host in LOOPBACK
 
 
@@ -116,19 +116,19 @@ def _is_address(name: str) -> bool:
 
 @dataclass(frozen=True)
 class AccessRules:
-    """What a request must bring."""
+    """The rules for requests."""
 
     hosts: AllowedHosts
     token: str
 
     def violation(self, method: str, path: str, headers: Headers) -> str | None:
-        """One sentence on what a request lacks, None when it lacks nothing."""
+        """Why a request is rejected; None if it is accepted."""
         host = headers.get("host", "")
         if not self.hosts.allows(host):
-            return "the server is not known by this name; open the address that jumok view printed"
+            return "unknown host name; open the address that jumok view printed"
         if method not in ("GET", "HEAD"):
             if headers.get("origin", f"http://{host}").lower() != f"http://{host}".lower():
-                return "the request comes from a page of another origin; use the page's own"
+                return "the request comes from another origin; use the page itself"
             if headers.get("sec-fetch-site", "same-origin") != "same-origin":
                 return "the request comes from another site; use the page that jumok view opened"
         given = headers.get(TOKEN_HEADER, "")
@@ -141,15 +141,15 @@ class AccessRules:
 
 @dataclass(frozen=True)
 class GuardedApp:
-    """An application that is asked nothing against the rules and answers with all `HEADERS`."""
+    """An application behind `AccessRules`; all responses have the `SECURITY_HEADERS`."""
 
     app: ASGIApp
     rules: AccessRules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request, as ASGI has it."""
+        """Handle one ASGI request."""
         if scope["type"] != "http":
-            raise AssertionError(f"a server of HTTP alone was asked for {scope['type']}")
+            raise AssertionError(f"unsupported scope {scope['type']}")
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -1,27 +1,100 @@
-"""A server from its first socket to Ctrl-C."""
+"""Run the page's server, from the listening socket to Ctrl-C."""
 
+import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from types import FrameType
 
 import uvicorn
 
-from jumok.viewer.address import Address
-from jumok.viewer.security import AccessRules, AllowedHosts, GuardedApp
+from jumok.errors import InputError
+from jumok.viewer.security import (
+    AccessRules,
+    AllowedHosts,
+    GuardedApp,
+    is_loopback,
+    new_token,
+    validate_token,
+)
 from jumok.viewer.server import OneTimeTokens, ServerContent, create_app
 
-GOODBYE_SECONDS = 2  # how long a started answer may take after Ctrl-C
+SHUTDOWN_SECONDS = 2  # time for responses in progress after Ctrl-C
 
 
-def make_server(address: Address, shown: ServerContent, tickets: OneTimeTokens) -> uvicorn.Server:
-    """A server at an address, behind the rules; `run(sockets=[...])` starts it."""
+@dataclass(frozen=True)
+class Address:
+    """Host, port and token of a listening socket.
+
+    >>> str(Address("127.0.0.1", 8000, "secret"))
+    'http://127.0.0.1:8000/#token=secret'
+    """
+
+    host: str
+    port: int
+    token: str
+
+    @property
+    def origin(self) -> str:
+        """The address without the token."""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{name}:{self.port}/"
+
+    def with_state(self, state: str) -> str:
+        """The address with the token and the state of the page."""
+        return f"{self.origin}#token={self.token}{'&' if state else ''}{state}"
+
+    def __str__(self) -> str:
+        """The address with the token."""
+        return self.with_state("")
+
+
+def listen(host: str, port: int, token: str | None) -> tuple[socket.socket, Address]:
+    """A listening socket (port 0: a free one) and its address.
+
+    Raises InputError if other machines can reach the socket and no token is given, and if the
+    socket cannot listen.
+    """
+    if token is None and not is_loopback(host):
+        raise InputError(f"other machines can reach {host}; add --token with a secret")
+    chosen = new_token() if token is None else validate_token(token)
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with ExitStack() as on_failure:
+            listener = on_failure.enter_context(socket.socket(family, kind))
+            if os.name == "posix":  # elsewhere it lets other processes share the port
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen()
+            on_failure.pop_all()
+    except (OSError, UnicodeError) as error:
+        raise InputError(
+            f"cannot listen on {host} port {port} ({error}); choose another --port or --host"
+        ) from error
+    return listener, Address(host, listener.getsockname()[1], chosen)
+
+
+def has_display() -> bool:
+    """Whether a browser can be opened here.
+
+    >>> has_display() in (True, False)
+    True
+    """
+    if sys.platform in ("darwin", "win32"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def make_server(address: Address, content: ServerContent, tickets: OneTimeTokens) -> uvicorn.Server:
+    """A server with access rules; `run(sockets=[...])` starts it."""
     rules = AccessRules(AllowedHosts.of(address.host, address.port), address.token)
     return uvicorn.Server(
         uvicorn.Config(
-            GuardedApp(create_app(shown, tickets), rules),
+            GuardedApp(create_app(content, tickets), rules),
             http="h11",
             ws="none",
             loop="asyncio",
@@ -30,36 +103,36 @@ def make_server(address: Address, shown: ServerContent, tickets: OneTimeTokens) 
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            timeout_graceful_shutdown=GOODBYE_SECONDS,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )
     )
 
 
 def serve(listener: socket.socket, server: uvicorn.Server) -> None:
-    """Answer until Ctrl-C; SIGTERM and SIGHUP end the process after all is closed, too.
+    """Serve until Ctrl-C; SIGTERM and SIGHUP also shut down gracefully.
 
-    The socket listens already, so whoever asks before the server is up is answered all the same.
+    The socket already listens, so requests sent before the server is up are answered, too.
     """
-    with _ended_by_signals(server):
+    with _graceful_signals(server):
         try:
             server.run(sockets=[listener])
-        except KeyboardInterrupt:  # uvicorn raises it again when all is closed
+        except KeyboardInterrupt:  # uvicorn raises it again after shutdown
             return
 
 
 @contextmanager
-def _ended_by_signals(server: uvicorn.Server) -> Iterator[None]:
-    """Within, SIGTERM and SIGHUP close the server first and are exceptions then."""
+def _graceful_signals(server: uvicorn.Server) -> Iterator[None]:
+    """Within the context, SIGTERM and SIGHUP shut down the server and then raise SystemExit."""
 
     def end(number: int, frame: FrameType | None) -> None:
-        if server.should_exit:  # uvicorn raises a signal again when all is closed
+        if server.should_exit:  # uvicorn raises a signal again after shutdown
             raise SystemExit(128 + number)
         server.handle_exit(number, frame)
 
-    wanted = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     if threading.current_thread() is not threading.main_thread():
-        wanted = []  # only the main thread can listen to signals
-    before = {number: signal.signal(number, end) for number in wanted}
+        numbers = []  # only the main thread can handle signals
+    before = {number: signal.signal(number, end) for number in numbers}
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""The page's server: routes over files, traces and, where there is one, a model."""
+"""The page's web server: routes for the page, its traces, and a model if there is one."""
 
 import asyncio
 import secrets
@@ -17,7 +17,6 @@ from starlette.routing import Route
 
 from jumok.errors import InputError, JumokError
 from jumok.viewer.job_queue import JobQueue, ServerBusyError
-from jumok.viewer.ranges import GZIP_HEADER, MAX_GZIP_BYTES, gzip_range, parse_range
 from jumok.viewer.request_schema import (
     MAX_BODY_BYTES,
     ModelCard,
@@ -25,9 +24,16 @@ from jumok.viewer.request_schema import (
     read_object,
     read_text,
 )
-from jumok.viewer.responses import error_response, json_response
-from jumok.viewer.shell import Boot, shell
+from jumok.viewer.responses import (
+    GZIP_HEADER,
+    MAX_GZIP_BYTES,
+    error_response,
+    gzip_range,
+    json_response,
+    parse_range,
+)
 from jumok.viewer.static_files import MEDIA_TYPES, static_file
+from jumok.viewer.templating import render_template
 from jumok.viewer.trace_store import TraceStore
 
 TRACE_SECONDS = 120.0
@@ -36,39 +42,39 @@ BODY_SECONDS = 10.0
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
-_SENTENCES = {
-    404: "there is nothing at this address; a trace may have made room for newer ones",
-    405: "this address is not asked in this way; see docs/view.md",
+_STATUS_MESSAGES = {
+    404: "not found; the server may have removed an old trace",
+    405: "method not allowed at this address; see docs/view.md",
     408: f"the request did not arrive within {BODY_SECONDS:.0f} seconds; send it again",
     413: f"the request is longer than {MAX_BODY_BYTES:,} bytes; send a shorter text",
 }
 
 
 class Tracer(Protocol):
-    """A model that can be asked for traces, one at a time."""
+    """A model that makes traces, one at a time."""
 
     @property
     def card(self) -> ModelCard:
-        """What a page is told of it."""
+        """The model's description for the page."""
 
-    def trace(self, wanted: TraceRequest) -> bytes:
+    def trace(self, request: TraceRequest) -> bytes:
         """The file of a new trace. Raises JumokError."""
 
 
 @dataclass(frozen=True)
 class ServerContent:
-    """What a server shows: traces, the first of them, and the model that makes more."""
+    """What a server shows: the traces, the first one, and a model that makes more."""
 
     store: TraceStore
     card: ModelCard
-    first_trace: str | None = None  # a name on the shelf
+    first_trace: str | None = None  # a name in the store
     tracer: Tracer | None = None
 
 
 class OneTimeTokens:
-    """Secrets good for one visit each: a browser is started with one, not with the token.
+    """Tokens for a single visit: the browser is started with one instead of the access token.
 
-    The words a program is started with can be read by everybody on the machine.
+    Other users of the machine can read the arguments of a process.
 
     >>> tickets = OneTimeTokens()
     >>> ticket = tickets.issue("/#token=secret")
@@ -77,99 +83,128 @@ class OneTimeTokens:
     """
 
     def __init__(self) -> None:
-        self._places: dict[str, str] = {}
+        self._addresses: dict[str, str] = {}
 
-    def issue(self, place: str) -> str:
-        """A new ticket for this place."""
+    def issue(self, address: str) -> str:
+        """A new ticket for this address."""
         ticket = secrets.token_urlsafe(16)
-        self._places[ticket] = place
+        self._addresses[ticket] = address
         return ticket
 
     def redeem(self, ticket: str) -> str | None:
-        """The place of a ticket, once."""
-        return self._places.pop(ticket, None)
+        """The address of a ticket, once."""
+        return self._addresses.pop(ticket, None)
 
 
-def create_app(shown: ServerContent, tickets: OneTimeTokens) -> Starlette:
-    """The routes; what a request must bring for them is said in `security`."""
-    tracing, drawing = JobQueue(TRACE_SECONDS), JobQueue(DRAWING_SECONDS)
+def create_app(content: ServerContent, tickets: OneTimeTokens) -> Starlette:
+    """The web application; `security` checks who may send requests to it."""
+    endpoints = _Endpoints(content, tickets)
+    static = {f"/{name}": partial(_static, name) for name in MEDIA_TYPES}
+    get: dict[str, Endpoint] = {
+        "/": endpoints.index,
+        **static,
+        "/api/model": endpoints.model,
+        "/api/trace/{name}": endpoints.trace,
+        "/api/page/{name}": endpoints.page,
+        "/open/{ticket}": endpoints.open,
+    }
+    post: dict[str, Endpoint] = {
+        "/api/trace": endpoints.make_trace,
+        "/api/figure": endpoints.figure,
+        "/api/font": endpoints.font,
+    }
+    return Starlette(
+        routes=[
+            *(Route(path, _report_errors(endpoint)) for path, endpoint in get.items()),
+            *(
+                Route(path, _report_errors(endpoint), methods=["POST"])
+                for path, endpoint in post.items()
+            ),
+        ],
+        exception_handlers={HTTPException: _http_error},
+    )
 
-    async def index(request: Request) -> Response:
-        boot = Boot("live" if shown.tracer else "file", shown.first_trace)
-        return Response(shell(boot), media_type="text/html")
 
-    async def model(request: Request) -> Response:
-        return json_response(asdict(shown.card))
+class _Endpoints:
+    """The endpoints of a server; traces and drawings are computed one at a time."""
 
-    async def ask(request: Request) -> Response:
-        if shown.tracer is None:
-            raise InputError("this page shows a file, no model; start jumok view with a run")
-        wanted = TraceRequest.of_json(await _object(request))
-        content = await tracing.submit(partial(shown.tracer.trace, wanted))
-        return json_response({"id": shown.store.add(content)})
+    def __init__(self, content: ServerContent, tickets: OneTimeTokens) -> None:
+        self._content, self._tickets = content, tickets
+        self._tracing, self._drawing = JobQueue(TRACE_SECONDS), JobQueue(DRAWING_SECONDS)
 
-    async def trace(request: Request) -> Response:
-        path = _path(shown.store, request.path_params["name"])
+    async def index(self, request: Request) -> Response:
+        boot = {
+            "mode": "live" if self._content.tracer else "file",
+            "trace": self._content.first_trace,
+            "model": None,
+            "state": "",
+        }
+        return Response(render_template("server.html", boot=boot), media_type="text/html")
+
+    async def model(self, request: Request) -> Response:
+        return json_response(asdict(self._content.card))
+
+    async def make_trace(self, request: Request) -> Response:
+        tracer = self._content.tracer
+        if tracer is None:
+            raise InputError("this page shows a trace file; start jumok view with a run")
+        trace_request = TraceRequest.of_json(await _read_json(request))
+        trace = await self._tracing.submit(partial(tracer.trace, trace_request))
+        return json_response({"id": self._content.store.add(trace)})
+
+    async def trace(self, request: Request) -> Response:
+        path = self._path(request.path_params["name"])
         size = path.stat().st_size
         if "range" in request.headers:
             part = parse_range(request.headers["range"], size)
             if part is None:
-                refused = error_response(
-                    416, "no single range of this file; ask for bytes=first-last"
-                )
-                refused.headers["content-range"] = f"bytes */{size}"
-                return refused
+                response = error_response(416, "invalid range; request bytes=first-last")
+                response.headers["content-range"] = f"bytes */{size}"
+                return response
             if GZIP_HEADER in request.headers and part[1] - part[0] <= MAX_GZIP_BYTES:
-                content = await run_in_threadpool(gzip_range, path, *part)
-                told = {"content-range": f"bytes {part[0]}-{part[1] - 1}/{size}", GZIP_HEADER: "1"}
-                return Response(content, 206, told, "application/octet-stream")
+                data = await run_in_threadpool(gzip_range, path, *part)
+                content_range = f"bytes {part[0]}-{part[1] - 1}/{size}"
+                headers = {"content-range": content_range, GZIP_HEADER: "1"}
+                return Response(data, 206, headers, "application/octet-stream")
         return FileResponse(path, media_type="application/octet-stream")
 
-    async def figure(request: Request) -> Response:
+    async def figure(self, request: Request) -> Response:
         from jumok.interpret.trace import Trace
         from jumok.viewer.figure_requests import FigureRequest, write_figure
 
-        wanted = FigureRequest.of_json(await _object(request))
-        path = _path(shown.store, wanted.trace)
-        content = await drawing.submit(lambda: write_figure(Trace.open(path), wanted))
-        return Response(content, media_type=wanted.media_type)
+        figure = FigureRequest.of_json(await _read_json(request))
+        path = self._path(figure.trace)
+        data = await self._drawing.submit(lambda: write_figure(Trace.open(path), figure))
+        return Response(data, media_type=figure.media_type)
 
-    async def font(request: Request) -> Response:
+    async def font(self, request: Request) -> Response:
         from jumok.viewer.font_subset import subset
 
-        text = read_text(await _object(request))
-        return Response(await drawing.submit(lambda: subset(text)), media_type="font/ttf")
+        text = read_text(await _read_json(request))
+        font = await self._drawing.submit(lambda: subset(text))
+        return Response(font, media_type="font/ttf")
 
-    async def page(request: Request) -> Response:
+    async def page(self, request: Request) -> Response:
         from jumok.interpret.trace import Trace
         from jumok.viewer.page import render_page
 
-        path = _path(shown.store, request.path_params["name"])
+        path = self._path(request.path_params["name"])
         state, full = request.query_params.get("state", ""), "full" in request.query_params
-        content = await drawing.submit(lambda: render_page(Trace.open(path), state, full))
-        name = {"content-disposition": 'attachment; filename="jumok.html"'}
-        return Response(content, media_type="text/html", headers=name)
+        page = await self._drawing.submit(lambda: render_page(Trace.open(path), state, full))
+        headers = {"content-disposition": 'attachment; filename="jumok.html"'}
+        return Response(page, media_type="text/html", headers=headers)
 
-    async def enter(request: Request) -> Response:
-        place = tickets.redeem(request.path_params["ticket"])
-        if place is None:
+    async def open(self, request: Request) -> Response:
+        address = self._tickets.redeem(request.path_params["ticket"])
+        if address is None:
             raise HTTPException(404)
-        return RedirectResponse(place, 303)
+        return RedirectResponse(address, 303)
 
-    return Starlette(
-        routes=[
-            Route("/", _spoken(index)),
-            *(Route(f"/{name}", _spoken(partial(_static, name))) for name in MEDIA_TYPES),
-            Route("/api/model", _spoken(model)),
-            Route("/api/trace", _spoken(ask), methods=["POST"]),
-            Route("/api/trace/{name}", _spoken(trace)),
-            Route("/api/figure", _spoken(figure), methods=["POST"]),
-            Route("/api/font", _spoken(font), methods=["POST"]),
-            Route("/api/page/{name}", _spoken(page)),
-            Route("/open/{ticket}", _spoken(enter)),
-        ],
-        exception_handlers={HTTPException: _absent},
-    )
+    def _path(self, name: str) -> Path:
+        path = self._content.store.path(name)
+        if path is None or not path.is_file():
+            raise HTTPException(404)
+        return path
 
 
 async def _static(name: str, request: Request) -> Response:
@@ -180,22 +215,15 @@ async def _static(name: str, request: Request) -> Response:
     return Response(file.gzipped, media_type=file.media_type, headers=headers)
 
 
-def _path(store: TraceStore, name: str) -> Path:
-    path = store.path(name)
-    if path is None or not path.is_file():
-        raise HTTPException(404)
-    return path
-
-
-async def _absent(request: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return error_response(error.status_code, _SENTENCES.get(error.status_code, error.detail))
+    return error_response(error.status_code, _STATUS_MESSAGES.get(error.status_code, error.detail))
 
 
-def _spoken(endpoint: Endpoint) -> Endpoint:
-    """The endpoint, whose errors are answered in one sentence."""
+def _report_errors(endpoint: Endpoint) -> Endpoint:
+    """The endpoint, with exceptions turned into error responses."""
 
-    async def spoken(request: Request) -> Response:
+    async def reporting(request: Request) -> Response:
         try:
             return await endpoint(request)
         except HTTPException:
@@ -207,17 +235,17 @@ def _spoken(endpoint: Endpoint) -> Endpoint:
         except JumokError as error:
             return error_response(500, str(error))
         except Exception as error:
-            sentence = f"{type(error).__name__}: {error}; this is a bug in jumok"
-            return error_response(500, sentence)
+            message = f"{type(error).__name__}: {error}; this is a bug in jumok"
+            return error_response(500, message)
 
-    return spoken
+    return reporting
 
 
-async def _object(request: Request) -> dict[str, object]:
-    """The JSON object of a request: small, soon there, and called JSON."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise InputError(f"a request of type {kind[:40]!r} came; send application/json")
+async def _read_json(request: Request) -> dict[str, object]:
+    """The JSON object of a request; limits its type, size and duration."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise InputError(f"content-type must be application/json, got {media_type[:40]!r}")
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):

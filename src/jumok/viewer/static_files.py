@@ -1,4 +1,4 @@
-"""The built page: a fixed table of files, and nothing is looked for anywhere else."""
+"""The files of the built page: a fixed table; no other path is ever served."""
 
 import gzip
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from jumok.errors import StorageError
 
 FOLDER = Path(__file__).parent / "static"
 SCRIPT = "text/javascript; charset=utf-8"
-VIEW_SCRIPTS = ("neuron.js", "lesson.js", "story.js")  # views that are fetched when first opened
+VIEW_SCRIPTS = ("neuron.js", "lesson.js", "story.js")  # loaded when a view is first opened
 MEDIA_TYPES = {
     "app.js": SCRIPT,
     **dict.fromkeys(VIEW_SCRIPTS, SCRIPT),
@@ -27,13 +27,13 @@ class StaticFile:
 
     @cached_property
     def gzipped(self) -> bytes:
-        """The content as gzip."""
+        """The content, compressed."""
         return gzip.compress(self.content, mtime=0)
 
 
 @lru_cache
 def static_file(name: str) -> StaticFile:
-    """A file of the table. Raises KeyError for another, StorageError when it was not built.
+    """A file of the table. Raises KeyError for another, StorageError if it was not built.
 
     >>> static_file("app.css").media_type
     'text/css; charset=utf-8'
@@ -44,5 +44,5 @@ def static_file(name: str) -> StaticFile:
         return StaticFile(media_type, path.read_bytes())
     except OSError as error:
         raise StorageError(
-            f"{path}: the page was not built ({error.strerror}); run `npm run build` in web/"
+            f"{path}: the page is not built ({error.strerror}); run `npm run build` in web/"
         ) from error

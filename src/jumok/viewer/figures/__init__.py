@@ -1,4 +1,4 @@
-"""Figures for papers and slides, drawn by matplotlib from a trace; `figure.draw_figure` is the door.
+"""Figures for papers and slides, drawn by matplotlib from a trace; see `figure.draw_figure`.
 
-Torch is not needed, and matplotlib is loaded by those modules alone that draw.
+Only `options` is free of matplotlib.
 """

@@ -1,4 +1,4 @@
-"""Which source token a target token comes from: cross-attention, its largest cells, its coverage.
+"""Alignment: cross-attention with hard alignment and coverage.
 
 R rows (target), C columns (source).
 """
@@ -40,7 +40,7 @@ from jumok.viewer.figures.layer_view import NAMES, LayerRef, caption, load_weigh
 from jumok.viewer.figures.options import Head, Rows
 from jumok.viewer.labels import row_index
 
-COVERAGE = 0.35  # inches: how high the bars of the coverage are
+COVERAGE = 0.35  # inches: the height of the coverage bars
 
 
 def alignment(
@@ -53,21 +53,20 @@ def alignment(
     rows: Rows,
     all_layers: bool = False,
 ) -> JumokFigure:
-    """Cross-attention with its hard alignment and coverage.
+    """Cross-attention with hard alignment and coverage.
 
-    A ring marks the largest cell of a row, a full dot one that is the largest of its column, too.
-    The bars below say how much each source token was looked at in all. `rows` says which token a
-    row belongs to: the one that was read, or the one that was predicted while reading it (the
-    same numbers one row further down). With `all_layers` the mean or maximum is that of all heads
-    of all layers.
+    A ring marks the largest cell of a row, a dot a cell that is also the largest of its column. The
+    bars below show the total attention to each source token. rows: label rows with the token that
+    was read, or with the one predicted from it (the same weights one row further down). With
+    `all_layers` the mean or maximum is over all heads of all layers.
     """
     if layer_ref.block.name != "cross":
         raise InputError(
-            f"block {layer_ref.block.name} looks at its own tokens; alignment is read from the block "
-            "cross, choose that or the figure attention"
+            f"the figure alignment needs the block cross, got {layer_ref.block.name}; use the "
+            "figure attention"
         )
     if all_layers and isinstance(head, int):
-        raise InputError(f"head {head} of all layers at once; take the mean or max of all heads")
+        raise InputError(f"head must be mean or max for all layers, got {head}")
     every = range(layer_ref.block.layers) if all_layers else (layer_ref.layer,)
     layers = [
         load_weights(trace, replace(layer_ref, layer=layer), display, predicted=rows == "predicted")
@@ -99,7 +98,7 @@ def alignment(
     if query is not None:
         frame_row(axes, row_index(view.queries, query), len(view.keys))
     edge = layout.left - layout.rows.extent - GAP - line / 2
-    middle = layout.top + (layout.deep - layout.top) / 2
+    middle = layout.top + (layout.bottom - layout.top) / 2
     canvas.draw_text(
         f"token {rows}",
         max(edge, MARGIN + line / 2),
@@ -115,7 +114,7 @@ def alignment(
 
 
 def hard_alignment(table: Floats) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """The largest column of each row (-1 where a row is all 0), and where the column agrees.
+    """The argmax of each row (-1 if all 0), and whether it is also the argmax of its column.
 
     >>> marks, mutual = hard_alignment(np.array([[0.6, 0.4], [0.9, 0.1], [0, 0]], np.float32))
     >>> marks.tolist(), mutual.tolist()
@@ -128,12 +127,12 @@ def hard_alignment(table: Floats) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
 
 
 def coverage(table: Floats) -> NDArray[np.float64]:
-    """How much each source token was looked at: the sums of the columns, (C,)."""
+    """The total attention to each source token: column sums, (C,)."""
     return np.asarray(table.sum(0, dtype=np.float64))
 
 
 def _mark(axes: Axes, table: Floats, cell: float) -> None:
-    """Rings and dots on the largest cells."""
+    """Mark the largest cells with rings and dots."""
     columns, mutual = hard_alignment(table)
     size = max(1.0, min(4.0, 0.32 * cell * 72))  # points
     for fill, chosen in ((FOCUS, mutual), ("none", ~mutual & (columns >= 0))):
@@ -149,9 +148,9 @@ def _mark(axes: Axes, table: Floats, cell: float) -> None:
 
 
 def _draw_coverage(canvas: Canvas, layout: HeatmapLayout, sums: NDArray[np.float64]) -> None:
-    """A bar for each column, below it."""
+    """Draw a bar below each column."""
     left, _, width, _ = layout.panel(0, 0)
-    axes = canvas.axes(left, layout.deep + GAP, width, COVERAGE)
+    axes = canvas.axes(left, layout.bottom + GAP, width, COVERAGE)
     places = np.arange(len(sums)) + 0.5
     axes.bar(places, sums, width=0.8, color=colormap("ink")(150))
     axes.set_xlim(0, len(sums))
@@ -162,7 +161,7 @@ def _draw_coverage(canvas: Canvas, layout: HeatmapLayout, sums: NDArray[np.float
     axes.set_yticks(
         [0.0, largest], labels=["0", f"{largest:.2g}"], fontsize=small_font(canvas.style)
     )
-    top = layout.deep + GAP + COVERAGE + GAP / 2
+    top = layout.bottom + GAP + COVERAGE + GAP / 2
     canvas.draw_text(
         "coverage: sum over the rows", left, top, small_font(canvas.style), colour=SOFT
     )

@@ -1,4 +1,4 @@
-"""Who looks at whom: one head, or all heads of a layer."""
+"""Heatmaps of attention weights: one head, or all heads of a layer."""
 
 from math import ceil
 
@@ -39,7 +39,7 @@ from jumok.viewer.figures.layer_view import (
 from jumok.viewer.figures.options import Head
 from jumok.viewer.labels import row_index
 
-LINES_FROM = 0.085  # inches: smaller cells have no lines between them
+LINES_FROM = 0.085  # inches; smaller cells are drawn without grid lines
 
 
 def attention_map(
@@ -50,7 +50,7 @@ def attention_map(
     display: DisplayOptions,
     style: FigureStyle,
 ) -> JumokFigure:
-    """One head, or the mean or maximum of a layer's heads: a row for each query."""
+    """One head, or the mean or maximum over a layer; one row per query."""
     view = load_weights(trace, layer_ref, display)
     table = pool_heads(view.weights, head)
     title = style.title_text(caption(trace, layer_ref, head))
@@ -70,7 +70,7 @@ def head_grid(
     display: DisplayOptions,
     style: FigureStyle,
 ) -> JumokFigure:
-    """All heads of a layer side by side, in the same colours."""
+    """All heads of a layer side by side, with one colour scale."""
     view = load_weights(trace, layer_ref, display)
     n_heads = len(view.weights)
     title = style.title_text(f"{layer_ref} · {n_heads} heads" if n_heads > 1 else str(layer_ref))
@@ -106,7 +106,7 @@ def _panel(
     norm: Normalize,
     query: int | None,
 ) -> Cells:
-    """One head, named where it stands at the left or on top."""
+    """One panel; the left and top ones have token labels."""
     axes = canvas.axes(*layout.panel(*where))
     cells = draw_cells(axes, table, canvas.style.weights, norm, lines=layout.cell >= LINES_FROM)
     hide_ticks(axes)
@@ -123,7 +123,7 @@ def _panel(
 
 
 def _across(n: int, most: int) -> int:
-    """How many of n stand in a row so that all rows are about as full.
+    """Columns of a grid of n panels so that all rows are about equally full.
 
     >>> [_across(n, 4) for n in (1, 4, 6, 8, 12, 16)]
     [1, 4, 3, 4, 4, 4]

@@ -1,4 +1,4 @@
-"""The sheet a figure is drawn on: inches from its top left corner, letters in points."""
+"""The canvas of a figure: positions in inches from the top left corner, font sizes in points."""
 
 import os
 from dataclasses import dataclass
@@ -13,27 +13,28 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
 from jumok.errors import InputError
-from jumok.fonts import FAMILY, figure_bytes, replace_missing_glyphs, style
+from jumok.fonts import FAMILY, figure_bytes, replace_missing_glyphs
+from jumok.fonts import style as font_style
 from jumok.viewer.colours import Ramp, colour_table
 from jumok.viewer.figures.options import SCALES, Palette, Scale
 
-COLUMN, PAGE = 3.3, 6.9  # inches: a column and the whole width of a page in ACL's papers
-MAX_HEIGHT = 9.0  # inches of a page
+COLUMN, PAGE = 3.3, 6.9  # inches: column and text width of ACL papers
+MAX_HEIGHT = 9.0  # inches
 MARGIN = 0.05  # inches
 GAP = 0.06  # inches between parts
-MIN_FONT_SIZE = 5.0  # points; smaller letters cannot be read in print
-LINE_HEIGHT = 1.22 / 72  # inches that a line takes for each point of its letters
+MIN_FONT_SIZE = 5.0  # points; smaller text is unreadable in print
+LINE_HEIGHT = 1.22 / 72  # inches per point of font size
 
-INK, SOFT, PALE = "#17191d", "#565b64", "#c9c9d1"  # text, text of second rank, lines
+INK, SOFT, PALE = "#17191d", "#565b64", "#c9c9d1"  # text, secondary text, lines
 
 
 @dataclass(frozen=True)
 class FigureStyle:
-    """What a person chooses about a figure that is not in the trace."""
+    """The appearance of a figure."""
 
     width: float | None = None  # inches; None: as wide as it needs to be
     font_size: float | None = None  # points; None: 7 in a column, 8 on a page, 9 elsewhere
-    title: bool | str = True  # True: says which head it is
+    title: bool | str = True  # True: names the head
     palette: Palette = "ink"
     scale: Scale = "linear"
 
@@ -51,7 +52,7 @@ class FigureStyle:
 
     @property
     def font(self) -> float:
-        """The size of the letters in points."""
+        """The font size in points."""
         if self.font_size is not None:
             return self.font_size
         if self.width is None:
@@ -60,25 +61,25 @@ class FigureStyle:
 
     @property
     def dpi(self) -> int:
-        """Dots an inch of a PNG: more for print, where the width is given."""
+        """Dots per inch of a PNG: more for print, if the width is given."""
         return 150 if self.width is None else 300
 
     @property
     def weights(self) -> Colormap:
-        """Colours from 0 to the largest weight; more is always darker."""
+        """The colormap of weights; larger is always darker."""
         name = PALETTES[self.palette]
         return colormap("ink") if name is None else matplotlib.colormaps[name]
 
-    def title_text(self, words: str) -> str:
-        """The title to draw: these words, the person's own, or none."""
+    def title_text(self, default: str) -> str:
+        """The title to draw: the default, the user's, or none."""
         if isinstance(self.title, str):
             return self.title
-        return words if self.title else ""
+        return default if self.title else ""
 
 
 @lru_cache
 def colormap(ramp: Ramp) -> ListedColormap:
-    """A ramp of ours as matplotlib takes it."""
+    """A colour ramp as a matplotlib colormap."""
     return ListedColormap(colour_table(ramp) / 255.0, name=f"jumok {ramp}")
 
 
@@ -91,7 +92,7 @@ PALETTES: dict[Palette, str | None] = {
 
 
 class JumokFigure(Figure):
-    """A figure in our style that stays so when it is saved: Type 42 fonts, Hangul, no formulas."""
+    """A figure that is saved with jumok's font settings: Type 42 fonts, Hangul, no math text."""
 
     def savefig(
         self,
@@ -100,24 +101,24 @@ class JumokFigure(Figure):
         transparent: bool | None = None,
         **kwargs: Any,  # matplotlib's own
     ) -> None:
-        """Save as matplotlib does."""
-        with style():
+        """Save like matplotlib."""
+        with font_style():
             super().savefig(fname, transparent=transparent, **kwargs)
 
     def _repr_png_(self) -> bytes:
-        """What a notebook shows."""
+        """The display in a notebook."""
         return figure_bytes(self, "png")
 
 
 class Canvas:
-    """A picture of a given size whose parts are placed by inches from the top left corner."""
+    """A figure of a given size with parts placed in inches from the top left corner."""
 
     def __init__(self, width: float, height: float, style: FigureStyle) -> None:
         self.width, self.height, self.style = width, height, style
         self.figure = JumokFigure(figsize=(width, height), dpi=style.dpi)
 
     def axes(self, left: float, top: float, width: float, height: float) -> Axes:
-        """Axes at a place."""
+        """New axes in this box."""
         place = (
             left / self.width,
             1 - (top + height) / self.height,
@@ -142,7 +143,7 @@ class Canvas:
         colour: str = INK,
         angle: float = 0.0,
     ) -> None:
-        """A line of text whose upper edge is at `top`; turned by an angle, its middle is there."""
+        """Draw a line of text with its top at `top`, or its middle if rotated."""
         self.figure.text(
             left / self.width,
             1 - top / self.height,
@@ -156,52 +157,52 @@ class Canvas:
         )
 
     def draw_title(self, title: str) -> None:
-        """The title at the top, as much of it as fits."""
+        """Draw the title at the top, truncated to the width."""
         if not title:
             return
         size = title_size(self.style)
-        room = self.width - 2 * MARGIN
-        self.draw_text(truncate_text(title, room, size), MARGIN, MARGIN, size)
+        width_limit = self.width - 2 * MARGIN
+        self.draw_text(truncate_text(title, width_limit, size), MARGIN, MARGIN, size)
 
 
 def title_size(style: FigureStyle) -> float:
-    """The letters of titles, in points."""
+    """The font size of titles, in points."""
     return style.font + 1.0
 
 
 def title_height(style: FigureStyle, title: str) -> float:
-    """The inches that a title takes at the top."""
+    """The height of the title, in inches."""
     return MARGIN + (title_size(style) * LINE_HEIGHT + GAP / 2 if title else 0.0)
 
 
 def bottom_margin(style: FigureStyle) -> float:
-    """The inches below everything: half of a number that stands at the lower end of a bar."""
+    """The margin at the bottom, in inches: half the number at the lower end of a colorbar."""
     return max(MARGIN, 0.6 * small_font(style) * LINE_HEIGHT)
 
 
 def small_font(style: FigureStyle) -> float:
-    """Letters of second rank, in points."""
+    """The font size of secondary text, in points."""
     return max(MIN_FONT_SIZE, style.font - 1.0)
 
 
 def text_width(text: str, size: float) -> float:
-    """The inches that a line of text takes in letters of so many points."""
+    """The width of a line of text, in inches."""
     return _width(replace_missing_glyphs(text)) * size
 
 
-def truncate_text(text: str, room: float, size: float) -> str:
-    """As much of a text as fits into so many inches, with … where something is left out.
+def truncate_text(text: str, width_limit: float, size: float) -> str:
+    """Truncate a text to a width in inches; … marks the omission.
 
     >>> truncate_text("이 영화", 2.0, 7.0), truncate_text("이 영화 정말 재미있어요", 0.7, 7.0)
     ('이 영화', '이 영화 정말 재…')
     """
     text = replace_missing_glyphs(text[:1000])
-    if text_width(text, size) <= room:
+    if text_width(text, size) <= width_limit:
         return text
-    low, high = 0, len(text)  # the longest beginning that fits lies between
+    low, high = 0, len(text)  # binary search for the longest prefix that fits
     while low < high:
         middle = (low + high + 1) // 2
-        if text_width(text[:middle] + "…", size) <= room:
+        if text_width(text[:middle] + "…", size) <= width_limit:
             low = middle
         else:
             high = middle - 1
@@ -210,10 +211,10 @@ def truncate_text(text: str, room: float, size: float) -> str:
 
 @lru_cache(maxsize=8192)
 def _width(text: str) -> float:
-    """The inches that a line takes in letters of one point."""
+    """The width of a line of text at 1 point, in inches."""
     if not text:
         return 0.0
-    with style():
-        letters = FontProperties(family=["DejaVu Sans", FAMILY], size=10)
-        width, _, _ = text_to_path.get_text_width_height_descent(text, letters, ismath=False)
+    with font_style():
+        font = FontProperties(family=["DejaVu Sans", FAMILY], size=10)
+        width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
     return width / 72 / 10

@@ -1,7 +1,7 @@
-"""Why a classifier answered so: its words tinted by what they did, and a bar for each.
+"""The explanation of a classifier: its words, coloured by contribution, and a bar for each.
 
-What a word does for a label is the probability of the label, less its probability without the
-word: orange speaks for the label, purple against it.
+The contribution of a word to a label is the label's probability minus its probability without the
+word: orange is for the label, purple against it.
 """
 
 from collections.abc import Sequence
@@ -35,35 +35,35 @@ from jumok.viewer.figures.canvas import (
 from jumok.viewer.figures.heatmap import hide_ticks
 from jumok.viewer.labels import visible_text
 
-NATURAL = 6.0  # inches, when nobody has set a width
-MOST_BARS = 24  # words with a bar; those that did most
-MOST_LABELS = 8  # the likeliest
+DEFAULT_WIDTH = 6.0  # inches, the default width
+MAX_BARS = 24  # the words with the largest contributions
+MAX_LABELS = 8  # the most probable
 
 Colour: TypeAlias = tuple[float, float, float, float]
 
 
 def explanation(trace: Trace, sequence: int, style: FigureStyle) -> JumokFigure:
-    """The answer, the words and their contributions. Raises InputError where there are none."""
+    """The prediction, the words and their contributions. Raises InputError if there are none."""
     answers = trace.info.classification
     if answers is None:
-        raise InputError("the trace holds no answer of a classifier; trace a classifier")
+        raise InputError("the figure explanation needs a trace of a classifier")
     if not 0 <= sequence < len(answers.sequences):
-        raise InputError(f"sequence {sequence} of {len(answers.sequences)}; they count from 0")
+        raise InputError(f"sequence must be from 0 to {len(answers.sequences) - 1}, got {sequence}")
     answer = answers.sequences[sequence]
     if not answer.words:
-        raise InputError("the words were not deleted one by one; trace with explain=True")
+        raise InputError("the trace has no contributions of words; trace with explain=True")
     label = int(np.argmax(answer.probabilities))
     return _draw(answers, answer, label, style)
 
 
 def contributions(answer: Explained, label: int) -> NDArray[np.float64]:
-    """p(label) − p(label without the word), one for each word."""
+    """p(label) − p(label without the word), for each word."""
     return np.array([answer.probabilities[label] - word.without[label] for word in answer.words])
 
 
 @dataclass(frozen=True)
 class _Word:
-    """A word at its place in the flow of the text."""
+    """A word and its position in the text flow."""
 
     text: str
     number: int
@@ -75,15 +75,15 @@ class _Word:
 def _draw(
     answers: Classification, answer: Explained, label: int, style: FigureStyle
 ) -> JumokFigure:
-    width = style.width or NATURAL
+    width = style.width or DEFAULT_WIDTH
     large = style.font * 1.25
     line, text_line = style.font * LINE_HEIGHT * 1.15, large * LINE_HEIGHT * 1.45
-    worth = contributions(answer, label)
-    norm = Normalize(-_largest(worth), _largest(worth))
+    contribution = contributions(answer, label)
+    norm = Normalize(-_largest(contribution), _largest(contribution))
     title = style.title_text(f"{answers.labels[label]} {answer.probabilities[label]:.1%}")
-    classes = np.argsort(-np.array(answer.probabilities), kind="stable")[:MOST_LABELS]
+    classes = np.argsort(-np.array(answer.probabilities), kind="stable")[:MAX_LABELS]
     words = _flow([visible_text(word.text) for word in answer.words], width - 2 * MARGIN, large)
-    barred = np.sort(np.argsort(-np.abs(worth), kind="stable")[:MOST_BARS])
+    barred = np.sort(np.argsort(-np.abs(contribution), kind="stable")[:MAX_BARS])
 
     text_top = title_height(style, title) + GAP + len(classes) * line + 2 * GAP
     bars_top = text_top + (words[-1].line + 1) * text_line + GAP + line
@@ -98,14 +98,16 @@ def _draw(
         ["#8fa9d6"] * len(classes),
         "{:.3f}",
     )
-    tints = [colormap("diverging")(norm(number)) for number in worth]
+    tints = [colormap("diverging")(norm(number)) for number in contribution]
     for word in words:
         _draw_word(canvas, word, text_top, text_line, large, tints[word.number])
-    left_out = f"; {len(barred)} of {len(worth)} words" if len(barred) < len(worth) else ""
+    left_out = (
+        f"; {len(barred)} of {len(contribution)} words" if len(barred) < len(contribution) else ""
+    )
     what = f"p({answers.labels[label]}) − p without the word{left_out}"
-    room = width - 2 * MARGIN
+    width_limit = width - 2 * MARGIN
     canvas.draw_text(
-        truncate_text(what, room, small_font(style)),
+        truncate_text(what, width_limit, small_font(style)),
         MARGIN,
         bars_top - line,
         small_font(style),
@@ -116,26 +118,26 @@ def _draw(
         bars_top,
         line,
         [visible_text(answer.words[i].text) for i in barred],
-        worth[barred],
+        contribution[barred],
         [tints[i] for i in barred],
         "{:+.3f}",
     )
     return canvas.figure
 
 
-def _largest(worth: NDArray[np.float64]) -> float:
-    return float(np.abs(worth).max()) or 1.0
+def _largest(contribution: NDArray[np.float64]) -> float:
+    return float(np.abs(contribution).max()) or 1.0
 
 
-def _flow(texts: Sequence[str], room: float, size: float) -> list[_Word]:
-    """Words one after the other, on the next line where one does not fit."""
+def _flow(texts: Sequence[str], width_limit: float, size: float) -> list[_Word]:
+    """Lay out words in lines."""
     pad = 0.03
     found: list[_Word] = []
     x, line = 0.0, 0
     for number, text in enumerate(texts):
-        text = truncate_text(text, room - 2 * pad, size)
+        text = truncate_text(text, width_limit - 2 * pad, size)
         width = text_width(text, size) + 2 * pad
-        if x and x + width > room:
+        if x and x + width > width_limit:
             x, line = 0.0, line + 1
         found.append(_Word(text, number, MARGIN + x, line, width))
         x += width + 0.03
@@ -150,7 +152,7 @@ def _draw_word(
     size: float,
     colour: Colour,
 ) -> None:
-    """A word on its tint."""
+    """Draw a word on its colour."""
     y = top + word.line * line
     axes = canvas.axes(word.left, y, word.width, line * 0.88)
     hide_ticks(axes)
@@ -169,7 +171,7 @@ def _draw_word(
 
 
 def _readable_on(colour: Colour) -> str:
-    """Ink or white, whichever stands out more (relative luminance, WCAG 2)."""
+    """Ink or white, whichever has more contrast (relative luminance, WCAG 2)."""
     linear = [((c + 0.055) / 1.055) ** 2.4 if c > 0.04045 else c / 12.92 for c in colour[:3]]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     return INK if luminance > 0.2 else "white"
@@ -184,24 +186,24 @@ def _draw_bars(
     colours: Sequence[Colour | str],
     form: str,
 ) -> None:
-    """Names at the left, a bar from 0 for each, its number at the right."""
+    """Draw names at the left, bars from 0, and numbers at the right."""
     size = canvas.style.font
-    room = 0.3 * canvas.width
-    named = [truncate_text(name, room, size) for name in names]
-    left = MARGIN + max(text_width(name, size) for name in named) + GAP
-    written = [form.format(number).replace("-", "−") for number in numbers]
-    right = max(text_width(text, size) for text in written) + MARGIN + GAP
+    width_limit = 0.3 * canvas.width
+    labels = [truncate_text(name, width_limit, size) for name in names]
+    left = MARGIN + max(text_width(name, size) for name in labels) + GAP
+    formatted = [form.format(number).replace("-", "−") for number in numbers]
+    right = max(text_width(text, size) for text in formatted) + MARGIN + GAP
     axes = canvas.axes(left, top, canvas.width - left - right, line * len(names))
     axes.spines[:].set_visible(False)
-    places = np.arange(len(names)) + 0.5
-    axes.barh(places, numbers, height=0.74, color=colours, edgecolor=PALE, linewidth=0.3)
+    positions = np.arange(len(names)) + 0.5
+    axes.barh(positions, numbers, height=0.74, color=colours, edgecolor=PALE, linewidth=0.3)
     axes.axvline(0.0, color=PALE, linewidth=0.5)
     low, high = min(0.0, float(numbers.min())), max(0.0, float(numbers.max()))
     axes.set_xlim(low, high if high > low else low + 1.0)
     axes.set_ylim(len(names), 0)
     axes.set_xticks([])
-    axes.set_yticks(places, labels=named, fontsize=size)
-    for place, text in zip(places, written, strict=True):
+    axes.set_yticks(positions, labels=labels, fontsize=size)
+    for place, text in zip(positions, formatted, strict=True):
         axes.annotate(
             text,
             (1.0, place),

@@ -1,7 +1,7 @@
-"""Tables of numbers as coloured cells, with the tokens written beside and above them.
+"""Heatmaps with token labels at the left and on top.
 
-R rows, C columns. A dark cell says that this row takes much from this column. Everything is
-measured in inches before anything is drawn, so that it fits into the width that was asked for.
+R rows, C columns. All sizes are computed in inches before drawing, so that the figure has the
+requested width.
 """
 
 from collections.abc import Sequence
@@ -43,16 +43,16 @@ Table: TypeAlias = NDArray[np.floating]
 Cells: TypeAlias = QuadMesh | AxesImage
 
 MAX_CELL = 0.3  # inches
-MAX_SIDE = 16.0  # inches of a figure whose width nobody has set
-MAX_VECTOR_CELLS = 128  # cells a side; longer tables are one image in PDF and SVG
-COLORBAR_THICKNESS = 0.09  # inches: how wide a colour bar is
+MAX_SIDE = 16.0  # inches of a figure without a given width
+MAX_VECTOR_CELLS = 128  # per side; larger tables are drawn as one image
+COLORBAR_THICKNESS = 0.09  # inches
 MIN_COLORBAR_HEIGHT, MAX_COLORBAR_HEIGHT = 0.6, 2.5  # inches
-FOCUS = "#c2410c"  # the frame of what is pointed at
+FOCUS = "#c2410c"  # the colour of highlights
 
 
 @dataclass(frozen=True)
 class TickLabel:
-    """A token beside its row or above its column."""
+    """The label of a row or a column."""
 
     index: int
     text: str
@@ -61,7 +61,7 @@ class TickLabel:
 
 @dataclass(frozen=True)
 class AxisLabels:
-    """The tokens along one side: which are named, how, and the room it takes in inches."""
+    """The labels of one axis and their size in inches."""
 
     labels: tuple[TickLabel, ...]
     size: float  # points
@@ -70,24 +70,26 @@ class AxisLabels:
     overhang: float = 0.0  # beyond the last cell
 
 
-def row_labels(labels: Sequence[Label], cell: float, style: FigureStyle, most: float) -> AxisLabels:
-    """The names of rows; every n-th where cells are lower than a line, none wider than `most`."""
+def row_labels(
+    labels: Sequence[Label], cell: float, style: FigureStyle, max_width: float
+) -> AxisLabels:
+    """Row labels; every n-th if cells are lower than a line, truncated to `max_width`."""
     size, every = _size(cell, style.font)
-    ticks = _ticks(labels, every, most, size)
+    ticks = _ticks(labels, every, max_width, size)
     return AxisLabels(ticks, size, 0, max((text_width(t.text, size) for t in ticks), default=0.0))
 
 
 def column_labels(
-    labels: Sequence[Label], cell: float, style: FigureStyle, most: float
+    labels: Sequence[Label], cell: float, style: FigureStyle, max_width: float
 ) -> AxisLabels:
-    """The names of columns: level where they fit, else slanting, upright where many stand close."""
+    """Column labels: horizontal if they fit, else at 45°, or vertical if there are many."""
     size = style.font
     widest = max((text_width(label.text, size) for label in labels), default=0.0)
     if widest <= cell * 0.94:
-        return AxisLabels(_ticks(labels, 1, most, size), size, 0, size * LINE_HEIGHT)
+        return AxisLabels(_ticks(labels, 1, max_width, size), size, 0, size * LINE_HEIGHT)
     size, every = _size(cell, style.font)
     angle = 45 if len(labels) <= 24 and cell >= 1.5 * size * LINE_HEIGHT else 90
-    ticks = _ticks(labels, every, most, size)
+    ticks = _ticks(labels, every, max_width, size)
     reach = [text_width(tick.text, size) for tick in ticks]
     upwards = max(reach, default=0.0) * sin(radians(angle)) + size * LINE_HEIGHT * cos(
         radians(angle)
@@ -100,14 +102,16 @@ def column_labels(
 
 
 def _size(cell: float, font: float) -> tuple[float, int]:
-    """The size of letters for cells of this side, and that every n-th is named."""
+    """The font size for cells of this size, and n if only every n-th fits."""
     size = min(font, max(MIN_FONT_SIZE, cell * 72))
     return size, max(1, ceil(size / 72 / cell - 0.1))
 
 
-def _ticks(labels: Sequence[Label], every: int, most: float, size: float) -> tuple[TickLabel, ...]:
+def _ticks(
+    labels: Sequence[Label], every: int, max_width: float, size: float
+) -> tuple[TickLabel, ...]:
     return tuple(
-        TickLabel(index, truncate_text(label.text, most, size), label.special)
+        TickLabel(index, truncate_text(label.text, max_width, size), label.special)
         for index, label in enumerate(labels)
         if not index % every
     )
@@ -115,7 +119,7 @@ def _ticks(labels: Sequence[Label], every: int, most: float, size: float) -> tup
 
 @dataclass(frozen=True)
 class HeatmapLayout:
-    """Where the panels of a figure stand: all with the same rows and columns, in a grid."""
+    """The layout of panels in a grid, all with the same rows and columns."""
 
     width: float  # of the figure
     height: float
@@ -126,8 +130,8 @@ class HeatmapLayout:
     columns: AxisLabels
     shape: tuple[int, int]  # R, C
     between: tuple[float, float]  # panels: down, across
-    bar: float  # where the colour bar begins
-    deep: float  # how far the panels reach down
+    bar: float  # left edge of the colorbar
+    bottom: float  # bottom edge of the panels
 
     def panel(self, down: int, across: int) -> tuple[float, float, float, float]:
         """Left, top, width and height of a panel."""
@@ -151,20 +155,20 @@ def make_layout(
     left: float = 0.0,
     below: float = 0.0,
 ) -> HeatmapLayout:
-    """Room for panels (down, across) of these tokens and a colour bar.
+    """Lay out panels (rows, columns) for these tokens, and a colorbar.
 
-    captions: inches under each panel; left, below: inches beside and under them all.
+    captions: inches below each panel; left, below: inches at the left of and below all panels.
     """
     R, C = len(queries), len(keys)
     down, across = panels
     between = (captions + GAP, 2 * GAP)
     widest = style.width or MAX_SIDE
-    names, heights = (0.28 * widest, 0.9) if style.width else (1.6, 1.2)
+    label_width, label_height = (0.28 * widest, 0.9) if style.width else (1.6, 1.2)
     cell = MAX_CELL
-    for _ in range(4):  # the names depend on the cells, the cells on what the names leave
+    for _ in range(4):  # label sizes and cell size depend on each other
         rows, columns = (
-            row_labels(queries, cell, style, names),
-            column_labels(keys, cell, style, heights),
+            row_labels(queries, cell, style, label_width),
+            column_labels(keys, cell, style, label_height),
         )
         before = MARGIN + left + rows.extent + GAP
         after = max(colorbar_width(style), columns.overhang) + MARGIN
@@ -176,10 +180,10 @@ def make_layout(
     content = across * C * cell + (across - 1) * between[1]
     width = style.width or max(before + content + after, 2.5)
     start = before + (width - before - content - after) / 2
-    deep = top + down * R * cell + (down - 1) * between[0]
+    bottom = top + down * R * cell + (down - 1) * between[0]
     return HeatmapLayout(
         width=width,
-        height=max(deep + rest, top + MIN_COLORBAR_HEIGHT + bottom_margin(style)),
+        height=max(bottom + rest, top + MIN_COLORBAR_HEIGHT + bottom_margin(style)),
         left=start,
         top=top,
         cell=cell,
@@ -188,12 +192,12 @@ def make_layout(
         shape=(R, C),
         between=between,
         bar=start + content + GAP,
-        deep=deep,
+        bottom=bottom,
     )
 
 
 def colorbar_width(style: FigureStyle) -> float:
-    """The inches of a colour bar with its numbers and its label."""
+    """The width of a colorbar with its ticks and label, in inches."""
     return (
         GAP
         + COLORBAR_THICKNESS
@@ -204,8 +208,8 @@ def colorbar_width(style: FigureStyle) -> float:
 
 
 def color_norm(largest: float, style: FigureStyle) -> Normalize:
-    """From 0 to the largest weight, in even steps or with small weights lifted by a root."""
-    largest = largest or 1.0  # a picture of zeros
+    """The scale from 0 to the largest weight: linear or square root."""
+    largest = largest or 1.0  # all weights are 0
     if style.scale == "sqrt":
         return PowerNorm(0.5, vmin=0.0, vmax=largest)
     return Normalize(0.0, largest)
@@ -214,7 +218,7 @@ def color_norm(largest: float, style: FigureStyle) -> Normalize:
 def draw_cells(
     axes: Axes, table: Table, colours: Colormap, norm: Normalize, lines: bool = False
 ) -> Cells:
-    """The cells, first row on top. Long tables are one image, the others shapes."""
+    """Draw the cells, first row on top; large tables as one image."""
     R, C = table.shape
     if max(R, C) > MAX_VECTOR_CELLS:
         return axes.imshow(
@@ -229,7 +233,7 @@ def draw_cells(
         table,
         cmap=colours,
         norm=norm,
-        edgecolors="#e4e4e0" if lines else "face",  # no seams where a reader smooths edges
+        edgecolors="#e4e4e0" if lines else "face",  # avoids seams in PDF viewers
         linewidth=0.3 if lines else 0.1,
     )
     axes.set_ylim(R, 0)
@@ -237,53 +241,53 @@ def draw_cells(
     return mesh
 
 
-def draw_row_labels(axes: Axes, names: AxisLabels) -> None:
-    """The tokens beside the rows."""
-    places = [name.index + 0.5 for name in names.labels]
-    axes.set_yticks(places, labels=[name.text for name in names.labels], fontsize=names.size)
-    _colour(axes.get_yticklabels(), names)
+def draw_row_labels(axes: Axes, axis_labels: AxisLabels) -> None:
+    """Draw the row labels."""
+    positions = [tick.index + 0.5 for tick in axis_labels.labels]
+    axes.set_yticks(
+        positions, labels=[tick.text for tick in axis_labels.labels], fontsize=axis_labels.size
+    )
+    _colour_labels(axes.get_yticklabels(), axis_labels)
 
 
-def draw_column_labels(axes: Axes, names: AxisLabels) -> None:
-    """The tokens above the columns."""
+def draw_column_labels(axes: Axes, axis_labels: AxisLabels) -> None:
+    """Draw the column labels."""
     axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False)
-    places = [name.index + 0.5 for name in names.labels]
-    slanting = names.angle not in (0, 90)
+    positions = [tick.index + 0.5 for tick in axis_labels.labels]
+    slanting = axis_labels.angle not in (0, 90)
     axes.set_xticks(
-        places,
-        labels=[name.text for name in names.labels],
-        fontsize=names.size,
-        rotation=names.angle,
+        positions,
+        labels=[tick.text for tick in axis_labels.labels],
+        fontsize=axis_labels.size,
+        rotation=axis_labels.angle,
         rotation_mode="anchor" if slanting else "default",
         ha="left" if slanting else "center",
         va="baseline" if slanting else "bottom",
     )
-    _colour(axes.get_xticklabels(), names)
+    _colour_labels(axes.get_xticklabels(), axis_labels)
 
 
-def _colour(texts: Sequence[Text], names: AxisLabels) -> None:
-    """Special tokens in the second rank."""
-    for text, name in zip(texts, names.labels, strict=True):
-        text.set_color(SOFT if name.special else INK)
+def _colour_labels(texts: Sequence[Text], axis_labels: AxisLabels) -> None:
+    """Draw special tokens in a lighter colour."""
+    for text, tick in zip(texts, axis_labels.labels, strict=True):
+        text.set_color(SOFT if tick.special else INK)
 
 
 def hide_ticks(axes: Axes) -> None:
-    """No ticks at all."""
+    """Remove all ticks."""
     axes.set_xticks([])
     axes.set_yticks([])
 
 
-def draw_colorbar(canvas: Canvas, cells: Cells, make_layout: HeatmapLayout, label: str) -> None:
-    """The colour bar at the right of the panels."""
-    draw_colorbar_at(
-        canvas, cells, make_layout.bar, make_layout.top, make_layout.deep - make_layout.top, label
-    )
+def draw_colorbar(canvas: Canvas, cells: Cells, layout: HeatmapLayout, label: str) -> None:
+    """Draw the colorbar at the right of the panels."""
+    draw_colorbar_at(canvas, cells, layout.bar, layout.top, layout.bottom - layout.top, label)
 
 
 def draw_colorbar_at(
     canvas: Canvas, cells: Cells, left: float, top: float, height: float, label: str
 ) -> None:
-    """A colour bar with its numbers and what they are."""
+    """Draw a colorbar with ticks and a label."""
     height = min(max(height, MIN_COLORBAR_HEIGHT), MAX_COLORBAR_HEIGHT)
     axes = canvas.axes(left, top, COLORBAR_THICKNESS, height)
     bar = canvas.figure.colorbar(cells, cax=axes)
@@ -307,7 +311,7 @@ def draw_colorbar_at(
 
 
 def hatch_masked(axes: Axes, mask: NDArray[np.bool_]) -> None:
-    """Hatches over what may not be seen: white alone would say 'looked away'."""
+    """Hatch masked cells, to tell them from weights of 0."""
     rectangles = [_rectangle(row, *run) for row, line in enumerate(~mask) for run in _runs(line)]
     if rectangles:
         path = Path.make_compound_path(*rectangles)
@@ -317,7 +321,7 @@ def hatch_masked(axes: Axes, mask: NDArray[np.bool_]) -> None:
 
 
 def fade_special(axes: Axes, keys: Sequence[Label], n_rows: int) -> None:
-    """A veil over the columns of special tokens; nothing is changed below it."""
+    """Fade the columns of special tokens."""
     for column, key in enumerate(keys):
         if key.special:
             axes.add_patch(
@@ -326,7 +330,7 @@ def fade_special(axes: Axes, keys: Sequence[Label], n_rows: int) -> None:
 
 
 def frame_row(axes: Axes, row: int | None, n_columns: int) -> None:
-    """A frame around a row that is pointed at."""
+    """Highlight a row with a frame."""
     if row is not None:
         axes.add_patch(
             Rectangle(
@@ -343,7 +347,7 @@ def frame_row(axes: Axes, row: int | None, n_columns: int) -> None:
 
 
 def _runs(line: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Where the true stretches of a line begin and end."""
+    """Start and end of the runs of True."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], line, [False])).astype(np.int8)))
     return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 

@@ -1,6 +1,6 @@
-"""What a figure draws, taken from a trace: weights as they are to be shown, and their labels.
+"""The weights of a layer with their labels, as figures draw them.
 
-H heads; R rows and C columns as shown. Padding is left out.
+H heads; R rows and C columns. Padding is left out.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ NAMES = {"encoder": "encoder", "decoder": "decoder", "cross": "cross-attention"}
 
 @dataclass(frozen=True)
 class LayerRef:
-    """One layer of a block, for one sequence of the batch."""
+    """A layer of a block, for one sequence of the batch."""
 
     block: Block
     layer: int
@@ -38,22 +38,22 @@ class LayerRef:
 
 @dataclass(frozen=True)
 class LayerWeights:
-    """The heads of a layer as they are to be drawn."""
+    """The weights of a layer's heads, ready to draw."""
 
     weights: Floats  # (H, R, C)
     queries: tuple[Label, ...]
     keys: tuple[Label, ...]
-    mask: NDArray[np.bool_]  # (R, C): some piece may attend to some piece
+    mask: NDArray[np.bool_]  # (R, C): True where attention is allowed
     display: DisplayOptions
 
     @property
     def measure(self) -> str:
-        """What the numbers are, for a legend."""
+        """The name of the numbers, for a legend."""
         return measure_label(self.display)
 
 
 def measure_label(display: DisplayOptions) -> str:
-    """What numbers that are shown so are, for a legend.
+    """The name of numbers with these display options, for a legend.
 
     >>> measure_label(DisplayOptions(unit="word", specials="renormalise"))
     'weight, in words, without special tokens'
@@ -67,7 +67,7 @@ def measure_label(display: DisplayOptions) -> str:
 
 
 def find_layer(trace: Trace, block: str | None, layer: int, sequence: int) -> LayerRef:
-    """A place that is there: `layer` may count back from -1, without a block the first is taken."""
+    """Resolve a layer: negative ones count from the last; the default block is the first."""
     found = trace.info.block(block) if block else trace.info.blocks[0]
     if not -found.layers <= layer < found.layers:
         raise InputError(
@@ -80,10 +80,10 @@ def find_layer(trace: Trace, block: str | None, layer: int, sequence: int) -> La
 def load_weights(
     trace: Trace, layer_ref: LayerRef, display: DisplayOptions, *, predicted: bool = False
 ) -> LayerWeights:
-    """The weights of a layer. With `predicted`, rows stand under the tokens they predict.
+    """The weights of a layer. With `predicted`, rows are labelled with the predicted tokens.
 
-    Row t then belongs to token t + 1; what the last row predicts is not in the trace, it is left
-    out. Raises InputError for the measure values where the trace has no value norms.
+    Row t then belongs to token t + 1; the last row is left out, its prediction is not in the trace.
+    Raises InputError for the measure values if the trace has no value norms.
     """
     block, layer, sequence = layer_ref.block.name, layer_ref.layer, layer_ref.sequence
     queries = trace.info.tokens(layer_ref.block.queries, sequence)
@@ -107,7 +107,7 @@ def load_weights(
 
 
 def pool_heads(weights: Floats, head: Head) -> Floats:
-    """One head, or all of them as one: (H, R, C) -> (R, C)."""
+    """One head, or the mean or maximum of all: (H, R, C) -> (R, C)."""
     if head == "mean":
         return np.asarray(weights.mean(0))
     if head == "max":
@@ -119,7 +119,7 @@ def pool_heads(weights: Floats, head: Head) -> Floats:
 
 
 def caption(trace: Trace, layer_ref: LayerRef, head: Head) -> str:
-    """Which head it is, for a title."""
+    """The name of a head, for a title."""
     if isinstance(head, int):
         muted = (layer_ref.block.name, layer_ref.layer, head) in trace.info.muted
         return f"{layer_ref} · head {head}" + " (muted)" * muted
@@ -128,7 +128,7 @@ def caption(trace: Trace, layer_ref: LayerRef, head: Head) -> str:
 
 
 def _without_first(tokens: Tokens) -> Tokens:
-    """All tokens but the first."""
+    """All tokens except the first."""
     return Tokens(
         text=tokens.text,
         pieces=tokens.pieces[1:],

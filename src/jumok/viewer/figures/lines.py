@@ -1,7 +1,7 @@
-"""Who looks at whom, as lines: queries on the left, keys on the right, a line for each weight.
+"""Attention as lines: queries on the left, keys on the right, a line per weight.
 
-H heads, R queries, C keys. The heads are one, or several over one another, each in a colour and a
-dash of its own, as the page draws its pinned ones.
+H heads, R queries, C keys. One head, or several, each with its own colour and dash pattern, like
+the pinned heads of the page.
 """
 
 from collections.abc import Sequence
@@ -46,26 +46,26 @@ from jumok.viewer.figures.options import Head
 from jumok.viewer.labels import row_index
 
 COLOURS = (("#0072b2", ()), ("#d55e00", (7, 3)), ("#009e73", (2, 3)), ("#cc79a7", (9, 3, 2, 3)))
-MOST = 3000  # lines
-TALLEST_ROW = 0.24  # inches
-WIDEST = 4.5  # inches, where nobody has set a width
-OF_ONE_QUERY = 0.99  # of its mass: nearly everything
-PALER = 0.15  # what stands beside the query that is pointed at
+MAX_LINES = 3000  # lines
+MAX_ROW_HEIGHT = 0.24  # inches
+DEFAULT_WIDTH = 4.5  # inches, the default width
+FOCUS_MASS = 0.99  # fraction of its weights
+PALE_OPACITY = 0.15  # opacity of the other queries
 
 
 @dataclass(frozen=True)
 class Series:
-    """One head, or all of a layer as one."""
+    """One head, or a pooled layer."""
 
     name: str
     table: Floats  # (R, C)
-    colour: str | None  # None: that of its weights, or of none among many
+    colour: str | None  # None: by weight
     dash: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Line:
-    """A weight that is drawn."""
+    """A weight to draw."""
 
     series: int
     query: int
@@ -83,28 +83,28 @@ def lines(
     pins: Sequence[Muted],
     mass: float,
 ) -> JumokFigure:
-    """A line from each query to the keys it looks at most, `mass` of what it gives in all.
+    """Lines from each query to the keys with the largest weights, up to `mass` of its total.
 
-    With `pins` those heads of the block instead of `head`; more than four are drawn in one grey.
-    Of a query that is pointed at nearly everything is drawn, and all else is pale.
+    With `pins`, those heads of the block instead of `head`; more than four are drawn in grey.
+    A highlighted query is drawn nearly completely, all others pale.
     """
     if not 0.0 < mass <= 1.0:
-        raise InputError(f"a mass of {mass}; give the share to draw, above 0 and at most 1")
+        raise InputError(f"mass must be above 0 and at most 1, got {mass}")
     view = load_weights(trace, layer_ref, display)
     series = _series(trace, layer_ref, head, display, view, pins)
     tables = [one.table for one in series]
-    drawn = heaviest(tables, mass)
+    drawn = largest_weights(tables, mass)
     row = None if query is None else row_index(view.queries, query)
     title = style.title_text(_title(trace, layer_ref, head, series, pins))
-    canvas, axes = _sheet(view, series, style, title, _share(tables, drawn))
+    canvas, axes = _draw_frame(view, series, style, title, _coverage_text(tables, drawn))
     darkest = (
         1.0 if display.measure == "weights" else max(float(table.max()) for table in tables) or 1
     )
     for line in reversed(drawn):
         if line.query != row:
-            _draw(axes, line, series, style, darkest, 1.0 if row is None else PALER)
+            _draw(axes, line, series, style, darkest, 1.0 if row is None else PALE_OPACITY)
     if row is not None:
-        own = heaviest([table[row : row + 1] for table in tables], OF_ONE_QUERY)
+        own = largest_weights([table[row : row + 1] for table in tables], FOCUS_MASS)
         for line in reversed(own):
             at = Line(line.series, row, line.key, line.weight)
             _draw(axes, at, series, style, darkest, 1.0)
@@ -112,11 +112,11 @@ def lines(
     return canvas.figure
 
 
-def heaviest(tables: Sequence[Floats], mass: float) -> list[Line]:
-    """Of each row the largest weights until `mass` of it is there, the heaviest of all first.
+def largest_weights(tables: Sequence[Floats], mass: float) -> list[Line]:
+    """The largest weights of each row up to `mass` of its total, sorted by weight.
 
     >>> table = np.array([[0.6, 0.3, 0.1], [0.0, 0.0, 0.0]], np.float32)
-    >>> [(line.key, round(line.weight, 1)) for line in heaviest([table], 0.9)]
+    >>> [(line.key, round(line.weight, 1)) for line in largest_weights([table], 0.9)]
     [(0, 0.6), (1, 0.3)]
     """
     found = []
@@ -127,7 +127,7 @@ def heaviest(tables: Sequence[Floats], mass: float) -> list[Line]:
             wanted = (row[order] > 0) & (before < mass * row.sum(dtype=np.float64) - 1e-6)
             found += [Line(number, query, int(key), float(row[key])) for key in order[wanted]]
     found.sort(key=lambda line: -line.weight)
-    return found[:MOST]
+    return found[:MAX_LINES]
 
 
 def _series(
@@ -138,15 +138,14 @@ def _series(
     view: LayerWeights,
     pins: Sequence[Muted],
 ) -> list[Series]:
-    """What is drawn over one another."""
+    """The heads to draw, one or several."""
     if not pins:
         return [Series("", pool_heads(view.weights, head), None)]
     found = []
     for number, (block, layer, one) in enumerate(pins):
         if block != layer_ref.block.name:
             raise InputError(
-                f"the pinned head {block}.{layer}.{one} is not of block {layer_ref.block.name}; lines "
-                "are drawn between the tokens of one block"
+                f"pins must be heads of the block {layer_ref.block.name}, got {block}.{layer}.{one}"
             )
         at = find_layer(trace, block, layer, layer_ref.sequence)
         colour, dash = COLOURS[number] if len(pins) <= len(COLOURS) else (SOFT, ())
@@ -165,24 +164,24 @@ def _title(
     return f"{block} · {names}" if len(series) <= len(COLOURS) else f"{block} · {len(series)} heads"
 
 
-def _share(tables: Sequence[Floats], drawn: Sequence[Line]) -> str:
-    """How much of everything is drawn, in words."""
+def _coverage_text(tables: Sequence[Floats], drawn: Sequence[Line]) -> str:
+    """A description of how much is drawn."""
     total = sum(float(table.sum(dtype=np.float64)) for table in tables)
-    share = sum(line.weight for line in drawn) / (total or 1.0)
-    return f"{len(drawn):,} lines show {100 * share:.1f} % of the mass"
+    fraction = sum(line.weight for line in drawn) / (total or 1.0)
+    return f"{len(drawn):,} lines show {100 * fraction:.1f} % of the weights"
 
 
-def _sheet(
-    view: LayerWeights, series: Sequence[Series], style: FigureStyle, title: str, told: str
+def _draw_frame(
+    view: LayerWeights, series: Sequence[Series], style: FigureStyle, title: str, coverage: str
 ) -> tuple[Canvas, Axes]:
-    """The tokens, the legend, and axes from queries (0) to keys (1), a row a token downwards."""
+    """Draw labels and legend; the axes go from queries (0) to keys (1), one row per token."""
     rows = max(len(view.queries), len(view.keys))
-    width = style.width or WIDEST
+    width = style.width or DEFAULT_WIDTH
     line = small_font(style) * LINE_HEIGHT
     named = [one for one in series if one.name and len(series) <= len(COLOURS)]
     top = title_height(style, title) + GAP
     rest = GAP + (1 + bool(named)) * line + bottom_margin(style)
-    cell = min(TALLEST_ROW, (MAX_HEIGHT - top - rest) / rows)
+    cell = min(MAX_ROW_HEIGHT, (MAX_HEIGHT - top - rest) / rows)
     left = row_labels(view.queries, cell, style, 0.3 * width)
     right = row_labels(view.keys, cell, style, 0.3 * width)
     high = rows * cell
@@ -196,11 +195,15 @@ def _sheet(
     axes.spines[:].set_visible(False)
     _name(axes, left, 0.0)
     _name(axes, right, 1.0)
-    words = told if view.measure == "weight" else f"{told} · {view.measure}"
+    words = coverage if view.measure == "weight" else f"{coverage} · {view.measure}"
     below = top + high + GAP
-    room = width - 2 * MARGIN
+    width_limit = width - 2 * MARGIN
     canvas.draw_text(
-        truncate_text(words, room, small_font(style)), MARGIN, below, small_font(style), colour=SOFT
+        truncate_text(words, width_limit, small_font(style)),
+        MARGIN,
+        below,
+        small_font(style),
+        colour=SOFT,
     )
     if named:
         _legend(canvas, named, below + line, line)
@@ -208,7 +211,7 @@ def _sheet(
 
 
 def _name(axes: Axes, names: AxisLabels, x: float) -> None:
-    """The tokens of one side."""
+    """Draw the labels of one side."""
 
     def write(name: TickLabel) -> None:
         axes.annotate(
@@ -228,7 +231,7 @@ def _name(axes: Axes, names: AxisLabels, x: float) -> None:
 
 
 def _legend(canvas: Canvas, named: Sequence[Series], top: float, line: float) -> None:
-    """Which colour and dash is which head."""
+    """Draw the legend: the colour and dash pattern of each head."""
     sample, size = 0.3, small_font(canvas.style)
     left = MARGIN
     for one in named:
@@ -247,19 +250,19 @@ def _draw(
     series: Sequence[Series],
     style: FigureStyle,
     darkest: float,
-    strength: float,
+    opacity: float,
 ) -> None:
-    """One weight: the larger, the darker and the wider."""
+    """Draw one weight: larger ones are darker and wider."""
     one = series[line.series]
     level = min(1.0, line.weight / darkest)
     if style.scale == "sqrt":
         level **= 0.5
-    aside = 0.06 * (line.series - (len(series) - 1) / 2) if len(series) <= len(COLOURS) else 0.0
-    start, end = line.query + 0.5 + aside, line.key + 0.5 + aside
+    shift = 0.06 * (line.series - (len(series) - 1) / 2) if len(series) <= len(COLOURS) else 0.0
+    start, end = line.query + 0.5 + shift, line.key + 0.5 + shift
     points: NDArray[np.float64] = np.array([(0, start), (1 / 3, start), (2 / 3, end), (1, end)])
     path = Path(points, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
     faintest = 0.12
-    alpha = strength * (1.0 if one.colour is None else faintest + (1 - faintest) * level)
+    alpha = opacity * (1.0 if one.colour is None else faintest + (1 - faintest) * level)
     colour = style.weights(faintest + (1 - faintest) * level) if one.colour is None else one.colour
     if one.colour is not None and len(series) > len(COLOURS):
         alpha /= len(series) ** 0.5
@@ -277,5 +280,5 @@ def _draw(
 
 
 def _style(one: Series) -> str | tuple[int, tuple[int, ...]]:
-    """A dash as matplotlib takes it."""
+    """The matplotlib line style of a head."""
     return (0, one.dash) if one.dash else "-"

@@ -1,4 +1,4 @@
-"""All heads of all layers at once: layers down, heads across, a block beside or below the other.
+"""All heads of all layers: one row per layer, one column per head; blocks side by side or stacked.
 
 L layers, H heads, P cells a side of a head.
 """
@@ -29,30 +29,28 @@ from jumok.viewer.figures.canvas import (
 from jumok.viewer.figures.heatmap import MIN_COLORBAR_HEIGHT, colorbar_width, draw_colorbar_at
 from jumok.viewer.figures.layer_view import NAMES, LayerRef, load_weights, measure_label
 
-TILE = 64  # cells a side of a head; longer texts are pooled
-LARGEST_TILE = 0.5  # inches
-SMALLEST_TILE = 0.15  # inches: where blocks side by side would be smaller, they stand below another
+MAX_TILE_CELLS = 64  # cells per side of a head; longer texts are max-pooled
+MAX_TILE = 0.5  # inches
+MIN_TILE = 0.15  # inches; if tiles would be smaller, blocks are stacked
 
 
 def model_map(
     trace: Trace, sequence: int, display: DisplayOptions, style: FigureStyle
 ) -> JumokFigure:
-    """The heads as small pictures.
+    """All heads as thumbnails.
 
-    Of long texts the largest weight of each tile is drawn. A root lifts small weights; the colour
-    bar has it, too.
+    For long texts, the largest weight of each tile is drawn. Colours and colorbar use a square root
+    scale.
     """
     tables = {block.name: _mosaic(trace, block, sequence, display) for block in trace.info.blocks}
     title = style.title_text("all heads")
-    arrangement = _arrange(trace.info.blocks, style, title)
-    canvas = Canvas(arrangement.width, arrangement.height, style)
+    layout = _arrange(trace.info.blocks, style, title)
+    canvas = Canvas(layout.width, layout.height, style)
     canvas.draw_title(title)
     largest = max(float(np.nanmax(table)) for table in tables.values()) or 1.0
     norm = PowerNorm(0.5, vmin=0.0, vmax=largest)
-    for block, (left, top) in zip(trace.info.blocks, arrangement.places, strict=True):
-        axes = canvas.axes(
-            left, top, block.heads * arrangement.tile, block.layers * arrangement.tile
-        )
+    for block, (left, top) in zip(trace.info.blocks, layout.positions, strict=True):
+        axes = canvas.axes(left, top, block.heads * layout.tile, block.layers * layout.tile)
         cells = axes.imshow(
             tables[block.name],
             cmap=style.weights,
@@ -61,16 +59,16 @@ def model_map(
             extent=(0, block.heads, block.layers, 0),
             aspect="auto",
         )
-        _number(axes, block, arrangement.tile, style, first=left == arrangement.places[0][0])
+        _draw_numbers(axes, block, layout.tile, style, first=left == layout.positions[0][0])
         axes.spines[:].set_visible(False)
-        middle = left + block.heads * arrangement.tile / 2
+        middle = left + block.heads * layout.tile / 2
         above = top - (style.font + small_font(style)) * LINE_HEIGHT - GAP / 2
         canvas.draw_text(NAMES[block.name], middle, above, style.font, align="center")
-    first, last = arrangement.places[0], arrangement.height - bottom_margin(style)
+    first, last = layout.positions[0], layout.height - bottom_margin(style)
     draw_colorbar_at(
         canvas,
         cells,
-        arrangement.bar,
+        layout.bar,
         first[1],
         last - first[1],
         f"largest {measure_label(display)}",
@@ -80,17 +78,17 @@ def model_map(
 
 @dataclass(frozen=True)
 class _Arrangement:
-    """Where the blocks stand, in inches."""
+    """The layout of the blocks, in inches."""
 
     width: float
     height: float
     tile: float
-    places: tuple[tuple[float, float], ...]  # left and top of each
+    positions: tuple[tuple[float, float], ...]  # left and top of each block
     bar: float
 
 
 def _arrange(blocks: tuple[Block, ...], style: FigureStyle, title: str) -> _Arrangement:
-    """Blocks side by side where their heads stay large enough, else below each other."""
+    """Lay out blocks side by side if the tiles are large enough, else stacked."""
     left = MARGIN + text_width("00", small_font(style)) + small_font(style) * LINE_HEIGHT + GAP
     right = colorbar_width(style) + MARGIN
     caption = (style.font + small_font(style)) * LINE_HEIGHT + GAP
@@ -99,35 +97,37 @@ def _arrange(blocks: tuple[Block, ...], style: FigureStyle, title: str) -> _Arra
     between = 3 * GAP
     free = (style.width or 16.0) - left - right
     tile = (free - between * (len(blocks) - 1)) / sum(heads)
-    row_labels = tile >= SMALLEST_TILE or len(blocks) == 1
+    row_labels = tile >= MIN_TILE or len(blocks) == 1
     if not row_labels:
         tile = free / max(heads)
     down = max(layers) if row_labels else sum(layers)
     high = (
         MAX_HEIGHT - top - bottom_margin(style) - (0 if row_labels else caption * (len(blocks) - 1))
     )
-    tile = min(tile, LARGEST_TILE, high / down)
+    tile = min(tile, MAX_TILE, high / down)
     if row_labels:
         starts = [0.0, *accumulate(n * tile + between for n in heads)]
-        places = tuple((left + start, top) for start in starts[:-1])
-        content, deep = starts[-1] - between, top + down * tile
+        positions = tuple((left + start, top) for start in starts[:-1])
+        content, bottom = starts[-1] - between, top + down * tile
     else:
         starts = [0.0, *accumulate(n * tile + caption for n in layers)]
-        places = tuple((left, top + start) for start in starts[:-1])
-        content, deep = max(heads) * tile, top + starts[-1] - caption
+        positions = tuple((left, top + start) for start in starts[:-1])
+        content, bottom = max(heads) * tile, top + starts[-1] - caption
     width = style.width or max(left + content + right, 2.5)
     shift = (width - left - content - right) / 2
     return _Arrangement(
         width=width,
-        height=max(deep, top + MIN_COLORBAR_HEIGHT) + bottom_margin(style),
+        height=max(bottom, top + MIN_COLORBAR_HEIGHT) + bottom_margin(style),
         tile=tile,
-        places=tuple((x + shift, y) for x, y in places),
+        positions=tuple((x + shift, y) for x, y in positions),
         bar=left + shift + content + GAP,
     )
 
 
-def _number(axes: Axes, block: Block, tile: float, style: FigureStyle, *, first: bool) -> None:
-    """The numbers of the heads above, of the layers at the left."""
+def _draw_numbers(
+    axes: Axes, block: Block, tile: float, style: FigureStyle, *, first: bool
+) -> None:
+    """Draw the head numbers on top and the layer numbers at the left."""
     size = small_font(style)
     every = max(1, int(np.ceil(text_width("00", size) / tile)))
     axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False)
@@ -146,16 +146,16 @@ def _number(axes: Axes, block: Block, tile: float, style: FigureStyle, *, first:
 
 
 def _mosaic(trace: Trace, block: Block, sequence: int, display: DisplayOptions) -> Floats:
-    """The heads of a block as one table."""
+    """The heads of a block in one table."""
     layers = [
         load_weights(trace, LayerRef(block, n, sequence), display).weights
         for n in range(block.layers)
     ]
-    return mosaic(np.stack([tiled(heads) for heads in layers]))
+    return mosaic(np.stack([max_pool_tiles(heads) for heads in layers]))
 
 
-def tiled(heads: Floats, side: int = TILE) -> Floats:
-    """The largest weight of each tile, as thumbnails are made: (H, R, C) -> (H, P, P')."""
+def max_pool_tiles(heads: Floats, side: int = MAX_TILE_CELLS) -> Floats:
+    """Max-pool each head to tiles, like thumbnails: (H, R, C) -> (H, P, P')."""
     for axis in (1, 2):
         n = heads.shape[axis]
         tiles = min(n, side)
@@ -164,7 +164,7 @@ def tiled(heads: Floats, side: int = TILE) -> Floats:
 
 
 def mosaic(layers: Floats) -> Floats:
-    """Heads beside each other, layers below each other, NaN between: (L, H, P, P') -> (·, ·).
+    """Join heads horizontally and layers vertically, NaN between: (L, H, P, P') -> (·, ·).
 
     >>> mosaic(np.ones((1, 2, 1, 1), np.float32)).tolist()
     [[1.0, nan, 1.0]]

@@ -1,8 +1,8 @@
-"""Where one query's weights come from: its vector, every key, their product and its running sum.
+"""The neuron view: how the weights of one query are computed from q and k, step by step.
 
-K width of a head, S keys. Reading from left to right gives equation (1): k, q ⊙ k, the sum of that
-from the first number on, the whole sum times the scale (where the model caps that s at c, as
-Gemma 2 does, then c·tanh(s / c); plus a bias of relative positions), and the softmax over the keys.
+K head dimension, S keys. From left to right, equation (1): k, q ⊙ k, its cumulative sum, the sum
+times the scale (with a softcap c as in Gemma 2, c·tanh(s / c); plus a relative position bias), and
+the softmax over the keys.
 """
 
 from collections.abc import Sequence
@@ -46,20 +46,20 @@ from jumok.viewer.labels import Label, labels
 
 Numbers = NDArray[np.float64]
 
-NATURAL = 9.0  # inches, when nobody has set a width
-STRIP = 0.14  # inches: how high the query's own row is
+DEFAULT_WIDTH = 9.0  # inches, the default width
+Q_ROW_HEIGHT = 0.14  # inches: the height of the row of q
 
 
 @dataclass(frozen=True)
 class Steps:
-    """The numbers of one query, in the order they are computed."""
+    """The numbers of one query, in the order of computation."""
 
     q: Numbers  # (K,)
     k: Numbers  # (S, K)
     scale: float
     softcap: float | None  # c
     bias: Numbers | None  # (S,)
-    weights: Numbers  # (S,), as the model has them
+    weights: Numbers  # (S,), from the trace
     mask: NDArray[np.bool_]  # (S,)
 
     @property
@@ -68,18 +68,18 @@ class Steps:
         return self.q * self.k
 
     @property
-    def running(self) -> Numbers:
-        """Σ q ⊙ k from the first number on, (S, K); the last column is q·k."""
+    def cumulative(self) -> Numbers:
+        """The cumulative sum of q ⊙ k, (S, K); the last column is q·k."""
         return self.products.cumsum(1)
 
     @property
     def scaled(self) -> Numbers:
         """q·k·scale, (S,)."""
-        return self.running[:, -1] * self.scale
+        return self.cumulative[:, -1] * self.scale
 
     @property
     def capped(self) -> Numbers | None:
-        """c·tanh(q·k·scale / c), (S,); None where the model has no cap c."""
+        """c·tanh(q·k·scale / c), (S,); None without softcap."""
         if self.softcap is None:
             return None
         return self.softcap * np.tanh(self.scaled / self.softcap)
@@ -88,28 +88,28 @@ class Steps:
 def neuron_view(
     trace: Trace, layer_ref: LayerRef, head: Head, query: int | None, style: FigureStyle
 ) -> JumokFigure:
-    """One head and one query; without `query` the first that is no special token."""
+    """One head and one query; by default the first that is not a special token."""
     if not isinstance(head, int):
-        raise InputError(f"the neuron view is of one head, {head} came; give its number")
+        raise InputError(f"head must be a number for the figure neuron, got {head}")
     queries = trace.info.tokens(layer_ref.block.queries, layer_ref.sequence)
-    asking = labels(queries, "piece")
+    query_labels = labels(queries, "piece")
     if query is None:
-        query = next((n for n, label in enumerate(asking) if not label.special), 0)
-    if not 0 <= query < len(asking):
-        raise InputError(f"query {query} of {len(asking)}; they count from 0, without padding")
+        query = next((n for n, label in enumerate(query_labels) if not label.special), 0)
+    if not 0 <= query < len(query_labels):
+        raise InputError(f"query must be from 0 to {len(query_labels) - 1}, got {query}")
     keys = labels(trace.info.tokens(layer_ref.block.keys, layer_ref.sequence), "piece")
     steps = steps_of(trace, layer_ref, head, query, len(keys))
     title = style.title_text(
-        f"{caption(trace, layer_ref, head)} · query {query}: {asking[query].text}"
+        f"{caption(trace, layer_ref, head)} · query {query}: {query_labels[query].text}"
     )
-    return _draw(steps, keys, asking[query], title, style)
+    return _draw(steps, keys, query_labels[query], title, style)
 
 
 def steps_of(trace: Trace, layer_ref: LayerRef, head: int, query: int, n_keys: int) -> Steps:
-    """The numbers of a query and the first `n_keys` keys. Raises InputError for a missing head."""
+    """The numbers of a query and the first `n_keys` keys. Raises InputError for an invalid head."""
     block, layer, sequence = layer_ref.block, layer_ref.layer, layer_ref.sequence
     if not 0 <= head < block.heads:
-        raise InputError(f"head {head} of {block.heads}; heads count from 0")
+        raise InputError(f"head must be from 0 to {block.heads - 1}, got {head}")
     key_head = head * block.key_heads // block.heads
     bias = trace.bias(block.name, layer)
     return Steps(
@@ -126,62 +126,74 @@ def steps_of(trace: Trace, layer_ref: LayerRef, head: int, query: int, n_keys: i
 def _draw(
     steps: Steps, keys: Sequence[Label], query: Label, title: str, style: FigureStyle
 ) -> JumokFigure:
-    width = style.width or NATURAL
+    width = style.width or DEFAULT_WIDTH
     size = small_font(style)
-    top = title_height(style, title) + size * LINE_HEIGHT + STRIP + GAP
+    top = title_height(style, title) + size * LINE_HEIGHT + Q_ROW_HEIGHT + GAP
     below = size * LINE_HEIGHT + GAP / 2 + MARGIN
     row = min(style.font * LINE_HEIGHT * 1.1, (MAX_HEIGHT - top - below) / len(keys))
     names = row_labels(keys, row, style, 0.2 * width)
     own = truncate_text(f"q {query.text}", 0.2 * width, size)
     left = MARGIN + max(names.extent, text_width(own, size)) + GAP
-    bars = _bars(steps)
-    shares = [1.0] * 3 + [0.95] * len(bars)
-    unit = (width - left - MARGIN - GAP * (len(shares) - 1)) / sum(shares)
+    bars = _bar_panels(steps)
+    widths = [1.0] * 3 + [0.95] * len(bars)
+    panel_width = (width - left - MARGIN - GAP * (len(widths) - 1)) / sum(widths)
     height = row * len(keys)
     canvas = Canvas(width, top + height + below, style)
     canvas.draw_title(title)
 
-    tables = (("k", steps.k), ("q ⊙ k", steps.products), ("Σ q ⊙ k →", steps.running))
+    tables = (("k", steps.k), ("q ⊙ k", steps.products), ("Σ q ⊙ k →", steps.cumulative))
     for number, (name, table) in enumerate(tables):
-        x = left + number * (unit + GAP)
+        x = left + number * (panel_width + GAP)
         canvas.draw_text(
-            name, x + unit / 2, top - STRIP - GAP - size * LINE_HEIGHT, size, align="center"
+            name,
+            x + panel_width / 2,
+            top - Q_ROW_HEIGHT - GAP - size * LINE_HEIGHT,
+            size,
+            align="center",
         )
         largest = _largest(table, steps.q) if number == 0 else _largest(table)
-        _signed(canvas.axes(x, top, unit, height), table, largest)
+        _signed(canvas.axes(x, top, panel_width, height), table, largest)
         if number == 0:
-            _signed(canvas.axes(x, top - STRIP - GAP / 2, unit, STRIP), steps.q[None], largest)
+            _signed(
+                canvas.axes(x, top - Q_ROW_HEIGHT - GAP / 2, panel_width, Q_ROW_HEIGHT),
+                steps.q[None],
+                largest,
+            )
             draw_row_labels(canvas.figure.axes[-2], names)
             canvas.draw_text(
                 own,
                 x - GAP / 2,
-                top - STRIP / 2 - GAP / 2 - size * LINE_HEIGHT / 2,
+                top - Q_ROW_HEIGHT / 2 - GAP / 2 - size * LINE_HEIGHT / 2,
                 size,
                 align="right",
             )
         canvas.draw_text(
             f"±{largest:.2g}",
-            x + unit / 2,
+            x + panel_width / 2,
             top + height + GAP / 2,
             size,
             align="center",
             colour=SOFT,
         )
-    x = left + 3 * (unit + GAP)
+    x = left + 3 * (panel_width + GAP)
     for name, numbers, digits in bars:
-        wide = 0.95 * unit
-        name = truncate_text(name, wide + GAP, size)
+        bar_width = 0.95 * panel_width
+        name = truncate_text(name, bar_width + GAP, size)
         canvas.draw_text(
-            name, x + wide / 2, top - STRIP - GAP - size * LINE_HEIGHT, size, align="center"
+            name,
+            x + bar_width / 2,
+            top - Q_ROW_HEIGHT - GAP - size * LINE_HEIGHT,
+            size,
+            align="center",
         )
-        axes = canvas.axes(x, top, wide, height)
+        axes = canvas.axes(x, top, bar_width, height)
         _draw_bars(axes, numbers, steps.mask, digits, names, size)
-        x += wide + GAP
+        x += bar_width + GAP
     return canvas.figure
 
 
-def _bars(steps: Steps) -> list[tuple[str, Numbers, int]]:
-    """The panels of bars: a name, a number for each key, how many digits are written."""
+def _bar_panels(steps: Steps) -> list[tuple[str, Numbers, int]]:
+    """The bar panels: name, a number per key, number of digits."""
     found = [("q·k·scale", steps.scaled, 2)]
     if steps.capped is not None:
         found.append((f"{steps.softcap:g}·tanh(s / {steps.softcap:g})", steps.capped, 2))
@@ -191,12 +203,12 @@ def _bars(steps: Steps) -> list[tuple[str, Numbers, int]]:
 
 
 def _largest(*tables: Numbers) -> float:
-    """The largest size of a number; 1 where all are 0."""
+    """The largest absolute value; 1 if all are 0."""
     return max(float(np.abs(table).max()) for table in tables) or 1.0
 
 
 def _signed(axes: Axes, table: Table, largest: float) -> None:
-    """Cells of signed numbers: purple below 0, orange above."""
+    """Draw cells of signed numbers: purple below 0, orange above."""
     draw_cells(axes, table, colormap("diverging"), Normalize(-largest, largest))
     hide_ticks(axes)
 
@@ -209,24 +221,24 @@ def _draw_bars(
     names: AxisLabels,
     size: float,
 ) -> None:
-    """A bar for each key from 0, its number at the right; hidden keys are hollow."""
+    """Draw a bar per key with its number at the right; masked keys are hollow."""
     hide_ticks(axes)
     axes.spines[:].set_visible(False)
-    places = np.arange(len(numbers)) + 0.5
+    positions = np.arange(len(numbers)) + 0.5
     low, high = min(0.0, float(numbers.min())), max(0.0, float(numbers.max()))
     axes.barh(
-        places,
+        positions,
         numbers,
         height=0.72,
-        color=["#8fa9d6" if seen else "none" for seen in mask],
-        edgecolor=["none" if seen else PALE for seen in mask],
+        color=["#8fa9d6" if visible else "none" for visible in mask],
+        edgecolor=["none" if visible else PALE for visible in mask],
         linewidth=0.4,
     )
     axes.axvline(0.0, color=PALE, linewidth=0.5)
-    axes.set_xlim(low, low + (high - low or 1.0) / 0.55)  # the rest is for the numbers
+    axes.set_xlim(low, low + (high - low or 1.0) / 0.55)  # leaves space for the numbers
     axes.set_ylim(len(numbers), 0)
     for name in names.labels:
-        number, seen = numbers[name.index], mask[name.index]
+        number, visible = numbers[name.index], mask[name.index]
         axes.text(
             1.0,
             name.index + 0.5,
@@ -235,5 +247,5 @@ def _draw_bars(
             fontsize=min(size, names.size),
             ha="right",
             va="center_baseline",
-            color=INK if seen else SOFT,
+            color=INK if visible else SOFT,
         )

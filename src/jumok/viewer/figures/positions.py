@@ -1,7 +1,6 @@
-"""How a model says where a token stands: its own table, or angles, or biases by distance.
+"""The positional encoding of a model: its table, its rotary angles, or its relative biases.
 
-n positions, D width of the model, K width of a head, H heads. Blue is positive, red negative, as in
-the study notes (pcolormesh, RdBu).
+n positions, D model dimension, K head dimension, H heads. Blue is positive, red negative.
 """
 
 from collections.abc import Sequence
@@ -33,8 +32,8 @@ from jumok.viewer.figures.canvas import (
 from jumok.viewer.figures.heatmap import COLORBAR_THICKNESS, draw_cells
 from jumok.viewer.figures.layer_view import LayerRef
 
-NATURAL = 7.0  # inches, when nobody has set a width
-ROW = 0.05  # inches of a position, where there is room
+DEFAULT_WIDTH = 7.0  # inches, the default width
+ROW_HEIGHT = 0.05  # inches per position, if possible
 MIN_PANEL_HEIGHT, MAX_PANEL_HEIGHT = 1.2, 2.6  # inches of a panel
 
 Numbers = NDArray[np.float64]
@@ -42,28 +41,28 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Panel:
-    """A table of signed numbers and what its sides are."""
+    """A table of signed numbers and the labels of its axes."""
 
     name: str
-    down: str
-    across: str
+    row_axis: str
+    column_axis: str
     table: Numbers
-    start: int = 0  # what the first column is called
+    start: int = 0  # the number of the first column
 
 
 def positional_table(trace: Trace, layer_ref: LayerRef, style: FigureStyle) -> JumokFigure:
-    """What the model of a trace uses, whichever it is.
+    """The positional encoding in a trace.
 
-    A table that is added: the table, and how alike its rows are (their cosine). Rotary: the cosine
-    of the angle by which each pair of numbers is turned. Relative: the bias of each head by
-    distance. Raises InputError for a trace that has none of these.
+    An added table: the table and the cosine similarity of its rows. Rotary: the cosine of the
+    rotation angle of each pair. Relative: the bias of each head by distance. Raises InputError for
+    a trace without any of these.
     """
     panels = panels_of(trace, layer_ref)
     return _draw(panels, style.title_text(f"positions of the {layer_ref.block.queries}"), style)
 
 
 def panels_of(trace: Trace, layer_ref: LayerRef) -> tuple[Panel, ...]:
-    """The tables that are drawn."""
+    """The tables to draw."""
     side, kind = layer_ref.block.queries, trace.info.model.positions
     if f"{side}.positions" in trace.names:
         table = trace.tensor(f"{side}.positions").astype(np.float64)
@@ -74,39 +73,38 @@ def panels_of(trace: Trace, layer_ref: LayerRef) -> tuple[Panel, ...]:
     if "rotary" in trace.names:
         angles = trace.tensor("rotary").astype(np.float64)
         n = sum(trace.info.tokens(side, layer_ref.sequence).real)
-        return (Panel("cos(p θᵢ), rotary", "position p", "pair i", turned(angles, n)),)
+        return (Panel("cos(p θᵢ), rotary", "position p", "pair i", rotary_cosines(angles, n)),)
     bias = trace.bias(layer_ref.block.name, layer_ref.layer)
     if bias is not None:
         start, table = by_distance(bias.astype(np.float64))
         return (Panel(f"bias, layer {layer_ref.layer}", "head", "key − query", table, start),)
     raise InputError(
-        f"the trace holds no positions (its model's are {kind}); trace a model that adds a table, "
-        "turns its queries, or has biases of relative positions"
+        f"the trace must have learned, sinusoidal, rotary or relative positions, got {kind}"
     )
 
 
 def cosines(table: Numbers) -> Numbers:
-    """How alike the rows of a table are, (n, D) -> (n, n); a row of zeros is like none.
+    """The cosine similarity of the rows of a table, (n, D) -> (n, n); 0 for rows of zeros.
 
     >>> cosines(np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]])).tolist()
     [[1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]
     """
     lengths = np.linalg.norm(table, axis=1, keepdims=True)
-    unit = np.divide(table, lengths, out=np.zeros_like(table), where=lengths > 0)
-    return np.asarray(unit @ unit.T)
+    panel_width = np.divide(table, lengths, out=np.zeros_like(table), where=lengths > 0)
+    return np.asarray(panel_width @ panel_width.T)
 
 
-def turned(angles: Numbers, n: int) -> Numbers:
-    """The cosine of the angle of each pair at n positions, (K/2,) -> (n, K/2).
+def rotary_cosines(angles: Numbers, n: int) -> Numbers:
+    """The cosine of the rotation angle of each pair at n positions, (K/2,) -> (n, K/2).
 
-    >>> turned(np.array([np.pi, 0.0]), 3).round(9).tolist()
+    >>> rotary_cosines(np.array([np.pi, 0.0]), 3).round(9).tolist()
     [[1.0, 1.0], [-1.0, 1.0], [1.0, 1.0]]
     """
     return np.asarray(np.cos(np.arange(n)[:, None] * angles))
 
 
 def by_distance(bias: Numbers) -> tuple[int, Numbers]:
-    """The biases (H, T, S) by key − query: the smallest distance, and (H, T + S − 1).
+    """The biases (H, T, S) by key − query: the smallest distance, and a table (H, T + S − 1).
 
     >>> by_distance(np.array([[[0.0, 1.0], [-1.0, 0.0]]]))
     (-1, array([[-1.,  0.,  1.]]))
@@ -117,21 +115,22 @@ def by_distance(bias: Numbers) -> tuple[int, Numbers]:
 
 
 def _draw(panels: Sequence[Panel], title: str, style: FigureStyle) -> JumokFigure:
-    width = style.width or NATURAL
+    width = style.width or DEFAULT_WIDTH
     size = small_font(style)
     line = size * LINE_HEIGHT
     before = line + text_width("000", size) + GAP  # a label and its numbers
     top = title_height(style, title) + line + GAP / 2
     height = min(
-        max(max(len(panel.table) for panel in panels) * ROW, MIN_PANEL_HEIGHT), MAX_PANEL_HEIGHT
+        max(max(len(panel.table) for panel in panels) * ROW_HEIGHT, MIN_PANEL_HEIGHT),
+        MAX_PANEL_HEIGHT,
     )
     below = 2 * line + 2 * GAP + COLORBAR_THICKNESS + line + MARGIN
-    unit = (width - MARGIN - len(panels) * (before + GAP)) / len(panels)
+    panel_width = (width - MARGIN - len(panels) * (before + GAP)) / len(panels)
     canvas = Canvas(width, top + height + below, style)
     canvas.draw_title(title)
     for number, panel in enumerate(panels):
-        left = MARGIN + before + number * (before + GAP + unit)
-        _draw_panel(canvas, panel, (left, top, unit, height))
+        left = MARGIN + before + number * (before + GAP + panel_width)
+        _draw_panel(canvas, panel, (left, top, panel_width, height))
     return canvas.figure
 
 
@@ -149,15 +148,15 @@ def _draw_panel(canvas: Canvas, panel: Panel, box: tuple[float, float, float, fl
     rows, columns = panel.table.shape
     for axis, count, start in ((axes.yaxis, rows, 0), (axes.xaxis, columns, panel.start)):
         ticks = MaxNLocator(5, integer=True).tick_values(start, start + count - 1)
-        kept = [int(t) for t in ticks if start <= t < start + count]
+        ticks_inside = [int(t) for t in ticks if start <= t < start + count]
         axis.set_ticks(
-            [tick - start + 0.5 for tick in kept],
-            labels=[str(tick).replace("-", "−") for tick in kept],
+            [tick - start + 0.5 for tick in ticks_inside],
+            labels=[str(tick).replace("-", "−") for tick in ticks_inside],
             fontsize=size,
         )
     axes.tick_params(pad=1.5)
-    axes.set_ylabel(panel.down, fontsize=size, labelpad=1.5, color=SOFT)
-    axes.set_xlabel(panel.across, fontsize=size, labelpad=1.0, color=SOFT)
+    axes.set_ylabel(panel.row_axis, fontsize=size, labelpad=1.5, color=SOFT)
+    axes.set_xlabel(panel.column_axis, fontsize=size, labelpad=1.0, color=SOFT)
     under = canvas.axes(
         left + 0.1 * width, top + height + 2 * line + 2 * GAP, 0.8 * width, COLORBAR_THICKNESS
     )
