@@ -1,17 +1,105 @@
-"""Writes the library's own lines of each step into the page: `python web/scripts/sources.py`."""
+"""Copy the library's own code for each step of the calculation view into the page.
 
+Run `python web/scripts/sources.py` after changes to the quoted functions, then build the page.
+"""
+
+import inspect
 import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
+from typing import TypedDict
 
-from jumok.viewer.lesson import sources
+import jumok
+from jumok.models.embedding import InputEmbedding
+from jumok.nn.attention import MultiHeadAttention, attention_scores, masked_softmax
+from jumok.nn.embedding import TokenEmbedding
+from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
+from jumok.nn.layer import ResidualNorm, TransformerLayer
+from jumok.nn.masks import AttentionMask
+from jumok.nn.positions import RelativePositionBias, Rotation, sinusoids
+from jumok.nn.stack import TransformerStack
+from jumok.tasks.inputs.batches import collate
+from jumok.text.sentencepiece import SentencePieceTokenizer
 
-PLACE = Path(__file__).parents[1] / "src" / "views" / "calculation" / "sources.json"
+
+TARGET = Path(__file__).parents[1] / "src" / "views" / "calculation" / "sources.json"
 
 
-def text() -> str:
-    """What the file should hold."""
-    return json.dumps(sources(), indent=1, ensure_ascii=False) + "\n"
+class Source(TypedDict):
+    """Lines of a file of the package; `line` is the number of the first."""
+
+    file: str
+    line: int
+    code: str
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """`count` lines of a function, starting at the first line that contains `text`."""
+
+    of: Callable[..., object]
+    text: str
+    count: int = 1
+
+    def source(self) -> Source:
+        """The lines. Raises LookupError if none contains the text."""
+        lines, start = inspect.getsourcelines(self.of)
+        for number, line in enumerate(lines):
+            if self.text in line:
+                code = dedent("".join(lines[number : number + self.count])).rstrip()
+                code = re.sub(r" +# type: ignore\[.*?\]", "", code)  # not for readers
+                return Source(file=_file_name(self.of), line=start + number, code=code)
+        raise LookupError(f"{self.of.__qualname__} has no line with {self.text!r}")
+
+
+STEPS = {
+    "pieces": Snippet(SentencePieceTokenizer.pieces, "self._processor.encode"),
+    "ids": Snippet(collate, "box = pad"),
+    "embedding": Snippet(TokenEmbedding.forward, "x = super()", 2),
+    "positions": Snippet(sinusoids, "angle = "),
+    "sum": Snippet(InputEmbedding.forward, "x = x + self.positions"),
+    "input": Snippet(TransformerStack.forward, "x = layer("),
+    "before": Snippet(ResidualNorm.forward, "return self.dropout.add"),
+    "project": Snippet(MultiHeadAttention.project, "k = rotation", 2),
+    "project_query": Snippet(MultiHeadAttention.attend, "q = rotation"),
+    "heads": Snippet(MultiHeadAttention.split, "B, T, _", 2),
+    "rotate": Snippet(Rotation.__call__, "turned = ", 2),
+    "dot": Snippet(attention_scores, "scores = "),
+    "bias": Snippet(RelativePositionBias.forward, "return self.bias"),
+    "scale": Snippet(attention_scores, "scores = "),
+    "mask": Snippet(AttentionMask.dense, "return past if"),
+    "softmax": Snippet(masked_softmax, "return scores.masked_fill"),
+    "mixed": Snippet(MultiHeadAttention._explicit_attention, "return dropout"),
+    "concat": Snippet(MultiHeadAttention.attend, "return self.output"),
+    "output": Snippet(MultiHeadAttention.attend, "return self.output"),
+    "add_attention": Snippet(ResidualNorm.forward, "return self.norm("),
+    "add_cross": Snippet(TransformerLayer.forward, "x = self.cross_attention_norm"),
+    "before_feed_forward": Snippet(ResidualNorm.forward, "return self.dropout.add"),
+    "widen": Snippet(PositionwiseFeedForward.forward, "return self.down"),
+    "widen_gated": Snippet(GatedFeedForward.forward, "opened = ", 2),
+    "narrow": Snippet(PositionwiseFeedForward.forward, "return self.down"),
+    "add_feed_forward": Snippet(TransformerLayer.forward, "return self.feed_forward_norm"),
+    "closing": Snippet(TransformerStack.forward, "return self.norm"),
+}
+
+
+def sources() -> dict[str, Source]:
+    """The lines of every step, by its name in the page.
+
+    >>> print(sources()["dot"]["code"])
+    scores = (q @ k.mT).to(torch.promote_types(q.dtype, torch.float32)) * scale
+    """
+    return {step: snippet.source() for step, snippet in STEPS.items()}
+
+
+def _file_name(function: Callable[..., object]) -> str:
+    """The file of a function, such as `jumok/nn/attention.py`."""
+    package = Path(jumok.__file__).parent
+    return Path(inspect.getfile(function)).relative_to(package.parent).as_posix()
 
 
 if __name__ == "__main__":
-    PLACE.write_text(text(), encoding="utf-8")
+    TARGET.write_text(json.dumps(sources(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -17,7 +17,6 @@ import * as i18nI18n from "./i18n/i18n";
 import * as shellAccessibleGrid from "./shell/accessibleGrid";
 import * as shellFocusDetails from "./shell/focusDetails";
 import * as stateActions from "./state/actions";
-import * as stateCoverage from "./state/coverage";
 import * as stateLabels from "./state/labels";
 import * as stateSession from "./state/session";
 import * as stateSettings from "./state/settings";
@@ -49,7 +48,6 @@ export const shared: Readonly<Record<string, object>> = {
   "shell/accessibleGrid": shellAccessibleGrid,
   "shell/focusDetails": shellFocusDetails,
   "state/actions": stateActions,
-  "state/coverage": stateCoverage,
   "state/labels": stateLabels,
   "state/session": stateSession,
   "state/settings": stateSettings,

@@ -1,7 +1,6 @@
 /** SVG as text, safe by construction: everything except `Markup` is escaped. */
 
-import type { ComponentChild, VNode } from "preact";
-import { Fragment } from "preact";
+import { type ComponentChild, Fragment, type VNode } from "preact";
 import type { Matrix } from "../trace/matrix";
 
 /** Font families of exported pictures; fonts with Hangul come first. */

@@ -2,15 +2,13 @@
 
 import type { ComponentChildren } from "preact";
 import { displayText } from "../draw/text";
-import { drawnFraction } from "../state/coverage";
+import { drawnFraction, focusedHead, focusKey, focusQuery, key, language, query, sequence } from "../state/state";
 import { useAsync } from "../state/useAsync";
 import { hoveredByKeyboard } from "../state/actions";
-import { focusedHead, focusKey, focusQuery, key, language, query, sequence } from "../state/state";
 import { displayOptions } from "../trace/display";
 import type { Trace } from "../trace/trace";
 import { BLOCKS, headName } from "../i18n/blocks";
-import { particle } from "../i18n/particles";
-import { t } from "../i18n/i18n";
+import { particle, t } from "../i18n/i18n";
 import { type FocusDetails, focusDetails } from "./focusDetails";
 
 export function Inspector({ trace }: { readonly trace: Trace }) {

@@ -1,9 +1,8 @@
 /** The note bar: how the displayed numbers were processed, their precision, and what the trace does not contain. */
 
-import { drawnFraction } from "../state/coverage";
+import { drawnFraction, focusedHead, measure, specials, unit } from "../state/state";
 import { useAsync } from "../state/useAsync";
 import { headKey } from "../state/session";
-import { focusedHead, measure, specials, unit } from "../state/state";
 import { displayWeights } from "../trace/display";
 import type { Trace } from "../trace/trace";
 import { t } from "../i18n/i18n";

@@ -48,3 +48,6 @@ export const focusedHead = computed<HeadLocation>(() => ({
 /** The focused pieces: hovered first, else locked. */
 export const focusQuery = computed(() => hoverQuery.value ?? query.value);
 export const focusKey = computed(() => hoverKey.value ?? key.value);
+
+/** The fraction of the attention weight that the view draws, 0 … 1; null: not applicable. Not in the URL. */
+export const drawnFraction = signal<number | null>(null);

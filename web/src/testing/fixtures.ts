@@ -1,7 +1,7 @@
 /** Opens the small trace files in this folder; `web/scripts/make_test_traces.py` writes them. */
 
 import { readFile } from "node:fs/promises";
-import { MemoryByteSource } from "../trace/byteSource";
+import { MemoryByteSource } from "../trace/safetensors";
 import { Trace } from "../trace/trace";
 
 export const FIXTURES = ["small", "small-bert", "small-t5", "small-llama"] as const;

@@ -1,6 +1,6 @@
 /** A synthetic trace for tests: one block of 2 layers and 2 heads over "나는 봄" and a padding token. */
 
-import { MemoryByteSource } from "../trace/byteSource";
+import { MemoryByteSource } from "../trace/safetensors";
 import type { TraceInfo } from "../trace/format";
 import { Trace } from "../trace/trace";
 

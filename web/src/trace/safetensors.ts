@@ -1,6 +1,18 @@
 /** A safetensors reader: a length, a JSON header, then tensors at given offsets. */
 
-import type { ByteSource } from "./byteSource";
+/** The bytes of a file, read in ranges. */
+export interface ByteSource {
+  /** The bytes from `start` up to `end`. */
+  read(start: number, end: number): Promise<ArrayBuffer>;
+}
+
+export class MemoryByteSource implements ByteSource {
+  constructor(private readonly all: ArrayBuffer) {}
+
+  async read(start: number, end: number): Promise<ArrayBuffer> {
+    return this.all.slice(start, end);
+  }
+}
 
 export interface TensorEntry {
   readonly dtype: "F32" | "F16" | "U8";

@@ -1,7 +1,7 @@
 /** Opens the trace of this page: embedded in it, or read from the server by byte ranges. */
 
 import { api } from "./api";
-import { type ByteSource, MemoryByteSource } from "./byteSource";
+import { type ByteSource, MemoryByteSource } from "./safetensors";
 import { Trace } from "./trace";
 
 /** The response of `/api/model`: the live model of the server. */

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type ByteSource, MemoryByteSource } from "./byteSource";
-import { float16ToFloat32 } from "./safetensors";
+import { type ByteSource, float16ToFloat32, MemoryByteSource } from "./safetensors";
 import { INFO, safetensors, type Tensor, testTrace } from "../testing/testTrace";
 import { Trace } from "./trace";
 

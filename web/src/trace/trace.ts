@@ -1,9 +1,8 @@
 /** An open trace: the header is read at once, tensors on demand and cached. */
 
-import type { ByteSource } from "./byteSource";
+import { type ByteSource, readHeader, readNumbers, type TensorEntry } from "./safetensors";
 import type { Block, BlockName, HeadLocation, Sequence, Side, TraceInfo } from "./format";
 import { type Matrix, scaleScore } from "./matrix";
-import { readHeader, readNumbers, type TensorEntry } from "./safetensors";
 
 const MAX_CACHED_NUMBERS = 20_000_000; // 80 MB
 

@@ -4,8 +4,16 @@ import { alignment, calculation, explanation, generation, masks, neuron, positio
 import { lines } from "./lines/lines";
 import { matrix } from "./matrix/matrix";
 import { type Bundle, registerViews } from "./bundles";
-import "./styles";
 import type { ViewInfo } from "./view";
+// The styles of the bundles: app.css is one file, so the bundles contain no styles.
+import "./alignment/alignment.css";
+import "./calculation/calculation.css";
+import "./choice.css";
+import "./explanation/explanation.css";
+import "./generation/generation.css";
+import "./masks/masks.css";
+import "./neuron/neuron.css";
+import "./positions/positions.css";
 
 export interface Tab extends ViewInfo {
   readonly bundle: Bundle | null; // null: part of app.js

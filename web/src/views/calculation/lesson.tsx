@@ -142,7 +142,7 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
   },
   add_attention: { title: ADD_NORM, description: RESIDUAL_TEXT, formula: addNorm },
   add_cross: {
-    title: { ko: "교차 어텐션 Add & Norm", en: "cross-attention Add & Norm" },
+    title: { ko: "교차 Add & Norm", en: "cross Add & Norm" },
     description: RESIDUAL_TEXT,
     formula: addNorm,
     remark: { ko: "여기에 레이어의 입력을 더하는 것은 흔한 버그입니다.", en: "Adding the input of the layer here is a common bug." },

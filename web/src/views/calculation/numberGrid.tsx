@@ -5,7 +5,6 @@ import { useId, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { shade } from "../../draw/palette";
 import { gridStep } from "../../shell/accessibleGrid";
 import { type Numbers, valueAt as at } from "./arithmetic";
-import "./numberGrid.css";
 import { cellBackground, colourScale } from "./paint";
 import { type Cell, type CellSignal, focusedCell, hoverCell, toggleCellLock } from "./cellFocus";
 import { formatNumber } from "./formatSum";
