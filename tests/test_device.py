@@ -1,4 +1,4 @@
-"""What the machine has: devices by name, precision, memory, strictness."""
+"""Devices by name, precision, determinism, memory, versions."""
 
 import pytest
 import torch
@@ -24,10 +24,10 @@ def test_find_device() -> None:
     assert there or find_device("auto") == CPU
 
 
-@pytest.mark.parametrize("wanted", ["tpu", "", "cuda:99x" if torch.cuda.is_available() else "cuda"])
-def test_an_unavailable_device(wanted: str) -> None:
-    with pytest.raises(InputError, match=f"device must be auto or one of .*, got '{wanted}'"):
-        find_device(wanted)
+@pytest.mark.parametrize("name", ["tpu", "", "cuda:99x" if torch.cuda.is_available() else "cuda"])
+def test_an_unavailable_device(name: str) -> None:
+    with pytest.raises(InputError, match=f"device must be auto or one of .*, got '{name}'"):
+        find_device(name)
 
 
 def test_precision() -> None:

@@ -1,4 +1,4 @@
-"""What is random follows from the seed and the words, whatever was drawn before."""
+"""Random numbers follow from the seed and the names, whatever was drawn before."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from jumok.seeding import derive_seed, permutation, set_step_seed
 
 
 def test_seeds_never_change() -> None:
-    """A checkpoint of last year must go on with the same numbers: these may never change."""
+    """Old checkpoints must resume with the same numbers: these values may never change."""
     assert derive_seed(0, "step", 1) == 7426281450441659682
     assert permutation(5, seed=0, epoch=0).tolist() == [3, 2, 0, 4, 1]
 
@@ -45,7 +45,7 @@ def test_a_step_does_not_depend_on_earlier_draws(before: int) -> None:
     set_step_seed(3, 10)
     uninterrupted = torch.randn(9), torch.nn.functional.dropout(torch.ones(99))
     set_step_seed(3, 9, microbatch=1)
-    torch.randn(before)  # an odd count leaves half a pair of normal numbers behind
+    torch.randn(before)  # an odd count leaves one of a pair of normal numbers unused
     set_step_seed(3, 10)
     again = torch.randn(9), torch.nn.functional.dropout(torch.ones(99))
     assert all(torch.equal(a, b) for a, b in zip(uninterrupted, again, strict=True))
@@ -73,7 +73,7 @@ def test_orders_differ_by_seed_and_epoch() -> None:
 
 
 def test_permutations_are_uniform() -> None:
-    """Over 2,000 epochs each of 4 items stands first about 500 times (4 deviations are 77)."""
+    """In 2,000 epochs each of 4 items is first about 500 times (4 deviations are 77)."""
     first = np.bincount([permutation(4, 0, epoch)[0] for epoch in range(2000)], minlength=4)
     assert np.abs(first - 500).max() < 77
 

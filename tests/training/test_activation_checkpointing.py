@@ -1,4 +1,4 @@
-"""Layers that compute again what their gradients need: the same gradients from less memory."""
+"""Activation checkpointing: the same gradients from less memory."""
 
 import torch
 from torch import Tensor
@@ -15,8 +15,8 @@ from tests.tiny_runs import readings, reviews
 DROPOUTS = {"dropout": 0.2, "attention_dropout": 0.1, "activation_dropout": 0.1, "n_layers": 2}
 
 
-def gradients(job: object, *, wanted: bool) -> dict[str, Tensor]:
-    with activation_checkpointing(job.model, wanted=wanted):
+def gradients(job: object, *, enabled: bool) -> dict[str, Tensor]:
+    with activation_checkpointing(job.model, enabled=enabled):
         job.model.train()
         set_step_seed(0, 1)
         job.loss(job.epoch(0)[0]).backward()
@@ -30,7 +30,7 @@ def test_the_gradients_are_the_same_bits() -> None:
         classification_job(reviews(32, 1), DROPOUTS),
         sequence_job(readings(32, 1), DROPOUTS),
     ):
-        plain, again = gradients(job, wanted=False), gradients(job, wanted=True)
+        plain, again = gradients(job, enabled=False), gradients(job, enabled=True)
         assert plain.keys() == again.keys()
         for name, gradient in plain.items():
             assert torch.equal(gradient, again[name]), name
@@ -38,7 +38,7 @@ def test_the_gradients_are_the_same_bits() -> None:
 
 def test_the_layers_are_restored() -> None:
     job = classification_job(reviews(32, 1), DROPOUTS)
-    gradients(job, wanted=True)
+    gradients(job, enabled=True)
     layers = [m for m in job.model.modules() if isinstance(m, TransformerLayer)]
     assert len(layers) == 2
     assert not any("forward" in vars(layer) for layer in layers)

@@ -1,4 +1,4 @@
-"""Which layer was the first that gave no number."""
+"""The first layer or gradient that is not finite."""
 
 import pytest
 import torch

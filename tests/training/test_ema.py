@@ -1,4 +1,4 @@
-"""The running average of the weights against a loop in numpy, and the swap that borrows it."""
+"""The moving average of the weights against a loop in numpy, and the swap."""
 
 import numpy as np
 import pytest
@@ -9,49 +9,49 @@ from jumok.training.ema import EMA
 
 
 def walk(step: int) -> torch.Tensor:
-    """Weights that go somewhere."""
+    """Weights that change every step."""
     return torch.tensor([[float(step), 1 / step], [step**0.5, -1.0]])
 
 
 def test_the_average_of_two_hundred_steps() -> None:
     weight = nn.Parameter(walk(1).clone())
-    average = EMA({"w": weight}, decay=0.97)
-    wanted = walk(1).double().numpy()
+    ema = EMA({"w": weight}, decay=0.97)
+    expected = walk(1).double().numpy()
     for step in range(1, 201):
         weight.data.copy_(walk(step))
-        average.update(step)
+        ema.update(step)
         decay = min(0.97, (1 + step) / (10 + step))
-        wanted = decay * wanted + (1 - decay) * walk(step).double().numpy()
-    np.testing.assert_allclose(average.values["w"].numpy(), wanted, rtol=1e-5)  # float32 sums
+        expected = decay * expected + (1 - decay) * walk(step).double().numpy()
+    np.testing.assert_allclose(ema.values["w"].numpy(), expected, rtol=1e-5)  # float32 sums
 
 
 def test_swap_gives_the_model_the_average_and_restores_it() -> None:
     model = nn.Linear(2, 2, bias=False)
-    average = EMA(dict(model.named_parameters()), decay=0.5)
+    ema = EMA(dict(model.named_parameters()), decay=0.5)
     own = model.weight.detach().clone()
-    average.values["weight"].fill_(3.0)
-    with average.swap():
+    ema.values["weight"].fill_(3.0)
+    with ema.swap():
         assert model(torch.ones(1, 2)).tolist() == [[6.0, 6.0]]
     assert torch.equal(model.weight, own)
-    assert (average.values["weight"] == 3.0).all()
-    with pytest.raises(KeyError), average.swap():
+    assert (ema.values["weight"] == 3.0).all()
+    with pytest.raises(KeyError), ema.swap():
         raise KeyError
     assert torch.equal(model.weight, own)
 
 
 def test_without_a_decay_there_is_no_average() -> None:
     model = nn.Linear(2, 2)
-    average = EMA(dict(model.named_parameters()), decay=0.0)
-    average.update(step=1)
+    ema = EMA(dict(model.named_parameters()), decay=0.0)
+    ema.update(step=1)
     own = model.weight.detach().clone()
-    with average.swap():
+    with ema.swap():
         assert torch.equal(model.weight, own)
-    assert average.values == {}
+    assert ema.values == {}
 
 
 def test_a_loaded_average_continues() -> None:
     weight = nn.Parameter(torch.zeros(2))
-    average = EMA({"w": weight}, decay=0.5)
-    average.load({"w": torch.tensor([1.0, 2.0])})
-    average.update(step=1000)
-    assert average.values["w"].tolist() == [0.5, 1.0]
+    ema = EMA({"w": weight}, decay=0.5)
+    ema.load({"w": torch.tensor([1.0, 2.0])})
+    ema.update(step=1000)
+    assert ema.values["w"].tolist() == [0.5, 1.0]

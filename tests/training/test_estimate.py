@@ -1,4 +1,4 @@
-"""What is said to be kept is kept, and a training is as long as it was said to be."""
+"""The estimated memory is what autograd saves; the estimated steps are those of a training."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +17,8 @@ CONFIG = TrainingConfig(epochs=3, schedule="constant", warmup_steps=0, precision
 
 
 def test_every_byte_is_counted() -> None:
-    """Circle: 2 x 16 + 16 + 16 x 2 + 2 weights; a batch keeps its points, what follows the first
-    layer, what ReLU and dropout leave, the logits' loss; sides are int64."""
+    """Circle: 2 x 16 + 16 + 16 x 2 + 2 weights; a batch saves its points, the outputs of the first
+    layer, of ReLU and of dropout, and the log-probabilities; classes are int64."""
     job = Circle(points(64, 0), batch=8, dropout=0.0)
     before = {name: p.detach().clone() for name, p in named_weights(job.model).items()}
     found = estimate(job, CONFIG, CPU)
@@ -32,7 +32,7 @@ def test_every_byte_is_counted() -> None:
     assert found.bytes == 28 * 82 + found.activation_bytes
     assert found.tokens_per_epoch == 64
     for name, parameter in named_weights(job.model).items():
-        assert torch.equal(parameter, before[name])  # a rate of 0 changes nothing
+        assert torch.equal(parameter, before[name])  # the learning rate is 0
 
 
 def test_twice_the_batch_saves_twice_the_activations() -> None:
@@ -63,13 +63,13 @@ def test_the_number_of_steps_is_right(tmp_path: Path, config: TrainingConfig) ->
 
 
 def test_bytes_per_rank() -> None:
-    """Circle has no layers: all of it is gathered for a step, and kept are parts of the rest."""
+    """Circle has no layers: all weights are gathered in a step; the rest is divided."""
     found = estimate(Circle(points(64, 0)), CONFIG, CPU)
     assert (found.outside_bytes, found.layer_bytes) == (found.weight_bytes, 0)
     w, rest = found.weight_bytes, found.activation_bytes
     assert found.bytes_per_rank(4) == 7 * w // 4 + 2 * w + rest
     deep = replace(found, outside_bytes=0, layer_bytes=8, activation_bytes=0)
-    assert deep.bytes_per_rank(8) == 6 * w // 8 + w  # an evaluation, of all weights
+    assert deep.bytes_per_rank(8) == 6 * w // 8 + w  # an evaluation with all weights
     assert deep.bytes_per_rank(8) < deep.bytes / 3
 
 

@@ -1,4 +1,4 @@
-"""One training a folder: the second is refused, and a killed one is in nobody's way."""
+"""One training per folder: a second one fails; a killed one releases the lock."""
 
 import json
 import os
@@ -21,15 +21,15 @@ ENDLESS = ("training.steps=1000000", "training.checkpoint_every=1", "training.ba
 def test_the_lock_excludes_others(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with run_lock(folder):
-        refused(folder, rf"being trained in by process {os.getpid()} on ")
+        check_locked(folder, rf"in use by process {os.getpid()} on ")
         (folder / OWNER_FILE).write_text("half a fi")
-        refused(folder, "being trained in by another process; wait for it")
+        check_locked(folder, "in use by another process; wait for that training")
     with run_lock(folder):
         pass
 
 
-def refused(folder: Path, words: str) -> None:
-    with pytest.raises(InputError, match=words), run_lock(folder):
+def check_locked(folder: Path, message: str) -> None:
+    with pytest.raises(InputError, match=message), run_lock(folder):
         pass
 
 
@@ -49,21 +49,21 @@ def test_an_unwritable_folder(tmp_path: Path) -> None:
 def test_a_second_training_fails_until_the_first_is_killed(
     review_recipe: Path, tmp_path: Path
 ) -> None:
-    """In a sentence that names the first; the lock of a killed process holds nobody up."""
+    """The error names the first process; a killed process releases its lock."""
     folder = tmp_path / "run"
-    with begun(folder, "train", review_recipe, *ENDLESS, "--out", folder) as first:
+    with training(folder, "train", review_recipe, *ENDLESS, "--out", folder) as first:
         second = run("train", "--resume", folder)
     assert second.code == 2
-    assert f"{folder} is being trained in by process {first.pid} on " in second.err
-    with begun(folder, "train", "--resume", folder):
+    assert f"{folder} is in use by process {first.pid} on " in second.err
+    with training(folder, "train", "--resume", folder):
         pass  # it got the lock
 
 
 @contextmanager
-def begun(folder: Path, *words: object) -> Iterator[subprocess.Popen[bytes]]:
-    """A training that holds the lock, and has made its first checkpoint; killed at the end."""
+def training(folder: Path, *argv: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A training that holds the lock and has written a checkpoint; killed at the end."""
     with subprocess.Popen(
-        [*JUMOK, *map(str, words)],
+        [*JUMOK, *map(str, argv)],
         env=environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -86,8 +86,8 @@ def checkpoints(folder: Path) -> list[Path]:
     return list(folder.glob("checkpoints/step-*"))
 
 
-def wait_for(met: Callable[[], bool]) -> None:
+def wait_for(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 120
-    while not met():
-        assert time.monotonic() < deadline, "it did not come"
+    while not condition():
+        assert time.monotonic() < deadline, "timed out"
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""bfloat16 from outside: the stream of residuals is bfloat16, the weights stay float32."""
+"""Mixed precision: the residual stream is bfloat16, the weights stay float32."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ def classifier() -> TextClassifier:
 
 
 def stream_types(model: TextClassifier) -> set[torch.dtype]:
-    """The types of what the encoder's stack reads and gives."""
+    """The types of the inputs and outputs of the encoder's layers."""
     seen: set[torch.dtype] = set()
 
     def look(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""AdamW against forty lines of numpy in float64, its state taken along, layers that learn less."""
+"""AdamW against numpy in float64, its saved state, layer-wise learning rates, frozen weights."""
 
 import numpy as np
 import pytest
@@ -75,8 +75,8 @@ def test_a_hundred_steps_equal_numpy() -> None:
         for name, gradient in gradients(step).items():
             numpy[name].step(gradient.double().numpy(), rate(step))
     for name, ours in named.items():
-        wanted = numpy[name].weight
-        error = np.abs(ours.detach().numpy() - wanted).max() / np.abs(wanted).max()
+        expected = numpy[name].weight
+        error = np.abs(ours.detach().numpy() - expected).max() / np.abs(expected).max()
         assert error < 1e-6  # float32 keeps 6e-8 a step; they do not add up
 
 
@@ -109,8 +109,8 @@ def test_the_saved_state_resumes_bit_for_bit() -> None:
     assert all(torch.equal(a, second.state()[name]) for name, a in whole.state().items())
 
 
-def tower(layers: int = 3) -> Named:
-    """The weights of a tiny classifier, by the names real ones have."""
+def classifier_weights(layers: int = 3) -> Named:
+    """The weights of a tiny classifier, with the names of real ones."""
     config = TransformerConfig(
         vocabulary_size=11, d_model=4, n_heads=2, d_ff=8, n_layers=layers, norm_first=True
     )
@@ -118,9 +118,9 @@ def tower(layers: int = 3) -> Named:
     return named_weights(TextClassifier(config, n_labels=2))
 
 
-def moved(config: TrainingConfig, steps: int = 1) -> dict[str, float]:
-    """How far each weight of a tower goes, by gradients of 1 everywhere."""
-    named = tower()
+def changes(config: TrainingConfig, steps: int = 1) -> dict[str, float]:
+    """The largest change of each weight with gradients of 1 everywhere."""
+    named = classifier_weights()
     before = {name: p.detach().clone() for name, p in named.items()}
     optimizer = Optimizer(named, config)
     for _ in range(steps):
@@ -131,9 +131,9 @@ def moved(config: TrainingConfig, steps: int = 1) -> dict[str, float]:
 
 
 def test_lower_layers_have_lower_learning_rates() -> None:
-    """Adam's first step is as long as its rate, whatever the gradient: 0.01 of the head."""
-    steps = moved(TrainingConfig(steps=1, weight_decay=0.0, layer_decay=0.5))
-    wanted = {
+    """Adam's first step equals the learning rate, whatever the gradient: 0.01 for the head."""
+    change = changes(TrainingConfig(steps=1, weight_decay=0.0, layer_decay=0.5))
+    expected = {
         "encoder.embedding.tokens.weight": 1 / 8,
         "encoder.stack.layers.0.self_attention.query.weight": 1 / 4,
         "encoder.stack.layers.1.feed_forward.up.bias": 1 / 2,
@@ -141,44 +141,44 @@ def test_lower_layers_have_lower_learning_rates() -> None:
         "encoder.stack.norm.weight": 1.0,
         "output.weight": 1.0,
     }
-    for name, share in wanted.items():
-        assert abs(steps[name] - 1e-2 * share) < 1e-6  # float32 near 1
+    for name, multiplier in expected.items():
+        assert abs(change[name] - 1e-2 * multiplier) < 1e-6  # float32 near 1
 
 
 def test_the_relative_position_bias_counts_as_an_embedding() -> None:
-    """All layers of a tower share it, as they share the tables; each tower has its own."""
+    """The layers of an encoder or decoder share one bias, as they share the embeddings."""
     config = TransformerConfig(
         vocabulary_size=11, d_model=4, n_heads=2, d_ff=8, n_layers=3, positions="relative"
     )
-    for model, towers in ((EncoderDecoder(config), 2), (LanguageModel(config), 1)):
+    for model, n_biases in ((EncoderDecoder(config), 2), (LanguageModel(config), 1)):
         names = named_weights(model)
         biases = {name for name in names if name.endswith("stack.relative.bias.weight")}
-        assert len(biases) == towers
+        assert len(biases) == n_biases
         assert {lr_multipliers(names, 0.5)[name] for name in biases} == {1 / 8}
         assert biases < frozen_parameters(names, ["embeddings"])
         assert not biases & frozen_parameters(names, ["layers.0-2"])
 
 
 def test_without_layer_decay_all_rates_are_equal() -> None:
-    steps = moved(TrainingConfig(steps=1, weight_decay=0.0))
-    assert max(abs(step - 1e-2) for step in steps.values()) < 1e-6
+    change = changes(TrainingConfig(steps=1, weight_decay=0.0))
+    assert max(abs(each - 1e-2) for each in change.values()) < 1e-6
 
 
 def test_frozen_weights_do_not_change() -> None:
     config = TrainingConfig(
         steps=1, weight_decay=0.5, freeze=("embeddings", "layers.0-1", "output.bias")
     )
-    steps = moved(config, steps=3)
-    still = {name for name, step in steps.items() if step == 0.0}
-    assert still == {
+    change = changes(config, steps=3)
+    frozen = {name for name, each in change.items() if each == 0.0}
+    assert frozen == {
         name
-        for name in steps
+        for name in change
         if ".embedding." in name or ".layers.0." in name or ".layers.1." in name
     } | {"output.bias"}
 
 
 def test_the_state_of_a_frozen_model_resumes_bit_for_bit() -> None:
-    """Only what learns has moments to keep; the rest is in the weights."""
+    """Only trainable weights have moments."""
     config = TrainingConfig(steps=1, weight_decay=0.1, layer_decay=0.7, freeze=("layers.0",))
 
     def step(optimizer: Optimizer, number: int) -> None:
@@ -188,8 +188,8 @@ def test_the_state_of_a_frozen_model_resumes_bit_for_bit() -> None:
             p.grad = gradient if p.requires_grad else None
         optimizer.step(rate(number))
 
-    whole = Optimizer(tower(), config)
-    first = Optimizer(tower(), config)
+    whole = Optimizer(classifier_weights(), config)
+    first = Optimizer(classifier_weights(), config)
     for number in range(1, 4):
         step(whole, number)
         step(first, number)
@@ -205,18 +205,18 @@ def test_the_state_of_a_frozen_model_resumes_bit_for_bit() -> None:
         assert torch.equal(p, second.parameters[name])
 
 
-@pytest.mark.parametrize("word", ["layers.3", "layers.2-", "embedding", "encode", "layers", ""])
-def test_freeze_must_match_weights(word: str) -> None:
+@pytest.mark.parametrize("pattern", ["layers.3", "layers.2-", "embedding", "encode", "layers", ""])
+def test_freeze_must_match_weights(pattern: str) -> None:
     with pytest.raises(
         InputError,
         match=r"must name weights of the model, got .*; try embeddings, layers\.0-2, encoder",
     ):
-        Optimizer(tower(), TrainingConfig(steps=1, freeze=(word,)))
+        Optimizer(classifier_weights(), TrainingConfig(steps=1, freeze=(pattern,)))
 
 
 def test_some_weights_must_be_trainable() -> None:
     with pytest.raises(InputError, match="must leave weights to train, got all; exclude the head"):
-        Optimizer(tower(), TrainingConfig(steps=1, freeze=("encoder", "output")))
+        Optimizer(classifier_weights(), TrainingConfig(steps=1, freeze=("encoder", "output")))
 
 
 @pytest.mark.parametrize("decay", [0.0, -0.5, 1.5, float("nan")])

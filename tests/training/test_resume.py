@@ -1,7 +1,7 @@
-"""Real trainings, really stopped: what comes out is what would have come, bit for bit.
+"""Real trainings that are stopped and resumed are bit-identical to uninterrupted ones.
 
-Token dropout, subword sampling, dropout, accumulation and the running average are all on; the
-checkpoints fall in the middle of epochs.
+Token dropout, subword sampling, dropout, gradient accumulation and the moving average are all on;
+the checkpoints are in the middle of epochs.
 """
 
 import os
@@ -21,7 +21,7 @@ from jumok.training.reporting.metrics import read_records
 from tests.cli.commands import JUMOK, Done, environment, run
 
 STEPS = 40
-WORDS = (
+OVERRIDES = (
     f"training.steps={STEPS}",
     "training.gradient_accumulation_steps=2",
     "training.ema_decay=0.9",
@@ -38,29 +38,29 @@ TIMES = {"seconds", "tokens_per_second"}
 
 @pytest.fixture(scope="module")
 def whole(review_recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run that nobody stopped, in a process of its own as those that go on are.
+    """The uninterrupted run, in a separate process as the resumed ones.
 
-    Libraries that other tests have loaded into this process change how it rounds.
+    Libraries that other tests load into this process change how it rounds.
     """
     return trained(review_recipe, tmp_path_factory.mktemp("whole") / "run")
 
 
-def trained(recipe: Path, folder: Path, *words: str) -> Path:
-    """A run of a process of its own."""
-    line = ["train", str(recipe), *WORDS, *words, "--out", str(folder)]
-    subprocess.run([*JUMOK, *line], env=environment(), check=True, capture_output=True)
+def trained(recipe: Path, folder: Path, *overrides: str) -> Path:
+    """Train in a separate process."""
+    argv = ["train", str(recipe), *OVERRIDES, *overrides, "--out", str(folder)]
+    subprocess.run([*JUMOK, *argv], env=environment(), check=True, capture_output=True)
     return folder
 
 
-def story(folder: Path) -> list[dict[str, Any]]:
-    """What metrics.jsonl tells, but for the times."""
+def untimed_records(folder: Path) -> list[dict[str, Any]]:
+    """The records of metrics.jsonl without times."""
     records = read_records(folder / "metrics.jsonl")
     return [{k: v for k, v in record.items() if k not in TIMES} for record in records]
 
 
 def assert_the_same(folder: Path, whole: Path, steps: int = STEPS) -> None:
     assert (folder / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
-    assert story(folder) == story(whole)
+    assert untimed_records(folder) == untimed_records(whole)
     states = [
         {path.name: path.read_bytes() for path in (f / f"checkpoints/step-{steps}").glob("state-*")}
         for f in (folder, whole)
@@ -75,9 +75,9 @@ def newest(folder: Path) -> int:
 
 
 def stopped(number: signal.Signals, folder: Path, recipe: Path, after: int) -> Done:
-    """A training in a process of its own that gets a signal once step `after` is committed."""
+    """Train in a separate process, which gets a signal once step `after` is committed."""
     with subprocess.Popen(
-        [*JUMOK, "train", str(recipe), *WORDS, "--out", str(folder)],
+        [*JUMOK, "train", str(recipe), *OVERRIDES, "--out", str(folder)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),
@@ -90,11 +90,11 @@ def stopped(number: signal.Signals, folder: Path, recipe: Path, after: int) -> D
     return Done(process.returncode, out.decode(), err.decode())
 
 
-def go_on(folder: Path) -> dict[str, Any]:
-    """What the stopped run was told to type, in a process of its own; its results."""
-    ended = run("train", "--resume", folder, "--json")
-    assert ended.code == 0, ended.err
-    return ended.rows[-1]
+def resume_run(folder: Path) -> dict[str, Any]:
+    """Resume in a separate process, as the message says; its results."""
+    done = run("train", "--resume", folder, "--json")
+    assert done.code == 0, done.err
+    return done.rows[-1]
 
 
 @pytest.mark.parametrize(
@@ -119,12 +119,12 @@ def test_resume_in_the_middle_of_an_epoch(
             f"to resume: jumok train --resume '{folder}'"
         )
         assert "Traceback" not in done.err
-    go_on(folder)
+    resume_run(folder)
     assert_the_same(folder, whole)
 
 
 def copied(whole: Path, folder: Path, keep: int) -> Path:
-    """The run as it was when step `keep` had just been committed."""
+    """Copy the run as it was after the commit of step `keep`."""
     import shutil
 
     shutil.copytree(whole, folder)
@@ -145,7 +145,7 @@ def damage(checkpoint: Path) -> None:
 
 def test_resume_after_the_last_step(tmp_path: Path, whole: Path) -> None:
     folder = copied(whole, tmp_path / "run", STEPS)
-    assert go_on(folder)["steps"] == STEPS
+    assert resume_run(folder)["steps"] == STEPS
     assert_the_same(folder, whole)
 
 
@@ -172,17 +172,17 @@ def test_no_valid_checkpoint_exits_with_5(tmp_path: Path, whole: Path) -> None:
 def test_resume_without_a_checkpoint_starts_again(tmp_path: Path, whole: Path) -> None:
     folder = copied(whole, tmp_path / "run", keep=0)
     assert newest(folder) == 0
-    go_on(folder)
+    resume_run(folder)
     assert_the_same(folder, whole)
 
 
 def test_resume_with_two_views(tmp_path: Path, review_recipe: Path) -> None:
-    """R-Drop: two views of every batch, each cut, hidden and dropped in its own way."""
-    words = ("training.steps=8", "training.keep_checkpoints=9", "training.evaluate_every=4")
-    whole = trained(review_recipe, tmp_path / "whole", *words, "augmentation.rdrop_alpha=3.0")
+    """R-Drop: two views of every batch with their own subwords, masks and dropout."""
+    overrides = ("training.steps=8", "training.keep_checkpoints=9", "training.evaluate_every=4")
+    whole = trained(review_recipe, tmp_path / "whole", *overrides, "augmentation.rdrop_alpha=3.0")
     folder = copied(whole, tmp_path / "run", keep=3)
     assert newest(folder) == 3
-    go_on(folder)
+    resume_run(folder)
     assert_the_same(folder, whole, steps=8)
 
 
@@ -190,7 +190,7 @@ def test_resume_with_another_recipe_fails(tmp_path: Path, whole: Path) -> None:
     folder = copied(whole, tmp_path / "run", STEPS)
     recipe = folder / "recipe.toml"
     recipe.write_text(recipe.read_text().replace("token_dropout = 0.2", "token_dropout = 0.3"))
-    with pytest.raises(CheckpointError, match=r"its recipe is .*; they do not belong together"):
+    with pytest.raises(CheckpointError, match="its recipe must be that of the run"):
         resume(folder)
 
 
@@ -206,5 +206,5 @@ def test_resume_with_other_data_fails(tmp_path: Path, review_recipe: Path) -> No
     (folder / "results.json").unlink()
     with (data / "train.tsv").open("a") as file:
         file.write("음악이 좋았어요\tpositive\n")
-    with pytest.raises(CheckpointError, match="its data is "):
+    with pytest.raises(CheckpointError, match="its data must be that of the run"):
         resume(folder)

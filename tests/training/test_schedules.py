@@ -12,8 +12,8 @@ STEPS = 10_000
 step = np.arange(1, STEPS + 1)
 
 
-def shares(schedule: Schedule, warmup: int) -> np.ndarray:  # type: ignore[type-arg]
-    """The share of every step of a training of STEPS steps."""
+def multipliers(schedule: Schedule, warmup: int) -> np.ndarray:  # type: ignore[type-arg]
+    """The multipliers of a training of STEPS steps."""
     return np.array([lr_multiplier(schedule, s, warmup, (s - 1) / STEPS) for s in step])
 
 
@@ -21,7 +21,9 @@ def test_inverse_square_root_is_the_paper_s() -> None:
     """Equation (3): d^-0.5 min(step^-0.5, step warmup^-1.5), here scaled to a peak of 1."""
     for warmup in (1, 400, 4000):
         paper = 512**-0.5 * np.minimum(step**-0.5, step * warmup**-1.5)
-        np.testing.assert_allclose(shares("inverse_sqrt", warmup), paper / paper.max(), rtol=1e-12)
+        np.testing.assert_allclose(
+            multipliers("inverse_sqrt", warmup), paper / paper.max(), rtol=1e-12
+        )
 
 
 @pytest.mark.parametrize("warmup", [0, 300, 10_001])
@@ -33,13 +35,13 @@ def test_cosine_linear_and_constant(warmup: int) -> None:
         "constant": np.ones(STEPS),
     }
     for schedule, formula in formulas.items():
-        wanted = np.where(step < warmup, step / max(warmup, 1), formula)
-        np.testing.assert_allclose(shares(schedule, warmup), wanted, atol=1e-12)  # type: ignore[arg-type]
+        expected = np.where(step < warmup, step / max(warmup, 1), formula)
+        np.testing.assert_allclose(multipliers(schedule, warmup), expected, atol=1e-12)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("schedule", ["inverse_sqrt", "cosine", "linear", "constant"])
 def test_the_rate_never_rises_after_the_warmup(schedule: Schedule) -> None:
-    share = shares(schedule, 400)
+    share = multipliers(schedule, 400)
     assert (np.diff(share[:399]) > 0).all()
     assert (np.diff(share[400:]) <= 0).all()
     assert share.max() <= 1.0
@@ -57,7 +59,7 @@ def test_without_warmup_the_first_rate_is_the_highest() -> None:
     [
         (TrainingConfig(steps=10), 3, 0.2, 9.0, 0.3),
         (TrainingConfig(epochs=4), 3, 1.0, 9.0, 0.25),
-        (TrainingConfig(epochs=4, steps=10), 3, 2.0, 9.0, 0.5),  # whichever comes first
+        (TrainingConfig(epochs=4, steps=10), 3, 2.0, 9.0, 0.5),  # the first limit counts
         (TrainingConfig(epochs=4, steps=10), 8, 2.0, 9.0, 0.8),
         (TrainingConfig(epochs=1), 3, 1.25, 9.0, 1.0),  # a step may reach into the next epoch
         (TrainingConfig(minutes=5), 1000, 9.0, 60.0, 0.2),

@@ -1,4 +1,4 @@
-"""The first signal is a wish, the second an order, and afterwards everything is as before."""
+"""The first signal sets a flag, the second terminates, and the old handlers are restored."""
 
 import signal
 import subprocess
@@ -12,7 +12,7 @@ from jumok.training.signals import handle_signals
 
 BOTH = [signal.SIGINT, signal.SIGTERM]
 
-PATIENT = """
+SCRIPT = """
 import time
 from jumok.training.signals import handle_signals
 with handle_signals() as stop:
@@ -71,7 +71,7 @@ def test_other_threads_do_not_handle_signals() -> None:
 @pytest.mark.parametrize("number", BOTH)
 def test_a_process_finishes_its_step(number: signal.Signals) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-c", PATIENT.format(finish=0)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", SCRIPT.format(finish=0)], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
@@ -83,7 +83,7 @@ def test_a_process_finishes_its_step(number: signal.Signals) -> None:
 @pytest.mark.parametrize("number", BOTH)
 def test_the_second_signal_terminates(number: signal.Signals) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-c", PATIENT.format(finish=600)],
+        [sys.executable, "-c", SCRIPT.format(finish=600)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

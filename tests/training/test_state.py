@@ -1,4 +1,4 @@
-"""Which of two scores is the better one, of every metric that a recipe may choose."""
+"""Which of two scores is better, for every metric of a recipe."""
 
 import math
 
@@ -18,7 +18,7 @@ HIGHER = {
     "chrf": True,
     "perplexity": False,
     "bits_per_byte": False,
-}  # whether the higher score is the better one
+}  # whether a higher score is better
 
 
 def test_every_metric_has_a_direction() -> None:
@@ -31,7 +31,7 @@ def test_every_metric_has_a_direction() -> None:
 def test_the_better_score_wins(metric: str, higher: bool) -> None:
     assert is_better(metric, 2.0, 1.0) is higher
     assert is_better(metric, 1.0, 2.0) is not higher
-    assert not is_better(metric, 1.0, 1.0)  # the first of equals stays
+    assert not is_better(metric, 1.0, 1.0)  # the first of equals is kept
 
 
 @pytest.mark.parametrize("metric", HIGHER)

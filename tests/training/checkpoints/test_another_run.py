@@ -1,4 +1,4 @@
-"""A checkpoint of another run that came into a run's folder is told, and never learnt from."""
+"""A checkpoint of another run in a run's folder is an error and is never used."""
 
 import shutil
 from pathlib import Path
@@ -13,30 +13,30 @@ from jumok.training.checkpoints.store import CheckpointStore
 from tests.cli.commands import call
 
 Capture = pytest.CaptureFixture[str]
-WORDS = ("training.steps=4", "training.evaluate_every=2", "training.keep_checkpoints=2")
+OVERRIDES = ("training.steps=4", "training.evaluate_every=2", "training.keep_checkpoints=2")
 
 
 def trained(recipe: Path, folder: Path, seed: int) -> Path:
     """A run of four steps, with the checkpoints of steps 2 and 4."""
-    train(load_recipe(str(recipe), [*WORDS, f"seed={seed}"]), folder)
+    train(load_recipe(str(recipe), [*OVERRIDES, f"seed={seed}"]), folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def two(review_recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Two runs of one recipe whose seeds alone differ: all shapes and names are the same."""
+    """Two runs of one recipe with different seeds: all shapes and names are equal."""
     home = tmp_path_factory.mktemp("two")
     return trained(review_recipe, home / "own", 0), trained(review_recipe, home / "other", 1)
 
 
 def mixed(two: tuple[Path, Path], folder: Path, step: int) -> Path:
-    """A copy of the first run, not yet finished, in which one checkpoint is the second's."""
+    """A copy of the first run, unfinished, with one checkpoint of the second run."""
     own, other = two
     shutil.copytree(own, folder)
     (folder / "results.json").unlink()
-    strange = folder / "checkpoints" / f"step-{step}"
-    shutil.rmtree(strange)
-    shutil.copytree(other / "checkpoints" / f"step-{step}", strange)
+    replaced = folder / "checkpoints" / f"step-{step}"
+    shutil.rmtree(replaced)
+    shutil.copytree(other / "checkpoints" / f"step-{step}", replaced)
     return folder
 
 
@@ -46,22 +46,22 @@ def test_the_newest_checkpoint_belongs_to_another_run(
     folder = mixed(two, tmp_path / "run", 4)
     done = call(capsys, "train", "--resume", folder)
     assert (done.code, done.out) == (5, "")
-    sentence = done.err.splitlines()[-1]
-    assert "step-4: its recipe is " in sentence
-    assert "they do not belong together: move it away to go on from an older one" in sentence
-    shutil.rmtree(folder / "checkpoints" / "step-4")  # what the sentence says
+    message = done.err.splitlines()[-1]
+    assert "step-4: its recipe must be that of the run" in message
+    assert "move it away to resume from an older one" in message
+    shutil.rmtree(folder / "checkpoints" / "step-4")  # as the message says
     resume(folder)
     left, right = ((each / "model.safetensors").read_bytes() for each in (folder, two[0]))
     assert left == right
 
 
 def test_the_best_checkpoint_belongs_to_another_run(two: tuple[Path, Path], tmp_path: Path) -> None:
-    """It is older than the one that is gone on from, and its weights are what would be kept."""
+    """It is older than the one that is resumed, and the run would end with its weights."""
     folder = mixed(two, tmp_path / "run", 2)
     newest = CheckpointStore(folder).newest()
     assert newest is not None
     assert dict(newest.metadata["progress"])["best_step"] == 2  # type: ignore[arg-type]
-    with pytest.raises(CheckpointError, match=r"step-2: its recipe is .* do not belong together"):
+    with pytest.raises(CheckpointError, match="step-2: its recipe must be that of the run"):
         resume(folder)
 
 
@@ -75,7 +75,7 @@ def test_checkpoints_of_two_runs_are_not_averaged(two: tuple[Path, Path], tmp_pa
 def test_checkpoints_of_another_run_are_not_averaged(
     two: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    """All the checkpoints that are kept belong together, and to another run."""
+    """All checkpoints in the folder are of one other run."""
     own, other = two
     folder = tmp_path / "run"
     shutil.copytree(own, folder)

@@ -1,4 +1,4 @@
-"""`report.html`: one file, nothing from elsewhere, every text literal."""
+"""`report.html`: one self-contained file that shows every text literally."""
 
 from html.parser import HTMLParser
 from pathlib import Path
@@ -47,7 +47,7 @@ HISTORY: list[LogRecord] = [
 
 
 class Page(HTMLParser):
-    """What a browser would see: the elements, their attributes and the text of each cell."""
+    """The page as a browser parses it: elements, attributes and texts."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ def test_the_page_loads_nothing_external(tmp_path: Path) -> None:
 def test_the_contents_of_the_page(tmp_path: Path) -> None:
     _, page = report(tmp_path, ["부정", "긍정"])
     assert page.tags.count("svg") == 2
-    for seen in (
+    for expected in (
         "0.8671",
         "50,000",
         "학습 곡선",
@@ -121,7 +121,7 @@ def test_the_contents_of_the_page(tmp_path: Path) -> None:
         "50.0%",
         "–",
     ):
-        assert seen in page.texts
+        assert expected in page.texts
     assert "versions.부정" in page.texts
 
 

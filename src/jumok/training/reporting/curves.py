@@ -1,4 +1,4 @@
-"""Curves over the epochs: as a matplotlib figure for history.png, as plain SVG for report.html."""
+"""Learning curves: a matplotlib figure for history.png, plain SVG for report.html."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Point: TypeAlias = tuple[float, float]
 
-MOST_POINTS = 300  # of one curve; more are averaged in blocks, nobody could see them apart
+MAX_POINTS = 300  # of one curve; more are averaged in blocks
 GREY, BLUE, ORANGE = "#9aa5b1", "#3b82f6", "#e8590c"  # readable on white and on black
 
 WIDTH, HEIGHT = 520, 300  # of the SVG, in its own units
@@ -23,7 +23,7 @@ LEFT, RIGHT, TOP, BOTTOM = 56, 16, 34, 40  # margins
 
 @dataclass(frozen=True)
 class Curve:
-    """Named points; a faint curve lies behind the others."""
+    """Named points; a faint curve is drawn behind the others."""
 
     name: str
     points: tuple[Point, ...]
@@ -31,14 +31,14 @@ class Curve:
     faint: bool = False
 
     def thinned(self) -> "Curve":
-        """The same curve with at most MOST_POINTS points, each the mean of its neighbours.
+        """The curve with at most MAX_POINTS points, each the mean of a block.
 
         >>> points = tuple((float(x), float(x % 2)) for x in range(1200))
         >>> curve = Curve("zigzag", points).thinned()
         >>> len(curve.points), curve.points[0]
         (300, (1.5, 0.5))
         """
-        size = math.ceil(len(self.points) / MOST_POINTS)
+        size = math.ceil(len(self.points) / MAX_POINTS)
         if size < 2:
             return self
         blocks = (self.points[i : i + size] for i in range(0, len(self.points), size))
@@ -47,7 +47,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves that share their axes; `best` is the point to be marked."""
+    """Curves in the same axes; `best` is marked."""
 
     name: str
     curves: tuple[Curve, ...]
@@ -64,17 +64,17 @@ def draw_charts(charts: Sequence[Chart], title: str = "") -> "Figure":
     from matplotlib.figure import Figure
 
     with style():
-        drawn = Figure(figsize=(5.5 * len(charts), 4), layout="constrained")
-        panels = drawn.subplots(1, len(charts), squeeze=False).ravel()
+        figure = Figure(figsize=(5.5 * len(charts), 4), layout="constrained")
+        panels = figure.subplots(1, len(charts), squeeze=False).ravel()
         for axes, chart in zip(panels, charts, strict=True):
             _draw(axes, chart)
         if title:
-            drawn.suptitle(replace_missing_glyphs(title))
-    return drawn
+            figure.suptitle(replace_missing_glyphs(title))
+    return figure
 
 
 def svg(chart: Chart) -> str:
-    """The chart as one <svg> element: no script, no link, text in the colour of the page.
+    """The chart as one <svg> element without scripts and links, in the text colour of the page.
 
     >>> chart = Chart("score", (Curve("dev", ((1.0, 0.8), (2.0, 0.9))),), best=(2.0, 0.9))
     >>> picture = svg(chart)
@@ -92,20 +92,20 @@ def svg(chart: Chart) -> str:
         f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">epoch</text>',
     ]
     for tick in up.ticks:
-        y = up.place(tick)
+        y = up.at(tick)
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}"/>')
         parts.append(f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{_label(tick)}</text>')
     for tick in across.ticks:
-        x = across.place(tick)
+        x = across.at(tick)
         parts.append(f'<text x="{x}" y="{HEIGHT - 22}" text-anchor="middle">{_label(tick)}</text>')
     offset = WIDTH - RIGHT
     for curve in reversed(curves):
-        places = " ".join(f"{across.place(x)},{up.place(y)}" for x, y in curve.points)
-        look = f'stroke="{curve.colour}" stroke-width="{1 if curve.faint else 2}"'
-        parts.append(f'<polyline fill="none" {look} points="{places}"/>')
+        points_text = " ".join(f"{across.at(x)},{up.at(y)}" for x, y in curve.points)
+        style_attributes = f'stroke="{curve.colour}" stroke-width="{1 if curve.faint else 2}"'
+        parts.append(f'<polyline fill="none" {style_attributes} points="{points_text}"/>')
         if not curve.faint:
             parts += [
-                f'<circle cx="{across.place(x)}" cy="{up.place(y)}" r="3" fill="{curve.colour}">'
+                f'<circle cx="{across.at(x)}" cy="{up.at(y)}" r="3" fill="{curve.colour}">'
                 f"<title>epoch {x:.2f}: {y:.4f}</title></circle>"
                 for x, y in curve.points
             ]
@@ -115,13 +115,13 @@ def svg(chart: Chart) -> str:
         )
         offset -= 8 * len(curve.name) + 14
     if chart.best:
-        x, y = across.place(chart.best[0]), up.place(chart.best[1])
+        x, y = across.at(chart.best[0]), up.at(chart.best[1])
         parts.append(f'<circle class="best" cx="{x}" cy="{y}" r="7" fill="none"/>')
     return "".join([*parts, "</svg>"])
 
 
 class _Axis:
-    """Where values lie between two places, and the round values to name."""
+    """Maps values to coordinates, and has round values as ticks."""
 
     def __init__(self, values: Sequence[float], first: float, last: float) -> None:
         low, high = min(values), max(values)
@@ -133,14 +133,14 @@ class _Axis:
         count = round((self.high - self.low) / step)
         self.ticks = [self.low + i * step for i in range(count + 1)]
 
-    def place(self, value: float) -> float:
+    def at(self, value: float) -> float:
         """The coordinate of a value."""
-        share = (value - self.low) / (self.high - self.low)
-        return round(self.first + share * (self.last - self.first), 1)
+        fraction = (value - self.low) / (self.high - self.low)
+        return round(self.first + fraction * (self.last - self.first), 1)
 
 
 def _round_step(size: float) -> float:
-    """1, 2 or 5 times a power of ten, not below `size`.
+    """1, 2 or 5 times a power of ten, at least `size`.
 
     >>> [_round_step(size) for size in (0.03, 0.7, 4.9, 60.0)]
     [0.05, 1.0, 5.0, 100.0]
@@ -150,7 +150,7 @@ def _round_step(size: float) -> float:
 
 
 def _draw(axes: "Axes", chart: Chart) -> None:
-    """One panel of the figure."""
+    """Draw one panel of the figure."""
     for curve in (curve.thinned() for curve in chart.curves if curve.points):
         x, y = zip(*curve.points, strict=True)
         look = "-" if curve.faint else ".-"
@@ -175,7 +175,7 @@ def _draw(axes: "Axes", chart: Chart) -> None:
 
 
 def _mean(points: Sequence[Point]) -> Point:
-    """The middle of some points."""
+    """The mean of some points."""
     return (
         sum(x for x, _ in points) / len(points),
         sum(y for _, y in points) / len(points),
@@ -183,5 +183,5 @@ def _mean(points: Sequence[Point]) -> Point:
 
 
 def _label(value: float) -> str:
-    """A round number, shortly, with a true minus sign."""
+    """A round number with a Unicode minus sign."""
     return f"{value:.6g}".replace("-", "−") if abs(value) > 1e-12 else "0"
