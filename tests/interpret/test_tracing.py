@@ -287,7 +287,7 @@ def test_an_answer_that_fills_the_model_is_traced_without_its_last_token() -> No
     assert row.ids[1:] == tuple(s.chosen.id for s in told.steps if s.chosen)[:-1]
     assert row.text == told.output
     [note] = [note for note in made.info.notes if "target" in note]
-    assert "1 pieces of it were not read" in note
+    assert "1 pieces of it were truncated" in note
 
 
 def test_a_target_that_is_given_is_read_and_nothing_is_written() -> None:
@@ -331,10 +331,10 @@ def test_a_text_longer_than_the_model_is_cut_and_that_is_said() -> None:
     loaded = loaded_of("classifier")
     made = trace(loaded, " ".join(REVIEWS * 5), explain=False)
     assert len(made.info.tokens("source")) == loaded.recipe.model.max_length
-    assert any("were not read" in note for note in made.info.notes)
+    assert any("were truncated" in note for note in made.info.notes)
     written = trace(loaded_of("language model"), " ".join(REVIEWS * 5))
     assert len(written.info.tokens("target")) == loaded.recipe.model.max_length
-    assert any("were not read" in note for note in written.info.notes)
+    assert any("were truncated" in note for note in written.info.notes)
 
 
 def test_texts_without_words_are_traced_too() -> None:
@@ -348,17 +348,17 @@ def test_texts_without_words_are_traced_too() -> None:
     ("call", "said"),
     [
         ({"text": []}, "0 texts"),
-        ({"text": ["가", "나"], "target": "다"}, "2 texts and 1 targets"),
-        ({"text": "가", "target": "나"}, "writes nothing; leave the target out"),
-        ({"text": "가", "decode": {"beam": 2}}, "writes nothing; leave decode out"),
+        ({"text": ["가", "나"], "target": "다"}, "got 2 texts and 1 targets"),
+        ({"text": "가", "target": "나"}, "generates no text; leave the target out"),
+        ({"text": "가", "decode": {"beam": 2}}, "generates no text; leave decode out"),
         (
             {"text": "가", "target": "나", "decode": {"beam": 2}},
-            "a target is given, so nothing is written; leave decode out",
+            "decode must be left out with a target",
         ),
-        ({"text": "가", "mute": [("decoder", 0, 0)]}, "'decoder' cannot be muted; the model has"),
-        ({"text": "가", "mute": [("encoder", 2, 0)]}, "layers 0 to 1 with heads 0 to 1"),
-        ({"text": "가", "mute": [("encoder", 0, 2)]}, "layers 0 to 1 with heads 0 to 1"),
-        ({"text": "가\ud800나"}, "half of a surrogate pair"),
+        ({"text": "가", "mute": [("decoder", 0, 0)]}, "must be one of encoder, got 'decoder'"),
+        ({"text": "가", "mute": [("encoder", 2, 0)]}, "layers 0 to 1 and heads 0 to 1"),
+        ({"text": "가", "mute": [("encoder", 0, 2)]}, "layers 0 to 1 and heads 0 to 1"),
+        ({"text": "가\ud800나"}, "lone surrogate"),
     ],
 )
 def test_wrong_questions_are_refused_in_one_sentence(call: dict[str, Any], said: str) -> None:

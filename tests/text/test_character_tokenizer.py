@@ -47,7 +47,7 @@ def test_the_size_is_a_limit_that_the_rarest_characters_feel() -> None:
 
 
 def test_characters_are_cut_one_way_and_never_sampled() -> None:
-    with pytest.raises(InputError, match="cuts every text one way"):
+    with pytest.raises(InputError, match="one segmentation of every text"):
         VOCABULARY.sample_batch(["밥을"], alpha=0.1, seed=0)
 
 

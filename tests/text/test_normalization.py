@@ -47,9 +47,9 @@ def test_the_rule_of_a_name() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("한\0글", "the text holds U+0000 (NUL) as character 2; remove it"),
-        ("가나\ud83d", "U+D83D, half of a surrogate pair, as character 3"),
-        ("\udc00", "U+DC00, half of a surrogate pair, as character 1"),
+        ("한\0글", "a text must not contain U+0000 (NUL), got one as character 2"),
+        ("가나\ud83d", "lone surrogate, got U+D83D as character 3"),
+        ("\udc00", "lone surrogate, got U+DC00 as character 1"),
     ],
 )
 def test_what_no_file_can_hold_is_named(text: str, message: str) -> None:

@@ -1,14 +1,10 @@
-"""Rows of ids end to end, and ids kept by the content they were made from."""
-
-from collections.abc import Sequence
-from pathlib import Path
+"""Rows of ids without padding."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jumok.data.token_cache import MIN_CACHED_TEXTS, encode_cached
 from jumok.text.ragged import Ragged
 
 rows_of_ids = st.lists(st.lists(st.integers(0, 2**31 - 1), max_size=6), max_size=12)
@@ -40,65 +36,9 @@ def test_rows_are_counted_like_a_list() -> None:
         ragged[2]
 
 
-class Letters:
-    """A vocabulary of code points: one id a letter."""
-
-    def __init__(self, shift: int = 0) -> None:
-        self.shift = shift
-        self.encoded = 0
-
-    @property
-    def identity(self) -> str:
-        return f"letters + {self.shift}"
-
-    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        self.encoded += len(texts)
-        return [[ord(letter) + self.shift for letter in text] for text in texts]
-
-
-TEXTS = [f"{n}번째 글" if n % 7 else "" for n in range(3 * MIN_CACHED_TEXTS)]
-
-
-def lists(ragged: Ragged) -> list[list[int]]:
-    return [ragged[i].tolist() for i in range(len(ragged))]
-
-
-def test_texts_are_encoded_once() -> None:
-    letters = Letters()
-    first = encode_cached(TEXTS, letters)
-    second = encode_cached(TEXTS, letters)
-    assert letters.encoded == len(TEXTS)
-    assert lists(first) == lists(second) == Letters().encode_batch(TEXTS)
-    assert (second.ids.dtype, second.offsets.dtype) == (np.int32, np.int64)
-
-
-def test_other_texts_and_other_vocabularies_have_other_keys() -> None:
-    encode_cached(TEXTS, Letters())
-    assert lists(encode_cached(TEXTS, Letters(shift=1))) == Letters(shift=1).encode_batch(TEXTS)
-    joined = ["".join(TEXTS[:2]), "", *TEXTS[2:]]
-    assert lists(encode_cached(joined, Letters())) == Letters().encode_batch(joined)
-
-
-def test_half_a_character_is_for_the_vocabulary_to_refuse() -> None:
-    texts = [*TEXTS, "\ud800"]
-    assert lists(encode_cached(texts, Letters())) == Letters().encode_batch(texts)
-
-
-def test_few_texts_are_not_kept(cache_home: Path) -> None:
-    assert lists(encode_cached(["가나", ""], Letters())) == [[0xAC00, 0xB098], []]
-    assert lists(encode_cached([], Letters())) == []
-    assert not cache_home.exists()
-
-
-def test_damaged_ids_are_made_again(cache_home: Path) -> None:
-    encode_cached(TEXTS, Letters())
-    (file,) = (path for path in cache_home.rglob("*.arrow"))
-    file.write_bytes(file.read_bytes()[:-1])
-    letters = Letters()
-    assert lists(encode_cached(TEXTS, letters)) == Letters().encode_batch(TEXTS)
-    assert letters.encoded == len(TEXTS)
-
-
-def test_ids_stay_in_memory_when_nothing_can_be_kept(cache_home: Path) -> None:
-    cache_home.write_text("a file where the folder should be")
-    assert lists(encode_cached(TEXTS, Letters())) == Letters().encode_batch(TEXTS)
+@given(rows_of_ids.filter(bool), st.integers(0, 6))
+def test_rows_are_truncated_on_either_side(rows: list[list[int]], length: int) -> None:
+    ragged = Ragged.from_lists(rows)
+    right, left = ragged.truncate(length), ragged.truncate(length, "left")
+    assert [row.tolist() for row in right] == [row[:length] for row in rows]
+    assert [row.tolist() for row in left] == [row[max(len(row) - length, 0) :] for row in rows]

@@ -105,11 +105,15 @@ def test_texts_full_of_special_pieces_train_words_not_specials() -> None:
 @pytest.mark.parametrize(
     ("texts", "config", "message"),
     [
-        ([], VocabularyConfig(), "no text to learn a vocabulary from"),
-        (["", " \n"], VocabularyConfig(), "no text to learn a vocabulary from"),
-        (["가나"], VocabularyConfig(size=9), "size 9 does not hold the special pieces and every"),
-        (["가나"], VocabularyConfig(), "size 8000 is more than these texts give; set size to"),
-        (["가나", "다\0"], VocabularyConfig(), "U+0000 (NUL) as character 2"),
+        ([], VocabularyConfig(), "no text to train a vocabulary on"),
+        (["", " \n"], VocabularyConfig(), "no text to train a vocabulary on"),
+        (
+            ["가나"],
+            VocabularyConfig(size=9),
+            "size must be at least 18, the special pieces and every",
+        ),
+        (["가나"], VocabularyConfig(), "size must be at most 18 for these texts, got 8000"),
+        (["가나", "다\0"], VocabularyConfig(), "U+0000 (NUL), got one as character 2"),
     ],
 )
 def test_what_cannot_be_trained_is_said(
@@ -139,7 +143,7 @@ def test_what_the_texts_raise_comes_through() -> None:
     ],
 )
 def test_an_impossible_config_is_refused(make: Callable[[], VocabularyConfig]) -> None:
-    with pytest.raises(InputError, match="; give "):
+    with pytest.raises(InputError, match=r"must be .*got"):
         make()
 
 
@@ -218,9 +222,9 @@ def test_decode_leaves_special_pieces_out() -> None:
 
 @pytest.mark.parametrize("wrong", [-1, 200, 10**9])
 def test_an_id_out_of_range_is_refused(wrong: int) -> None:
-    with pytest.raises(InputError, match=f"id {wrong} is outside the vocabulary of 200 pieces"):
+    with pytest.raises(InputError, match=f"in a vocabulary of 200 pieces, got {wrong}"):
         trained().decode([5, wrong])
-    with pytest.raises(InputError, match="outside"):
+    with pytest.raises(InputError, match="in a vocabulary of 200"):
         trained().piece(wrong)
 
 
@@ -309,7 +313,7 @@ def test_word_and_character_models_load_but_do_not_sample(kind: str) -> None:
     vocabulary = SentencePieceTokenizer.from_bytes(foreign(model_type=kind, **options))
     assert vocabulary.kind == kind
     assert vocabulary.encode("더빙 진짜")
-    with pytest.raises(InputError, match=f"a {kind} vocabulary cuts every text one way"):
+    with pytest.raises(InputError, match=f"a {kind} vocabulary has one segmentation of every text"):
         vocabulary.sample_batch(["더빙"], alpha=0.1, seed=0)
 
 

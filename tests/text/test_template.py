@@ -1,12 +1,17 @@
-"""Frames against the library that invented them, and what they refuse."""
+"""Templates give the rows of the tokenizers library and reject what they cannot represent."""
 
 import json
+from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from jumok.errors import InputError
-from jumok.text.template import Fixed, Frame, Slot, double_sep, processor_parts
+from jumok.text.pretrained.post_processor import parse_post_processor, roberta_template
+from jumok.text.ragged import Ragged
+from jumok.text.template import Side, SpecialToken, Template, TextSlot, Truncation
 
 VOCAB = {"x": 0, "y": 1, "<s>": 2, "</s>": 3}
 
@@ -46,50 +51,50 @@ def library(processor: object, side: str, max_length: int | None) -> Tokenizer:
 
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("name", PROCESSORS)
-def test_rows_are_those_of_the_library(name: str, side: str) -> None:
-    """Every length of two texts up to 6, at every limit that leaves room for the special pieces."""
+def test_rows_equal_those_of_the_library(name: str, side: str) -> None:
+    """For every length of two texts up to 6 and every limit of at least the special tokens."""
     plain = library(PROCESSORS[name], side, None)
     state = json.loads(plain.to_str())["post_processor"]
-    frame = Frame(*processor_parts(state), side)
+    template = replace(parse_post_processor(state), side=side)
     for limit in (None, *range(4, 14)):
         tokenizer = library(PROCESSORS[name], side, limit)
         for n in range(7):
             row = tokenizer.encode("x " * n)
-            ours = frame.frame([0] * n, None, limit)
-            assert (ours.ids, ours.segments) == (row.ids, row.type_ids)
+            ours = template.apply_one([0] * n, None, limit)
+            assert (ours.ids, ours.token_type_ids) == (row.ids, row.type_ids)
             for m in range(7):
                 row = tokenizer.encode("x " * n, "y " * m)
-                ours = frame.frame([0] * n, [1] * m, limit)
-                assert (ours.ids, ours.segments) == (row.ids, row.type_ids), (n, m, limit)
+                ours = template.apply_one([0] * n, [1] * m, limit)
+                assert (ours.ids, ours.token_type_ids) == (row.ids, row.type_ids), (n, m, limit)
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_even_sharing_is_that_of_transformers_in_python(side: str) -> None:
-    """Marian's tokenisers are Python: of what must go, both texts lose half."""
+def test_python_truncation_equals_that_of_transformers(side: str) -> None:
+    """Marian tokenizers are written in Python: both texts lose half of what is removed."""
     python = pytest.importorskip("transformers.tokenization_python")
     transformers = pytest.importorskip("transformers")
     transformers.logging.set_verbosity_error()
     tokenizer = python.PythonBackend.__new__(python.PythonBackend)
     tokenizer.__dict__["truncation_side"] = side
-    frame = Frame((Slot(0),), (Slot(0), Slot(1)), side, evenly=True)
+    template = Template((TextSlot(0),), (TextSlot(0), TextSlot(1)), side, "longest_first_python")
     for limit in range(1, 12):
         for n in range(7):
             for m in range(1, 7):
                 first, second = list(range(n)), list(range(100, 100 + m))
                 kept = tokenizer.truncate_sequences(first, second, max(0, n + m - limit))
-                assert frame.frame(first, second, limit).ids == kept[0] + (kept[1] or [])
+                assert template.apply_one(first, second, limit).ids == kept[0] + (kept[1] or [])
 
 
-def test_a_limit_below_the_special_pieces_is_refused() -> None:
-    frame = Frame(*double_sep(0, 2))
-    assert frame.frame([7], [8], 4).ids == [0, 2, 2, 2]
+def test_a_limit_below_the_special_tokens_is_an_error() -> None:
+    template = roberta_template(0, 2)
+    assert template.apply_one([7], [8], 4).ids == [0, 2, 2, 2]
     with pytest.raises(InputError, match="give at least 1 more"):
-        frame.frame([7], [8], 3)
+        template.apply_one([7], [8], 3)
 
 
-def test_a_frame_without_a_place_for_two_texts_refuses_them() -> None:
-    with pytest.raises(InputError, match="no pairs"):
-        Frame((Slot(0), Fixed((1,))), ()).frame([5], [6], None)
+def test_a_template_without_pairs_rejects_a_pair() -> None:
+    with pytest.raises(InputError, match="no template for pairs"):
+        Template((TextSlot(0), SpecialToken((1,))), ()).apply_one([5], [6], None)
 
 
 @pytest.mark.parametrize(
@@ -118,6 +123,26 @@ def test_a_frame_without_a_place_for_two_texts_refuses_them() -> None:
         {"type": "Sequence", "processors": [{"type": "BertProcessing"}, {"type": "Unheard"}]},
     ],
 )
-def test_a_processor_that_does_not_add_up_is_refused(state: dict[str, object]) -> None:
+def test_an_inconsistent_processor_is_an_error(state: dict[str, object]) -> None:
     with pytest.raises(InputError, match="post_processor"):
-        processor_parts(state)
+        parse_post_processor(state)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=5),
+    st.integers(3, 14),
+    st.sampled_from(["longest_first", "longest_first_python", "first_keeps_more"]),
+    st.sampled_from(["right", "left"]),
+)
+def test_many_rows_equal_single_rows(
+    lengths: list[tuple[int, int]], limit: int, truncation: Truncation, side: Side
+) -> None:
+    cls, sep = SpecialToken((2,)), SpecialToken((3,))
+    pieces = (cls, TextSlot(0), sep, TextSlot(1, 1), sep)
+    template = Template((cls, TextSlot(0)), pieces, side, truncation)
+    firsts = [list(range(10, 10 + n)) for n, _ in lengths]
+    seconds = [list(range(20, 20 + n)) for _, n in lengths]
+    rows = template.apply(Ragged.from_lists(firsts), Ragged.from_lists(seconds), limit)
+    for row, first, second in zip(rows, firsts, seconds, strict=True):
+        assert row.tolist() == template.apply_one(first, second, limit).ids
+        assert len(row) <= limit

@@ -15,6 +15,6 @@ __all__ = [
     "VocabularyConfig",
     "VocabularyReport",
     "compose_hangul",
-    "nfc",
     "measure_vocabulary",
+    "nfc",
 ]

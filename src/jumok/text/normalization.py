@@ -1,7 +1,7 @@
-"""What happens to a text before a vocabulary sees it: checked, then composed to NFC, never NFKC.
+"""Normalization of a text before it is tokenized: NFC, never NFKC.
 
-NFKC would turn ㅋ (U+314B, what people type when they laugh) into ᄏ (U+110F, half a syllable),
-㈜ into (주) and … into three dots; NFC changes only how a character is stored, not which it is.
+NFKC would change ㅋ (U+314B, typed for laughter) to ᄏ (U+110F, a leading consonant), ㈜ to (주)
+and … to three dots; NFC changes only the encoding of a character, not the character.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from jumok.errors import InputError
 
-# A syllable written in two or three parts: a leading consonant or a whole syllable, then its rest.
+# A syllable of two or three code points: a leading consonant or a syllable, then the others.
 _DECOMPOSED_HANGUL = re.compile("[\u1100-\u1112\uac00-\ud7a3][\u1161-\u1175\u11a8-\u11c2]+")
 
 
@@ -24,7 +24,7 @@ def nfc(text: str) -> str:
 
 
 def compose_hangul(text: str) -> str:
-    """The text with decomposed Hangul syllables put together and nothing else changed.
+    """The text with decomposed Hangul syllables composed and nothing else changed.
 
     >>> compose_hangul("\u1112\u1161\u11ab\u1100\u1173\u11af cafe\u0301") == "한글 cafe\u0301"
     True
@@ -35,39 +35,41 @@ def compose_hangul(text: str) -> str:
 def identity(text: str) -> str:
     """The text itself.
 
-    >>> unchanged("cafe\u0301") == "cafe\u0301"
+    >>> identity("cafe\u0301") == "cafe\u0301"
     True
     """
     return text
 
 
 def normalizer(rule: str) -> Callable[[str], str]:
-    """What is done to a text for a vocabulary whose model file names this rule.
+    """The normalization of texts for a model file with this rule.
 
-    "nfc" and "none" are the rules of vocabularies trained here. Any other name belongs to a model
-    from elsewhere, whose own rule is applied by SentencePiece; before it, decomposed Hangul
-    (file names and copies from macOS) is put together, because such models know syllables only.
+    "nfc" and "none" are the rules of vocabularies trained by jumok. Any other rule is applied by
+    SentencePiece; before it, decomposed Hangul (file names and copies from macOS) is composed,
+    because such models contain syllables only.
     """
     return {"nfc": nfc, "none": identity}.get(rule, compose_hangul)
 
 
 def check_text(text: str) -> str:
-    r"""The text itself, if it can be stored as UTF-8 and holds no NUL.
+    r"""The text itself, if it can be encoded as UTF-8 and has no NUL.
 
-    >>> checked("한글\0")
+    >>> check_text("한글\0")
     Traceback (most recent call last):
         ...
-    jumok.errors.InputError: the text holds U+0000 (NUL) as character 3; remove it
+    jumok.errors.InputError: a text must not contain U+0000 (NUL), got one as character 3; remove it
     """
     if "\0" in text:
-        place = text.index("\0") + 1
-        raise InputError(f"the text holds U+0000 (NUL) as character {place}; remove it")
+        position = text.index("\0") + 1
+        raise InputError(
+            f"a text must not contain U+0000 (NUL), got one as character {position}; remove it"
+        )
     try:
         text.encode()
     except UnicodeEncodeError as error:
         code = ord(text[error.start])
         raise InputError(
-            f"the text holds U+{code:04X}, half of a surrogate pair, as character "
-            f"{error.start + 1}; decode the text anew from its source or remove it"
+            f"a text must not contain a lone surrogate, got U+{code:04X} as character "
+            f"{error.start + 1}; decode the text again from its source or remove it"
         ) from None
     return text

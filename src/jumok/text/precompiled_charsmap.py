@@ -8,15 +8,15 @@ without NULs makes a text as much longer as the table is, which ends in minutes 
 
 from jumok.errors import InputError
 
-MOST_GROWTH = 1_000  # bytes one character may become; SentencePiece's own tables make 33 at most
+MAX_EXPANSION = 1_000  # bytes one character may become; SentencePiece's own tables make 33 at most
 
 
-def growth_of(charsmap: bytes) -> int:
+def max_expansion(charsmap: bytes) -> int:
     """The length in bytes of the longest replacement in a table, 1 at least.
 
     Raises InputError for what is no such table, or replaces a character by too long a text.
 
-    >>> growth_of(bytes([4, 0, 0, 0]) + bytes(4) + "각".encode())
+    >>> max_expansion(bytes([4, 0, 0, 0]) + bytes(4) + "각".encode())
     3
     """
     size = int.from_bytes(charsmap[:4], "little")
@@ -27,16 +27,16 @@ def growth_of(charsmap: bytes) -> int:
             "get the file again from its source"
         )
     longest = max(map(len, texts.split(b"\0")))
-    refuse_growth(longest)
+    check_expansion(longest)
     return max(longest, 1)
 
 
-def refuse_growth(growth: int) -> None:
+def check_expansion(growth: int) -> None:
     """Raises InputError when a character may become so many bytes before a text is cut."""
-    if growth > MOST_GROWTH:
+    if growth > MAX_EXPANSION:
         raise InputError(
             f"one character may become {growth:,} bytes before a text is cut, at most "
-            f"{MOST_GROWTH:,} are allowed; get the file again from its source"
+            f"{MAX_EXPANSION:,} are allowed; get the file again from its source"
         )
 
 

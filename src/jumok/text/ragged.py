@@ -1,7 +1,8 @@
-"""Rows of token ids of different lengths, kept end to end."""
+"""Rows of token ids of different lengths in one array, without padding."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,25 +23,35 @@ class Ragged:
     """
 
     ids: Ids  # (tokens of all rows,)
-    offsets: Offsets  # (rows + 1,), from 0 up to the number of ids
+    offsets: Offsets  # (rows + 1,), from 0 to the number of ids
 
     @classmethod
     def from_lists(cls, rows: Sequence[Sequence[int]]) -> "Ragged":
-        """Lists of ids end to end."""
+        """Rows from lists of ids."""
         lengths = np.fromiter((len(row) for row in rows), np.int64, count=len(rows))
         ids = np.fromiter((i for row in rows for i in row), np.int32, count=int(lengths.sum()))
         return cls.from_lengths(ids, lengths)
 
     @classmethod
     def from_lengths(cls, ids: Ids, lengths: Offsets) -> "Ragged":
-        """Ids that stand end to end already, cut into rows of the given lengths."""
+        """Rows of the given lengths from ids that are concatenated already."""
         return cls(ids, _offsets(lengths))
+
+    @classmethod
+    def repeated(cls, row: Sequence[int], n: int) -> "Ragged":
+        """The same row `n` times.
+
+        >>> list(Ragged.repeated([5, 6], 2))
+        [array([5, 6], dtype=int32), array([5, 6], dtype=int32)]
+        """
+        lengths = np.full(n, len(row), np.int64)
+        return cls.from_lengths(np.tile(np.array(row, np.int32), n), lengths)
 
     @classmethod
     def concat(cls, parts: Sequence["Ragged"]) -> "Ragged":
         """The rows of all parts, one part after the other.
 
-        >>> rows = Ragged.joined([Ragged.from_lists([[5], []]), Ragged.from_lists([[6, 7]])])
+        >>> rows = Ragged.concat([Ragged.from_lists([[5], []]), Ragged.from_lists([[6, 7]])])
         >>> list(rows)
         [array([5], dtype=int32), array([], dtype=int32), array([6, 7], dtype=int32)]
         """
@@ -48,6 +59,18 @@ class Ragged:
             return cls.from_lists([])
         lengths = np.concatenate([part.lengths for part in parts])
         return cls.from_lengths(np.concatenate([part.ids for part in parts]), lengths)
+
+    @classmethod
+    def hstack(cls, parts: Sequence["Ragged"]) -> "Ragged":
+        """Each row is the row of the first part followed by the rows of the other parts.
+
+        >>> once, again = Ragged.from_lists([[5], [6]]), Ragged.from_lists([[7, 8], []])
+        >>> list(Ragged.hstack([once, again]))
+        [array([5, 7, 8], dtype=int32), array([6], dtype=int32)]
+        """
+        rows = np.arange(len(parts) * len(parts[0])).reshape(len(parts), len(parts[0]))
+        both = cls.concat(parts).take(rows.T.ravel())
+        return cls(both.ids, both.offsets[:: len(parts)])
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -61,44 +84,37 @@ class Ragged:
 
     @property
     def lengths(self) -> Offsets:
-        """How many ids each row holds, (rows,)."""
+        """The number of ids in each row, (rows,)."""
         return np.diff(self.offsets)
 
     def take(self, rows: Sequence[int] | NDArray[np.integer]) -> "Ragged":
-        """The named rows in the named order, copied.
+        """A copy of the given rows in the given order.
 
         >>> list(Ragged.from_lists([[5, 6, 7], [], [8]]).take([2, 0]))
         [array([8], dtype=int32), array([5, 6, 7], dtype=int32)]
         """
         chosen = np.asarray(rows, np.int64)
-        lengths = self.lengths[chosen]
-        offsets = _offsets(lengths)
-        # Where each taken id stands: its row's old start, and on from there.
-        places = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], lengths)
-        return Ragged(self.ids[places + np.arange(offsets[-1])], offsets)
+        return self._slices(self.offsets[:-1][chosen], self.lengths[chosen])
 
-    def truncate(self, lengths: Offsets | int) -> "Ragged":
-        """Of each row so many ids from its beginning, or all of a row that has no more.
+    def truncate(
+        self, lengths: Offsets | int, side: Literal["right", "left"] = "right"
+    ) -> "Ragged":
+        """At most so many ids of each row; ids are removed on `side`.
 
-        >>> list(Ragged.from_lists([[5, 6, 7], [8]]).shortened(2))
+        >>> list(Ragged.from_lists([[5, 6, 7], [8]]).truncate(2))
         [array([5, 6], dtype=int32), array([8], dtype=int32)]
+        >>> list(Ragged.from_lists([[5, 6, 7], [8]]).truncate(2, "left"))
+        [array([6, 7], dtype=int32), array([8], dtype=int32)]
         """
-        lengths = np.minimum(self.lengths, lengths)
+        kept = np.minimum(self.lengths, lengths)
+        starts = self.offsets[:-1] if side == "right" else self.offsets[1:] - kept
+        return self._slices(starts, kept)
+
+    def _slices(self, starts: Offsets, lengths: Offsets) -> "Ragged":
+        """The rows that begin at `starts` in `ids` and have these lengths, copied."""
         offsets = _offsets(lengths)
-        places = np.repeat(self.offsets[:-1] - offsets[:-1], lengths)
-        return Ragged(self.ids[places + np.arange(offsets[-1])], offsets)
-
-    @classmethod
-    def hstack(cls, parts: Sequence["Ragged"]) -> "Ragged":
-        """Row after row the ids of the first part, then those of the second, and so on.
-
-        >>> once, again = Ragged.from_lists([[5], [6]]), Ragged.from_lists([[7, 8], []])
-        >>> list(Ragged.beside([once, again]))
-        [array([5, 7, 8], dtype=int32), array([6], dtype=int32)]
-        """
-        rows = np.arange(len(parts) * len(parts[0])).reshape(len(parts), len(parts[0]))
-        both = cls.concat(parts).take(rows.T.ravel())
-        return cls(both.ids, both.offsets[:: len(parts)])
+        shift = np.repeat(starts - offsets[:-1], lengths)  # from a new position to the old one
+        return Ragged(self.ids[shift + np.arange(offsets[-1])], offsets)
 
 
 def _offsets(lengths: Offsets) -> Offsets:

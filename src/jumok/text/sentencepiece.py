@@ -1,4 +1,4 @@
-"""The vocabulary that SentencePiece stands behind: trained here or by anybody else."""
+"""Tokenizers made of a SentencePiece model, trained by jumok or elsewhere."""
 
 import hashlib
 import io
@@ -14,23 +14,26 @@ import sentencepiece
 
 from jumok.atomic_io import read_regular, write_atomically
 from jumok.errors import InputError
+from jumok.text.limits import MAX_TEXT_BYTES
 from jumok.text.normalization import check_text, normalizer
+from jumok.text.offsets import SPACE, WORD_STARTS, offsets
 from jumok.text.sentencepiece_proto import (
     PieceType,
+    clear_scores,
     read_model,
-    with_rule,
-    with_types,
-    without_scores,
+    set_normalizer_name,
+    set_types,
 )
 from jumok.text.subword_regularization import SubwordSampler
-from jumok.text.tokenizer import SPECIAL_PIECES
+from jumok.text.template import Side, SpecialToken, Template, TemplatePiece, TextSlot
+from jumok.text.tokenizer import SPECIAL_PIECES, Encoding
 
 _PAD, _UNK, _BOS, _EOS, _SEP, _CLS, _MASK = SPECIAL_PIECES
 
-# What others call the same pieces. The model's own declaration comes before these.
+# Names of the same pieces in other models; a model's own declaration has precedence.
 _ALIASES = {
     _PAD: ("<pad>",),
-    _UNK: (),  # known by its type
+    _UNK: (),  # found by its type
     _BOS: ("<s>", "<bos>"),
     _EOS: ("</s>", "<eos>"),
     _SEP: ("<sep>",),
@@ -39,11 +42,10 @@ _ALIASES = {
 }
 _DECLARED = {_PAD: "pad", _BOS: "bos", _EOS: "eos"}
 
-_LARGEST_FILE = 1 << 30
-_TRAINING_THREADS = 2  # sums are rounded by the number of threads: a fixed one, for the same bytes
+_MAX_FILE_BYTES = 1 << 30
+_TRAINING_THREADS = 2  # float sums depend on the number of threads: fixed, for the same bytes
 _TEXTS_PER_THREAD = 512
-_BREAKS = re.compile(r"[\r\n\t]+")
-
+_LINE_BREAKS = re.compile(r"[\r\n\t]+")
 
 MAX_PIECES = 10_000_000  # SentencePiece counts seeds, a dozen for each piece, in 31 bits
 
@@ -55,52 +57,52 @@ class VocabularyConfig:
     >>> VocabularyConfig(size=4000, normalization="nfkc")
     Traceback (most recent call last):
         ...
-    jumok.errors.InputError: normalization "nfkc"; give "nfc" (composed, nothing else changed) or \
-"none"
+    jumok.errors.InputError: normalization must be "nfc" (composed, nothing else changed) or \
+"none", got "nfkc"
     """
 
-    # unigram: better cuts of Korean; bpe: quicker; char: every character a piece
+    # unigram: better segmentation of Korean; bpe: faster; char: every character is a piece
     kind: Literal["unigram", "bpe", "char"] = "unigram"
-    size: int = 8000  # all pieces together, the special ones among them; for char at most so many
+    size: int = 8000  # all pieces, special ones included; for char the maximum
     normalization: Literal["nfc", "none"] = "nfc"  # never NFKC, which breaks ㅋㅋ, ㈜ and …
-    character_coverage: float = 0.9995  # the rarest characters beyond this share become [UNK]
-    byte_fallback: bool = False  # spell the others as UTF-8 bytes: no [UNK], 256 pieces more
-    split_digits: bool = False  # every digit a piece: for numbers nobody has seen yet
+    character_coverage: float = 0.9995  # characters rarer than this fraction become [UNK]
+    byte_fallback: bool = False  # spell the others as UTF-8 bytes: no [UNK], 256 more pieces
+    split_digits: bool = False  # every digit is a piece: for numbers not seen in training
     max_piece_length: int = 16  # characters
-    required_characters: str = "\n\tㅋㅎㅠㅜ…㈜"  # pieces whatever the coverage says
+    required_characters: str = "\n\tㅋㅎㅠㅜ…㈜"  # always pieces, whatever their frequency
 
     def __post_init__(self) -> None:
         if self.kind not in ("unigram", "bpe", "char"):
-            raise InputError(f'kind "{self.kind}"; give "unigram", "bpe" or "char"')
+            raise InputError(f'kind must be "unigram", "bpe" or "char", got "{self.kind}"')
         if self.kind == "char" and self.byte_fallback:
             raise InputError(
-                'byte_fallback came with kind "char", which spells nothing; leave it out or give '
-                'kind "bpe"'
+                'byte_fallback must be false with kind "char", which has no byte pieces; set it '
+                'to false or kind to "bpe"'
             )
         if self.normalization not in ("nfc", "none"):
             raise InputError(
-                f'normalization "{self.normalization}"; give "nfc" (composed, nothing else '
-                'changed) or "none"'
+                'normalization must be "nfc" (composed, nothing else changed) or "none", got '
+                f'"{self.normalization}"'
             )
         if not 0.98 <= self.character_coverage <= 1:  # SentencePiece's own limits
             raise InputError(
-                f"character_coverage {self.character_coverage}; give a share of the text from "
-                "0.98 to 1, 0.9995 is usual"
+                "character_coverage must be a fraction of the text from 0.98 to 1, got "
+                f"{self.character_coverage}; 0.9995 is usual"
             )
         if not 1 <= self.size <= MAX_PIECES or not 1 <= self.max_piece_length <= 512:
             raise InputError(
-                f"size {self.size} and max_piece_length {self.max_piece_length}; give at least 1 "
-                f"piece and at most {MAX_PIECES:,}, of 1 to 512 characters"
+                f"size must be from 1 to {MAX_PIECES:,} and max_piece_length from 1 to 512 "
+                f"characters, got {self.size} and {self.max_piece_length}"
             )
 
 
 class SentencePieceTokenizer:
     """A `Tokenizer` made of one SentencePiece model.
 
-    Spaces are kept as they are, several, leading and trailing ones too, in models trained here;
-    so are line breaks and tabs. What does not come back from `decode`: characters without a
-    piece (dropped like [UNK], unless byte_fallback spells them), ▁ (U+2581, the mark of a space:
-    it comes back as a space) and what NFC recomposes. Models from elsewhere follow their own rule.
+    Models trained by jumok preserve spaces (repeated, leading and trailing ones too), line breaks
+    and tabs. `decode` does not restore characters without a piece (dropped like [UNK], unless
+    byte_fallback spells them), ▁ (U+2581, the mark of a space, becomes a space) and what NFC
+    composes. Models from elsewhere follow their own normalization.
 
     >>> vocabulary = SentencePieceTokenizer.train(
     ...     ["한글을 나누고 다시 잇는다"], VocabularyConfig(size=26)
@@ -113,40 +115,40 @@ class SentencePieceTokenizer:
         self._data = data
         self._model = read_model(data)
         self._special = _special_ids(self._model.pieces, self._model.types, self._model.declared)
-        # Some models let a typed "[CLS]" become the special id; as a control piece it cannot.
+        # In some models a typed "[CLS]" becomes the special id; a control piece cannot be typed.
         typed = {
             i: PieceType.CONTROL
             for i in self._special.values()
             if self._model.types[i] is PieceType.USER_DEFINED
         }
         if typed:
-            data = with_types(data, typed)
+            data = set_types(data, typed)
             self._model = read_model(data)
         self._processor = sentencepiece.SentencePieceProcessor()
         try:
             self._processor.LoadFromSerializedProto(data)
         except RuntimeError as error:
             raise InputError(
-                f"SentencePiece refuses the model ({error}); give a .model file written by "
+                f"SentencePiece cannot load the model ({error}); give a .model file written by "
                 "SentencePiece or `jumok vocab train`"
             ) from None
         self._normalize = normalizer(self._model.normalization)
         self._dropped = frozenset(
             i for i, type_ in enumerate(self._model.types) if type_ in _INVISIBLE
         )
-        # A control piece comes before a word of the same name: it is what is asked for.
+        # `id` returns a control piece rather than a word of the same name.
         words_first = sorted(range(len(self)), key=self._dropped.__contains__)
         self._ids = {self._model.pieces[i]: i for i in words_first}
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "SentencePieceTokenizer":
-        """The vocabulary in the bytes of a `.model` file."""
+        """The tokenizer in the bytes of a `.model` file."""
         return cls(data)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "SentencePieceTokenizer":
-        """The vocabulary in a `.model` file; `InputError` if it is none, `StorageError` unread."""
-        data = read_regular(Path(path), _LARGEST_FILE)
+        """The tokenizer in a `.model` file; InputError if invalid, StorageError if unreadable."""
+        data = read_regular(Path(path), _MAX_FILE_BYTES)
         try:
             return cls(data)
         except InputError as error:
@@ -156,9 +158,10 @@ class SentencePieceTokenizer:
     def train(
         cls, texts: Iterable[str], config: VocabularyConfig | None = None
     ) -> "SentencePieceTokenizer":
-        """Learn a vocabulary from texts; the same texts and config give the same bytes.
+        """Train a vocabulary on texts; the same texts and config give the same bytes.
 
-        Nothing is written to disk. Lines of a text are learned from apart; empty ones are left out.
+        Nothing is written to disk. Each line of a text is a separate example; empty lines are
+        skipped.
         """
         config = config or VocabularyConfig()
         lines = _Lines(texts, config)
@@ -166,18 +169,18 @@ class SentencePieceTokenizer:
         try:
             _train(lines, model, config)
         except (RuntimeError, OSError) as error:
-            if lines.failure:  # SentencePiece wraps what the texts themselves raised
+            if lines.failure:  # SentencePiece wraps exceptions of the iterator
                 raise lines.failure from None
             if lines.count == 0:
-                raise InputError("no text to learn a vocabulary from; give some lines") from None
-            raise InputError(_advice(str(error), config)) from None
+                raise InputError("no text to train a vocabulary on; give some lines") from None
+            raise InputError(_explain(str(error), config)) from None
         data = model.getvalue()
         if config.kind == "char":
-            data = without_scores(data)
-        return cls(with_rule(data, config.normalization))
+            data = clear_scores(data)
+        return cls(set_normalizer_name(data, config.normalization))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the `.model` file, whole or not at all."""
+        """Save the `.model` file atomically."""
         write_atomically(Path(path), self._data)
 
     def to_bytes(self) -> bytes:
@@ -191,27 +194,27 @@ class SentencePieceTokenizer:
 
     @property
     def identity(self) -> str:
-        """The fingerprint: the model file decides everything."""
+        """The fingerprint: the model file alone decides which ids a text gets."""
         return self.fingerprint
 
     @property
     def kind(self) -> str:
-        """How it cuts: "unigram", "bpe" or "char"; models from elsewhere may be "word"."""
+        """The algorithm: "unigram", "bpe" or "char"; models from elsewhere may be "word"."""
         return self._model.kind
 
     @property
     def normalization(self) -> str:
-        """The rule's name: "nfc" or "none" if trained here, else the model's own ("nmt_nfkc")."""
+        """The rule: "nfc" or "none" if trained by jumok, else the model's own ("nmt_nfkc")."""
         return self._model.normalization
 
     @property
     def byte_fallback(self) -> bool:
-        """Whether characters without a piece are spelled as bytes."""
+        """Whether characters without a piece are encoded as bytes."""
         return self._model.byte_fallback
 
     @property
     def special_ids(self) -> Mapping[str, int]:
-        """The special pieces this vocabulary has, by their names here: {"[PAD]": 0, ...}."""
+        """The special pieces of this vocabulary by jumok's names, {"[PAD]": 0, ...}."""
         return dict(self._special)
 
     def __len__(self) -> int:
@@ -258,8 +261,68 @@ class SentencePieceTokenizer:
         """The id of [MASK]."""
         return self._special_id(_MASK)
 
+    @property
+    def padding_id(self) -> int:
+        """The id of [PAD]; 0 without one."""
+        return self._special.get(_PAD, 0)
+
+    @property
+    def decoder_start_id(self) -> int:
+        """The id of [BOS]."""
+        return self.bos_id
+
+    @property
+    def n_embeddings(self) -> int:
+        """The number of pieces."""
+        return len(self)
+
+    @property
+    def input_template(self) -> Template:
+        """[CLS] A, or [CLS] A [SEP] B [SEP]."""
+        cls = SpecialToken((self.cls_id,))
+        pair: tuple[TemplatePiece, ...] = ()
+        if _SEP in self._special:
+            sep = SpecialToken((self.sep_id,))
+            pair = (cls, TextSlot(0), sep, TextSlot(1, 1), SpecialToken((self.sep_id,), 1))
+        return Template((cls, TextSlot(0)), pair, truncation="first_keeps_more")
+
+    @property
+    def sequence_template(self) -> Template:
+        """A [EOS]."""
+        return Template((TextSlot(0), SpecialToken((self.eos_id,))), ())
+
+    @property
+    def truncation_side(self) -> Side:
+        """Texts lose their ends."""
+        return "right"
+
+    @property
+    def model_max_length(self) -> None:
+        """A SentencePiece model has no limit."""
+        return None
+
+    @property
+    def has_token_type_ids(self) -> bool:
+        """Models of jumok read token types."""
+        return True
+
+    @property
+    def max_text_bytes(self) -> int:
+        """1 MiB."""
+        return MAX_TEXT_BYTES
+
+    @property
+    def clean_up(self) -> bool:
+        """SentencePiece preserves spaces."""
+        return False
+
+    @property
+    def groups_bytes(self) -> bool:
+        """SentencePiece decodes the valid ones among consecutive byte pieces."""
+        return False
+
     def normalize(self, text: str) -> str:
-        """The text as it goes to SentencePiece: checked, and composed by the vocabulary's rule."""
+        """The text that SentencePiece reads: checked, and composed by the vocabulary's rule."""
         return self._normalize(check_text(text))
 
     def encode(self, text: str) -> list[int]:
@@ -275,17 +338,21 @@ class SentencePieceTokenizer:
         )
         return rows
 
-    def sample_batch(self, texts: Sequence[str], *, alpha: float, seed: int) -> list[list[int]]:
-        """The ids of many texts cut at random (`sampling.py` tells how): for training only.
+    def encode_with_offsets(self, text: str) -> Encoding:
+        """The ids with their characters; InputError if the vocabulary rewrites the text."""
+        return Encoding(self.encode(text), offsets(text, self.pieces(text)))
 
-        unigram: alpha 0 takes any cut alike, a large one the best; bpe: alpha is the share of
-        merges forgotten. 0.1 is usual for both. The same (texts, alpha, seed) gives the same ids
-        in any process, whatever was sampled before.
+    def sample_batch(self, texts: Sequence[str], *, alpha: float, seed: int) -> list[list[int]]:
+        """The ids of randomly segmented texts, for training (see `subword_regularization`).
+
+        unigram: with alpha 0 all segmentations are equally likely, with a large alpha the best one
+        is; bpe: alpha is the dropout rate of merges. 0.1 is usual for both. The same (texts,
+        alpha, seed) gives the same ids in every process.
         """
         return self._sampler.sample(self._processor.normalize(self._prepare(texts)), alpha, seed)
 
     def pieces(self, text: str) -> list[str]:
-        """The pieces of a text; what has none appears as itself.
+        """The pieces of a text; characters without a piece appear as themselves.
 
         >>> vocabulary = SentencePieceTokenizer.train(["가 나 가"], VocabularyConfig(size=18))
         >>> vocabulary.pieces("가 다")
@@ -302,8 +369,28 @@ class SentencePieceTokenizer:
     def id(self, piece: str) -> int:
         """The id of this piece; an unknown piece is an `InputError`, never silently [UNK]."""
         if piece not in self._ids:
-            raise InputError(f"the vocabulary has no piece {piece!r}; ask `pieces(text)` for some")
+            raise InputError(f"the vocabulary has no piece {piece!r}; see `pieces(text)`")
         return self._ids[piece]
+
+    def starts_word(self, id: int) -> bool:  # noqa: A002  as above
+        """Whether a piece starts with a space."""
+        return self.piece(id).startswith(WORD_STARTS)
+
+    def surface(self, id: int) -> str:  # noqa: A002  as above
+        """The piece without the space before it."""
+        return self.piece(id).removeprefix(SPACE)
+
+    def word_starts_after(self, text: str) -> bool:
+        """Whether the text ends with a space; after an empty text, whether one is inserted."""
+        if text:
+            return text.endswith(" ")
+        ids = self.encode("a")
+        return not ids or self.starts_word(ids[0])
+
+    @property
+    def has_space_pieces(self) -> bool:
+        """Whether it is a vocabulary of characters."""
+        return self.kind == "char"
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of these ids; special pieces, [UNK] among them, are left out."""
@@ -323,21 +410,21 @@ class SentencePieceTokenizer:
         if name not in self._special:
             raise InputError(
                 f"the vocabulary has no {name} piece; use one that has it "
-                "(`jumok vocab train` makes all seven)"
+                "(`jumok vocab train` adds all seven)"
             )
         return self._special[name]
 
     def _prepare(self, texts: Sequence[str]) -> list[str]:
         if isinstance(texts, str):
-            raise InputError("one text came where a list of texts was wanted; put it in a list")
+            raise InputError("texts must be a list of strings, got one string; put it in a list")
         return [self.normalize(text) for text in texts]
 
     def _check(self, ids: list[int]) -> list[int]:
         if ids and not (min(ids) >= 0 and max(ids) < len(self)):
             wrong = next(i for i in ids if not 0 <= i < len(self))
             raise InputError(
-                f"id {wrong} is outside the vocabulary of {len(self)} pieces (0 to "
-                f"{len(self) - 1}); was it made by another vocabulary?"
+                f"ids must be from 0 to {len(self) - 1} in a vocabulary of {len(self)} pieces, got "
+                f"{wrong}; was it made by another vocabulary?"
             )
         return ids
 
@@ -346,7 +433,7 @@ _INVISIBLE = frozenset({PieceType.CONTROL, PieceType.UNKNOWN})
 
 
 class _Lines:
-    """The lines of many texts, normalised; how many there were and what broke them off."""
+    """The normalized lines of many texts, their count and the exception that ended them."""
 
     def __init__(self, texts: Iterable[str], config: VocabularyConfig) -> None:
         self._texts = texts
@@ -357,7 +444,7 @@ class _Lines:
     def __iter__(self) -> Iterator[str]:
         try:
             for text in self._texts:
-                for line in _BREAKS.split(self._normalize(check_text(text))):
+                for line in _LINE_BREAKS.split(self._normalize(check_text(text))):
                     if line.strip():
                         self.count += 1
                         yield line
@@ -377,9 +464,9 @@ def _train(lines: Iterable[str], model: io.BytesIO, config: VocabularyConfig) ->
         split_digits=config.split_digits,
         max_sentencepiece_length=config.max_piece_length,
         required_chars=config.required_characters,
-        normalization_rule_name="identity",  # the rule of the config was applied before
-        remove_extra_whitespaces=False,  # so that decode gives them back
-        add_dummy_prefix=config.kind != "char",  # words look alike in any place; characters do
+        normalization_rule_name="identity",  # the rule of the config is applied before
+        remove_extra_whitespaces=False,  # so that decode restores them
+        add_dummy_prefix=config.kind != "char",  # a word gets the same piece at any position
         control_symbols=[_SEP, _CLS, _MASK],
         pad_piece=_PAD,
         unk_piece=_UNK,
@@ -389,29 +476,29 @@ def _train(lines: Iterable[str], model: io.BytesIO, config: VocabularyConfig) ->
         unk_id=1,
         bos_id=2,
         eos_id=3,
-        # Twelve candidates for each piece and quicker pruning: less than half the time of
-        # SentencePiece's own million candidates, and no more tokens.
+        # Twelve candidates for each piece and faster pruning: less than half the time of
+        # SentencePiece's default of a million candidates, and as few tokens.
         seed_sentencepiece_size=max(100_000, 12 * config.size),
         shrinking_factor=0.6,
-        max_sentence_length=1 << 30,  # bytes; longer lines would be left out unsaid
+        max_sentence_length=1 << 30,  # bytes; longer lines would be skipped silently
         num_threads=_TRAINING_THREADS,
         minloglevel=2,
     )
 
 
-def _advice(message: str, config: VocabularyConfig) -> str:
-    """SentencePiece's complaint in one sentence with what to do."""
+def _explain(message: str, config: VocabularyConfig) -> str:
+    """An error message of SentencePiece in one sentence with what to try."""
     most = re.search(r"value <= (\d+)", message)
     if most:
         return (
-            f"size {config.size} is more than these texts give; set size to {most[1]} or less, "
-            "or give more text"
+            f"size must be at most {most[1]} for these texts, got {config.size}; set size to "
+            f"{most[1]} or less, or give more text"
         )
     least = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
     if least:
         return (
-            f"size {config.size} does not hold the special pieces and every character; set size "
-            f"to {least[1]} or more, or lower character_coverage"
+            f"size must be at least {least[1]}, the special pieces and every character, got "
+            f"{config.size}; set size to {least[1]} or more, or lower character_coverage"
         )
     return f"SentencePiece cannot train this vocabulary ({message}); change the config"
 
@@ -419,13 +506,13 @@ def _advice(message: str, config: VocabularyConfig) -> str:
 def _special_ids(
     pieces: Sequence[str], types: Sequence[PieceType], declared: Mapping[str, str]
 ) -> dict[str, int]:
-    """Which id is which special piece, by our name, the model's declaration or a usual name."""
-    able = {PieceType.CONTROL, PieceType.USER_DEFINED}
-    ids = {piece: i for i, piece in enumerate(pieces) if types[i] in able}
+    """The ids of special pieces, by jumok's name, the model's declaration or an alias."""
+    special = {PieceType.CONTROL, PieceType.USER_DEFINED}
+    ids = {piece: i for i, piece in enumerate(pieces) if types[i] in special}
     found: dict[str, int] = {}
     for name in SPECIAL_PIECES:
         declaration = [declared[_DECLARED[name]]] if name in _DECLARED else []
-        known = [ids[each] for each in (name, *declaration, *_ALIASES[name]) if each in ids]
+        known = [ids[alias] for alias in (name, *declaration, *_ALIASES[name]) if alias in ids]
         if name == _UNK:
             known = [i for i, type_ in enumerate(types) if type_ is PieceType.UNKNOWN]
         if known:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from jumok.errors import InputError
-from jumok.text.precompiled_charsmap import growth_of
+from jumok.text.precompiled_charsmap import max_expansion
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types
 _PIECES, _TRAINER, _NORMALIZER = 1, 2, 3  # fields of ModelProto
@@ -72,7 +72,7 @@ def read_model(data: bytes) -> ModelFile:
         ) from None
 
 
-def with_types(data: bytes, changes: Mapping[int, PieceType]) -> bytes:
+def set_types(data: bytes, changes: Mapping[int, PieceType]) -> bytes:
     """The same model with other types for the pieces of these ids."""
     parts: list[bytes] = []
     index = 0
@@ -86,7 +86,7 @@ def with_types(data: bytes, changes: Mapping[int, PieceType]) -> bytes:
     return b"".join(parts)
 
 
-def without_scores(data: bytes) -> bytes:
+def clear_scores(data: bytes) -> bytes:
     """The same model with 0 for the score of every piece: characters are cut without scores.
 
     SentencePiece writes log(0) for a character that must have a piece and never came.
@@ -100,7 +100,7 @@ def without_scores(data: bytes) -> bytes:
     )
 
 
-def with_rule(data: bytes, name: str) -> bytes:
+def set_normalizer_name(data: bytes, name: str) -> bytes:
     """The same model with this name for its normalisation rule."""
     return data + _message(_NORMALIZER, _message(1, name.encode()))
 
@@ -123,7 +123,7 @@ def _read_model(data: bytes) -> ModelFile:
     spec, rule = _last(trainer), _last(normalizer)
     charsmap = _bytes(rule, 2)
     if charsmap:
-        growth_of(charsmap)
+        max_expansion(charsmap)
     return ModelFile(
         kind=_kind(_int(spec, 3, 1)),
         pieces=tuple(pieces),

@@ -1,4 +1,4 @@
-"""Ids that come one by one, turned into text as early as it is certain and never earlier."""
+"""Incremental decoding: text is returned as soon as it is final and never changed afterwards."""
 
 from collections.abc import Iterable
 
@@ -8,96 +8,91 @@ from jumok.text.tokenizer import Tokenizer, piece_or_empty
 _REPLACEMENT = "\ufffd"
 
 
-def common_prefix_length(before: str, whole: str) -> int:
-    """How many characters at the beginning of a text are those of what stood there before.
+def common_prefix_length(first: str, second: str) -> int:
+    """The number of characters at the beginning of two texts that are equal.
 
-    All of them, but where a tokeniser takes back spaces before what is added.
-
-    >>> shared("it", "it is"), shared("it '", "it's")
+    >>> common_prefix_length("it", "it is"), common_prefix_length("it '", "it's")
     (2, 2)
     """
-    pairs = zip(before, whole, strict=False)
-    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(before), len(whole)))
+    pairs = zip(first, second, strict=False)
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second)))
 
 
 class StreamingDecoder:
-    """Text from ids that are still coming.
+    """Decodes ids one by one; the returned texts concatenated are `decode` of all ids.
 
-    A syllable spelled as three byte pieces appears when the third has come, and a word two words
-    later where the tokeniser takes spaces back from punctuation, the bytes of one that joins all of
-    them or none when something else comes; nothing that was given out is ever
-    taken back, and all of it together is what `decode` makes of all ids.
+    A syllable of three byte pieces is returned with the third one. If the tokenizer removes spaces
+    before punctuation, a word is returned two words later; if it decodes consecutive byte pieces
+    together, their text is returned with the next other piece.
 
     >>> from jumok.text import SentencePieceTokenizer, VocabularyConfig
     >>> config = VocabularyConfig(size=275, byte_fallback=True)
-    >>> vocabulary = SentencePieceTokenizer.train(["가 나 가"], config)
-    >>> stream = StreamingDecoder(vocabulary)
-    >>> [stream.push(id) for id in vocabulary.encode("가 뷁")]
+    >>> tokenizer = SentencePieceTokenizer.train(["가 나 가"], config)
+    >>> stream = StreamingDecoder(tokenizer)
+    >>> [stream.push(id) for id in tokenizer.encode("가 뷁")]
     ['가', ' ', '', '', '뷁']
     >>> stream.finish()
     ''
     """
 
-    def __init__(self, vocabulary: Tokenizer) -> None:
-        self._vocabulary = vocabulary
-        self._cleans = bool(getattr(vocabulary, "clean_up", False))  # of imported tokenisers
-        self._together = bool(getattr(vocabulary, "bytes_together", False))  # likewise
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
         self._in_bytes = False  # whether the newest ids are byte pieces
-        self._ids: list[int] = []  # a few whose text is settled, then those that are new
-        self._settled = 0  # how many ids are settled
-        self._given = 0  # how many characters of the text of these ids were given out
-        self._before = ""  # the text of what they stand behind, until something is given out
+        self._ids: list[int] = []  # some ids whose text is final, then the new ones
+        self._n_final = 0
+        self._n_returned = 0  # characters of the text of these ids that have been returned
+        self._prompt = ""  # the text before the ids, until something is returned
 
     def set_prompt(self, ids: Iterable[int]) -> None:
-        """The text goes on behind that of these ids, which is known and not given out."""
+        """The ids that precede the stream; their text is not returned."""
         self._ids = list(ids)
-        self._before = self._vocabulary.decode(self._ids)
+        self._prompt = self._tokenizer.decode(self._ids)
 
     def push(self, id: int) -> str:  # noqa: A002  the field's word
-        """Take the next id; the text that is certain now, often "" inside a syllable."""
+        """Add the next id; returns the text that is final now, often "" within a syllable."""
         self._ids.append(id)
-        if self._together:
-            byte = byte_piece_value(piece_or_empty(self._vocabulary, id)) is not None
-            self._in_bytes = byte or (self._in_bytes and self._shows_nothing(id))
+        if self._tokenizer.groups_bytes:
+            is_byte = byte_piece_value(piece_or_empty(self._tokenizer, id)) is not None
+            self._in_bytes = is_byte or (self._in_bytes and self._is_invisible(id))
             if self._in_bytes:
-                return ""  # the next byte may spoil the letters before it
-        text = self._vocabulary.decode(self._ids)
-        certain = text.rstrip(_REPLACEMENT)  # what ends in � may be half a syllable
-        if self._cleans:  # of "do n '" both spaces go when t follows: "don't"
-            before, *held = certain.rsplit(" ", 2)
-            certain = before if len(held) == 2 else ""
-        self._pass_by(text)
-        new = certain[self._given :]
-        self._given = max(self._given, len(certain))
+                return ""  # the next byte may invalidate the characters before it
+        text = self._tokenizer.decode(self._ids)
+        final = text.rstrip(_REPLACEMENT)  # a trailing � may be an incomplete character
+        if self._tokenizer.clean_up:  # "do n '" loses both spaces when t follows: "don't"
+            before, *held = final.rsplit(" ", 2)
+            final = before if len(held) == 2 else ""
+        self._skip_prompt(text)
+        new = final[self._n_returned :]
+        self._n_returned = max(self._n_returned, len(final))
         if new:
-            self._before = ""
-        if certain == text:
-            self._forget()
+            self._prompt = ""
+        if final == text:
+            self._drop_final_ids()
         return new
 
     def finish(self) -> str:
-        """What was held back (� where bytes never became a character); ready for another text."""
-        text = self._vocabulary.decode(self._ids)
-        self._pass_by(text)
-        rest = text[self._given :]
-        self._ids, self._settled, self._given, self._in_bytes = [], 0, 0, False
-        self._before = ""
+        """The remaining text (� for bytes that are not a character); resets the stream."""
+        text = self._tokenizer.decode(self._ids)
+        self._skip_prompt(text)
+        rest = text[self._n_returned :]
+        self._ids, self._n_final, self._n_returned, self._in_bytes = [], 0, 0, False
+        self._prompt = ""
         return rest
 
-    def _pass_by(self, text: str) -> None:
-        """What was there before counts as given out, as far as it is still so."""
-        if self._before:
-            self._given = common_prefix_length(self._before, text)
+    def _skip_prompt(self, text: str) -> None:
+        """Count the prompt, as far as it is unchanged in the text, as returned."""
+        if self._prompt:
+            self._n_returned = common_prefix_length(self._prompt, text)
 
-    def _shows_nothing(self, id: int) -> bool:  # noqa: A002  as above
-        return not self._vocabulary.decode([id])  # a special piece parts no bytes
+    def _is_invisible(self, id: int) -> bool:  # noqa: A002  as above
+        return not self._tokenizer.decode([id])  # a special piece does not separate bytes
 
-    def _forget(self) -> None:
-        """Drop the settled ids once the new ones show something: these keep the next space alive.
+    def _drop_final_ids(self) -> None:
+        """Remove the final ids once the new ones have text, which preserves the next space.
 
-        A text never begins with a space of its own, so something must stand before the next id.
+        The decoded text of ids never begins with a space, so one visible id has to remain.
         """
-        new = self._ids[self._settled :]
-        text = self._vocabulary.decode(new)
+        new = self._ids[self._n_final :]
+        text = self._tokenizer.decode(new)
         if text.strip():
-            self._ids, self._settled, self._given = new, len(new), len(text)
+            self._ids, self._n_final, self._n_returned = new, len(new), len(text)

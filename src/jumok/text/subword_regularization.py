@@ -59,8 +59,8 @@ class SubwordSampler:
     def __init__(self, model: ModelFile) -> None:
         if model.kind not in ("unigram", "bpe"):
             raise InputError(
-                f"a {model.kind} vocabulary cuts every text one way; encode without sampling, or "
-                "train a unigram or bpe vocabulary"
+                f"a {model.kind} vocabulary has one segmentation of every text; encode without "
+                "sampling, or train a unigram or bpe vocabulary"
             )
         self._model = model
         spelled = {

@@ -1,191 +1,190 @@
-"""What stands around texts: [CLS] and [SEP] of BERT, </s> of T5, nothing around GPT-2's.
+"""Templates of special tokens: [CLS] A [SEP] B [SEP] of BERT, A </s> of T5, nothing for GPT-2.
 
-A frame says where one or two texts go and which special pieces stand between them; when the row
-would be too long, the longer text loses pieces first.
+A template lists where one or two texts go and which special tokens surround them. Rows that would
+be longer than `max_length` lose pieces of their texts, never a special token.
 """
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from jumok.errors import InputError
+from jumok.text.ragged import Ragged
+
+Ints = NDArray[np.int64]
+Side = Literal["right", "left"]
+Truncation = Literal["longest_first", "longest_first_python", "first_keeps_more"]
 
 
 @dataclass(frozen=True)
-class Framed:
-    """A row as the model takes it; `segments` are transformers' token_type_ids (0 where none)."""
+class TemplateOutput:
+    """One row as the model reads it; `token_type_ids` are those of transformers (0 if unused)."""
 
     ids: list[int]
-    segments: list[int]
+    token_type_ids: list[int]
 
 
 @dataclass(frozen=True)
-class Slot:
-    """The place of a text (0 the first, 1 the second) and the segment its pieces belong to."""
+class TextSlot:
+    """The position of a text (0 the first, 1 the second) and the token type of its pieces."""
 
     text: Literal[0, 1]
-    segment: int = 0
+    token_type: int = 0
 
 
 @dataclass(frozen=True)
-class Fixed:
-    """A special piece (one that has several ids is written out) and its segment."""
+class SpecialToken:
+    """A special token, which may have several ids, and its token type."""
 
     ids: tuple[int, ...]
-    segment: int = 0
+    token_type: int = 0
 
 
-Part = Slot | Fixed
+TemplatePiece = TextSlot | SpecialToken
 
 
 @dataclass(frozen=True)
-class Frame:
-    """How a row is built of one text or two.
+class Template:
+    """How a row is built of one text (`single`) or of two (`pair`, empty: pairs are refused).
 
-    >>> cls, sep = Fixed((2,)), Fixed((3,))
-    >>> bert = Frame((cls, Slot(0), sep), (cls, Slot(0), sep, Slot(1, 1), Fixed((3,), 1)))
-    >>> bert.frame([10, 11, 12, 13], [20], max_length=7)
-    Framed(ids=[2, 10, 11, 12, 3, 20, 3], segments=[0, 0, 0, 0, 0, 1, 1])
+    >>> cls, sep = SpecialToken((2,)), SpecialToken((3,))
+    >>> single = (cls, TextSlot(0), sep)
+    >>> bert = Template(single, (*single, TextSlot(1, 1), SpecialToken((3,), 1)))
+    >>> bert.apply_one([10, 11, 12, 13], [20], max_length=7)
+    TemplateOutput(ids=[2, 10, 11, 12, 3, 20, 3], token_type_ids=[0, 0, 0, 0, 0, 1, 1])
     """
 
-    single: tuple[Part, ...] = (Slot(0),)
-    pair: tuple[Part, ...] = (Slot(0), Slot(1, 1))
-    side: Literal["right", "left"] = "right"  # where a text that is too long loses pieces
-    evenly: bool = False  # how two texts share what is lost: as `_fair` or as `_even` says
+    single: tuple[TemplatePiece, ...] = (TextSlot(0),)
+    pair: tuple[TemplatePiece, ...] = (TextSlot(0), TextSlot(1, 1))
+    side: Side = "right"  # the side on which a text that is too long is truncated
+    truncation: Truncation = "longest_first"  # how two texts divide what has to be removed
 
-    def frame(
+    def apply(self, rows: Ragged, pairs: Ragged | None, max_length: int | None) -> Ragged:
+        """Rows of at most `max_length` ids (None: unlimited) from one text or two a row.
+
+        >>> rows = Ragged.from_lists([[10, 11], [12]])
+        >>> list(Template((TextSlot(0), SpecialToken((3,)))).apply(rows, None, max_length=2))
+        [array([10,  3], dtype=int32), array([12,  3], dtype=int32)]
+        """
+        texts = self._truncated(rows, pairs, max_length)
+        return Ragged.hstack(
+            [
+                texts[piece.text]
+                if isinstance(piece, TextSlot)
+                else Ragged.repeated(piece.ids, len(rows))
+                for piece in self._pieces(pairs is not None)
+            ]
+        )
+
+    def apply_one(
         self, ids: Sequence[int], pair: Sequence[int] | None, max_length: int | None
-    ) -> Framed:
-        """The row of one text or two, of at most `max_length` ids (None: of any length)."""
-        parts = self.single if pair is None else self.pair
-        if not parts:
-            raise InputError("this tokeniser frames no pairs of texts; give one text")
-        texts = (ids, pair or ())
-        if max_length is not None:
-            texts = self._shortened(texts, pair is not None, max_length - fixed_length(parts))
+    ) -> TemplateOutput:
+        """The row of one text or two, with its token types."""
+        first, second = Ragged.from_lists([ids]), Ragged.from_lists([pair or ()])
+        texts = self._truncated(first, None if pair is None else second, max_length)
         row: list[int] = []
-        segments: list[int] = []
-        for part in parts:
-            new = texts[part.text] if isinstance(part, Slot) else part.ids
+        types: list[int] = []
+        for piece in self._pieces(pair is not None):
+            new = texts[piece.text][0].tolist() if isinstance(piece, TextSlot) else piece.ids
             row.extend(new)
-            segments.extend([part.segment] * len(new))
-        return Framed(row, segments)
+            types.extend([piece.token_type] * len(new))
+        return TemplateOutput(row, types)
 
-    def _shortened(
-        self, texts: tuple[Sequence[int], Sequence[int]], paired: bool, room: int
-    ) -> tuple[Sequence[int], Sequence[int]]:
-        first, second = texts
-        if room < 0:
+    def n_special(self, *, paired: bool = False) -> int:
+        """The number of special tokens in a row."""
+        return sum(
+            len(piece.ids) for piece in self._pieces(paired) if isinstance(piece, SpecialToken)
+        )
+
+    def n_before_and_after(self) -> tuple[int, int]:
+        """The number of special tokens before and after the pieces of a single text."""
+        at = self.single.index(next(p for p in self.single if isinstance(p, TextSlot)))
+        before, after = self.single[:at], self.single[at + 1 :]
+        return Template(before).n_special(), Template(after).n_special()
+
+    def _pieces(self, paired: bool) -> tuple[TemplatePiece, ...]:
+        if paired and not self.pair:
+            raise InputError("this tokenizer has no template for pairs of texts; give one text")
+        return self.pair if paired else self.single
+
+    def _truncated(
+        self, rows: Ragged, pairs: Ragged | None, max_length: int | None
+    ) -> tuple[Ragged, Ragged]:
+        """The texts, truncated so that every row has at most `max_length` ids."""
+        paired = pairs is not None
+        second = Ragged.repeated((), len(rows)) if pairs is None else pairs
+        n_special = self.n_special(paired=paired)
+        if max_length is None:
+            return rows, second
+        capacity = max_length - n_special  # for the pieces of the texts
+        if capacity < 0:
             raise InputError(
-                f"max_length leaves {room} places beside the special pieces; give at least "
-                f"{-room} more"
+                f"max_length must be at least {n_special}, the number of special tokens, got "
+                f"{max_length}; give at least {-capacity} more"
             )
-        if len(first) + len(second) <= room:
-            return texts
-        share = _even if self.evenly else _fair
-        n_first, n_second = share(len(first), len(second), room) if paired else (room, 0)
-        return self._cut(first, n_first), self._cut(second, n_second)
-
-    def _cut(self, ids: Sequence[int], length: int) -> Sequence[int]:
-        return ids[:length] if self.side == "right" else ids[max(0, len(ids) - length) :]
-
-
-def fixed_length(parts: Iterable[Part]) -> int:
-    """How many ids these parts have beside the texts."""
-    return sum(len(part.ids) for part in parts if isinstance(part, Fixed))
+        n_first, n_second = rows.lengths, second.lengths
+        too_long = n_first + n_second > capacity
+        if paired:
+            kept_first, kept_second = _TRUNCATIONS[self.truncation](n_first, n_second, capacity)
+        else:
+            kept_first, kept_second = np.full_like(n_first, capacity), n_second
+        return (
+            rows.truncate(np.where(too_long, kept_first, n_first), self.side),
+            second.truncate(np.where(too_long, kept_second, n_second), self.side),
+        )
 
 
-def processor_parts(state: Mapping[str, Any] | None) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
-    """The parts for one text and for two that the `post_processor` of a tokenizer.json tells.
+def _longest_first(first: Ints, second: Ints, capacity: int) -> tuple[Ints, Ints]:
+    """How many pieces two texts keep, as in the tokenizers library.
 
-    Raises InputError for a processor that is not known or contradicts itself.
+    The longer text is truncated to the shorter one, then both are truncated to the same length;
+    an odd position goes to the longer one.
+
+    >>> _longest_first(np.array([10, 4, 10]), np.array([4, 10, 8]), 9)
+    (array([5, 4, 5]), array([4, 5, 4]))
     """
-    plain: tuple[Part, ...] = (Slot(0),)
-    match state:
-        case None | {"type": "ByteLevel"}:  # which moves offsets and nothing else
-            return plain, (Slot(0), Slot(1, 1))
-        case {"type": "Sequence", "processors": list(inner)}:
-            telling = [one for one in inner if one != state and one.get("type") != "ByteLevel"]
-            if len(telling) > 1:
-                raise InputError(
-                    "the post_processor frames texts twice; use a tokeniser that does once"
-                )
-            return processor_parts(telling[0] if telling else None)
-        case {"type": "BertProcessing", "cls": [_, int(cls)], "sep": [_, int(sep)]}:
-            before, between = Fixed((cls,)), Fixed((sep,))
-            return (before, Slot(0), between), (
-                *(before, Slot(0), between),
-                *(Slot(1, 1), Fixed((sep,), 1)),
-            )
-        case {"type": "RobertaProcessing", "cls": [_, int(cls)], "sep": [_, int(sep)]}:
-            return double_sep(cls, sep)
-        case {"type": "TemplateProcessing", "single": list(single), "pair": list(pair)}:
-            pieces = state.get("special_tokens")
-            known = pieces if isinstance(pieces, dict) else {}
-            return _template(single, known, (0,)), _template(pair, known, (0, 1))
-    raise InputError(
-        f"the post_processor {json.dumps(state)[:80]} is none that is known (BertProcessing, "
-        "RobertaProcessing, TemplateProcessing, ByteLevel); use a tokeniser with one of these"
-    )
+    short = np.minimum(first, second)
+    kept_long = np.where(short > capacity, short, np.maximum(short, capacity - short))
+    both = short + kept_long > capacity  # the shorter one is truncated as well
+    kept_short = np.where(both, capacity // 2, short)
+    kept_long = np.where(both, capacity // 2 + capacity % 2, kept_long)
+    longer = first > second
+    return np.where(longer, kept_long, kept_short), np.where(longer, kept_short, kept_long)
 
 
-def double_sep(cls: int, sep: int) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
-    """The parts of RoBERTa and XLM-R: <s> A </s>, and <s> A </s></s> B </s>, all one segment."""
-    before, after = Fixed((cls,)), Fixed((sep,))
-    return (before, Slot(0), after), (before, Slot(0), after, after, Slot(1), after)
+def _longest_first_python(first: Ints, second: Ints, capacity: int) -> tuple[Ints, Ints]:
+    """How many pieces two texts keep, as in the tokenizers of transformers written in Python.
 
-
-def _template(
-    parts: Iterable[object], known: Mapping[str, Any], texts: tuple[int, ...]
-) -> tuple[Part, ...]:
-    found: list[Part] = []
-    for part in parts:
-        match part:
-            case {"Sequence": {"id": "A" | "B" as name, "type_id": int(segment)}}:
-                found.append(Slot(0 if name == "A" else 1, segment))
-            case {"SpecialToken": {"id": str(name), "type_id": int(segment)}} if name in known:
-                ids = known[name].get("ids") if isinstance(known[name], dict) else None
-                if not isinstance(ids, list) or not all(isinstance(i, int) for i in ids):
-                    raise InputError(f"the post_processor gives no ids for {name!r}; add them")
-                found.append(Fixed(tuple(ids), segment))
-            case _:
-                raise InputError(
-                    f"the post_processor has a part {json.dumps(part)[:80]} that it does not "
-                    "explain; get the file again from its source"
-                )
-    if found and tuple(sorted(p.text for p in found if isinstance(p, Slot))) != texts:
-        raise InputError("the post_processor does not place each text once; get the file again")
-    return tuple(found)
-
-
-def _fair(first: int, second: int, room: int) -> tuple[int, int]:
-    """How many pieces two texts keep, as the tokenizers library shares them out.
-
-    The longer text is cut down to the shorter one, then both alike; an odd place goes to the
-    longer.
-
-    >>> _fair(10, 4, 9), _fair(10, 8, 9)
-    ((5, 4), (5, 4))
+    >>> _longest_first_python(np.array([4, 9]), np.array([10, 9]), 9)
+    (array([4, 5]), array([5, 4]))
     """
-    short = min(first, second)
-    kept_long = short if short > room else max(short, room - short)
-    kept_short = short
-    if kept_short + kept_long > room:
-        kept_short = room // 2
-        kept_long = kept_short + room % 2
-    return (kept_short, kept_long) if first <= second else (kept_long, kept_short)
+    removed = np.maximum(first + second - capacity, 0)
+    difference = np.minimum(abs(first - second), removed)
+    half = (removed - difference) // 2
+    rest = removed - difference - half
+    longer = first > second
+    kept_first = np.where(longer, first - difference - half, first - half)
+    kept_second = np.where(longer, second - rest, second - difference - rest)
+    return np.maximum(kept_first, 0), np.maximum(kept_second, 0)
 
 
-def _even(first: int, second: int, room: int) -> tuple[int, int]:
-    """How many pieces two texts keep, as the tokenisers of transformers in Python share them out.
+def _first_keeps_more(first: Ints, second: Ints, capacity: int) -> tuple[Ints, Ints]:
+    """The longer text is truncated until both fit (Devlin et al. 2019, appendix A.2).
 
-    >>> _even(4, 10, 9), _even(9, 9, 9)
-    ((4, 5), (5, 4))
+    An odd position goes to the first text.
+
+    >>> _first_keeps_more(np.array([4, 7, 3]), np.array([3, 1, 4]), 5)
+    (array([3, 4, 3]), array([2, 1, 2]))
     """
-    lost = first + second - room
-    difference = min(abs(first - second), lost)
-    rest = lost - difference
-    if first > second:
-        return max(0, first - difference - rest // 2), max(0, second - (rest - rest // 2))
-    return max(0, first - rest // 2), max(0, second - difference - (rest - rest // 2))
+    kept = np.minimum(first, np.maximum(capacity - second, capacity - capacity // 2))
+    return kept, capacity - kept
+
+
+_TRUNCATIONS: dict[Truncation, Callable[[Ints, Ints, int], tuple[Ints, Ints]]] = {
+    "longest_first": _longest_first,
+    "longest_first_python": _longest_first_python,
+    "first_keeps_more": _first_keeps_more,
+}

@@ -1,4 +1,4 @@
-"""How well a vocabulary fits some texts: how often it must say [UNK], and what gets lost."""
+"""A report on how well a vocabulary fits texts: unknown tokens, and texts that are lossy."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -7,66 +7,66 @@ from difflib import SequenceMatcher
 
 from jumok.text.sentencepiece import SentencePieceTokenizer
 
-_MOST_MISSING = 20
+_MAX_MISSING = 20
 
 
 @dataclass(frozen=True)
 class LossyText:
-    """A text that did not come back, with the first place where it differs."""
+    """A text that `decode` does not restore, with the first difference."""
 
     text: str
     decoded: str
-    wanted: str  # what stood there in the text
-    got: str  # what stands there in the decoded one
+    expected: str  # the characters of the text
+    got: str  # the characters of the decoded text
 
 
 @dataclass(frozen=True)
 class VocabularyReport:
-    """A vocabulary measured on texts. Counts are of the texts composed by the vocabulary's rule."""
+    """Counts of a vocabulary on texts that are normalized by the vocabulary's rule."""
 
     size: int
     kind: str
     normalization: str
     texts: int
-    characters: int  # code points, spaces among them
-    eojeols: int  # stretches between spaces
+    characters: int  # code points, spaces included
+    eojeols: int  # words between spaces
     tokens: int
     unknown_tokens: int
-    missing: tuple[tuple[str, int], ...]  # what became [UNK], and how often, most often first
-    recomposed_texts: int  # texts that the rule itself changed, as NFD to NFC; no losses
-    lost_texts: int  # texts that decode(encode(text)) does not give back
+    missing: tuple[tuple[str, int], ...]  # what became [UNK], with counts, most frequent first
+    recomposed_texts: int  # texts that normalization changed, as NFD to NFC; not losses
+    lost_texts: int  # texts that decode(encode(text)) does not restore
     losses: tuple[LossyText, ...]  # some of them
 
     @property
     def unknown_rate(self) -> float:
-        """The share of tokens that are [UNK], from 0 to 1."""
+        """The fraction of tokens that are [UNK]."""
         return self.unknown_tokens / self.tokens if self.tokens else 0.0
 
     @property
     def tokens_per_character(self) -> float:
-        """Tokens for each character: the lower, the shorter the rows."""
+        """Tokens per character: the lower, the shorter the rows."""
         return self.tokens / self.characters if self.characters else 0.0
 
     @property
     def tokens_per_eojeol(self) -> float:
-        """Tokens for each stretch between spaces."""
+        """Tokens per word between spaces."""
         return self.tokens / self.eojeols if self.eojeols else 0.0
 
 
 def measure_vocabulary(
     vocabulary: SentencePieceTokenizer, texts: Iterable[str], *, examples: int = 5
 ) -> VocabularyReport:
-    """Encode and decode every text and count; `examples` bounds how many losses are kept.
+    """Encode and decode every text; at most `examples` losses are kept.
 
     >>> from jumok.text import SentencePieceTokenizer, VocabularyConfig
     >>> vocabulary = SentencePieceTokenizer.train(["가 나 가"], VocabularyConfig(size=18))
-    >>> found = report(vocabulary, ["가 나", "가 뷁"])
-    >>> found.tokens, found.unknown_tokens, found.missing, found.losses[0].wanted
+    >>> found = measure_vocabulary(vocabulary, ["가 나", "가 뷁"])
+    >>> found.tokens, found.unknown_tokens, found.missing, found.losses[0].expected
     (8, 1, (('뷁', 1),), '뷁')
     """
-    given = list(texts)
-    composed = [vocabulary.normalize(text) for text in given]
-    rows = vocabulary.encode_batch(given)
+    originals = list(texts)
+    composed = [vocabulary.normalize(text) for text in originals]
+    rows = vocabulary.encode_batch(originals)
     unknown = vocabulary.special_ids.get("[UNK]", -1)
     missing: Counter[str] = Counter()
     for text, ids in zip(composed, rows, strict=True):
@@ -82,13 +82,13 @@ def measure_vocabulary(
         size=len(vocabulary),
         kind=vocabulary.kind,
         normalization=vocabulary.normalization,
-        texts=len(given),
+        texts=len(originals),
         characters=sum(map(len, composed)),
         eojeols=sum(len(text.split()) for text in composed),
         tokens=sum(map(len, rows)),
         unknown_tokens=missing.total(),
-        missing=tuple(missing.most_common(_MOST_MISSING)),
-        recomposed_texts=sum(a != b for a, b in zip(given, composed, strict=True)),
+        missing=tuple(missing.most_common(_MAX_MISSING)),
+        recomposed_texts=sum(a != b for a, b in zip(originals, composed, strict=True)),
         lost_texts=len(lost),
         losses=tuple(_loss(text, decoded) for text, decoded in lost[:examples]),
     )
@@ -97,4 +97,4 @@ def measure_vocabulary(
 def _loss(text: str, decoded: str) -> LossyText:
     changes = SequenceMatcher(None, text, decoded, autojunk=False).get_opcodes()
     _, a, b, c, d = next(change for change in changes if change[0] != "equal")
-    return LossyText(text, decoded, wanted=text[a:b], got=decoded[c:d])
+    return LossyText(text, decoded, expected=text[a:b], got=decoded[c:d])

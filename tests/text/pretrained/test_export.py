@@ -52,9 +52,9 @@ def opened(
     folder: Path,
     frames: TemplateStrings = SEQUENCE_TEMPLATE,
     longest: int = 64,
-    segments: bool = False,
+    token_types: bool = False,
 ) -> Any:
-    for name, data in tokenizer_files(vocabulary, frames, longest, segments=segments).items():
+    for name, data in tokenizer_files(vocabulary, frames, longest, token_types=token_types).items():
         (folder / name).write_bytes(data)
     return transformers.AutoTokenizer.from_pretrained(folder)
 
@@ -127,7 +127,7 @@ def test_pairs_and_which_of_two_texts_a_piece_is_of(tmp_path: Path) -> None:
     firsts, seconds = ["이 영화", "", "연기가 " * 9], ["재미있어요", "음악이", "좋다"]
     both = [Ragged.from_lists(vocabulary.encode_batch(texts)) for texts in (firsts, seconds)]
     wanted = build_inputs(vocabulary, both[0], both[1], 24)
-    tokenizer = opened(vocabulary, tmp_path, CLASSIFICATION_TEMPLATE, 24, segments=True)
+    tokenizer = opened(vocabulary, tmp_path, CLASSIFICATION_TEMPLATE, 24, token_types=True)
     found = tokenizer(firsts, seconds, truncation=True)
     assert found["input_ids"] == [row.tolist() for row in wanted]
     sep = vocabulary.sep_id
@@ -157,5 +157,5 @@ def test_what_a_user_types_as_a_special_piece_is_one_there(tmp_path: Path) -> No
 )
 def test_models_of_others_are_refused(options: dict[str, Any]) -> None:
     vocabulary = SentencePieceTokenizer.from_bytes(foreign(**options))
-    with pytest.raises(InputError, match="only vocabularies trained by jumok can be written"):
-        tokenizer_files(vocabulary, SEQUENCE_TEMPLATE, 16, segments=False)
+    with pytest.raises(InputError, match="only vocabularies trained by jumok can be exported"):
+        tokenizer_files(vocabulary, SEQUENCE_TEMPLATE, 16, token_types=False)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jumok.text.pretrained import Framed, PretrainedTokenizer, load_tokenizer
+from jumok.text.pretrained import PretrainedTokenizer, TemplateOutput, load_tokenizer
 from tests.pretrained_tokenizers import FOLDERS, N_LINES
 from tests.text.pretrained.conftest import Folders, config_of
 
@@ -23,14 +23,14 @@ def both(folder: Path) -> tuple[PretrainedTokenizer, Any]:
     return ours, transformers.AutoTokenizer.from_pretrained(folder)
 
 
-def assert_same(ours: Iterable[Framed], theirs: Any, texts: list[str]) -> None:
+def assert_same(ours: Iterable[TemplateOutput], theirs: Any, texts: list[str]) -> None:
     """The same ids and segments in every row; the first text that differs is told."""
     rows = list(ours)
     assert len(rows) == len(theirs["input_ids"]) == len(texts)
     for row, ids, text in zip(rows, theirs["input_ids"], texts, strict=True):
         assert row.ids == ids, text
     for row, segments in zip(rows, theirs.get("token_type_ids", []), strict=False):
-        assert row.segments == segments
+        assert row.token_type_ids == segments
 
 
 def compare(folder: Path, lines: list[str]) -> None:

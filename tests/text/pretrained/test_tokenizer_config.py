@@ -6,13 +6,13 @@ import pytest
 
 from jumok.errors import InputError
 from jumok.text.pretrained.files import TokenizerFiles
-from jumok.text.pretrained.tokenizer_config import Settings, read_settings
+from jumok.text.pretrained.tokenizer_config import TokenizerConfig, read_tokenizer_config
 
 
-def settings(config: object, **others: object) -> Settings:
+def settings(config: object, **others: object) -> TokenizerConfig:
     tables = {"tokenizer_config": config, **others}
     files = {f"{name}.json": json.dumps(table).encode() for name, table in tables.items()}
-    return read_settings(TokenizerFiles(files), ())
+    return read_tokenizer_config(TokenizerFiles(files), ())
 
 
 def test_the_map_of_special_tokens_wins_over_the_configuration() -> None:

@@ -1,13 +1,13 @@
-"""Tokenisers of other people's models: read from their own files, with their own framing.
+"""Tokenizers of imported models, read from their own files, with their own templates.
 
-    vocabulary = load_tokenizer(Path("klue-bert"), {"model_type": "bert"})
-    vocabulary.encode_with_special_tokens("질문", "대답").ids  # [CLS] 질문 [SEP] 대답 [SEP]
+    tokenizer = load_tokenizer(Path("klue-bert"), {"model_type": "bert"})
+    tokenizer.encode_with_special_tokens("질문", "대답").ids  # [CLS] 질문 [SEP] 대답 [SEP]
 
-The ids are those of AutoTokenizer of transformers, which is not needed here.
+The ids are those of AutoTokenizer of transformers, which is not imported.
 """
 
 from jumok.text.pretrained.load import load_tokenizer
 from jumok.text.pretrained.tokenizer import PretrainedTokenizer
-from jumok.text.template import Framed
+from jumok.text.template import TemplateOutput
 
-__all__ = ["Framed", "PretrainedTokenizer", "load_tokenizer"]
+__all__ = ["PretrainedTokenizer", "TemplateOutput", "load_tokenizer"]

@@ -1,4 +1,4 @@
-"""Byte-level BPE as GPT-2, RoBERTa and BART have it: vocab.json and merges.txt."""
+"""Byte-level BPE of GPT-2, RoBERTa and BART: vocab.json and merges.txt."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,10 +8,11 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from jumok.errors import InputError
 from jumok.text.pretrained.files import TokenizerFiles
 from jumok.text.pretrained.library_errors import library_errors
-from jumok.text.pretrained.special_tokens import Assembly, Parts, add_pieces, named_pieces, piece_id
-from jumok.text.pretrained.tokenizer_config import Settings, Token, check_ids
+from jumok.text.pretrained.post_processor import parse_post_processor, roberta_template
+from jumok.text.pretrained.special_tokens import TokenizerSpec, add_pieces, named_pieces, piece_id
+from jumok.text.pretrained.tokenizer_config import Token, TokenizerConfig, check_ids
 from jumok.text.pretrained.tokenizer_json import TokenizerJson
-from jumok.text.template import Fixed, Part, Slot, double_sep, processor_parts
+from jumok.text.template import SpecialToken, Template, TemplatePiece, TextSlot
 
 _ROBERTA: Mapping[str, Token | None] = {
     "bos_token": "<s>",
@@ -27,35 +28,41 @@ _GPT2: Mapping[str, Token | None] = dict.fromkeys(
 )
 
 
-def roberta(files: TokenizerFiles, settings: Settings, written: TokenizerJson | None) -> Assembly:
-    """RoBERTa's and BART's: <s> A </s>."""
-    tokenizer = _byte_level(files, settings, written)
-    names = add_pieces(tokenizer, settings, named_pieces(settings, _ROBERTA))
+def roberta(
+    files: TokenizerFiles, config: TokenizerConfig, tokenizer_json: TokenizerJson | None
+) -> TokenizerSpec:
+    """RoBERTa and BART: <s> A </s>."""
+    tokenizer = _byte_level(files, config, tokenizer_json)
+    names = add_pieces(tokenizer, config, named_pieces(config, _ROBERTA))
     tokenizer.post_processor = processors.ByteLevel(  # only for the offsets
-        add_prefix_space=settings.flag("add_prefix_space", default=False),
-        trim_offsets=settings.flag("trim_offsets", default=True),
+        add_prefix_space=config.flag("add_prefix_space", default=False),
+        trim_offsets=config.flag("trim_offsets", default=True),
     )
     cls = piece_id(tokenizer, names, "cls_token")
     sep = piece_id(tokenizer, names, "sep_token")
-    segments = settings.has_token_type_ids(default=False)
-    return Assembly(tokenizer, names, double_sep(cls, sep), has_token_type_ids=segments)
+    token_types = config.has_token_type_ids(default=False)
+    return TokenizerSpec(
+        tokenizer, names, roberta_template(cls, sep), has_token_type_ids=token_types
+    )
 
 
-def gpt2(files: TokenizerFiles, settings: Settings, written: TokenizerJson | None) -> Assembly:
-    """GPT-2's: nothing stands around a text, unless the files ask for it."""
-    tokenizer = _byte_level(files, settings, written)
-    names = add_pieces(tokenizer, settings, named_pieces(settings, _GPT2))
-    if written and written.processor is not None:
-        parts = processor_parts(written.processor)
-        _move_offsets(tokenizer, written.processor)
+def gpt2(
+    files: TokenizerFiles, config: TokenizerConfig, tokenizer_json: TokenizerJson | None
+) -> TokenizerSpec:
+    """GPT-2: no special tokens, unless the files contain some."""
+    tokenizer = _byte_level(files, config, tokenizer_json)
+    names = add_pieces(tokenizer, config, named_pieces(config, _GPT2))
+    if tokenizer_json and tokenizer_json.processor is not None:
+        template = parse_post_processor(tokenizer_json.processor)
+        _move_offsets(tokenizer, tokenizer_json.processor)
     else:
-        parts = bos_eos(tokenizer, names, settings, told=written is None)
-    segments = settings.has_token_type_ids(default=False)
-    return Assembly(tokenizer, names, parts, has_token_type_ids=segments)
+        template = bos_eos_template(tokenizer, names, config, use_flags=tokenizer_json is None)
+    token_types = config.has_token_type_ids(default=False)
+    return TokenizerSpec(tokenizer, names, template, has_token_type_ids=token_types)
 
 
 def _move_offsets(tokenizer: Tokenizer, processor: Mapping[str, Any]) -> None:
-    """Give the tokenizer the step of the file's processor that takes spaces off the offsets."""
+    """Copy the step of the file's processor that removes spaces from offsets."""
     match processor:
         case {"type": "Sequence", "processors": list(steps)}:
             for step in steps:
@@ -67,28 +74,31 @@ def _move_offsets(tokenizer: Tokenizer, processor: Mapping[str, Any]) -> None:
             )
 
 
-def bos_eos(
-    tokenizer: Tokenizer, names: Mapping[str, str], settings: Settings, *, told: bool
-) -> Parts:
-    """The frame where no file has one: <s> and </s> as `add_bos_token` and `add_eos_token` say.
+def bos_eos_template(
+    tokenizer: Tokenizer, names: Mapping[str, str], config: TokenizerConfig, *, use_flags: bool
+) -> Template:
+    """The template if no file has one: <s> and </s> by `add_bos_token` and `add_eos_token`.
 
-    transformers listens to these two (`told`) only where there is no tokenizer.json.
+    transformers reads these two flags (`use_flags`) only if there is no tokenizer.json.
     """
     before, after = [
-        [piece_id(tokenizer, names, name)] if told and settings.flag(f"add_{name}", False) else []
+        [piece_id(tokenizer, names, name)]
+        if use_flags and config.flag(f"add_{name}", False)
+        else []
         for name in ("bos_token", "eos_token")
     ]
 
-    def framed(text: Slot) -> tuple[Part, ...]:
-        start = [Fixed((i,), text.segment) for i in before]
-        end = [Fixed((i,), text.segment) for i in after]
+    def surrounded(text: TextSlot) -> tuple[TemplatePiece, ...]:
+        start = [SpecialToken((i,), text.token_type) for i in before]
+        end = [SpecialToken((i,), text.token_type) for i in after]
         return (*start, text, *end)
 
-    return framed(Slot(0)), (*framed(Slot(0)), *framed(Slot(1, 1)))
+    first = surrounded(TextSlot(0))
+    return Template(first, (*first, *surrounded(TextSlot(1, 1))))
 
 
 def read_merges(text: str) -> list[tuple[str, str]]:
-    r"""The merges of a merges.txt, one a line, the first heard first.
+    r"""The merges of a merges.txt, one a line, by precedence.
 
     >>> read_merges("#version: 0.2\nĠ t\nh e\n")
     [('Ġ', 't'), ('h', 'e')]
@@ -99,31 +109,33 @@ def read_merges(text: str) -> list[tuple[str, str]]:
             continue
         parts = line.removesuffix("\r").split(" ")
         if len(parts) != 2:
-            raise InputError(f"merges.txt, line {number}: {line[:80]!r} is no pair of pieces")
+            raise InputError(
+                f"merges.txt, line {number} must be a pair of pieces, got {line[:80]!r}"
+            )
         merges.append((parts[0], parts[1]))
     return merges
 
 
 def _byte_level(
-    files: TokenizerFiles, settings: Settings, written: TokenizerJson | None
+    files: TokenizerFiles, config: TokenizerConfig, tokenizer_json: TokenizerJson | None
 ) -> Tokenizer:
-    if written:
-        vocab, merges = written.model["vocab"], written.merges
+    if tokenizer_json:
+        vocab, merges = tokenizer_json.model["vocab"], tokenizer_json.merges
     else:
         vocab, merges = files.table("vocab.json"), read_merges(files.text("merges.txt"))
         check_ids(vocab.values(), "vocab.json")
     lost = [pair for pair in merges if not ("".join(pair) in vocab and vocab.keys() >= set(pair))]
     if lost:
         raise InputError(
-            f"merges.txt merges {lost[0][0]!r} and {lost[0][1]!r}, which vocab.json does not know; "
-            "give the two files of one tokeniser"
+            f"merges.txt must merge pieces of vocab.json, got {lost[0][0]!r} and {lost[0][1]!r}; "
+            "give the two files of one tokenizer"
         )
     with library_errors("the vocabulary cannot be used"):
         model = models.BPE(
             vocab, merges, continuing_subword_prefix="", end_of_word_suffix="", fuse_unk=False
         )
     tokenizer = Tokenizer(model)
-    spaced = settings.flag("add_prefix_space", default=False)
+    spaced = config.flag("add_prefix_space", default=False)
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=spaced)
     tokenizer.decoder = decoders.ByteLevel()
     return tokenizer

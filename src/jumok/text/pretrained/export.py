@@ -1,7 +1,7 @@
-"""A vocabulary trained here as the tokenizer.json that transformers opens, with the same ids.
+"""Export a vocabulary trained by jumok as the tokenizer.json of transformers, with the same ids.
 
-What differs there: a user who types "[MASK]" has typed the special piece, and one who types
-"<0x41>" the byte, where a unigram vocabulary has bytes for what has no piece.
+Two things differ there: a typed "[MASK]" becomes the special piece, and a typed "<0x41>" the byte
+in a unigram vocabulary with byte_fallback.
 """
 
 import json
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, processors
 
 from jumok.errors import InputError
+from jumok.text.offsets import SPACE
 from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.text.sentencepiece_proto import ModelFile, PieceType, read_model
 
-SPACE = "▁"
 NAMES = {
     "pad_token": "[PAD]",
     "unk_token": "[UNK]",
@@ -28,7 +28,7 @@ NAMES = {
 
 @dataclass(frozen=True)
 class TemplateStrings:
-    """What stands around one text and around two, as pieces; $A and $B are the texts."""
+    """The special pieces around one text and around two; $A and $B are the texts."""
 
     single: Sequence[str]
     pair: Sequence[str]
@@ -46,21 +46,20 @@ def tokenizer_files(
     template: TemplateStrings,
     max_length: int,
     *,
-    segments: bool,
+    token_types: bool,
 ) -> Mapping[str, bytes]:
-    """tokenizer.json and tokenizer_config.json, by their names.
+    """The bytes of tokenizer.json and tokenizer_config.json, by name.
 
-    `segments`: whether the model is told which of two texts a piece is of. Raises InputError for
-    models of SentencePiece that were not trained here: their rules are their own.
+    `token_types`: whether the model reads token_type_ids. Raises InputError for SentencePiece
+    models with another normalization than jumok's.
     """
     model = read_model(vocabulary.to_bytes())
     tokenizer = Tokenizer(_model(model))
     rule = {"nfc": [normalizers.NFC()], "none": []}.get(model.normalization)
     if rule is None or model.kind == "word":
         raise InputError(
-            f"the vocabulary is of the kind {model.kind} and normalised by "
-            f"{model.normalization!r}; only vocabularies trained by jumok can be written as a "
-            "tokenizer.json"
+            "only vocabularies trained by jumok can be exported as tokenizer.json, got kind "
+            f"{model.kind} with normalization {model.normalization!r}"
         )
     before = [] if model.kind == "char" else [normalizers.Prepend(SPACE)]
     tokenizer.normalizer = normalizers.Sequence([*rule, *before, normalizers.Replace(" ", SPACE)])
@@ -85,7 +84,7 @@ def tokenizer_files(
         "clean_up_tokenization_spaces": False,
         "model_input_names": [
             *("input_ids", "attention_mask"),
-            *(["token_type_ids"] if segments else []),
+            *(["token_type_ids"] if token_types else []),
         ],
         **{name: piece for name, piece in NAMES.items() if piece in special},
     }
@@ -97,7 +96,7 @@ def tokenizer_files(
 
 
 def _model(model: ModelFile) -> models.Model:
-    """The pieces and how a text is cut into them."""
+    """The pieces and the algorithm."""
     unknown = model.types.index(PieceType.UNKNOWN)
     if model.kind == "bpe":
         ids = {piece: i for i, piece in enumerate(model.pieces)}
@@ -113,7 +112,7 @@ def _model(model: ModelFile) -> models.Model:
 
 
 def _merges(model: ModelFile, ids: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Which pieces make which others, the best first: SentencePiece keeps the results alone."""
+    """The merges, best first: SentencePiece stores only their results."""
     found = [
         (-model.scores[i], ids[piece[:cut]], ids[piece[cut:]], piece[:cut], piece[cut:])
         for i, piece in enumerate(model.pieces)

@@ -1,4 +1,4 @@
-"""The tokeniser files of a folder: known names, ordinary files, each read once, within limits."""
+"""The tokenizer files of a folder: known names and regular files, read once, within limits."""
 
 import hashlib
 from collections.abc import Mapping
@@ -16,9 +16,9 @@ CONFIG = "tokenizer_config.json"
 SPECIAL = "special_tokens_map.json"
 ADDED = "added_tokens.json"
 
-_LARGEST_VOCABULARY = 64 * 2**20  # bytes; that of XLM-R, with 250,000 pieces, has 17 MiB
+_MAX_VOCABULARY_BYTES = 64 * 2**20  # XLM-R, with 250,000 pieces, has 17 MiB
 
-# What makes a tokeniser, and what says more about it.
+# Files with a vocabulary, and files with settings only.
 _VOCABULARIES = (
     TOKENIZER,
     "vocab.txt",
@@ -36,7 +36,7 @@ _SETTINGS = (CONFIG, SPECIAL, ADDED)
 
 @dataclass(frozen=True)
 class TokenizerFiles:
-    """The bytes of a folder's tokeniser files, by name.
+    """The bytes of the tokenizer files of a folder, by name.
 
     >>> TokenizerFiles({"vocab.txt": b"[UNK]"}).fingerprint[:8]
     'b525587e'
@@ -46,7 +46,7 @@ class TokenizerFiles:
 
     @classmethod
     def read(cls, folder: Path) -> "TokenizerFiles | None":
-        """The files of `folder`; None where no file of it is a vocabulary.
+        """The files of `folder`; None if none of them is a vocabulary.
 
         Raises StorageError for a file that cannot be read or is too large.
         """
@@ -54,7 +54,7 @@ class TokenizerFiles:
             there = {path.name for path in folder.iterdir()}
         if there.isdisjoint(_VOCABULARIES):
             return None
-        limits = dict.fromkeys(_VOCABULARIES, _LARGEST_VOCABULARY)
+        limits = dict.fromkeys(_VOCABULARIES, _MAX_VOCABULARY_BYTES)
         limits |= dict.fromkeys(_SETTINGS, MAX_BYTES)
         return cls(
             {
@@ -66,23 +66,23 @@ class TokenizerFiles:
     def __contains__(self, name: str) -> bool:
         return name in self.content
 
-    def bytes_of(self, name: str) -> bytes:
-        """The bytes of a file; one that is not there is an InputError."""
+    def data(self, name: str) -> bytes:
+        """The bytes of a file; InputError if it is missing."""
         if name not in self.content:
-            raise InputError(f"the folder has no {name}, which its kind of tokeniser needs; add it")
+            raise InputError(f"the folder has no {name}, which its tokenizer requires; add it")
         return self.content[name]
 
     def text(self, name: str) -> str:
         """The text of a file in UTF-8."""
         try:
-            return self.bytes_of(name).decode()
+            return self.data(name).decode()
         except UnicodeDecodeError as error:
             raise InputError(
-                f"{name} is no UTF-8 at byte {error.start}; get it again from its source"
+                f"{name} must be UTF-8, got an invalid byte at {error.start}; download it again"
             ) from None
 
     def table(self, name: str) -> dict[str, Any]:
-        """The table in a JSON file; a file that is not there is an empty table."""
+        """The table in a JSON file, empty if the file is missing."""
         if name not in self.content:
             return {}
         try:
@@ -92,14 +92,14 @@ class TokenizerFiles:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The SHA-256 over the names and the SHA-256 of all files, in hexadecimal."""
+        """The SHA-256 of the names and SHA-256s of all files, in hexadecimal."""
         digest = hashlib.sha256()
         for name in sorted(self.content):
             digest.update(name.encode() + b"\0" + hashlib.sha256(self.content[name]).digest())
         return digest.hexdigest()
 
     def save(self, folder: Path) -> None:
-        """Write the very files into `folder`, which is made where it is missing."""
+        """Save the files unchanged into `folder`, which is created if missing."""
         with storage_errors(f"{folder}: cannot be made"):
             folder.mkdir(parents=True, exist_ok=True)
         for name, content in self.content.items():

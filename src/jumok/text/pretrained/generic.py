@@ -1,19 +1,19 @@
-"""Tokenisers whose file says everything: tokenizer.json as it stands, or tokenizer.model."""
+"""Tokenizers of any other class: tokenizer.json without changes, or tokenizer.model."""
 
 from collections.abc import Mapping, Sequence
 
 from tokenizers import Tokenizer, decoders, models, normalizers
 
 from jumok.errors import InputError
-from jumok.text.pretrained.byte_level_bpe import bos_eos
+from jumok.text.pretrained.byte_level_bpe import bos_eos_template
 from jumok.text.pretrained.files import TokenizerFiles
 from jumok.text.pretrained.library_errors import library_errors
-from jumok.text.pretrained.special_tokens import Assembly, add_pieces, named_pieces
-from jumok.text.pretrained.tokenizer_config import Settings, Token
+from jumok.text.pretrained.post_processor import parse_post_processor
+from jumok.text.pretrained.special_tokens import TokenizerSpec, add_pieces, named_pieces
+from jumok.text.pretrained.tokenizer_config import Token, TokenizerConfig
 from jumok.text.pretrained.tokenizer_json import TokenizerJson
-from jumok.text.pretrained.unigram import control_tokens, model_of
+from jumok.text.pretrained.unigram import control_tokens, read_model_file
 from jumok.text.sentencepiece_proto import ModelFile
-from jumok.text.template import processor_parts
 
 _USUAL = {
     "bos_token": ("<s>", "[BOS]", "<bos>"),
@@ -26,55 +26,55 @@ _USUAL = {
 }
 
 
-def as_written(
-    files: TokenizerFiles, settings: Settings, written: TokenizerJson | None
-) -> Assembly:
-    """The tokeniser of a folder whose files name no kind that transformers would build anew."""
-    if written is None:
-        return _from_model(model_of(files, "tokenizer.model"), settings)
-    tokenizer = written.build()
-    named = named_pieces(settings, {"pad_token": written.told("padding", "pad_token")})
-    names = add_pieces(tokenizer, settings, named)
-    if written.processor is None:
-        parts = bos_eos(tokenizer, names, settings, told=False)
+def generic(
+    files: TokenizerFiles, config: TokenizerConfig, tokenizer_json: TokenizerJson | None
+) -> TokenizerSpec:
+    """The tokenizer of a folder whose class has no rules of its own in transformers."""
+    if tokenizer_json is None:
+        return _from_model(read_model_file(files, "tokenizer.model"), config)
+    tokenizer = tokenizer_json.build()
+    named = named_pieces(config, {"pad_token": tokenizer_json.option("padding", "pad_token")})
+    names = add_pieces(tokenizer, config, named)
+    if tokenizer_json.processor is None:
+        template = bos_eos_template(tokenizer, names, config, use_flags=False)
     else:
-        parts = processor_parts(written.processor)
-    return Assembly(
+        template = parse_post_processor(tokenizer_json.processor)
+    return TokenizerSpec(
         tokenizer,
         names or _usual(tokenizer),
-        parts,
-        unknown=_unknown(tokenizer, written.model),
-        has_token_type_ids=settings.has_token_type_ids(default=False),
+        template,
+        unk_id=_unk_id(tokenizer, tokenizer_json.model),
+        has_token_type_ids=config.has_token_type_ids(default=False),
     )
 
 
 def _usual(tokenizer: Tokenizer) -> dict[str, str]:
-    """Where no file names a special piece: the added ones with usual names."""
+    """The added special pieces with common names, for files that name none."""
     added = tokenizer.get_added_tokens_decoder().values()
     special = {token.content for token in added if token.special}
     found = {name: [p for p in usual if p in special] for name, usual in _USUAL.items()}
     return {name: pieces[0] for name, pieces in found.items() if pieces}
 
 
-def _unknown(tokenizer: Tokenizer, model: Mapping[str, object]) -> int | None:
-    unknown = model.get("unk_id")
-    if isinstance(unknown, int):
-        return unknown
+def _unk_id(tokenizer: Tokenizer, model: Mapping[str, object]) -> int | None:
+    unk_id = model.get("unk_id")
+    if isinstance(unk_id, int):
+        return unk_id
     piece = model.get("unk_token")
     found: int | None = tokenizer.token_to_id(piece) if isinstance(piece, str) else None
     return found
 
 
-def _from_model(model: ModelFile, settings: Settings) -> Assembly:
-    """A SentencePiece model by itself; no space is put before a text."""
-    unknown = model.declared_ids["unk"]
+def _from_model(model: ModelFile, config: TokenizerConfig) -> TokenizerSpec:
+    """A SentencePiece model without other files; no space is inserted before a text."""
+    unk_id = model.declared_ids["unk"]
     with library_errors("tokenizer.model cannot be used"):
         if model.kind == "unigram":
             scored = list(zip(model.pieces, model.scores, strict=True))
-            cutter: models.Model = models.Unigram(scored, unknown, model.byte_fallback)
+            algorithm: models.Model = models.Unigram(scored, unk_id, model.byte_fallback)
         elif model.kind == "bpe":
             vocab = {piece: i for i, piece in enumerate(model.pieces)}
-            cutter = models.BPE(
+            algorithm = models.BPE(
                 vocab,
                 _merges(model.pieces),
                 unk_token=model.declared["unk"],
@@ -82,34 +82,32 @@ def _from_model(model: ModelFile, settings: Settings) -> Assembly:
                 byte_fallback=model.byte_fallback,
             )
         else:
-            raise InputError(
-                f"tokenizer.model is a {model.kind} model; give a unigram or bpe model"
-            )
-        tokenizer = Tokenizer(cutter)
+            raise InputError(f"tokenizer.model must be a unigram or bpe model, got {model.kind}")
+        tokenizer = Tokenizer(algorithm)
         steps: list[normalizers.Normalizer] = [normalizers.Replace(" ", "▁")]
         if model.charsmap:
             steps.insert(0, normalizers.Precompiled(model.charsmap))
     tokenizer.normalizer = normalizers.Sequence(steps)
     spaces = decoders.Replace("▁", " ")
-    bytes_too = [decoders.ByteFallback(), decoders.Fuse()] if model.byte_fallback else []
-    tokenizer.decoder = decoders.Sequence([spaces, *bytes_too])
+    byte_steps = [decoders.ByteFallback(), decoders.Fuse()] if model.byte_fallback else []
+    tokenizer.decoder = decoders.Sequence([spaces, *byte_steps])
     defaults: dict[str, Token | None] = {
         f"{name}_token": model.declared[name]
         for name in ("bos", "eos", "unk")
         if model.declared_ids[name] >= 0
     }
-    names = add_pieces(tokenizer, settings, named_pieces(settings, defaults), control_tokens(model))
-    return Assembly(
+    names = add_pieces(tokenizer, config, named_pieces(config, defaults), control_tokens(model))
+    return TokenizerSpec(
         tokenizer,
         names,
-        bos_eos(tokenizer, names, settings, told=True),
-        unknown=unknown,
-        has_token_type_ids=settings.has_token_type_ids(default=False),
+        bos_eos_template(tokenizer, names, config, use_flags=True),
+        unk_id=unk_id,
+        has_token_type_ids=config.has_token_type_ids(default=False),
     )
 
 
 def _merges(pieces: Sequence[str]) -> list[tuple[str, str]]:
-    """The merges behind the pieces of a BPE model: each piece of two others, in order of ids."""
+    """The merges of a BPE model: every split of a piece into two pieces, in order of ids."""
     known = set(pieces)
     return [
         (piece[:cut], piece[cut:])

@@ -1,4 +1,4 @@
-"""From a folder and the model's configuration to its vocabulary."""
+"""Load the tokenizer of a folder with the configuration of its model."""
 
 import logging
 import re
@@ -6,22 +6,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from jumok.errors import InputError
-from jumok.text.pretrained.backend import LibraryCutter
+from jumok.text.pretrained.backend import TokenizersBackend
 from jumok.text.pretrained.files import CONFIG, TOKENIZER, TokenizerFiles
-from jumok.text.pretrained.marian import MAX_LENGTH, marian
-from jumok.text.pretrained.registry import MARIAN, kind_of, tokenizer_class_name
-from jumok.text.pretrained.special_tokens import Assembly
+from jumok.text.pretrained.marian import DEFAULT_MAX_LENGTH, marian
+from jumok.text.pretrained.registry import MARIAN, find_class, tokenizer_class_name
+from jumok.text.pretrained.special_tokens import TokenizerSpec
 from jumok.text.pretrained.tokenizer import SPECIAL_NAMES, PretrainedTokenizer
-from jumok.text.pretrained.tokenizer_config import Settings, read_settings
+from jumok.text.pretrained.tokenizer_config import TokenizerConfig, read_tokenizer_config
 from jumok.text.pretrained.tokenizer_json import TokenizerJson
-from jumok.text.template import Fixed, Frame, Slot
+from jumok.text.template import Side, SpecialToken, Template, TextSlot
 
 logger = logging.getLogger(__name__)
 
-_FACTS = (
+_USED_KEYS = (  # of the model's config
     "model_type",
     "tokenizer_class",
     "vocab_size",
@@ -29,124 +29,122 @@ _FACTS = (
     "share_encoder_decoder_embeddings",
     "decoder_start_token_id",
 )
-_JAMO = re.compile("[\u1100-\u11ff]")  # consonants and vowels that make up syllables
+_JAMO = re.compile("[\u1100-\u11ff]")  # consonants and vowels that compose syllables
 
 
-def load_tokenizer(folder: Path, config: Mapping[str, Any]) -> PretrainedTokenizer | None:
-    """The tokeniser in `folder`, of the kind that AutoTokenizer of transformers 5 would take.
+def load_tokenizer(folder: Path, model_config: Mapping[str, Any]) -> PretrainedTokenizer | None:
+    """The tokenizer in `folder`, of the class that AutoTokenizer of transformers 5 would choose.
 
-    `config` is the model's config.json, whose `model_type` and `tokenizer_class` decide together
-    with the files. None: the folder has no tokeniser. Raises InputError for files that are no
-    tokeniser jumok can follow exactly, StorageError for files that cannot be read.
+    `model_config` is the model's config.json: its `model_type` and `tokenizer_class` and the files
+    decide the class. None: the folder has no tokenizer. Raises InputError for files that jumok
+    cannot follow exactly, StorageError for unreadable files.
     """
     files = TokenizerFiles.read(folder)
     if files is None:
         return None
     try:
-        found = _read(files, config)
+        tokenizer = _load(files, model_config)
     except InputError as error:
         raise InputError(f"{folder}: {error}") from None
-    facts = {key: config[key] for key in _FACTS if key in config}
-    return replace(found, start_id=_start(config), facts=facts)
+    used = {key: model_config[key] for key in _USED_KEYS if key in model_config}
+    return replace(tokenizer, config_start_id=_start_id(model_config), model_config=used)
 
 
-def _start(config: Mapping[str, Any]) -> int | None:
-    """The id a decoder is given first, where the model's config names one."""
-    start = config.get("decoder_start_token_id")
+def _start_id(model_config: Mapping[str, Any]) -> int | None:
+    start = model_config.get("decoder_start_token_id")
     return start if isinstance(start, int) and not isinstance(start, bool) else None
 
 
-def _read(files: TokenizerFiles, config: Mapping[str, Any]) -> PretrainedTokenizer:
-    written = TokenizerJson.read(files) if TOKENIZER in files else None
-    settings = read_settings(files, written.added if written else ())
-    name = tokenizer_class_name(config, files.table(CONFIG))
-    side = _side(settings, written)
-    output_size = _size(config, "vocab_size")
+def _load(files: TokenizerFiles, model_config: Mapping[str, Any]) -> PretrainedTokenizer:
+    tokenizer_json = TokenizerJson.read(files) if TOKENIZER in files else None
+    config = read_tokenizer_config(files, tokenizer_json.added if tokenizer_json else ())
+    name = tokenizer_class_name(model_config, files.table(CONFIG))
+    side = _truncation_side(config, tokenizer_json)
+    vocab_size = _size(model_config, "vocab_size")
     if name == MARIAN:
-        shared = config.get("share_encoder_decoder_embeddings", True)
-        other = 0 if shared else _size(config, "decoder_vocab_size")
-        return _marian(files, settings, side, (output_size, other or output_size))
-    built = kind_of(name, written).build(files, settings, written)
-    cutter = LibraryCutter(
-        built.tokenizer,
-        unknown=built.unknown,
-        clean_up=settings.flag("clean_up_tokenization_spaces", default=False),
-        split_special=settings.flag("split_special_tokens", default=False),
+        shared = model_config.get("share_encoder_decoder_embeddings", True)
+        target_size = 0 if shared else _size(model_config, "decoder_vocab_size")
+        return _load_marian(files, config, side, (vocab_size, target_size or vocab_size))
+    spec = find_class(name, tokenizer_json).build(files, config, tokenizer_json)
+    backend = TokenizersBackend(
+        spec.tokenizer,
+        unk_id=spec.unk_id,
+        clean_up=config.flag("clean_up_tokenization_spaces", default=False),
+        split_special=config.flag("split_special_tokens", default=False),
     )
-    if _JAMO.search(cutter.normalized("한글")):
+    if _JAMO.search(backend.normalized("한글")):
         _warn_once(
-            "the tokeniser takes syllables of Hangul apart, because its files ask for lower case "
-            "or stripped accents; so did the model it belongs to, if these files are its own"
+            "the tokenizer decomposes Hangul syllables, because its files set lower case or "
+            "stripped accents; the model was trained so, if these are its own files"
         )
-    languages = {code: Frame(*parts, side) for code, parts in built.languages.items()}
-    reading = Frame(*built.parts, side)
-    written_language = settings.text("tgt_lang")
-    if languages and written_language not in (None, *languages):
-        raise InputError(f'tgt_lang is "{written_language}", which the model does not speak')
+    languages = {code: replace(one, side=side) for code, one in spec.languages.items()}
+    template = replace(spec.template, side=side)
+    target_language = config.text("tgt_lang")
+    if languages and target_language not in (None, *languages):
+        raise InputError(f'tgt_lang must be one of {", ".join(languages)}, got "{target_language}"')
     return PretrainedTokenizer(
         files,
-        cutter,
-        source_template=reading,
-        target_template=languages.get(written_language or "", reading),
-        special_ids=_special_ids(built),
-        model_max_length=settings.model_max_length,
-        has_token_type_ids=built.has_token_type_ids,
-        model_vocab_size=output_size,
+        backend,
+        source_template=template,
+        target_template=languages.get(target_language or "", template),
+        special_ids=_special_ids(spec),
+        model_max_length=config.model_max_length,
+        has_token_type_ids=spec.has_token_type_ids,
+        model_vocab_size=vocab_size,
         languages=languages,
     )
 
 
-def _marian(
-    files: TokenizerFiles,
-    settings: Settings,
-    side: Literal["right", "left"],
-    sizes: tuple[int, int],
+def _load_marian(
+    files: TokenizerFiles, config: TokenizerConfig, side: Side, vocab_sizes: tuple[int, int]
 ) -> PretrainedTokenizer:
-    both = marian(files, settings)
+    both = marian(files, config)
     ids = {
-        ours: both.source.added[both.named[t]]
-        for ours, t in SPECIAL_NAMES.items()
-        if t in both.named
+        name: both.source.added[both.named[hf_name]]
+        for name, hf_name in SPECIAL_NAMES.items()
+        if hf_name in both.named
     }
     if "[EOS]" not in ids:
-        raise InputError("the tokeniser's files name no eos_token; add it to tokenizer_config.json")
-    eos = Fixed((ids["[EOS]"],))
-    frame = Frame((Slot(0), eos), (Slot(0), Slot(1), eos), side, evenly=True)
+        raise InputError("the tokenizer's files have no eos_token; add it to tokenizer_config.json")
+    eos = SpecialToken((ids["[EOS]"],))
+    template = Template(
+        (TextSlot(0), eos), (TextSlot(0), TextSlot(1), eos), side, "longest_first_python"
+    )
     return PretrainedTokenizer(
         files,
         both.source,
-        source_template=frame,
-        target_template=frame,
+        source_template=template,
+        target_template=template,
         special_ids=ids,
-        model_max_length=settings.model_max_length or MAX_LENGTH,
-        has_token_type_ids=settings.has_token_type_ids(default=False),
-        model_vocab_size=sizes[0],
+        model_max_length=config.model_max_length or DEFAULT_MAX_LENGTH,
+        has_token_type_ids=config.has_token_type_ids(default=False),
+        model_vocab_size=vocab_sizes[0],
         target_backend=both.target,
-        target_model_vocab_size=sizes[1],
+        target_model_vocab_size=vocab_sizes[1],
     )
 
 
-def _size(config: Mapping[str, Any], key: str) -> int:
-    """A size that the model's config tells; 0 where it does not."""
-    size = config.get(key)
+def _size(model_config: Mapping[str, Any], key: str) -> int:
+    """A size in the model's config; 0 if it is missing."""
+    size = model_config.get(key)
     return size if isinstance(size, int) else 0
 
 
-def _special_ids(built: Assembly) -> dict[str, int]:
-    """The ids of the special pieces by their names here."""
+def _special_ids(spec: TokenizerSpec) -> dict[str, int]:
+    """The ids of the special pieces by jumok's names."""
     ids = {
-        ours: built.tokenizer.token_to_id(built.named.get(t, ""))
-        for ours, t in SPECIAL_NAMES.items()
+        name: spec.tokenizer.token_to_id(spec.named.get(hf_name, ""))
+        for name, hf_name in SPECIAL_NAMES.items()
     }
-    return {ours: i for ours, i in ids.items() if i is not None}
+    return {name: i for name, i in ids.items() if i is not None}
 
 
-def _side(settings: Settings, written: TokenizerJson | None) -> Literal["right", "left"]:
-    """Where rows are cut: as the settings say, else as tokenizer.json does."""
-    told = settings.truncation_side
-    if told is None and written:
-        told = (written.told("truncation", "direction") or "right").lower()
-    return "left" if told == "left" else "right"
+def _truncation_side(config: TokenizerConfig, tokenizer_json: TokenizerJson | None) -> Side:
+    """The side in the configuration, else in tokenizer.json."""
+    side = config.truncation_side
+    if side is None and tokenizer_json:
+        side = (tokenizer_json.option("truncation", "direction") or "right").lower()
+    return "left" if side == "left" else "right"
 
 
 @cache

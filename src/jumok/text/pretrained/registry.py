@@ -1,4 +1,4 @@
-"""Which kind of tokeniser a folder has: the class that AutoTokenizer would take."""
+"""The class of tokenizer that AutoTokenizer would choose for a folder."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,24 +7,24 @@ from typing import Any
 from jumok.errors import InputError
 from jumok.text.pretrained.byte_level_bpe import gpt2, roberta
 from jumok.text.pretrained.files import TokenizerFiles
-from jumok.text.pretrained.generic import as_written
-from jumok.text.pretrained.special_tokens import Assembly
-from jumok.text.pretrained.tokenizer_config import Settings
+from jumok.text.pretrained.generic import generic
+from jumok.text.pretrained.special_tokens import TokenizerSpec
+from jumok.text.pretrained.tokenizer_config import TokenizerConfig
 from jumok.text.pretrained.tokenizer_json import TokenizerJson
 from jumok.text.pretrained.unigram import mbart, mbart50, t5, xlm_roberta
 from jumok.text.pretrained.wordpiece import bert, distilbert
 
-Build = Callable[[TokenizerFiles, Settings, TokenizerJson | None], Assembly]
+Build = Callable[[TokenizerFiles, TokenizerConfig, TokenizerJson | None], TokenizerSpec]
 
 MARIAN = "MarianTokenizer"
-_GENERAL = "TokenizersBackend"
+_GENERIC = "TokenizersBackend"
 
 
 @dataclass(frozen=True)
-class Kind:
-    """One kind of tokeniser: how it is built, and of which model in a tokenizer.json.
+class TokenizerClass:
+    """How a class of tokenizers is built, and from which model in a tokenizer.json.
 
-    `model` is "" where the file may have any: it is then taken as it stands.
+    `model` is "" if the file may contain any model, which is then used without changes.
     """
 
     build: Build
@@ -32,24 +32,24 @@ class Kind:
     byte_level: bool = False
 
 
-_KINDS = {
-    "BertTokenizer": Kind(bert, "WordPiece"),
-    "DistilBertTokenizer": Kind(distilbert, "WordPiece"),
-    "RobertaTokenizer": Kind(roberta, "BPE", byte_level=True),
-    "GPT2Tokenizer": Kind(gpt2, "BPE", byte_level=True),
-    "T5Tokenizer": Kind(t5, "Unigram"),
-    "XLMRobertaTokenizer": Kind(xlm_roberta, "Unigram"),
-    "MBartTokenizer": Kind(mbart, "Unigram"),
-    "MBart50Tokenizer": Kind(mbart50, "Unigram"),
-    _GENERAL: Kind(as_written),
+_CLASSES = {
+    "BertTokenizer": TokenizerClass(bert, "WordPiece"),
+    "DistilBertTokenizer": TokenizerClass(distilbert, "WordPiece"),
+    "RobertaTokenizer": TokenizerClass(roberta, "BPE", byte_level=True),
+    "GPT2Tokenizer": TokenizerClass(gpt2, "BPE", byte_level=True),
+    "T5Tokenizer": TokenizerClass(t5, "Unigram"),
+    "XLMRobertaTokenizer": TokenizerClass(xlm_roberta, "Unigram"),
+    "MBartTokenizer": TokenizerClass(mbart, "Unigram"),
+    "MBart50Tokenizer": TokenizerClass(mbart50, "Unigram"),
+    _GENERIC: TokenizerClass(generic),
 }
-_SAME = {
+_ALIASES = {
     "ElectraTokenizer": "BertTokenizer",
     "BartTokenizer": "RobertaTokenizer",
     "MT5Tokenizer": "T5Tokenizer",
-    "PreTrainedTokenizer": _GENERAL,  # the class in Python that stands for any
+    "PreTrainedTokenizer": _GENERIC,  # the base class of tokenizers in Python
 }
-_OF_MODEL = {
+_BY_MODEL_TYPE = {
     "bert": "BertTokenizer",
     "distilbert": "BertTokenizer",
     "electra": "BertTokenizer",
@@ -57,54 +57,58 @@ _OF_MODEL = {
     "roberta": "RobertaTokenizer",
     "roberta-prelayernorm": "RobertaTokenizer",
     "xlm-roberta": "XLMRobertaTokenizer",
-    "xlm-roberta-xl": _GENERAL,
+    "xlm-roberta-xl": _GENERIC,
     "gpt2": "GPT2Tokenizer",
     "t5": "T5Tokenizer",
     "mt5": "T5Tokenizer",
-    "umt5": _GENERAL,
+    "umt5": _GENERIC,
     "bart": "RobertaTokenizer",
     "mbart": "MBartTokenizer",
     "marian": MARIAN,
-    "pegasus": "PegasusTokenizer",  # of which a tokenizer.json is read
+    "pegasus": "PegasusTokenizer",  # read from a tokenizer.json
 }
 
 
 def tokenizer_class_name(config: Mapping[str, Any], tokenizer_config: Mapping[str, Any]) -> str:
-    """The name of the class AutoTokenizer takes, without "Fast", by the two configurations.
+    """The class that AutoTokenizer chooses for two configurations, without the suffix "Fast".
 
-    What tokenizer_config.json says comes before config.json, and both before the kind of model.
+    tokenizer_config.json has precedence over config.json, and both over the model type.
 
-    >>> class_name({"model_type": "roberta"}, {"tokenizer_class": "BertTokenizerFast"})
+    >>> tokenizer_class_name({"model_type": "roberta"}, {"tokenizer_class": "BertTokenizerFast"})
     'BertTokenizer'
-    >>> class_name({"model_type": "roberta"}, {})
+    >>> tokenizer_class_name({"model_type": "roberta"}, {})
     'RobertaTokenizer'
     """
     model_type = config.get("model_type")
-    of_model = _OF_MODEL.get(model_type, _GENERAL) if isinstance(model_type, str) else _GENERAL
-    told = tokenizer_config.get("tokenizer_class") or config.get("tokenizer_class")
-    if told is None or (of_model == _GENERAL and model_type in _OF_MODEL):
-        return of_model
-    if not isinstance(told, str):
-        raise InputError(f"tokenizer_class is {told!r}; give the name of a class")
-    name = told.removesuffix("Fast")
-    return _SAME.get(name, name)
+    by_model_type = (
+        _BY_MODEL_TYPE.get(model_type, _GENERIC) if isinstance(model_type, str) else _GENERIC
+    )
+    name = tokenizer_config.get("tokenizer_class") or config.get("tokenizer_class")
+    if name is None or (by_model_type == _GENERIC and model_type in _BY_MODEL_TYPE):
+        return by_model_type
+    if not isinstance(name, str):
+        raise InputError(f"tokenizer_class must be the name of a class, got {name!r}")
+    name = name.removesuffix("Fast")
+    return _ALIASES.get(name, name)
 
 
-def kind_of(name: str, written: TokenizerJson | None) -> Kind:
+def find_class(name: str, tokenizer_json: TokenizerJson | None) -> TokenizerClass:
     """How the class of this name is built from these files.
 
-    Where tokenizer.json has another kind of model than the class would build of it (KoGPT2's is
-    no byte-level BPE, pko-t5's no Unigram), the file is followed as it stands: transformers 5
-    builds nonsense there or fails. So it is for a class that only the folder's own code knows.
+    If tokenizer.json has another model than the class requires (KoGPT2's is not byte-level BPE,
+    pko-t5's not Unigram), it is used without changes: transformers 5 gives wrong ids or fails
+    there. The same holds for a class that is defined in the folder's own code.
     """
-    kind = _KINDS.get(name, _KINDS[_GENERAL] if written else None)
-    if kind is None:
-        known = ", ".join(sorted({*_KINDS, MARIAN}))
+    found = _CLASSES.get(name, _CLASSES[_GENERIC] if tokenizer_json else None)
+    if found is None:
+        known = ", ".join(sorted({*_CLASSES, MARIAN}))
         raise InputError(
-            f"the folder asks for a {name}, of which only its tokenizer.json could be read, and "
-            f"it has none; jumok knows {known}"
+            f"tokenizer_class must be one of {known} in a folder without tokenizer.json, got "
+            f"{name}; add its tokenizer.json"
         )
-    if written is None or not kind.model:
-        return kind
-    fits = written.kind == kind.model and (written.is_byte_level or not kind.byte_level)
-    return kind if fits else _KINDS[_GENERAL]
+    if tokenizer_json is None or not found.model:
+        return found
+    fits = tokenizer_json.kind == found.model and (
+        tokenizer_json.is_byte_level or not found.byte_level
+    )
+    return found if fits else _CLASSES[_GENERIC]

@@ -1,4 +1,4 @@
-"""The special pieces a tokeniser has: those its files name, else those its kind is born with."""
+"""Special pieces of a tokenizer: from its files, else the defaults of its class."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -7,52 +7,48 @@ from tokenizers import AddedToken, Tokenizer
 
 from jumok.errors import InputError
 from jumok.text.pretrained.library_errors import library_errors
-from jumok.text.pretrained.tokenizer_config import NAMED, Settings, Token
-from jumok.text.template import Part
-
-Parts = tuple[tuple[Part, ...], tuple[Part, ...]]  # for one text, and for two
+from jumok.text.pretrained.tokenizer_config import NAMED, Token, TokenizerConfig
+from jumok.text.template import Template
 
 
 @dataclass(frozen=True)
-class Assembly:
-    """A tokenizer of the library with the names of its special pieces.
+class TokenizerSpec:
+    """A tokenizer of the library with its special pieces and templates.
 
-    `unknown` is the id of what the model cannot spell, if it has one; `parts` frame texts, and
-    `languages` do so for each language where the frame depends on it: for texts that are read
-    and, where those differ from it, written.
+    `languages` has a template for each language of a model whose template contains the language.
     """
 
     tokenizer: Tokenizer
     named: Mapping[str, str]  # "cls_token" -> "[CLS]"
-    parts: Parts
-    unknown: int | None = None
+    template: Template
+    unk_id: int | None = None
     has_token_type_ids: bool = False
-    languages: Mapping[str, Parts] = field(default_factory=dict)
+    languages: Mapping[str, Template] = field(default_factory=dict)
 
 
 def named_pieces(
-    settings: Settings, defaults: Mapping[str, Token | None]
+    config: TokenizerConfig, defaults: Mapping[str, Token | None]
 ) -> dict[str, Token | None]:
-    """The special pieces by their names, in the order in which they are added."""
-    return {**dict.fromkeys(NAMED), **defaults, **settings.named, **settings.own}
+    """The special pieces by name, in the order in which they are added."""
+    return {**dict.fromkeys(NAMED), **defaults, **config.named, **config.own}
 
 
 def add_pieces(
     tokenizer: Tokenizer,
-    settings: Settings,
+    config: TokenizerConfig,
     named: Mapping[str, Token | None],
     additional: Iterable[Token] | None = None,
 ) -> dict[str, str]:
-    """Add the pieces that are special or not the model's own; the named ones as strings.
+    """Add the special pieces and those outside the model; returns the named ones as strings.
 
-    In the order of transformers, because whatever the vocabulary lacks gets the next free id:
-    added ones by their ids, then the named, then the extra ones.
+    The order is that of transformers, because a piece that the vocabulary lacks gets the next free
+    id: added ones by id, then named ones, then extra ones.
     """
-    new: list[Token] = [token for _, token in sorted(settings.added.items())]
+    new: list[Token] = [token for _, token in sorted(config.added.items())]
     there = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
     there |= {str(token) for token in new}
-    extra = settings.additional if additional is None else additional
-    extra = settings.extra if settings.extra is not None else extra
+    extra = config.additional if additional is None else additional
+    extra = config.extra if config.extra is not None else extra
     for token in (*named.values(), *(extra or ())):
         if token is not None and str(token) not in there and token not in new:
             new.append(token)
@@ -63,10 +59,10 @@ def add_pieces(
 
 
 def piece_id(tokenizer: Tokenizer, named: Mapping[str, str], name: str) -> int:
-    """The id of a named piece, which the kind of tokeniser needs."""
+    """The id of a named piece that this class of tokenizer requires."""
     found = tokenizer.token_to_id(named[name]) if name in named else None
     if found is None:
-        raise InputError(f"the tokeniser's files name no {name}; add it to tokenizer_config.json")
+        raise InputError(f"the tokenizer's files have no {name}; add it to tokenizer_config.json")
     return found
 
 

@@ -1,4 +1,4 @@
-"""A vocabulary of somebody else's model: its pieces, its special ids and its frames."""
+"""The tokenizer of an imported model: its pieces, its special ids and its templates."""
 
 import hashlib
 import json
@@ -8,10 +8,13 @@ from functools import cached_property
 from pathlib import Path
 
 from jumok.errors import InputError
-from jumok.text.offsets import Span
-from jumok.text.pretrained.backend import Cut, Cutter
+from jumok.text.limits import MAX_PRETRAINED_TEXT_BYTES
+from jumok.text.offsets import WORD_STARTS
+from jumok.text.pretrained.backend import Backend
 from jumok.text.pretrained.files import TokenizerFiles
-from jumok.text.template import Frame, Framed
+from jumok.text.pretrained.wordpiece import INSIDE_WORD, is_word_boundary
+from jumok.text.template import Side, Template, TemplateOutput
+from jumok.text.tokenizer import Encoding
 
 SPECIAL_NAMES = {
     "[PAD]": "pad_token",
@@ -26,85 +29,86 @@ SPECIAL_NAMES = {
 
 @dataclass(frozen=True, eq=False)
 class PretrainedTokenizer:
-    """A `Tokenizer` read from the tokeniser files of a model, by `load_tokenizer`.
+    """A `Tokenizer` of the tokenizer files of a model, made by `load_tokenizer`.
 
-    Two ways lead from a text to ids. `encode` and `encode_batch` keep the promise of every
-    vocabulary: no special piece is added and none comes from the text, so that a user who types
-    "[MASK]" wrote six characters. `encode_with_special_tokens`, `encode_batch_with_special_tokens`, `encode_hf` and
-    `encode_hf_with_offsets` do what transformers' AutoTokenizer does: there a typed "[MASK]" is the
-    special piece. For all other texts both give the same ids.
+    There are two ways from a text to ids. `encode`, `encode_batch` and `encode_with_offsets` are
+    those of every tokenizer: no special piece is added and none comes from the text, so that a
+    typed "[MASK]" is six characters. `encode_hf`, `encode_hf_with_offsets`,
+    `encode_with_special_tokens` and `encode_batch_with_special_tokens` do what AutoTokenizer of
+    transformers does, where a typed "[MASK]" is the special piece. For all other texts both ways
+    give the same ids.
     """
 
     files: TokenizerFiles
-    backend: Cutter
-    source_template: Frame  # of what the model reads
-    target_template: Frame  # of what it is to write, where that is another language
-    special_ids: Mapping[str, int]  # {"[PAD]": 0, ...}: those that the files name
-    model_max_length: int | None = None  # None: no file tells
-    has_token_type_ids: bool = False  # whether AutoTokenizer gives token_type_ids
-    model_vocab_size: int = 0  # of the model: it may have more rows than the vocabulary has pieces
-    target_backend: Cutter | None = None  # of what the model writes, where that is another
-    target_model_vocab_size: int = 0  # the same for that one
-    languages: Mapping[str, Frame] = field(default_factory=dict)
-    is_target: bool = False  # of two that cut otherwise, the one of what the model writes
-    config_start_id: int | None = None  # what a decoder is given first, as the model's config says
-    model_config: Mapping[str, object] = field(default_factory=dict)  # what was read of that config
+    backend: Backend
+    source_template: Template  # of the texts that the model reads
+    target_template: Template  # of the texts that it generates, if in another language
+    special_ids: Mapping[str, int]  # {"[PAD]": 0, ...}: those in the files
+    model_max_length: int | None = None  # None: no file gives a limit
+    has_token_type_ids: bool = False  # whether AutoTokenizer returns token_type_ids
+    model_vocab_size: int = 0  # of the model, which may have more embeddings than pieces
+    target_backend: Backend | None = None  # of the texts that the model generates, if different
+    target_model_vocab_size: int = 0
+    languages: Mapping[str, Template] = field(default_factory=dict)
+    is_target: bool = False  # whether it is the second of two different tokenizers
+    config_start_id: int | None = None  # decoder_start_token_id of the model's config
+    model_config: Mapping[str, object] = field(default_factory=dict)  # the keys that were used
 
     @cached_property
     def target(self) -> "PretrainedTokenizer":
-        """The vocabulary of what the model writes: of Marian and mBART another, else this one."""
-        cutter = self.target_backend or self.backend
-        if cutter is self.backend and self.target_template == self.source_template:
+        """The tokenizer of generated texts: another one for Marian and mBART, else this one."""
+        backend = self.target_backend or self.backend
+        if backend is self.backend and self.target_template == self.source_template:
             return self
-        own = cutter is not self.backend
+        separate = backend is not self.backend
         return replace(
             self,
-            cutter=cutter,
-            reading=self.target_template,
-            target_cutter=None,
-            written=own,
-            output_size=self.target_model_vocab_size if own else self.model_vocab_size,
+            backend=backend,
+            source_template=self.target_template,
+            target_backend=None,
+            is_target=separate,
+            model_vocab_size=self.target_model_vocab_size if separate else self.model_vocab_size,
         )
 
     def with_languages(self, source: str, target: str) -> "PretrainedTokenizer":
-        """The same vocabulary for other languages ("ko_KR"), where the frame tells the language."""
+        """The tokenizer for other languages ("ko_KR"), if its templates contain a language."""
         for code in (source, target):
             if code not in self.languages:
-                raise InputError(
-                    f'the language "{code}"; the tokeniser knows '
-                    f"{', '.join(self.languages) or 'none, its frame does not name any'}"
-                )
-        return replace(self, reading=self.languages[source], writing=self.languages[target])
+                known = ", ".join(self.languages) or "none: the templates contain no language"
+                raise InputError(f"the language must be one of {known}, got {code!r}")
+        return replace(
+            self, source_template=self.languages[source], target_template=self.languages[target]
+        )
 
     @property
     def kind(self) -> str:
-        """How it cuts: "wordpiece", "bpe", "unigram", "wordlevel" or "sentencepiece"."""
+        """The algorithm: "wordpiece", "bpe", "unigram", "wordlevel" or "sentencepiece"."""
         return self.backend.kind
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 over the tokeniser's files and which of two it is, in hexadecimal."""
-        own = self.files.fingerprint
-        return hashlib.sha256(f"{own} written".encode()).hexdigest() if self.is_target else own
+        """The SHA-256 of the tokenizer's files and of which of two it is, in hexadecimal."""
+        files = self.files.fingerprint
+        return hashlib.sha256(f"{files} written".encode()).hexdigest() if self.is_target else files
 
     @property
     def identity(self) -> str:
-        """A checksum of everything that decides which ids a text gets: `facts` choose the class."""
-        facts = json.dumps(dict(self.model_config), sort_keys=True)
-        return hashlib.sha256(f"{self.fingerprint} {facts}".encode()).hexdigest()
+        """A checksum of everything that decides which ids a text gets, the class included."""
+        config = json.dumps(dict(self.model_config), sort_keys=True)
+        return hashlib.sha256(f"{self.fingerprint} {config}".encode()).hexdigest()
 
     @property
     def clean_up(self) -> bool:
-        """Whether spaces before punctuation are dropped from the texts of ids."""
+        """Whether decoding removes spaces before punctuation."""
         return self.backend.clean_up
 
     @property
     def groups_bytes(self) -> bool:
-        """Whether byte pieces side by side are letters together or none of them is."""
-        return self.kind != "sentencepiece"  # which finds the letters among them
+        """Whether consecutive byte pieces are decoded together: all of them or none."""
+        return self.kind != "sentencepiece"  # which decodes the valid ones among them
 
     def save(self, folder: Path) -> None:
-        """Write the very files it was read from into `folder`."""
+        """Save the files it was read from, unchanged, into `folder`."""
         self.files.save(folder)
 
     def __len__(self) -> int:
@@ -148,96 +152,160 @@ class PretrainedTokenizer:
         """The id of [MASK]."""
         return self._special_id("[MASK]")
 
+    @property
+    def padding_id(self) -> int:
+        """The id of [PAD]; 0 without one."""
+        return self.special_ids.get("[PAD]", 0)
+
+    @property
+    def decoder_start_id(self) -> int:
+        """The id in the model's config; [BOS] without one."""
+        return self.bos_id if self.config_start_id is None else self.config_start_id
+
+    @property
+    def n_embeddings(self) -> int:
+        """The model's vocabulary size, or the number of pieces if that is larger."""
+        return max(len(self), self.model_vocab_size)
+
+    @property
+    def input_template(self) -> Template:
+        """The template of the files."""
+        return self.source_template
+
+    @property
+    def sequence_template(self) -> Template:
+        """The template of the files."""
+        return self.source_template
+
+    @property
+    def truncation_side(self) -> Side:
+        """The side in the files."""
+        return self.source_template.side
+
+    @property
+    def max_text_bytes(self) -> int:
+        """128 KiB: the tokenizers library needs 320 times the bytes of a text."""
+        return MAX_PRETRAINED_TEXT_BYTES
+
     def encode(self, text: str) -> list[int]:
-        """The ids of a text alone; a typed "[MASK]" is a word like any other."""
+        """The ids of a text; a typed "[MASK]" is ordinary text."""
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts, on all cores."""
-        return self.backend.plain(_several(texts))
+        return self.backend.encode(_check_list(texts))
+
+    def encode_with_offsets(self, text: str) -> Encoding:
+        """The ids of `encode` with the characters that each covers."""
+        return self.backend.encode_with_offsets(text)
 
     def encode_hf(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of many texts as `AutoTokenizer(texts, add_special_tokens=False)` has them."""
-        return self.backend.exact(_several(texts))
+        """The ids of many texts as `AutoTokenizer(texts, add_special_tokens=False)` gives them."""
+        return self.backend.encode_hf(_check_list(texts))
 
-    def encode_hf_with_offsets(self, text: str) -> Cut:
-        """The ids of `encode_hf` and the characters of the text that each stands for."""
-        return self.backend.cut(text)
-
-    def spans(self, text: str) -> list[Span]:
-        """The characters of the text that each id of `encode` stands for."""
-        return self.backend.cut(text, plain=True).spans
+    def encode_hf_with_offsets(self, text: str) -> Encoding:
+        """The ids of `encode_hf` with the characters that each covers."""
+        return self.backend.encode_with_offsets(text, hf=True)
 
     def apply_template(
         self, ids: Sequence[int], pair: Sequence[int] | None = None, max_length: int | None = None
-    ) -> Framed:
-        """Ids of one text or two with the special pieces around them, as AutoTokenizer has them.
+    ) -> TemplateOutput:
+        """Ids of one text or two with special tokens, as AutoTokenizer adds them.
 
-        A row is at most `max_length` long, or `model_max_length` where none is given; of two
-        texts the longer one loses pieces first.
+        A row has at most `max_length` ids, by default `model_max_length`; of two texts the longer
+        one is truncated first.
         """
-        return self.source_template.frame(ids, pair, self._limit(max_length))
+        return self.source_template.apply_one(ids, pair, self._limit(max_length))
 
     def encode_with_special_tokens(
         self, text: str, pair: str | None = None, max_length: int | None = None
-    ) -> Framed:
+    ) -> TemplateOutput:
         """A row as `AutoTokenizer(text, pair, truncation=True, max_length=...)` gives it.
 
-        A typed "[MASK]" becomes the special piece, as it does there.
+        A typed "[MASK]" becomes the special piece, as in AutoTokenizer.
         """
-        return self.encode_batch_with_special_tokens(
-            [text], None if pair is None else [pair], max_length
-        )[0]
+        pairs = None if pair is None else [pair]
+        return self.encode_batch_with_special_tokens([text], pairs, max_length)[0]
 
     def encode_batch_with_special_tokens(
         self,
         texts: Sequence[str],
         pairs: Sequence[str] | None = None,
         max_length: int | None = None,
-    ) -> list[Framed]:
-        """Many rows, on all cores; an empty second text is a text too, as in AutoTokenizer's."""
+    ) -> list[TemplateOutput]:
+        """Many rows, on all cores; an empty second text counts as a text, as in AutoTokenizer."""
+        if pairs is not None and len(pairs) != len(texts):
+            raise InputError(
+                f"pairs must have as many texts as texts ({len(texts)}), got {len(pairs)}"
+            )
         firsts = self.encode_hf(texts)
-        limit = self._limit(max_length)
-        if pairs is None:
-            return [self.source_template.frame(ids, None, limit) for ids in firsts]
-        if len(pairs) != len(texts):
-            raise InputError(f"{len(texts)} texts and {len(pairs)} second ones; give as many")
-        seconds = self.encode_hf(pairs)
+        seconds = [None] * len(texts) if pairs is None else self.encode_hf(pairs)
         return [
-            self.source_template.frame(ids, pair, limit)
+            self.apply_template(ids, pair, max_length)
             for ids, pair in zip(firsts, seconds, strict=True)
         ]
 
     def sample_batch(self, texts: Sequence[str], *, alpha: float, seed: int) -> list[list[int]]:
-        """Refused: an imported vocabulary cuts every text one way."""
+        """Raises InputError: an imported tokenizer has one segmentation of every text."""
         raise InputError(
-            f"an imported {self.kind} vocabulary cuts every text one way (alpha {alpha}, seed "
-            f"{seed}, {len(texts)} texts); train without sampling or with a vocabulary of jumok's"
+            f"an imported {self.kind} tokenizer has one segmentation of every text and cannot "
+            "sample; train without subword sampling or with a vocabulary of jumok"
         )
 
     def pieces(self, text: str) -> list[str]:
-        """The pieces of a text; what has none appears as the unknown piece."""
+        """The pieces of a text; characters without a piece appear as the unknown piece."""
         return [self.piece(i) for i in self.encode(text)]
 
     def piece(self, id: int) -> str:  # noqa: A002  the field's word
         """The piece with this id."""
-        if id not in self._names:
+        if id not in self._pieces:
             raise InputError(
                 f"the vocabulary has no piece with id {id}; ids run to {len(self) - 1}"
             )
-        return self._names[id]
+        return self._pieces[id]
 
     def id(self, piece: str) -> int:
         """The id of this piece; an unknown piece is an InputError, never silently [UNK]."""
         if piece not in self.backend.pieces:
-            raise InputError(f"the vocabulary has no piece {piece!r}; ask `pieces(text)` for some")
+            raise InputError(f"the vocabulary has no piece {piece!r}; see `pieces(text)`")
         return self.backend.pieces[piece]
 
-    def decode(self, ids: Iterable[int], *, keep_special: bool = False) -> str:
-        """The text of these ids, special pieces left out unless they are to be kept.
+    def starts_word(self, id: int) -> bool:  # noqa: A002  as above
+        """Whether a piece starts with a space, or in WordPiece lacks ##."""
+        if self.kind == "wordpiece":
+            return not self.piece(id).startswith(INSIDE_WORD)
+        return self.piece(id).startswith(WORD_STARTS)
 
-        Ids without a piece that the model can give (its output may be larger than the
-        vocabulary) stand for nothing.
+    def surface(self, id: int) -> str:  # noqa: A002  as above
+        """The text of one piece without the space before it."""
+        if self.kind == "wordpiece":
+            return self.piece(id).removeprefix(INSIDE_WORD)
+        return self.decode([id]).strip()
+
+    def word_starts_after(self, text: str) -> bool:
+        """Whether the text ends at a word boundary; after an empty text, whether a word starts.
+
+        Byte-level BPE splits before spaces; WordPiece at white space, punctuation and Chinese
+        characters; the other kinds at all white space.
+        """
+        if not text:
+            ids = self.encode("a")
+            return not ids or self.starts_word(ids[0])
+        if self.kind == "bpe":
+            return text.endswith(" ")
+        last = text[-1]
+        return last.isspace() or (self.kind == "wordpiece" and is_word_boundary(last))
+
+    @property
+    def has_space_pieces(self) -> bool:
+        """No imported tokenizer is treated as one of characters."""
+        return False
+
+    def decode(self, ids: Iterable[int], *, keep_special: bool = False) -> str:
+        """The text of these ids, special pieces left out unless `keep_special`.
+
+        Ids of the model that have no piece (its output may be larger than the vocabulary) give no
+        text.
         """
         return self.decode_batch([ids], keep_special=keep_special)[0]
 
@@ -245,10 +313,10 @@ class PretrainedTokenizer:
         self, batch: Iterable[Iterable[int]], *, keep_special: bool = False
     ) -> list[str]:
         """The texts of many rows of ids."""
-        return self.backend.join([self._check(ids) for ids in batch], keep_special)
+        return self.backend.decode([self._check(ids) for ids in batch], keep_special)
 
     @cached_property
-    def _names(self) -> Mapping[int, str]:
+    def _pieces(self) -> Mapping[int, str]:
         return {i: piece for piece, i in self.backend.pieces.items()}
 
     @cached_property
@@ -257,30 +325,29 @@ class PretrainedTokenizer:
 
     def _limit(self, max_length: int | None) -> int | None:
         if max_length is not None and max_length < 1:
-            raise InputError(f"max_length {max_length}; give at least 1")
+            raise InputError(f"max_length must be at least 1, got {max_length}")
         return self.model_max_length if max_length is None else max_length
 
     def _special_id(self, name: str) -> int:
         if name not in self.special_ids:
             raise InputError(
-                f"the tokeniser names no {name} piece; use one that does, or name a "
-                f"{SPECIAL_NAMES[name]} in its tokenizer_config.json"
+                f"the tokenizer has no {name} piece; use one that has it, or add a "
+                f"{SPECIAL_NAMES[name]} to its tokenizer_config.json"
             )
         return self.special_ids[name]
 
     def _check(self, ids: Iterable[int]) -> list[int]:
         row = [int(i) for i in ids]
-        largest = max(len(self), self.model_vocab_size)
-        if row and not (min(row) >= 0 and max(row) < largest):
-            wrong = next(i for i in row if not 0 <= i < largest)
+        if row and not (min(row) >= 0 and max(row) < self.n_embeddings):
+            wrong = next(i for i in row if not 0 <= i < self.n_embeddings)
             raise InputError(
-                f"id {wrong} is outside the vocabulary of {largest} ids (0 to {largest - 1}); was "
-                "it made by another vocabulary?"
+                f"ids must be from 0 to {self.n_embeddings - 1} in a vocabulary of "
+                f"{self.n_embeddings} ids, got {wrong}; was it made by another vocabulary?"
             )
         return row
 
 
-def _several(texts: Sequence[str]) -> Sequence[str]:
+def _check_list(texts: Sequence[str]) -> Sequence[str]:
     if isinstance(texts, str):
-        raise InputError("one text came where a list of texts was wanted; put it in a list")
+        raise InputError("texts must be a list of strings, got one string; put it in a list")
     return texts

@@ -1,4 +1,4 @@
-"""tokenizer.json, the file of the tokenizers library: checked, then built as it stands."""
+"""tokenizer.json, the file format of the tokenizers library: checked, then built."""
 
 import base64
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from typing import Any, Literal
 from tokenizers import Tokenizer, models
 
 from jumok.errors import InputError
-from jumok.text.precompiled_charsmap import MOST_GROWTH, growth_of, refuse_growth
+from jumok.text.precompiled_charsmap import MAX_EXPANSION, check_expansion, max_expansion
 from jumok.text.pretrained.files import TOKENIZER, TokenizerFiles
 from jumok.text.pretrained.library_errors import check_pattern, library_errors
 from jumok.text.pretrained.tokenizer_config import check_ids
@@ -18,42 +18,42 @@ Kind = Literal["WordPiece", "BPE", "Unigram", "WordLevel"]
 
 @dataclass(frozen=True)
 class TokenizerJson:
-    """A tokenizer.json that was checked: `state` is its table, `text` the file itself."""
+    """A checked tokenizer.json: `state` is its table, `text` the file itself."""
 
     state: Mapping[str, Any]
     text: str
 
     @classmethod
     def read(cls, files: TokenizerFiles) -> "TokenizerJson":
-        """The tokenizer.json among these files; InputError for what the library would choke on."""
+        """The tokenizer.json of these files; InputError for content that crashes the library."""
         state = files.table(TOKENIZER)
         model = state.get("model")
         if not isinstance(model, dict) or not isinstance(model.get("vocab"), dict | list):
-            raise InputError(f"{TOKENIZER} has no model with a vocab; get it again from its source")
+            raise InputError(f"{TOKENIZER} must have a model with a vocab; download it again")
         found = cls(state, files.text(TOKENIZER))
         vocab = model["vocab"]
         if isinstance(vocab, dict):
             check_ids(vocab.values(), TOKENIZER)
         elif not all(_is_scored(entry) for entry in vocab):
-            raise InputError(f"{TOKENIZER}: the vocab is no list of pieces and scores")
+            raise InputError(f"{TOKENIZER}: the vocab must be a list of pieces and scores")
         check_ids((token.get("id") for token in found.added), TOKENIZER)
         if isinstance(vocab, dict) and found.kind == "BPE":
             _check_merges(found.merges, vocab, model.get("continuing_subword_prefix") or "")
         for part in ("normalizer", "pre_tokenizer", "decoder"):
             for pattern in _patterns(state.get(part)):
                 check_pattern(pattern)
-        refuse_growth(_growth(state.get("normalizer")))
+        check_expansion(_expansion(state.get("normalizer")))
         return found
 
     @property
     def model(self) -> Mapping[str, Any]:
-        """The part that cuts words into pieces."""
+        """The part that splits words into pieces."""
         model: Mapping[str, Any] = self.state["model"]
         return model
 
     @property
     def kind(self) -> str:
-        """How words are cut; old files do not say, but their parts do."""
+        """The type of the model; inferred from its parts in old files without a type."""
         kind = self.model.get("type")
         if isinstance(kind, str):
             return kind
@@ -63,35 +63,35 @@ class TokenizerJson:
 
     @property
     def merges(self) -> list[tuple[str, str]]:
-        """The merges of a BPE model, in order; both ways of writing them are read."""
+        """The merges of a BPE model, in order, from both file formats."""
         pairs = []
         for merge in self.model.get("merges") or []:
             match merge.split(" ") if isinstance(merge, str) else merge:
                 case [str(first), str(second)]:
                     pairs.append((first, second))
                 case _:
-                    raise InputError(f"{TOKENIZER}: the merge {str(merge)[:80]!r} is no pair")
+                    raise InputError(f"{TOKENIZER}: merges must be pairs, got {str(merge)[:80]!r}")
         return pairs
 
     @property
     def added(self) -> list[Mapping[str, Any]]:
-        """The pieces added to the model's own, special ones among them."""
+        """The pieces added to those of the model, special ones included."""
         added = self.state.get("added_tokens") or []
         if not isinstance(added, list) or not all(isinstance(token, dict) for token in added):
-            raise InputError(f"{TOKENIZER}: added_tokens is no list of tables")
+            raise InputError(f"{TOKENIZER}: added_tokens must be a list of tables")
         return added
 
     @property
     def processor(self) -> Mapping[str, Any] | None:
-        """What frames texts."""
+        """The post_processor, which adds special tokens."""
         state = self.state.get("post_processor")
         if not isinstance(state, dict | None):
-            raise InputError(f"{TOKENIZER}: post_processor is no table")
+            raise InputError(f"{TOKENIZER}: post_processor must be a table")
         return state
 
     @property
     def charsmap(self) -> str | None:
-        """SentencePiece's table of replacements (base64), if the normalizer has one."""
+        """The charsmap of SentencePiece in base64, if the normalizer has one."""
         for step in _steps(self.state.get("normalizer")):
             if step.get("type") == "Precompiled" and "precompiled_charsmap" in step:
                 return str(step["precompiled_charsmap"])
@@ -99,30 +99,30 @@ class TokenizerJson:
 
     @property
     def is_byte_level(self) -> bool:
-        """Whether texts are cut as bytes."""
+        """Whether texts are split as bytes."""
         return any(
             step.get("type") == "ByteLevel" for step in _steps(self.state.get("pre_tokenizer"))
         )
 
-    def told(self, part: str, name: str) -> str | None:
-        """A text that the file's `truncation` or `padding` gives, such as its direction."""
+    def option(self, part: str, name: str) -> str | None:
+        """A string in the file's `truncation` or `padding`, such as the direction."""
         table = self.state.get(part)
         value = table.get(name) if isinstance(table, dict) else None
         return value if isinstance(value, str) else None
 
     def build(self) -> Tokenizer:
-        """The library's tokenizer as the file has it, but that rows are neither cut nor padded."""
-        with library_errors(f"{TOKENIZER}: the tokenizers library refuses it"):
+        """The library's tokenizer of the file, without truncation, padding and dropout."""
+        with library_errors(f"{TOKENIZER} cannot be used"):
             tokenizer = Tokenizer.from_str(self.text)
             tokenizer.no_truncation()
             tokenizer.no_padding()
             if isinstance(tokenizer.model, models.BPE):
-                tokenizer.model.dropout = None  # ids are those of the text, not of chance
+                tokenizer.model.dropout = None  # so that ids are deterministic
             return tokenizer
 
 
 def _steps(part: object) -> Iterator[Mapping[str, Any]]:
-    """The steps of a normalizer or pre-tokenizer: itself, or those of a sequence."""
+    """The steps of a normalizer or pre-tokenizer: itself, or the steps of a sequence."""
     if isinstance(part, dict):
         inner = part.get("normalizers", part.get("pretokenizers"))
         if part.get("type") == "Sequence" and isinstance(inner, list):
@@ -143,36 +143,36 @@ def _patterns(part: object) -> Iterator[str]:
         yield from _patterns(one)
 
 
-def _growth(part: object) -> int:
-    """How many bytes the steps of a normalizer may make of one, as far as the file says."""
+def _expansion(part: object) -> int:
+    """The maximum expansion factor in bytes of the steps of a normalizer."""
     if isinstance(part, list):
-        return _product(_growth(one) for one in part)
+        return _product(_expansion(one) for one in part)
     if not isinstance(part, dict):
         return 1
-    inner = _product(_growth(one) for one in part.values())
-    return min(inner * _own_growth(part), MOST_GROWTH + 1)
+    inner = _product(_expansion(one) for one in part.values())
+    return min(inner * _step_expansion(part), MAX_EXPANSION + 1)
 
 
-def _own_growth(step: Mapping[str, Any]) -> int:
+def _step_expansion(step: Mapping[str, Any]) -> int:
     charsmap, content = step.get("precompiled_charsmap"), step.get("content")
     if isinstance(charsmap, str):
-        return growth_of(decoded_charsmap(charsmap))
+        return max_expansion(decode_charsmap(charsmap))
     return max(len(content.encode()), 1) if isinstance(content, str) else 1
 
 
 def _product(factors: Iterator[int]) -> int:
     product = 1
     for factor in factors:
-        product = min(product * factor, MOST_GROWTH + 1)
+        product = min(product * factor, MAX_EXPANSION + 1)
     return product
 
 
-def decoded_charsmap(charsmap: str) -> bytes:
-    """The bytes of SentencePiece's table of replacements as a tokenizer.json has it."""
+def decode_charsmap(charsmap: str) -> bytes:
+    """The bytes of a charsmap in base64."""
     try:
         return base64.b64decode(charsmap, validate=True)
     except ValueError as error:
-        raise InputError(f"{TOKENIZER}: precompiled_charsmap is no base64 ({error})") from None
+        raise InputError(f"{TOKENIZER}: precompiled_charsmap must be base64 ({error})") from None
 
 
 def _is_scored(entry: object) -> bool:
@@ -189,6 +189,6 @@ def _check_merges(merges: list[tuple[str, str]], vocab: Mapping[str, int], prefi
         merged = first + second[len(prefix) :]
         if not (first in vocab and second in vocab and merged in vocab):
             raise InputError(
-                f"{TOKENIZER}: the merge of {first!r} and {second!r} has no piece in the "
-                "vocabulary; get it again from its source"
+                f"{TOKENIZER}: the merge of {first!r} and {second!r} must be a piece of the "
+                "vocabulary; download the file again"
             )
