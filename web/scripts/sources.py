@@ -24,7 +24,6 @@ from jumok.nn.stack import TransformerStack
 from jumok.tasks.inputs.batches import collate
 from jumok.text.sentencepiece import SentencePieceTokenizer
 
-
 TARGET = Path(__file__).parents[1] / "src" / "views" / "calculation" / "sources.json"
 
 
@@ -57,32 +56,32 @@ class Snippet:
 
 STEPS = {
     "pieces": Snippet(SentencePieceTokenizer.pieces, "self._processor.encode"),
-    "ids": Snippet(collate, "box = pad"),
+    "ids": Snippet(collate, "padded = pad"),
     "embedding": Snippet(TokenEmbedding.forward, "x = super()", 2),
     "positions": Snippet(sinusoids, "angle = "),
     "sum": Snippet(InputEmbedding.forward, "x = x + self.positions"),
     "input": Snippet(TransformerStack.forward, "x = layer("),
-    "before": Snippet(ResidualNorm.forward, "return self.dropout.add"),
+    "pre_norm": Snippet(ResidualNorm.forward, "return self.dropout.add"),
     "project": Snippet(MultiHeadAttention.project, "k = rotation", 2),
     "project_query": Snippet(MultiHeadAttention.attend, "q = rotation"),
     "heads": Snippet(MultiHeadAttention.split, "B, T, _", 2),
-    "rotate": Snippet(Rotation.__call__, "turned = ", 2),
+    "rotate": Snippet(Rotation.__call__, "rotated = ", 2),
     "dot": Snippet(attention_scores, "scores = "),
     "bias": Snippet(RelativePositionBias.forward, "return self.bias"),
     "scale": Snippet(attention_scores, "scores = "),
     "mask": Snippet(AttentionMask.dense, "return past if"),
     "softmax": Snippet(masked_softmax, "return scores.masked_fill"),
-    "mixed": Snippet(MultiHeadAttention._explicit_attention, "return dropout"),
+    "weighted_sum": Snippet(MultiHeadAttention._explicit_attention, "return dropout"),
     "concat": Snippet(MultiHeadAttention.attend, "return self.output"),
     "output": Snippet(MultiHeadAttention.attend, "return self.output"),
     "add_attention": Snippet(ResidualNorm.forward, "return self.norm("),
-    "add_cross": Snippet(TransformerLayer.forward, "x = self.cross_attention_norm"),
-    "before_feed_forward": Snippet(ResidualNorm.forward, "return self.dropout.add"),
-    "widen": Snippet(PositionwiseFeedForward.forward, "return self.down"),
-    "widen_gated": Snippet(GatedFeedForward.forward, "opened = ", 2),
-    "narrow": Snippet(PositionwiseFeedForward.forward, "return self.down"),
+    "add_cross": Snippet(TransformerLayer.forward, "x = self.cross_attention_norm", 3),
+    "feed_forward_pre_norm": Snippet(ResidualNorm.forward, "return self.dropout.add"),
+    "feed_forward_up": Snippet(PositionwiseFeedForward.forward, "return self.down"),
+    "feed_forward_up_gated": Snippet(GatedFeedForward.forward, "gated = ", 2),
+    "feed_forward_down": Snippet(PositionwiseFeedForward.forward, "return self.down"),
     "add_feed_forward": Snippet(TransformerLayer.forward, "return self.feed_forward_norm"),
-    "closing": Snippet(TransformerStack.forward, "return self.norm"),
+    "final_norm": Snippet(TransformerStack.forward, "return self.norm"),
 }
 
 
