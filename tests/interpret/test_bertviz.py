@@ -217,17 +217,21 @@ def test_bertviz_shows_it(view: str, kind: str) -> None:
 
 def test_what_is_refused() -> None:
     four = ["a", "b", "c", "d"]
-    with pytest.raises(InputError, match="no attention came"):
+    with pytest.raises(InputError, match="each layer, got none"):
         from_attention(tokens=four)
-    with pytest.raises(InputError, match="one or the other"):
+    with pytest.raises(InputError, match="give one of them"):
         from_attention(weights(4, 4), four, cross_attention=weights(4, 4))
-    with pytest.raises(InputError, match="tokens of the source are missing"):
+    with pytest.raises(
+        InputError, match="tokens of the source must have a piece for each position, got none"
+    ):
         from_attention(weights(4, 4))
-    with pytest.raises(InputError, match="tokens of the source are missing"):
+    with pytest.raises(
+        InputError, match="tokens of the source must have a piece for each position, got none"
+    ):
         from_attention(weights(4, 4), [])
-    with pytest.raises(InputError, match="a piece for each position"):
+    with pytest.raises(InputError, match="rows with a piece for each position"):
         from_attention(weights(4, 4), four[:3])
-    with pytest.raises(InputError, match="a piece for each position"):
+    with pytest.raises(InputError, match="rows with a piece for each position"):
         from_attention(weights(4, 4, B=2), four)
     with pytest.raises(InputError, match="one tensor"):
         from_attention([each[0] for each in weights(4, 4)], four)

@@ -275,15 +275,15 @@ def test_an_answer_given_back_has_the_same_steps(reading_run: Path) -> None:
 def test_what_is_refused(review_run: Path, tmp_path: Path) -> None:
     classifier = load(review_run, "cpu")
     for ask in (trace_generation, trace_forced):
-        with pytest.raises(InputError, match="of the task classification writes nothing"):
+        with pytest.raises(InputError, match="which generate text, got classification"):
             ask(classifier, "재미있어요", *(["3 1"] if ask is trace_forced else []))
     headless = load(foreign_folders_headless(tmp_path), "cpu")
-    with pytest.raises(InputError, match="has no head that writes"):
+    with pytest.raises(InputError, match="must have a language modeling head"):
         trace_generation(headless, "하나")
     model = loaded_of("language_modeling")
-    with pytest.raises(InputError, match="without tokens"):
+    with pytest.raises(InputError, match="the target must have at least one token"):
         trace_forced(model, "일", "")
-    with pytest.raises(InputError, match="positions and the model holds 24"):
+    with pytest.raises(InputError, match="at most 24 tokens, got"):
         trace_forced(model, "일", "이 " * 40)
     with pytest.raises(InputError, match="beem"):
         trace_generation(model, "일", ["beem=3"])

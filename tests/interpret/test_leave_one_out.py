@@ -101,7 +101,7 @@ def test_explaining_can_be_left_out() -> None:
 def test_of_long_texts_the_first_words_are_deleted() -> None:
     made = trace(loaded_of("classifier"), " ".join("가" * 70))
     assert len(explained(made).words) == 64
-    assert "Only the first 64 of 70 words were deleted one at a time." in made.info.notes
+    assert "Only the first 64 of 70 words were left out one at a time." in made.info.notes
 
 
 def test_other_tasks_are_not_explained() -> None:

@@ -127,20 +127,24 @@ def changed(path: str, value: Any) -> str:
         ("model.gated", 1, "model.gated must be true or false, got 1"),
         ("blocks.0.layers", 2.5, r"blocks\[0\].layers must be an integer, got 2.5"),
         ("blocks.0.colour", "red", r"blocks\[0\].colour is not known"),
-        ("blocks", [], r"blocks \[\] came; a trace holds one or more"),
+        ("blocks", [], r"blocks must be one or more different ones, got \[\]"),
         ("blocks.0.keys", "target", "block encoder needs tokens of the side target"),
-        ("sides.target", [], r"the sides have"),
+        ("sides.target", [], r"the sides must have equally many sequences"),
         ("sides.middle", [], "sides must be 'source' or 'target', got \"middle\""),
         (
             "sides.source.0.spans.0",
             [1],
             r"sides.source\[0\].spans\[0\] must be a list of 2, got a list of 1",
         ),
-        ("sides.source.0.ids", [1], "has 1 ids and 5 pieces; give as many"),
-        ("regression", [1.0, 2.0], "regression tells of 2 sequences and there are 1"),
-        ("classification.sequences", [], "classification tells of 0 sequences and there are 1"),
-        ("classification.labels", ["a"], "has 2 probabilities and there are 1 labels"),
-        ("classification.sequences.0.words.0.without", [1.0], "has 1 probabilities without '"),
+        ("sides.source.0.ids", [1], "one of pieces for each of 1 ids, got 5"),
+        ("regression", [1.0, 2.0], "regression must have 1 entries, one a sequence, got 2"),
+        (
+            "classification.sequences",
+            [],
+            "classification must have 1 entries, one a sequence, got 0",
+        ),
+        ("classification.labels", ["a"], "must have probabilities for 1 labels, got 2"),
+        ("classification.sequences.0.words.0.without", [1.0], "must have probabilities without '"),
         ("sides.source", "text", 'sides.source must be a list, got "text"'),
         ("muted.0", ["encoder", 0], r"muted\[0\] must be a list of 3"),
         ("made", [], "made must be a table, got a list"),
@@ -171,18 +175,18 @@ def test_what_is_no_json_is_refused(text: str) -> None:
 
 def test_numbers_that_are_none_are_not_written() -> None:
     likely = (Candidate(id=7, piece="", probability=float("nan")),)
-    with pytest.raises(InputError, match="not finite"):
+    with pytest.raises(InputError, match="must be finite"):
         replace(random_info(), next=(likely,)).to_json()
 
 
 def test_sequences_of_different_lengths_are_refused() -> None:
-    with pytest.raises(InputError, match="not of one length; pad them"):
+    with pytest.raises(InputError, match="must have one length; pad them"):
         replace(random_info(), sides={"source": (plain_tokens(5), plain_tokens(6))})
 
 
 def test_a_block_twice_is_refused() -> None:
     info = random_info()
-    with pytest.raises(InputError, match="each once"):
+    with pytest.raises(InputError, match="one or more different ones"):
         replace(info, blocks=info.blocks * 2)
 
 
@@ -191,5 +195,7 @@ def test_what_may_follow_is_told_of_each_real_target_token() -> None:
     info = replace(random_info(), sides={"source": (source,), "target": (source,)})
     likely = (Candidate(id=7, piece="은", probability=0.5),)
     assert replace(info, next=(likely,) * 4).next == (likely,) * 4
-    with pytest.raises(InputError, match="next tells of 5 tokens and the first target has 4"):
+    with pytest.raises(
+        InputError, match="next must have 4 entries, one for each token of the first target, got 5"
+    ):
         replace(info, next=(likely,) * 5)

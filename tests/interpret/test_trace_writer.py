@@ -55,12 +55,12 @@ def test_larger_traces_give_up_what_can_be_spared(
         if n not in gone | {"encoder.mask"}
     )
     floats += 2 * 2 * 4 * 4  # the entropies
-    monkeypatch.setattr(writing, "SMALL", floats)
+    monkeypatch.setattr(writing, "MAX_FLOAT32_BYTES", floats)
     kept, info = finalize(given, replace(random_info(), notes=("said before",)))
     assert given.keys() - kept.keys() == gone
     assert kept["encoder.0.weights"].dtype == np.float32
     assert len(info.notes) == 1 + notes
-    monkeypatch.setattr(writing, "SMALL", floats - 1)
+    monkeypatch.setattr(writing, "MAX_FLOAT32_BYTES", floats - 1)
     kept, info = finalize(given, random_info())
     if left_out == "scores":
         assert kept["encoder.0.weights"].dtype == np.float16
@@ -68,7 +68,7 @@ def test_larger_traces_give_up_what_can_be_spared(
 
 
 def test_numbers_beyond_a_half_stay_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "SMALL", 0)
+    monkeypatch.setattr(writing, "MAX_FLOAT32_BYTES", 0)
     given = random_tensors(random_info())
     given["source.hidden.1"] = given["source.hidden.1"] * 1e6
     given["encoder.0.q"] = given["encoder.0.q"].copy()

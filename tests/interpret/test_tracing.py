@@ -207,7 +207,9 @@ def test_parameters_of_large_models_are_left_out(monkeypatch: pytest.MonkeyPatch
     made = trace(loaded_of("classifier"), REVIEWS[0])
     assert any(name.startswith("parameters.") for name in made.names)
     assert made.info.notes == ()
-    monkeypatch.setattr(tracing, "SMALL", 4 * loaded_of("classifier").model.output.weight.numel())
+    monkeypatch.setattr(
+        tracing, "MAX_FLOAT32_BYTES", 4 * loaded_of("classifier").model.output.weight.numel()
+    )
     made = trace(loaded_of("classifier"), REVIEWS[0])
     assert not any(name.startswith("parameters.") for name in made.names)
     assert made.info.notes == (NO_PARAMETERS,)

@@ -1,1 +1,1 @@
-"""Looking at a model while it works: traces, muted heads, explanations."""
+"""Interpretability: traces of attention and generation, muted heads, leave-one-out scores."""

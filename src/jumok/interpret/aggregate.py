@@ -1,13 +1,13 @@
-"""Weights as they are shown: in words or syllables, without special tokens, times what arrives.
+"""Weights for display: of syllables or words, without special tokens, times value norms.
 
-The same definitions as the page's (web/src/trace/shown.ts), numpy alone. Q and K are token_groups of
-neighbouring pieces:
+The same definitions as in the page (web/src/trace), in numpy. Q and K are groups of adjacent
+pieces:
 
-    aggregate       Ã[Q, K] = mean over i in Q of Σ over j in K of A[i, j]; rows keep their sums
-    values       A[i, j] · ‖v_j W_O‖, what really arrives (Kobayashi et al. 2020)
-    renormalise  the columns of special tokens are 0, each row is divided by what is left of it
+    aggregate    Ã[Q, K] = mean over i in Q of Σ over j in K of A[i, j]; rows keep their sums
+    values       A[i, j] · ‖v_j W_O‖ (Kobayashi et al. 2020)
+    renormalise  the columns of special tokens are 0, each row is divided by the rest of its sum
 
-Shapes: H heads, T queries, S keys in pieces; R rows, C columns as shown.
+Shapes: H heads, T queries, S keys in pieces; R rows, C columns of groups.
 """
 
 import unicodedata
@@ -24,22 +24,24 @@ from jumok.interpret.schema import Tokens
 
 Floats = NDArray[np.float32]
 
-_JOINER = "\u200d"  # makes one picture of two emoji
-_INNER_JAMO = range(0x1160, 0x1200)  # vowels and endings, when a syllable is written in parts
+_JOINER = "\u200d"  # joins emoji to one grapheme
+_INNER_JAMO = range(0x1160, 0x1200)  # vowels and final consonants of decomposed syllables
 
 
 @dataclass(frozen=True)
 class DisplayOptions:
-    """How weights are shown."""
+    """How weights are displayed."""
 
     unit: Unit = "piece"
-    specials: Specials = "plain"  # dim: nothing changes, they are drawn faintly
+    specials: Specials = "plain"  # dim: the same numbers, drawn faintly
     measure: Measure = "weights"
 
     def __post_init__(self) -> None:
         for name, known in (("unit", UNITS), ("specials", SPECIALS), ("measure", MEASURES)):
             if getattr(self, name) not in known:
-                raise InputError(f"{name} is {getattr(self, name)!r}; take {', '.join(known)}")
+                raise InputError(
+                    f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}"
+                )
 
 
 def display_weights(
@@ -49,9 +51,9 @@ def display_weights(
     keys: Tokens,
     options: DisplayOptions,
 ) -> Floats:
-    """Weights (H, T, S) as they are to be shown, (H, R, C); `norms` (H, S) for the measure values.
+    """Weights (H, T, S) for display, (H, R, C); `norms` (H, S) are required for the measure values.
 
-    The rows and columns are `token_groups(queries, how.unit)` and `token_groups(keys, how.unit)`.
+    Rows and columns are the `token_groups` of the queries and of the keys.
     """
     if options.measure == "values":
         assert norms is not None
@@ -64,15 +66,15 @@ def display_weights(
 
 
 def token_groups(tokens: Tokens, unit: Unit) -> list[range]:
-    """The pieces that are shown as one, in order; special tokens and padding stand alone.
+    """The groups of pieces, in order; a special token or padding is its own group.
 
     >>> pieces = dict(text="안녕 하세요", pieces=("▁안", "녕", "▁하세요", "</s>"), ids=(3, 4, 5, 1),
     ...     spans=((0, 1), (1, 2), (3, 6), (6, 6)), special=(0, 0, 0, 1), real=(1, 1, 1, 1))
     >>> token_groups(Tokens(**pieces, words=(0, 0, 1, -1)), "word")
     [range(0, 2), range(2, 3), range(3, 4)]
     """
-    number_of = {"piece": _pieces, "syllable": _syllables, "word": _words}[unit](tokens)
-    starts = [i for i, n in enumerate(number_of) if i == 0 or n != number_of[i - 1]]
+    group_of = {"piece": _pieces, "syllable": _syllables, "word": _words}[unit](tokens)
+    starts = [i for i, n in enumerate(group_of) if i == 0 or n != group_of[i - 1]]
     return [range(*ends) for ends in pairwise([*starts, len(tokens)])]
 
 
@@ -94,7 +96,7 @@ def aggregate(weights: Floats, queries: Sequence[range], keys: Sequence[range]) 
 
 
 def renormalize(weights: Floats, special: Sequence[bool]) -> Floats:
-    """The special columns taken out, each row divided by what is left; nothing left: zeros.
+    """Weights with special columns set to 0 and rows that sum to 1 again; empty rows stay 0.
 
     >>> weights = np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]], np.float32)
     >>> renormalize(weights, [True, False, False]).tolist()
@@ -102,8 +104,8 @@ def renormalize(weights: Floats, special: Sequence[bool]) -> Floats:
     """
     kept = np.where(np.array(special), np.float32(0.0), weights)
     mass = kept.sum(-1, keepdims=True)
-    shares: Floats = np.divide(kept, mass, out=np.zeros_like(kept), where=mass > 0)
-    return shares
+    fractions: Floats = np.divide(kept, mass, out=np.zeros_like(kept), where=mass > 0)
+    return fractions
 
 
 def _pieces(tokens: Tokens) -> list[int]:
@@ -111,7 +113,7 @@ def _pieces(tokens: Tokens) -> list[int]:
 
 
 def _words(tokens: Tokens) -> list[int]:
-    """The number of the eojeol; what has none gets a number of its own."""
+    """The index of the eojeol of each piece; a unique negative number for pieces without one."""
     return [
         -1 - i if word < 0 or special else word
         for i, (word, special) in enumerate(zip(tokens.words, tokens.special, strict=True))
@@ -119,24 +121,21 @@ def _words(tokens: Tokens) -> list[int]:
 
 
 def _syllables(tokens: Tokens) -> list[int]:
-    """Pieces are one where the line between them runs through a character as people see it.
-
-    The three bytes of 안, the three jamo of a 한 in parts.
-    """
+    """The same number for pieces of one grapheme: the three bytes of 안, the three jamo of 한."""
     starts = _starts(tokens.text)
     numbers: list[int] = []
-    group, reached = -1, -1  # reached: the end of the piece before
+    group, reached = -1, -1  # reached: the end of the previous piece
     for (begin, end), special in zip(tokens.spans, tokens.special, strict=True):
-        written = end > begin and not special
-        joined = written and (begin < reached or (begin == reached and begin not in starts))
+        has_text = end > begin and not special
+        joined = has_text and (begin < reached or (begin == reached and begin not in starts))
         group += not joined
-        reached = max(end, reached if joined else -1) if written else -1
+        reached = max(end, reached if joined else -1) if has_text else -1
         numbers.append(group)
     return numbers
 
 
 def _starts(text: str) -> set[int]:
-    """Where the characters of a text begin as people see them."""
+    """The start indices of the graphemes of a text."""
     starts = set()
     for i, character in enumerate(text):
         before = text[i - 1] if i else ""
@@ -148,5 +147,5 @@ def _starts(text: str) -> set[int]:
 
 
 def _is_jamo(character: str) -> bool:
-    """Whether a character is part of a syllable that is written in parts."""
+    """Whether a character is a conjoining jamo."""
     return 0x1100 <= ord(character) < 0x1200

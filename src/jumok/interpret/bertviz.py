@@ -9,14 +9,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jumok.errors import InputError
 from jumok.interpret.eojeol import NO_EOJEOL, eojeol_at, eojeol_spans, trim_span
-from jumok.interpret.schema import Block, BlockName, ModelInfo, Side, Tokens, TraceInfo
+from jumok.interpret.schema import (
+    SIDES,
+    Block,
+    BlockName,
+    ModelInfo,
+    ModelKind,
+    Side,
+    Tokens,
+    TraceInfo,
+)
 from jumok.interpret.trace import Trace
 from jumok.text.byte_pieces import byte_piece_value, decode_with_positions, is_utf8, piece_bytes
 from jumok.text.offsets import Span
@@ -26,26 +35,21 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float32]
 Layers = Sequence["Tensor | NDArray[np.floating]"]
-"""Weights of each layer: (B, H, T, S)."""
+"""The weights of each layer: (B, H, T, S)."""
 Pieces = Sequence[str] | Sequence[Sequence[str]]
-"""The pieces of a sequence, or of each of several."""
+"""The pieces of one sequence, or of each of several."""
 
 UNKNOWN_ID = -1  # in place of an id
-WEIGHTS_ONLY_NOTE = "Only the weights are known: no queries, keys, values or hidden states."
+WEIGHTS_ONLY_NOTE = "The trace has weights only: no queries, keys, values or hidden states."
 
 _SPECIAL = re.compile(r"\[[A-Z]+\]|<[^<>]*>|<\|[^<>]*\|>")
-_MEANT = re.compile(r"\[(UNK|MASK)\]|<(unk|mask)>|<0x[0-9A-Fa-f]{2}>")  # they stand for something
+_TEXT_LIKE = re.compile(r"\[(UNK|MASK)\]|<(unk|mask)>|<0x[0-9A-Fa-f]{2}>")  # they stand for text
 _PADDING = re.compile(r"\[PAD\]|<pad>")
-_SPACES = ("▁", "Ġ")  # how a piece says that a space stands before it
-_SIDES: Mapping[BlockName, tuple[Side, Side]] = {
-    "encoder": ("source", "source"),
-    "decoder": ("target", "target"),
-    "cross": ("target", "source"),
-}
+_SPACES = ("▁", "Ġ")  # the marks of a space before a piece
 
 
 class BertViz(TypedDict, total=False):
-    """The words that `bertviz.head_view` and `bertviz.model_view` take."""
+    """The keyword arguments of `bertviz.head_view` and `bertviz.model_view`."""
 
     attention: "tuple[Tensor, ...]"
     tokens: list[str]
@@ -58,11 +62,11 @@ class BertViz(TypedDict, total=False):
 
 
 def to_bertviz(trace: Trace, sequence: int = 0) -> BertViz:
-    """The words with which `bertviz.head_view` and `bertviz.model_view` show a sequence.
+    """The arguments of `bertviz.head_view` and `bertviz.model_view` for one sequence.
 
         bertviz.head_view(**to_bertviz(trace))
 
-    Padding is cut off.
+    Padding is removed.
     """
     import torch
 
@@ -80,7 +84,7 @@ def to_bertviz(trace: Trace, sequence: int = 0) -> BertViz:
         [block] = blocks.values()
         found = BertViz(attention=layers(block), tokens=pieces(block.queries))
         row = trace.info.tokens(block.queries, sequence)
-        segments = (row.segments or ())[: sum(row.real)]  # padding may be of any segment
+        segments = (row.segments or ())[: sum(row.real)]  # without padding
         if 1 in segments:
             found["sentence_b_start"] = segments.index(1)
         return found
@@ -109,24 +113,24 @@ def from_attention(
     decoder_tokens: Pieces | None = None,
     title: str = "attention",
 ) -> Trace:
-    """A trace of weights alone, given in the words of `bertviz.head_view`.
+    """A trace of attention weights, from the arguments of `bertviz.head_view`.
 
-    Either `attention`, a tensor (B, H, T, T) a layer, and its tokens, or that of an
-    encoder-decoder. Who may see whom is told by the weights: where nobody looks at what comes
-    later, the block is that of a decoder. `sentence_b_start` is the first token of a second text.
+    Either `attention`, a tensor (B, H, T, T) a layer, and its tokens, or those of an
+    encoder-decoder. If no weight is on a later position, the block is a decoder with a causal mask.
+    `sentence_b_start` is the index of the first token of a second text.
 
     >>> weights = np.array([[[[1.0, 0.0], [0.5, 0.5]]]], dtype=np.float32)  # one layer, one head
     >>> trace = from_attention([weights], ["▁겨울", "은"])
     >>> trace.info.blocks[0].name, trace.info.tokens("target").text
     ('decoder', '겨울은')
 
-    Raises InputError for tensors of other shapes, and where tokens are missing or too few.
+    Raises InputError for tensors of other shapes, and for missing or too few tokens.
     """
     pair = (encoder_attention, decoder_attention, cross_attention)
     blocks: dict[BlockName, list[Floats]] = {}
     pieces: dict[Side, Pieces | None] = {"source": encoder_tokens, "target": decoder_tokens}
     if attention is None:
-        for name, layers in zip(_SIDES, pair, strict=True):
+        for name, layers in zip(SIDES, pair, strict=True):
             if layers is not None:
                 blocks[name] = _arrays(f"{name}_attention", layers)
     elif all(layers is None for layers in pair):
@@ -134,13 +138,15 @@ def from_attention(
         blocks["decoder" if _causal(own) else "encoder"] = own
         pieces = dict.fromkeys(pieces, tokens)
     else:
-        raise InputError("attention came, and an encoder-decoder's too; give one or the other")
+        raise InputError(
+            "attention must be of one stack or of an encoder-decoder, got both; give one of them"
+        )
     if not blocks:
-        raise InputError("no attention came; give a tensor (B, H, T, S) for each layer")
-    used = dict.fromkeys(side for name in blocks for side in _SIDES[name])
+        raise InputError("attention must be one tensor (B, H, T, S) for each layer, got none")
+    used = dict.fromkeys(side for name in blocks for side in SIDES[name])
     sides = {side: _rows(side, pieces[side], blocks) for side in used}
     if sentence_b_start is not None:
-        sides = {side: _in_two(rows, sentence_b_start) for side, rows in sides.items()}
+        sides = {side: _with_segments(rows, sentence_b_start) for side, rows in sides.items()}
     return Trace.from_tensors(_tensors(blocks, sides), _info(title, blocks, sides))
 
 
@@ -150,11 +156,14 @@ def _arrays(name: str, layers: Layers) -> list[Floats]:
     shapes = {layer.shape for layer in found}
     if len(shapes) != 1 or len(next(iter(shapes))) != 4:
         raise InputError(
-            f"{name} has layers {sorted(map(str, shapes))}; give one tensor (B, H, T, S) a layer "
-            "(transformers gives them with output_attentions=True and eager attention)"
+            f"{name} must be one tensor (B, H, T, S) for each layer, all of one shape, got "
+            f"{sorted(map(str, shapes))}; transformers returns them with output_attentions=True "
+            "and eager attention"
         )
     if not all(np.isfinite(layer).all() and (layer >= 0).all() for layer in found):
-        raise InputError(f"{name} is not finite, or below 0; give weights after the softmax")
+        raise InputError(
+            f"{name} must be finite and at least 0, got others; give weights after the softmax"
+        )
     return found
 
 
@@ -165,47 +174,44 @@ def _array(layer: "Tensor | NDArray[np.floating]") -> Floats:
 
 
 def _causal(layers: Sequence[Floats]) -> bool:
-    """Whether nobody looks at what comes later; a single token tells nothing."""
+    """Whether all weights on later positions are 0, with more than one position."""
     T, S = layers[0].shape[-2:]
     return T == S > 1 and all(not np.triu(layer, 1).any() for layer in layers)
 
 
-def _forward_only(name: BlockName, layers: Sequence[Floats]) -> bool:
-    """Whether the queries of a block see nothing of what comes later."""
+def _has_causal_mask(name: BlockName, layers: Sequence[Floats]) -> bool:
+    """Whether the block is a causal decoder, or one of a single token."""
     return name == "decoder" and (_causal(layers) or layers[0].shape[-1] == 1)
 
 
 def _rows(
     side: Side, pieces: Pieces | None, blocks: Mapping[BlockName, Sequence[Floats]]
 ) -> tuple[Tokens, ...]:
-    """The tokens of each sequence of a side; padding is what nobody looks at and looks like it."""
+    """The tokens of each sequence of a side; padding pieces without any weight are padding."""
     if not pieces:
-        raise InputError(
-            f"the tokens of the {side} are missing; give the pieces beside the weights"
-        )
+        raise InputError(f"the tokens of the {side} must have a piece for each position, got none")
     single = [piece for piece in pieces if isinstance(piece, str)]
     rows: list[list[str]] = [single] if single else [list(row) for row in pieces]
-    looked_at: list[NDArray[np.bool_]] = [np.zeros(len(row), np.bool_) for row in rows]
+    attended: list[NDArray[np.bool_]] = [np.zeros(len(row), np.bool_) for row in rows]
     for name, layers in blocks.items():
         B, _, T, S = layers[0].shape
-        for part, n in zip(_SIDES[name], (T, S), strict=True):
+        for part, n in zip(SIDES[name], (T, S), strict=True):
             if part == side and (len(rows) != B or any(len(row) != n for row in rows)):
                 raise InputError(
-                    f"the {side} has {len(rows)} rows of {sorted({len(row) for row in rows})} "
-                    f"tokens and block {name} {B} of {n}; give a piece for each position"
+                    f"the tokens of the {side} must have {B} rows with a piece for each position "
+                    f"({n} in block {name}), got {len(rows)} rows of "
+                    f"{sorted({len(row) for row in rows})}"
                 )
-        if _SIDES[name][1] == side:
+        if SIDES[name][1] == side:
             for weights in layers:
-                looked_at = [
-                    a | (w > 0).any((0, 1)) for a, w in zip(looked_at, weights, strict=True)
-                ]
-    return tuple(_row(row, seen) for row, seen in zip(rows, looked_at, strict=True))
+                attended = [a | (w > 0).any((0, 1)) for a, w in zip(attended, weights, strict=True)]
+    return tuple(_row(row, own) for row, own in zip(rows, attended, strict=True))
 
 
-def _row(pieces: Sequence[str], looked_at: NDArray[np.bool_]) -> Tokens:
-    """Pieces and the text they make together."""
+def _row(pieces: Sequence[str], attended: NDArray[np.bool_]) -> Tokens:
+    """The tokens of one sequence, with the text of its pieces."""
     real = len(pieces)
-    while real > 1 and _PADDING.fullmatch(pieces[real - 1]) and not looked_at[real - 1]:
+    while real > 1 and _PADDING.fullmatch(pieces[real - 1]) and not attended[real - 1]:
         real -= 1
     text, spans = _spelled_in_bytes(pieces) or _joined(pieces)
     eojeols = eojeol_spans(text)
@@ -218,19 +224,19 @@ def _row(pieces: Sequence[str], looked_at: NDArray[np.bool_]) -> Tokens:
         special=tuple(map(int, special)),
         real=(*[1] * real, *[0] * (len(pieces) - real)),
         words=tuple(
-            NO_EOJEOL if frames else eojeol_at(eojeols, span, piece)
-            for piece, span, frames in zip(pieces, spans, special, strict=True)
+            NO_EOJEOL if is_special else eojeol_at(eojeols, span, piece)
+            for piece, span, is_special in zip(pieces, spans, special, strict=True)
         ),
     )
 
 
 def _is_special(piece: str) -> bool:
-    """Whether a piece frames: [CLS], </s>, <pad> and the like."""
-    return bool(_SPECIAL.fullmatch(piece)) and not _MEANT.fullmatch(piece)
+    """Whether a piece is a special token such as [CLS], </s> or <pad>."""
+    return bool(_SPECIAL.fullmatch(piece)) and not _TEXT_LIKE.fullmatch(piece)
 
 
 def _joined(pieces: Sequence[str]) -> tuple[str, list[Span]]:
-    """The text that pieces make together, and where in it each stands; <0xEC> is a byte of it."""
+    """The text of pieces, and the span of each; <0xEC> is a byte of it."""
     spaced = any(piece.startswith(_SPACES) for piece in pieces)
     text, spans = "", list[Span]()
     for in_bytes, some in groupby(pieces, lambda piece: byte_piece_value(piece) is not None):
@@ -271,8 +277,8 @@ def _spelled_in_bytes(pieces: Sequence[str]) -> tuple[str, list[Span]] | None:
     return text, [trim_span(text, span) for span in spans]
 
 
-def _in_two(rows: Sequence[Tokens], start: int) -> tuple[Tokens, ...]:
-    """The same tokens, of two texts."""
+def _with_segments(rows: Sequence[Tokens], start: int) -> tuple[Tokens, ...]:
+    """The same tokens with the segments of two texts."""
     return tuple(
         replace(row, segments=tuple(int(place >= start) for place in range(len(row))))
         for row in rows
@@ -286,11 +292,9 @@ def _tensors(
     found: dict[str, NDArray[np.generic]] = {}
     for name, layers in blocks.items():
         B, _, T, S = layers[0].shape
-        keys = np.array([row.real for row in sides[_SIDES[name][1]]], np.uint8)[
-            :, None
-        ]  # (B, 1, S)
+        keys = np.array([row.real for row in sides[SIDES[name][1]]], np.uint8)[:, None]  # (B, 1, S)
         mask = np.broadcast_to(keys, (B, T, S))
-        found[f"{name}.mask"] = np.tril(mask) if _forward_only(name, layers) else mask
+        found[f"{name}.mask"] = np.tril(mask) if _has_causal_mask(name, layers) else mask
         found |= {f"{name}.{layer}.weights": weights for layer, weights in enumerate(layers)}
     return found
 
@@ -301,7 +305,7 @@ def _info(
     sides: Mapping[Side, tuple[Tokens, ...]],
 ) -> TraceInfo:
     """A header that says what is not known."""
-    kind: Literal["encoder", "decoder", "encoder_decoder"] = "encoder_decoder"
+    kind: ModelKind = "encoder_decoder"
     if len(sides) == 1:
         kind = "encoder" if "source" in sides else "decoder"
     return TraceInfo(
@@ -327,14 +331,14 @@ def _info(
         blocks=tuple(
             Block(
                 name=name,
-                queries=_SIDES[name][0],
-                keys=_SIDES[name][1],
+                queries=SIDES[name][0],
+                keys=SIDES[name][1],
                 layers=len(layers),
                 heads=layers[0].shape[1],
                 key_heads=layers[0].shape[1],
                 d_head=0,
                 scale=1.0,
-                causal=_forward_only(name, layers),
+                causal=_has_causal_mask(name, layers),
             )
             for name, layers in blocks.items()
         ),

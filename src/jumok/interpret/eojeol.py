@@ -1,4 +1,4 @@
-"""The eojeols (어절) of a text, what stands between white space, and which one a piece is of."""
+"""Eojeols (어절), the words between white space, and the eojeol of each piece."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ NO_EOJEOL = -1
 
 
 def eojeol_spans(text: str) -> list[Span]:
-    r"""The eojeols of a text: where each begins and ends.
+    r"""The span of each eojeol of a text.
 
     >>> eojeol_spans("겨울은  추워요.\t감기")
     [(0, 3), (5, 9), (10, 12)]
@@ -18,7 +18,7 @@ def eojeol_spans(text: str) -> list[Span]:
 
 
 def is_space(name: str) -> bool:
-    """Whether a piece is nothing but the space before a word, as SentencePiece or GPT-2 write it.
+    """Whether a piece is only the space mark of SentencePiece or GPT-2.
 
     >>> is_space("▁"), is_space("▁영화"), is_space("Ġ")
     (True, False, True)
@@ -27,7 +27,7 @@ def is_space(name: str) -> bool:
 
 
 def eojeol_at(eojeols: Sequence[Span], span: Span, name: str = "") -> int:
-    """The number of the first eojeol that a piece touches; of a bare space, the one behind it.
+    """The index of the first eojeol that a piece overlaps; for a bare space, the next one.
 
     >>> eojeol_at([(0, 2), (3, 5)], (3, 4)), eojeol_at([(0, 2), (3, 5)], (2, 3), "▁")
     (1, 1)
@@ -40,7 +40,7 @@ def eojeol_at(eojeols: Sequence[Span], span: Span, name: str = "") -> int:
 
 
 def trim_span(text: str, span: Span) -> Span:
-    """A span without the white space around it, if anything is left.
+    """A span without leading and trailing white space, unless it is only white space.
 
     >>> trim_span("겨울 은", (2, 4)), trim_span("겨울 은", (2, 3))
     ((3, 4), (2, 3))

@@ -1,4 +1,4 @@
-"""Why a classifier answered as it did: its answer once more without each of the words.
+"""Leave-one-out explanations: the predictions of a classifier without each of the words.
 
 Shapes: L labels, H heads, T queries, S keys.
 """
@@ -18,18 +18,18 @@ from jumok.models import EncoderDecoderClassifier
 from jumok.tasks.pipeline.outputs import Prediction
 from jumok.tasks.pipeline.pipeline import Pipeline
 
-MAX_WORDS = 64  # of a sequence that are deleted
+MAX_WORDS = 64  # left out of a sequence, one at a time
 MIN_WORDS = 3  # for a correlation
 
 
 def explain_predictions(
     loaded: Pipeline, texts: Sequence[str], logits: Tensor, trace: Trace, *, ablate: bool
 ) -> TraceInfo:
-    """The header of a trace with the answers (B, L), and what each word did to them.
+    """The header of a trace with the predictions (B, L), and the effect of each word on them.
 
-    Of a long text the first 64 words are deleted, one at a time. The agreement is Spearman's
-    correlation, over the words, of how much the likeliest label's probability changes without a
-    word and how much attention was paid to it (`attention_received`); None under 3 words.
+    Only the first 64 words are left out. The agreement is Spearman's correlation, over the words,
+    of the change of the predicted label's probability without the word and the attention that the
+    word receives (`attention_received`); None under 3 words.
     """
     labels, notes = loaded.labels, list(trace.info.notes)
     found = []
@@ -38,7 +38,7 @@ def explain_predictions(
         spans = words_of(tokens.text) if ablate else []
         if len(spans) > MAX_WORDS:
             notes.append(
-                f"Only the first {MAX_WORDS} of {len(spans)} words were deleted one at a time."
+                f"Only the first {MAX_WORDS} of {len(spans)} words were left out one at a time."
             )
             spans = spans[:MAX_WORDS]
         changed = score_without(loaded, texts[sequence], spans)
@@ -52,14 +52,14 @@ def explain_predictions(
                 agreement=_agreement(loaded, trace, sequence, probabilities, changed),
             )
         )
-    answers = Classification(labels=labels, sequences=tuple(found))
-    return replace(trace.info, classification=answers, notes=tuple(notes))
+    classification = Classification(labels=labels, sequences=tuple(found))
+    return replace(trace.info, classification=classification, notes=tuple(notes))
 
 
 def score_without(
     loaded: Pipeline, text: str, spans: Sequence[tuple[int, int]]
 ) -> list[tuple[float, ...]]:
-    """The probabilities of all labels for the text without each of the words, all at once."""
+    """The probabilities of all labels for the text without each of the words, in one batch."""
     answers = loaded.predict([remove_span(text, span) for span in spans]) if spans else []
     found = []
     for answer in answers:
@@ -69,11 +69,11 @@ def score_without(
 
 
 def remove_span(text: str, span: tuple[int, int]) -> str:
-    r"""The text without a word and the blanks behind it; without those before it at the end.
+    r"""The text without a word and the spaces after it, or before it at the end of a text.
 
-    >>> [without("이 영화 정말", span) for span in ((2, 4), (5, 7))]
+    >>> [remove_span("이 영화 정말", span) for span in ((2, 4), (5, 7))]
     ['이 정말', '이 영화']
-    >>> without("춥다\t덥다", (0, 2))
+    >>> remove_span("춥다\t덥다", (0, 2))
     '\t덥다'
     """
     begin, end = span
@@ -86,21 +86,21 @@ def remove_span(text: str, span: tuple[int, int]) -> str:
 
 
 def attention_received(loaded: Pipeline, trace: Trace, sequence: int) -> NDArray[np.float64]:
-    """How much attention is paid to each source token in the end, (S,): 1 in all.
+    """The attention that each source token receives in the last layer, (S,); the sum is 1.
 
-    The mean over the heads of the last layer, of the rows that are pooled to one vector: the
-    first token's for the pooling "first", else all real ones. Of note 002's encoder-decoder the
-    rows of its decoder, which look back at the source.
+    The mean over the heads, and over the queries that are pooled: the first token for the pooling
+    "first", else all real ones; for an encoder-decoder classifier, the cross-attention of its
+    decoder.
     """
-    crossing = isinstance(loaded.model, EncoderDecoderClassifier)
-    block = trace.info.block("cross" if crossing else "encoder")
+    is_encoder_decoder = isinstance(loaded.model, EncoderDecoderClassifier)
+    block = trace.info.block("cross" if is_encoder_decoder else "encoder")
     heads = trace.weights(block.name, block.layers - 1, sequence).astype(np.float64)  # (H, T, S)
     weights: NDArray[np.float64] = heads.mean(0)  # (T, S)
     real = np.array(trace.info.tokens(block.queries, sequence).real, dtype=np.bool_)
-    first = not crossing and loaded.recipe.model.pooling == "first"
+    first = not is_encoder_decoder and loaded.recipe.model.pooling == "first"
     rows = weights[:1] if first else weights[real]  # (pooled, S)
-    paid: NDArray[np.float64] = rows.mean(0)
-    return paid
+    received: NDArray[np.float64] = rows.mean(0)
+    return received
 
 
 def _agreement(
@@ -115,10 +115,10 @@ def _agreement(
     best = int(np.argmax(probabilities))
     changes = [abs(row[best] - probabilities[best]) for row in changed]
     tokens: Tokens = trace.info.tokens("source", sequence)
-    paid = np.zeros(len(changed))
+    received = np.zeros(len(changed))
     for word, attention in zip(
         tokens.words, attention_received(loaded, trace, sequence), strict=True
     ):
-        if 0 <= word < len(paid):
-            paid[word] += attention
-    return spearman(changes, paid)
+        if 0 <= word < len(received):
+            received[word] += attention
+    return spearman(changes, received)

@@ -1,4 +1,4 @@
-"""What may be done to weights before they are shown, by name; `merging` does it."""
+"""The display options of attention weights, which `aggregate` applies."""
 
 from typing import Literal, TypeAlias, get_args
 

@@ -1,7 +1,7 @@
-"""Texts to the rows a model reads and is given, as its task frames them, with their places.
+"""Token sequences as a task gives them to its model, each token with its span in the text.
 
-What frames a text is found by framing numbers in place of ids: -1 for the first piece, -2 for the
-second. Whatever comes back from 0 on is a special piece.
+The task adds the special tokens to placeholders instead of ids: -1 for the first piece, -2 for the
+second, and so on. Non-negative ids in the result are special tokens.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,19 +18,19 @@ from jumok.tasks.inputs.text_encoder import (
     token_type_ids,
     uses_token_types,
 )
-from jumok.tasks.masked_lm import encode_with_masks
 from jumok.tasks.pipeline.causal_generation import prompt_ids
+from jumok.tasks.pipeline.fill_mask import encode_with_masks
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.offsets import Span
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer, piece_or_empty
 
-Framing = Callable[[Ragged, Ragged | None], Ragged]
+AddSpecialTokens = Callable[[Ragged, Ragged | None], Ragged]
 
 
 @dataclass(frozen=True)
 class _Encoded:
-    """The pieces of a text before anything stands around them."""
+    """The ids and spans of a text without special tokens."""
 
     text: str
     ids: Sequence[int]
@@ -38,57 +38,60 @@ class _Encoded:
 
 
 def source_sequence(loaded: Pipeline, text: str) -> TokenSequence:
-    """What an encoder reads of a text, or of a pair parted by a TAB."""
-    vocabulary, most = loaded.vocabulary, loaded.recipe.model.max_length
+    """The encoder input for a text, or for a pair separated by a TAB."""
+    tokenizer, max_length = loaded.vocabulary, loaded.recipe.model.max_length
     task = loaded.recipe.task
     if task == "sequence_to_sequence":
-        return _framed(
-            [_encode(text, vocabulary)], lambda rows, _: build_source(vocabulary, rows, most)
+        return _with_special_tokens(
+            [_encode(text, tokenizer)], lambda rows, _: build_source(tokenizer, rows, max_length)
         )
     if task == "masked_language_modeling" and "[MASK]" in text:
-        return _masked_sequence(text, vocabulary, most)
-    row = _framed(
-        _encode_texts(loaded, text), lambda rows, pairs: build_inputs(vocabulary, rows, pairs, most)
+        return _masked_sequence(text, tokenizer, max_length)
+    row = _with_special_tokens(
+        _encode_texts(loaded, text),
+        lambda rows, pairs: build_inputs(tokenizer, rows, pairs, max_length),
     )
-    segments = _segments(loaded, [*row.ids, vocabulary.padding_id])
+    segments = _segments(loaded, [*row.ids, tokenizer.padding_id])
     if segments is None:
         return row
     return replace(row, segments=segments[:-1], padding_segment=segments[-1])
 
 
 def target_sequence(loaded: Pipeline, target: str) -> TokenSequence:
-    """What a decoder reads of a target that is given: all but the end."""
-    vocabulary, most = loaded.target_vocabulary, loaded.recipe.model.max_length
-    row = _framed(
-        [_encode(target, vocabulary)], lambda rows, _: build_target(vocabulary, rows, most)
+    """The decoder input for a given target: [BOS] and all tokens but the end."""
+    tokenizer, max_length = loaded.target_vocabulary, loaded.recipe.model.max_length
+    row = _with_special_tokens(
+        [_encode(target, tokenizer)], lambda rows, _: build_target(tokenizer, rows, max_length)
     )
     return replace(row, ids=row.ids[:-1], spans=row.spans[:-1])
 
 
 def generated_sequence(loaded: Pipeline, ids: Sequence[int]) -> TokenSequence:
-    """What a decoder reads of its own answer: [BOS] and the ids it wrote.
+    """The decoder input for generated ids: [BOS] and the ids.
 
-    The last id of an answer that was cut off where the model is full is never read.
+    The last id at the model's max_length is never an input.
     """
-    vocabulary, most = loaded.target_vocabulary, loaded.recipe.model.max_length
-    text = vocabulary.decode(ids)
-    row = [vocabulary.decoder_start_id, *ids]
-    places = [None, *_spans_in(text, ids, vocabulary)]
-    return TokenSequence(text, row[:most], places[:most], n_truncated=max(len(row) - most, 0))
+    tokenizer, max_length = loaded.target_vocabulary, loaded.recipe.model.max_length
+    text = tokenizer.decode(ids)
+    row = [tokenizer.decoder_start_id, *ids]
+    spans = [None, *_spans_in(text, ids, tokenizer)]
+    return TokenSequence(
+        text, row[:max_length], spans[:max_length], n_truncated=max(len(row) - max_length, 0)
+    )
 
 
-def start_sequence(vocabulary: Tokenizer) -> TokenSequence:
-    """[BOS] alone."""
-    return TokenSequence("", [vocabulary.decoder_start_id], [None])
+def start_sequence(tokenizer: Tokenizer) -> TokenSequence:
+    """[BOS] only."""
+    return TokenSequence("", [tokenizer.decoder_start_id], [None])
 
 
 def continuation_sequence(loaded: Pipeline, text: str, more: Sequence[int]) -> TokenSequence:
-    """A text as a language model reads it, and the ids that go on from it."""
-    vocabulary = loaded.vocabulary
+    """A text as a language model input, and the ids that continue it."""
+    tokenizer = loaded.vocabulary
     ids = prompt_ids(loaded, text)
-    own = _encode(text, vocabulary)
-    before, whole = vocabulary.decode_batch([own.ids, [*own.ids, *more]])
-    new = whole.removeprefix(before) if whole.startswith(before) else vocabulary.decode(more)
+    own = _encode(text, tokenizer)
+    before, whole = tokenizer.decode_batch([own.ids, [*own.ids, *more]])
+    new = whole.removeprefix(before) if whole.startswith(before) else tokenizer.decode(more)
     start = len(text)
     return TokenSequence(
         text + new,
@@ -97,15 +100,15 @@ def continuation_sequence(loaded: Pipeline, text: str, more: Sequence[int]) -> T
             *[None] * (len(ids) - len(own.ids)),
             *own.spans,
             *(
-                None if place is None else (start + place[0], start + place[1])
-                for place in _spans_in(new, more, vocabulary)
+                None if span is None else (start + span[0], start + span[1])
+                for span in _spans_in(new, more, tokenizer)
             ),
         ],
     )
 
 
 def _encode_texts(loaded: Pipeline, text: str) -> list[_Encoded]:
-    """The pieces of a text, or of the two texts of a pair."""
+    """The ids and spans of a text, or of the two texts of a pair."""
     lines = TextInputs.from_lines([text], loaded.recipe.paired)
     first = _encode(lines.texts[0], loaded.vocabulary)
     if lines.pairs is None:
@@ -113,69 +116,69 @@ def _encode_texts(loaded: Pipeline, text: str) -> list[_Encoded]:
     return [first, _encode(lines.pairs[0], loaded.vocabulary)]
 
 
-def _encode(text: str, vocabulary: Tokenizer) -> _Encoded:
-    ids = vocabulary.encode(text)
-    return _Encoded(text, ids, token_spans(text, ids, vocabulary))
+def _encode(text: str, tokenizer: Tokenizer) -> _Encoded:
+    ids = tokenizer.encode(text)
+    return _Encoded(text, ids, token_spans(text, ids, tokenizer))
 
 
-def _framed(texts: Sequence[_Encoded], frame: Framing) -> TokenSequence:
-    """One text, or two of a pair, with what stands around them."""
+def _with_special_tokens(texts: Sequence[_Encoded], add: AddSpecialTokens) -> TokenSequence:
+    """One text, or the two of a pair, with special tokens."""
     pieces: list[int] = []
-    places: list[Span] = []
+    spans: list[Span] = []
     rows: list[Ragged] = []
-    joined = "\t".join(cut.text for cut in texts)
+    joined = "\t".join(text.text for text in texts)
     start = 0
-    for cut in texts:
+    for text in texts:
         n = len(pieces)
-        rows.append(Ragged.from_lists([[-1 - n - i for i in range(len(cut.ids))]]))
-        pieces += cut.ids
-        places += [(begin + start, end + start) for begin, end in cut.spans]
-        start += len(cut.text) + 1
-    row = [int(i) for i in frame(rows[0], rows[1] if len(rows) > 1 else None)[0]]
+        rows.append(Ragged.from_lists([[-1 - n - i for i in range(len(text.ids))]]))
+        pieces += text.ids
+        spans += [(begin + start, end + start) for begin, end in text.spans]
+        start += len(text.text) + 1
+    row = [int(i) for i in add(rows[0], rows[1] if len(rows) > 1 else None)[0]]
     return TokenSequence(
         joined,
         [pieces[-1 - i] if i < 0 else i for i in row],
-        [places[-1 - i] if i < 0 else None for i in row],
+        [spans[-1 - i] if i < 0 else None for i in row],
         n_truncated=len(pieces) - sum(i < 0 for i in row),
     )
 
 
 def _segments(loaded: Pipeline, ids: Sequence[int]) -> list[int] | None:
-    """Which text of a pair each token belongs to, as the model is told; None where it is not."""
+    """The token_type_ids as the model gets them; None if it has no segments."""
     config = loaded.recipe.model
     if config.n_segments < 2:
         return None
-    told = uses_token_types(loaded.vocabulary, config.n_segments, config.pooling)
-    if not told or loaded.recipe.task not in ("classification", "regression"):
+    used = uses_token_types(loaded.vocabulary, config.n_segments, config.pooling)
+    if not used or loaded.recipe.task not in ("classification", "regression"):
         return [0] * len(ids)
     found: list[int] = token_type_ids(torch.tensor([ids]), loaded.vocabulary.sep_id)[0].tolist()
     return found
 
 
-def _masked_sequence(text: str, vocabulary: Tokenizer, most: int) -> TokenSequence:
-    """A text in which somebody typed [MASK]: the blank stands for that."""
-    ids = [int(i) for i in encode_with_masks([text], TextEncoder(vocabulary, most))[0]]
-    before, behind = vocabulary.input_template.n_before_and_after()
-    first, last = before, len(ids) - behind
+def _masked_sequence(text: str, tokenizer: Tokenizer, max_length: int) -> TokenSequence:
+    """A text with [MASK] in it, which becomes the mask token."""
+    ids = [int(i) for i in encode_with_masks([text], TextEncoder(tokenizer, max_length))[0]]
+    before, after = tokenizer.input_template.n_before_and_after()
+    first, last = before, len(ids) - after
     kept = ids[first:last]
-    own = align_spans(text, kept, vocabulary, [piece_or_empty(vocabulary, i) for i in kept])
-    places: list[Span | None] = [*[None] * first, *own, *[None] * (len(ids) - last)]
-    return TokenSequence(text, ids, places)
+    own = align_spans(text, kept, tokenizer, [piece_or_empty(tokenizer, i) for i in kept])
+    spans: list[Span | None] = [*[None] * first, *own, *[None] * (len(ids) - last)]
+    return TokenSequence(text, ids, spans)
 
 
-def _spans_in(text: str, ids: Sequence[int], vocabulary: Tokenizer) -> list[Span | None]:
-    """The places of ids in the text they spell; None for [EOS] and the like."""
-    special = _special_ids(vocabulary)
-    places = align_spans(text, ids, vocabulary, [piece_or_empty(vocabulary, i) for i in ids])
-    return [None if i in special else place for i, place in zip(ids, places, strict=True)]
+def _spans_in(text: str, ids: Sequence[int], tokenizer: Tokenizer) -> list[Span | None]:
+    """The spans of ids in the text they decode to; None for [EOS] and other special tokens."""
+    special = _special_ids(tokenizer)
+    spans = align_spans(text, ids, tokenizer, [piece_or_empty(tokenizer, i) for i in ids])
+    return [None if i in special else span for i, span in zip(ids, spans, strict=True)]
 
 
-def _special_ids(vocabulary: Tokenizer) -> set[int]:
-    """The ids of [BOS], [EOS], [PAD] and the like; [UNK] and [MASK] stand for something."""
+def _special_ids(tokenizer: Tokenizer) -> set[int]:
+    """The ids of special tokens without text; [UNK] and [MASK] stand for text."""
     found = set()
     for name in ("pad_id", "bos_id", "eos_id", "sep_id", "cls_id"):
         try:
-            found.add(int(getattr(vocabulary, name)))
+            found.add(int(getattr(tokenizer, name)))
         except InputError:
             continue
     return found

@@ -1,6 +1,6 @@
-"""The steps of a writing: what was likely at each, what was chosen, and the tree of hypotheses.
+"""Record every decoding step: candidates, chosen tokens, and the tree of hypotheses.
 
-Shapes: B rows being written, V vocabulary.
+Shapes: B rows, V vocabulary.
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from jumok.decoding import Hypothesis, StepResult
 from jumok.interpret.schema import Beam, Candidate, Chosen, Step
 from jumok.text.tokenizer import Tokenizer, piece_or_empty
 
-TOP_K = 10  # tokens that a step shows
+TOP_K = 10  # candidates of a step
 
-ROOT = 0  # the hypothesis that holds nothing yet
-NONE = -1  # in place of one: a row that only fills the batch
+ROOT = 0  # the id of the empty hypothesis
+NONE = -1  # in place of an id: a row that only fills the batch
 
-Probabilities = list[tuple[int, float]]  # token, probability; the likeliest first
+Probabilities = list[tuple[int, float]]  # token, probability; the highest first
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,14 @@ class _Hypothesis:
 
     parent: int
     token: int
-    log_probability: float  # the model's own
+    log_probability: float  # of the model, without processors
     score: float
     ended: bool
 
 
 @dataclass(frozen=True)
 class _Row:
-    """One row of a step: the hypothesis it goes on from, and what may follow."""
+    """One row of a step: the hypothesis it extends, and the candidates."""
 
     hypothesis: int
     before: Probabilities
@@ -42,8 +42,8 @@ class _Row:
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """One step: its rows, and the hypotheses (from `first` on) that came of them."""
+class _StepRecord:
+    """One step: its rows, and its new hypotheses, whose ids start at `first`."""
 
     cached: int
     rows: list[_Row]
@@ -51,101 +51,104 @@ class _Seen:
 
 
 class StepRecorder:
-    """An `StepCallback` that keeps every step of the writing of one text.
+    """A `StepCallback` that records every step of the generation of one text.
 
-    seen = StepRecorder()
-    [[answer]] = generate(writer, opening, config, processors, callback=seen)
-    seen.steps(answer, vocabulary)
+    recorder = StepRecorder()
+    [[hypothesis]] = generate(decoder, inputs, config, processors, callback=recorder)
+    recorder.steps(hypothesis, tokenizer)
     """
 
     def __init__(self) -> None:
         self._tree = [_Hypothesis(ROOT, NONE, 0.0, 0.0, ended=False)]
-        self._at = [ROOT]  # the hypothesis in each row
+        self._rows = [ROOT]  # the hypothesis of each row
         self._log_p = torch.zeros(0)
-        self._seen: list[_Seen] = []
+        self._steps: list[_StepRecord] = []
 
     def on_scores(self, cached: int, log_p: Tensor, scores: Tensor) -> None:
-        """Keep what is likely in each row: (B, V), (B, V)."""
-        if len(self._at) < len(log_p):  # several answers begin alike
-            self._at = self._at * len(log_p)
-        before = log_p.softmax(-1)  # alike in every digit where nothing was changed
-        after = scores.softmax(-1).nan_to_num(0.0)  # NaN: everything is forbidden
+        """Record the candidates of each row: (B, V), (B, V)."""
+        if len(self._rows) < len(log_p):  # several hypotheses start from one row
+            self._rows = self._rows * len(log_p)
+        before = log_p.softmax(-1)  # equal to `after` in every digit without processors
+        after = scores.softmax(-1).nan_to_num(0.0)  # NaN: every token is banned
         rows = [
-            _Row(at, *_likeliest(*both)) for at, *both in zip(self._at, before, after, strict=True)
+            _Row(number, *_candidates(*both))
+            for number, *both in zip(self._rows, before, after, strict=True)
         ]
         self._log_p = log_p
-        self._seen.append(_Seen(cached, rows, first=len(self._tree)))
+        self._steps.append(_StepRecord(cached, rows, first=len(self._tree)))
 
-    def on_step(self, continuations: StepResult) -> None:
-        """Let the tree grow."""
-        row, token = continuations.row, continuations.token
-        parts = (row, token, self._log_p[row, token], continuations.score, continuations.ended)
-        going = []
-        for place, id_, gain, score, ended in zip(*(x.tolist() for x in parts), strict=True):
+    def on_step(self, result: StepResult) -> None:
+        """Add the new hypotheses to the tree."""
+        row, token = result.row, result.token
+        parts = (row, token, self._log_p[row, token], result.score, result.ended)
+        unfinished = []
+        for index, id_, log_p, score, ended in zip(*(x.tolist() for x in parts), strict=True):
             number = NONE
             if score > float("-inf"):
                 number = len(self._tree)
-                self._tree.append(_Hypothesis(self._at[place], id_, gain, score, ended))
+                self._tree.append(_Hypothesis(self._rows[index], id_, log_p, score, ended))
             if not ended:
-                going.append(number)
-        self._at = going
+                unfinished.append(number)
+        self._rows = unfinished
 
-    def steps(self, answer: Hypothesis, vocabulary: Tokenizer) -> tuple[Step, ...]:
-        """All steps, in the light of the answer that came of them."""
-        path = self._path(self._leaf(answer))
-        ends = [*(seen.first for seen in self._seen[1:]), len(self._tree)]
+    def steps(self, hypothesis: Hypothesis, tokenizer: Tokenizer) -> tuple[Step, ...]:
+        """All steps; `chosen` and `best` refer to the hypothesis that was returned."""
+        path = self._path(self._leaf(hypothesis))
+        ends = [*(record.first for record in self._steps[1:]), len(self._tree)]
         return tuple(
-            self._step(seen, range(seen.first, end), path, vocabulary)
-            for seen, end in zip(self._seen, ends, strict=True)
+            self._step(record, range(record.first, end), path, tokenizer)
+            for record, end in zip(self._steps, ends, strict=True)
         )
 
-    def _step(self, seen: _Seen, new: range, path: Sequence[int], vocabulary: Tokenizer) -> Step:
+    def _step(
+        self, record: _StepRecord, new: range, path: Sequence[int], tokenizer: Tokenizer
+    ) -> Step:
         chosen = next((self._tree[number] for number in new if number in path), None)
-        parent = seen.rows[0].hypothesis if chosen is None else chosen.parent
-        row = next(row for row in seen.rows if row.hypothesis == parent)
+        parent = record.rows[0].hypothesis if chosen is None else chosen.parent
+        row = next(row for row in record.rows if row.hypothesis == parent)
         return Step(
-            cache=seen.cached,
-            before=_candidates(row.before, vocabulary),
-            after=_candidates(row.after, vocabulary),
-            chosen=None if chosen is None else _chosen(chosen, vocabulary),
-            beams=tuple(self._beam(number, number in path, vocabulary) for number in new),
+            cache=record.cached,
+            before=_to_schema(row.before, tokenizer),
+            after=_to_schema(row.after, tokenizer),
+            chosen=None if chosen is None else _chosen(chosen, tokenizer),
+            beams=tuple(self._beam(number, number in path, tokenizer) for number in new),
         )
 
-    def _beam(self, number: int, best: bool, vocabulary: Tokenizer) -> Beam:
+    def _beam(self, number: int, best: bool, tokenizer: Tokenizer) -> Beam:
         one = self._tree[number]
         return Beam(
             id=number,
             parent=one.parent,
             token=one.token,
-            piece=piece_or_empty(vocabulary, one.token),
+            piece=piece_or_empty(tokenizer, one.token),
             score=one.score,
             ended=one.ended,
             best=best,
         )
 
     def _path(self, number: int) -> list[int]:
-        """The hypotheses from the first token to this one."""
+        """The ids of the hypotheses from the first token to this one."""
         path = []
         while number != ROOT:
             path.append(number)
             number = self._tree[number].parent
         return path[::-1]
 
-    def _leaf(self, answer: Hypothesis) -> int:
-        """The hypothesis that is the answer: the first that holds its tokens, and as many."""
-        n = len(answer.log_probabilities)
+    def _leaf(self, hypothesis: Hypothesis) -> int:
+        """The id of a hypothesis: of the first in the tree with its tokens."""
+        n = len(hypothesis.log_probabilities)
         if n == 0:
             return ROOT
-        end = self._seen[n].first if n < len(self._seen) else len(self._tree)
-        for number in range(self._seen[n - 1].first, end):
+        end = self._steps[n].first if n < len(self._steps) else len(self._tree)
+        for number in range(self._steps[n - 1].first, end):
             tokens = [self._tree[each].token for each in self._path(number)]
-            if tokens[: len(answer.ids)] == answer.ids:
+            if tokens[: len(hypothesis.ids)] == hypothesis.ids:
                 return number
-        raise AssertionError("what was written is not among what was looked at")
+        raise AssertionError("the hypothesis is not in the tree")
 
 
-def _likeliest(before: Tensor, after: Tensor) -> tuple[Probabilities, Probabilities]:
-    """The likeliest tokens before and after, (V) each; the second names those of the first too."""
+def _candidates(before: Tensor, after: Tensor) -> tuple[Probabilities, Probabilities]:
+    """The most probable tokens before and after the processors; the second has those of both."""
     first, then = (_pairs(p.topk(min(TOP_K, len(p)))) for p in (before, after))
     allowed = dict(pair for pair in then if pair[1] > 0)
     others = [(id_, float(after[id_])) for id_, _ in first if id_ not in allowed]
@@ -156,15 +159,16 @@ def _pairs(top: "torch.return_types.topk") -> Probabilities:
     return list(zip(top.indices.tolist(), top.values.tolist(), strict=True))
 
 
-def _candidates(found: Probabilities, vocabulary: Tokenizer) -> tuple[Candidate, ...]:
+def _to_schema(candidates: Probabilities, tokenizer: Tokenizer) -> tuple[Candidate, ...]:
     return tuple(
-        Candidate(id=id_, piece=piece_or_empty(vocabulary, id_), probability=p) for id_, p in found
+        Candidate(id=id_, piece=piece_or_empty(tokenizer, id_), probability=p)
+        for id_, p in candidates
     )
 
 
-def _chosen(one: _Hypothesis, vocabulary: Tokenizer) -> Chosen:
+def _chosen(one: _Hypothesis, tokenizer: Tokenizer) -> Chosen:
     return Chosen(
         id=one.token,
-        piece=piece_or_empty(vocabulary, one.token),
+        piece=piece_or_empty(tokenizer, one.token),
         log_probability=one.log_probability,
     )

@@ -1,4 +1,4 @@
-"""What is seen of many heads at once: small pictures of their weights, and how far they look.
+"""Summaries of many heads: thumbnails of their weights, and mean entropies.
 
 Shapes: B sequences, L layers, H heads, T queries, S keys, P side of a thumbnail.
 """
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-THUMBNAIL_SIDE = 64  # of a thumbnail at most
+THUMBNAIL_SIDE = 64  # at most
 
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
@@ -17,8 +17,8 @@ Bytes = NDArray[np.uint8]
 def thumbnail(weights: Floats, side: int = THUMBNAIL_SIDE) -> Bytes:
     """round(255 √w) of the largest weight in each tile: (..., T, S) -> (..., P, P').
 
-    Tile i of the queries goes from floor(i T / P) up to floor((i + 1) T / P). The root shows small
-    weights; the largest, so that one bright line in a wide table is not lost.
+    Tile i of the queries goes from floor(i T / P) up to floor((i + 1) T / P). The root makes small
+    weights visible; the maximum keeps single large weights of a long sequence visible.
 
     >>> thumbnail(np.array([[0.0, 0.25], [1.0, 0.0]], np.float32)).tolist()
     [[0, 128], [255, 0]]
@@ -32,16 +32,16 @@ def thumbnail(weights: Floats, side: int = THUMBNAIL_SIDE) -> Bytes:
         sides = min(n, side)
         starts = np.arange(sides) * n // sides
         weights = np.maximum.reduceat(weights, starts, axis=axis)
-    shown = np.sqrt(np.clip(np.nan_to_num(weights), 0.0, 1.0))
-    tiles: Bytes = np.rint(255 * shown).astype(np.uint8)
+    roots = np.sqrt(np.clip(np.nan_to_num(weights), 0.0, 1.0))
+    tiles: Bytes = np.rint(255 * roots).astype(np.uint8)
     return tiles
 
 
 def mean_entropy(weights: Floats, real: NDArray[np.bool_]) -> Floats:
     """The mean over the real queries of -Σ w log₂ w, in bits: (B, H, T, S), (B, T) -> (B, H).
 
-    0: every query looks at one key; log₂ S: at all alike. A query that sees nothing counts as 0,
-    a sequence without real queries gives 0.
+    0: every query attends to one key; log₂ S: to all equally. A query without keys counts as 0, and
+    so does a sequence without real queries.
 
     >>> even = np.full((1, 1, 1, 4), 0.25, np.float32)
     >>> mean_entropy(even, np.array([[True]])).tolist()
@@ -57,7 +57,7 @@ def mean_entropy(weights: Floats, real: NDArray[np.bool_]) -> Floats:
 def summarize(layers: Sequence[Floats], real: NDArray[np.bool_]) -> tuple[Bytes, Floats]:
     """Thumbnails (B, L, H, P, P') and entropies (B, L, H) of all layers of a block.
 
-    layers: the weights (B, H, T, S) of each; real (B, T): the queries that are no padding.
+    layers: the weights (B, H, T, S) of each; real (B, T): True at queries that are not padding.
     """
     return (
         np.stack([thumbnail(weights) for weights in layers], 1),

@@ -1,4 +1,4 @@
-"""The tokens of a trace: pieces, and which characters and eojeol of the text they stand for."""
+"""The tokens of a trace: pieces, and their spans and eojeols in the text."""
 
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -9,29 +9,28 @@ from typing import Protocol
 from jumok.errors import InputError
 from jumok.interpret.eojeol import NO_EOJEOL, eojeol_at, eojeol_spans, is_space, trim_span
 from jumok.interpret.schema import Tokens
-from jumok.text.offsets import Span, offsets
-from jumok.text.pretrained import PretrainedTokenizer
+from jumok.text.offsets import Span
 from jumok.text.tokenizer import Tokenizer, piece_or_empty
 
-CHUNK = 64  # ids of which all beginnings are decoded together
-CONTEXT = 8  # ids before them that are decoded along: more bytes than a letter has
+CHUNK = 64  # ids whose prefixes are decoded in one batch
+CONTEXT = 8  # ids before a chunk that are decoded with it: more bytes than a character has
 
-_BROKEN = "\ufffd"  # what some bytes of a letter are decoded to
+_REPLACEMENT = "\ufffd"  # the decoding of an incomplete character
 
 
 @dataclass(frozen=True)
 class TokenSequence:
-    """The ids of one sequence, which of them stand for the text, and where in it.
+    """The ids of one sequence, and the span of each in the text.
 
-    `spans` has a span for each id, None for one that frames: [CLS], [EOS] and the like.
+    The span of a special token such as [CLS] or [EOS] is None.
     """
 
     text: str
     ids: Sequence[int]
     spans: Sequence[Span | None]
     segments: Sequence[int] | None = None
-    padding_segment: int = 0  # what the model is told of padding
-    n_truncated: int = 0  # pieces of the text that the model had no room for
+    padding_segment: int = 0  # the token type of padding
+    n_truncated: int = 0  # pieces of the text beyond max_length
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -48,178 +47,170 @@ class TokenSequence:
 
 
 class Detokenizer(Protocol):
-    """Whatever makes texts of ids; every `Tokenizer` does."""
+    """Decodes ids to text; every `Tokenizer` does."""
 
     def decode_batch(self, batch: Iterable[Iterable[int]]) -> list[str]:
-        """The texts of many rows of ids, special pieces left out."""
+        """The decoded texts of rows of ids, without special tokens."""
 
 
-def padded_tokens(row: TokenSequence, vocabulary: Tokenizer, width: int) -> Tokens:
-    """A row as the header has it, padded on the right to `width` tokens."""
+def padded_tokens(row: TokenSequence, tokenizer: Tokenizer, width: int) -> Tokens:
+    """A sequence for the header, padded on the right to `width` tokens."""
     padding, end = width - len(row), len(row.text)
-    pieces = [piece_or_empty(vocabulary, i) for i in row.ids]
-    shown: list[Span] = []
-    for span in reversed(row.spans):  # what frames stands where the next piece begins
-        place = shown[-1][0] if shown else end
-        shown.append((place, place) if span is None else trim_span(row.text, span))
-    shown.reverse()
+    pieces = [piece_or_empty(tokenizer, i) for i in row.ids]
+    spans: list[Span] = []
+    for span in reversed(row.spans):  # a special token has an empty span before the next piece
+        start = spans[-1][0] if spans else end
+        spans.append((start, start) if span is None else trim_span(row.text, span))
+    spans.reverse()
     eojeols = eojeol_spans(row.text)
-    numbers = [
-        NO_EOJEOL if own is None else eojeol_at(eojeols, span, name)
-        for own, span, name in zip(row.spans, shown, pieces, strict=True)
+    words = [
+        NO_EOJEOL if own is None else eojeol_at(eojeols, span, piece)
+        for own, span, piece in zip(row.spans, spans, pieces, strict=True)
     ]
     return Tokens(
         text=row.text,
-        pieces=(*pieces, *[_padding_piece(vocabulary)] * padding),
-        ids=(*map(int, row.ids), *[vocabulary.padding_id] * padding),
-        spans=(*shown, *[(end, end)] * padding),
+        pieces=(*pieces, *[_padding_piece(tokenizer)] * padding),
+        ids=(*map(int, row.ids), *[tokenizer.padding_id] * padding),
+        spans=(*spans, *[(end, end)] * padding),
         special=(*(int(span is None) for span in row.spans), *[1] * padding),
         real=(*[1] * len(row), *[0] * padding),
-        words=(*numbers, *[NO_EOJEOL] * padding),
+        words=(*words, *[NO_EOJEOL] * padding),
         segments=None
         if row.segments is None
         else (*row.segments, *[row.padding_segment] * padding),
     )
 
 
-def token_spans(text: str, ids: Sequence[int], vocabulary: Tokenizer) -> list[Span]:
-    """The characters of a text that each of its ids stands for, as exactly as can be told.
-
-    The vocabulary's own offsets where it has some; else the text is compared with what the ids
-    spell (`align_spans`).
-    """
-    pieces = [piece_or_empty(vocabulary, i) for i in ids]
-    if isinstance(vocabulary, PretrainedTokenizer):
-        try:
-            cut = vocabulary.encode_hf_with_offsets(text)
-        except InputError:  # Marian's tokenisers have none
-            return align_spans(text, ids, vocabulary, pieces)
-        if cut.ids != list(ids):  # somebody typed "[CLS]"
-            return align_spans(text, ids, vocabulary, pieces)
-        # a space put before a word is laid on the word's first letter
-        return [
-            (a, a) if is_space(name) and text[a:b].strip() else (a, b)
-            for name, (a, b) in zip(pieces, cut.spans, strict=True)
-        ]
+def token_spans(text: str, ids: Sequence[int], tokenizer: Tokenizer) -> list[Span]:
+    """The span of each id of an encoded text: the tokenizer's offsets, else `align_spans`."""
+    pieces = [piece_or_empty(tokenizer, i) for i in ids]
     try:
-        return offsets(text, vocabulary.pieces(text))
-    except InputError:  # it rewrites the text, or spells letters as bytes
-        return align_spans(text, ids, vocabulary, pieces)
+        encoding = tokenizer.encode_with_offsets(text)
+    except InputError:  # it has none, rewrites the text, or encodes characters as bytes
+        return align_spans(text, ids, tokenizer, pieces)
+    if encoding.ids != list(ids):
+        return align_spans(text, ids, tokenizer, pieces)
+    # the offsets of an added space are those of the first character of its word
+    return [
+        (a, a) if is_space(piece) and text[a:b].strip() else (a, b)
+        for piece, (a, b) in zip(pieces, encoding.offsets, strict=True)
+    ]
 
 
 def align_spans(
-    text: str, ids: Sequence[int], vocabulary: Detokenizer, pieces: Sequence[str] | None = None
+    text: str, ids: Sequence[int], tokenizer: Detokenizer, pieces: Sequence[str] | None = None
 ) -> list[Span]:
-    """The characters of a text that ids stand for, told by what the vocabulary makes of them.
+    """The span of each id, from an alignment of the text with the decoded ids.
 
-    Letters are compared without case, accents and ways of composing; bytes of one letter all
-    stand for it; the words between two known places belong to the unknown pieces between them,
-    in order, as `pieces`, those of the ids, begin words.
+    Characters are compared without case, accents and composition; every byte of a character has its
+    span. The words between two aligned ids are given to the unknown pieces between them, in order,
+    a new word for each of the `pieces` that starts one.
     """
-    increments = _increments(ids, vocabulary)
-    owners = [number for number, part in enumerate(increments) for _ in _letters(part)]
-    spelling = [letter for part in increments for letter in _letters(part)]
-    letters = [(letter, at) for at, character in enumerate(text) for letter in _letters(character)]
-    given = [letter for letter, _ in letters]
-    places: list[Span | None] = [None] * len(ids)
-    for mine, theirs, size in _matches(spelling, given):
-        for i in range(size):
-            number, at = owners[mine + i], letters[theirs + i][1]
-            begin, end = places[number] or (at, at)
-            places[number] = (min(begin, at), max(end, at + 1))
-    later: Span | None = None
-    for number, partial in reversed(list(enumerate(_partial(ids, vocabulary)))):
-        place = places[number]
-        if place is not None:
-            later = place
-        elif partial and later is not None:
-            places[number] = (later[0], later[0] + 1)  # its last byte has found the letter
-    return _filled(text, places, pieces or [""] * len(ids))
+    added = _added_text(ids, tokenizer)
+    owners = [number for number, part in enumerate(added) for _ in _base_characters(part)]
+    decoded = [character for part in added for character in _base_characters(part)]
+    given = [
+        (base, at) for at, character in enumerate(text) for base in _base_characters(character)
+    ]
+    spans: list[Span | None] = [None] * len(ids)
+    for i, j, size in _matches(decoded, [base for base, _ in given]):
+        for offset in range(size):
+            number, at = owners[i + offset], given[j + offset][1]
+            begin, end = spans[number] or (at, at)
+            spans[number] = (min(begin, at), max(end, at + 1))
+    following: Span | None = None
+    for number, is_partial in reversed(list(enumerate(_are_partial(ids, tokenizer)))):
+        span = spans[number]
+        if span is not None:
+            following = span
+        elif is_partial and following is not None:
+            spans[number] = (following[0], following[0] + 1)  # the last byte is aligned
+    return _fill_gaps(text, spans, pieces or [""] * len(ids))
 
 
-def _increments(ids: Sequence[int], vocabulary: Detokenizer) -> list[str]:
-    """What each id adds to the text of those before it.
+def _added_text(ids: Sequence[int], tokenizer: Detokenizer) -> list[str]:
+    """The text that each id adds to the decoding of those before it.
 
-    Some ids at a time: the beginnings of a whole text would take memory by its square.
+    In chunks, because the prefixes of a whole text take quadratic memory.
     """
     added: list[str] = []
     for first in range(0, len(ids), CHUNK):
         start, stop = max(first - CONTEXT, 0), min(first + CHUNK, len(ids))
         rows = [list(ids[start:end]) for end in range(first, stop + 1)]
-        cut = _BROKEN if start else ""  # the context may begin within a letter
-        before, *whole = (text.lstrip(cut) for text in vocabulary.decode_batch(rows))
-        before = before.rstrip(_BROKEN)
-        for end, text in enumerate(whole, first + 1):
-            sure = text if end == len(ids) else text.rstrip(_BROKEN)
-            goes_on = sure.startswith(before)
-            added.append(sure[len(before) :] if goes_on else "")
-            before = sure if goes_on else before
+        partial = _REPLACEMENT if start else ""  # the context may start within a character
+        before, *prefixes = (text.lstrip(partial) for text in tokenizer.decode_batch(rows))
+        before = before.rstrip(_REPLACEMENT)
+        for end, text in enumerate(prefixes, first + 1):
+            complete = text if end == len(ids) else text.rstrip(_REPLACEMENT)
+            continues = complete.startswith(before)
+            added.append(complete[len(before) :] if continues else "")
+            before = complete if continues else before
     return added
 
 
-def _partial(ids: Sequence[int], vocabulary: Detokenizer) -> list[bool]:
-    """Which ids are some bytes of a letter."""
-    return [_BROKEN in text for text in vocabulary.decode_batch([[i] for i in ids])]
+def _are_partial(ids: Sequence[int], tokenizer: Detokenizer) -> list[bool]:
+    """Which ids are some bytes of a character."""
+    return [_REPLACEMENT in text for text in tokenizer.decode_batch([[i] for i in ids])]
 
 
-def _filled(text: str, places: Sequence[Span | None], pieces: Sequence[str]) -> list[Span]:
-    """Places for pieces that have none, in the text between those that have."""
+def _fill_gaps(text: str, spans: Sequence[Span | None], pieces: Sequence[str]) -> list[Span]:
+    """Spans for pieces that have none, in the text between those that have."""
     found: list[Span] = []
-    left = 0  # where those that were found end
-    while len(found) < len(places):
+    left = 0  # the end of the spans so far
+    while len(found) < len(spans):
         begin = len(found)
-        known = places[begin]
+        known = spans[begin]
         if known is not None:
             found.append(known)
             left = max(left, known[1])
             continue
-        stop = next((i for i in range(begin, len(places)) if places[i] is not None), len(places))
-        following = places[stop] if stop < len(places) else None
+        stop = next((i for i in range(begin, len(spans)) if spans[i] is not None), len(spans))
+        following = spans[stop] if stop < len(spans) else None
         right = max(left, following[0] if following else len(text))
-        inside = [(left + a, left + b) for a, b in eojeol_spans(text[left:right])]
-        found += _spread(inside, pieces[begin:stop], (left, right))
+        words = [(left + a, left + b) for a, b in eojeol_spans(text[left:right])]
+        found += _distribute(words, pieces[begin:stop], (left, right))
         left = max(left, *(end for _, end in found[begin:]))
     return found
 
 
-def _spread(inside: Sequence[Span], pieces: Sequence[str], gap: Span) -> list[Span]:
-    """The words of a gap, one after the other, for its pieces; the last for all that are more.
+def _distribute(words: Sequence[Span], pieces: Sequence[str], gap: Span) -> list[Span]:
+    """One word of a gap after the other for each piece; the last word for all further pieces.
 
-    A bare space stands before its word, or at the end when no word is left, and the piece behind
-    it goes on with that word.
+    A bare space has an empty span before its word, or at the end of the gap if no word is left, and
+    the piece after it has that word.
 
-    >>> _spread([(0, 2), (3, 5)], ["▁", "<unk>", "▁", "<unk>"], (0, 5))
+    >>> _distribute([(0, 2), (3, 5)], ["▁", "<unk>", "▁", "<unk>"], (0, 5))
     [(0, 0), (0, 2), (3, 3), (3, 5)]
     """
-    if not inside:
+    if not words:
         return [gap] * len(pieces)
-    found, number, begun = [], -1, False
-    for name in pieces:
-        number += not begun
-        begun = is_space(name)
-        if begun:
-            place = inside[number][0] if number < len(inside) else gap[1]
-            found.append((place, place))
+    found, number, after_space = [], -1, False
+    for piece in pieces:
+        number += not after_space
+        after_space = is_space(piece)
+        if after_space:
+            start = words[number][0] if number < len(words) else gap[1]
+            found.append((start, start))
         else:
-            found.append(inside[min(number, len(inside) - 1)])
+            found.append(words[min(number, len(words) - 1)])
     return found
 
 
-def _matches(mine: Sequence[str], theirs: Sequence[str]) -> list[tuple[int, int, int]]:
-    if list(mine) == list(theirs):
-        return [(0, 0, len(mine))]
-    blocks = SequenceMatcher(None, mine, theirs, autojunk=False).get_matching_blocks()
+def _matches(decoded: Sequence[str], given: Sequence[str]) -> list[tuple[int, int, int]]:
+    if list(decoded) == list(given):
+        return [(0, 0, len(decoded))]
+    blocks = SequenceMatcher(None, decoded, given, autojunk=False).get_matching_blocks()
     return [(block.a, block.b, block.size) for block in blocks]
 
 
-def _letters(text: str) -> list[str]:
-    """The letters of a text, taken apart, in small letters, without accents and white space."""
+def _base_characters(text: str) -> list[str]:
+    """The decomposed characters in lower case, without accents and white space."""
     parts = unicodedata.normalize("NFKD", text.casefold())
     return [c for c in parts if not c.isspace() and unicodedata.category(c) != "Mn"]
 
 
-def _padding_piece(vocabulary: Tokenizer) -> str:
+def _padding_piece(tokenizer: Tokenizer) -> str:
     try:
-        return vocabulary.piece(vocabulary.pad_id)
+        return tokenizer.piece(tokenizer.pad_id)
     except InputError:
         return "[PAD]"

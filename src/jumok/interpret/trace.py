@@ -1,4 +1,4 @@
-"""A trace: what a model did, in memory or in a file, read a head at a time.
+"""A trace: the recorded tensors of a forward pass, in memory or in a file, read head by head.
 
 Shapes: B sequences, H heads, G key heads, T queries, S keys, K width of a head, D width of the
 model, L layers, P side of a thumbnail. docs/trace.md describes the file.
@@ -30,46 +30,46 @@ Bytes = NDArray[np.uint8]
 
 
 class TensorStore(Protocol):
-    """Where the tensors of a trace are."""
+    """The storage of the tensors of a trace."""
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of each tensor by its name."""
 
-    def read(self, name: str, *place: int) -> Array:
-        """A tensor, or the part of it at the first indices."""
+    def read(self, name: str, *index: int) -> Array:
+        """A tensor, or its part at the first indices."""
 
     def chunks(self, info: TraceInfo) -> Iterable[bytes]:
-        """The file of the trace, part by part."""
+        """The bytes of the trace file, chunk by chunk."""
 
 
 class Trace:
-    """What passed through every head while a model worked; `jumok.trace` makes one.
+    """The recorded tensors of every head in a forward pass; `jumok.trace` makes one.
 
-    `info` is the header: tokens, blocks, the answer. Numbers are float32 whatever the file holds,
-    and are read when they are asked for.
+    `info` is the header: tokens, blocks, predictions. Numbers are float32 whatever the dtype in the
+    file, and are read on access.
 
         trace = Trace.open("review.safetensors")
         trace.weights("encoder", layer=0)[2]  # (T, S) of head 2
     """
 
-    def __init__(self, info: TraceInfo, numbers: TensorStore) -> None:
+    def __init__(self, info: TraceInfo, store: TensorStore) -> None:
         self.info = info
-        self._numbers = numbers
-        self._shapes = numbers.shapes()
+        self._store = store
+        self._shapes = store.shapes()
         check_tensors(info, self._shapes)
 
     @classmethod
     def from_tensors(cls, tensors: Arrays, info: TraceInfo) -> "Trace":
-        """A trace of these tensors, settled: dtypes, thumbnails, entropies, what is left out."""
-        kept, settled = finalize(tensors, info)
-        return cls(settled, _InMemory(kept))
+        """A trace of these tensors after `finalize`: dtypes, thumbnails, entropies, limits."""
+        kept, finalized = finalize(tensors, info)
+        return cls(finalized, _InMemory(kept))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "Trace":
-        """The trace in a file, its numbers mapped, not read.
+        """The trace in a file, with memory-mapped tensors.
 
-        Raises StorageError for what cannot be read, InputError for what is no whole trace; both
-        name the file.
+        Raises StorageError if it cannot be read, InputError if it is not a valid trace; both name
+        the file.
         """
         path = Path(path)
         info = read_info(path)
@@ -80,18 +80,18 @@ class Trace:
             raise InputError(f"{path}: {error}") from error
 
     def with_info(self, info: TraceInfo) -> "Trace":
-        """The same numbers under another header."""
-        return Trace(info, self._numbers)
+        """The same tensors with another header."""
+        return Trace(info, self._store)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the trace to a file, whole or not at all, and return its path."""
+        """Save the trace to a file atomically; return its path."""
         path = Path(path)
-        write_atomically(path, lambda file: file.writelines(self._numbers.chunks(self.info)))
+        write_atomically(path, lambda file: file.writelines(self._store.chunks(self.info)))
         return path
 
     def to_bytes(self) -> bytes:
-        """The bytes of the file."""
-        return b"".join(self._numbers.chunks(self.info))
+        """The bytes of the trace file."""
+        return b"".join(self._store.chunks(self.info))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -99,22 +99,22 @@ class Trace:
         return tuple(sorted(self._shapes))
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a tensor. Raises InputError when the trace does not hold it."""
+        """The shape of a tensor. Raises InputError if the trace does not have it."""
         if name not in self._shapes:
-            raise InputError(f"the trace holds no {name!r}; it holds {_some(self._shapes)}")
+            raise InputError(f"the tensor must be one of {_some(self._shapes)}, got {name!r}")
         return self._shapes[name]
 
     def tensor(self, name: str) -> Array:
-        """A whole tensor: float32, or bytes of masks and thumbnails."""
+        """A whole tensor: float32, or uint8 for masks and thumbnails."""
         self.shape(name)
-        return _wide(self._numbers.read(name))
+        return _to_float32(self._store.read(name))
 
     def weights(self, block: str, layer: int, sequence: int = 0) -> Floats:
         """Equation (1) after the softmax: (H, T, S)."""
         return self._part(block, layer, "weights", sequence)
 
     def scores(self, block: str, layer: int, sequence: int = 0) -> Floats:
-        """q·k·scale + bias before the mask, (H, T, S): as recorded, or made again of q and k."""
+        """q·k·scale + bias before the mask, (H, T, S): as recorded, or computed from q and k."""
         if f"{block}.{layer}.scores" in self._shapes:
             return self._part(block, layer, "scores", sequence)
         described = self._block(block, layer)
@@ -127,11 +127,11 @@ class Trace:
         return scores if bias is None else scores + bias
 
     def q(self, block: str, layer: int, sequence: int = 0) -> Floats:
-        """The queries as they meet the keys, (H, T, K)."""
+        """The queries, rotated where positions are rotary, (H, T, K)."""
         return self._part(block, layer, "q", sequence)
 
     def k(self, block: str, layer: int, sequence: int = 0) -> Floats:
-        """The keys, (G, S, K): head h reads key head h·G/H."""
+        """The keys, (G, S, K): head h uses key head h·G/H."""
         return self._part(block, layer, "k", sequence)
 
     def v(self, block: str, layer: int, sequence: int = 0) -> Floats:
@@ -139,21 +139,21 @@ class Trace:
         return self._part(block, layer, "v", sequence)
 
     def bias(self, block: str, layer: int) -> Floats | None:
-        """What relative positions add to the scores, (H, T, S); None where they do not."""
+        """The bias of relative positions, (H, T, S); None if there is none."""
         if f"{block}.{layer}.bias" not in self._shapes:
             return None
         return self._part(block, layer, "bias", 0)
 
     def value_norms(self, block: str, layer: int, sequence: int = 0) -> Floats:
-        """‖v_j W_O‖ of each head and key, (H, S): times a weight, what really arrives."""
+        """‖v_j W_O‖ of each head and key, (H, S): the norm that a weight multiplies."""
         return self._part(block, layer, "value_norms", sequence)
 
     def mask(self, block: str, sequence: int = 0) -> NDArray[np.bool_]:
-        """Who may attend to whom, (T, S); the same in all layers."""
+        """True where a query may attend to a key, (T, S); the same in all layers."""
         return self._of_block(block, "mask", sequence).astype(np.bool_)
 
     def thumbnails(self, block: str, sequence: int = 0) -> Bytes:
-        """Small pictures of all heads, (L, H, P, P'): 255 √ of the largest weight in a tile."""
+        """Thumbnails of all heads, (L, H, P, P'): 255 √ of the largest weight in a tile."""
         return self._of_block(block, "thumbnails", sequence).astype(np.uint8)
 
     def entropy(self, block: str, sequence: int = 0) -> Floats:
@@ -161,10 +161,10 @@ class Trace:
         return _floats(self._of_block(block, "entropy", sequence))
 
     def hidden(self, side: str, layer: int, sequence: int = 0) -> Floats:
-        """What enters a layer, (T, D); number L is what leaves the last one."""
+        """The input of a layer, (T, D); layer L is the output of the last one."""
         name = f"{side}.hidden.{layer}"
         self.shape(name)
-        return _floats(self._numbers.read(name, self._sequence(sequence)))
+        return _floats(self._store.read(name, self._sequence(sequence)))
 
     def figure(self, kind: str = "attention", **options: Any) -> "Figure":
         """A figure for a paper or a slide; save it as .pdf, .svg or .png.
@@ -176,26 +176,26 @@ class Trace:
         `jumok.viewer.figures.options.FigureOptions`. Raises InputError for unknown options and for
         options that the trace does not support.
         """
-        parse = _above("figures.options", "FigureOptions").from_keywords
-        figure: Figure = _above("figures.figure", "draw_figure")(self, parse(kind, options))
+        parse = _viewer("figures.options", "FigureOptions").from_keywords
+        figure: Figure = _viewer("figures.figure", "draw_figure")(self, parse(kind, options))
         return figure
 
     def show(self, state: str = "", full: bool = False) -> object:
-        """The page of this trace as what the last line of a notebook cell shows.
+        """The page of this trace, to be displayed as the result of a notebook cell.
 
-        `state` is what the page shows first, as its address says it: "v=matrix&L=2&H=0". A large
-        trace is embedded in part, with `full` whole.
+        `state` is the initial view, as in the URL of the page: "v=matrix&L=2&H=0". A large trace is
+        embedded in part unless `full` is True.
         """
-        shown: object = _above("notebook", "show")(self, state, full)
-        return shown
+        page: object = _viewer("notebook", "show")(self, state, full)
+        return page
 
     def html(self, path: str | os.PathLike[str], state: str = "", full: bool = False) -> Path:
-        """Write the page of this trace as one file that asks nobody for anything.
+        """Save the page of this trace as one self-contained file.
 
         `state` and `full` as in `show`.
         """
         path = Path(path)
-        content: bytes = _above("page", "render_page")(self, state, full)
+        content: bytes = _viewer("page", "render_page")(self, state, full)
         write_atomically(path, content)
         return path
 
@@ -207,25 +207,25 @@ class Trace:
         block = self.info.block(name)
         if not 0 <= layer < block.layers:
             raise InputError(
-                f"layer {layer} of block {name}, which has {block.layers}; layers count from 0"
+                f"the layer of block {name} must be 0 to {block.layers - 1}, got {layer}"
             )
         return block
 
     def _sequence(self, number: int) -> int:
         if not 0 <= number < self.info.sequences:
-            raise InputError(f"sequence {number} of {self.info.sequences}; they count from 0")
+            raise InputError(f"the sequence must be 0 to {self.info.sequences - 1}, got {number}")
         return number
 
     def _part(self, block: str, layer: int, name: str, sequence: int) -> Floats:
         self._block(block, layer)
         full = f"{block}.{layer}.{name}"
         self.shape(full)
-        return _floats(self._numbers.read(full, self._sequence(sequence)))
+        return _floats(self._store.read(full, self._sequence(sequence)))
 
     def _of_block(self, block: str, name: str, sequence: int) -> Array:
         self.info.block(block)
         self.shape(f"{block}.{name}")
-        return self._numbers.read(f"{block}.{name}", self._sequence(sequence))
+        return self._store.read(f"{block}.{name}", self._sequence(sequence))
 
 
 class _InMemory:
@@ -237,40 +237,42 @@ class _InMemory:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return {name: tensor.shape for name, tensor in self._tensors.items()}
 
-    def read(self, name: str, *place: int) -> Array:
-        return np.asarray(self._tensors[name][place])
+    def read(self, name: str, *index: int) -> Array:
+        return np.asarray(self._tensors[name][index])
 
     def chunks(self, info: TraceInfo) -> Iterable[bytes]:
         return chunks(self._tensors, info)
 
 
 class _InFile:
-    """Tensors in a safetensors file, mapped."""
+    """Tensors in a memory-mapped safetensors file."""
 
     def __init__(self, path: Path, entries: dict[str, tensorfile.TensorEntry]) -> None:
         self._path, self._entries = path, entries
         try:
             self._file: Any = safetensors.safe_open(path, framework="numpy")
         except safetensors.SafetensorError as error:
-            raise InputError(f"not a usable safetensors file: {error}; get it again") from error
+            raise InputError(
+                f"not a usable safetensors file: {error}; save the trace again"
+            ) from error
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return {name: entry.shape for name, entry in self._entries.items()}
 
-    def read(self, name: str, *place: int) -> Array:
-        found: Array = self._file.get_slice(name)[place or ...]
+    def read(self, name: str, *index: int) -> Array:
+        found: Array = self._file.get_slice(name)[index or ...]
         return found
 
     def chunks(self, info: TraceInfo) -> Iterable[bytes]:
         return chunks({name: self.read(name) for name in self._entries}, info)
 
 
-def _above(module: str, name: str) -> Any:
-    """What the viewer has under this name: it stands above, and is loaded when it is asked for."""
+def _viewer(module: str, name: str) -> Any:
+    """An attribute of the viewer, a higher layer, which is imported on use."""
     return getattr(import_module(f"jumok.viewer.{module}"), name)
 
 
-def _wide(array: Array) -> Array:
+def _to_float32(array: Array) -> Array:
     return array if array.dtype == np.uint8 else array.astype(np.float32)
 
 

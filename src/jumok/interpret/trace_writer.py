@@ -1,4 +1,4 @@
-"""From what was seen to the numbers of a trace: what is kept, in which dtype, and the file.
+"""Write trace files: which tensors are kept, in which dtype, and the bytes of the file.
 
 Shapes: B sequences, L layers, H heads, T queries, S keys.
 """
@@ -14,51 +14,52 @@ from numpy.typing import NDArray
 from jumok.interpret.schema import FORMAT, TraceInfo
 from jumok.interpret.thumbnails import summarize
 
-MAX_FLOAT32_BYTES = 8 * 2**20  # bytes: up to here everything stays float32
+MAX_FLOAT32_BYTES = 8 * 2**20  # up to here every tensor is float32
 
 Array = NDArray[np.generic]
 Arrays = Mapping[str, Array]
 
-_HALF_MAX = 65504.0  # the largest float16
+_HALF_MAX = 65504.0  # the maximum of float16
 _DTYPES = {np.dtype(np.float32): "F32", np.dtype(np.float16): "F16", np.dtype(np.uint8): "U8"}
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Tensors that a trace can do without, and what is said where they are left out."""
+class _OptionalPart:
+    """Tensors that large traces leave out, and the note about it."""
 
     names: re.Pattern[str]
     note: str
 
 
 NO_PARAMETERS = (
-    "The parameters are left out, the model is too large: its sums cannot be made again here."
+    "The parameters are left out, because the model is too large: layer outputs cannot be "
+    "recomputed here."
 )
 
-_PARTS = (  # in this order they are given up until the rest is small
-    _Part(
+_PARTS = (  # left out in this order until the rest is small
+    _OptionalPart(
         re.compile(r"parameters\..*"),
         NO_PARAMETERS,
     ),
-    _Part(
+    _OptionalPart(
         re.compile(r".*\.steps\..*|.*\.mixed|(source|target)\.embedding"),
-        "The steps inside the layers are left out, the trace would be too large.",
+        "The steps inside the layers are left out, because the trace would be too large.",
     ),
-    _Part(
+    _OptionalPart(
         re.compile(r".*\.scores"),
-        "The scores are left out and made again of q and k, the trace would be too large.",
+        "The scores are left out and computed from q and k, because the trace would be too large.",
     ),
 )
 
 
 def finalize(tensors: Arrays, info: TraceInfo) -> tuple[dict[str, Array], TraceInfo]:
-    """The tensors as a trace keeps them, thumbnails and entropies among them, and its header.
+    """The tensors of a trace file, with thumbnails and entropies, and the header.
 
-    Everything in float32 where that takes 8 MB at most; otherwise parameters, then steps, then
-    scores are left out, with a note, until it does; the rest in float16 when it never does.
-    Tensors with numbers that float16 cannot hold stay float32.
+    All in float32 if that takes at most 8 MB; otherwise parameters, then steps, then scores are
+    left out, with a note, until it does. If it never does, the rest is in float16, except tensors
+    with numbers outside the range of float16.
     """
-    kept = {name: _plain(tensor) for name, tensor in tensors.items()}
+    kept = {name: _as_float32_or_uint8(tensor) for name, tensor in tensors.items()}
     kept |= dict(_summaries(kept, info))
     notes = list(info.notes)
     for part in _PARTS:
@@ -79,13 +80,13 @@ def serialize(tensors: Arrays, info: TraceInfo) -> bytes:
 
 
 def chunks(tensors: Arrays, info: TraceInfo, within: float | None = None) -> Iterator[bytes]:
-    """The safetensors file of a trace, part by part; the same trace gives the same bytes.
+    """The safetensors file of a trace, chunk by chunk; the same trace gives the same bytes.
 
-    `within`: how far weights read off its thumbnails may be out, where that is more than 1/255.
+    `within`: the maximal error of weights read off the thumbnails, where it is more than 1/255.
 
-    The library would write the two strings of the metadata in an order drawn by lot.
+    The safetensors library would write the two metadata strings in random order.
     """
-    order = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))  # all stand aligned
+    order = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))  # aligned
     texts = {"format": FORMAT, "trace": info.to_json()}
     if within is not None:
         texts["within"] = f"{within:.3f}"
@@ -98,17 +99,17 @@ def chunks(tensors: Arrays, info: TraceInfo, within: float | None = None) -> Ite
             "shape": tensors[name].shape,
             "data_offsets": (start, end),
         }
-    said = json.dumps(header, separators=(",", ":")).encode()
-    said += b" " * (-len(said) % 8)
-    yield len(said).to_bytes(8, "little") + said
+    encoded = json.dumps(header, separators=(",", ":")).encode()
+    encoded += b" " * (-len(encoded) % 8)
+    yield len(encoded).to_bytes(8, "little") + encoded
     for name in order:
         yield tensors[name].astype(tensors[name].dtype.newbyteorder("<"), copy=False).tobytes()
 
 
-def _plain(tensor: Array) -> Array:
-    """Floats in float32, all else in bytes."""
-    wanted = np.float32 if np.issubdtype(tensor.dtype, np.floating) else np.uint8
-    return tensor.astype(wanted, copy=False)
+def _as_float32_or_uint8(tensor: Array) -> Array:
+    """Floats in float32, all others in uint8."""
+    dtype = np.float32 if np.issubdtype(tensor.dtype, np.floating) else np.uint8
+    return tensor.astype(dtype, copy=False)
 
 
 def _summaries(tensors: Arrays, info: TraceInfo) -> Iterator[tuple[str, Array]]:

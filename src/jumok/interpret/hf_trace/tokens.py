@@ -1,4 +1,4 @@
-"""The tokens of a model of transformers: pieces, and the places they stand for in the text.
+"""The tokens of a transformers model: pieces, and their spans in the text.
 
 Shapes: T tokens of a sequence.
 """
@@ -13,23 +13,23 @@ from jumok.text.offsets import Span
 
 
 class HFEncoding(Protocol):
-    """What a tokeniser of transformers makes of a text, or of a pair."""
+    """The result of a transformers tokenizer for a text, or for a pair."""
 
     def __getitem__(self, name: str) -> Any:
-        """The lists of this name: "input_ids", "offset_mapping" and the like."""
+        """The list of this name: "input_ids", "offset_mapping" and others."""
 
     def __contains__(self, name: object) -> bool:
-        """Whether there are lists of this name."""
+        """Whether there is a list of this name."""
 
     def sequence_ids(self) -> list[int | None]:
-        """Of a pair, which text each token is from; None: of neither."""
+        """For a pair, the index of the text of each token; None: a special token."""
 
 
 class HFTokenizer(Protocol):
-    """What is asked of a tokeniser of transformers."""
+    """The methods of a transformers tokenizer that a trace needs."""
 
     all_special_ids: list[int]
-    special_tokens_map: Mapping[str, object]  # "unk_token": "[UNK]" and the like
+    special_tokens_map: Mapping[str, object]  # "unk_token": "[UNK]" and others
     is_fast: bool
     pad_token_id: int | None
 
@@ -41,13 +41,13 @@ class HFTokenizer(Protocol):
         text_target: str | None = None,
         return_offsets_mapping: bool = False,
     ) -> HFEncoding:
-        """The ids of a text or a pair, framed, and the characters each stands for."""
+        """The ids of a text or a pair, with special tokens, and their offsets."""
 
     def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
         """The piece of each id."""
 
     def decode(self, token_ids: list[int], *, skip_special_tokens: bool) -> str:
-        """The text of ids."""
+        """The decoded text."""
 
 
 def hf_tokens(
@@ -57,60 +57,60 @@ def hf_tokens(
     text: str | None,
     special: Iterable[int] = (),
 ) -> Tokens:
-    """A row of ids (T) as the header has it, padding on the right.
+    """The tokens of a sequence of ids (T) for the header, with padding on the right.
 
-    Spans are the tokeniser's own offsets where it makes these very ids of the text (a TAB parts a
-    pair), else what the pieces spell. Without a text it is what they spell; without a tokeniser
-    the numbers, and those in `special` stand for no text.
+    Spans are the tokenizer's offsets if it encodes the text to these ids (a TAB separates a pair),
+    else they are aligned with the decoded pieces. Without a text it is decoded; without a tokenizer
+    the ids are the text, and those in `special` have no text.
 
     >>> hf_tokens([0, 21, 5], [1, 1, 0], None, None, special=[0]).text
     '21'
     """
     if tokenizer is None:
         return _numbered(ids, real, set(special))
-    n, marked = sum(real), _special_ids(tokenizer)
-    inside = [place for place in range(n) if ids[place] not in marked]
-    kept = [ids[place] for place in inside]
+    n, special_ids = sum(real), _special_ids(tokenizer)
+    positions = [index for index in range(n) if ids[index] not in special_ids]
+    kept = [ids[index] for index in positions]
     if text is None:
         text = tokenizer.decode(kept, skip_special_tokens=False)
-    own = _offsets(tokenizer, text, ids[:n])
+    offsets = _offsets(tokenizer, text, ids[:n])
     pieces = [str(piece) for piece in tokenizer.convert_ids_to_tokens(list(ids))]
-    if own is None:
-        named = [pieces[place] for place in inside]
-        spelled = align_spans(text, kept, _Decoding(tokenizer), named)
-        spans = dict(zip(inside, spelled, strict=True))
+    if offsets is None:
+        named = [pieces[index] for index in positions]
+        spelled = align_spans(text, kept, _BatchDecoder(tokenizer), named)
+        spans = dict(zip(positions, spelled, strict=True))
     else:
-        spans = {place: own[place] for place in inside}
+        spans = {index: offsets[index] for index in positions}
     return _tokens(text, pieces, ids, real, spans)
 
 
 def _special_ids(tokenizer: HFTokenizer) -> set[int]:
-    """The ids of [CLS], </s>, <pad> and the like; [UNK] and [MASK] stand for something.
+    """The ids of [CLS], </s>, <pad> and other special tokens; [UNK] and [MASK] stand for text.
 
-    Of GPT-2 one token is the unknown one and ends texts, too: that is special.
+    A token that is both unk_token and eos_token, as in GPT-2, is special.
     """
     named = tokenizer.special_tokens_map
-    meant = {str(named[name]) for name in ("unk_token", "mask_token") if name in named}
-    framing = ("bos_token", "eos_token", "pad_token", "cls_token", "sep_token")
-    meant -= {str(named[name]) for name in framing if name in named}
+    text_like = {str(named[name]) for name in ("unk_token", "mask_token") if name in named}
+    special = ("bos_token", "eos_token", "pad_token", "cls_token", "sep_token")
+    text_like -= {str(named[name]) for name in special if name in named}
     ids = list(tokenizer.all_special_ids)
     pieces = tokenizer.convert_ids_to_tokens(ids)
-    return {id_ for id_, piece in zip(ids, pieces, strict=True) if str(piece) not in meant}
+    return {id_ for id_, piece in zip(ids, pieces, strict=True) if str(piece) not in text_like}
 
 
-class _Decoding:
-    """A tokeniser that decodes whole batches."""
+class _BatchDecoder:
+    """A tokenizer as a `Detokenizer`, which decodes batches."""
 
     def __init__(self, tokenizer: HFTokenizer) -> None:
         self._tokenizer = tokenizer
 
     def decode_batch(self, batch: Iterable[Iterable[int]]) -> list[str]:
-        """The texts of many rows of ids."""
+        """The decoded texts of rows of ids."""
         return [self._tokenizer.decode(list(ids), skip_special_tokens=True) for ids in batch]
 
 
 def _offsets(tokenizer: HFTokenizer, text: str, ids: Sequence[int]) -> list[Span] | None:
-    """The tokeniser's offsets, if it has some and makes these ids of the text."""
+    """The tokenizer's offsets, if it is fast and encodes the text to these ids."""
     if not tokenizer.is_fast:
         return None
     first, tab, second = text.partition("\t")
@@ -120,23 +120,24 @@ def _offsets(tokenizer: HFTokenizer, text: str, ids: Sequence[int]) -> list[Span
     starts = {None: 0, 0: 0, 1: len(first) + 1}  # of the parts of a pair
     spans = zip(found["offset_mapping"], found.sequence_ids(), strict=True)
     return [
-        _trimmed(text, begin + starts[part], end + starts[part]) for (begin, end), part in spans
+        _without_leading_space(text, begin + starts[part], end + starts[part])
+        for (begin, end), part in spans
     ]
 
 
-def _trimmed(text: str, begin: int, end: int) -> Span:
-    """A span without the white space before it, which byte-level pieces hold."""
+def _without_leading_space(text: str, begin: int, end: int) -> Span:
+    """A span without the leading white space of byte-level pieces."""
     inside = text[begin:end]
     return (begin + len(inside) - len(inside.lstrip()), end) if inside.strip() else (begin, end)
 
 
 def _numbered(ids: Sequence[int], real: Sequence[int], special: set[int]) -> Tokens:
-    """Ids of which nobody knows the pieces: the text is their numbers."""
+    """Tokens of ids without a tokenizer: the text is the numbers."""
     text, spans = "", {}
-    for place, id_ in enumerate(ids[: sum(real)]):
+    for index, id_ in enumerate(ids[: sum(real)]):
         if id_ not in special:
             text += " " * bool(text)
-            spans[place] = (len(text), len(text) + len(str(id_)))
+            spans[index] = (len(text), len(text) + len(str(id_)))
             text += str(id_)
     return _tokens(text, [str(id_) for id_ in ids], ids, real, spans)
 
@@ -148,12 +149,12 @@ def _tokens(
     real: Sequence[int],
     known: Mapping[int, Span],
 ) -> Tokens:
-    """Everything in lists of one length; what has no place stands where the next piece begins."""
+    """The `Tokens`; a special token has an empty span at the start of the next piece."""
     spans: list[Span] = []
     begin = len(text)
-    for place in reversed(range(len(ids))):
-        begin = known[place][0] if place in known else begin
-        spans.append(known.get(place, (begin, begin)))
+    for index in reversed(range(len(ids))):
+        begin = known[index][0] if index in known else begin
+        spans.append(known.get(index, (begin, begin)))
     spans.reverse()
     eojeols = eojeol_spans(text)
     return Tokens(
@@ -161,10 +162,10 @@ def _tokens(
         pieces=tuple(pieces),
         ids=tuple(map(int, ids)),
         spans=tuple(spans),
-        special=tuple(int(place not in known) for place in range(len(ids))),
+        special=tuple(int(index not in known) for index in range(len(ids))),
         real=tuple(map(int, real)),
         words=tuple(
-            eojeol_at(eojeols, span, pieces[place]) if place in known else NO_EOJEOL
-            for place, span in enumerate(spans)
+            eojeol_at(eojeols, span, pieces[index]) if index in known else NO_EOJEOL
+            for index, span in enumerate(spans)
         ),
     )
