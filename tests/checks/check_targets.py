@@ -18,6 +18,7 @@ from jumok.models import (
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
+from jumok.tasks.registry import get_task
 from jumok.training.config import TrainingConfig
 from tests.nn.tolerances import randomized
 
@@ -52,5 +53,7 @@ def check_target(model: type[nn.Module], **dimensions: Any) -> CheckTarget:
         built = model(config, len(labels), config.pooling)
     else:
         built = model(config, len(labels)) if labels else model(config)
-    pipeline = Pipeline(randomized(built), None, recipe, labels, torch.device("cpu"))
+    pipeline = Pipeline(
+        get_task(recipe), randomized(built), None, recipe, labels, torch.device("cpu")
+    )
     return CheckTarget(pipeline, draw_samples(pipeline), padding_id=5)

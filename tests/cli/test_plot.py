@@ -52,8 +52,8 @@ def test_history_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        (("positions", "--width", "7"), 2, "d = 7 is odd; try 8"),
-        (("positions", "--length", "2"), 2, "take at least 4 of 2"),
+        (("positions", "--width", "7"), 2, "must be even, got 7; try 8"),
+        (("positions", "--length", "2"), 2, "length must be at least 4"),
         (("positions", "--out", "a.docx"), 2, "must end with .png, .svg or .pdf"),
         (("history", "nowhere"), 2, "nowhere has no metrics.jsonl"),
         (("attention", "nowhere", "안녕"), 2, "nowhere"),

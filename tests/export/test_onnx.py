@@ -83,7 +83,7 @@ def test_whoever_answers_is_scored_as_the_model_is(
     measures = ModelConfig(**DIMENSIONS | {"vocabulary_size": len(vocabulary)})
     recipe = Recipe(name="tiny", task=task, training=TrainingConfig(steps=1), model=measures)
     model = drawn(get_task(recipe).build_model(measures, labels))
-    loaded = Pipeline(model, vocabulary, recipe, labels, torch.device("cpu"))
+    loaded = Pipeline(get_task(recipe), model, vocabulary, recipe, labels, torch.device("cpu"))
     table = Table.from_columns(columns)
     asked = NamedInputs(shared_copy(model))
     found = evaluate(with_logits_from(loaded, asked), table, "dev").scores

@@ -36,7 +36,7 @@ def test_only_the_fifth_line_lies_at_zero() -> None:
 
 
 def test_too_small_and_odd_are_refused() -> None:
-    with pytest.raises(InputError, match="take at least 4 of 2"):
+    with pytest.raises(InputError, match="length must be at least 4"):
         positional_comparison(3, 8)
-    with pytest.raises(InputError, match="d = 7 is odd"):
+    with pytest.raises(InputError, match="must be even, got 7"):
         positional_comparison(16, 7)

@@ -1,4 +1,4 @@
-"""The five ideas of note 002, step by step, and what sets the fifth apart."""
+"""The five positional encodings, and what distinguishes the fifth."""
 
 import numpy as np
 import pytest
@@ -21,8 +21,8 @@ from jumok.viewer.positional_encodings import (
 EXACT = 1e-13  # float64, sums of 128 products
 
 
-def as_note_002_writes_it(n_seq: int, d_hidn: int) -> Positions:
-    """The note's loop, angle by angle."""
+def by_the_formula(n_seq: int, d_hidn: int) -> Positions:
+    """Section 3.5, angle by angle."""
     table = np.array(
         [[p / np.power(10000, 2 * (i // 2) / d_hidn) for i in range(d_hidn)] for p in range(n_seq)]
     )
@@ -31,12 +31,11 @@ def as_note_002_writes_it(n_seq: int, d_hidn: int) -> Positions:
     return table
 
 
-def test_pairs_are_the_table_of_the_note() -> None:
-    np.testing.assert_allclose(sinusoid_pairs(64, 128), as_note_002_writes_it(64, 128), atol=EXACT)
+def test_pairs_follow_the_formula() -> None:
+    np.testing.assert_allclose(sinusoid_pairs(64, 128), by_the_formula(64, 128), atol=EXACT)
 
 
-def test_normalised_index_means_something_else_in_every_text() -> None:
-    """The note prints 0.3 and 0.15 for lengths 11 and 22; the latter is that of length 21."""
+def test_normalised_index_depends_on_the_length() -> None:
     assert normalised_index(11)[3, 0] == 0.3
     assert normalised_index(21)[3, 0] == 0.15
     assert normalised_index(22)[3, 0] == pytest.approx(3 / 21)
@@ -85,7 +84,7 @@ def test_only_pairs_can_be_shifted_by_one_matrix(k: int) -> None:
 
 
 def test_a_sine_without_its_cosine_is_refused() -> None:
-    with pytest.raises(InputError, match="d = 7 is odd; try 8"):
+    with pytest.raises(InputError, match="must be even, got 7; try 8"):
         sinusoid_pairs(4, 7)
-    with pytest.raises(InputError, match="d = 7 is odd"):
+    with pytest.raises(InputError, match="must be even, got 7"):
         shift_matrix(1, 7)

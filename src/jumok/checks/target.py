@@ -22,7 +22,6 @@ from jumok.models import (
     PairClassifier,
     TextClassifier,
 )
-from jumok.tasks.inputs.masking import special_ids
 from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqEncoder
 from jumok.tasks.inputs.text_encoder import (
     TextEncoder,
@@ -207,12 +206,11 @@ def _ordinary(pipeline: Pipeline, size: int) -> Tensor:
     the beginning or at the end.
     """
     try:
-        special = list(special_ids(pipeline.target_vocabulary)) + list(
-            special_ids(pipeline.vocabulary)
-        )
+        tokenizers = (pipeline.vocabulary, pipeline.target_vocabulary)
     except InputError:
         return torch.arange(size // 4, max(size - size // 4, size // 4 + 1))
     ordinary = torch.ones(size, dtype=torch.bool)
+    special = [i for tokenizer in tokenizers for i in tokenizer.special_ids.values()]
     ordinary[[i for i in special if i < size]] = False
     return ordinary.nonzero()[:, 0]
 

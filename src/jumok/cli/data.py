@@ -28,10 +28,10 @@ def list_corpora(as_json: AsJson = False) -> None:
     from jumok.data.corpora.registry import CORPORA
 
     if as_json:
-        _print_json(_described(corpus) for corpus in CORPORA.values())
+        _print_json(_describe(corpus) for corpus in CORPORA.values())
         return
     for corpus in CORPORA.values():
-        row = _described(corpus)
+        row = _describe(corpus)
         typer.echo(f"{row['name']:<15} {row['about']}")
         typer.echo(f"{'':<15} {_size(row['bytes'])} · {row['licence']} · {row['home']}")
         typer.echo(f"{'':<15} {_presence(row, corpus.fetch_command)}")
@@ -95,10 +95,10 @@ def verify(
     if overlap:
         if name is None:
             raise InputError("--overlap needs the NAME of one corpus")
-        _tell_overlap(corpus_by_name(name), as_json)
+        _print_overlap(corpus_by_name(name), as_json)
 
 
-def _tell_overlap(corpus: "Corpus", as_json: bool) -> None:
+def _print_overlap(corpus: "Corpus", as_json: bool) -> None:
     from jumok.data.config import DataConfig
     from jumok.data.contamination import contamination
     from jumok.data.load import load_splits
@@ -114,7 +114,7 @@ def _tell_overlap(corpus: "Corpus", as_json: bool) -> None:
             )
 
 
-def _described(corpus: "Corpus") -> dict[str, str | int | bool | None]:
+def _describe(corpus: "Corpus") -> dict[str, str | int | bool | None]:
     from jumok.data.corpora.paths import corpus_folders, find_file
 
     found = [find_file(corpus_folders(corpus.folder(file)), file.name) for file in corpus.files]

@@ -10,11 +10,12 @@ import typer
 from jumok.cli.options import (
     DecodingOverrides,
     EnsembleRuns,
+    PrecisionOption,
     apply_decoding,
     ensemble_info,
     load_ensemble,
+    with_precision,
 )
-from jumok.cli.precision import PrecisionOption, with_precision
 
 if TYPE_CHECKING:
     from jumok.data.table import Table
@@ -46,17 +47,19 @@ def evaluate(
 
     if data is not None and split is not None:
         raise InputError("--data and --split exclude each other; use one of them")
-    loaded = with_precision(load_ensemble(run, ensemble, decoding or []), precision)
+    pipeline = with_precision(load_ensemble(run, ensemble, decoding or []), precision)
     if data is None:
-        tables = evaluation_tables(loaded.recipe, split, loaded.labels)
+        tables = evaluation_tables(pipeline.recipe, split, pipeline.labels)
     else:
-        columns = loaded.task.columns(loaded.recipe)
-        table = evaluation_table(data, loaded.recipe.data, columns, loaded.labels)
+        columns = pipeline.task.columns(pipeline.recipe)
+        table = evaluation_table(data, pipeline.recipe.data, columns, pipeline.labels)
         tables = {data.name: table}
-    loaded = apply_decoding(loaded, decoding or [], ensemble, precision)
+    pipeline = apply_decoding(pipeline, decoding or [], ensemble, precision)
     report_bad_rows(tables.values())
     first, *others = [
-        evaluate(loaded, table, name).scores | ensemble_info(ensemble, precision) | _skipped(table)
+        evaluate(pipeline, table, name).scores
+        | ensemble_info(ensemble, precision)
+        | _skipped(table)
         for name, table in tables.items()
     ]
     if as_json:

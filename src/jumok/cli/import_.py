@@ -33,7 +33,7 @@ def import_(
     found = import_checkpoint(resolve(checkpoint, revision), out)
     parameters = sum(p.numel() for p in named_weights(found.model).values())
     typer.echo(f"{out}: {found.origin.architecture}, {parameters:,} parameters", err=True)
-    if found.vocabularies is None:
+    if found.tokenizers is None:
         typer.echo(
             "the checkpoint has no tokenizer files: the model accepts token ids only", err=True
         )

@@ -29,9 +29,18 @@ EnsembleRuns = Annotated[
     ),
 ]
 
+PrecisionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--precision",
+        metavar="TYPE",
+        help="Use an optimized encoder: float32, bfloat16 or int8.",
+    ),
+]
+
 
 def load_ensemble(
-    run: Path, others: Sequence[Path] | None, words: Sequence[str] = ()
+    run: Path, others: Sequence[Path] | None, overrides: Sequence[str] = ()
 ) -> "Pipeline":
     """A run, or an ensemble of several runs, which averages their probabilities.
 
@@ -39,11 +48,29 @@ def load_ensemble(
     """
     from jumok.tasks.runs.load import load
 
-    loaded = load(run)
+    pipeline = load(run)
     if not others:
-        return loaded
-    alone = loaded.with_decoding(words) if words else loaded
-    return alone.ensemble([load(other) for other in others])
+        return pipeline
+    first = pipeline.with_decoding(overrides) if overrides else pipeline
+    return first.ensemble([load(other) for other in others])
+
+
+def with_precision(pipeline: "Pipeline", precision: str | None) -> "Pipeline":
+    """The pipeline with an optimized encoder; unchanged for precision None.
+
+    Raises InputError for unknown precisions, and for models without a supported encoder.
+    """
+    if precision is None:
+        return pipeline
+    from jumok.errors import InputError
+    from jumok.inference import optimize
+
+    if pipeline.recipe.task == "language_modeling":
+        raise InputError(
+            f"--precision needs a model with an encoder, got a language model; use "
+            f"--decoding precision={precision}"
+        )
+    return pipeline.with_models(lambda model: optimize(model, precision))  # type: ignore[arg-type]
 
 
 def ensemble_info(others: Sequence[Path] | None, precision: str | None) -> dict[str, Any]:
@@ -55,31 +82,30 @@ def ensemble_info(others: Sequence[Path] | None, precision: str | None) -> dict[
     {}
     """
     names = [os.fsencode(run).decode("utf-8", "backslashreplace") for run in others or ()]
-    asked: dict[str, Any] = {"with": names, "precision": precision}
-    return {key: value for key, value in asked.items() if value}
+    info: dict[str, Any] = {"with": names, "precision": precision}
+    return {key: value for key, value in info.items() if value}
 
 
 def apply_decoding(
-    loaded: "Pipeline",
-    words: Sequence[str],
+    pipeline: "Pipeline",
+    overrides: Sequence[str],
     others: Sequence[Path] | None = None,
     precision: str | None = None,
 ) -> "Pipeline":
-    """The model with decoding overrides; the effective settings are printed to stderr."""
+    """The pipeline with decoding overrides; the effective settings are printed to stderr."""
     from jumok.tasks.pipeline.pipeline import GenerativeTask
 
-    if words:
-        loaded = loaded.with_decoding(words)
-    told = []
-    if isinstance(loaded.task, GenerativeTask):
-        told.append(
-            f"decoding {loaded.task.effective_decoding(loaded)}{loaded.constraints_summary}"
-        )
-    said = ensemble_info(others, precision)
-    if "with" in said:
-        told.append(f"with {', '.join(map(repr, said['with']))}")
-    if "precision" in said:
-        told.append(f"encoder in {said['precision']}")
-    if told:
-        print("; ".join(told), file=sys.stderr)
-    return loaded
+    if overrides:
+        pipeline = pipeline.with_decoding(overrides)
+    task, settings = pipeline.task, []
+    if isinstance(task, GenerativeTask):
+        effective = task.effective_decoding(pipeline)
+        settings.append(f"decoding {effective}{pipeline.constraints_summary}")
+    info = ensemble_info(others, precision)
+    if "with" in info:
+        settings.append(f"with {', '.join(map(repr, info['with']))}")
+    if "precision" in info:
+        settings.append(f"encoder in {info['precision']}")
+    if settings:
+        print("; ".join(settings), file=sys.stderr)
+    return pipeline

@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.cli.options import DecodingOverrides, EnsembleRuns, apply_decoding, load_ensemble
-from jumok.cli.precision import PrecisionOption, with_precision
+from jumok.cli.options import (
+    DecodingOverrides,
+    EnsembleRuns,
+    PrecisionOption,
+    apply_decoding,
+    load_ensemble,
+    with_precision,
+)
 
 if TYPE_CHECKING:
     from jumok.tasks.pipeline.outputs import Output
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-CHUNK = 256  # lines per batch when stdin is a file; from a pipe or terminal, one at a time
+CHUNK_LINES = 256  # lines per batch when stdin is a file; from a pipe or terminal, one at a time
 MAX_CHUNK_CHARS = 2**16  # characters per batch: bounds the memory that long lines take
 
 
@@ -64,61 +70,61 @@ def predict(
         texts or [], [name for each in context.command.params for name in each.opts]
     )
     overrides = decoding or []
-    loaded = with_precision(load_ensemble(run, ensemble, overrides), precision)
+    pipeline = with_precision(load_ensemble(run, ensemble, overrides), precision)
     if n_best is not None:
-        overrides = [*overrides, *_n_best_overrides(loaded, overrides, n_best)]
+        overrides = [*overrides, *_n_best_overrides(pipeline, overrides, n_best)]
     if tokens or alignment:
-        _check_token_output(loaded, as_json)
+        _check_token_output(pipeline, as_json)
     if stream:
-        _check_generates(loaded, "--stream")
-        _check_streamable(loaded.with_decoding(overrides), as_json)
-    loaded = apply_decoding(loaded, overrides, ensemble, precision)
+        _check_generates(pipeline, "--stream")
+        _check_streamable(pipeline.with_decoding(overrides), as_json)
+    pipeline = apply_decoding(pipeline, overrides, ensemble, precision)
     if draft is not None:
-        loaded = loaded.with_draft(load_ensemble(draft, None))
+        pipeline = pipeline.with_draft(load_ensemble(draft, None))
     for part in [texts] if texts else _chunks():
         if stream:
             for text in part:
-                _stream(loaded, text)
+                _stream(pipeline, text)
             continue
-        for answer in _answers(loaded, part):
-            line = _json(loaded, answer, tokens, alignment) if as_json else answer.display
+        for output in _predict_each(pipeline, part):
+            line = _to_json(pipeline, output, tokens, alignment) if as_json else output.display
             sys.stdout.write(line + "\n")
-            _report_loop(answer)
+            _report_loop(output)
         sys.stdout.flush()
-    if loaded.draft_model is not None:
-        print(f"draft: {loaded.draft_model}", file=sys.stderr)
+    if pipeline.draft_model is not None:
+        print(f"draft: {pipeline.draft_model}", file=sys.stderr)
 
 
-def _json(loaded: "Pipeline", answer: "Output", tokens: bool, alignment: bool) -> str:
+def _to_json(pipeline: "Pipeline", output: "Output", tokens: bool, alignment: bool) -> str:
     """A prediction as one line of JSON, with tokens and alignment if requested."""
     from jumok.config_io import to_dict
     from jumok.tasks.pipeline.outputs import GeneratedText
 
-    tree = to_dict(answer)
+    tree = to_dict(output)
     if not tokens:
         tree.pop("tokens", None)
-    if alignment and isinstance(answer, GeneratedText):
+    if alignment and isinstance(output, GeneratedText):
         from jumok.tasks.pipeline.generation import align_output
 
-        tree |= to_dict(align_output(loaded, answer))
+        tree |= to_dict(align_output(pipeline, output))
     return json.dumps(tree, ensure_ascii=False)
 
 
-def _answers(loaded: "Pipeline", texts: list[str]) -> "Iterator[Output]":
+def _predict_each(pipeline: "Pipeline", texts: list[str]) -> "Iterator[Output]":
     """Predictions for texts; those before an invalid text are returned before it raises."""
     from jumok.errors import InputError
 
     try:
-        yield from loaded.predict(texts)
+        yield from pipeline.predict(texts)
     except InputError:
         for text in texts:
-            yield from loaded.predict([text])
+            yield from pipeline.predict([text])
 
 
-def _n_best_overrides(loaded: "Pipeline", overrides: list[str], n: int) -> list[str]:
+def _n_best_overrides(pipeline: "Pipeline", overrides: list[str], n: int) -> list[str]:
     """Decoding overrides for n outputs; the beam is widened if it is narrower."""
-    _check_generates(loaded, "--n-best")
-    search = loaded.with_decoding(overrides).recipe.decoding
+    _check_generates(pipeline, "--n-best")
+    search = pipeline.with_decoding(overrides).recipe.decoding
     widened = not search.sample and search.beam < n
     return [*([f"beam={n}"] if widened else []), f"n_best={n}"]
 
@@ -136,31 +142,31 @@ def _check_mistyped_options(texts: list[str], known: list[str]) -> None:
             )
 
 
-def _check_generates(loaded: "Pipeline", options: str) -> None:
+def _check_generates(pipeline: "Pipeline", options: str) -> None:
     """Raises InputError for a model that does not generate text."""
     from jumok.errors import InputError
     from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 
-    if loaded.recipe.task not in GENERATIVE_TASKS:
+    if pipeline.recipe.task not in GENERATIVE_TASKS:
         raise InputError(
-            f"{options} needs a model that generates text, got task {loaded.recipe.task}"
+            f"{options} needs a model that generates text, got task {pipeline.recipe.task}"
         )
 
 
-def _check_token_output(loaded: "Pipeline", as_json: bool) -> None:
+def _check_token_output(pipeline: "Pipeline", as_json: bool) -> None:
     """Raises InputError for --tokens and --alignment without --json or without generated text."""
     from jumok.errors import InputError
 
-    _check_generates(loaded, "--tokens and --alignment")
+    _check_generates(pipeline, "--tokens and --alignment")
     if not as_json:
         raise InputError("--tokens and --alignment need JSON output; add --json")
 
 
-def _check_streamable(loaded: "Pipeline", as_json: bool) -> None:
+def _check_streamable(pipeline: "Pipeline", as_json: bool) -> None:
     """Raises InputError for settings that cannot be streamed."""
     from jumok.errors import InputError
 
-    decoding = loaded.recipe.decoding
+    decoding = pipeline.recipe.decoding
     if as_json:
         raise InputError("--stream and --json exclude each other; use one of them")
     if decoding.n_best > 1:
@@ -172,7 +178,7 @@ def _check_streamable(loaded: "Pipeline", as_json: bool) -> None:
         )
 
 
-def _stream(loaded: "Pipeline", text: str) -> None:
+def _stream(pipeline: "Pipeline", text: str) -> None:
     """Generate for one text and print each part as it is decoded."""
     from jumok.tasks.pipeline.pipeline import GenerativeTask
 
@@ -180,19 +186,19 @@ def _stream(loaded: "Pipeline", text: str) -> None:
         sys.stdout.write(part)
         sys.stdout.flush()
 
-    assert isinstance(loaded.task, GenerativeTask)  # checked with the options
-    loaded.check_length([text])
-    answer = loaded.task.stream(loaded, text, show)
+    assert isinstance(pipeline.task, GenerativeTask)  # checked with the options
+    pipeline.check_length([text])
+    output = pipeline.task.stream(pipeline, text, show)
     show("\n")
-    _report_loop(answer)
+    _report_loop(output)
 
 
-def _report_loop(answer: "Output") -> None:
+def _report_loop(output: "Output") -> None:
     """Report on stderr if the output repeats itself."""
     from jumok.tasks.pipeline.outputs import GeneratedText
 
-    if isinstance(answer, GeneratedText) and answer.loop is not None:
-        print(f"jumok: the output for {answer.text[:40]!r} repeats: {answer.loop}", file=sys.stderr)
+    if isinstance(output, GeneratedText) and output.loop is not None:
+        print(f"jumok: the output for {output.text[:40]!r} repeats: {output.loop}", file=sys.stderr)
 
 
 def _chunks() -> Iterator[list[str]]:
@@ -200,16 +206,16 @@ def _chunks() -> Iterator[list[str]]:
     from jumok.cli.stdin import open_stdin, read_lines
     from jumok.errors import JumokError
 
-    most = CHUNK if stat.S_ISREG(os.fstat(open_stdin().fileno()).st_mode) else 1
+    chunk_size = CHUNK_LINES if stat.S_ISREG(os.fstat(open_stdin().fileno()).st_mode) else 1
     chunk: list[str] = []
-    letters = 0
+    n_chars = 0
     try:
         for line in read_lines():
             chunk.append(line)
-            letters += len(line)
-            if len(chunk) == most or letters > MAX_CHUNK_CHARS:
+            n_chars += len(line)
+            if len(chunk) == chunk_size or n_chars > MAX_CHUNK_CHARS:
                 yield chunk
-                chunk, letters = [], 0
+                chunk, n_chars = [], 0
     except JumokError:  # the lines before an invalid line are still predicted
         yield chunk
         raise

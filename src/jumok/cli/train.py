@@ -128,8 +128,8 @@ def _print_results(run: "Run", results: dict[str, Any]) -> None:
         shown = {
             name: _format_score(name, scores[name]) for name in HEADLINE_METRICS if name in scores
         }
-        overrides = "  ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())
-        console.print(f"[bold]{escape(scores['split'])}[/bold] ({scores['n']:,} rows)  {overrides}")
+        text = "  ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())
+        console.print(f"[bold]{escape(scores['split'])}[/bold] ({scores['n']:,} rows)  {text}")
     _print_predictions(run, console)
     console.print(
         f"{results['parameters']:,} parameters, {results['wall_seconds']:,.0f} s, "
@@ -158,16 +158,16 @@ def _print_predictions(run: "Run", console: "Console") -> None:
     from jumok.tasks.runs.examples import examples
     from jumok.tasks.runs.load import load
 
-    loaded = load(run.folder)
-    texts = examples(loaded.recipe)
+    pipeline = load(run.folder)
+    texts = examples(pipeline.recipe)
     if not texts:
         return
-    for text, answer in zip(texts, loaded.predict(texts), strict=True):
+    for text, answer in zip(texts, pipeline.predict(texts), strict=True):
         console.print(f"  {escape(text)}\n    [bold]{escape(answer.display)}[/bold]")
     from jumok.viewer.live_model import plot_attention
 
     try:
-        picture = plot_attention(loaded, texts[0], run.folder / "attention.png")
+        picture = plot_attention(pipeline, texts[0], run.folder / "attention.png")
     except JumokError as error:
         console.print(f"Attention plot failed: {escape(str(error))}")
     else:

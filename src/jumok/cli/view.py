@@ -163,22 +163,21 @@ def _serve(
 ) -> None:
     """Serve the page until Ctrl-C."""
     from jumok.viewer.security import is_loopback
-    from jumok.viewer.serve import listen, make_server, serve
+    from jumok.viewer.serve import has_display, listen, make_server, serve
+    from jumok.viewer.server import OneTimeTokens
     from jumok.viewer.trace_store import open_trace_store
 
     listener, address = listen(*server_address)
     with listener, open_trace_store() as store:
         content = _content(run, request, store)
-        from jumok.viewer.server import OneTimeTokens
-
         tickets = OneTimeTokens()
         server = make_server(address, content, tickets)
         page = address.with_state(state)
         print(page, flush=True)
         if not is_loopback(server_address.host):
             print(
-                f"jumok: warning: anyone who reaches {server_address.host} and has the token can use "
-                "this page and this model; the connection is not encrypted",
+                f"jumok: warning: anyone who reaches {server_address.host} and has the token can "
+                "use this page and this model; the connection is not encrypted",
                 file=sys.stderr,
             )
         print("jumok: press Ctrl-C to stop", file=sys.stderr)

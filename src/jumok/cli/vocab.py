@@ -22,7 +22,7 @@ app = typer.Typer(
     help="Train, use and examine a SentencePiece vocabulary.",
 )
 
-_BATCH = 1000  # lines encoded together
+BATCH_SIZE = 1000  # lines encoded together
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Model = Annotated[
@@ -78,11 +78,11 @@ def train(
         byte_fallback=byte_fallback,
         split_digits=split_digits,
     )
-    vocabulary = SentencePieceTokenizer.train(_texts(files, column), config)
-    vocabulary.save(out)
-    answer = _described(vocabulary) | {"file": str(out), "sha256": vocabulary.fingerprint}
+    tokenizer = SentencePieceTokenizer.train(_texts(files, column), config)
+    tokenizer.save(out)
+    answer = _describe(tokenizer) | {"file": str(out), "sha256": tokenizer.fingerprint}
     typer.echo(
-        json.dumps(answer, ensure_ascii=False) if as_json else f"{out}: {len(vocabulary)} pieces"
+        json.dumps(answer, ensure_ascii=False) if as_json else f"{out}: {len(tokenizer)} pieces"
     )
 
 
@@ -102,16 +102,16 @@ def encode(
     as_json: AsJson = False,
 ) -> None:
     """Print the pieces (or ids) of each text, one text per line."""
-    vocabulary = _vocabulary(model)
+    tokenizer = _load_tokenizer(model)
     lines = iter(texts) if texts else _texts(None, None)
     number = 0
-    while batch := list(islice(lines, _BATCH)):
+    while batch := list(islice(lines, BATCH_SIZE)):
         if sample is None:
-            rows = vocabulary.encode_batch(batch)
+            rows = tokenizer.encode_batch(batch)
         else:
-            rows = vocabulary.sample_batch(batch, alpha=sample, seed=seed + number)
+            rows = tokenizer.sample_batch(batch, alpha=sample, seed=seed + number)
         for text, row in zip(batch, rows, strict=True):
-            pieces = [vocabulary.piece(i) for i in row]
+            pieces = [tokenizer.piece(i) for i in row]
             if as_json:
                 _print_json({"text": text, "pieces": pieces, "ids": row})
             else:
@@ -131,10 +131,10 @@ def decode(
     as_json: AsJson = False,
 ) -> None:
     """Print the text of each row of ids, without special pieces."""
-    vocabulary = _vocabulary(model)
+    tokenizer = _load_tokenizer(model)
     for line in [" ".join(ids)] if ids else _texts(None, None):
-        row = [_id(word) for word in line.replace(",", " ").split()]
-        text = vocabulary.decode(row)
+        row = [_id(token) for token in line.replace(",", " ").split()]
+        text = tokenizer.decode(row)
         if as_json:
             _print_json({"ids": row, "text": text})
         else:
@@ -152,22 +152,22 @@ def report(
     """Measure a vocabulary on texts: unknown rate, tokens per character, lossy texts."""
     from jumok.text.vocabulary_report import measure_vocabulary
 
-    vocabulary = _vocabulary(model)
-    found = measure_vocabulary(vocabulary, _texts(files, column), examples=examples)
+    tokenizer = _load_tokenizer(model)
+    found = measure_vocabulary(tokenizer, _texts(files, column), examples=examples)
     if as_json:
         rates = {
             "unknown_rate": found.unknown_rate,
             "tokens_per_character": found.tokens_per_character,
             "tokens_per_eojeol": found.tokens_per_eojeol,
         }
-        _print_json({**asdict(found), **rates, "special_ids": vocabulary.special_ids})
+        _print_json({**asdict(found), **rates, "special_ids": tokenizer.special_ids})
         return
-    for line in _report_lines(vocabulary, found):
+    for line in _report_lines(tokenizer, found):
         typer.echo(line)
 
 
-def _report_lines(vocabulary: "SentencePieceTokenizer", found: "VocabularyReport") -> list[str]:
-    special = "  ".join(f"{name} {i}" for name, i in vocabulary.special_ids.items())
+def _report_lines(tokenizer: "SentencePieceTokenizer", found: "VocabularyReport") -> list[str]:
+    special = "  ".join(f"{name} {i}" for name, i in tokenizer.special_ids.items())
     lines = [
         f"vocabulary            {found.size:,} pieces, {found.kind}, "
         f"{found.normalization or 'no'} normalization",
@@ -187,17 +187,17 @@ def _report_lines(vocabulary: "SentencePieceTokenizer", found: "VocabularyReport
     return lines
 
 
-def _described(vocabulary: "SentencePieceTokenizer") -> dict[str, object]:
+def _describe(tokenizer: "SentencePieceTokenizer") -> dict[str, object]:
     return {
-        "size": len(vocabulary),
-        "kind": vocabulary.kind,
-        "normalization": vocabulary.normalization,
-        "byte_fallback": vocabulary.byte_fallback,
-        "special_ids": vocabulary.special_ids,
+        "size": len(tokenizer),
+        "kind": tokenizer.kind,
+        "normalization": tokenizer.normalization,
+        "byte_fallback": tokenizer.byte_fallback,
+        "special_ids": tokenizer.special_ids,
     }
 
 
-def _vocabulary(path: Path) -> "SentencePieceTokenizer":
+def _load_tokenizer(path: Path) -> "SentencePieceTokenizer":
     from jumok.text import SentencePieceTokenizer
 
     return SentencePieceTokenizer.load(path / "vocabulary.model" if path.is_dir() else path)
@@ -227,10 +227,10 @@ def _visible(piece: str) -> str:
     return piece.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
 
 
-def _id(word: str) -> int:
-    if not (word.isascii() and word.removeprefix("-").isdigit()):
-        raise InputError(f"ids must be integers, got {word!r}; use the output of `encode --ids`")
-    return int(word)
+def _id(token: str) -> int:
+    if not (token.isascii() and token.removeprefix("-").isdigit()):
+        raise InputError(f"ids must be integers, got {token!r}; use the output of `encode --ids`")
+    return int(token)
 
 
 def _print_json(row: object) -> None:

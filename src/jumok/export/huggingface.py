@@ -43,7 +43,6 @@ from jumok.pretrained.family import HeadKind
 from jumok.pretrained.state_dict import hf_state_dict
 from jumok.pretrained.to_hf import HFModel, convert_to_hf
 from jumok.safe_json import read_json
-from jumok.tasks.inputs.special_tokens import decoder_start_id
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.import_checkpoint import open_original
 from jumok.text.pretrained import PretrainedTokenizer
@@ -161,7 +160,10 @@ def _convert_to_hf(pipeline: Pipeline) -> HFModel:
     config = pipeline.recipe.model
     vocabulary = pipeline.target_vocabulary
     ids = {"pad": vocabulary.padding_id}
-    for name, get_id in (("bos", decoder_start_id), ("eos", lambda tokenizer: tokenizer.eos_id)):
+    for name, get_id in (
+        ("bos", lambda tokenizer: tokenizer.decoder_start_id),
+        ("eos", lambda tokenizer: tokenizer.eos_id),
+    ):
         with suppress(InputError):  # a BERT vocabulary has neither
             ids[name] = get_id(vocabulary)
     weights = {name: p.detach().float().cpu() for name, p in named_weights(pipeline.model).items()}

@@ -1,8 +1,8 @@
-"""Five ideas for saying where a token stands, each better than the last; the paper has the fifth.
+"""Five positional encodings, each better than the one before; the fifth is that of the paper.
 
-Each gives an array (n, d): row p says "position p". The question that decides between them: can a
-token look k places back by one linear map, the same for every p?  PE(p + k) = PE(p) T(k).
-Numpy alone, float64; the model's own positions are in `jumok.nn.positions`.
+Each is an array (n, d): row p encodes position p. The criterion: is there one linear map for a
+shift by k, the same for every p?  PE(p + k) = PE(p) T(k).
+NumPy, float64; the models use `jumok.nn.positions`.
 """
 
 from typing import TypeAlias
@@ -17,7 +17,7 @@ LONGEST_WAVE = 10_000.0  # section 3.5: wavelengths run from 2 pi to 10,000 * 2 
 
 
 def index(n: int) -> Positions:
-    """PE(p) = p: numbers that grow with the text; (n, 1).
+    """PE(p) = p: unbounded; (n, 1).
 
     >>> index(4).ravel().tolist()
     [0.0, 1.0, 2.0, 3.0]
@@ -26,7 +26,7 @@ def index(n: int) -> Positions:
 
 
 def normalised_index(n: int) -> Positions:
-    """PE(p) = p / (n - 1): bounded, but one place means something else in every text; (n, 1).
+    """PE(p) = p / (n - 1): bounded, but depends on the length of the text; (n, 1).
 
     >>> normalised_index(11)[3].item(), normalised_index(21)[3].item()
     (0.3, 0.15)
@@ -35,7 +35,7 @@ def normalised_index(n: int) -> Positions:
 
 
 def binary(n: int, d: int) -> Positions:
-    """PE(p, j) = floor(p / 2^j) mod 2: bounded and unique below 2^d, but it jumps; (n, d).
+    """PE(p, j) = floor(p / 2^j) mod 2: bounded and unique below 2^d, but not continuous; (n, d).
 
     >>> binary(4, 3).astype(int).tolist()
     [[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]
@@ -44,7 +44,7 @@ def binary(n: int, d: int) -> Positions:
 
 
 def continuous_binary(n: int, d: int) -> Positions:
-    """PE(p, j) = sin(pi p / 2^j), j = 1 ... d: the bits as turning dials; no jumps; (n, d).
+    """PE(p, j) = sin(pi p / 2^j), j = 1 ... d: a continuous version of the bits; (n, d).
 
     >>> continuous_binary(4, 2).round(2).tolist()
     [[0.0, 0.0], [1.0, 0.71], [0.0, 1.0], [-1.0, 0.71]]
@@ -55,7 +55,7 @@ def continuous_binary(n: int, d: int) -> Positions:
 def sinusoid_pairs(n: int, d: int) -> Positions:
     """PE(p, 2i) = sin(p w_i), PE(p, 2i+1) = cos(p w_i), w_i = 10000^(-2i/d); (n, d).
 
-    Section 3.5. Raises InputError for an odd d: a sine without its cosine cannot be turned.
+    Section 3.5. Raises InputError for an odd d: each sine needs its cosine.
 
     >>> sinusoid_pairs(2, 4).round(2).tolist()
     [[0.0, 1.0, 0.0, 1.0], [0.84, 0.54, 0.01, 1.0]]
@@ -67,7 +67,7 @@ def sinusoid_pairs(n: int, d: int) -> Positions:
 def shift_matrix(k: int, d: int) -> Positions:
     """T(k) with `sinusoid_pairs(...)[p + k] == sinusoid_pairs(...)[p] @ T(k)` for every p.
 
-    Each pair turns by its own angle k w_i; k may be negative:  T(-k) = T(k) transposed.
+    Each pair is rotated by its own angle k w_i; k may be negative:  T(-k) = T(k) transposed.
 
     >>> table = sinusoid_pairs(50, 8)
     >>> bool(np.allclose(table[7:], table[:-7] @ shift_matrix(7, 8), atol=1e-14))
@@ -83,9 +83,9 @@ def shift_matrix(k: int, d: int) -> Positions:
 
 
 def best_shift(positions: Positions, k: int) -> Positions:
-    """The least-squares T that comes nearest to PE(p + k) = PE(p) T for all p, k >= 1; (d, d).
+    """The least-squares solution T of PE(p + k) = PE(p) T for all p, k >= 1; (d, d).
 
-    >>> best_shift(index(4), 1).round(2).tolist()  # 0, 1, 2 -> 1, 2, 3: no factor does it
+    >>> best_shift(index(4), 1).round(2).tolist()  # 0, 1, 2 -> 1, 2, 3 has no exact solution
     [[1.6]]
     """
     before, after = positions[:-k], positions[k:]
@@ -93,7 +93,7 @@ def best_shift(positions: Positions, k: int) -> Positions:
 
 
 def shift_error(positions: Positions, k: int, matrix: Positions) -> float:
-    """How far PE(p) T stays from PE(p + k), as a share of PE(p + k): 0 is exact, 1 knows nothing.
+    """The relative error of PE(p) T = PE(p + k): 0 is exact, 1 no better than zeros.
 
     >>> table = sinusoid_pairs(64, 16)
     >>> shift_error(table, 5, shift_matrix(5, 16)) < 1e-14
@@ -109,5 +109,5 @@ def shift_error(positions: Positions, k: int, matrix: Positions) -> float:
 def _frequencies(d: int) -> Positions:
     """w_i = 10000^(-2i/d), i = 0 ... d/2 - 1."""
     if d % 2:
-        raise InputError(f"sines and cosines come in pairs, d = {d} is odd; try {d + 1}")
+        raise InputError(f"the number of dimensions must be even, got {d}; try {d + 1}")
     return LONGEST_WAVE ** (-np.arange(0, d, 2) / d)

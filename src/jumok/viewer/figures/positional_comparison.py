@@ -1,7 +1,7 @@
-"""The five positional ideas side by side, and the test that only the fifth passes.
+"""Compare five positional encodings, and the error of shifting them by one matrix.
 
-Above, each idea as a picture: one row for each position, one column for each dimension. Below, how
-far the best single matrix T(k) stays from PE(p + k) = PE(p) T(k), for every distance k.
+Top: each encoding as a heatmap, one row per position, one column per dimension. Bottom: the
+relative error of PE(p + k) = PE(p) T(k) for the best matrix T(k), for every distance k.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from jumok.errors import InputError
-from jumok.fonts import style
+from jumok.fonts import style as font_style
 from jumok.viewer.positional_encodings import (
     Positions,
     best_shift,
@@ -23,13 +23,13 @@ from jumok.viewer.positional_encodings import (
     sinusoid_pairs,
 )
 
-SMALLEST_ERROR = 1e-17  # an error of exactly 0 has no place on a logarithmic axis
-LOOKS = ("C7.-", "C8.--", "C2.-", "C0.-", "C3.-")  # colour, marker and line of each rung
+SMALLEST_ERROR = 1e-17  # replaces 0 on the logarithmic axis
+LINE_STYLES = ("C7.-", "C8.--", "C2.-", "C0.-", "C3.-")  # colour, marker and line of each encoding
 
 
 @dataclass(frozen=True)
 class Rung:
-    """One idea: its name, its formula and its picture."""
+    """An encoding: its name, formula and values."""
 
     name: str
     formula: str
@@ -37,7 +37,7 @@ class Rung:
 
 
 def positional_comparison(length: int = 64, width: int = 32) -> Figure:
-    """Draw the ideas for `length` positions and `width` dimensions; `jumok plot positions`.
+    """Draw the encodings for `length` positions and `width` dimensions; `jumok plot positions`.
 
     Raises InputError for fewer than 4 positions, fewer than 2 dimensions or an odd width.
 
@@ -46,46 +46,50 @@ def positional_comparison(length: int = 64, width: int = 32) -> Figure:
     ['⌊p / 2ʲ⌋ mod 2', 'sin(πp / 2ʲ)', 'sin(p ωᵢ), cos(p ωᵢ)']
     """
     if length < 4 or width < 2:
-        raise InputError(f"{length} positions of {width} dimensions came; take at least 4 of 2")
-    rungs = (
+        raise InputError(
+            f"length must be at least 4 and width at least 2, got {length} and {width}"
+        )
+    encodings = (
         Rung("index", "p", index(length)),
         Rung("normalised index", "p / (n − 1)", normalised_index(length)),
         Rung("binary", "⌊p / 2ʲ⌋ mod 2", binary(length, width)),
         Rung("continuous binary", "sin(πp / 2ʲ)", continuous_binary(length, width)),
         Rung("sin/cos pairs", "sin(p ωᵢ), cos(p ωᵢ)", sinusoid_pairs(length, width)),
     )
-    with style():
+    with font_style():
         figure = Figure(figsize=(14, 7.5), layout="constrained")
-        grid = figure.add_gridspec(2, len(rungs), height_ratios=(1.5, 1))
-        for number, rung in enumerate(rungs, start=1):
-            _draw_rung(figure.add_subplot(grid[0, number - 1]), number, rung)
-        _draw_errors(figure.add_subplot(grid[1, :]), rungs)
+        grid = figure.add_gridspec(2, len(encodings), height_ratios=(1.5, 1))
+        for number, encoding in enumerate(encodings, start=1):
+            _draw_encoding(figure.add_subplot(grid[0, number - 1]), number, encoding)
+        _draw_errors(figure.add_subplot(grid[1, :]), encodings)
     return figure
 
 
-def _draw_rung(axes: Axes, number: int, rung: Rung) -> None:
-    """One picture: blue is positive, red negative, white zero."""
-    largest = float(abs(rung.positions).max())
-    mesh = axes.pcolormesh(rung.positions, cmap="RdBu", vmin=-largest, vmax=largest)
-    axes.set_title(f"{number} · {rung.name}\n{rung.formula}", fontsize=11)
-    axes.invert_yaxis()  # position 0 on top, as text is read
+def _draw_encoding(axes: Axes, number: int, encoding: Rung) -> None:
+    """Draw one encoding: blue is positive, red negative, white zero."""
+    largest = float(abs(encoding.positions).max())
+    mesh = axes.pcolormesh(encoding.positions, cmap="RdBu", vmin=-largest, vmax=largest)
+    axes.set_title(f"{number} · {encoding.name}\n{encoding.formula}", fontsize=11)
+    axes.invert_yaxis()  # position 0 on top
     axes.tick_params(labelleft=number == 1)
     if number == 1:
         axes.set_ylabel("위치 · position p")
     axes.set_xlabel("차원 · dimension")
-    if rung.positions.shape[1] == 1:
+    if encoding.positions.shape[1] == 1:
         axes.set_xticks([])
     axes.figure.colorbar(mesh, ax=axes, location="bottom", aspect=12, ticks=[-largest, 0, largest])
 
 
-def _draw_errors(axes: Axes, rungs: tuple[Rung, ...]) -> None:
-    """One line for each idea: the error of one matrix for all positions, at every distance k."""
-    length = len(rungs[0].positions)
+def _draw_errors(axes: Axes, encodings: tuple[Rung, ...]) -> None:
+    """Draw a line per encoding: the error of one matrix for all positions, per distance k."""
+    length = len(encodings[0].positions)
     distances = range(1, length // 2 + 1)
-    for number, (rung, look) in enumerate(zip(rungs, LOOKS, strict=True), start=1):
-        errors = [_error(rung, k) for k in distances]
-        name = f"{number} · {rung.name}: {_number(max(errors))}"
-        axes.plot(distances, errors, look, markersize=4, label=name)
+    for number, (encoding, line_style) in enumerate(
+        zip(encodings, LINE_STYLES, strict=True), start=1
+    ):
+        errors = [_error(encoding, k) for k in distances]
+        name = f"{number} · {encoding.name}: {_number(max(errors))}"
+        axes.plot(distances, errors, line_style, markersize=4, label=name)
     axes.set_yscale("log", nonpositive="clip")
     axes.set_ylim(SMALLEST_ERROR, 10)
     axes.yaxis.set_major_formatter(lambda error, _: _number(error))
@@ -100,14 +104,14 @@ def _draw_errors(axes: Axes, rungs: tuple[Rung, ...]) -> None:
     axes.legend(loc="center right", title="가장 큰 오차 · largest error")
 
 
-def _error(rung: Rung, k: int) -> float:
-    """What the shift matrix of the pairs misses, or the best matrix there is for another idea."""
-    d = rung.positions.shape[1]
-    paired = rung.name == "sin/cos pairs"
-    matrix = shift_matrix(k, d) if paired else best_shift(rung.positions, k)
-    return max(shift_error(rung.positions, k, matrix), SMALLEST_ERROR)
+def _error(encoding: Rung, k: int) -> float:
+    """The error of the exact shift matrix for sin/cos pairs, else of the least-squares matrix."""
+    d = encoding.positions.shape[1]
+    paired = encoding.name == "sin/cos pairs"
+    matrix = shift_matrix(k, d) if paired else best_shift(encoding.positions, k)
+    return max(shift_error(encoding.positions, k, matrix), SMALLEST_ERROR)
 
 
 def _number(error: float) -> str:
-    """An error with two digits and a true minus sign."""
+    """An error with two digits and a typographic minus sign."""
     return f"{error:.2g}".replace("-", "−")
