@@ -6,7 +6,7 @@ import { cellPaths, type DrawingColours } from "../../draw/svg";
 import { labelIndex } from "../../state/labels";
 import { focusKey, focusQuery, key, query } from "../../state/state";
 import { valueAt } from "../../trace/matrix";
-import { linesOfToken } from "./arcs";
+import { linesOfToken } from "./selectLines";
 import type { Layout, Side } from "./layout";
 import type { LinesData } from "./series";
 import { elements, type LineStyle, strokes } from "./strokes";
@@ -58,7 +58,7 @@ export function hoverDrawing(
     one && focus.query >= 0 && focus.key >= 0 && visible(focus.query, focus.key)
       ? series.map(({ matrix }, number) => ({ ...focus, series: number, weight: valueAt(matrix, focus.query, focus.key) }))
       : [];
-  const rank = one?.index === focus.locked[one?.side ?? "key"] ? "locked" : "pointed";
+  const kind = one?.index === focus.locked[one?.side ?? "key"] ? "locked" : "hovered";
   const other = one?.side === "query" ? "key" : "query";
   const [from, to] = one ? range(other) : [0, 0];
   return (
@@ -69,7 +69,7 @@ export function hoverDrawing(
           <rect {...layout.label(side, focus.locked[side])} fill="none" stroke={colours.focus} stroke-width={2} />
         ),
       ])}
-      {elements(strokes(hoveredLines(data, focus) ?? [], data, layout, style, rank))}
+      {elements(strokes(hoveredLines(data, focus) ?? [], data, layout, style, kind))}
       {elements(
         strokes(
           pair.filter(({ weight }) => weight > 0),

@@ -13,7 +13,7 @@ import { hoverOver, toggleLock } from "../../state/actions";
 import { t } from "../../i18n/i18n";
 import { Choice, selected } from "../choice";
 import type { StageProps, View } from "../view";
-import type { Line } from "./arcs";
+import type { Line } from "./selectLines";
 import type { Layout, Side } from "./layout";
 import "./lines.css";
 import { layoutOf, legend, massNote, percent, svg, table } from "./picture";

@@ -9,7 +9,7 @@ import type { Trace } from "../../trace/trace";
 import type { Message } from "../../i18n/i18n";
 import { headName } from "../../i18n/blocks";
 import { selected } from "../choice";
-import { combineHeads, MAX_LINES, type SelectedLines, selectLines, type Visible } from "./arcs";
+import { combineHeads, MAX_LINES, type SelectedLines, selectLines, type Visible } from "./selectLines";
 
 export type Heads = "focus" | "pinned" | "mean" | "max" | "all";
 export type Segments = "all" | "aa" | "ab" | "ba" | "bb";

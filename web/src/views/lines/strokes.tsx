@@ -2,7 +2,7 @@
 
 import { css, headColours, type Ramp } from "../../draw/colours";
 import { rampStep, type Tone } from "../../draw/paint";
-import type { Line } from "./arcs";
+import type { Line } from "./selectLines";
 import type { Layout } from "./layout";
 import type { LinesData } from "./series";
 
@@ -21,9 +21,9 @@ export interface LineStyle {
 }
 
 /** The kind of a line: any, of the hovered token, of the locked token, of the focused pair. */
-export type LineKind = "all" | "pointed" | "locked" | "pair";
+export type LineKind = "all" | "hovered" | "locked" | "pair";
 
-const EXTRA_WIDTH: Readonly<Record<LineKind, number>> = { all: 0, pointed: 0.25, locked: 1, pair: 1.5 };
+const EXTRA_WIDTH: Readonly<Record<LineKind, number>> = { all: 0, hovered: 0.25, locked: 1, pair: 1.5 };
 const LEVELS = 10;
 
 /** The style of a weight: darker and wider for larger weights. */

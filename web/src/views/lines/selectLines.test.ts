@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Matrix } from "../../trace/matrix";
-import { combineHeads, largestIndices, linesOfToken, selectLines, type Visible } from "./arcs";
+import { combineHeads, largestIndices, linesOfToken, selectLines, type Visible } from "./selectLines";
 
 const everything: Visible = () => true;
 
