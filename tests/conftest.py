@@ -1,4 +1,4 @@
-"""The same numbers on every run: one thread, examples from a fixed seed, a cache of our own.
+"""Reproducible tests: one thread, fixed hypothesis seeds, a temporary cache.
 
 Some tiny runs are trained once and shared; tests look at them and never write into them.
 """
@@ -15,7 +15,7 @@ torch.set_num_threads(1)
 settings.register_profile(
     "jumok",
     derandomize=True,  # the same examples every time: a failure here is a failure everywhere
-    deadline=None,  # a busy machine is no fault
+    deadline=None,  # a busy machine is not a failure
     database=None,
     max_examples=25,
     suppress_health_check=[HealthCheck.too_slow],
@@ -34,14 +34,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def common_folder(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
-    """A folder that all workers of one pytest have in common."""
+    """A folder shared by all workers of one pytest run."""
     own = tmp_path_factory.getbasetemp()
     return own.parent if hasattr(pytestconfig, "workerinput") else own  # of pytest-xdist
 
 
 @pytest.fixture(scope="session", autouse=True)
 def shared_cache(tmp_path_factory: pytest.TempPathFactory, common_folder: Path) -> Iterator[None]:
-    """What jumok keeps for its user is kept for the session alone; all workers share kernels."""
+    """jumok's user cache in a temporary folder; all workers share the compiled kernels."""
     cache, kernels = tmp_path_factory.mktemp("cache"), common_folder / "kernels"
     kernels.mkdir(exist_ok=True)
     (cache / "jumok").mkdir()
@@ -54,7 +54,7 @@ def shared_cache(tmp_path_factory: pytest.TempPathFactory, common_folder: Path) 
 
 @pytest.fixture(scope="session")
 def compiled(shared_cache: None, common_folder: Path) -> Path:
-    """The native kernel for this processor, compiled by the first worker that wants it.
+    """The native kernel for this processor, compiled by the first worker that needs it.
 
     Where the system has no compiler the tests that want it are skipped.
     """

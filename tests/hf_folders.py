@@ -1,4 +1,4 @@
-"""Tiny folders in the format of Hugging Face: a random model beside a tokeniser of tiny texts.
+"""Tiny folders in the format of Hugging Face: a random model and a tokenizer of tiny texts.
 
 Each function fills a folder with what people find on the Hub: a model of transformers with every
 weight drawn anew, and the files of its family's tokeniser.
@@ -45,7 +45,7 @@ END = "<|endoftext|>"
 
 @cache
 def lines() -> tuple[str, ...]:
-    """Reviews, digits read aloud and written, names and places."""
+    """Reviews, digits spoken and written, names and places."""
     pairs = readings(60, 0)
     texts = [text for text, _ in reviews(80, 0)] + [text for text, _ in tag_rows(60, 0)]
     return (*texts, *(spoken for spoken, _ in pairs), *(written for _, written in pairs))
@@ -73,7 +73,7 @@ def klue_roberta(folder: Path, head: str = "ForMaskedLM", labels: Sequence[str] 
 def roberta(
     folder: Path, head: str = "ForMaskedLM", labels: Sequence[str] = (), **settings: Any
 ) -> Any:
-    """roberta-base: pieces made of bytes."""
+    """roberta-base: byte-level BPE."""
     special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     size = _byte_level(folder, special)
     mask = {"content": "<mask>", "lstrip": True, "rstrip": False, "normalized": False}
@@ -83,7 +83,7 @@ def roberta(
 
 
 def gpt2(folder: Path, head: str = "LMHeadModel", **settings: Any) -> Any:
-    """gpt2: a language model over pieces made of bytes."""
+    """gpt2: a language model with byte-level BPE."""
     size = _byte_level(folder, [END])
     measures = {"vocab_size": size, "n_embd": 24, "n_layer": 2, "n_head": 3, "n_positions": 40}
     ends = {"bos_token_id": 0, "eos_token_id": 0, "resid_pdrop": 0.0, "embd_pdrop": 0.0}
@@ -92,7 +92,7 @@ def gpt2(folder: Path, head: str = "LMHeadModel", **settings: Any) -> Any:
 
 
 def t5(folder: Path, head: str = "ForConditionalGeneration", **settings: Any) -> Any:
-    """pko-t5 and the like, with 100 ids to spare and some rows more."""
+    """pko-t5 and similar models, with 100 extra ids and some extra rows."""
     data = spm(lines(), size=260, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "spiece.model").write_bytes(data)
@@ -102,14 +102,14 @@ def t5(folder: Path, head: str = "ForConditionalGeneration", **settings: Any) ->
 
 
 def bart(folder: Path, **settings: Any) -> Any:
-    """facebook/bart: RoBERTa's tokeniser."""
+    """facebook/bart: RoBERTa's tokenizer."""
     size = _byte_level(folder, ["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
     measures = BART | {"vocab_size": size, "decoder_start_token_id": 2}
     return _saved(folder, "Bart", "ForConditionalGeneration", measures | settings)
 
 
 def marian(folder: Path, separate: bool = False, **settings: Any) -> Any:
-    """opus-mt-ko-en: two tokenisers, one table of ids; `separate`: a table for each side."""
+    """opus-mt-ko-en: two tokenizers, one vocabulary; `separate`: a vocabulary for each side."""
     spoken, written = zip(*readings(60, 0), strict=True)
     source = spm(spoken, size=30)
     target = spm(written, size=20)
@@ -130,7 +130,7 @@ def marian(folder: Path, separate: bool = False, **settings: Any) -> Any:
 
 
 def with_untied_head(folder: Path, make: Callable[[Path], Any]) -> Path:
-    """The same folder, its map to the vocabulary a tensor of its own: v1.1 of T5, pko-t5."""
+    """The same folder with an untied output weight: v1.1 of T5, pko-t5."""
     tensors = make(folder).state_dict()
     head = torch.randn(tensors["shared.weight"].shape, generator=torch.Generator().manual_seed(1))
     kept = {name: tensors[name] for name in load_file(folder / "model.safetensors")}
@@ -139,7 +139,7 @@ def with_untied_head(folder: Path, make: Callable[[Path], Any]) -> Path:
 
 
 def without_tokenizer(folder: Path) -> Path:
-    """The same folder, the model's files alone."""
+    """The same folder with only the files of the model."""
     kept = ("config.json", "generation_config.json", "model.safetensors")
     for path in folder.iterdir():
         if path.name not in kept:
@@ -148,7 +148,7 @@ def without_tokenizer(folder: Path) -> Path:
 
 
 def spm(texts: Sequence[str], size: int, **options: object) -> bytes:
-    """A SentencePiece model, of unigrams."""
+    """A SentencePiece unigram model."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(texts),
@@ -164,7 +164,7 @@ def spm(texts: Sequence[str], size: int, **options: object) -> bytes:
 
 
 def _ids(*data: bytes) -> dict[str, int]:
-    """vocab.json as opus-mt has it: </s>, <unk>, and the pieces by name."""
+    """vocab.json as in opus-mt: </s>, <unk>, and the pieces in order."""
     pieces: set[str] = set()
     for model in data:
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -211,7 +211,7 @@ def _saved(
     labels: Sequence[str] = (),
     dtype: torch.dtype = torch.float32,
 ) -> Any:
-    """The model, in eval mode, as it was saved into the folder."""
+    """The model in eval mode, saved to the folder."""
     import transformers
 
     said = dict(settings)

@@ -1,4 +1,4 @@
-"""Folders of tokenisers like those of the Hub, with 8,000 pieces learned from the shared data.
+"""Tokenizer folders like those of the Hub, with 8,000 pieces learned from the shared data.
 
 `sample` is 10,000 lines: reviews with emoji and single jamo, verses and manuals in two languages,
 the same in decomposed Hangul, other scripts, odd spaces, and names of special pieces. `train`
@@ -53,7 +53,7 @@ _ODD = (
 
 
 def sample() -> list[str]:
-    """10,000 lines of the shared data, always the same; skips where that is absent."""
+    """10,000 fixed lines of the shared data; skips the test if they are missing."""
     reviews = [row["document"] for row in _rows("nsmc/ratings_test.txt.xz", csv.QUOTE_NONE)]
     verses = _rows("koen/bible.test.tsv.xz", csv.QUOTE_NONE)
     manuals = _rows("koen/docs.test.tsv", csv.QUOTE_NONE)
@@ -76,20 +76,20 @@ def _rows(name: str, quoting: int) -> list[dict[str, str]]:
 
 @dataclass(frozen=True)
 class TrainedTokenizers:
-    """The vocabularies from which all folders are made."""
+    """The vocabularies of all folders."""
 
-    wordpiece: dict[str, int]  # as it stands
-    lower: dict[str, int]  # of lower-cased, unaccented text: Hangul in parts
+    wordpiece: dict[str, int]  # cased
+    lower: dict[str, int]  # of lower-cased, unaccented text: Hangul decomposed
     byte_level: tuple[dict[str, int], list[tuple[str, str]]]
     metaspace: Tokenizer  # BPE of characters, spaces written ▁: KoGPT2, KoBART
     t5: bytes  # SentencePiece models; ids of <pad>, </s>, <unk>: 0, 1, 2
     fairseq: bytes  # of <unk>, <s>, </s>: 0, 1, 2
-    bpe: bytes  # BPE with bytes for what has no piece
-    target: bytes  # English alone
+    bpe: bytes  # BPE with byte fallback
+    target: bytes  # only English
 
 
 def train_tokenizers(lines: list[str]) -> TrainedTokenizers:
-    """Learn every vocabulary from a third of the lines, in some seconds."""
+    """Train every vocabulary on a third of the lines, in a few seconds."""
     few = [line for line in lines[:: len(lines) // 3_300] if line.strip() and "\x00" not in line]
     english = [line for line in lines if line.isascii() and line.strip()]
     t5 = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
@@ -191,7 +191,7 @@ def _bert(learned: TrainedTokenizers, folder: Path) -> None:
 
 
 def _bert_lower(learned: TrainedTokenizers, folder: Path) -> None:
-    """A folder that says nothing: lower case, accents stripped, Hangul in parts."""
+    """A folder without settings: lower case, accents stripped, Hangul decomposed."""
     _write(folder, {"model_type": "bert"}, **{"vocab.txt": _lines(learned.lower)})
 
 
@@ -213,7 +213,7 @@ def _electra(learned: TrainedTokenizers, folder: Path) -> None:
 
 
 def _distilbert(learned: TrainedTokenizers, folder: Path) -> None:
-    """DistilBERT by the name of its class, without Chinese characters cut apart."""
+    """DistilBERT by the name of its class, without splitting Chinese characters."""
     _write(
         folder,
         {"model_type": "distilbert"},
@@ -259,7 +259,7 @@ def _merges(learned: TrainedTokenizers) -> list[str]:
 
 
 def _roberta(learned: TrainedTokenizers, folder: Path) -> None:
-    """RoBERTa: vocab.json and merges.txt, a mask that takes the space before it."""
+    """RoBERTa: vocab.json and merges.txt, a mask that includes the space before it."""
     mask = {"content": "<mask>", "lstrip": True, "rstrip": False, "single_word": False}
     _write(
         folder,
@@ -274,7 +274,7 @@ def _roberta(learned: TrainedTokenizers, folder: Path) -> None:
 
 
 def _gpt2(learned: TrainedTokenizers, folder: Path) -> None:
-    """GPT-2: nothing around a text."""
+    """GPT-2: no special tokens around a text."""
     _write(
         folder,
         {"model_type": "gpt2"},
@@ -283,7 +283,7 @@ def _gpt2(learned: TrainedTokenizers, folder: Path) -> None:
 
 
 def _gpt2_bos(learned: TrainedTokenizers, folder: Path) -> None:
-    """GPT-2 that begins with its only special piece, and cuts on the left."""
+    """GPT-2 that begins with its only special token and truncates on the left."""
     settings = {"add_bos_token": True, "truncation_side": "left", "pad_token": None}
     _write(
         folder,
@@ -314,7 +314,7 @@ def _kogpt2(learned: TrainedTokenizers, folder: Path) -> None:
 
 
 def _kobart(learned: TrainedTokenizers, folder: Path) -> None:
-    """KoBART: <s> A </s>, rows cut and padded as its file says, no matter what it says."""
+    """KoBART: <s> A </s>; truncation and padding in its file are ignored."""
     tokenizer = Tokenizer.from_str(learned.metaspace.to_str())
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>",
@@ -367,7 +367,7 @@ def _mt5(learned: TrainedTokenizers, folder: Path) -> None:
 
 
 def _xlm_r(learned: TrainedTokenizers, folder: Path) -> None:
-    """XLM-R: every piece one further than in its model."""
+    """XLM-R: every id is one above that in its model."""
     _write(
         folder,
         {"model_type": "xlm-roberta"},
@@ -388,7 +388,7 @@ def _mbart(learned: TrainedTokenizers, folder: Path) -> None:
 
 
 def _mbart50(learned: TrainedTokenizers, folder: Path) -> None:
-    """mBART-50: the language in front."""
+    """mBART-50: the language token first."""
     _write(
         folder,
         {"model_type": "mbart"},
@@ -404,7 +404,7 @@ def _mbart50(learned: TrainedTokenizers, folder: Path) -> None:
 
 
 def _umt5(learned: TrainedTokenizers, folder: Path) -> None:
-    """tokenizer.model alone: BPE with bytes for what has no piece."""
+    """Only tokenizer.model: BPE with byte fallback."""
     _write(
         folder,
         {"model_type": "umt5"},
@@ -413,7 +413,7 @@ def _umt5(learned: TrainedTokenizers, folder: Path) -> None:
 
 
 def _opus_ids(*data: bytes, pad: bool = True) -> dict[str, int]:
-    """vocab.json as opus-mt has it: </s>, <unk>, the pieces by name, <pad> last."""
+    """vocab.json as in opus-mt: </s>, <unk>, the pieces in order, <pad> last."""
     pieces: set[str] = set()
     for model in data:
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -423,7 +423,7 @@ def _opus_ids(*data: bytes, pad: bool = True) -> dict[str, int]:
 
 
 def _marian(learned: TrainedTokenizers, folder: Path) -> None:
-    """opus-mt: two models, one table of ids."""
+    """opus-mt: two models, one vocabulary."""
     _write(
         folder,
         {"model_type": "marian"},
@@ -437,7 +437,7 @@ def _marian(learned: TrainedTokenizers, folder: Path) -> None:
 
 
 def _marian_separate(learned: TrainedTokenizers, folder: Path) -> None:
-    """opus-mt-tc: a table for each language; <pad> gets the id behind the last."""
+    """opus-mt-tc: a vocabulary for each language; <pad> gets the id after the last."""
     _write(
         folder,
         {"model_type": "marian"},

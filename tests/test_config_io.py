@@ -1,4 +1,4 @@
-"""Recipes as data: what is written is what is built, and every mistake is told in a sentence."""
+"""TOML and overrides to dataclasses; every mistake is one clear sentence."""
 
 import os
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class Inner:
 
     def __post_init__(self) -> None:
         if self.steps < 1:
-            raise InputError(f"training.steps {self.steps} is no number of steps; give 1 or more")
+            raise InputError(f"training.steps must be at least 1, got {self.steps}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Outer:
     training: Inner = field(default_factory=Inner)
 
 
-def test_what_is_written_is_what_is_built(tmp_path: Path) -> None:
+def test_toml_to_dataclass(tmp_path: Path) -> None:
     path = tmp_path / "시험.toml"
     path.write_text(
         '\ufeffname = "시험"\nlabels = ["부정", "긍정"]\n'
@@ -49,11 +49,11 @@ def test_what_is_written_is_what_is_built(tmp_path: Path) -> None:
     assert isinstance(built.training.rate, float)
 
 
-def test_the_defaults_written_out_build_the_same(tmp_path: Path) -> None:
+def test_defaults_round_trip(tmp_path: Path) -> None:
     config = Outer(name="시험", labels=("가", "나"))
     path = tmp_path / "recipe.toml"
     path.write_text(to_toml(to_dict(config)), encoding="utf-8")
-    assert "limit" not in to_dict(config)  # None has no word in TOML
+    assert "limit" not in to_dict(config)  # TOML has no null
     assert from_dict(Outer, read_toml(path)) == config
 
 
@@ -79,23 +79,23 @@ def test_the_defaults_written_out_build_the_same(tmp_path: Path) -> None:
         ),
         ({"name": "a", "training": {"on": 1}}, "training.on must be true or false, got 1"),
         ({"name": "a", "labels": "ab"}, 'labels must be a list, got "ab"; write ["one", '),
-        ({"name": "a", "training": {"steps": 0}}, "training.steps 0 is no number of steps; give 1"),
+        ({"name": "a", "training": {"steps": 0}}, "training.steps must be at least 1, got 0"),
     ],
 )
-def test_each_mistake_is_told(tree: dict[str, object], sentence: str) -> None:
+def test_each_mistake_is_reported(tree: dict[str, object], sentence: str) -> None:
     with pytest.raises(InputError) as error:
         from_dict(Outer, tree)
     assert str(error.value).startswith(sentence)
 
 
-def test_the_place_of_a_mistake_is_named() -> None:
+def test_the_path_of_a_mistake_is_reported() -> None:
     with pytest.raises(InputError, match=r"model\.training\.stpes is not known"):
         from_dict(Outer, {"name": "a", "training": {"stpes": 3}}, "model")
     with pytest.raises(InputError, match=r'^model\.training\.steps must be an integer, got "x"'):
         from_dict(Outer, {"name": "a", "training": {"steps": "x"}}, "model")
 
 
-def test_words_are_laid_over() -> None:
+def test_overrides() -> None:
     tree = {"name": "a", "training": {"steps": 1}}
     words = [
         "training.steps=1_000",
@@ -116,28 +116,28 @@ def test_words_are_laid_over() -> None:
     assert tree == {"name": "a", "training": {"steps": 1}}
 
 
-def test_what_toml_cannot_hold_is_text() -> None:
+def test_values_that_toml_cannot_hold_are_strings() -> None:
     for odd in ("9" * 9000, "[" * 9000):
         assert apply_overrides({}, [f"a={odd}"]) == {"a": odd}
 
 
-def test_the_last_word_counts() -> None:
+def test_the_last_override_counts() -> None:
     assert apply_overrides({}, ["a.b=1", "a.b=2"]) == {"a": {"b": 2}}
 
 
 @pytest.mark.parametrize("word", ["training.steps", "=3", "training..steps=3", ".a=1", ""])
-def test_a_word_that_is_no_assignment_is_refused(word: str) -> None:
+def test_an_invalid_override_is_rejected(word: str) -> None:
     with pytest.raises(InputError, match="an override must be key=value, got"):
         apply_overrides({}, [word])
 
 
-def test_a_value_is_no_table() -> None:
+def test_a_value_is_not_a_table() -> None:
     with pytest.raises(InputError, match=r"name\.x: name is a value, not a table"):
         apply_overrides({"name": "a"}, ["name.x=1"])
 
 
-def test_a_date_is_text() -> None:
-    """TOML knows dates; a name like 2024-01-01 is meant as a name."""
+def test_a_date_is_a_string() -> None:
+    """TOML has dates; a name like 2024-01-01 is a string."""
     assert from_dict(Outer, apply_overrides({}, ["name=2024-01-01"])).name == "2024-01-01"
 
 
@@ -152,7 +152,7 @@ def test_a_date_is_text() -> None:
         ("a = '좋다'".encode("cp949"), "byte 5 is not UTF-8; save it as UTF-8"),
     ],
 )
-def test_what_is_not_toml_is_told_with_its_place(
+def test_invalid_toml_is_reported_with_its_position(
     tmp_path: Path, content: bytes, sentence: str
 ) -> None:
     path = tmp_path / "recipe.toml"
@@ -169,28 +169,28 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
             read_toml(path)
 
 
-def test_a_pipe_is_not_waited_for_and_a_huge_file_not_read(tmp_path: Path) -> None:
+def test_pipes_and_huge_files_are_rejected(tmp_path: Path) -> None:
     pipe, huge = tmp_path / "pipe.toml", tmp_path / "huge.toml"
     os.mkfifo(pipe)
     with huge.open("wb") as file:
-        file.truncate(2**40)  # a hole: it takes no room
+        file.truncate(2**40)  # sparse: it takes no space
     for path in (pipe, huge, Path("/dev/zero"), Path("a\0b.toml"), Path("\ud800.toml")):
         with pytest.raises(StorageError):
             read_toml(path)
 
 
-def test_only_dataclasses_are_plain() -> None:
+def test_only_dataclasses_become_dicts() -> None:
     for thing in ({"a": 1}, Outer):
         with pytest.raises(TypeError, match="is not a dataclass"):
             to_dict(thing)
 
 
-def test_the_nearest_word() -> None:
+def test_suggestions() -> None:
     assert suggest("lerning_rate", ["learning_rate", "steps"]) == "did you mean learning_rate?"
     assert suggest("x", ["b", "a"]) == "known: a, b"
 
 
-def test_what_a_value_of_several_types_may_be_is_told_whole() -> None:
+def test_all_allowed_types_are_reported() -> None:
     with pytest.raises(InputError) as told:
         from_dict(Outer, {"name": "x", "files": 3})
     assert str(told.value).startswith("files must be a string or a list, got 3")
@@ -198,7 +198,7 @@ def test_what_a_value_of_several_types_may_be_is_told_whole() -> None:
         from_dict(Outer, {"name": "x", "training": {"steps": "삼", "rate": "삼"}})
 
 
-def test_a_number_of_thousands_of_digits_is_refused(tmp_path: Path) -> None:
+def test_a_number_of_thousands_of_digits_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "long.toml"
     path.write_text(f'name = "x"\nlimit = 0x{"f" * 4000}\n')
     with pytest.raises(InputError, match="thousands of digits"):

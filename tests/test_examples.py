@@ -1,4 +1,4 @@
-"""The examples do what they say, on runs that were trained in seconds."""
+"""The examples, on tiny trained runs."""
 
 import os
 import subprocess
@@ -11,11 +11,11 @@ from jumok.interpret.trace import Trace
 from tests import hf_folders as foreign_folders
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-MOST_LINES = 60
+MAX_LINES = 60
 
 
 def run(name: str, *words: str | Path) -> list[str]:
-    """The lines an example prints; it warns of nothing."""
+    """The lines that an example prints; warnings are errors."""
     done = subprocess.run(
         [sys.executable, EXAMPLES / name, *words],
         env=os.environ | {"HF_HUB_OFFLINE": "1"},
@@ -30,7 +30,7 @@ def run(name: str, *words: str | Path) -> list[str]:
 
 
 def is_page(path: Path, view: str) -> bool:
-    """Whether a file is a page that opens with this view."""
+    """Whether a file is a page that opens this view."""
     text = path.read_text(encoding="utf-8")
     return text.startswith("<!doctype html>") and f"v={view}" in text
 
@@ -39,10 +39,10 @@ def test_every_example_is_short_and_tested() -> None:
     found = sorted(path.name for path in EXAMPLES.glob("*.py"))
     assert found == ["explain_classifier.py", "trace_transformers.py", "watch_translation.py"]
     for name in found:
-        assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) < MOST_LINES
+        assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) < MAX_LINES
 
 
-def test_a_classifier_is_explained(review_run: Path, tmp_path: Path) -> None:
+def test_explaining_a_classifier(review_run: Path, tmp_path: Path) -> None:
     first, *words = run("explain_classifier.py", review_run, "이 영화 정말 최고예요", tmp_path)
     label, probability = first.split()
     assert label in ("positive", "negative")
@@ -54,7 +54,7 @@ def test_a_classifier_is_explained(review_run: Path, tmp_path: Path) -> None:
     assert is_page(tmp_path / "page.html", "explanation")
 
 
-def test_a_translation_is_watched(reading_run: Path, tmp_path: Path) -> None:
+def test_tracing_a_translation(reading_run: Path, tmp_path: Path) -> None:
     *steps, output, muted = run(
         "watch_translation.py", reading_run, "삼 일 오", "cross.0.1", tmp_path
     )
@@ -66,7 +66,7 @@ def test_a_translation_is_watched(reading_run: Path, tmp_path: Path) -> None:
     assert is_page(tmp_path / "page.html", "generation")
 
 
-def test_a_model_of_transformers_is_traced(tmp_path: Path) -> None:
+def test_tracing_a_transformers_model(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     foreign_folders.bert(tmp_path / "bert", "Model")
     first, *rows = run(

@@ -1,4 +1,4 @@
-"""Korean pictures: the font, the fallback glyph by glyph, and nothing left behind."""
+"""Korean figures: the font, the fallback per glyph, global settings unchanged."""
 
 import hashlib
 from pathlib import Path
@@ -17,7 +17,7 @@ KOREAN_AND_LATIN = "▁이 영화 −1.5 ㅋㅋㅠㅠ 뷁 「(㈜)」 … ！ mo
 
 
 def drawn(text: str) -> np.ndarray:
-    """The pixels of a text drawn in our style; a missing glyph would warn, which is an error."""
+    """The pixels of a text drawn in our style; a missing glyph warns, which is an error."""
     with style():
         figure = Figure(figsize=(len(text) * 0.3 + 0.3, 0.5), dpi=100)
         figure.text(0.02, 0.3, text, fontsize=16)
@@ -26,7 +26,7 @@ def drawn(text: str) -> np.ndarray:
     return np.asarray(canvas.buffer_rgba())
 
 
-def test_the_font_has_all_that_korean_needs() -> None:
+def test_the_font_covers_korean() -> None:
     codes = TTFont(FONT_FILE).getBestCmap()
     assert all(code in codes for code in range(0xAC00, 0xD7A4))
     assert all(code in codes for code in range(0x3131, 0x3164))
@@ -34,7 +34,7 @@ def test_the_font_has_all_that_korean_needs() -> None:
     assert FONT_FILE.stat().st_size < 2_500_000
 
 
-def test_the_font_bears_its_own_name_and_its_licence() -> None:
+def test_the_font_has_its_name_and_licence() -> None:
     font = TTFont(FONT_FILE)
     names = {record.nameID: record.toUnicode() for record in font["name"].names}
     assert names[1] == FAMILY
@@ -50,26 +50,26 @@ def test_every_character_is_drawn_by_one_of_the_two_fonts() -> None:
     assert (drawn(KOREAN_AND_LATIN)[..., :3] < 128).any()
 
 
-def test_no_two_syllables_look_alike() -> None:
-    """Boxes would be equal; letters are not."""
+def test_all_syllables_differ() -> None:
+    """Missing glyphs would be equal boxes."""
     pictures = {hashlib.sha256(drawn(c).tobytes()).hexdigest() for c in "가각긱힣뷁ㅋㅠ▁−-"}
     assert len(pictures) == 10
 
 
-def test_global_parameters_are_left_alone() -> None:
+def test_global_parameters_are_unchanged() -> None:
     before = dict(matplotlib.rcParams)
     drawn("가")
     assert dict(matplotlib.rcParams) == before
 
 
-def test_a_dollar_is_a_dollar() -> None:
-    drawn("$a_")  # half a formula would be refused
+def test_a_dollar_sign_is_not_math() -> None:
+    drawn("$a_")  # an incomplete formula would raise
     assert (drawn("$a$") != drawn(" a ")).any()
 
 
-def test_what_no_font_has_becomes_a_square() -> None:
+def test_missing_glyphs_become_squares() -> None:
     assert replace_missing_glyphs("漢字🦖가") == MISSING_GLYPH * 3 + "가"
-    assert replace_missing_glyphs("가") == "가"  # NFD is put together
+    assert replace_missing_glyphs("가") == "가"  # NFD is composed
     drawn(replace_missing_glyphs("漢\t\n\x00\ud800🦖"))
 
 
@@ -93,7 +93,7 @@ def test_a_figure_saved_outside_the_style_keeps_its_font(tmp_path: Path) -> None
     figure.savefig(tmp_path / "plain.png")
 
 
-def test_a_strange_ending_and_a_missing_folder_are_told(tmp_path: Path) -> None:
+def test_wrong_suffix_and_missing_folder(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"must end with .png, .svg or .pdf, got 'a.docx'"):
         save_figure(Figure(), tmp_path / "a.docx")
     with pytest.raises(StorageError, match="cannot be written"):

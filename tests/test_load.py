@@ -1,4 +1,4 @@
-"""`jumok.load`: a text in, an answer out; tensors in, numbers out as other libraries give them."""
+"""`jumok.load`: predictions from texts; logits and hidden states from tensors."""
 
 import copy
 import json
@@ -15,6 +15,7 @@ from jumok.models import Encoder, EncoderDecoder, ReplacedTokenDetector, TextCla
 from jumok.processes import SINGLE_PROCESS
 from jumok.tasks.pipeline.origin import Origin
 from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.registry import get_task
 from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from tests.interpret.random_models import loaded_of
 
@@ -41,7 +42,7 @@ def test_a_text_or_a_list_of_texts(classifier: Pipeline) -> None:
     assert classifier([]) == []
 
 
-def test_what_is_written_and_how_sure(writer: Pipeline) -> None:
+def test_generated_text_and_its_score(writer: Pipeline) -> None:
     one = writer("삼 일 오")
     assert isinstance(one, jumok.GeneratedText)
     assert one.score <= 0.0
@@ -50,7 +51,7 @@ def test_what_is_written_and_how_sure(writer: Pipeline) -> None:
     assert several[1].score == pytest.approx(one.score, abs=1e-4)
 
 
-def test_the_model_is_plain_and_at_rest(classifier: Pipeline, writer: Pipeline) -> None:
+def test_the_model_is_an_eval_mode_module(classifier: Pipeline, writer: Pipeline) -> None:
     assert isinstance(classifier.model, TextClassifier)
     assert isinstance(writer.model, EncoderDecoder)
     for loaded in (classifier, writer):
@@ -71,7 +72,7 @@ def rows(loaded: Pipeline, texts: list[str]) -> list[list[int]]:
 def padded(
     loaded: Pipeline, ids: list[list[int]], side: str, extra: int = 2
 ) -> tuple[Tensor, Tensor]:
-    """input_ids and attention_mask, padding on one side, some of it everywhere."""
+    """input_ids and attention_mask, padding on one side, at least one token in every row."""
     width = max(map(len, ids)) + extra
     tokens, real = [], []
     for row in ids:
@@ -140,13 +141,13 @@ def test_the_score_is_that_of_the_logits(writer: Pipeline) -> None:
 
 
 @pytest.mark.parametrize("ask", ["logits", "hidden_states"])
-def test_a_model_that_writes_wants_what_is_written(writer: Pipeline, ask: str) -> None:
+def test_sequence_to_sequence_requires_decoder_input_ids(writer: Pipeline, ask: str) -> None:
     with pytest.raises(ValueError, match="decoder_input_ids must be given to a seq"):
         getattr(writer, ask)(torch.tensor([[5, 6]]))
 
 
 @pytest.mark.parametrize("ask", ["logits", "hidden_states"])
-def test_ids_that_are_none_are_refused(classifier: Pipeline, writer: Pipeline, ask: str) -> None:
+def test_invalid_ids_are_rejected(classifier: Pipeline, writer: Pipeline, ask: str) -> None:
     size, own = len(classifier.vocabulary), len(writer.vocabulary)
     fine = torch.tensor([[5, 6]])
     for wrong in (size, -1):
@@ -163,7 +164,7 @@ def test_ids_that_are_none_are_refused(classifier: Pipeline, writer: Pipeline, a
         getattr(classifier, ask)(fine, torch.tensor([[1, 1, 1]]))
     with pytest.raises(ValueError, match=r"token_type_ids must have the shape of .*, got \(1, 1\)"):
         getattr(classifier, ask)(fine, token_type_ids=torch.tensor([[0]]))
-    for rows in (1, 4):  # they would be taken for beams of one another
+    for rows in (1, 4):  # they would be read as beams
         target = torch.tensor([[2, 7]] * rows)
         with pytest.raises(ValueError, match=f"must have 2 rows like input_ids, got {rows}"):
             getattr(writer, ask)(torch.tensor([[5, 6]] * 2), decoder_input_ids=target)
@@ -172,11 +173,18 @@ def test_ids_that_are_none_are_refused(classifier: Pipeline, writer: Pipeline, a
 
 
 @pytest.mark.parametrize("ask", ["logits", "hidden_states"])
-def test_all_that_is_given_goes_to_the_model_s_device(ask: str) -> None:
-    """The device meta computes no numbers, but refuses tensors of another device."""
+def test_all_inputs_move_to_the_model_s_device(ask: str) -> None:
+    """The meta device computes nothing, but rejects tensors of another device."""
     here = loaded_of("pairs")
     meta = torch.device("meta")
-    far = Pipeline(copy.deepcopy(here.model), here.vocabulary, here.recipe, here.labels, meta)
+    far = Pipeline(
+        get_task(here.recipe),
+        copy.deepcopy(here.model),
+        here.vocabulary,
+        here.recipe,
+        here.labels,
+        meta,
+    )
     answer = getattr(far, ask)(torch.tensor([[5, 6, 7]]), None, torch.tensor([[0, 0, 1]]))
     assert answer.device == meta
 
@@ -185,20 +193,37 @@ def test_a_model_without_a_head(classifier: Pipeline) -> None:
     assert isinstance(classifier.model, TextClassifier)
     encoder = classifier.model.encoder
     assert isinstance(encoder, Encoder)
-    bare = Pipeline(encoder, classifier.vocabulary, classifier.recipe, (), torch.device("cpu"))
+    bare = Pipeline(
+        get_task(classifier.recipe),
+        encoder,
+        classifier.vocabulary,
+        classifier.recipe,
+        (),
+        torch.device("cpu"),
+    )
     ids = torch.tensor([[5, 6, 7]])
     with pytest.raises(ValueError, match=r"Encoder has no head and so no logits; use \.hidden_sta"):
         bare.logits(ids)
     assert torch.equal(bare.hidden_states(ids), classifier.hidden_states(ids))
 
 
-def test_a_head_may_have_logits_and_answer_no_texts(classifier: Pipeline, writer: Pipeline) -> None:
-    """ELECTRA's detector has a head of its own; of a T5Model only the towers came."""
+def test_a_head_may_have_logits_without_a_text_task(classifier: Pipeline, writer: Pipeline) -> None:
+    """ELECTRA's detector has its own head; a T5Model has only encoder and decoder."""
     origin = Origin(Path(), "Theirs", {}, {}, {}, has_text_head=False, is_seq2seq=False)
     cpu, ids = torch.device("cpu"), torch.tensor([[5, 6, 7]])
     made = ReplacedTokenDetector(classifier.recipe.model)
-    detector = Pipeline(made, None, classifier.recipe, (), cpu, origin=origin)
-    towers = Pipeline(writer.model, writer.vocabulary, writer.recipe, (), cpu, origin=origin)
+    detector = Pipeline(
+        get_task(classifier.recipe), made, None, classifier.recipe, (), cpu, origin=origin
+    )
+    towers = Pipeline(
+        get_task(writer.recipe),
+        writer.model,
+        writer.vocabulary,
+        writer.recipe,
+        (),
+        cpu,
+        origin=origin,
+    )
     asked = [(each.has_logits, each.has_text_head) for each in (classifier, detector, towers)]
     assert asked == [(True, True), (True, False), (False, False)]
     assert detector.logits(ids).shape == (1, 3)
@@ -208,7 +233,7 @@ def test_a_head_may_have_logits_and_answer_no_texts(classifier: Pipeline, writer
         detector("지루해요")
 
 
-def test_other_settings_change_nothing_else(writer: Pipeline) -> None:
+def test_overridden_settings_change_nothing_else(writer: Pipeline) -> None:
     one = copy.copy(writer)
     one.processes = copy.copy(SINGLE_PROCESS)
     wide = one.with_decoding(["beam=7"])
@@ -219,7 +244,7 @@ def test_other_settings_change_nothing_else(writer: Pipeline) -> None:
     assert one.backends is writer.backends
 
 
-def test_the_classifier_of_the_notes(tmp_path: Path, review_recipe: Path) -> None:
+def test_an_encoder_decoder_classifier(tmp_path: Path, review_recipe: Path) -> None:
     from jumok.tasks.recipe.recipe import load_recipe
     from jumok.tasks.runs.train import train
 
@@ -254,7 +279,7 @@ def test_a_run_can_be_moved(review_run: Path, tmp_path: Path) -> None:
     assert jumok.load(moved)("지루해요") == jumok.load(review_run)("지루해요")
 
 
-def test_another_vocabulary_is_refused(review_run: Path, tmp_path: Path) -> None:
+def test_another_vocabulary_is_rejected(review_run: Path, tmp_path: Path) -> None:
     moved = copy_of(review_run, tmp_path)
     other = SentencePieceTokenizer.train(["다른 글로 배운 어휘"], VocabularyConfig(size=24))
     other.save(moved / "vocabulary.model")
@@ -262,7 +287,7 @@ def test_another_vocabulary_is_refused(review_run: Path, tmp_path: Path) -> None
         jumok.load(moved)
 
 
-def test_another_recipe_is_refused(review_run: Path, tmp_path: Path) -> None:
+def test_another_recipe_is_rejected(review_run: Path, tmp_path: Path) -> None:
     moved = copy_of(review_run, tmp_path)
     recipe = moved / "recipe.toml"
     recipe.write_text(recipe.read_text().replace("n_heads = 2", "n_heads = 4"))
@@ -282,7 +307,7 @@ def test_another_recipe_is_refused(review_run: Path, tmp_path: Path) -> None:
         ("recipe.toml", b"name = ", "not TOML"),
     ],
 )
-def test_a_damaged_run_is_told(
+def test_a_damaged_run_is_rejected(
     review_run: Path, tmp_path: Path, name: str, content: bytes, sentence: str
 ) -> None:
     moved = copy_of(review_run, tmp_path)
@@ -306,7 +331,7 @@ def test_weights_of_another_size(review_run: Path, tmp_path: Path) -> None:
         jumok.load(moved)
 
 
-def test_what_is_no_run(tmp_path: Path, review_run: Path) -> None:
+def test_folders_that_are_not_runs(tmp_path: Path, review_run: Path) -> None:
     with pytest.raises(InputError, match="holds no run"):
         jumok.load(tmp_path / "nowhere")
     shutil.copy(review_run / "recipe.toml", tmp_path)

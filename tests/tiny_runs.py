@@ -1,4 +1,4 @@
-"""Tiny corpora and the recipes that learn them: made in a moment, learnt in seconds."""
+"""Tiny corpora and their recipes, trained in seconds."""
 
 import random
 from collections.abc import Callable, Iterable
@@ -76,7 +76,7 @@ Row = tuple[str, str]
 
 
 def reviews(n: int, seed: int) -> list[Row]:
-    """Reviews and their labels; half of them like what they saw."""
+    """Reviews and their labels; half of them are positive."""
     chance = random.Random(seed)
     rows = []
     for number in range(n):
@@ -88,7 +88,7 @@ def reviews(n: int, seed: int) -> list[Row]:
 
 
 def readings(n: int, seed: int) -> list[Row]:
-    """Digits read aloud, and written: 삼 일 오 -> 3 1 5."""
+    """Spoken digits and their numerals: 삼 일 오 -> 3 1 5."""
     chance = random.Random(seed)
     rows = []
     for _ in range(n):
@@ -105,12 +105,12 @@ def write_tsv(path: Path, header: Row, rows: Iterable[Row]) -> Path:
 
 
 def write_reviews(folder: Path) -> Path:
-    """The corpus of reviews in `folder`, and the recipe that learns it."""
+    """Write the corpus of reviews to `folder`; return the path of its recipe."""
     return _write(folder, REVIEWS, ("text", "label"), reviews)
 
 
 def write_readings(folder: Path) -> Path:
-    """The corpus of readings in `folder`, and the recipe that learns it."""
+    """Write the corpus of readings to `folder`; return the path of its recipe."""
     return _write(folder, READING, ("source", "target"), readings)
 
 

@@ -1,4 +1,7 @@
-"""Note 000: vocabulary, embeddings, sinusoids, attention, heads, masks, feed-forward."""
+"""A from-scratch Transformer: vocabulary, embeddings, attention, heads, masks, feed-forward.
+
+Our modules against textbook code that builds the blocks one by one; the numbers are its output.
+"""
 
 import numpy as np
 import torch
@@ -20,7 +23,7 @@ from tests.nn.strategies import noise
 from tests.nn.tolerances import close, randomized
 
 LINES = ["겨울은 추워요.", "감기 조심하세요."]
-INPUTS = torch.tensor(  # as the note prints them, with the kowiki vocabulary
+INPUTS = torch.tensor(  # with the kowiki vocabulary
     [
         [3091, 3604, 206, 3958, 3760, 3590, 0, 0],
         [212, 3605, 53, 3832, 3596, 3682, 3760, 3590],
@@ -29,7 +32,7 @@ INPUTS = torch.tensor(  # as the note prints them, with the kowiki vocabulary
 N_VOCAB, D_HIDN, N_HEAD, D_HEAD = 8007, 128, 2, 64
 CPU = torch.device("cpu")
 
-PAD_MASK = [[0, 0, 0, 0, 0, 0, 1, 1]] * 8  # printed; True hides there
+PAD_MASK = [[0, 0, 0, 0, 0, 0, 1, 1]] * 8  # as printed there; True hides
 DECODER_MASK = [
     [0, 1, 1, 1, 1, 1, 1, 1],
     [0, 0, 1, 1, 1, 1, 1, 1],
@@ -53,7 +56,7 @@ BOTH = [
 
 
 def may(table: list[list[int]]) -> Tensor:
-    """The note's table turned round: ours says who may attend."""
+    """The mask in our convention: True may attend."""
     return ~torch.tensor(table, dtype=torch.bool)
 
 
@@ -64,7 +67,7 @@ def input_sums() -> Tensor:
 
 
 def test_1_vocabulary() -> None:
-    """Pieces put together again are the sentence; shorter ones are padded with the pad id."""
+    """The joined pieces are the sentence; shorter rows are padded."""
     text = [*LINES, "겨울은 너무 기나긴 날들의 연속이었습니다.", "감기가 추워요."]
     vocabulary = SentencePieceTokenizer.train(text, VocabularyConfig(size=45))
     for line in LINES:
@@ -92,7 +95,7 @@ def test_2_2_position_embedding() -> None:
     angles[:, 1::2] = np.cos(angles[:, 1::2])
     assert sinusoids(64, D_HIDN).shape == (64, 128)
     assert close(sinusoids(64, D_HIDN), torch.from_numpy(angles), 1e-7)
-    # the note counts from 1 and keeps row 0 for padding; we count from 0 and hide padding
+    # that code counts from 1, with row 0 for padding; we count from 0 and mask padding
     theirs = (torch.arange(8).expand(2, 8) + 1).masked_fill(INPUTS.eq(0), 0)
     real = INPUTS != 0
     assert torch.equal(positions_from_mask(real)[real] + 1, theirs[real])
@@ -100,7 +103,7 @@ def test_2_2_position_embedding() -> None:
 
 
 def test_3_scaled_dot_product_attention() -> None:
-    """Step by step as the note has it, with its own mask; ours agrees on every real query."""
+    """Step by step with its own mask; ours agrees on every real query."""
     x = input_sums()
     hidden = INPUTS.eq(0).unsqueeze(1).expand(2, 8, 8)
     assert hidden.shape == (2, 8, 8)
@@ -141,7 +144,7 @@ def test_4_multi_head_attention() -> None:
 
 
 def test_5_masks() -> None:
-    """The note prints those of its first sentence, which has two paddings."""
+    """The masks of the first sentence, which has two padding tokens."""
     padding = AttentionMask.from_padding(INPUTS != 0).dense(8, 8, CPU)
     future = AttentionMask(causal=True).dense(8, 8, CPU)
     both = AttentionMask.from_padding(INPUTS != 0, causal=True).dense(8, 8, CPU)

@@ -1,4 +1,4 @@
-"""The slips of the study notes: each written once more, caught, and done right by our parts."""
+"""Common mistakes in from-scratch Transformers: each reproduced, detected, and absent here."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +33,7 @@ PLACES = torch.arange(4)[None]
 
 
 def test_return_inside_the_layer_loop() -> None:
-    """Note 001, Encoder.forward: only the first layer ran."""
+    """Only the first layer runs."""
     stack, x = randomized(TransformerStack(SMALL, 3)).eval(), noise(2, 4, 8)
 
     def slipped(x: Tensor) -> Tensor:
@@ -58,8 +58,8 @@ def test_return_inside_the_layer_loop() -> None:
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
-def test_the_cross_residual_adds_the_self_attentions_result(norm_first: bool) -> None:
-    """Note 001, DecoderLayer.forward: enc_dec_atten_LN(x + residual) lost the self-attention."""
+def test_the_cross_attention_residual_adds_the_self_attention_output(norm_first: bool) -> None:
+    """Adding the layer's input after cross-attention loses the self-attention output."""
     config = LayerConfig(d_model=8, n_heads=2, d_ff=12, norm_first=norm_first)
     layer = randomized(TransformerLayer(config, cross=True)).eval()
     x, memory = noise(2, 4, 8), noise(2, 5, 8, seed=1)
@@ -84,7 +84,7 @@ def test_the_cross_residual_adds_the_self_attentions_result(norm_first: bool) ->
 
 
 def test_masked_scores_are_not_0() -> None:
-    """Note 001's experiment: a score of 0 is e^0 = 1 in the softmax, and hides nobody."""
+    """A score of 0 is e^0 = 1 in the softmax and masks nothing."""
     q, k = noise(1, 1, 4, 4), noise(1, 1, 4, 4, seed=1)
     mask = AttentionMask.from_padding(sequence_mask([2], 4))
     hidden = ~sequence_mask([2], 4)[:, None, None]
@@ -95,8 +95,8 @@ def test_masked_scores_are_not_0() -> None:
     assert slipped[..., 2:].min() > 0
 
 
-def test_a_part_is_assigned_not_compared() -> None:
-    """Note 001, FeedForward: `self.linear == ...` compares with what is not there."""
+def test_a_module_is_assigned_not_compared() -> None:
+    """`self.linear == ...` compares with an attribute that does not exist."""
 
     class Slipped(nn.Module):
         def __init__(self) -> None:
@@ -109,8 +109,8 @@ def test_a_part_is_assigned_not_compared() -> None:
     assert names == {"up.weight", "up.bias", "down.weight", "down.bias"}
 
 
-def test_the_output_map_is_the_one_that_was_made() -> None:
-    """Note 001, MHA: made as `fc_o`, used as `fx_o`; ours has no part that is not used."""
+def test_the_output_projection_is_the_registered_one() -> None:
+    """Defined as `fc_o`, used as `fx_o`; every module of ours is used."""
 
     class Slipped(nn.Module):
         def __init__(self) -> None:
@@ -129,7 +129,7 @@ def test_the_output_map_is_the_one_that_was_made() -> None:
     assert used["output.weight"].any()
 
 
-def tensors_nobody_registered(model: nn.Module) -> list[str]:
+def unregistered_tensors(model: nn.Module) -> list[str]:
     return [
         f"{place}.{name}"
         for place, module in model.named_modules()
@@ -139,25 +139,25 @@ def tensors_nobody_registered(model: nn.Module) -> list[str]:
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "relative"])
-def test_no_tensor_stays_behind(positions: Any) -> None:
-    """Note 001, MHA and Encoder: `self.scale` was a tensor, and stayed on the CPU."""
+def test_all_tensors_move_with_the_model(positions: Any) -> None:
+    """A `self.scale` tensor that is not a buffer stays on the CPU."""
 
     class Slipped(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.scale = torch.sqrt(torch.tensor(512 / 8))
 
-    assert tensors_nobody_registered(Slipped()) == [".scale"]
+    assert unregistered_tensors(Slipped()) == [".scale"]
     assert Slipped().to("meta").scale.device.type == "cpu"
     config = replace(MODEL, positions=positions)
     model = EncoderDecoder(config)
-    assert tensors_nobody_registered(model) == []
+    assert unregistered_tensors(model) == []
     ids = torch.ones(1, 3, dtype=torch.int64, device="meta")
-    assert model.to("meta")(ids, ids).device.type == "meta"  # nothing on the CPU takes part
+    assert model.to("meta")(ids, ids).device.type == "meta"  # no CPU tensor takes part
 
 
-def test_leaves_take_numbers() -> None:
-    """Note 000, PoswiseFeedForwardNet: read `self.config`, which nobody had given."""
+def test_leaf_modules_take_numbers() -> None:
+    """A module that reads `self.config`, which is never set."""
 
     class Slipped(nn.Module):
         def __init__(self, d_hidn: int) -> None:
@@ -170,13 +170,13 @@ def test_leaves_take_numbers() -> None:
 
 
 def test_true_means_may_attend_everywhere() -> None:
-    """Notes 000 and 001: True hides. Handed to us as it is, it would show padding alone."""
+    """A mask where True hides, passed to us unchanged, would attend only to padding."""
     attention, x = randomized(MultiHeadAttention(8, 2)), noise(1, 4, 8)
     hidden = ~sequence_mask([3], 4)[:, None, None]
     alone = attention(x[:, :3], x[:, :3])
     assert close(attention(x, x, AttentionMask(~hidden))[:, :3], alone)
     assert not torch.allclose(attention(x, x, AttentionMask(hidden))[:, :3], alone, atol=0.1)
-    for mask in (  # every way to make one
+    for mask in (  # every constructor
         AttentionMask.from_padding(sequence_mask([3], 4)),
         AttentionMask.from_segments(torch.tensor([[0, 0, 0, -1]])),
         AttentionMask(causal=True),
@@ -188,7 +188,7 @@ def test_true_means_may_attend_everywhere() -> None:
 
 
 def test_positions_do_not_run_past_padding() -> None:
-    """Note 001, Encoder: arange over the row, padding included; wrong once padding stands left."""
+    """arange over the row counts padding: wrong with padding on the left."""
     encoder = randomized(Encoder(MODEL)).eval()
     text = tokens(1, 3, size=11)
     padded, real = (
@@ -202,25 +202,25 @@ def test_positions_do_not_run_past_padding() -> None:
     assert positions_from_mask(real).tolist() == [[0, 0, 0, 1, 2]]
 
 
-def rows_seen_twice(choosing: Table, scoring: Table) -> int:
-    """How many rows the choice was made on and the score is told of."""
+def n_shared_rows(choosing: Table, scoring: Table) -> int:
+    """The number of rows used both for choosing and for the reported score."""
     told = set(zip(scoring.column("source"), scoring.column("target"), strict=True))
     chosen = zip(choosing.column("source"), choosing.column("target"), strict=True)
     return sum(row in told for row in chosen)
 
 
 def test_the_epoch_is_chosen_on_the_development_set(tmp_path: Path) -> None:
-    """Note 002, Training: eval_epoch(config, model, test_loader) chose and told at once."""
+    """Choosing the epoch on the test set that is also reported."""
     for name, first in (("train", 0), ("test", 100)):
         lines = "".join(f"말 {i}\t글 {i}\n" for i in range(first, first + 50))
         (tmp_path / f"{name}.tsv").write_text(f"source\ttarget\n{lines}", encoding="utf-8")
     own = load_splits(
         DataConfig(train=str(tmp_path / "train.tsv"), test=str(tmp_path / "test.tsv")), SEQUENCES
     )
-    assert len(own.dev) == 5  # taken from the training rows
-    assert rows_seen_twice(own.dev, own.test) == 0
-    assert rows_seen_twice(own.train, own.dev) == 0
-    assert rows_seen_twice(own.test, own.test) == 50  # the slip
+    assert len(own.dev) == 5  # split off the training rows
+    assert n_shared_rows(own.dev, own.test) == 0
+    assert n_shared_rows(own.train, own.dev) == 0
+    assert n_shared_rows(own.test, own.test) == 50  # the mistake
     nsmc = corpus_by_name("nsmc").splits
     (train,), (dev,), (test,) = nsmc["train"], nsmc["dev"], nsmc["test"]
     assert dev.files == train.files != test.files

@@ -1,4 +1,4 @@
-"""Note 001: einops heads, feed-forward, layers, learned positions, attention maps, masking."""
+"""A from-scratch Transformer: heads by einops, layers, learned positions, attention maps."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def test_2_heads_are_split_as_by_einops() -> None:
 
 
 def test_2_multi_head_attention() -> None:
-    """The note's forward, with `fc_o` spelled right and True hiding what it hides."""
+    """Its forward pass, with its convention that True hides."""
     ours = randomized(MultiHeadAttention(12, 3))
     x, source = noise(2, 4, 12), noise(2, 6, 12, seed=1)
     hidden = (torch.arange(6) >= torch.tensor([6, 4])[:, None])[:, None, None].expand(2, 3, 4, 6)
@@ -58,7 +58,7 @@ def test_2_multi_head_attention() -> None:
     assert close(seen[""][0], energy)
 
 
-def test_3_feed_forward_has_the_papers_measures() -> None:
+def test_3_feed_forward_has_the_papers_dimensions() -> None:
     feed_forward = PositionwiseFeedForward(512, 2048, dropout=0.1)
     assert feed_forward(torch.zeros(1, 2, 512)).shape == (1, 2, 512)
     assert feed_forward.up.weight.shape == (2048, 512)
@@ -66,7 +66,7 @@ def test_3_feed_forward_has_the_papers_measures() -> None:
 
 
 def test_4_encoder_with_learned_positions() -> None:
-    """sqrt(d_model) * embedding + position, then the layers one after the other."""
+    """sqrt(d_model) * embedding + position, then the layers in sequence."""
     config = replace(SMALL, positions="learned", max_length=10)
     encoder = randomized(Encoder(config)).eval()
     ids = tokens(2, 6, size=20)
@@ -81,8 +81,8 @@ def test_4_encoder_with_learned_positions() -> None:
     assert tables.positions.weight.requires_grad
 
 
-def test_4_attention_maps_are_kept() -> None:
-    """One map a layer, of every text; the note keeps that of the first text."""
+def test_4_attention_maps_are_recorded() -> None:
+    """One map per layer and text."""
     model = randomized(EncoderDecoder(SMALL)).eval()
     with record(model) as seen:
         model(tokens(2, 6, size=20), tokens(2, 4, size=20))
@@ -95,7 +95,7 @@ def test_4_attention_maps_are_kept() -> None:
 
 
 def test_5_the_masking_experiment() -> None:
-    """Ten places, three of them padding, eight heads: (3, 1, 1, 10) serves (3, 8, 10, 10)."""
+    """Ten positions, three of them padding, eight heads: (3, 1, 1, 10) masks (3, 8, 10, 10)."""
     padding = torch.tensor([[0, 0, 0, 0, 0, 0, 0, 1, 1, 1]] * 3, dtype=torch.bool)
     mask = AttentionMask.from_padding(~padding)
     assert mask.allowed is not None

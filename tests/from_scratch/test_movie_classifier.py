@@ -1,4 +1,4 @@
-"""Note 002: positions with padding, segments, Q/K/V, and the movie classifier with [BOS]."""
+"""A from-scratch movie classifier: positions with padding, segments, Q/K/V, an encoder-decoder."""
 
 import torch
 from torch import nn
@@ -15,7 +15,7 @@ from jumok.nn import (
 from tests.nn.strategies import tokens
 from tests.nn.tolerances import close, randomized
 
-POSITIONS = torch.tensor(  # as printed, in a comment: counted from 1, padding at 0
+POSITIONS = torch.tensor(  # counted from 1, padding at 0
     [
         [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13],
         [1, 2, 3, 4, 5, 6, 0, 0, 0, 0, 0, 0, 0],
@@ -37,14 +37,14 @@ def test_1_2_embedding() -> None:
 
 
 def test_1_2_an_index_means_the_same_in_every_sentence() -> None:
-    """The note's first condition: position 3 is one vector, however long the text."""
+    """Position 3 has one vector, however long the text."""
     position = SinusoidalPositions(64, 8)
     short, long = torch.arange(11)[None], torch.arange(22)[None]
     assert torch.equal(position(short)[0, 3], position(long)[0, 3])
 
 
 def test_1_2_segments_0_1_2() -> None:
-    """Three texts in one row, told apart by a third embedding that is added."""
+    """Three texts in one row, distinguished by a third embedding."""
     numbers = torch.tensor([SEGMENTS])
     embedding = SegmentEmbedding(3, 8)
     assert embedding(numbers).shape == (1, 23, 8)
@@ -61,7 +61,7 @@ def test_1_2_segments_0_1_2() -> None:
 
 
 def test_2_1_self_and_encoder_decoder_attention() -> None:
-    """Q, K and V are one text; then Q is the text being written, K and V the one that was read."""
+    """Q, K and V from one text; then Q from the target, K and V from the source."""
     model = randomized(EncoderDecoder(CONFIG)).eval()
     with record(model) as seen:
         model(tokens(1, 5, size=30), tokens(1, 3, size=30))
@@ -91,7 +91,7 @@ def test_3_1_movie_classification() -> None:
 
 
 def test_3_3_one_step_of_training() -> None:
-    """CrossEntropyLoss and Adam with the note's 5e-5: the loss falls on the same reviews."""
+    """CrossEntropyLoss and Adam with 5e-5: the loss falls on the same reviews."""
     torch.manual_seed(0)
     config = TransformerConfig(
         vocabulary_size=30, d_model=16, n_heads=2, d_ff=32, n_layers=1, dropout=0.0
@@ -112,7 +112,7 @@ def test_3_3_one_step_of_training() -> None:
 
 
 def test_3_3_evaluation_counts_matches() -> None:
-    """The label is where the logits are greatest."""
+    """The label is the argmax of the logits."""
     logits = torch.tensor([[0.1, 0.9], [2.0, 1.0], [0.0, 3.0]])
     _, indices = logits.max(1)
     assert torch.eq(indices, torch.tensor([1, 1, 1])).tolist() == [True, False, True]

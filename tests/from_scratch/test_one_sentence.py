@@ -1,4 +1,4 @@
-"""Note 004: "time flies like an arrow" through an embedding, one head after another, and fused."""
+""" "time flies like an arrow" through an embedding, separate heads, and fused heads."""
 
 import torch
 import torch.nn.functional as F
@@ -20,13 +20,13 @@ VOCABULARY, HIDDEN, N_HEADS = 30_522, 768, 12
 
 
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """As the note writes it."""
+    """The textbook function."""
     scores = torch.bmm(query, key.transpose(1, 2)) / query.size(-1) ** 0.5
     return torch.bmm(F.softmax(scores, dim=-1), value)
 
 
 class AttentionHead(nn.Module):
-    """As the note writes it: three maps of its own for each head."""
+    """The textbook class: each head has its own three projections."""
 
     def __init__(self, embed_dim: int, head_dim: int) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ def test_dense_embedding() -> None:
 
 
 def test_scores_weights_and_outputs() -> None:
-    """Q = K = V = the embeddings, scaled by the root of their width."""
+    """Q = K = V = the embeddings, scaled by the square root of their width."""
     embeds = noise(1, 5, HIDDEN)
     one_head = embeds[:, None]
     weights = attention_weights(one_head, one_head, NO_MASK, None, HIDDEN**-0.5)
@@ -58,8 +58,8 @@ def test_scores_weights_and_outputs() -> None:
     assert close(fused[:, 0], outputs)
 
 
-def test_separate_heads_are_the_fused_ones() -> None:
-    """The heads' matrices on top of one another are our single ones."""
+def test_separate_heads_equal_fused_heads() -> None:
+    """The stacked matrices of the heads are our fused projections."""
     heads = randomized(
         nn.ModuleList(AttentionHead(HIDDEN, HIDDEN // N_HEADS) for _ in range(N_HEADS))
     )
@@ -78,7 +78,7 @@ def test_separate_heads_are_the_fused_ones() -> None:
     assert close(ours(x, x), output)
 
 
-def test_an_encoder_looks_both_ways_and_a_decoder_back() -> None:
+def test_an_encoder_is_bidirectional_and_a_decoder_causal() -> None:
     config = TransformerConfig(vocabulary_size=9, d_model=8, n_heads=2, d_ff=16, n_layers=1)
     ids = torch.tensor([[1, 2, 3]])
     for tower, looks_ahead in ((Encoder(config), True), (Decoder(config), False)):

@@ -1,4 +1,4 @@
-"""Note 003: the paper in formulas, with q, k and v made by one matrix [Wq Wk Wv]."""
+"""The formulas of the paper, with q, k and v projected by one matrix [Wq Wk Wv]."""
 
 import math
 
@@ -31,7 +31,7 @@ def test_2_positions() -> None:
 
 
 def test_3_1_one_matrix_for_q_k_and_v() -> None:
-    """X W with W (d, 3 n_heads d_k) is three maps at once; then scale, pad, softmax, V, W_0."""
+    """X W with W (d, 3 n_heads d_k) is three projections; then scale, mask, softmax, V, W_0."""
     attention = randomized(MultiHeadAttention(D, HEADS)).double()
     x = noise(1, N, D, dtype=torch.float64)
     three = (attention.query, attention.key, attention.value)
@@ -45,7 +45,7 @@ def test_3_1_one_matrix_for_q_k_and_v() -> None:
         columns = slice(head * D_K, (head + 1) * D_K)
         score = q[..., columns] @ k[..., columns].mT / math.sqrt(D_K)
         assert score.shape == (1, N, N)
-        score = score.masked_fill(~real[:, None], float("-inf"))  # Pad: -inf, so softmax gives 0
+        score = score.masked_fill(~real[:, None], float("-inf"))  # -inf, so softmax gives 0
         filters.append(score.softmax(-1) @ v[..., columns])
         assert filters[-1].shape == (1, N, D_K)
     concatenated = torch.cat(filters, -1)
@@ -79,8 +79,8 @@ def test_6_feed_forward() -> None:
     assert LayerConfig().d_ff == 2048
 
 
-def test_the_lower_triangle_keeps_the_past() -> None:
-    """Multiplying scores by the triangle, as the note says, would leave the future at e^0."""
+def test_the_lower_triangle_is_the_causal_mask() -> None:
+    """Multiplying scores by the triangle would leave the future at e^0."""
     table = AttentionMask(causal=True).dense(N, N, torch.device("cpu"))
     assert table is not None
     assert torch.equal(table, torch.ones(N, N).tril().bool())

@@ -1,4 +1,4 @@
-"""Models small enough to try everything on, with every parameter random."""
+"""Small configs and helpers for the tests of models."""
 
 from typing import Any, get_args
 
@@ -13,8 +13,8 @@ VOCABULARY = 11
 
 
 def small(**changes: Any) -> TransformerConfig:
-    """Two layers of width 8; dropout is on, for those who train."""
-    measures: dict[str, Any] = {
+    """Two layers of width 8, with dropout for training."""
+    dimensions: dict[str, Any] = {
         "vocabulary_size": VOCABULARY,
         "d_model": 8,
         "n_heads": 2,
@@ -25,16 +25,16 @@ def small(**changes: Any) -> TransformerConfig:
         "attention_dropout": 0.2,
         "activation_dropout": 0.2,
     }
-    return TransformerConfig(**measures | changes)
+    return TransformerConfig(**dimensions | changes)
 
 
 def set_seed(seed: int = 0) -> None:
-    """Let what follows draw the same random numbers."""
+    """Seed torch's generator."""
     torch.manual_seed(seed)
 
 
 def padded(rows: list[Tensor], width: int, *, left: bool = False, pad_id: int = 0) -> Tensor:
-    """Rows (n_i) int64 brought to one width with `filler`: (B, width)."""
+    """Rows (n_i) int64 padded to one width: (B, width)."""
     result = torch.full((len(rows), width), pad_id)
     for i, row in enumerate(rows):
         if left:

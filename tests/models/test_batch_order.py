@@ -1,4 +1,4 @@
-"""Rows of a batch do not know of one another: permuting them permutes what comes out."""
+"""The rows of a batch are independent: permuting them permutes the outputs."""
 
 import torch
 from hypothesis import given, settings
@@ -15,7 +15,7 @@ orders = st.integers(1, 5).flatmap(lambda n: st.permutations(range(n)))
 
 @settings(max_examples=10)
 @given(order=orders, seed=seeds)
-def test_permuting_a_batch_permutes_its_result(order: list[int], seed: int) -> None:
+def test_permuting_a_batch_permutes_its_outputs(order: list[int], seed: int) -> None:
     n = len(order)
     sizes = [1 + (seed >> i) % 6 for i in range(n)]
     real, ids = sequence_mask(sizes, 6), tokens(n, 6, size=VOCABULARY, seed=seed)
@@ -44,7 +44,7 @@ def test_permuting_a_batch_permutes_its_result(order: list[int], seed: int) -> N
 
 @settings(max_examples=10)
 @given(n=st.integers(2, 6), seed=seeds)
-def test_neighbours_do_not_matter(n: int, seed: int) -> None:
+def test_a_row_does_not_depend_on_the_other_rows(n: int, seed: int) -> None:
     model = randomized(TextClassifier(small(), 3), seed).double().eval()
     ids = tokens(n, 5, size=VOCABULARY, seed=seed)
     assert close(model(ids)[:1], model(ids[:1]), FLOAT64)

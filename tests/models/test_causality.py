@@ -1,4 +1,4 @@
-"""Nobody sees the future: not in values, not in gradients, watched, trained or cached."""
+"""No output depends on later tokens: values, gradients, recorded, training or cached."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ every_positions = pytest.mark.parametrize("positions", POSITIONS)
 @every_positions
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
 @given(data=st.data())
-def test_a_later_token_changes_nothing_before(
+def test_a_later_token_changes_no_earlier_output(
     positions: Positions, training: bool, data: st.DataObject
 ) -> None:
     """Bit for bit; in training with the same random numbers."""
@@ -40,7 +40,7 @@ def test_a_later_token_changes_nothing_before(
 
 
 @pytest.mark.parametrize("left", [False, True])
-def test_a_target_sees_the_whole_source_and_its_own_past(left: bool) -> None:
+def test_a_target_depends_on_the_source_and_its_own_past(left: bool) -> None:
     model = randomized(EncoderDecoder(small())).eval()
     source, target = tokens(2, 5, size=VOCABULARY), tokens(2, 6, size=VOCABULARY, seed=1)
     mask = AttentionMask.from_padding(sequence_mask([6, 4], 6, left=left), causal=True)
@@ -59,7 +59,7 @@ def test_a_target_sees_the_whole_source_and_its_own_past(left: bool) -> None:
 def test_the_jacobian_is_zero_above_the_diagonal(
     positions: Positions, norm_first: bool, watch: bool
 ) -> None:
-    """d y[i] / d x[j] is exactly 0 for j > i, and something for every j <= i."""
+    """d y[i] / d x[j] is exactly 0 for j > i, and nonzero for every j <= i."""
     T = 5
     config = small(positions=positions, norm_first=norm_first)
     stack = randomized(LanguageModel(config)).double().eval().decoder.stack
@@ -79,7 +79,7 @@ def test_the_jacobian_is_zero_above_the_diagonal(
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "relative"])
-def test_nor_through_the_fused_kernel(positions: Positions) -> None:
+def test_causality_of_the_fused_kernel(positions: Positions) -> None:
     T = MAX_BMM_KEYS + 8
     model = randomized(LanguageModel(small(positions=positions, max_length=T, n_layers=1))).eval()
     ids = tokens(1, T, size=VOCABULARY)

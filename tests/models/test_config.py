@@ -1,4 +1,4 @@
-"""The config as it stands is the paper's base model, and refuses what cannot be."""
+"""The default config is the paper's base model; invalid values are rejected."""
 
 import math
 from typing import Any
@@ -24,7 +24,7 @@ def n_parameters(model: nn.Module) -> int:
 
 
 def table_3(vocabulary: int, n: int, d: int, ff: int) -> int:
-    """Counted from the paper: biases and norms included, one shared table, sinusoids for free."""
+    """Counted from the paper: biases and norms, one shared embedding, no sinusoids."""
     attention = 4 * (d * d + d)
     feed_forward = d * ff + ff + ff * d + d
     norm = 2 * d
@@ -35,13 +35,13 @@ def table_3(vocabulary: int, n: int, d: int, ff: int) -> int:
 
 def test_the_defaults_are_the_papers_base_model() -> None:
     """Table 3 says 65 million, for N = 6, d_model = 512, d_ff = 2048."""
-    with torch.device("meta"):  # counted without being made
+    with torch.device("meta"):  # counted without allocating
         n = n_parameters(EncoderDecoder(TransformerConfig()))
     assert n == table_3(37_000, 6, 512, 2048)
     assert 63e6 <= n <= 65e6
 
 
-def test_the_big_model_too() -> None:
+def test_the_parameter_count_of_the_big_model() -> None:
     """213 million."""
     with torch.device("meta"):
         big = TransformerConfig(d_model=1024, n_heads=16, d_ff=4096, dropout=0.3)
@@ -97,16 +97,14 @@ def test_the_big_model_too() -> None:
         ({"relative_attention_max_distance": 2**40}, "both at most 2,147,483,648"),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_sentence(changes: dict[str, Any], sentence: str) -> None:
+def test_invalid_values_are_rejected(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError) as error:
         TransformerConfig(**changes)
     assert sentence in str(error.value)
 
 
 @pytest.mark.parametrize(("buckets", "distance"), [(4, 3), (5, 3), (32, 17)])
-def test_the_least_relative_measures_give_every_distance_a_bucket(
-    buckets: int, distance: int
-) -> None:
+def test_minimal_relative_buckets_cover_every_distance(buckets: int, distance: int) -> None:
     model = EncoderDecoder(
         small(
             positions="relative",
@@ -118,7 +116,7 @@ def test_the_least_relative_measures_give_every_distance_a_bucket(
     assert model(drawn, drawn).isfinite().all()
 
 
-def test_a_text_longer_than_the_model_is_refused() -> None:
+def test_a_text_longer_than_max_length_is_rejected() -> None:
     model = TextClassifier(small(max_length=4), 2)
     assert model(tokens(1, 4, size=VOCABULARY)).shape == (1, 2)
     with pytest.raises(InputError) as error:
@@ -129,7 +127,7 @@ def test_a_text_longer_than_the_model_is_refused() -> None:
     )
 
 
-def test_a_cache_that_is_full_says_so() -> None:
+def test_a_full_cache_of_a_model_raises() -> None:
     model = LanguageModel(small())
     cache = model.decoder.make_cache(capacity=2)
     with pytest.raises(ValueError, match="capacity 2 must hold at most 2 positions, got 3"):
@@ -137,7 +135,7 @@ def test_a_cache_that_is_full_says_so() -> None:
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
-def test_a_text_that_grows_past_the_model_says_so(positions: str) -> None:
+def test_decoding_beyond_max_length_raises(positions: str) -> None:
     model = LanguageModel(small(positions=positions)).eval()
     most = model.decoder.embedding.max_length
     cache = model.decoder.make_cache(capacity=most)
@@ -152,18 +150,18 @@ def test_the_decoder_may_have_its_own_number_of_layers() -> None:
     assert len(model.decoder.make_cache(4).caches) == 1
 
 
-def test_a_decoder_without_layers_is_refused() -> None:
+def test_a_decoder_without_layers_is_rejected() -> None:
     with pytest.raises(InputError, match="n_decoder_layers must be at least 1, got 0"):
         TransformerConfig(n_decoder_layers=0)
 
 
-def test_a_cache_longer_than_the_model_is_refused() -> None:
+def test_a_cache_longer_than_max_length_is_rejected() -> None:
     decoder = Decoder(TransformerConfig(vocabulary_size=9, d_model=8, n_heads=2, max_length=16))
     with pytest.raises(InputError, match="at most max_length=16 tokens, got 17"):
         decoder.make_cache(17)
 
 
-def test_untied_output_has_a_table_of_its_own() -> None:
+def test_untied_output_has_its_own_weight() -> None:
     config = TransformerConfig(vocabulary_size=9, d_model=8, n_heads=2, tie_embeddings=False)
     model = EncoderDecoder(config)
     assert model.output.weight is not model.decoder.embedding.tokens.weight

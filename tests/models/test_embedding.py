@@ -1,4 +1,4 @@
-"""What enters a tower: the sum of a token's, its place's and its segment's vectors."""
+"""The input embedding: the sum of the vectors of token, position and segment."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def test_the_sum(positions: Positions) -> None:
     assert (embedding.positions is None) == (positions in ("rotary", "relative", "none"))
 
 
-def test_the_sum_drops_in_training() -> None:
+def test_the_embedding_has_dropout_in_training() -> None:
     """Section 5.4: dropout to the sums of the embeddings and the positions."""
     embedding = randomized(Encoder(small(dropout=0.5))).embedding
     whole = embedding.eval()(IDS, PLACES)

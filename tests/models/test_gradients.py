@@ -1,4 +1,4 @@
-"""Gradients of whole models: right by finite differences, finite, and one for a tied table."""
+"""Gradients of whole models: equal to finite differences, finite, one per tied weight."""
 
 import pytest
 import torch
@@ -27,7 +27,7 @@ def test_gradcheck_of_tiny_models(positions: Positions, norm_first: bool) -> Non
     config = small(
         positions=positions,
         norm_first=norm_first,
-        activation="gelu",  # smooth, as finite differences like it
+        activation="gelu",  # smooth, as finite differences require
         gated=norm_first,
         vocabulary_size=VOCABULARY,
         d_model=4,
@@ -58,8 +58,8 @@ def test_gradcheck_of_tiny_models(positions: Positions, norm_first: bool) -> Non
 
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("positions", POSITIONS)
-def test_every_parameter_learns(positions: Positions, tied: bool) -> None:
-    """But the biases of keys, which softmax forgets."""
+def test_every_parameter_gets_a_gradient(positions: Positions, tied: bool) -> None:
+    """Except the biases of keys, which softmax ignores."""
     model = randomized(EncoderDecoder(small(positions=positions, tie_embeddings=tied)))
     mask = AttentionMask.from_padding(REAL)
     (model(IDS, TARGET, mask).log_softmax(-1)[..., 0]).sum().backward()
@@ -69,7 +69,7 @@ def test_every_parameter_learns(positions: Positions, tied: bool) -> None:
     assert set(gradients(model)) == {name for name, _ in model.named_parameters()}
 
 
-def test_rows_that_see_nothing_do_no_harm() -> None:
+def test_fully_masked_rows_have_finite_gradients() -> None:
     model = randomized(EncoderDecoder(small())).train()
     mask = AttentionMask.from_padding(sequence_mask([3, 0], 3))
     logits = model(IDS, TARGET, mask)

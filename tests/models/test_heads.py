@@ -1,4 +1,4 @@
-"""Heads: what they hide while training, and the shapes they answer with."""
+"""Heads: dropout in training, shapes of the outputs."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def test_shapes() -> None:
     assert EncoderDecoder(config)(IDS, IDS[:, :2]).shape == (2, 2, VOCABULARY)
 
 
-def test_the_notes_classifier_takes_the_maximum_over_the_decoder() -> None:
+def test_the_encoder_decoder_classifier_max_pools_the_decoder() -> None:
     model = randomized(EncoderDecoderClassifier(small(), 2)).eval()
     target = tokens(2, 3, size=VOCABULARY, seed=1)
     memory = model.encoder(IDS)
@@ -39,7 +39,7 @@ def test_the_notes_classifier_takes_the_maximum_over_the_decoder() -> None:
     assert torch.equal(model(IDS, target), hidden.max(1).values @ model.output.weight.T)
 
 
-def test_every_model_drops_in_training_and_never_in_eval() -> None:
+def test_every_model_has_dropout_only_in_training() -> None:
     config = small(attention_dropout=0.0, activation_dropout=0.0)
     for model in (TextClassifier(config, 3), LanguageModel(config), MaskedLanguageModel(config)):
         model.train()
@@ -52,7 +52,7 @@ def test_every_model_drops_in_training_and_never_in_eval() -> None:
         assert torch.equal(model(IDS), model(IDS)), type(model)
 
 
-TEXTS = torch.tensor([[0, 0, 1, 1], [2, 2, 2, 2]])  # which text a token is of, where packed
+TEXTS = torch.tensor([[0, 0, 1, 1], [2, 2, 2, 2]])  # the text of each token, packed
 PLACES = torch.tensor([[0, 1, 0, 1], [0, 1, 2, 3]])
 
 
@@ -65,8 +65,8 @@ PLACES = torch.tensor([[0, 1, 0, 1], [0, 1, 2, 3]])
     ],
     ids=["of a text", "of texts packed", "of every token"],
 )
-def test_a_head_drops_what_it_is_given(head: Any, answer: Any) -> None:
-    """In training alone; the encoder below it is not in training here."""
+def test_a_head_has_dropout_on_its_input(head: Any, answer: Any) -> None:
+    """Only in training; the encoder is in eval mode here."""
     model = randomized(head(small(dropout=0.5), 3)).eval()
     assert torch.equal(answer(model), answer(model))
     model.train().encoder.eval()
@@ -87,15 +87,15 @@ def test_segments_are_added_and_default_to_the_first() -> None:
     assert not torch.allclose(model(IDS), model(IDS, segments=segments))
 
 
-def test_an_embedding_may_be_normed() -> None:
+def test_embedding_norm() -> None:
     model = Encoder(small(embedding_norm=True)).eval()
     x = model.embedding(IDS, torch.arange(4)[None])
     assert close(x.mean(-1), torch.zeros(2, 4))
     assert close(x.var(-1, correction=0), torch.ones(2, 4), 1e-3)
 
 
-def test_half_precision_stays_near() -> None:
-    """bfloat16 keeps 8 bits: two layers stay within 0.05 of float32, relative to the largest."""
+def test_half_precision_is_close() -> None:
+    """bfloat16 has 8 bits: two layers stay within 0.05 of float32, relative to the largest."""
     model = randomized(EncoderDecoder(small())).eval()
     mask = AttentionMask.from_padding(sequence_mask([4, 2], 4))
     exact = model(IDS, IDS, mask)
@@ -104,8 +104,8 @@ def test_half_precision_stays_near() -> None:
     assert close(model.bfloat16()(IDS, IDS, mask), exact, 0.05)
 
 
-def test_gradients_under_autocast_stay_near() -> None:
-    """As training on a CPU runs: float32 weights, bfloat16 products; dropout at the same places."""
+def test_gradients_under_autocast_are_close() -> None:
+    """As in training on a CPU: float32 weights, bfloat16 products, the same dropout."""
     model = randomized(TextClassifier(small(), 3, "mean")).train()
     results = []
     for lowered in (False, True):

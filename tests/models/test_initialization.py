@@ -1,4 +1,4 @@
-"""How weights begin: Xavier's uniform for every linear map, no biases, tables as embeddings."""
+"""Initialization: Xavier uniform for linear layers, zero biases, embeddings unchanged."""
 
 import math
 
@@ -10,7 +10,7 @@ from jumok.models import EncoderDecoder, MaskedLanguageModel
 from tests.models.small_models import small
 
 
-def test_linear_maps_fill_xaviers_range() -> None:
+def test_linear_layers_are_xavier_uniform() -> None:
     torch.manual_seed(0)
     model = EncoderDecoder(small(d_model=32, d_ff=64))
     for name, module in model.named_modules():
@@ -22,12 +22,12 @@ def test_linear_maps_fill_xaviers_range() -> None:
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_an_output_begins_without_bias(tied: bool) -> None:
+def test_output_biases_start_at_zero(tied: bool) -> None:
     model = MaskedLanguageModel(small(tie_embeddings=tied))
     assert not model.output.bias.any()
 
 
-def test_two_models_of_one_seed_are_one() -> None:
+def test_equal_seeds_give_equal_models() -> None:
     models = []
     for _ in range(2):
         torch.manual_seed(3)

@@ -1,4 +1,4 @@
-"""Written token by token is written at once: every chunking, every kind of positions."""
+"""Decoding with a cache equals one forward pass: every chunking, every kind of positions."""
 
 from itertools import pairwise, product
 
@@ -18,11 +18,11 @@ T = 5
 CHUNKINGS = [
     [t for t, cut in zip(range(1, T), cuts, strict=True) if cut] + [T]
     for cuts in product([False, True], repeat=T - 1)
-]  # all 16 ways to cut a prompt of 5; each a list of ends
+]  # all 16 ways to split a prompt of 5; each a list of ends
 PADDING = {
     "none": torch.ones(3, T, dtype=torch.bool),
     "left": sequence_mask([5, 3, 1], T, left=True),
-    "right": torch.cat(  # prompts padded on the right, then two tokens written
+    "right": torch.cat(  # prompts padded on the right, then two new tokens
         [sequence_mask([3, 2, 1], 3), torch.ones(3, 2, dtype=torch.bool)], 1
     ),
 }
@@ -61,7 +61,7 @@ def test_every_chunking(positions: Positions, norm_first: bool, padding: str) ->
 @torch.no_grad()
 @both_orders
 @every_positions
-def test_positions_count_on_by_themselves(positions: Positions, norm_first: bool) -> None:
+def test_positions_continue_from_the_cache(positions: Positions, norm_first: bool) -> None:
     model = randomized(LanguageModel(small(positions=positions, norm_first=norm_first)))
     model = model.double().eval()
     ids = tokens(2, T, size=VOCABULARY)
@@ -73,8 +73,8 @@ def test_positions_count_on_by_themselves(positions: Positions, norm_first: bool
 @torch.no_grad()
 @both_orders
 @every_positions
-def test_with_a_memory(positions: Positions, norm_first: bool) -> None:
-    """The source's keys and values are made once, and padding in it stays hidden."""
+def test_encoder_decoder_with_a_cache(positions: Positions, norm_first: bool) -> None:
+    """The source is projected once and its padding stays hidden."""
     model = randomized(EncoderDecoder(small(positions=positions, norm_first=norm_first)))
     model = model.double().eval()
     source, target = tokens(2, 4, size=VOCABULARY), tokens(2, T, size=VOCABULARY, seed=1)
@@ -92,7 +92,7 @@ def test_with_a_memory(positions: Positions, norm_first: bool) -> None:
 
 @torch.no_grad()
 def test_rows_can_be_repeated_in_the_middle() -> None:
-    """A beam goes on from any row: the same as having written that row all along."""
+    """A beam continues from any row, as if that row had been decoded from the start."""
     model = randomized(EncoderDecoder(small())).double().eval()
     memory = model.encode(tokens(2, 4, size=VOCABULARY))
     target, rows = tokens(2, 3, size=VOCABULARY, seed=1), torch.tensor([1, 1, 0])
@@ -107,7 +107,7 @@ def test_rows_can_be_repeated_in_the_middle() -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("watch", [False, True])
-def test_float32_watched_or_not(watch: bool) -> None:
+def test_float32_fused_and_explicit(watch: bool) -> None:
     model = randomized(LanguageModel(small())).eval()
     ids, real = tokens(3, T, size=VOCABULARY), PADDING["left"]
     mask = AttentionMask.from_padding(real, causal=True)
@@ -124,7 +124,7 @@ def test_float32_watched_or_not(watch: bool) -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("positions", ["rotary", "relative"])
-def test_through_the_fused_kernel(positions: Positions) -> None:
+def test_the_cache_with_the_fused_kernel(positions: Positions) -> None:
     n = MAX_BMM_KEYS + 6
     model = randomized(LanguageModel(small(positions=positions, max_length=n, n_layers=1)))
     model = model.double().eval()
@@ -136,6 +136,6 @@ def test_through_the_fused_kernel(positions: Positions) -> None:
         MAX_BMM_KEYS + 1,
         MAX_BMM_KEYS + 5,
         n,
-    ]  # both doors, and one token alone
+    ]  # both kernels, and a single token
     chunks = [model(ids[:, a:b], cache=cache) for a, b in pairwise(ends)]
     assert close(torch.cat(chunks, 1), whole, FLOAT64)

@@ -1,4 +1,4 @@
-"""Texts packed end to end in rows give what each gives alone."""
+"""Texts packed end to end in rows give the same outputs as unpacked."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ lengths_by_row = st.lists(
 
 
 def pack(rows: list[list[Tensor]], width: int) -> tuple[Tensor, Tensor, Tensor]:
-    """ids, number of the text (-1 on padding) and position of every place; each (B, width)."""
+    """ids, text number (-1 on padding) and position of every token; each (B, width)."""
     ids = torch.zeros(len(rows), width, dtype=torch.int64)
     numbers, places = torch.full_like(ids, -1), torch.zeros_like(ids)
     n_texts = 0
@@ -46,7 +46,7 @@ def drawn(data: st.DataObject) -> tuple[list[list[Tensor]], int, int]:
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("tower", [Encoder, Decoder])
 @given(data=st.data())
-def test_packed_is_alone(
+def test_packed_texts_give_the_same_vectors(
     tower: type[Encoder] | type[Decoder], positions: Positions, data: st.DataObject
 ) -> None:
     rows, width, seed = drawn(data)
@@ -61,7 +61,7 @@ def test_packed_is_alone(
 
 @pytest.mark.parametrize("pooling", ["first", "mean", "max"])
 @given(data=st.data())
-def test_packed_texts_keep_their_labels(pooling: TokenPooling, data: st.DataObject) -> None:
+def test_packed_texts_give_the_same_logits(pooling: TokenPooling, data: st.DataObject) -> None:
     rows, width, seed = drawn(data)
     model = randomized(TextClassifier(small(), 3, pooling), seed).double().eval()
     texts = [text for row in rows for text in row]
@@ -71,7 +71,7 @@ def test_packed_texts_keep_their_labels(pooling: TokenPooling, data: st.DataObje
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean", "max"])
-def test_packed_texts_teach_the_same(pooling: TokenPooling) -> None:
+def test_packed_texts_give_the_same_gradients(pooling: TokenPooling) -> None:
     model = randomized(TextClassifier(small(), 3, pooling)).double().eval()
     rows = [[tokens(n, size=VOCABULARY, seed=n) for n in row] for row in ([3, 1, 2], [5])]
     model.forward_packed(*pack(rows, 7), n_texts=4).logsumexp(-1).sum().backward()
@@ -84,8 +84,8 @@ def test_packed_texts_teach_the_same(pooling: TokenPooling) -> None:
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean", "max"])
-def test_a_text_without_tokens_keeps_its_place(pooling: TokenPooling) -> None:
-    """Texts 0 and 2 have tokens, text 1 has none: its vector is 0, as it is alone."""
+def test_a_text_without_tokens_gives_the_logits_of_zeros(pooling: TokenPooling) -> None:
+    """Texts 0 and 2 have tokens, text 1 has none: its vector is 0, as unpacked."""
     model = randomized(TextClassifier(small(), 3, pooling)).double().eval()
     texts = [tokens(n, size=VOCABULARY, seed=n) for n in (3, 2)]
     ids, numbers, places = pack([texts], 6)

@@ -1,4 +1,4 @@
-"""Padding changes nothing: where it stands, how much there is, what it holds."""
+"""Padding changes nothing: its side, its length, its ids."""
 
 import pytest
 import torch
@@ -28,10 +28,10 @@ lengths = st.lists(st.integers(1, 6), min_size=1, max_size=3)
 @pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
 @pytest.mark.parametrize("tower", [Encoder, Decoder])
 @given(data=st.data())
-def test_alone_as_in_a_padded_batch(
+def test_a_padded_batch_gives_the_same_vectors(
     tower: type[Encoder] | type[Decoder], left: bool, positions: Positions, data: st.DataObject
 ) -> None:
-    """Each text alone, without a mask, has the same vectors as among others, to rounding."""
+    """A single text without a mask has the same vectors as in a batch, up to rounding."""
     sizes, seed = data.draw(lengths), data.draw(seeds)
     width = max(sizes) + data.draw(st.integers(0, 3))
     config = small(positions=positions, norm_first=data.draw(st.booleans()))
@@ -45,10 +45,8 @@ def test_alone_as_in_a_padded_batch(
 
 
 @given(data=st.data(), left=st.booleans(), training=st.booleans())
-def test_what_padding_holds_is_of_no_matter(
-    data: st.DataObject, left: bool, training: bool
-) -> None:
-    """Bit for bit, and a token that is only padding learns nothing."""
+def test_the_ids_of_padding_do_not_matter(data: st.DataObject, left: bool, training: bool) -> None:
+    """Bit for bit, and a token that occurs only as padding gets no gradient."""
     sizes, seed = data.draw(lengths), data.draw(seeds)
     width = max(sizes) + 2
     model = randomized(MaskedLanguageModel(small(tie_embeddings=False)), seed).train(training)
@@ -70,7 +68,7 @@ def test_what_padding_holds_is_of_no_matter(
 @pytest.mark.parametrize("norm_first", [False, True])
 @every_positions
 def test_sequence_to_sequence(positions: Positions, norm_first: bool, left: bool) -> None:
-    """Source and target padded, at once, against each pair alone."""
+    """Source and target padded in a batch against each pair by itself."""
     model = (
         randomized(EncoderDecoder(small(positions=positions, norm_first=norm_first)))
         .double()
@@ -100,7 +98,7 @@ def test_sequence_to_sequence(positions: Positions, norm_first: bool, left: bool
 
 @pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
 @pytest.mark.parametrize("pooling", ["first", "mean", "max"])
-def test_a_text_keeps_its_label(pooling: Pooling, left: bool) -> None:
+def test_padding_keeps_the_label(pooling: Pooling, left: bool) -> None:
     model = randomized(TextClassifier(small(), 3, pooling)).double().eval()
     rows = [tokens(n, size=VOCABULARY, seed=n) for n in (4, 1, 6)]
     real = sequence_mask([4, 1, 6], 8, left=left)
@@ -109,7 +107,7 @@ def test_a_text_keeps_its_label(pooling: Pooling, left: bool) -> None:
         assert close(logits[i], model(row[None])[0], FLOAT64)
 
 
-def test_a_review_keeps_its_label_in_the_notes_model() -> None:
+def test_padding_keeps_the_label_of_an_encoder_decoder_classifier() -> None:
     model = randomized(EncoderDecoderClassifier(small(), 2)).double().eval()
     rows = [tokens(n, size=VOCABULARY, seed=n) for n in (4, 1, 6)]
     bos = torch.full((3, 1), 5)

@@ -1,4 +1,4 @@
-"""Pooling: of real tokens alone."""
+"""Pooling uses only real tokens."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from tests.nn.tolerances import FLOAT64, close
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.booleans())
-def test_pooling_looks_at_real_tokens(lengths: list[int], left: bool) -> None:
+def test_pooling_uses_only_real_tokens(lengths: list[int], left: bool) -> None:
     real = sequence_mask(lengths, 5, left=left)
     hidden = noise(len(lengths), 5, 3, dtype=torch.float64)
     for i, rows in enumerate(hidden[i][real[i]] for i in range(len(lengths))):

@@ -1,4 +1,4 @@
-"""One table for source, target and output (3.4): one storage, one gradient, counted once."""
+"""Tied weights of source, target and output (3.4): one storage, one gradient, one name."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.nn.tolerances import FLOAT64, close, randomized
 IDS, TARGET = tokens(2, 3, size=VOCABULARY), tokens(2, 2, size=VOCABULARY, seed=1)
 
 
-def test_one_storage() -> None:
+def test_tied_weights_share_one_storage() -> None:
     model = EncoderDecoder(small())
     tables = (
         model.encoder.embedding.tokens.weight,
@@ -27,8 +27,8 @@ def test_one_storage() -> None:
     assert sum(parameter is tables[0] for parameter in model.parameters()) == 1
 
 
-def test_one_gradient_is_the_sum_of_three() -> None:
-    """Against the same model with three tables of its own."""
+def test_the_tied_gradient_is_the_sum_of_three() -> None:
+    """Against the same model with three separate weights."""
     tied, apart = EncoderDecoder(small()), EncoderDecoder(small(tie_embeddings=False))
     randomized(tied).double().eval()
     apart.double().eval()
@@ -48,7 +48,7 @@ def test_one_gradient_is_the_sum_of_three() -> None:
 
 
 @pytest.mark.parametrize("kind", [LanguageModel, MaskedLanguageModel])
-def test_heads_share_the_table_where_the_config_says_so(kind: Any) -> None:
+def test_heads_tie_their_output_if_configured(kind: Any) -> None:
     def table(model: Any) -> torch.Tensor:
         tower = model.decoder if kind is LanguageModel else model.encoder
         weight = tower.embedding.tokens.weight
@@ -61,20 +61,20 @@ def test_heads_share_the_table_where_the_config_says_so(kind: Any) -> None:
     assert close(tied.output(torch.eye(8)), F.linear(torch.eye(8), table(tied), tied.output.bias))
 
 
-def test_tied_tables_stay_tied_when_the_model_moves() -> None:
+def test_tied_weights_stay_tied_on_another_device() -> None:
     model = EncoderDecoder(small()).to(torch.float64)
     assert model.output.weight is model.encoder.embedding.tokens.weight
     assert model.output.weight is model.decoder.embedding.tokens.weight
 
 
-def test_a_tied_table_begins_as_an_embedding() -> None:
-    """Width^-0.5, not Xavier's: the scaled embedding then begins at 1."""
+def test_a_tied_weight_is_initialized_as_an_embedding() -> None:
+    """Standard deviation d_model^-0.5, not Xavier: scaled vectors then start at 1."""
     torch.manual_seed(0)
     model = LanguageModel(small(vocabulary_size=500, d_model=64))
     assert abs(model.output.weight.std().item() - 1 / 8) < 0.01
 
 
-def test_two_vocabularies_cannot_share_one_table() -> None:
+def test_vocabularies_of_different_size_cannot_be_tied() -> None:
     with pytest.raises(InputError) as error:
         EncoderDecoder(small(target_vocabulary_size=7, tie_embeddings="all"))
     assert str(error.value) == (
@@ -84,7 +84,7 @@ def test_two_vocabularies_cannot_share_one_table() -> None:
 
 
 @pytest.mark.parametrize("tied", [True, "target", False, "none"])
-def test_two_vocabularies_and_the_tables_of_the_target(tied: bool | str) -> None:
+def test_tying_with_two_vocabularies(tied: bool | str) -> None:
     model = EncoderDecoder(small(target_vocabulary_size=7, tie_embeddings=tied))
     assert model(IDS, TARGET % 7).shape == (2, 2, 7)
     assert len(model.encoder.embedding.tokens.weight) == VOCABULARY
@@ -93,7 +93,7 @@ def test_two_vocabularies_and_the_tables_of_the_target(tied: bool | str) -> None
     assert (model.output.weight is table) == (tied in (True, "target"))
 
 
-def test_the_source_may_stay_apart_in_one_vocabulary() -> None:
+def test_only_the_target_tied_in_one_vocabulary() -> None:
     model = EncoderDecoder(small(tie_embeddings="target"))
     table = model.decoder.embedding.tokens.weight
     assert model.output.weight is table

@@ -1,4 +1,4 @@
-"""What hypothesis draws: shapes, real tokens among padding, masks."""
+"""Random tensors and hypothesis strategies: ids, sequence masks, attention masks."""
 
 import torch
 from hypothesis import strategies as st
@@ -21,19 +21,19 @@ def tokens(*shape: int, size: int, seed: int = 0) -> Tensor:
 
 
 def random_mask(*shape: int, p: float, seed: int = 0) -> Tensor:
-    """A table that is True with probability p."""
+    """A bool tensor, True with probability p."""
     return torch.rand(*shape, generator=torch.Generator().manual_seed(seed)) < p
 
 
 def sequence_mask(lengths: list[int], width: int, *, left: bool = False) -> Tensor:
-    """(B, width) bool: the first, or the last, lengths[i] positions of row i are real."""
+    """(B, width) bool: the first (or last) lengths[i] positions of row i are True."""
     right = torch.arange(width) < torch.tensor(lengths)[:, None]
     return right.flip(-1) if left else right
 
 
 @st.composite
 def masks(draw: st.DrawFn, B: int, H: int, T: int, S: int) -> AttentionMask:
-    """Nothing, padding, segments' kind, or any table at all, whole rows hidden among them."""
+    """No mask, padding, or any dense mask, including fully masked rows."""
     shape = draw(st.sampled_from(["none", "padding", "full", "heads"]))
     p, seed = draw(st.sampled_from([0.1, 0.5, 0.9])), draw(seeds)
     sizes = {"padding": (B, 1, 1, S), "full": (B, 1, T, S), "heads": (1, H, T, S)}

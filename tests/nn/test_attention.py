@@ -1,4 +1,4 @@
-"""Attention: written out, fused and by the book are one function, whatever the mask."""
+"""Explicit attention, fused attention and equation (1) in numpy agree for every mask."""
 
 import math
 
@@ -21,10 +21,8 @@ from jumok.nn.attention import MAX_BMM_KEYS
 from tests.nn.strategies import masks, noise, random_mask, seeds
 from tests.nn.tolerances import BFLOAT16, FLOAT32, FLOAT64, close, gradients, randomized
 
-KERNEL = (
-    MAX_BMM_KEYS + 3
-)  # so many keys take the other door: the kernel that never stores the weights
-SCALE = 0.3  # not 1/sqrt(4), which kernels take by themselves
+KERNEL = MAX_BMM_KEYS + 3  # so many keys use the kernel that never stores the weights
+SCALE = 0.3  # not 1/sqrt(4), the default of the kernels
 
 
 def by_the_book(
@@ -53,7 +51,7 @@ def table_of(mask: AttentionMask, B: int, H: int, T: int, S: int) -> Tensor:
 
 
 def test_equation_1_in_numbers() -> None:
-    """Two keys, the first twice as loud: e^ln2 : e^0 = 2 : 1."""
+    """Two keys with scores ln 2 and 0: weights in the ratio 2 : 1."""
     q = torch.tensor([[[[math.log(2.0)]]]])
     k = torch.tensor([[[[1.0], [0.0]]]])
     assert close(attention_weights(q, k, NO_MASK, None, 1.0), torch.tensor([[[[2 / 3, 1 / 3]]]]))
@@ -61,7 +59,7 @@ def test_equation_1_in_numbers() -> None:
 
 @settings(max_examples=100)
 @given(st.data())
-def test_all_three_are_one(data: st.DataObject) -> None:
+def test_all_three_implementations_agree(data: st.DataObject) -> None:
     B, H, T = (data.draw(st.integers(1, n)) for n in (3, 3, 6))
     S = data.draw(st.sampled_from([T, T + 2, KERNEL]))
     mask = data.draw(masks(B, H, T, S))
@@ -96,7 +94,7 @@ TOLERANCE = {torch.float64: FLOAT64, torch.float32: FLOAT32, torch.bfloat16: BFL
 def test_values_and_gradients_agree(
     T: int, S: int, biased: bool, kind: str, causal: bool, dtype: torch.dtype
 ) -> None:
-    """A query that may see nothing is among them: zeros forward, zeros backward."""
+    """Including a query without keys: zeros forward, zeros backward."""
     B, H, K = 2, 2, 4
     allowed = {
         "none": None,
@@ -124,7 +122,7 @@ def test_values_and_gradients_agree(
 
 
 @given(st.data())
-def test_rows_sum_to_one_or_to_nothing(data: st.DataObject) -> None:
+def test_rows_sum_to_one_or_zero(data: st.DataObject) -> None:
     B, H, T = (data.draw(st.integers(1, n)) for n in (3, 3, 5))
     S = T + data.draw(st.integers(0, 4))
     mask = data.draw(masks(B, H, T, S))
@@ -136,7 +134,7 @@ def test_rows_sum_to_one_or_to_nothing(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("S", [5, KERNEL])
-def test_a_hidden_row_is_zero_and_harmless(S: int) -> None:
+def test_a_fully_masked_row_is_zero_with_finite_gradients(S: int) -> None:
     attention = randomized(MultiHeadAttention(8, 2))
     nothing = AttentionMask(torch.zeros(1, 1, 1, S, dtype=torch.bool))
     for watch in (False, True):
@@ -148,7 +146,7 @@ def test_a_hidden_row_is_zero_and_harmless(S: int) -> None:
         else:
             y = attention(x, source, nothing)
         y.sum().backward()
-        assert torch.equal(y, attention.output.bias.expand_as(y))  # the heads found zeros
+        assert torch.equal(y, attention.output.bias.expand_as(y))  # the heads returned zeros
         assert x.grad is not None
         assert source.grad is not None
         assert not x.grad.any()
@@ -156,8 +154,8 @@ def test_a_hidden_row_is_zero_and_harmless(S: int) -> None:
         assert all(g.isfinite().all() for g in gradients(attention).values())
 
 
-def test_softmax_sees_differences_alone() -> None:
-    """A bias that lifts all keys of a query alike changes nothing."""
+def test_softmax_is_invariant_to_a_constant() -> None:
+    """A bias that is constant over the keys of a query changes nothing."""
     q, k = noise(1, 2, 3, 4, dtype=torch.float64), noise(1, 2, 5, 4, seed=1, dtype=torch.float64)
     lift = noise(1, 2, 3, 1, seed=2, dtype=torch.float64).expand(1, 2, 3, 5)
     assert close(
@@ -167,7 +165,7 @@ def test_softmax_sees_differences_alone() -> None:
     )
 
 
-def test_half_types_are_summed_in_float32() -> None:
+def test_half_precision_is_summed_in_float32() -> None:
     q, k = noise(1, 1, 2, 4, dtype=torch.bfloat16), noise(1, 1, 3, 4, dtype=torch.bfloat16)
     assert attention_weights(q, k, NO_MASK, None, 1.0).dtype == torch.float32
     assert attention_weights(q.double(), k.double(), NO_MASK, None, 1.0).dtype == torch.float64
@@ -196,14 +194,14 @@ def test_the_order_of_heads_does_not_matter(heads: list[int], seed: int) -> None
 
 
 @given(order=st.permutations(range(5)), seed=seeds)
-def test_attention_alone_cannot_tell_positions(order: list[int], seed: int) -> None:
+def test_attention_is_equivariant_to_token_order(order: list[int], seed: int) -> None:
     attention = randomized(MultiHeadAttention(8, 2), seed).double()
     x = noise(2, 5, 8, seed=seed, dtype=torch.float64)
     assert close(attention(x[:, order], x[:, order]), attention(x, x)[:, order], FLOAT64)
 
 
 @pytest.mark.parametrize("d_head", [None, 1, 5])
-def test_heads_may_have_any_width(d_head: int | None) -> None:
+def test_any_head_width(d_head: int | None) -> None:
     attention = MultiHeadAttention(8, 2, d_head=d_head, bias=False)
     assert attention(noise(2, 3, 8), noise(2, 4, 8)).shape == (2, 3, 8)
     assert attention.query.weight.shape == (2 * (d_head or 4), 8)
@@ -226,12 +224,12 @@ def test_gradcheck(S: int, watch: bool) -> None:
         with record(attention):
             return attention(x, source, mask, bias)
 
-    fast = S > 4  # every number of a long row on its own would take a minute
+    fast = S > 4  # checking every number of a long row would take a minute
     inputs = (x, source, bias, *attention.parameters())
     assert torch.autograd.gradcheck(result, inputs, fast_mode=fast)
 
 
-def test_dropout_hides_the_same_weights_on_both_ways() -> None:
+def test_dropout_is_the_same_fused_and_explicit() -> None:
     attention = randomized(MultiHeadAttention(8, 2, dropout=0.4)).train()
     x = noise(2, 5, 8)
     results = []
@@ -241,7 +239,7 @@ def test_dropout_hides_the_same_weights_on_both_ways() -> None:
         if watch:
             with record(attention) as seen:
                 y = attention(x, x, AttentionMask(causal=True))
-            assert close(seen[""][0].sum(-1), torch.ones(2, 2, 5))  # what is shown is not dropped
+            assert close(seen[""][0].sum(-1), torch.ones(2, 2, 5))  # recorded before dropout
         else:
             y = attention(x, x, AttentionMask(causal=True))
         y.square().sum().backward()
@@ -267,7 +265,7 @@ def test_dropout_keeps_the_mean_and_its_mask(S: int) -> None:
     assert close((v.grad * v).sum(), y.sum(), 1e-4)
 
 
-def test_eval_mode_drops_nothing() -> None:
+def test_eval_mode_has_no_dropout() -> None:
     x = noise(2, 5, 8)
     attention = randomized(MultiHeadAttention(8, 2, dropout=0.9)).eval()
     assert torch.equal(attention(x, x), attention(x, x))

@@ -1,4 +1,4 @@
-"""The config of a layer is the paper's base model as it stands, and refuses what cannot be."""
+"""The default config of a layer is the paper's base model; invalid values are rejected."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def test_the_defaults_are_the_papers_base_model() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_sentence(changes: dict[str, Any], sentence: str) -> None:
+def test_invalid_values_are_rejected(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError) as error:
         LayerConfig(**changes)
     assert str(error.value) == sentence

@@ -1,4 +1,4 @@
-"""Dropout keeps the mean, hides at its rate, uses one mask both ways and does nothing in eval."""
+"""Dropout: mean, rate, the same mask in forward and backward, the identity in eval."""
 
 import math
 
@@ -14,7 +14,7 @@ RATES = [1e-4, 1 / 256, 0.01, 0.1, 0.5, 0.9, 0.9999]
 
 
 def rounded(p: float) -> float:
-    """The rate that is really used: a byte decides, never nobody, never everybody."""
+    """The rate that is used: a multiple of 1/256, neither 0 nor 1."""
     return min(max(round(p * BYTE_LEVELS), 1), BYTE_LEVELS - 1) / BYTE_LEVELS
 
 
@@ -31,12 +31,12 @@ def test_rate_and_mean(p: float) -> None:
     assert y.mean().item() == pytest.approx(1, abs=4 * math.sqrt(p / (1 - p) / n))
 
 
-def test_the_rate_asked_for_is_nearly_the_rate_used() -> None:
+def test_the_rounded_rate_is_close_to_the_requested_rate() -> None:
     assert all(abs(rounded(p) - p) <= 1 / 256 for p in RATES)
     assert [rounded(p) for p in (0.25, 0.5, 0.75)] == [0.25, 0.5, 0.75]
 
 
-def test_numbers_fall_independently_of_their_neighbours() -> None:
+def test_neighbouring_numbers_are_dropped_independently() -> None:
     torch.manual_seed(2)
     n = 2**18
     kept = dropout(torch.ones(n), 0.5) > 0
@@ -45,7 +45,7 @@ def test_numbers_fall_independently_of_their_neighbours() -> None:
         assert abs(agree - (n - shift) / 2) < 4 * math.sqrt(n) / 2, shift
 
 
-def test_every_byte_is_as_likely_in_every_place_of_a_word() -> None:
+def test_bytes_are_uniform_at_every_offset_of_a_word() -> None:
     torch.manual_seed(3)
     n = 2**20
     for place in random_bytes(n).view(-1, 8).unbind(-1):
@@ -56,7 +56,7 @@ def test_every_byte_is_as_likely_in_every_place_of_a_word() -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 1000])
-def test_as_many_bytes_as_asked(n: int) -> None:
+def test_the_number_of_bytes(n: int) -> None:
     assert random_bytes(n).shape == (n,)
     assert dropout(torch.ones(n), 0.5).shape == (n,)
 
@@ -74,7 +74,7 @@ def test_the_gradient_uses_the_same_mask(dtype: torch.dtype) -> None:
     assert 0 < int(kept.sum()) < kept.numel()
 
 
-def test_gradcheck_with_the_mask_held() -> None:
+def test_gradcheck_with_a_fixed_mask() -> None:
     def held(x: torch.Tensor) -> torch.Tensor:
         torch.manual_seed(4)
         return dropout(x, 0.4)
@@ -82,7 +82,7 @@ def test_gradcheck_with_the_mask_held() -> None:
     assert torch.autograd.gradcheck(held, noise(4, 5, dtype=torch.float64).requires_grad_())
 
 
-def test_the_seed_decides() -> None:
+def test_the_seed_determines_the_mask() -> None:
     x = torch.ones(1000)
     torch.manual_seed(5)
     first, second = dropout(x, 0.5), dropout(x, 0.5)
@@ -99,7 +99,7 @@ def test_eval_and_rate_zero_are_the_identity() -> None:
     assert "p=0.9" in repr(Dropout(0.9))
 
 
-def test_a_transposed_tensor_is_no_trouble() -> None:
+def test_a_transposed_tensor() -> None:
     x = noise(6, 4).mT
     y = dropout(x, 0.5)
     kept = y != 0

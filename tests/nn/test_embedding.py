@@ -1,4 +1,4 @@
-"""A token is a row of the table times sqrt(d_model); a segment is a row of its own table."""
+"""A token embedding is scaled by sqrt(d_model); segments have their own embedding."""
 
 import math
 
@@ -7,7 +7,7 @@ import torch
 from jumok.nn import SegmentEmbedding, TokenEmbedding
 
 
-def test_rows_times_the_root() -> None:
+def test_vectors_are_scaled_by_the_root_of_the_width() -> None:
     embedding = TokenEmbedding(5, 16)
     ids = torch.tensor([[3, 0, 3]])
     assert torch.equal(embedding(ids), embedding.weight[ids] * 4.0)
@@ -15,7 +15,7 @@ def test_rows_times_the_root() -> None:
     assert torch.equal(plain(ids), plain.weight[ids])
 
 
-def test_scaled_vectors_begin_at_one() -> None:
+def test_scaled_vectors_have_standard_deviation_one() -> None:
     torch.manual_seed(0)
     embedding = TokenEmbedding(200, 64)
     n = embedding.weight.numel()
@@ -23,7 +23,7 @@ def test_scaled_vectors_begin_at_one() -> None:
     assert abs(embedding(torch.arange(200)).std().item() - 1) < 4 / math.sqrt(2 * n)
 
 
-def test_only_the_tokens_that_came_learn() -> None:
+def test_only_tokens_of_the_batch_get_gradients() -> None:
     embedding = TokenEmbedding(5, 4)
     embedding(torch.tensor([[1, 3, 3]])).sum().backward()
     assert embedding.weight.grad is not None

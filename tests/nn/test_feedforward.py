@@ -1,4 +1,4 @@
-"""Feed-forward: equation (2), each position by itself, with every activation and with a gate."""
+"""Feed-forward layers: equation (2) at each position, every activation, gated variant."""
 
 from typing import get_args
 
@@ -41,7 +41,7 @@ def test_equation_2(name: Activation, bias: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", [PositionwiseFeedForward, GatedFeedForward])
-def test_each_position_by_itself(kind: type[PositionwiseFeedForward]) -> None:
+def test_positions_are_independent(kind: type[PositionwiseFeedForward]) -> None:
     feed_forward = randomized(kind(4, 10)).double()
     x = noise(2, 5, 4, dtype=torch.float64)
     whole = feed_forward(x)
@@ -59,7 +59,7 @@ def test_gradcheck(kind: type[PositionwiseFeedForward], name: Activation) -> Non
 
 
 @pytest.mark.parametrize("kind", [PositionwiseFeedForward, GatedFeedForward])
-def test_dropout_in_training_alone(kind: type[PositionwiseFeedForward]) -> None:
+def test_dropout_only_in_training(kind: type[PositionwiseFeedForward]) -> None:
     feed_forward = randomized(kind(4, 10, dropout=0.5))
     x = noise(2, 3, 4)
     assert not torch.equal(feed_forward.train()(x), feed_forward(x))

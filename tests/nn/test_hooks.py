@@ -1,4 +1,4 @@
-"""Looking changes nothing, and what is shown is what the model used."""
+"""Recording changes nothing and records what the model used."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def stack() -> TransformerStack:
     return randomized(TransformerStack(CONFIG, 2, cross=True)).double()
 
 
-def test_every_hook_is_a_watcher() -> None:
+def test_every_kind_of_hook_counts() -> None:
     for add in ("forward", "forward_pre", "full_backward", "full_backward_pre"):
         point = HookPoint()
         handle = getattr(point, f"register_{add}_hook")(lambda *_: None)
@@ -42,22 +42,22 @@ def run(model: nn.Module, seed: int = 0) -> Tensor:
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_looking_changes_nothing(training: bool) -> None:
-    """Values and gradients; in training the same weights are dropped, watched or not."""
+def test_recording_changes_nothing(training: bool) -> None:
+    """Values and gradients; in training dropout is the same with and without recording."""
     model = stack().train(training)
     run(model).square().sum().backward()
-    plain, unwatched = run(model), gradients(model)
+    plain, unrecorded = run(model), gradients(model)
     model.zero_grad()
     with record(model):
-        watched = run(model)
-    watched.square().sum().backward()
-    assert close(watched, plain, FLOAT64)
+        recorded = run(model)
+    recorded.square().sum().backward()
+    assert close(recorded, plain, FLOAT64)
     for name, gradient in gradients(model).items():
-        assert close(gradient, unwatched[name], FLOAT64), name
-    assert torch.equal(run(model), plain)  # and afterwards nothing is left behind
+        assert close(gradient, unrecorded[name], FLOAT64), name
+    assert torch.equal(run(model), plain)  # the hooks are removed
 
 
-def test_one_tensor_an_attention_and_pass() -> None:
+def test_one_tensor_per_attention_and_forward_pass() -> None:
     model = stack().eval()
     with record(model) as seen:
         run(model)
@@ -71,7 +71,7 @@ def test_one_tensor_an_attention_and_pass() -> None:
     assert not any(p.hook_pattern.has_hooks for p in model.modules() if hasattr(p, "hook_pattern"))
 
 
-def test_rows_sum_to_one_or_to_nothing() -> None:
+def test_rows_sum_to_one_or_zero() -> None:
     model = stack().eval()
     with record(model) as seen:
         run(model)
@@ -84,8 +84,8 @@ def test_rows_sum_to_one_or_to_nothing() -> None:
         assert not weights[~table].any()
 
 
-def test_what_is_shown_is_what_was_used() -> None:
-    """weights @ values, through the output map, is the attention's result."""
+def test_recorded_weights_are_the_weights_used() -> None:
+    """weights @ values, projected, is the output of the attention."""
     attention = stack().eval().layers[0].self_attention
     x = noise(3, 5, 8, dtype=torch.float64)
     with record(attention) as seen:
@@ -94,7 +94,7 @@ def test_what_is_shown_is_what_was_used() -> None:
     assert close(attention.output(heads.transpose(1, 2).flatten(2)), y, FLOAT64)
 
 
-def test_a_hook_can_switch_a_head_off() -> None:
+def test_a_hook_can_mute_a_head() -> None:
     layer = randomized(TransformerLayer(CONFIG)).eval()
     x = noise(2, 4, 8)
     plain = layer(x, AttentionMask(causal=True))
@@ -107,19 +107,19 @@ def test_a_hook_can_switch_a_head_off() -> None:
     hook.remove()
     assert not torch.allclose(without, plain)
     assert torch.equal(layer(x, AttentionMask(causal=True)), plain)
-    with torch.no_grad():  # the same as a head whose columns of the output map are 0
+    with torch.no_grad():  # equal to zero columns of the output projection
         layer.self_attention.output.weight[:, :4] = 0
     assert close(layer(x, AttentionMask(causal=True)), without)
 
 
-def test_an_error_inside_leaves_no_hooks() -> None:
+def test_an_error_removes_all_hooks() -> None:
     model = stack()
     with pytest.raises(ZeroDivisionError), record(model):
         raise ZeroDivisionError
     assert not any(p.has_hooks for p in model.modules() if isinstance(p, HookPoint))
 
 
-def test_a_compiled_model_can_be_watched() -> None:
+def test_a_compiled_model_can_be_recorded() -> None:
     model = stack().eval()
     plain = run(model)
     model.compile(backend="aot_eager")

@@ -1,4 +1,4 @@
-"""A layer: its parts in the paper's order."""
+"""A layer: its sublayers in the order of figure 1."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.nn.tolerances import FLOAT64, close, randomized
 SMALL = {"d_model": 4, "n_heads": 2, "d_ff": 6}
 
 
-def test_a_head_width_given_needs_no_division() -> None:
+def test_a_given_head_width_need_not_divide_d_model() -> None:
     layer = TransformerLayer(LayerConfig(d_model=8, n_heads=3, d_head=5, d_ff=8))
     assert layer(noise(1, 2, 8), NO_MASK).shape == (1, 2, 8)
 
@@ -37,7 +37,7 @@ def test_add_and_norm(norm_first: bool) -> None:
 @pytest.mark.parametrize("norm", ["layer", "rms"])
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_the_order_of_figure_1(norm_first: bool, norm: Any) -> None:
-    """Self-attention, then the memory is asked with what it gave, then the feed-forward."""
+    """Self-attention, cross-attention with its output, then the feed-forward layer."""
     config = LayerConfig(**SMALL, norm_first=norm_first, norm=norm)
     layer = randomized(TransformerLayer(config, cross=True)).double().eval()
     x, memory = noise(2, 3, 4, dtype=torch.float64), noise(2, 5, 4, seed=1, dtype=torch.float64)
@@ -78,7 +78,7 @@ def test_every_parameter_is_used(gated: bool, bias: bool, norm_first: bool, cros
     (y * noise(2, 3, 4, seed=2)).sum().backward()
     for name, parameter in layer.named_parameters():
         assert parameter.grad is not None, name
-        if not name.endswith("key.bias"):  # lifts all scores of a query alike: softmax forgets it
+        if not name.endswith("key.bias"):  # constant over the scores of a query: softmax ignores it
             assert parameter.grad.abs().max() > 1e-7, name
     assert any(name.endswith("query.bias") for name, _ in layer.named_parameters()) == bias
 
@@ -115,10 +115,10 @@ def test_gradcheck(norm: Any, norm_first: bool, cross: bool) -> None:
 )
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("gated", [False, True])
-def test_each_part_drops_at_its_own_rate(
+def test_each_sublayer_has_its_own_dropout_rate(
     part: str, rate: str, gated: bool, norm_first: bool
 ) -> None:
-    """One rate alone is above 0, and one part alone is in training."""
+    """Only one rate is above 0, and only one sublayer is in training."""
     rates = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0} | {rate: 0.5}
     config = LayerConfig(**SMALL, **rates, gated=gated, norm_first=norm_first)
     layer = randomized(TransformerLayer(config, cross=True)).eval()
@@ -129,12 +129,12 @@ def test_each_part_drops_at_its_own_rate(
     assert not torch.equal(layer(x, NO_MASK, memory), layer(x, NO_MASK, memory))
 
 
-def test_dropout_falls_on_each_part_in_training_alone() -> None:
+def test_every_sublayer_has_dropout_only_in_training() -> None:
     layer = randomized(TransformerLayer(LayerConfig(**SMALL, dropout=0.5)))
     x = noise(2, 3, 4)
     assert not torch.equal(layer.train()(x, NO_MASK), layer(x, NO_MASK))
     assert torch.equal(layer.eval()(x, NO_MASK), layer(x, NO_MASK))
     with torch.no_grad():
         around = layer.self_attention_norm.train()
-        kept = around(torch.zeros(4, 100, 4), lambda x: x + 1)  # norm of what dropout left
-    assert kept.unique().numel() > 4  # without dropout each of the 4 places has one number
+        kept = around(torch.zeros(4, 100, 4), lambda x: x + 1)  # norm after dropout
+    assert kept.unique().numel() > 4  # without dropout each of the 4 columns has one value

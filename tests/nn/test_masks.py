@@ -1,4 +1,4 @@
-"""True means "may attend"; causes of hiding add up; a cache's queries are the newest."""
+"""True means "may attend"; masks combine; with a cache the queries are the newest positions."""
 
 import torch
 from hypothesis import given
@@ -17,13 +17,13 @@ def written(mask: AttentionMask, T: int, S: int) -> Tensor:
     return table
 
 
-def test_nothing_hidden_is_no_table() -> None:
+def test_a_mask_that_hides_nothing_is_none() -> None:
     assert NO_MASK.dense(3, 4, CPU) is None
     assert AttentionMask(causal=True).dense(1, 4, CPU) is None  # the newest has no future
 
 
 @given(T=st.integers(2, 6), held=st.integers(0, 5))
-def test_position_i_sees_the_first_i_and_itself(T: int, held: int) -> None:
+def test_a_causal_mask_allows_the_past_and_itself(T: int, held: int) -> None:
     S = held + T
     table = written(AttentionMask(causal=True), T, S)
     for i in range(T):
@@ -31,14 +31,14 @@ def test_position_i_sees_the_first_i_and_itself(T: int, held: int) -> None:
 
 
 @given(T=st.integers(2, 5), p=st.sampled_from([0.2, 0.8]), seed=seeds)
-def test_causal_and_hidden_is_both(T: int, p: float, seed: int) -> None:
+def test_causal_and_allowed_are_combined(T: int, p: float, seed: int) -> None:
     allowed = random_mask(2, 1, T, T, p=p, seed=seed)
     both = written(AttentionMask(allowed, causal=True), T, T)
     assert torch.equal(both, allowed & written(AttentionMask(causal=True), T, T))
     assert torch.equal(written(AttentionMask(allowed), T, T), allowed)
 
 
-def test_padding_is_hidden_from_everybody() -> None:
+def test_padding_is_hidden() -> None:
     mask = AttentionMask.from_padding(sequence_mask([3, 1], 3), causal=True)
     assert written(mask, 3, 3).int().tolist() == [
         [[[1, 0, 0], [1, 1, 0], [1, 1, 1]]],
@@ -46,13 +46,15 @@ def test_padding_is_hidden_from_everybody() -> None:
     ]
 
 
-def test_rows_without_padding_hide_nothing_but_the_future() -> None:
+def test_no_padding_mask_hides_only_the_future() -> None:
     assert AttentionMask.from_padding(None) == NO_MASK
     assert AttentionMask.from_padding(None, causal=True) == AttentionMask(causal=True)
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=4), st.integers(0, 2), st.booleans())
-def test_segments_see_themselves_alone(lengths: list[int], n_padding: int, causal: bool) -> None:
+def test_segments_attend_only_to_themselves(
+    lengths: list[int], n_padding: int, causal: bool
+) -> None:
     numbers = [i for i, n in enumerate(lengths) for _ in range(n)] + [-1] * n_padding
     T = len(numbers)
     table = written(AttentionMask.from_segments(torch.tensor([numbers]), causal=causal), T, T)

@@ -1,4 +1,4 @@
-"""Positions: what holds between them, wherever the text stands."""
+"""Position encodings: their invariances."""
 
 import math
 
@@ -22,8 +22,8 @@ from tests.nn.tolerances import close, randomized
 
 
 @given(shift=st.integers(0, 40), half=st.integers(1, 9))
-def test_a_shift_is_a_turn(shift: int, half: int) -> None:
-    """PE(p + k) is PE(p) with each pair turned by k w_i, for every p."""
+def test_a_shift_is_a_rotation(shift: int, half: int) -> None:
+    """PE(p + k) is PE(p) with each pair rotated by k w_i, for every p."""
     table = sinusoids(60, 2 * half).double()
     sine, cosine = table[:, 0::2], table[:, 1::2]
     turn = shift * 10_000.0 ** (-torch.arange(half, dtype=torch.float64) / half)
@@ -33,12 +33,12 @@ def test_a_shift_is_a_turn(shift: int, half: int) -> None:
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 8])
-def test_halves_are_the_pairs_sorted(d: int) -> None:
+def test_halves_are_the_interleaved_table_reordered(d: int) -> None:
     pairs, halves = sinusoids(9, d), sinusoids(9, d, halves=True)
     assert torch.equal(torch.cat([pairs[:, 0::2], pairs[:, 1::2]], -1), halves)
 
 
-def test_tables_are_looked_up_and_only_learned_ones_are_saved() -> None:
+def test_only_learned_positions_are_saved() -> None:
     places = torch.tensor([[3, 0, 3]])
     fixed = SinusoidalPositions(5, 4)
     assert torch.equal(fixed(places), sinusoids(5, 4)[places])
@@ -49,16 +49,16 @@ def test_tables_are_looked_up_and_only_learned_ones_are_saved() -> None:
 
 
 @given(shift=st.integers(0, 500), base=st.sampled_from([100.0, 10_000.0]))
-def test_turned_queries_and_keys_know_their_distance_alone(shift: int, base: float) -> None:
+def test_rotary_scores_depend_only_on_the_distance(shift: int, base: float) -> None:
     q, k = noise(1, 2, 5, 6, dtype=torch.float64), noise(1, 2, 5, 6, seed=1, dtype=torch.float64)
     rotary, places = RotaryPositions(6, base), torch.arange(5)[None]
     here, there = rotary(places), rotary(places + shift)
     assert close(there(q) @ there(k).mT, here(q) @ here(k).mT, 1e-4)  # angles are float32
-    assert close(here(q).norm(dim=-1), q.norm(dim=-1), 1e-6)  # a turn keeps the length
+    assert close(here(q).norm(dim=-1), q.norm(dim=-1), 1e-6)  # a rotation keeps the length
 
 
-def test_a_turn_by_the_book() -> None:
-    """Pair (x_i, x_{i + K/2}) turns by p base^(-2i/K): RoFormer's equation (15)."""
+def test_rotation_matches_roformer_equation_15() -> None:
+    """Pair (x_i, x_{i + K/2}) is rotated by p base^(-2i/K): RoFormer's equation (15)."""
     x = noise(1, 1, 3, 4, dtype=torch.float64)
     turned = RotaryPositions(4)(torch.tensor([[0, 2, 7]]))(x)
     for row, p in enumerate((0, 2, 7)):
@@ -69,8 +69,8 @@ def test_a_turn_by_the_book() -> None:
             assert turned[0, 0, row, i + 2].item() == pytest.approx(b * c + a * s, abs=1e-6)
 
 
-def test_angles_stay_sharp_in_half_models() -> None:
-    """bfloat16 keeps 8 bits: a frequency rounded to them turns far too much at position 1000."""
+def test_angles_are_computed_in_float32() -> None:
+    """bfloat16 has 8 bits: a rounded frequency gives a wrong angle at position 1000."""
     exact, half = RotaryPositions(8), RotaryPositions(8).bfloat16()
     places = torch.tensor([[1000, 1001]])
     assert close(half(places).cosine, exact(places).cosine, 1e-6)
@@ -78,14 +78,14 @@ def test_angles_stay_sharp_in_half_models() -> None:
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_the_bias_depends_on_the_distance_alone(bidirectional: bool) -> None:
+def test_the_relative_bias_depends_only_on_the_distance(bidirectional: bool) -> None:
     bias = randomized(RelativePositionBias(3, bidirectional=bidirectional))
     whole = bias(40, 40)  # (1, 3, 40, 40)
     assert torch.equal(whole[..., 1:, 1:], whole[..., :-1, :-1])
     assert torch.equal(bias(2, 40), whole[..., -2:, :])  # the newest two of forty
 
 
-def test_the_past_alone_has_buckets_in_a_decoder() -> None:
+def test_a_decoder_has_buckets_only_for_the_past() -> None:
     bias = RelativePositionBias(1, bidirectional=False)
     ahead = bias.bucket(torch.arange(0, 300))
     assert not ahead.any()
@@ -101,7 +101,7 @@ def test_the_bias_reaches_the_scores() -> None:
     assert close(weights, bias.softmax(-1))
 
 
-def test_attention_with_rotation_moves_along() -> None:
+def test_attention_with_rotation_is_translation_invariant() -> None:
     attention = randomized(MultiHeadAttention(8, 2)).double()
     x, rotary = noise(2, 5, 8, dtype=torch.float64), RotaryPositions(4)
     here, there = (rotary(torch.arange(5)[None] + shift) for shift in (0, 90))

@@ -1,4 +1,4 @@
-"""A stack: every layer runs, in order, and knows positions the way it was told."""
+"""A stack: every layer runs, in order, with the configured kind of positions."""
 
 from typing import get_args
 
@@ -17,7 +17,7 @@ PLACES = torch.arange(5)[None]
 
 
 @pytest.mark.parametrize("config", [CONFIG, FIRST])
-def test_layers_follow_one_another(config: LayerConfig) -> None:
+def test_layers_run_in_order(config: LayerConfig) -> None:
     stack = randomized(TransformerStack(config, 3)).double().eval()
     x = by_hand = noise(2, 5, 8, dtype=torch.float64)
     mask = AttentionMask(causal=True)
@@ -27,13 +27,13 @@ def test_layers_follow_one_another(config: LayerConfig) -> None:
     assert close(stack(x, PLACES, mask), stack.norm(by_hand), FLOAT64)
 
 
-def test_every_layer_is_its_own() -> None:
+def test_layers_do_not_share_weights() -> None:
     layers = TransformerStack(CONFIG, 3).layers
     assert len({id(p) for p in layers.parameters()}) == 3 * len(list(layers[0].parameters()))
 
 
 @pytest.mark.parametrize("inside", get_args(LayerPositions))
-def test_order_matters_only_where_positions_are_told(inside: LayerPositions) -> None:
+def test_token_order_matters_only_with_positions(inside: LayerPositions) -> None:
     stack = randomized(TransformerStack(CONFIG, 2, layer_positions=inside)).double().eval()
     x = noise(1, 5, 8, dtype=torch.float64)
     turned_round = stack(x.flip(1), PLACES).flip(1)
@@ -44,13 +44,13 @@ def test_order_matters_only_where_positions_are_told(inside: LayerPositions) -> 
 
 
 @pytest.mark.parametrize("inside", ["rotary", "relative"])
-def test_where_the_text_begins_does_not_matter(inside: LayerPositions) -> None:
+def test_a_shift_of_all_positions_changes_nothing(inside: LayerPositions) -> None:
     stack = randomized(TransformerStack(CONFIG, 2, layer_positions=inside)).double().eval()
     x = noise(1, 5, 8, dtype=torch.float64)
     assert close(stack(x, PLACES + 77), stack(x, PLACES), 1e-5)  # angles are float32
 
 
-def test_one_bias_serves_all_layers() -> None:
+def test_all_layers_share_one_relative_bias() -> None:
     stack = TransformerStack(CONFIG, 3, layer_positions="relative")
     assert sum("relative" in name for name, _ in stack.named_parameters()) == 1
 
@@ -67,6 +67,6 @@ def test_gradcheck(inside: LayerPositions) -> None:
     assert torch.autograd.gradcheck(result, (x, *stack.parameters()), fast_mode=True)
 
 
-def test_a_cache_for_another_number_of_layers_is_refused() -> None:
+def test_a_cache_with_a_wrong_number_of_layers_is_rejected() -> None:
     with pytest.raises(ValueError, match="2 layers must have 2 caches, got 3; create one for each"):
         TransformerStack(CONFIG, 2)(noise(1, 5, 8), PLACES, cache=DecoderCache.with_capacity(3, 9))

@@ -1,4 +1,4 @@
-"""How far two tensors are apart, and how far they may be."""
+"""The distance of two tensors, and tolerances for it."""
 
 from typing import TypeVar
 
@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 Module = TypeVar("Module", bound=nn.Module)
 
-FLOAT64 = 1e-12  # rounding stays near 1e-15, an error of logic near 1e-3: nothing lives between
+FLOAT64 = 1e-12  # rounding stays near 1e-15, logic errors near 1e-3
 FLOAT32 = 1e-5
-BFLOAT16 = 2e-2  # one rounding is 2^-9 = 0.002; a layer makes a few in a row
+BFLOAT16 = 2e-2  # one rounding is 2^-9 = 0.002; a layer has several
 
 
 def relative_error(a: Tensor, b: Tensor) -> float:
@@ -22,14 +22,14 @@ def relative_error(a: Tensor, b: Tensor) -> float:
 
 
 def close(a: Tensor, b: Tensor, tolerance: float = FLOAT32) -> bool:
-    """Whether a is b up to rounding; NaN is close to nothing."""
-    far = relative_error(a, b)
-    assert far <= tolerance, f"{far:.1e} apart, {tolerance:.0e} allowed"
+    """Asserts that a equals b up to rounding; NaN is never close."""
+    error = relative_error(a, b)
+    assert error <= tolerance, f"error {error:.1e}, tolerance {tolerance:.0e}"
     return True
 
 
 def randomized(module: Module, seed: int = 0) -> Module:
-    """`module` with every parameter random, so that no term hides behind a 0 or a 1."""
+    """`module` with random parameters, so that no 0 or 1 hides a missing term."""
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in module.named_parameters():
@@ -40,7 +40,7 @@ def randomized(module: Module, seed: int = 0) -> Module:
 
 
 def gradients(module: nn.Module) -> dict[str, Tensor]:
-    """A copy of each parameter's gradient; parameters that got none are left out."""
+    """A copy of each parameter's gradient; parameters without one are left out."""
     return {
         name: parameter.grad.clone()
         for name, parameter in module.named_parameters()

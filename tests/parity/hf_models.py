@@ -1,4 +1,4 @@
-"""Tiny random models of transformers, and the same weights in our modules by a table of names."""
+"""Tiny random models of transformers, and our models with the same weights."""
 
 import re
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
 from jumok.models.weights import load_weights
 
 PAD, BOS, EOS, V = 0, 2, 3, 31
-SEED, ENDING = 9, 2.0  # weights, and how much louder the end is: texts end early and late
+SEED, ENDING = 9, 2.0  # of the weights; gain of the EOS logit: texts end early and late
 WIDTH, HEADS, FF, LAYERS, LENGTH = 16, 2, 24, 2, 64
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One model twice: theirs, and ours."""
+    """A model of transformers and ours with the same weights."""
 
     theirs: Any  # a PreTrainedModel
     ours: EncoderDecoder | LanguageModel
-    begin: int = BOS  # what begins a target
+    bos_id: int = BOS  # the first target token
 
 
 def renamed(tensors: dict[str, Tensor], table: list[tuple[str, str]]) -> dict[str, Tensor]:
-    """Each tensor under the name the first fitting line gives it; those no line fits are left."""
+    """The tensors renamed by the first matching pattern; tensors without a match are left out."""
     result = {}
     for name, tensor in tensors.items():
         for pattern, replacement in table:
@@ -36,8 +36,8 @@ def renamed(tensors: dict[str, Tensor], table: list[tuple[str, str]]) -> dict[st
     return result
 
 
-def loud(theirs: Any) -> Any:
-    """Every parameter random, so that nothing hides behind a 0 or a 1, and texts differ."""
+def randomized_model(theirs: Any) -> Any:
+    """Random parameters, so that no 0 or 1 hides a missing term and texts differ."""
     torch.manual_seed(SEED)
     for name, parameter in theirs.named_parameters():
         gain = 1.0 if re.search(r"(norm|ln_\w+)\.weight", name) else 0.0
@@ -54,7 +54,7 @@ def _finished(ours: Any) -> Any:
 
 def gpt2() -> Pair:
     transformers = pytest.importorskip("transformers")
-    theirs = loud(
+    theirs = randomized_model(
         transformers.GPT2LMHeadModel(
             transformers.GPT2Config(
                 vocab_size=V, n_positions=LENGTH, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS,
@@ -81,12 +81,12 @@ def gpt2() -> Pair:
     tensors = {}
     for name, tensor in found.items():
         conv = re.search(r"(qkv|output|up|down)\.weight", name)
-        turned = tensor.mT if conv else tensor  # their Conv1D is our linear map turned round
+        transposed = tensor.mT if conv else tensor  # Conv1D is a transposed linear layer
         if ".qkv." in name:
-            for part, rows in zip(("query", "key", "value"), turned.chunk(3), strict=True):
+            for part, rows in zip(("query", "key", "value"), transposed.chunk(3), strict=True):
                 tensors[name.replace("qkv", part)] = rows
         else:
-            tensors[name] = turned
+            tensors[name] = transposed
     ours = LanguageModel(
         TransformerConfig(
             vocabulary_size=V, d_model=WIDTH, n_heads=HEADS, d_ff=FF, n_layers=LAYERS,
@@ -100,7 +100,7 @@ def gpt2() -> Pair:
 
 def marian() -> Pair:
     transformers = pytest.importorskip("transformers")
-    theirs = loud(
+    theirs = randomized_model(
         transformers.MarianMTModel(
             transformers.MarianConfig(
                 vocab_size=V, max_position_embeddings=LENGTH, d_model=WIDTH,
@@ -111,8 +111,8 @@ def marian() -> Pair:
             )
         )
     )  # fmt: skip
-    for tower in (theirs.model.encoder, theirs.model.decoder):  # sines are not random
-        tower.embed_positions.weight.copy_(tower.embed_positions.create_weight())
+    for backbone in (theirs.model.encoder, theirs.model.decoder):  # sinusoids are not random
+        backbone.embed_positions.weight.copy_(backbone.embed_positions.create_weight())
     ours = EncoderDecoder(
         TransformerConfig(
             vocabulary_size=V, d_model=WIDTH, n_heads=HEADS, d_ff=FF, n_layers=LAYERS,
@@ -120,12 +120,12 @@ def marian() -> Pair:
         )
     )  # fmt: skip
     load_weights(ours, renamed(theirs.state_dict(), _bart_names()))
-    return Pair(theirs, _finished(ours), begin=PAD)
+    return Pair(theirs, _finished(ours), bos_id=PAD)
 
 
 def bart() -> Pair:
     transformers = pytest.importorskip("transformers")
-    theirs = loud(
+    theirs = randomized_model(
         transformers.BartForConditionalGeneration(
             transformers.BartConfig(
                 vocab_size=V, max_position_embeddings=LENGTH, d_model=WIDTH,
@@ -144,8 +144,8 @@ def bart() -> Pair:
             (r"model\.(\w+)\.layernorm_embedding\.(\w+)", r"\1.embedding.norm.\2"),
         ],
     )
-    for tower in ("encoder", "decoder"):  # their first two positions are never used
-        name = f"{tower}.embedding.positions.weight"
+    for backbone in ("encoder", "decoder"):  # its first two positions are unused
+        name = f"{backbone}.embedding.positions.weight"
         tensors[name] = tensors[name][2:]
     ours = EncoderDecoder(
         TransformerConfig(
@@ -155,7 +155,7 @@ def bart() -> Pair:
         )
     )  # fmt: skip
     load_weights(ours, tensors)
-    return Pair(theirs, _finished(ours), begin=EOS)
+    return Pair(theirs, _finished(ours), bos_id=EOS)
 
 
 def _bart_names() -> list[tuple[str, str]]:
@@ -164,7 +164,7 @@ def _bart_names() -> list[tuple[str, str]]:
     for theirs, ours in (("self_attn", "self_attention"), ("encoder_attn", "cross_attention")):
         for q, query in (("q", "query"), ("k", "key"), ("v", "value"), ("out", "output")):
             names.append((layer + rf"{theirs}\.{q}_proj\.(\w+)", into + rf"{ours}.{query}.\3"))
-        names.append((layer + rf"{theirs}_layer_norm\.(\w+)", into + rf"around_{ours}.norm.\3"))
+        names.append((layer + rf"{theirs}_layer_norm\.(\w+)", into + rf"{ours}_norm.norm.\3"))
     return [
         *names,
         (layer + r"fc1\.(\w+)", into + r"feed_forward.up.\3"),
@@ -175,7 +175,7 @@ def _bart_names() -> list[tuple[str, str]]:
 
 def t5() -> Pair:
     transformers = pytest.importorskip("transformers")
-    theirs = loud(
+    theirs = randomized_model(
         transformers.T5ForConditionalGeneration(
             transformers.T5Config(
                 vocab_size=V, d_model=WIDTH, d_kv=6, d_ff=FF, num_layers=LAYERS, num_heads=HEADS,
@@ -218,7 +218,7 @@ def t5() -> Pair:
         )
     )  # fmt: skip
     load_weights(ours, renamed(theirs.state_dict(), names))
-    return Pair(theirs, _finished(ours), begin=PAD)
+    return Pair(theirs, _finished(ours), bos_id=PAD)
 
 
 SHAPES = {"gpt2": gpt2, "marian": marian, "bart": bart, "t5": t5}

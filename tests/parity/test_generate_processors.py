@@ -1,4 +1,4 @@
-"""What our processors leave is what transformers' leave, on random scores."""
+"""Our logits processors equal those of transformers on random scores."""
 
 from typing import Any
 

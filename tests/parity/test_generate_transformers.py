@@ -31,12 +31,12 @@ def pair(request: pytest.FixtureRequest) -> Pair:
 def texts(n: int = 6, longest: int = 7) -> tuple[Tensor, Tensor]:
     draw = torch.Generator().manual_seed(1)
     lengths = torch.randint(2, longest + 1, (n,), generator=draw)
-    real = (torch.arange(longest) < lengths[:, None]).flip(-1)  # padded left, as prompts are
+    real = (torch.arange(longest) < lengths[:, None]).flip(-1)  # prompts are padded on the left
     return torch.randint(4, V, (n, longest), generator=draw).masked_fill(~real, PAD), real
 
 
 def theirs(pair: Pair, ids: Tensor, real: Tensor, **settings: Any) -> tuple[list[list[int]], list]:
-    """What transformers writes, the tokens alone, and its scores."""
+    """The tokens that transformers generates, and its scores."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = pair.theirs.generate(
@@ -63,7 +63,7 @@ def ours(
             ids,
             real,
             GenerationRequest(config, end_id=EOS, constraints=constraints),
-            bos_id=pair.begin,
+            bos_id=pair.bos_id,
         )
     else:
         answers = generate_lm(
@@ -73,7 +73,7 @@ def ours(
 
 
 def sources(pair: Pair) -> tuple[Tensor, Tensor]:
-    """Theirs counts an encoder's positions from the row's left: such sources are padded right."""
+    """Sources are padded on the right: transformers counts encoder positions from the left."""
     ids, real = texts()
     if isinstance(pair.ours, EncoderDecoder):
         return ids.flip(-1), real.flip(-1)
@@ -107,7 +107,7 @@ def test_beam(pair: Pair, early: Any, alpha: float) -> None:
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_with_settings(pair: Pair, beam: int) -> None:
-    """No 2-gram twice, four tokens at least, some words never.
+    """No repeated bigram, at least four tokens, forbidden words.
 
     No padding: theirs would take it for text in which 2-grams stand.
     """
@@ -128,7 +128,7 @@ def test_with_settings(pair: Pair, beam: int) -> None:
 def test_repetition_penalty(pair: Pair, beam: int) -> None:
     """As their greedy search applies it, on logits, and their beam search, on log-probabilities."""
     ids, real = sources(pair)
-    ids = ids.masked_fill(~real, V - 1)  # theirs counts padding as text: let it be no likely word
+    ids = ids.masked_fill(~real, V - 1)  # transformers counts padding as text
     config = DecodingConfig(beam=beam, max_length=LIMIT, repetition_penalty=1.7)
     wanted, _ = theirs(
         pair, ids, real, num_beams=beam, repetition_penalty=1.7, bad_words_ids=[[V - 1]]

@@ -1,4 +1,4 @@
-"""The norms against their formulas in numpy: note 003's LayerNorm, and RMSNorm without the mean."""
+"""LayerNorm and RMSNorm against their formulas in numpy."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""T5's buckets against a table made by counting alone, for every distance up to 2,048."""
+"""T5's buckets against exact integer arithmetic, for every distance up to 2,048."""
 
 from fractions import Fraction
 

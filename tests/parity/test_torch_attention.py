@@ -14,7 +14,7 @@ TOLERANCE = {torch.float64: FLOAT64, torch.float32: FLOAT32}
 
 
 def with_weights_of(theirs: nn.MultiheadAttention) -> MultiHeadAttention:
-    """Torch keeps the three input maps on top of one another."""
+    """Torch stacks the three input projections in one weight."""
     ours = MultiHeadAttention(theirs.embed_dim, theirs.num_heads).to(theirs.in_proj_weight.dtype)
     weights, biases = theirs.in_proj_weight.chunk(3), theirs.in_proj_bias.chunk(3)
     with torch.no_grad():
@@ -28,7 +28,7 @@ def with_weights_of(theirs: nn.MultiheadAttention) -> MultiHeadAttention:
 
 
 def torch_tables(kind: str, T: int, S: int) -> tuple[AttentionMask, dict[str, Tensor]]:
-    """The same mask in our words and in torch's, where True hides; every query sees something."""
+    """The same mask in our convention and in torch's, where True hides; no row is fully masked."""
     real = sequence_mask([S, S - 2], S)
     table = random_mask(T, S, p=0.6).index_fill(1, torch.tensor([0]), True)
     causal = torch.ones(T, S, dtype=torch.bool).tril()
@@ -50,7 +50,7 @@ KINDS = ["none", "padding", "table", "causal", "causal and padding"]
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("watch", [False, True])
 @pytest.mark.parametrize(
-    ("own", "kind"),  # in cross-attention nobody's future is hidden
+    ("own", "kind"),  # cross-attention has no causal mask
     [(own, kind) for own in (True, False) for kind in KINDS if own or "causal" not in kind],
 )
 def test_multi_head_attention(own: bool, kind: str, watch: bool, dtype: torch.dtype) -> None:

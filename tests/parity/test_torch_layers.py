@@ -85,7 +85,7 @@ def test_encoder_layer(
     norm_first: bool, activation: Literal["relu", "gelu"], dtype: torch.dtype
 ) -> None:
     theirs = nn.TransformerEncoderLayer(8, 2, 12, **settings(norm_first, activation))
-    theirs = randomized(theirs).to(dtype).train()  # eval would take torch's inference-only kernel
+    theirs = randomized(theirs).to(dtype).train()  # eval uses torch's inference-only kernel
     ours = TransformerLayer(config(norm_first, activation)).to(dtype).eval()
     same_layer(ours, theirs)
     x, x2 = (noise(2, 5, 8, dtype=dtype).requires_grad_() for _ in range(2))
@@ -126,7 +126,7 @@ def test_decoder_layer(
 @both_types
 @both_orders
 def test_encoder_and_decoder_stacks(norm_first: bool, dtype: torch.dtype) -> None:
-    """Three layers each, and the closing norm of pre-norm stacks."""
+    """Three layers each, and the final norm of pre-norm stacks."""
 
     def norm() -> nn.LayerNorm | None:
         return nn.LayerNorm(8) if norm_first else None

@@ -33,7 +33,7 @@ class TokenEmbedding(nn.Embedding):
 class SegmentEmbedding(nn.Embedding):
     """One trained vector per segment: which of several joined texts a token belongs to (BERT).
 
-    The standard deviation starts at 0.02, small beside the token vectors.
+    The standard deviation starts at 0.02, small compared with the token vectors.
     """
 
     def __init__(self, n_segments: int, d_model: int) -> None:

@@ -61,8 +61,8 @@ class SinusoidalPositions(nn.Module):
 class LearnedPositions(nn.Embedding):
     """One trained vector per position (the paper's table 3, row E; BERT and GPT-2).
 
-    The standard deviation starts at 0.02, small beside the token vectors. The tables of RoBERTa and
-    BART begin with unused rows: position 0 is row `offset`.
+    The standard deviation starts at 0.02, small compared with the token vectors. The tables of
+    RoBERTa and BART begin with unused rows: position 0 is row `offset`.
     """
 
     def __init__(self, max_length: int, d_model: int, *, offset: int = 0) -> None:
