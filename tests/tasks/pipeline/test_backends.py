@@ -9,7 +9,7 @@ from jumok.decoding import DecodingConfig
 from jumok.errors import InputError
 from jumok.inference import optimize
 from jumok.native import KernelError, build, library
-from jumok.pretrained import memory_map as mapped
+from jumok.pretrained import memory_map
 from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.load import load
@@ -38,7 +38,7 @@ def test_the_native_kernel_writes_the_same(reading_run: Path, precision: str, se
 def test_less_precision_needs_no_compiler(
     reading_run: Path, precision: str, search: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(library, "kernel", lambda: pytest.fail("it was compiled"))
+    monkeypatch.setattr(library, "kernel_path", lambda: pytest.fail("it was compiled"))
     loaded = load(reading_run, "cpu")
     plain = loaded.with_decoding([search]).predict(SPOKEN)
     small = loaded.with_decoding([search, f"precision={precision}"])
@@ -73,7 +73,7 @@ def test_one_native_model_serves_all_requests(reading_run: Path) -> None:
 def test_what_is_packed_is_put_down(reading_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A weight mapped from somebody's file is in memory once, packed."""
     put: list[int] = []
-    monkeypatch.setattr(mapped, "put_down", lambda weight: put.append(weight.data_ptr()))
+    monkeypatch.setattr(memory_map, "release_pages", lambda weight: put.append(weight.data_ptr()))
     loaded = load(reading_run, "cpu").with_decoding(["kernel=native"])
     loaded.predict(SPOKEN)
     assert loaded.model.output.weight.data_ptr() in put
