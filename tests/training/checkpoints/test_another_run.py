@@ -68,7 +68,7 @@ def test_the_best_checkpoint_belongs_to_another_run(two: tuple[Path, Path], tmp_
 def test_checkpoints_of_two_runs_are_not_averaged(two: tuple[Path, Path], tmp_path: Path) -> None:
     folder = mixed(two, tmp_path / "run", 2)
     shutil.copyfile(two[0] / "results.json", folder / "results.json")
-    with pytest.raises(InputError, match=r"step-2 is not of the run whose folder it lies in"):
+    with pytest.raises(InputError, match=r"step-2 must be a checkpoint of the run in"):
         average_checkpoints(folder, 2, tmp_path / "mean")
 
 
@@ -81,5 +81,5 @@ def test_checkpoints_of_another_run_are_not_averaged(
     shutil.copytree(own, folder)
     shutil.rmtree(folder / "checkpoints")
     shutil.copytree(other / "checkpoints", folder / "checkpoints")
-    with pytest.raises(InputError, match=r"step-4 is not of the run whose folder it lies in"):
+    with pytest.raises(InputError, match=r"step-4 must be a checkpoint of the run in"):
         average_checkpoints(folder, 2, tmp_path / "mean")

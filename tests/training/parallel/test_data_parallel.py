@@ -1,30 +1,18 @@
-"""Data parallelism with one to four real processes; rendezvous and errors of several processes."""
+"""Data parallelism with one to four real processes."""
 
 import json
-import math
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from torch.distributed import HashStore
 
-from jumok.errors import InputError
-from jumok.processes import (
-    SINGLE_PROCESS,
-    check_world_size,
-    is_main_process,
-    microbatches_of_rank,
-    raise_together,
-    rendezvous,
-)
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.train import train
 from jumok.training.checkpoints.store import CheckpointStore
@@ -260,48 +248,3 @@ def test_torchrun_restarts_and_the_run_resumes(tmp_path: Path, review_recipe: Pa
     runs.train("whole", 1, STRICT)
     assert codes(runs.run()) == [[0]]
     assert bits(folder) == bits(tmp_path / "whole")
-
-
-# Without real processes
-
-
-def test_every_microbatch_has_one_owner() -> None:
-    for n in range(1, 9):
-        for size in range(1, n + 1):
-            shards = [microbatches_of_rank(rank, size, n) for rank in range(size)]
-            assert [i for shard in shards for i in shard] == list(range(n))
-            assert max(map(len, shards)) == math.ceil(n / size)
-            assert min(map(len, shards)) >= 1
-
-
-def test_at_least_one_microbatch_per_process() -> None:
-    check_world_size(2, 2)
-    with pytest.raises(
-        InputError, match=r"set training.gradient_accumulation_steps to 2 or a multiple of it$"
-    ):
-        check_world_size(2, 1)
-
-
-def test_rendezvous_ignores_lost_processes() -> None:
-    """A store that still contains an announcement and an address of lost processes."""
-    store = HashStore()
-    store.set("hello/1", "lost")
-    with ThreadPoolExecutor() as pool:
-        met = [pool.submit(rendezvous, store, rank, 2, 30.0) for rank in (0, 1)]
-        first, second = (meeting.result() for meeting in met)
-    first.set("address", "of rank 0")
-    assert second.get("address") == b"of rank 0"
-    assert not store.check(["address"])
-
-
-def test_rendezvous_times_out() -> None:
-    with pytest.raises(RuntimeError, match=r"not all of 2 processes connected within 0.05 s"):
-        rendezvous(HashStore(), 0, 2, 0.05)
-
-
-def test_a_single_process_raises_its_own_error() -> None:
-    with pytest.raises(InputError, match="message"), raise_together(SINGLE_PROCESS):
-        raise InputError("message")
-    with pytest.raises(ZeroDivisionError), raise_together(SINGLE_PROCESS):
-        _ = 1 / 0
-    assert is_main_process()
