@@ -103,8 +103,8 @@ def build_processors(
         needed = forced + len(prefix) + forced_end
         if limits and needed > limit:
             raise InputError(
-                f"decoding.prefix {config.prefix!r} must take at most {limit} tokens, got {needed}; try "
-                "a larger decoding.max_length (max_ratio, max_extra)"
+                f"decoding.prefix {config.prefix!r} must take at most {limit} tokens, got "
+                f"{needed}; try a larger decoding.max_length (max_ratio, max_extra)"
             )
         processors.append(_after_forced(forced, ForcedPrefix([prefix])))
 
