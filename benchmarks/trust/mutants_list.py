@@ -20,19 +20,19 @@ class Mutant:
 
 
 _OWN: Mapping[str, tuple[str, ...]] = {
-    "nn/attention": ("nn/test_attention.py", "nn/test_hooks.py", "models/test_cached.py"),
-    "nn/short_attention": ("nn/test_attention.py", "nn/test_layer.py"),
-    "nn/masks": ("nn/test_masks.py", "models/test_future.py", "models/test_cached.py"),
+    "nn/attention": ("nn/test_attention.py", "nn/test_hooks.py", "models/test_kv_cache.py"),
+    "nn/bmm_attention": ("nn/test_attention.py", "nn/test_layer.py"),
+    "nn/masks": ("nn/test_masks.py", "models/test_causality.py", "models/test_kv_cache.py"),
     "nn/cache": (
         "nn/test_cache.py",
-        "models/test_cached.py",
+        "models/test_kv_cache.py",
         "decoding/incremental/test_decoder.py",
     ),
     "nn/dropout": ("nn/test_dropout.py",),
-    "nn/layer": ("nn/test_layer.py", "models/test_cached.py", "models/test_padding.py"),
-    "nn/stack": ("nn/test_stack.py", "models/test_cached.py"),
-    "nn/positions": ("nn/test_positions.py", "models/test_cached.py"),
-    "models/decoder": ("models/test_cached.py",),
+    "nn/layer": ("nn/test_layer.py", "models/test_kv_cache.py", "models/test_padding.py"),
+    "nn/stack": ("nn/test_stack.py", "models/test_kv_cache.py"),
+    "nn/positions": ("nn/test_positions.py", "models/test_kv_cache.py"),
+    "models/decoder": ("models/test_kv_cache.py",),
     "decoding/beam": ("decoding/test_beam.py",),
     "decoding/incremental/decoder": (
         "decoding/incremental/test_decoder.py",
@@ -45,8 +45,8 @@ _OWN: Mapping[str, tuple[str, ...]] = {
     "decoding/build": ("decoding/test_build.py", "decoding/constraints/test_constraint.py"),
     "decoding/stopping": ("decoding/test_generate.py", "decoding/test_beam.py"),
     "decoding/processors": ("decoding/test_processors.py",),
-    "storage": ("test_storage.py", "training/checkpoints/test_store.py"),
-    "tensorfile": ("test_tensorfile.py",),
+    "atomic_io": ("test_atomic_io.py", "training/checkpoints/test_store.py"),
+    "safetensors_io": ("test_safetensors_io.py",),
     "training/checkpoints/store": (
         "training/checkpoints/test_store.py",
         "training/test_torture.py",
@@ -132,7 +132,7 @@ ATTENTION = _of(
         "test_all_three_implementations_agree test_values_and_gradients_agree",
     ),
     (
-        "lowest).softmax(-1).masked_fill(~table, 0)",
+        "lowest).softmax(-1).masked_fill(~allowed, 0)",
         "lowest).softmax(-1)",
         "a query that may see nothing sees the mean of everything",
         "test_a_fully_masked_row_is_zero_with_finite_gradients test_rows_sum_to_one_or_zero",
@@ -144,7 +144,7 @@ ATTENTION = _of(
         "test_rows_sum_to_one_or_zero test_all_three_implementations_agree",
     ),
     (
-        "scores.masked_fill(~table, lowest)",
+        "scores.masked_fill(~allowed, lowest)",
         "scores.masked_fill(table, lowest)",
         "True means hidden in the written-out way",
         "test_rows_sum_to_one_or_zero test_all_three_implementations_agree",
@@ -159,7 +159,7 @@ ATTENTION = _of(
         "bias is None and T == S",
         "bias is None",
         "with a cache the kernel's triangle stands top left",
-        "models/test_cached.py::test_the_cache_with_the_fused_kernel",
+        "models/test_kv_cache.py::test_the_cache_with_the_fused_kernel",
     ),
     (
         "triangle = mask.causal and mask.allowed is None and bias",
@@ -168,10 +168,10 @@ ATTENTION = _of(
         "test_values_and_gradients_agree",
     ),
     (
-        'bias if table is None else bias.masked_fill(~table, float("-inf"))',
+        'bias if attn_mask is None else bias.masked_fill(~attn_mask, float("-inf"))',
         "bias",
         "the kernel forgets the mask where there is a bias",
-        "test_all_three_implementations_agree models/test_cached.py::test_the_cache_with_the_fused_kernel",
+        "test_all_three_implementations_agree models/test_kv_cache.py::test_the_cache_with_the_fused_kernel",
     ),
     (
         "is_causal=triangle, scale=scale",
@@ -210,7 +210,7 @@ ATTENTION = _of(
         "test_dropout_is_the_same_fused_and_explicit",
     ),
     (
-        "weights = self.weights(masked_softmax(scores, table))",
+        "weights = self.hook_pattern(masked_softmax(scores, allowed))",
         "weights = self.weights(masked_softmax(scores, None))",
         "who watches turns the mask off",
         "nn/test_hooks.py::test_recording_changes_nothing",
@@ -236,7 +236,7 @@ ATTENTION = _of(
 )
 
 SHORT_ATTENTION = _of(
-    "nn/short_attention",
+    "nn/bmm_attention",
     "nn/test_attention.py",
     (
         "scores = torch.bmm(q, k.mT).mul_(scale)",
@@ -263,13 +263,13 @@ SHORT_ATTENTION = _of(
         "test_dropout_is_the_same_fused_and_explicit",
     ),
     (
-        "y = y.masked_fill(~table.any(-1, keepdim=True), 0)",
+        "y = y.masked_fill(~allowed.any(-1, keepdim=True), 0)",
         "y = y.clone()",
         "a query that may see nothing gets the mean of all values",
         "test_a_fully_masked_row_is_zero_with_finite_gradients",
     ),
     (
-        "return bias.to(q.dtype).masked_fill(~table, lowest)",
+        "return bias.to(q.dtype).masked_fill(~allowed, lowest)",
         "return bias.to(q.dtype)",
         "short rows forget the mask where there is a bias",
         "test_all_three_implementations_agree",
@@ -295,7 +295,7 @@ MASKS = _of(
         ".tril(S - T)",
         ".tril()",
         "with a cache the newest see the oldest alone",
-        "models/test_cached.py::test_positions_continue_from_the_cache",
+        "models/test_kv_cache.py::test_positions_continue_from_the_cache",
     ),
     (
         ".tril(S - T)",
@@ -316,16 +316,16 @@ MASKS = _of(
         "test_causal_and_allowed_are_combined",
     ),
     (
-        "return cls(real[:, None, None, :], causal)",
+        "return cls(mask[:, None, None, :], causal)",
         "return cls(real[:, None, :, None], causal)",
         "padding sees nothing, and is seen",
         "test_padding_is_hidden",
     ),
     (
-        "return cls(real[:, None, None, :], causal)",
+        "return cls(mask[:, None, None, :], causal)",
         "return cls(real[:, None, None, :])",
         "padded texts see their future",
-        "models/test_cached.py::test_every_chunking test_causal_and_allowed_are_combined",
+        "models/test_kv_cache.py::test_every_chunking test_causal_and_allowed_are_combined",
     ),
     (
         "return cls(same & (segments >= 0)[:, None, None, :], causal)",
@@ -340,8 +340,8 @@ MASKS = _of(
         "test_segments_attend_only_to_themselves",
     ),
     (
-        "(real.cumsum(-1) - 1).masked_fill(~real, 0)",
-        "real.cumsum(-1).masked_fill(~real, 0)",
+        "(mask.cumsum(-1) - 1).masked_fill(~mask, 0)",
+        "mask.cumsum(-1).masked_fill(~mask, 0)",
         "positions begin at 1",
         "test_positions_count_real_tokens",
     ),
@@ -351,34 +351,34 @@ CACHE = _of(
     "nn/cache",
     "nn/test_cache.py",
     (
-        "wider[:, :, : self.length] = self.kept[which][:B, :, : self.length]",
-        "wider.zero_()",
+        "grown[:, :, : self.length] = self.keys_values[which][:B, :, : self.length]",
+        "grown.zero_()",
         "a cache that grows forgets what it holds",
         "test_a_cache_that_grows_keeps_what_it_holds",
     ),
     (
-        "self._wider(k, S, 0), self._wider(v, S, 1)",
-        "self._wider(k, S, 0), self._wider(v, S, 0)",
+        "self._grown(k, S, 0), self._grown(v, S, 1)",
+        "self._grown(k, S, 0), self._grown(v, S, 0)",
         "a cache that grows takes its keys for values",
         "test_a_cache_that_grows_keeps_what_it_holds",
     ),
     (
-        "if new.stop > self.room:",
-        "if new.stop > self.room + 1:",
+        "if new.stop > self.capacity:",
+        "if new.stop > self.capacity + 1:",
         "one position more than there is room for",
-        "test_a_full_cache_says_so",
+        "test_a_full_cache_raises",
     ),
     (
         "self.length = new.stop",
         "self.length = max(self.length, k.shape[2])",
         "each new token overwrites the one before",
-        "test_what_went_in_comes_out",
+        "test_update_returns_all_positions",
     ),
     (
-        "if self.memory is None:\n            self.memory = make()",
-        "if make:\n            self.memory = make()",
+        "if self.cross is None:\n            self.cross = project()",
+        "if project:\n            self.cross = project()",
         "the source is projected anew at every step",
-        "test_the_memory_is_made_once",
+        "test_the_memory_is_projected_once",
     ),
     (
         "used = slice(0, self.length)",
@@ -393,10 +393,10 @@ CACHE = _of(
         "test_rows_can_be_repeated_reordered_and_left_out",
     ),
     (
-        "self.memory = self.memory[0][sources], self.memory[1][sources]",
-        "self.memory = self.memory[0][sources], self.memory[1]",
+        "self.cross = self.cross[0][sources], self.cross[1][sources]",
+        "self.cross = self.cross[0][sources], self.cross[1]",
         "values of sources that are over stay",
-        "models/test_cached.py::test_rows_can_be_repeated_in_the_middle",
+        "models/test_kv_cache.py::test_rows_can_be_repeated_in_the_middle",
     ),
     (
         "self.length -= positions",
@@ -408,17 +408,17 @@ CACHE = _of(
         "return self.caches[0].length if self.caches else 0",
         "return 0",
         "positions begin anew at every step",
-        "models/test_cached.py::test_positions_continue_from_the_cache",
+        "models/test_kv_cache.py::test_positions_continue_from_the_cache",
     ),
     (
-        "self.spare = cache.select_rows(rows, self.spare)",
+        "self.buffer = cache.select_rows(rows, self.buffer)",
         "cache.select_rows(rows)",
         "every reordering takes new memory",
         "decoding/incremental/test_decoder.py::test_a_reordering_takes_no_memory_of_its_own",
     ),
     (
-        "S = min(max(2 * self.length, new.stop, FIRST_ROOM), self.room)",
-        "S = min(max(2 * self.length, FIRST_ROOM), self.room)",
+        "S = min(max(2 * self.length, new.stop, INITIAL_CAPACITY), self.capacity)",
+        "S = min(max(2 * self.length, INITIAL_CAPACITY), self.capacity)",
         "a prompt that is longer than the first room does not fit",
         "test_a_cache_that_grows_keeps_what_it_holds",
     ),
@@ -429,26 +429,26 @@ LAYERS = (
         "nn/layer",
         "nn/test_layer.py",
         (
-            "return self.dropout.add(x, part(self.norm(x)))",
-            "return self.dropout.add(self.norm(x), part(self.norm(x)))",
+            "return self.dropout.add_residual(x, sublayer(self.norm(x)))",
+            "return self.dropout.add_residual(self.norm(x), sublayer(self.norm(x)))",
             "a pre-norm layer goes on from the normed sum",
             "test_add_and_norm test_the_order_of_figure_1",
         ),
         (
-            "return self.norm(self.dropout.add(x, part(x)))",
-            "return self.norm(part(x))",
+            "return self.norm(self.dropout.add_residual(x, sublayer(x)))",
+            "return self.norm(sublayer(x))",
             "a post-norm layer has no residual sum",
             "test_add_and_norm test_the_order_of_figure_1",
         ),
         (
-            "return cross.attend(side_by_side, k, v, memory_mask).view_as(x)",
-            "return cross.attend(side_by_side, k, v).view_as(x)",
+            "return attention.attend(beams, k, v, mask).view_as(x)",
+            "return attention.attend(beams, k, v).view_as(x)",
             "cross-attention sees the padding of the source",
             "models/test_padding.py::test_sequence_to_sequence",
         ),
         (
-            "k, v = cache.recall(lambda: cross.project(source))",
-            "k, v = cross.project(source)",
+            "k, v = cache.cross_keys_values(lambda: attention.project(memory))",
+            "k, v = attention.project(memory)",
             "the source is projected anew at every step",
             "decoding/test_beam.py::test_a_source_is_projected_once_and_not_repeated",
         ),
@@ -466,7 +466,7 @@ LAYERS = (
             "self.relative(T, cache.length + T)",
             "self.relative(T, T)",
             "with a cache the bias is that of a text that begins",
-            "models/test_cached.py::test_positions_continue_from_the_cache",
+            "models/test_kv_cache.py::test_positions_continue_from_the_cache",
         ),
     )
     + _of(
@@ -479,10 +479,10 @@ LAYERS = (
             "test_rotation_matches_roformer_equation_15",
         ),
         (
-            "places[None, :] - places[S - T :, None]",
-            "places[None, :] - places[:T, None]",
+            "positions[None, :] - positions[S - T :, None]",
+            "positions[None, :] - positions[:T, None]",
             "with a cache the bias is that of the oldest positions",
-            "models/test_cached.py::test_positions_continue_from_the_cache",
+            "models/test_kv_cache.py::test_positions_continue_from_the_cache",
         ),
         (
             "distance = (-distance).clamp(min=0)",
@@ -501,7 +501,7 @@ LAYERS = (
             "test_the_residual_sum_in_one_pass test_gradcheck_with_a_fixed_mask",
         ),
         (
-            "scale = LEVELS / (LEVELS - hidden)",
+            "scale = BYTE_LEVELS / (BYTE_LEVELS - dropped)",
             "scale = 1.0",
             "what is left is not scaled up",
             "test_rate_and_mean",
@@ -509,10 +509,10 @@ LAYERS = (
     )
     + _of(
         "models/decoder",
-        "models/test_cached.py",
+        "models/test_kv_cache.py",
         (
-            "counted(ids, cache.length)",
-            "counted(ids)",
+            "position_ids(ids, cache.length)",
+            "position_ids(ids)",
             "positions begin anew at every step",
             "test_positions_continue_from_the_cache",
         ),
@@ -780,8 +780,8 @@ DECODING = (
 
 COMMITS = (
     _of(
-        "storage",
-        "test_storage.py",
+        "atomic_io",
+        "test_atomic_io.py",
         (
             "file.flush()\n        os.fsync(file.fileno())",
             "file.flush()",
@@ -795,10 +795,10 @@ COMMITS = (
             "training/checkpoints/test_store.py::test_the_order_of_a_commit",
         ),
         (
-            "scratch.replace(path)\n        sync_folder(path.parent)",
-            "scratch.replace(path)",
+            "temp.replace(path)\n        sync_folder(path.parent)",
+            "temp.replace(path)",
             "the name of a new file may be lost",
-            "test_bytes_are_forced_before_the_name_and_the_name_before_the_return",
+            "test_data_is_synced_before_the_name_and_the_name_before_the_return",
         ),
         (
             'path.open("xb")',
@@ -807,10 +807,10 @@ COMMITS = (
             "test_a_new_file_never_overwrites",
         ),
         (
-            "return life == _LIFE",
+            "return token == _PROCESS_TOKEN",
             "return True",
             "what an earlier life of a process number left stays for ever",
-            "test_sweeping_takes_the_leftovers_of_earlier_lives_only",
+            "test_only_stale_temporary_files_are_removed",
         ),
         (
             "except ProcessLookupError:\n        return False",
@@ -822,23 +822,23 @@ COMMITS = (
             "remove(path)\n        raise",
             "pass\n        raise",
             "what failed half-way is left behind",
-            "test_a_writer_that_fails_leaves_the_old_file_and_nothing_else",
+            "test_a_failing_writer_leaves_only_the_old_file",
         ),
     )
     + _of(
-        "tensorfile",
-        "test_tensorfile.py",
+        "safetensors_io",
+        "test_safetensors_io.py",
         (
-            "if entry.start != place:",
+            "if entry.start != end:",
             "if entry.start < place:",
             "a file may hide bytes between its tensors",
-            "test_each_lie_is_refused_quickly_and_in_one_sentence",
+            "test_an_invalid_header_is_rejected_quickly",
         ),
         (
-            "if place != size - 8 - length:",
+            "if end != size - 8 - length:",
             "if place > size - 8 - length:",
             "a file may hide bytes behind its tensors",
-            "test_each_lie_is_refused_quickly_and_in_one_sentence",
+            "test_an_invalid_header_is_rejected_quickly",
         ),
     )
     + _of(
@@ -1131,7 +1131,7 @@ LEARNING = (
             "test_each_sublayer_has_its_own_dropout_rate",
         ),
         (
-            "return self.dropout.add(x, part(self.norm(x)))",
+            "return self.dropout.add_residual(x, sublayer(self.norm(x)))",
             "return x + part(self.norm(x))",
             "pre-norm layers drop nothing of their parts",
             "test_each_sublayer_has_its_own_dropout_rate",
