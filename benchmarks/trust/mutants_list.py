@@ -145,7 +145,7 @@ ATTENTION = _of(
     ),
     (
         "scores.masked_fill(~allowed, lowest)",
-        "scores.masked_fill(table, lowest)",
+        "scores.masked_fill(allowed, lowest)",
         "True means hidden in the written-out way",
         "test_rows_sum_to_one_or_zero test_all_three_implementations_agree",
     ),
@@ -211,7 +211,7 @@ ATTENTION = _of(
     ),
     (
         "weights = self.hook_pattern(masked_softmax(scores, allowed))",
-        "weights = self.weights(masked_softmax(scores, None))",
+        "weights = self.hook_pattern(masked_softmax(scores, None))",
         "who watches turns the mask off",
         "nn/test_hooks.py::test_recording_changes_nothing",
     ),
@@ -317,13 +317,13 @@ MASKS = _of(
     ),
     (
         "return cls(mask[:, None, None, :], causal)",
-        "return cls(real[:, None, :, None], causal)",
+        "return cls(mask[:, None, :, None], causal)",
         "padding sees nothing, and is seen",
         "test_padding_is_hidden",
     ),
     (
         "return cls(mask[:, None, None, :], causal)",
-        "return cls(real[:, None, None, :])",
+        "return cls(mask[:, None, None, :])",
         "padded texts see their future",
         "models/test_kv_cache.py::test_every_chunking test_causal_and_allowed_are_combined",
     ),
@@ -830,13 +830,13 @@ COMMITS = (
         "test_safetensors_io.py",
         (
             "if entry.start != end:",
-            "if entry.start < place:",
+            "if entry.start < end:",
             "a file may hide bytes between its tensors",
             "test_an_invalid_header_is_rejected_quickly",
         ),
         (
             "if end != size - 8 - length:",
-            "if place > size - 8 - length:",
+            "if end > size - 8 - length:",
             "a file may hide bytes behind its tensors",
             "test_an_invalid_header_is_rejected_quickly",
         ),
@@ -1132,7 +1132,7 @@ LEARNING = (
         ),
         (
             "return self.dropout.add_residual(x, sublayer(self.norm(x)))",
-            "return x + part(self.norm(x))",
+            "return x + sublayer(self.norm(x))",
             "pre-norm layers drop nothing of their parts",
             "test_each_sublayer_has_its_own_dropout_rate",
         ),
