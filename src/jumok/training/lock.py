@@ -24,7 +24,7 @@ def run_lock(folder: Path) -> Iterator[None]:
     InputError at once if another process holds it, StorageError if it cannot be written.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, alone(Path(folder)):
+    >>> with tempfile.TemporaryDirectory() as folder, run_lock(Path(folder)):
     ...     sorted(path.name for path in Path(folder).iterdir())
     ['.training.json', '.training.lock']
     """

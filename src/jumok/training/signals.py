@@ -23,7 +23,7 @@ class StopRequest:
     def interruption(self, step: int, run: Path) -> Interrupted:
         """The error to raise once the checkpoint of `step` is written; exit code 128 + the signal.
 
-        >>> stop = Stop(requested=signal.SIGTERM)
+        >>> stop = StopRequest(requested=signal.SIGTERM)
         >>> error = stop.interruption(40, Path("runs/nsmc"))
         >>> print(error, error.exit_code)
         stopped by SIGTERM after step 40, which is saved; to resume: jumok train --resume \

@@ -58,7 +58,7 @@ def draw_charts(charts: Sequence[Chart], title: str = "") -> "Figure":
     """The charts side by side.
 
     >>> chart = Chart("accuracy", (Curve("dev", ((1.0, 0.8), (2.0, 0.85))),), best=(2.0, 0.85))
-    >>> [axes.get_title() for axes in figure([chart], "감정 분류").axes]
+    >>> [axes.get_title() for axes in draw_charts([chart], "감정 분류").axes]
     ['accuracy']
     """
     from matplotlib.figure import Figure

@@ -94,7 +94,7 @@ class MetricsLog:
     written before it. Of several processes only one is `enabled`; the others write nothing.
 
     >>> import tempfile
-    >>> history = History(Path(tempfile.mkdtemp()))
+    >>> history = MetricsLog(Path(tempfile.mkdtemp()))
     >>> history.write({"kind": "train", "step": 10, "epoch": 0.5, "loss": 0.7,
     ...                "learning_rate": 1e-4, "tokens_per_second": 9000.0, "seconds": 3.0})
     >>> history.write({"kind": "dev", "step": 20, "epoch": 1.0, "loss": 0.6, "score": 0.8,
@@ -242,7 +242,7 @@ def evaluation_table(rows: Sequence[Evaluation]) -> "Table":
 def format_duration(seconds: float) -> str:
     """A duration as hours, minutes and seconds.
 
-    >>> clock(75.4), clock(3725)
+    >>> format_duration(75.4), format_duration(3725)
     ('1:15', '1:02:05')
     """
     minutes, left = divmod(round(seconds), 60)
