@@ -20,7 +20,7 @@ export interface Columns {
 
 export function columnsOf(width: number, { keys, parts }: HeadData): Columns {
   const token = Math.min(110, Math.max(30, ...keys.map((text) => textWidth(text, 13))) + 14);
-  const sizes = [58, 56, parts.bias ? 50 : 0, 36, 86, 22];
+  const sizes = [58, 56, parts.bias ? 50 : 0, 46, 86, 22];
   const total = Math.max(width, token + sizes.reduce((sum, size) => sum + size) + 240);
   const stripWidth = Math.floor(((total - token - sizes.reduce((sum, size) => sum + size)) * 3) / 8) - 10;
   const strips = [token + 8, token + stripWidth + 16, token + 2 * stripWidth + 24] as const;
