@@ -103,9 +103,10 @@ class Watched(Trainer[Texts]):
 
     peak_of_steps = 0.0
 
-    def evaluate(self, line) -> None:  # type: ignore[no-untyped-def]
+    def evaluate(self) -> None:
+        """Note the peak, then evaluate."""
         self.peak_of_steps = resident("VmHWM")
-        super().evaluate(line)
+        super().evaluate()
 
 
 def resident(word: str) -> float:
