@@ -77,7 +77,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     tests = write_data(recipe, folder)
     minutes = given.minutes or results["wall_seconds"] / 60
-    pieces = run.vocabularies().source.fingerprint
+    pieces = run.tokenizers().source.fingerprint
     marker = folder / "trained"
     if not marker.exists():
         write_pieces(run, folder)
@@ -151,7 +151,7 @@ def write_data(recipe: Recipe, folder: Path) -> dict[str, list[str]]:
 
 def write_pieces(run: Run, folder: Path) -> None:
     """RUN's joint vocabulary as it wants one: the SentencePiece model, and its pieces in a list."""
-    pieces = run.vocabularies().source
+    pieces = run.tokenizers().source
     assert isinstance(pieces, SentencePieceTokenizer)
     pieces.save(folder / "pieces.model")
     special = set(SPECIAL.values())
@@ -288,7 +288,7 @@ def validations_in(log: Path) -> list[float]:
 
 def translate(run: Run, folder: Path, site: Path, name: str, beam: int) -> list[str]:
     """What it writes for a test set, line by line: short sources first, each part kept."""
-    recipe, pieces = run.recipe(), run.vocabularies().source
+    recipe, pieces = run.recipe(), run.tokenizers().source
     sources = (folder / f"{name}.source").read_text("utf-8").removesuffix("\n").split("\n")
     lengths = [len(row) + 1 for row in pieces.encode_batch(sources)]
     order = sorted(range(len(sources)), key=lambda i: lengths[i])

@@ -21,7 +21,7 @@ from torch import nn
 from turns import Speeds, answer, heading, speed_lines, take_turns
 
 from jumok.tasks.inputs.seq2seq_encoder import SentencePairs, Seq2SeqBatch
-from jumok.tasks.seq2seq import Seq2SeqJob
+from jumok.tasks.jobs.seq2seq import Seq2SeqJob
 
 RESULTS = Path(__file__).parent / "results" / "translation_speed.txt"
 PIECES, LONGEST, BATCH_TOKENS, PAIRS = 8000, 160, 4096, 20_000
@@ -124,9 +124,9 @@ def theirs(size: Size, job: Seq2SeqJob, dtype: torch.dtype) -> Step:
         max_position_embeddings=LONGEST,
         dropout=0.1,
         scale_embedding=True,
-        pad_token_id=job.vocabulary.pad_id,
-        eos_token_id=job.vocabulary.eos_id,
-        decoder_start_token_id=job.vocabulary.bos_id,
+        pad_token_id=job.tokenizer.pad_id,
+        eos_token_id=job.tokenizer.eos_id,
+        decoder_start_token_id=job.tokenizer.bos_id,
     )
     model = MarianMTModel(config).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
