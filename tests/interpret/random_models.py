@@ -42,7 +42,7 @@ def loaded_of(kind: str, positions: str = "sinusoidal") -> Pipeline:
     with torch.no_grad():
         for weight in network.parameters():
             weight.copy_(torch.randn_like(weight) * (0.3 if weight.ndim > 1 else 0.5))
-    loaded = Pipeline(network, vocabulary, plan, labels, torch.device("cpu"))
+    loaded = Pipeline(get_task(plan), network, vocabulary, plan, labels, torch.device("cpu"))
     if isinstance(network, EncoderDecoder | LanguageModel):
         return loaded.with_decoding(["max_length=7"])
     return loaded

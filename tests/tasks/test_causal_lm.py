@@ -24,19 +24,14 @@ from jumok.decoding import CausalLMDecoder, DecodingConfig
 from jumok.errors import InputError
 from jumok.models import LanguageModel
 from jumok.nn import AttentionMask
-from jumok.tasks.causal_lm import (
-    CausalLMJob,
-    PackedBatch,
-    TokenizedDocuments,
-    score_documents,
-)
+from jumok.tasks.causal_lm import PackedBatch, TokenizedDocuments, score_documents
 from jumok.tasks.inputs.batches import LazyBatches
-from jumok.tasks.inputs.windows import WindowConfig
+from jumok.tasks.jobs.causal_lm import CausalLMJob
 from jumok.tasks.pipeline.outputs import GeneratedText
-from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.pipeline.task import GenerativeTask
+from jumok.tasks.pipeline.pipeline import GenerativeTask, Pipeline
 from jumok.tasks.recipe.recipe import Recipe, load_recipe
-from jumok.tasks.recipe.tables import ModelConfig
+from jumok.tasks.recipe.tables import ModelConfig, WindowConfig
+from jumok.tasks.registry import get_task
 from jumok.tasks.runs.load import load
 from jumok.tasks.runs.train import train
 from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
@@ -116,7 +111,9 @@ def test_in_one_stream_what_stands_before_a_document_matters() -> None:
     def second(first: str) -> float:
         plan = recipe(across=True, max_length=64)
         learner = job(plan, [first, "이 영화 최고예요"])
-        both = score_documents(learner.model, learner.dev, plan, vocabulary(), CPU)
+        both = score_documents(
+            learner.model, learner.dev, plan.model.max_length, plan.windows, vocabulary(), CPU
+        )
         alone = nats(learner.model, learner.dev.rows[0]).sum().item()
         return both.nll_nats - alone
 
@@ -172,7 +169,9 @@ def test_each_token_of_a_long_document_is_scored_once_by_a_window(
     plan = recipe(across, overlap)
     learner = job(plan, [LONG])
     row, width = learner.dev.rows[0], plan.model.max_length
-    found = score_documents(learner.model, learner.dev, plan, vocabulary(), CPU)
+    found = score_documents(
+        learner.model, learner.dev, plan.model.max_length, plan.windows, vocabulary(), CPU
+    )
     # by hand: windows a stride apart, of which all but the first count their newest tokens alone
     stride, expected, done = width - int(width * overlap), 0.0, 0
     while done < len(row) - 1:
@@ -197,7 +196,9 @@ def test_a_model_without_knowledge_has_the_perplexity_of_its_vocabulary() -> Non
     plan = recipe(tie_embeddings=False)
     learner = job(plan)
     torch.nn.init.zeros_(learner.model.output.weight)
-    found = score_documents(learner.model, learner.dev, plan, vocabulary(), CPU)
+    found = score_documents(
+        learner.model, learner.dev, plan.model.max_length, plan.windows, vocabulary(), CPU
+    )
     assert found.perplexity == pytest.approx(len(vocabulary()))
     bits = found.tokens * math.log2(len(vocabulary()))
     assert found.bits_per_byte == pytest.approx(bits / len("".join(TEXTS).encode()))
@@ -206,7 +207,7 @@ def test_a_model_without_knowledge_has_the_perplexity_of_its_vocabulary() -> Non
 
 def test_the_answer_of_evaluate() -> None:
     plan = recipe()
-    loaded = Pipeline(model(plan), vocabulary(), plan, (), CPU)
+    loaded = Pipeline(get_task(plan), model(plan), vocabulary(), plan, (), CPU)
     table = Table.from_columns({"text": [*TEXTS[:3], "뷁", ""]})
     scores = loaded.task.evaluate(loaded, table, "test").scores
     assert list(scores)[:5] == ["task", "split", "n", "perplexity", "bits_per_byte"]
@@ -218,10 +219,14 @@ def test_a_row_alone_is_scored_as_among_others() -> None:
     plan = recipe()
     network = model(plan)
     one_by_one = [
-        score_documents(network, documents([text]), plan, vocabulary(), CPU).nll_nats
+        score_documents(
+            network, documents([text]), plan.model.max_length, plan.windows, vocabulary(), CPU
+        ).nll_nats
         for text in TEXTS
     ]
-    together = score_documents(network, documents(TEXTS), plan, vocabulary(), CPU).nll_nats
+    together = score_documents(
+        network, documents(TEXTS), plan.model.max_length, plan.windows, vocabulary(), CPU
+    ).nll_nats
     assert together == pytest.approx(sum(one_by_one), rel=1e-5)
 
 
@@ -236,7 +241,7 @@ def go_on(loaded: Pipeline, *texts: str) -> list[GeneratedText]:
 
 def continuer(across: bool = False) -> Pipeline:
     plan = recipe(across)
-    return Pipeline(model(plan), vocabulary(), plan, (), CPU)
+    return Pipeline(get_task(plan), model(plan), vocabulary(), plan, (), CPU)
 
 
 def test_a_continuation_is_what_greedy_by_hand_writes() -> None:

@@ -170,10 +170,10 @@ def test_labels_are_smoothed_for_learning_alone(smoothing: float) -> None:
     job = classification_job(ROWS, label_smoothing=smoothing)
     job.model.eval()
     batch = job.epoch(0)[0]
-    logits = forward(job.model, batch.texts, job.vocabulary)
+    logits = forward(job.model, batch.texts, job.tokenizer)
     wanted = F.cross_entropy(logits, batch.labels, reduction="sum", label_smoothing=smoothing)
     torch.testing.assert_close(job.loss(batch), wanted, rtol=1e-5, atol=0)
-    logits = predict_all(job.model, job.dev.ids, job.vocabulary, CPU)
+    logits = predict_all(job.model, job.dev.ids, job.tokenizer, CPU)
     plain = F.cross_entropy(logits, torch.from_numpy(job.dev.labels))
     assert job.evaluate().loss == pytest.approx(plain.item(), rel=1e-5)
 
@@ -184,7 +184,7 @@ def test_texts_seen_twice_must_be_answered_alike() -> None:
     job.model.eval()
     batch = job.epoch(0)[0]
     assert batch.two_views
-    logits = forward(job.model, batch.texts, job.vocabulary)
+    logits = forward(job.model, batch.texts, job.tokenizer)
     plain = F.cross_entropy(logits, batch.labels, reduction="sum")
     apart = rdrop_kl(*logits.chunk(2))
     term = 3.0 * apart
@@ -205,8 +205,8 @@ def test_padding_learns_nothing() -> None:
         job.loss(batch).backward()  # type: ignore[no-untyped-call]
         table = job.model.get_parameter("encoder.embedding.tokens.weight")
         assert table.grad is not None
-        assert not table.grad[job.vocabulary.pad_id].any()
-        assert table.grad[job.vocabulary.cls_id].any()
+        assert not table.grad[job.tokenizer.pad_id].any()
+        assert table.grad[job.tokenizer.cls_id].any()
 
 
 @pytest.mark.parametrize("kind", ["encoder", "encoder_decoder"])
@@ -214,14 +214,14 @@ def test_answers_are_in_order_and_do_not_depend_on_neighbours(kind: str) -> None
     job = classification_job(ROWS, {"kind": kind})
     job.model.eval()
     rows = encoder()(["", *(text for text, _ in ROWS), "이 영화 " * 40])
-    together = predict_all(job.model, rows, job.vocabulary, CPU)
+    together = predict_all(job.model, rows, job.tokenizer, CPU)
     assert together.dtype == torch.float32
     with torch.inference_mode():
         from jumok.tasks.inputs.batches import collate
 
         alone = torch.cat(
             [
-                forward(job.model, collate([row], job.vocabulary.pad_id, CPU), job.vocabulary)
+                forward(job.model, collate([row], job.tokenizer.pad_id, CPU), job.tokenizer)
                 for row in rows
             ]
         )
@@ -233,7 +233,7 @@ def test_scores_and_probabilities() -> None:
     job = classification_job(ROWS)
     job.model.eval()
     wanted = job.dev.labels.tolist()
-    scores, probabilities = score_texts(job.model, job.dev.ids, wanted, job.vocabulary, CPU)
+    scores, probabilities = score_texts(job.model, job.dev.ids, wanted, job.tokenizer, CPU)
     assert scores.n == len(ROWS) == int(scores.confusion.sum())
     guessed = probabilities.argmax(-1).numpy()
     assert scores.accuracy == np.mean(guessed == job.dev.labels)
@@ -246,4 +246,4 @@ def test_scores_and_probabilities() -> None:
 
 def test_nothing_to_answer() -> None:
     job = classification_job(ROWS)
-    assert len(predict_all(job.model, encoder()([]), job.vocabulary, CPU)) == 0
+    assert len(predict_all(job.model, encoder()([]), job.tokenizer, CPU)) == 0

@@ -18,14 +18,9 @@ from jumok.nn.losses import cross_entropy
 from jumok.nn.masks import AttentionMask
 from jumok.tasks.inputs.masking import PieceInfo
 from jumok.tasks.inputs.text_encoder import TextEncoder
-from jumok.tasks.masked_lm import (
-    MaskedBatch,
-    MaskedLMJob,
-    _fill_masks,
-    encode_with_masks,
-    fixed_masking,
-    score_masked,
-)
+from jumok.tasks.jobs.masked_lm import MaskedLMJob
+from jumok.tasks.masked_lm import MaskedBatch, fixed_masking, score_masked
+from jumok.tasks.pipeline.fill_mask import _fill, encode_with_masks
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.tables import AugmentationConfig, MaskingConfig
 from jumok.tasks.runs.evaluate import evaluate
@@ -112,7 +107,7 @@ def run(recipe_file: Path) -> Path:
 @pytest.mark.parametrize("sampling", [0.0, 0.3])
 def test_a_batch_holds_every_blank_and_what_stood_there(sampling: float) -> None:
     made = job(TEXTS, sampling=sampling, share=0.3)
-    vocabulary = made.vocabulary
+    vocabulary = made.tokenizer
     seen: list[str] = []
     for batch in batches(made, 0):
         ids = batch.texts.input_ids.flatten()
@@ -140,7 +135,7 @@ def test_an_epoch_is_a_function_of_seed_and_number(sampling: float) -> None:
             read += ids.tolist()
             restored = ids.flatten().index_copy(0, batch.positions, batch.labels)
             whole += restored.view_as(ids).tolist()
-        pad = made.vocabulary.pad_id
+        pad = made.tokenizer.pad_id
         read, whole = ([[i for i in row if i != pad] for row in each] for each in (read, whole))
         return read, whole
 
@@ -168,7 +163,7 @@ def test_the_loss_is_that_of_the_whole_model_at_the_blanks(smoothing: float) -> 
 
 def test_scores_are_those_of_one_text_at_a_time() -> None:
     made = job(TEXTS, share=0.3)
-    vocabulary, model = made.vocabulary, made.model.eval()
+    vocabulary, model = made.tokenizer, made.model.eval()
     rows = TextEncoder(vocabulary, SMALL["max_length"])(TEXTS)  # type: ignore[arg-type]
     masked = fixed_masking(rows, PieceInfo.of(vocabulary), made.recipe.masking)
     found, guesses = score_masked(model, masked, vocabulary, CPU)
@@ -267,7 +262,7 @@ def test_the_filling_is_the_likeliest_that_fits(run: Path) -> None:
 def test_a_blank_is_never_filled_with_white_space() -> None:
     """Not with a tab or a line end either, which every vocabulary has."""
     made = job(TEXTS)
-    vocabulary, pieces = made.vocabulary, made.pieces
+    vocabulary, pieces = made.tokenizer, made.pieces
     parts = ["연기", "가"]  # a blank that goes on
     logs = np.full((1, len(vocabulary)), -9.0, np.float32)
     logs[0, vocabulary.id("\t")], logs[0, vocabulary.id("\n")] = -0.1, -0.2
@@ -277,7 +272,7 @@ def test_a_blank_is_never_filled_with_white_space() -> None:
         if vocabulary.piece(i).strip()
     )
     logs[0, goes_on] = -1.0
-    assert _fill_masks(parts, logs, pieces, vocabulary) == (
+    assert _fill(parts, logs, pieces, vocabulary) == (
         f"연기{vocabulary.piece(goes_on)}가",
         -1.0,
     )
@@ -347,4 +342,4 @@ def test_blanks_among_characters() -> None:
     logs = np.full((1, len(vocabulary)), -9.0, np.float32)
     logs[0, vocabulary.pad_id], logs[0, vocabulary.id("▁")] = -0.1, -0.2
     logs[0, vocabulary.id("영")] = -1.0
-    assert _fill_masks(["이 ", " 정말"], logs, pieces, vocabulary) == ("이 영 정말", -1.0)
+    assert _fill(["이 ", " 정말"], logs, pieces, vocabulary) == ("이 영 정말", -1.0)

@@ -55,7 +55,7 @@ def test_texts_seen_twice_must_be_answered_alike() -> None:
     assert batch.two_views
     n = len(batch.labels) // 2
     assert batch.labels[:n].tolist() == batch.labels[n:].tolist()
-    answered = forward(job.model, batch.texts, job.vocabulary)[:, 0]
+    answered = forward(job.model, batch.texts, job.tokenizer)[:, 0]
     plain = F.mse_loss(answered, batch.labels, reduction="sum")
     apart = F.mse_loss(answered[:n], answered[n:], reduction="sum")
     term = 3.0 * apart

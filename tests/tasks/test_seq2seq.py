@@ -8,15 +8,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from jumok.decoding import DecodingConfig
+from jumok.decoding import DecodingConfig, GenerationRequest
 from jumok.nn.losses import rdrop_kl
 from jumok.nn.masks import AttentionMask
 from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqBatch, Seq2SeqEncoder
+from jumok.tasks.jobs.seq2seq import Seq2SeqJob
 from jumok.tasks.pipeline.generation import Generated, generate_all
 from jumok.tasks.recipe.tables import AugmentationConfig
-from jumok.tasks.seq2seq import Seq2SeqJob
 from jumok.text.ragged import Ragged
-from tests.tasks.tiny_jobs import CPU, reading_vocabulary, sequence_job
+from tests.tasks.tiny_jobs import reading_vocabulary, sequence_job
 from tests.tiny_runs import readings
 
 ROWS = readings(40, 5)
@@ -97,7 +97,7 @@ def test_only_a_share_is_sampled() -> None:
             {tuple(row[:end].tolist()) for row in ids}
             for ids, end in zip(job.train_ids, ends, strict=True)
         ]
-        pad, found = job.vocabulary.pad_id, [0, 0]
+        pad, found = job.tokenizer.pad_id, [0, 0]
         for batch in batches(job):
             for side, ids in enumerate((batch.source.input_ids, batch.target.input_ids)):
                 found[side] += sum(tuple(row[row != pad].tolist()) not in best[side] for row in ids)
@@ -119,7 +119,7 @@ def test_the_order_follows_from_seed_and_epoch() -> None:
 
 def test_both_views_of_a_pair_stand_beside_its_own_target() -> None:
     job = sequence_job(ROWS, augmentation=TWICE, batch_tokens=120)
-    vocabulary = job.vocabulary
+    vocabulary = job.tokenizer
     found, n_anew = [], 0
     for batch in batches(job):
         n = len(batch.labels) // 2
@@ -175,8 +175,8 @@ def test_padding_learns_nothing() -> None:
     job.loss(padded_batch(job)).backward()  # type: ignore[no-untyped-call]
     source = job.model.encoder.embedding.tokens.weight.grad
     assert source is not None
-    assert not source[job.vocabulary.pad_id].any()
-    assert source[job.vocabulary.eos_id].any()
+    assert not source[job.tokenizer.pad_id].any()
+    assert source[job.tokenizer.eos_id].any()
 
 
 @pytest.mark.parametrize("beam", [1, 3])
@@ -184,21 +184,26 @@ def test_answers_are_in_order_and_do_not_depend_on_neighbours(beam: int) -> None
     job = sequence_job(ROWS)
     job.model.eval()
     texts = ["", *(source for source, _ in ROWS), "삼 일 " * 50]
-    vocabulary = job.vocabulary
+    vocabulary = job.tokenizer
     rows = job.encode.sources(texts)
     config = DecodingConfig(beam=beam, max_ratio=1.5)
 
     def write(sources: Ragged) -> list[list[Generated]]:
-        return generate_all(job.model, sources, vocabulary.pad_id, vocabulary, config, CPU)
+        return generate_all(
+            job.model,
+            sources,
+            vocabulary.pad_id,
+            GenerationRequest(config, end_id=vocabulary.eos_id, tokenizer=vocabulary),
+        )
 
     together = write(rows)
     assert len(together) == len(texts)
     for row, (output,) in zip(rows, together, strict=True):
         ((alone,),) = write(Ragged.from_lists([row.tolist()]))
-        assert output.written.ids == alone.hypothesis.ids
-        assert output.written.score == pytest.approx(alone.hypothesis.score, abs=1e-4)
-        assert len(output.written.ids) <= min(24, len(row) * 3 // 2 + 10)
-        assert output.text == alone.text == vocabulary.decode(output.written.ids)
+        assert output.hypothesis.ids == alone.hypothesis.ids
+        assert output.hypothesis.score == pytest.approx(alone.hypothesis.score, abs=1e-4)
+        assert len(output.hypothesis.ids) <= min(24, len(row) * 3 // 2 + 10)
+        assert output.text == alone.text == vocabulary.decode(output.hypothesis.ids)
 
 
 def test_the_development_score() -> None:

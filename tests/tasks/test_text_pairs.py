@@ -16,15 +16,14 @@ import jumok
 from jumok.errors import InputError
 from jumok.models import PairClassifier, TransformerConfig
 from jumok.models.pooling import pair_features, similarity_features
-from jumok.tasks.classification import ClassificationJob
-from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs, token_type_ids
-from jumok.tasks.jobs.epoch_sampler import EpochSampler
-from jumok.tasks.pipeline.sequence_classification import (
-    LabelledTexts,
+from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInputs, token_type_ids
+from jumok.tasks.jobs.sequence_classification import (
+    ClassificationJob,
     TextBatch,
     epoch_batches,
-    predict_all,
+    epoch_sampler,
 )
+from jumok.tasks.pipeline.sequence_classification import predict_all
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.tasks.runs.train import train
@@ -76,8 +75,8 @@ def test_the_longer_text_is_cut_first(first: int, second: int, max_length: int) 
     a, b = list(range(100, 100 + first)), list(range(200, 200 + second))
     row = encode.add_special_tokens(Ragged.from_lists([a]), Ragged.from_lists([b]))[0].tolist()
     kept_a, kept_b = popped(first, second, max_length - 3)
-    sep = encode.vocabulary.sep_id
-    assert row == [encode.vocabulary.cls_id, *a[:kept_a], sep, *b[:kept_b], sep]
+    sep = encode.tokenizer.sep_id
+    assert row == [encode.tokenizer.cls_id, *a[:kept_a], sep, *b[:kept_b], sep]
 
 
 def test_lines_of_pairs() -> None:
@@ -110,7 +109,7 @@ def test_augmentation_spares_what_parts_the_texts() -> None:
         subword_sampling=1.0, sampling_alpha=0.1, token_dropout=0.5, rdrop_alpha=2.0
     )
     job = classification_job(ROWS, SEGMENTS, augmentation)
-    vocabulary = job.vocabulary
+    vocabulary = job.tokenizer
     cuts = set()
     for batch in batches(job):
         assert batch.two_views
@@ -124,7 +123,7 @@ def test_augmentation_spares_what_parts_the_texts() -> None:
 def test_sampled_pairs_spell_the_same_texts() -> None:
     sampling = AugmentationConfig(subword_sampling=1.0, sampling_alpha=0.1)
     job = classification_job(ROWS, SEGMENTS | {"max_length": 80}, sampling)
-    vocabulary = job.vocabulary
+    vocabulary = job.tokenizer
     spelled = []
     for batch in batches(job):
         for ids, label in zip(batch.texts.input_ids, batch.labels, strict=True):
@@ -222,9 +221,9 @@ def test_comparing_learns_and_does_not_depend_on_neighbours() -> None:
     assert gradient.abs().sum(0).gt(0).all()
     torch.nn.init.normal_(job.model.get_parameter("output.weight"))
     job.model.eval()
-    together = predict_all(job.model, job.train.ids, job.vocabulary, CPU)
+    together = predict_all(job.model, job.train.ids, job.tokenizer, CPU)
     for i in range(5):
-        alone = predict_all(job.model, job.train.ids.take([i]), job.vocabulary, CPU)
+        alone = predict_all(job.model, job.train.ids.take([i]), job.tokenizer, CPU)
         torch.testing.assert_close(together[i], alone[0], atol=1e-5, rtol=0)  # float32 sums
 
 
@@ -316,9 +315,7 @@ def test_texts_alone_are_drawn_as_ever() -> None:
         AugmentationConfig(token_dropout=0.3, rdrop_alpha=2.0),
     ):
         plan = replace(plan, augmentation=augmentation)
-        epoch = epoch_batches(
-            EpochSampler(plan, review_vocabulary(), known.texts, rows, CPU), known, 1
-        )
+        epoch = epoch_batches(epoch_sampler(plan, review_vocabulary(), known, CPU), known, 1)
         for index in range(len(epoch)):
             batch = epoch[index]
             total.update(batch.texts.input_ids.numpy().astype("<i8").tobytes())

@@ -13,19 +13,12 @@ from jumok.data.table_files import evaluation_table
 from jumok.errors import InputError
 from jumok.nn.losses import rdrop_kl
 from jumok.tasks.inputs.text_encoder import TextEncoder
+from jumok.tasks.inputs.token_labels import IGNORE_INDEX, LabelledTokens, TokenizedTexts
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.tasks.runs.evaluate import evaluate
 from jumok.tasks.runs.train import train
-from jumok.tasks.token_classification import (
-    IGNORE_INDEX,
-    LabelledTokens,
-    TokenizedTexts,
-    char_tags,
-    forward,
-    log_probabilities,
-    viterbi_tags,
-)
+from jumok.tasks.token_classification import char_tags, forward, log_probabilities, viterbi_tags
 from jumok.training.trainer import Trainer
 from jumok.viewer.live_model import plot_attention
 from tests.tasks.tiny_jobs import CPU, TAGS, tag_rows, tag_vocabulary, tagging_job
@@ -83,7 +76,7 @@ def test_no_text_and_no_character() -> None:
 def test_tags_stay_beside_their_pieces() -> None:
     hiding = AugmentationConfig(token_dropout=0.4, rdrop_alpha=2.0)
     job = tagging_job(ROWS, hiding)
-    wanted = {tuple(row.tolist()) for row in job.wanted}
+    wanted = {tuple(row.tolist()) for row in job.labels}
     epoch = job.epoch(0)
     units = 0
     for index in range(len(epoch)):
@@ -153,12 +146,12 @@ def test_texts_seen_twice_must_be_tagged_alike() -> None:
 def test_answers_do_not_depend_on_neighbours() -> None:
     job = tagging_job(ROWS)
     job.model.eval()
-    encode = TextEncoder(job.vocabulary, job.recipe.model.max_length)
+    encode = TextEncoder(job.tokenizer, job.recipe.model.max_length)
     lines = ["", *(text for text, _ in ROWS), "철수가 " * 30]
     rows = encode(lines)
-    together = log_probabilities(job.model, rows, job.vocabulary, CPU)
+    together = log_probabilities(job.model, rows, job.tokenizer, CPU)
     for text, row in zip(lines, together, strict=True):
-        (alone,) = log_probabilities(job.model, encode([text]), job.vocabulary, CPU)
+        (alone,) = log_probabilities(job.model, encode([text]), job.tokenizer, CPU)
         torch.testing.assert_close(row, alone, atol=1e-5, rtol=0)  # float32 sums
 
 
@@ -171,7 +164,7 @@ def test_names_are_learnt_by_heart(tmp_path: Path) -> None:
     job.model.eval()
     dev = job.evaluate()
     assert (dev.metric, dev.score) == ("entity_f1", 1.0)
-    log_p = log_probabilities(job.model, job.dev.texts.ids, job.vocabulary, CPU)
+    log_p = log_probabilities(job.model, job.dev.texts.ids, job.tokenizer, CPU)
     assert viterbi_tags(job.dev.texts, log_p, TAGS) == job.dev.tags
 
 

@@ -14,11 +14,11 @@ from jumok.data.load import load_splits
 from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder
-from jumok.tasks.inputs.tokenizer_pair import train_or_load
-from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.pipeline.task import GenerativeTask
+from jumok.tasks.pipeline.pipeline import GenerativeTask, Pipeline
 from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.registry import get_task
 from jumok.tasks.runs.evaluate import evaluate, evaluation_tables
+from jumok.tasks.runs.setup import train_or_load
 from jumok.tasks.runs.train import resume, train
 from jumok.tasks.seq2seq import Seq2SeqTask
 from tests.shared_data import shared_data
@@ -340,6 +340,7 @@ def test_korean_is_scored_over_morphemes_as_well(
     recipe = two_sided.recipe
     korean = replace(recipe, data=replace(recipe.data, target_language="ko"))
     loaded = Pipeline(
+        get_task(korean),
         two_sided.model,
         two_sided.vocabulary,
         korean,

@@ -13,22 +13,21 @@ from jumok.config_io import from_dict
 from jumok.data.config import DataConfig
 from jumok.data.table import Table
 from jumok.models import EncoderDecoder
-from jumok.tasks.classification import ClassificationJob, ClassificationTask
-from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
-from jumok.tasks.pipeline.sequence_classification import LabelledTexts
+from jumok.tasks.classification import ClassificationTask
+from jumok.tasks.inputs.seq2seq_encoder import SentencePairs
+from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInputs
+from jumok.tasks.inputs.token_labels import LabelledTokens
+from jumok.tasks.jobs.seq2seq import Seq2SeqJob
+from jumok.tasks.jobs.sequence_classification import ClassificationJob, RegressionJob
+from jumok.tasks.jobs.token_classification import TokenClassificationJob
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import (
     AugmentationConfig,
     ModelConfig,
     RegressionConfig,
 )
-from jumok.tasks.regression import RegressionJob, RegressionTask, scale_targets
-from jumok.tasks.seq2seq import SentencePairs, Seq2SeqJob
-from jumok.tasks.token_classification import (
-    LabelledTokens,
-    TokenClassificationJob,
-    TokenClassificationTask,
-)
+from jumok.tasks.regression import RegressionTask, scale_targets
+from jumok.tasks.token_classification import TokenClassificationTask
 from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from jumok.training.config import TrainingConfig
 from tests.tiny_runs import readings, reviews
@@ -113,7 +112,7 @@ def regression_job(
     torch.manual_seed(0)
     texts, pairs, scores = zip(*rows, strict=True)
     table = Table.from_columns({"text": texts, "pair": pairs, "score": scores})
-    data = scale_targets(table, plan, vocabulary)
+    data = scale_targets(table, TextEncoder(vocabulary, plan.model.max_length), plan.regression)
     return RegressionJob(
         plan, RegressionTask().build_model(plan.model, ()), vocabulary, data, data, CPU
     )

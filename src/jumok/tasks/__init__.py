@@ -1,1 +1,1 @@
-"""Whole jobs: from a recipe to a run, from a run to answers."""
+"""The six tasks: recipes, inputs, pipelines, training jobs and runs."""

@@ -1,15 +1,18 @@
-"""The tasks there are, by the name a recipe gives."""
+"""The six tasks by the name in a recipe."""
+
+from collections.abc import Mapping
 
 from jumok.tasks.causal_lm import CausalLMTask
 from jumok.tasks.classification import ClassificationTask
 from jumok.tasks.masked_lm import MaskedLMTask
-from jumok.tasks.pipeline.task import Task
+from jumok.tasks.pipeline.pipeline import Task
 from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.recipe.task_spec import TaskName
 from jumok.tasks.regression import RegressionTask
 from jumok.tasks.seq2seq import Seq2SeqTask
 from jumok.tasks.token_classification import TokenClassificationTask
 
-TASKS: dict[str, Task] = {
+TASKS: Mapping[TaskName, Task] = {
     "classification": ClassificationTask(),
     "regression": RegressionTask(),
     "tagging": TokenClassificationTask(),
@@ -20,5 +23,5 @@ TASKS: dict[str, Task] = {
 
 
 def get_task(recipe: Recipe) -> Task:
-    """The task a recipe names."""
+    """The task of a recipe."""
     return TASKS[recipe.task]

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumok.errors import InputError
-from jumok.tasks.inputs.masking import MaskedRows, MaskingConfig, PieceInfo, mask_tokens
+from jumok.tasks.inputs.masking import MaskedRows, PieceInfo, mask_tokens
+from jumok.tasks.recipe.tables import MaskingConfig
 from jumok.text.ragged import Ragged
 from tests.tasks.tiny_jobs import review_vocabulary
 

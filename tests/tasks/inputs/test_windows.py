@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from jumok.data.packing import plan_packing
 from jumok.errors import InputError
-from jumok.tasks.inputs.windows import WindowConfig, WindowRows, Windows, add_bos_eos, concatenate
+from jumok.tasks.inputs.windows import WindowRows, Windows, add_bos_eos, concatenate
+from jumok.tasks.recipe.tables import WindowConfig
 from jumok.text.ragged import Ragged
 
 BOS, EOS, PAD = 2, 3, 0

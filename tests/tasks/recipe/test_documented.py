@@ -7,14 +7,14 @@ import pytest
 
 from jumok.data.config import DataConfig
 from jumok.decoding import DecodingConfig
-from jumok.tasks.inputs.masking import MaskingConfig
-from jumok.tasks.inputs.windows import WindowConfig
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import (
     AugmentationConfig,
+    MaskingConfig,
     ModelConfig,
     RegressionConfig,
     VocabularyRecipe,
+    WindowConfig,
 )
 from jumok.training.config import TrainingConfig
 

@@ -76,7 +76,10 @@ def test_unknown_recipe(source: str, sentence: str) -> None:
         ("name=a/b", "name must be usable as a folder name, got 'a/b'"),
         ("name=", "name must be usable as a folder name, got ''"),
         ("name=..", "name must be usable as a folder name, got '..'"),
-        ("metric=bleu", "metric must be one of accuracy, macro_f1 for the task classification, got bleu"),
+        (
+            "metric=bleu",
+            "metric must be one of accuracy, macro_f1 for the task classification, got bleu",
+        ),
         ("task=translation", "task must be 'classification', "),
         ("trainig.steps=1", "trainig is not known; did you mean training?"),
         ("training.lerning_rate=1", "training.lerning_rate is not known; did you mean training.l"),
@@ -106,12 +109,27 @@ def test_unknown_recipe(source: str, sentence: str) -> None:
             "training.keep_checkpoints 1 leaves no second checkpoint; keep 2",
         ),
         ("training.schedule=step", "training.schedule must be 'inverse_sqrt'"),
-        ("augmentation.token_dropout=1.5", "augmentation.token_dropout must be from 0 to 1, got 1.5"),
-        ("augmentation.subword_sampling=-1", "augmentation.subword_sampling must be from 0 to 1, got -1.0"),
-        ("augmentation.rdrop_alpha=nan", "sampling_alpha more than 0, both finite, got nan and 0.2"),
+        (
+            "augmentation.token_dropout=1.5",
+            "augmentation.token_dropout must be from 0 to 1, got 1.5",
+        ),
+        (
+            "augmentation.subword_sampling=-1",
+            "augmentation.subword_sampling must be from 0 to 1, got -1.0",
+        ),
+        (
+            "augmentation.rdrop_alpha=nan",
+            "sampling_alpha more than 0, both finite, got nan and 0.2",
+        ),
         ("augmentation.rdrop_alpha=inf", "augmentation.rdrop_alpha must be 0 or more"),
-        ("augmentation.sampling_alpha=nan", "sampling_alpha more than 0, both finite, got 0.0 and nan"),
-        ("regression.highest=inf", "regression.highest - regression.lowest must be finite, got inf - 0.0"),
+        (
+            "augmentation.sampling_alpha=nan",
+            "sampling_alpha more than 0, both finite, got 0.0 and nan",
+        ),
+        (
+            "regression.highest=inf",
+            "regression.highest - regression.lowest must be finite, got inf - 0.0",
+        ),
         (
             "vocabulary.kind=word",
             "vocabulary.kind must be 'unigram', 'bpe' or 'char', got ",
@@ -124,7 +142,7 @@ def test_unknown_recipe(source: str, sentence: str) -> None:
         ),
         ("data.train_rows=-1", "data.train_rows = -1; wanted 0 (all) or more"),
         ("data.corpus=nscm", "nscm"),
-        ("data.target_language=korean", 'data.target_language must be'),
+        ("data.target_language=korean", "data.target_language must be"),
     ],
 )
 def test_invalid_values(review_recipe: Path, word: str, sentence: str) -> None:
@@ -163,7 +181,10 @@ def test_invalid_values(review_recipe: Path, word: str, sentence: str) -> None:
             ["masking.mlm_probability=0.5"],
             "[masking] must be left out for the task classification, which masks",
         ),
-        (["regression.highest=5"], "[regression] must be left out for the task classification, which pre"),
+        (
+            ["regression.highest=5"],
+            "[regression] must be left out for the task classification, which pre",
+        ),
         (
             ["task=language_modeling", "model.kind=decoder", "augmentation.rdrop_alpha=1"],
             "augmentation.rdrop_alpha must be 0 for the task language_modeling, got 1.0",

@@ -21,7 +21,7 @@ from jumok.data.table_files import evaluation_table
 from jumok.errors import InputError, StorageError
 from jumok.interpret.sequences import source_sequence
 from jumok.models.weights import named_weights
-from jumok.tasks.inputs.masking import PieceInfo, special_ids, starts_word_after
+from jumok.tasks.inputs.masking import PieceInfo
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.inputs.token_labels import LabelledTokens, TokenizedTexts
 from jumok.tasks.jobs.epoch_sampler import drop_tokens
@@ -197,7 +197,7 @@ def test_a_blank_is_filled_with_their_likeliest_piece(made: Made, name: str, mas
     vocabulary = loaded.vocabulary
     model, tokenizer = theirs(made(name))
     inside = "##" if name == "masked" else ""
-    special = set(special_ids(vocabulary))
+    special = set(vocabulary.special_ids.values())
     opening = tokenizer.tokenize("a")[0].startswith("Ġ")  # whether a text begins with a space
     assert not opening
     for text in ("이 영화 [MASK] 정말 재미있어요", "삼 [MASK]", "[MASK] 정말 재미있어요"):
@@ -937,8 +937,8 @@ def test_a_word_begins_where_their_tokeniser_cuts(made: Made, before: str) -> No
     """Behind punctuation, any white space and Chinese signs no piece with ## can stand."""
     vocabulary = jumok.load(made("masked"), device="cpu").vocabulary
     pieces = PieceInfo.of(vocabulary)
-    assert starts_word_after(f"가요 {before}", vocabulary)
-    assert not starts_word_after("가요", vocabulary)
+    assert vocabulary.word_starts_after(f"가요 {before}")
+    assert not vocabulary.word_starts_after("가요")
     logs = np.zeros((1, len(pieces.maskable)), np.float32)
     inside = vocabulary.id("##요")
     logs[0, inside] = 9.0

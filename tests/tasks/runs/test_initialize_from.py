@@ -11,9 +11,9 @@ from torch import Tensor
 import jumok
 from jumok import safetensors_io as tensorfile
 from jumok.errors import InputError
-from jumok.tasks.dry_run import dry_run
 from jumok.tasks.recipe.inherited_config import INHERITED, check_same_architecture
 from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.runs.setup import dry_run
 from jumok.tasks.runs.train import resume, train
 from tests.tiny_runs import reviews
 

@@ -130,7 +130,7 @@ def test_a_run_is_begun_once(tmp_path: Path, review_recipe: Path) -> None:
     only = TokenizerPair(vocabulary, vocabulary)
     run = Run.create(tmp_path / "깊은" / "곳", recipe, only)
     assert run.recipe() == recipe
-    assert run.vocabularies().source.fingerprint == vocabulary.fingerprint
+    assert run.tokenizers().source.fingerprint == vocabulary.fingerprint
     assert not run.finished
     with pytest.raises(InputError, match="holds a run already"):
         Run.create(run.folder, recipe, only)

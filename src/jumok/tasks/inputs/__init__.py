@@ -1,1 +1,1 @@
-"""Inputs."""
+"""Inputs of the tasks: texts and tables as batches of ids."""

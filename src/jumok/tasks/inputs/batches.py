@@ -1,4 +1,4 @@
-"""Tables of ids cut into batches for a model: the same cut for training and for answering."""
+"""Rows of ids as padded batches on a device, for training and for prediction."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,40 +12,37 @@ from torch import Tensor
 from jumok.data.packing import TokenIds, length_batches, pad
 from jumok.text.ragged import Ragged
 
-EVAL_BATCH_TOKENS = 4_096  # of a batch when nothing is learned; larger ones are no faster
+EVAL_BATCH_TOKENS = 4_096  # padded tokens of a batch in eval mode; larger ones are not faster
 
-BatchT = TypeVar("B")
+BatchT = TypeVar("BatchT")
 
 
 @dataclass(frozen=True)
 class PaddedBatch:
-    """ids (B, T) int64 on the model's device; real (B, T) bool, None when nothing is padding."""
+    """Rows of ids of one length on the model's device."""
 
-    input_ids: Tensor
-    attention_mask: Tensor | None
+    input_ids: Tensor  # (B, T) int64
+    attention_mask: Tensor | None  # (B, T) bool, True = real token; None without padding
 
     @property
     def n_tokens(self) -> int:
-        """How many of the ids are real tokens."""
-        return (
-            self.input_ids.numel()
-            if self.attention_mask is None
-            else int(self.attention_mask.sum())
-        )
+        """The number of tokens without padding."""
+        mask = self.attention_mask
+        return self.input_ids.numel() if mask is None else int(mask.sum())
 
 
 def collate(
     rows: Sequence[TokenIds], pad_id: int, device: torch.device, *, left: bool = False
 ) -> PaddedBatch:
-    """The rows as one rectangle on the device."""
-    box = pad(rows, pad_id, left=left)
-    real = None if box.mask.all() else torch.from_numpy(box.mask).to(device)
-    return PaddedBatch(torch.from_numpy(box.ids).to(device), real)
+    """Pad the rows to one length and copy them to the device."""
+    padded = pad(rows, pad_id, left=left)
+    mask = None if padded.mask.all() else torch.from_numpy(padded.mask).to(device)
+    return PaddedBatch(torch.from_numpy(padded.ids).to(device), mask)
 
 
 @dataclass(frozen=True)
 class LazyBatches(Generic[BatchT]):
-    """The batches of one epoch: which examples each holds, and how it is made of them."""
+    """The batches of one epoch, each built from the indices of its examples when it is read."""
 
     index_batches: Sequence[NDArray[np.int64]]
     build: Callable[[NDArray[np.int64]], BatchT]
@@ -58,8 +55,8 @@ class LazyBatches(Generic[BatchT]):
 
 
 def batches_by_length(rows: Ragged, batch_tokens: int) -> list[NDArray[np.int64]]:
-    """Batches of like length for answering: each example once, longest last."""
-    plan = length_batches(
+    """Batches of rows of similar length for evaluation: each row once, the longest last."""
+    index_batches = length_batches(
         rows.lengths, np.arange(len(rows)), batch_tokens, np.random.default_rng(0)
     )
-    return sorted(plan, key=lambda batch: int(rows.lengths[batch].max()))
+    return sorted(index_batches, key=lambda batch: int(rows.lengths[batch].max()))

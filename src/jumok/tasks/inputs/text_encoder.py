@@ -1,8 +1,10 @@
-"""TextInputs to the ids an encoder reads: a text alone, or two of them side by side."""
+"""Texts, or pairs of texts, as the input ids of an encoder."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from numpy.typing import NDArray
 from torch import Tensor
 
 from jumok.data.table import Table
@@ -15,10 +17,10 @@ from jumok.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class TextInputs:
-    r"""What a model is asked about: texts, or pairs of them.
+    r"""Input texts, or pairs of them.
 
-    >>> texts = TextInputs.of_lines(["비가 온다\t날이 맑다"], paired=True)
-    >>> texts.texts, texts.pairs, texts.shown(0)
+    >>> texts = TextInputs.from_lines(["비가 온다\t날이 맑다"], paired=True)
+    >>> texts.texts, texts.pairs, texts.display(0)
     (['비가 온다'], ['날이 맑다'], '비가 온다 / 날이 맑다')
     """
 
@@ -27,95 +29,105 @@ class TextInputs:
 
     @classmethod
     def from_table(cls, table: Table, pieces: bool = False) -> "TextInputs":
-        """The texts of a table, and those under "pair" where it has such a column."""
+        """The texts of a table, and those of its column "pair" if it has one."""
         paired = "pair" in table.column_names
         return cls(table_texts(table, pieces), table.column("pair") if paired else None)
 
     @classmethod
     def from_lines(cls, lines: Sequence[str], paired: bool) -> "TextInputs":
-        """A text a line, or a pair parted by a TAB; an empty line is a pair of empty texts.
+        """One text per line, or two separated by a TAB; an empty line is a pair of empty texts.
 
-        Raises InputError for a line with more texts or fewer.
+        Raises InputError for a line with more or fewer texts.
         """
         if not paired:
             return cls(lines)
         cells = [line.split("\t") if line else ["", ""] for line in lines]
         for line, texts in zip(lines, cells, strict=True):
             if len(texts) != 2:
-                raise InputError(f"{line!r} is no pair; give two texts with one TAB between them")
+                raise InputError(
+                    f"a pair must be two texts separated by one TAB, got {line!r}; add the TAB"
+                )
         return cls([first for first, _ in cells], [second for _, second in cells])
 
     def __iter__(self) -> Iterator[str]:
-        """Every text, the first ones of pairs before the others."""
+        """Every text, all first texts of pairs before all second ones."""
         yield from self.texts
         yield from self.pairs or ()
 
     def display(self, index: int) -> str:
-        """One of them for people to read."""
+        """The text, or the pair, as one line of a report."""
         text = self.texts[index]
         return text if self.pairs is None else f"{text} / {self.pairs[index]}"
 
 
 @dataclass(frozen=True)
-class TextEncoder:
-    """TextInputs to the ids a model reads: [CLS] and the pieces, or [CLS] a [SEP] b [SEP] of a pair.
+class LabelledTexts:
+    """Texts, their input ids, and their labels: int64 label ids or float32 scores."""
 
-    Of texts longer than the model holds the beginning is read. Of a pair the longer text is cut
-    until both fit (Devlin et al. 2019, appendix A.2). An imported vocabulary has frames of its own.
+    texts: TextInputs
+    ids: Ragged
+    labels: NDArray[Any]  # (n,)
+
+
+@dataclass(frozen=True)
+class TextEncoder:
+    """Texts to input ids: [CLS] and the pieces, or [CLS] a [SEP] b [SEP] of a pair.
+
+    A text that is too long is truncated at its end; of a pair the longer text is truncated until
+    both fit (Devlin et al. 2019, appendix A.2). An imported tokenizer has its own template.
     """
 
-    vocabulary: Tokenizer
+    tokenizer: Tokenizer
     max_length: int
 
     def __call__(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> Ragged:
-        """The ids of each text; a text without any piece is [CLS] alone."""
-        rows = encode_cached(texts, self.vocabulary)
-        return self.add_special_tokens(
-            rows, None if pairs is None else encode_cached(pairs, self.vocabulary)
-        )
+        """The input ids of each text; an empty text is [CLS] alone."""
+        rows = encode_cached(texts, self.tokenizer)
+        other = None if pairs is None else encode_cached(pairs, self.tokenizer)
+        return self.add_special_tokens(rows, other)
 
     def encode_lines(self, lines: Sequence[str], paired: bool) -> Ragged:
-        """The ids of each line: a text, or a pair with a TAB between its texts."""
+        """The input ids of each line: a text, or a pair with a TAB between its texts."""
         texts = TextInputs.from_lines(lines, paired)
         return self(texts.texts, texts.pairs)
 
     def encode_table(self, table: Table, pieces: bool = False) -> Ragged:
-        """The ids of a table's texts or pairs; its texts are `pieces` or not."""
+        """The input ids of a table's texts or pairs; with `pieces` the texts are tokenized."""
         if pieces:
             return self.encode_pieces(table.pieces("text"))
         texts = TextInputs.from_table(table)
         return self(texts.texts, texts.pairs)
 
     def encode_pieces(self, texts: Sequence[Sequence[str]]) -> Ragged:
-        """The ids of texts that are cut already; a piece the vocabulary lacks is [UNK].
+        """The input ids of tokenized texts; a piece that is not in the vocabulary is [UNK].
 
-        Raises InputError when it lacks most of them: another vocabulary has cut the texts.
+        Raises InputError when most pieces are unknown: another vocabulary tokenized the texts.
         """
         ids = {piece: self._id(piece) for text in texts for piece in text}
         rows = Ragged.from_lists([[ids[piece] for piece in text] for text in texts])
-        unknown = int((rows.ids == self.vocabulary.unk_id).sum())
+        unknown = int((rows.ids == self.tokenizer.unk_id).sum())
         if unknown > len(rows.ids) / 2:
             raise InputError(
-                f"the vocabulary lacks {unknown:,} of {len(rows.ids):,} pieces; "
-                "name the one that cut them with vocabulary.file"
+                f"the vocabulary lacks {unknown:,} of {len(rows.ids):,} pieces; set "
+                "vocabulary.file to the model that tokenized the texts"
             )
         return self.add_special_tokens(rows)
 
     def add_special_tokens(self, rows: Ragged, pairs: Ragged | None = None) -> Ragged:
-        """Rows of pieces, or pairs of them, with what stands around them."""
-        return build_inputs(self.vocabulary, rows, pairs, self.max_length)
+        """Rows of pieces, or pairs of them, with their special tokens."""
+        return build_inputs(self.tokenizer, rows, pairs, self.max_length)
 
     def _id(self, piece: str) -> int:
         try:
-            return self.vocabulary.id(piece)
+            return self.tokenizer.id(piece)
         except InputError:
-            return self.vocabulary.unk_id
+            return self.tokenizer.unk_id
 
 
 def table_texts(table: Table, pieces: bool) -> Sequence[str]:
-    """The texts of a table; those that are cut into pieces put together again.
+    """The texts of a table; pieces are joined to text.
 
-    >>> list(texts_of(Table.from_columns({"text": [["▁재미", "있", "▁어요"]]}), pieces=True))
+    >>> list(table_texts(Table.from_columns({"text": [["▁재미", "있", "▁어요"]]}), pieces=True))
     ['재미있 어요']
     """
     if not pieces:
@@ -123,25 +135,24 @@ def table_texts(table: Table, pieces: bool) -> Sequence[str]:
     return ["".join(text).replace("▁", " ").strip() for text in table.pieces("text")]
 
 
-def uses_token_types(vocabulary: Tokenizer, n_segments: int, pooling: str = "first") -> bool:
-    """Whether a model is told which text of a pair each token belongs to.
+def uses_token_types(tokenizer: Tokenizer, n_segments: int, pooling: str = "first") -> bool:
+    """Whether a model reads token types 0 and 1 for the texts of a pair.
 
-    It is not where the tokeniser of somebody else's model does not tell it: there all tokens were
-    of segment 0. Who compares the two texts needs it nevertheless.
+    With an imported tokenizer that returns no token types, all tokens have type 0, except for
+    pooling "compare", which always needs the types.
     """
-    tells = getattr(vocabulary, "has_token_type_ids", True)  # ours always do
-    return n_segments > 1 and (tells or pooling == "compare")
+    return n_segments > 1 and (tokenizer.has_token_type_ids or pooling == "compare")
 
 
 def token_type_ids(ids: Tensor, sep_id: int) -> Tensor:
-    """Which text of a pair each token belongs to: 0 up to the first [SEP], 1 after it.
+    """The token type of each id of a pair: 0 up to the first [SEP], 1 after it.
 
-    ids (B, T) int64 -> (B, T) int64. A text alone, without [SEP], is 0 all through.
+    ids (B, T) int64 -> (B, T) int64. A single text without [SEP] has type 0.
 
     >>> import torch
     >>> cls, sep = 5, 4
-    >>> segments_of(torch.tensor([[cls, 8, sep, 9, 9, sep]]), sep).tolist()
+    >>> token_type_ids(torch.tensor([[cls, 8, sep, 9, 9, sep]]), sep).tolist()
     [[0, 0, 0, 1, 1, 1]]
     """
-    ends = (ids == sep_id).long()
-    return (ends.cumsum(-1) - ends).clamp(max=1)
+    is_sep = (ids == sep_id).long()
+    return (is_sep.cumsum(-1) - is_sep).clamp(max=1)

@@ -1,107 +1,97 @@
-"""What a run reads and writes with: one vocabulary for both, one for each side, or an imported one.
+"""The tokenizers of a run: one for source and target, one for each side, or an imported one.
 
-In the folder of a run stand `vocabulary.model`, perhaps `vocabulary.target.model`; or the folder
-`vocabulary` with the very files of an imported tokeniser.
+The folder of a run holds `vocabulary.model` and, for a second tokenizer, `vocabulary.target.model`;
+or the folder `vocabulary` with the original files of an imported tokenizer.
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from jumok.atomic_io import storage_errors, write_atomically
-from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.pretrained.config_reader import ConfigReader
 from jumok.safe_json import read_json
-from jumok.tasks.inputs.special_tokens import embedding_rows
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import VocabularyRecipe
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
-from jumok.tasks.registry import get_task
 from jumok.text.pretrained import PretrainedTokenizer, load_tokenizer
 from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.text.tokenizer import Tokenizer
 
 SOURCE, TARGET = "vocabulary.model", "vocabulary.target.model"
 IMPORTED = "vocabulary"  # a folder
-_FACTS = "facts.json"  # in it: what the tokeniser's files alone do not tell
+_MODEL_CONFIG = "facts.json"  # in it: the keys of the model's config that the tokenizer reads
 
 
 @dataclass(frozen=True)
 class TokenizerPair:
-    """The vocabulary of what is read and that of what is written; the same one when joint."""
+    """The tokenizers of sources and of targets; the same object when joint."""
 
     source: Tokenizer
     target: Tokenizer
 
     @classmethod
     def from_pretrained(cls, imported: PretrainedTokenizer) -> "TokenizerPair":
-        """The two sides of an imported tokeniser, most often one."""
+        """The two sides of an imported tokenizer, usually the same."""
         return cls(imported, imported.target)
 
     @property
     def joint(self) -> bool:
-        """Whether both sides share one."""
+        """Whether both sides share one tokenizer."""
         return self.target is self.source
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """The checksum of each, by name."""
-        prints = {"vocabulary": self.source.fingerprint}
-        return prints if self.joint else prints | {"target_vocabulary": self.target.fingerprint}
+        """The fingerprint of each tokenizer, by name."""
+        found = {"vocabulary": self.source.fingerprint}
+        return found if self.joint else found | {"target_vocabulary": self.target.fingerprint}
 
     @property
     def checksums(self) -> dict[str, str]:
-        """What config.json keeps: the fingerprints, and of an imported one its identity too."""
-        if not isinstance(self.source, PretrainedTokenizer):
+        """The checksums in config.json: fingerprints, and the identity of an imported tokenizer."""
+        if self.source.identity == self.source.fingerprint:
             return self.fingerprints
         return self.fingerprints | {"vocabulary_identity": self.source.identity}
 
     def apply_to(self, recipe: Recipe) -> Recipe:
-        """The recipe with the sizes of these vocabularies in its model."""
-        target = None if self.joint else embedding_rows(self.target)
-        return recipe.with_vocabulary(embedding_rows(self.source), target)
+        """The recipe with the vocabulary sizes of its model filled in."""
+        target = None if self.joint else self.target.n_embeddings
+        return recipe.with_vocabulary(self.source.n_embeddings, target)
 
     def check(self, recipe: Recipe) -> None:
-        """Raises InputError for a recipe that asks of them what they cannot do."""
-        imported = isinstance(self.source, PretrainedTokenizer)
-        if imported and recipe.augmentation.subword_sampling:
-            raise InputError(
-                f"augmentation.subword_sampling {recipe.augmentation.subword_sampling} came, and "
-                "an imported tokeniser cuts every text one way; set it to 0"
-            )
-        if recipe.augmentation.subword_sampling:  # a model may have but one way to cut
-            for vocabulary in (self.source, self.target):
-                alpha = recipe.augmentation.sampling_alpha
-                vocabulary.sample_batch(["가"], alpha=alpha, seed=0)
-        wanted = {
-            "mask_id": recipe.augmentation.token_dropout > 0
-            or recipe.task == "masked_language_modeling",
-            "sep_id": recipe.paired and (not imported or recipe.model.n_segments > 1),
+        """Raise InputError for a recipe that needs what these tokenizers do not have."""
+        augmentation, paired, source = recipe.augmentation, recipe.paired, self.source
+        if augmentation.subword_sampling:  # a tokenizer may have only one segmentation
+            for tokenizer in (source, self.target):
+                tokenizer.sample_batch(["가"], alpha=augmentation.sampling_alpha, seed=0)
+        required = {
+            "mask_id": augmentation.token_dropout > 0 or recipe.task == "masked_language_modeling",
+            "sep_id": paired and (recipe.model.n_segments > 1 or not source.input_template.pair),
             "eos_id": recipe.task in GENERATIVE_TASKS,
             "bos_id": recipe.task == "language_modeling",
         }
-        for name, needed in wanted.items():
-            if needed:
-                getattr(self.source, name)  # which says what is missing
+        for name, is_required in required.items():
+            if is_required:
+                getattr(source, name)  # raises for a missing piece
 
     def save(self, folder: Path) -> None:
-        """Write them into the folder of a run."""
+        """Write the tokenizers into the folder of a run."""
         if isinstance(self.source, PretrainedTokenizer):
             save_imported(self.source, folder)
             return
-        for vocabulary, name in ((self.source, SOURCE), (self.target, TARGET)):
-            assert isinstance(vocabulary, SentencePieceTokenizer)
+        for tokenizer, name in ((self.source, SOURCE), (self.target, TARGET)):
+            assert isinstance(tokenizer, SentencePieceTokenizer)
             if name == SOURCE or not self.joint:
-                vocabulary.save(folder / name)
+                tokenizer.save(folder / name)
 
     @classmethod
     def load(cls, folder: Path, *, joint: bool) -> "TokenizerPair | None":
-        """Those in the folder of a run; None when there are none.
+        """Load the tokenizers in the folder of a run; None when there are none.
 
-        Raises InputError when one of two is missing, or a file is none of a vocabulary.
+        Raises InputError when one of two is missing, or a file is not a tokenizer.
         """
         if (folder / IMPORTED).is_dir():
             return cls.from_pretrained(load_imported(folder))
@@ -116,71 +106,51 @@ class TokenizerPair:
 def read_hf_tokenizer(
     folder: Path, config: Mapping[str, Any], generation: Mapping[str, Any]
 ) -> PretrainedTokenizer | None:
-    """The tokeniser beside a foreign model, None where there is none.
+    """Read the tokenizer in the folder of a Hugging Face model, None where there is none.
 
-    What its decoder is given first generation_config.json says, else config.json.
+    `decoder_start_token_id` of generation_config.json overrides that of config.json.
     """
     start = ConfigReader(generation).token_id("decoder_start_token_id")
-    told = {} if start is None else {"decoder_start_token_id": start}
-    return load_tokenizer(folder, {**config, **told})
+    overrides = {} if start is None else {"decoder_start_token_id": start}
+    return load_tokenizer(folder, {**config, **overrides})
 
 
-def save_imported(vocabulary: PretrainedTokenizer, folder: Path) -> None:
-    """Write the files of an imported tokeniser, and what else a reader of them must know."""
-    inside = folder / IMPORTED
-    with storage_errors(f"{inside}: cannot be made"):
-        inside.mkdir(parents=True, exist_ok=True)
-    vocabulary.save(inside)
-    facts = json.dumps(dict(vocabulary.model_config), indent=2)
-    write_atomically(inside / _FACTS, facts.encode())
+def save_imported(tokenizer: PretrainedTokenizer, folder: Path) -> None:
+    """Write the files of an imported tokenizer and the config keys that it reads."""
+    subfolder = folder / IMPORTED
+    with storage_errors(f"{subfolder}: cannot be made"):
+        subfolder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(subfolder)
+    config = json.dumps(dict(tokenizer.model_config), indent=2)
+    write_atomically(subfolder / _MODEL_CONFIG, config.encode())
 
 
 def load_imported(folder: Path) -> PretrainedTokenizer:
-    """The imported tokeniser in the folder of a run."""
-    inside = folder / IMPORTED
-    found = load_tokenizer(inside, read_json(inside / _FACTS))
+    """Load the imported tokenizer in the folder of a run."""
+    subfolder = folder / IMPORTED
+    found = load_tokenizer(subfolder, read_json(subfolder / _MODEL_CONFIG))
     if found is None:
-        raise InputError(f"{inside} holds no tokeniser; restore the run's own files")
+        raise InputError(f"{subfolder} must hold a tokenizer; restore the run's own files")
     return found
 
 
-def matches(config: Mapping[str, Any], vocabulary: Tokenizer, name: str = "vocabulary") -> bool:
-    """Whether it is the very one that a run's config.json tells the sums of.
+def matches(config: Mapping[str, Any], tokenizer: Tokenizer, name: str = "vocabulary") -> bool:
+    """Whether the checksums in a run's config.json are those of this tokenizer.
 
-    Runs of earlier versions have no identities in theirs: there the fingerprint decides.
+    The config.json of earlier versions has no identities; there the fingerprint decides.
     """
-    identity = config.get(f"{name}_identity_sha256") or vocabulary.identity
-    return (config.get(f"{name}_sha256"), identity) == (vocabulary.fingerprint, vocabulary.identity)
+    identity = config.get(f"{name}_identity_sha256") or tokenizer.identity
+    return (config.get(f"{name}_sha256"), identity) == (tokenizer.fingerprint, tokenizer.identity)
 
 
-def non_default_keys(choice: VocabularyRecipe) -> list[str]:
-    """The keys of a [vocabulary] table that are not at their default; `joint` says how many.
+def non_default_keys(table: VocabularyRecipe) -> list[str]:
+    """The keys of a [vocabulary] table that differ from their defaults, except `joint`.
 
-    >>> stated(VocabularyRecipe(size=4_000, kind="bpe"))
+    >>> non_default_keys(VocabularyRecipe(size=4_000, kind="bpe"))
     ['vocabulary.kind', 'vocabulary.size']
     """
     return [
         f"vocabulary.{field.name}"
-        for field in fields(choice)
-        if field.name != "joint" and getattr(choice, field.name) != field.default
+        for field in fields(table)
+        if field.name != "joint" and getattr(table, field.name) != field.default
     ]
-
-
-def train_or_load(recipe: Recipe, train: Table) -> TokenizerPair:
-    """The vocabularies a recipe names, or those learnt from the training rows."""
-    choice = recipe.vocabulary
-    if choice.joint:
-        only = _train_or_load_one(choice, get_task(recipe).vocabulary_texts(recipe, train))
-        return TokenizerPair(only, only)
-    own = replace(choice, file=choice.target_file, size=choice.target_size or choice.size)
-    source = _train_or_load_one(choice, train.column("source"))
-    try:
-        return TokenizerPair(source, _train_or_load_one(own, train.column("target")))
-    except InputError as error:
-        raise InputError(f"vocabulary of the targets (vocabulary.target_size): {error}") from error
-
-
-def _train_or_load_one(choice: VocabularyRecipe, texts: Iterable[str]) -> SentencePieceTokenizer:
-    if choice.file:
-        return SentencePieceTokenizer.load(choice.file)
-    return SentencePieceTokenizer.train(texts, choice)

@@ -1,1 +1,1 @@
-"""Jobs."""
+"""Training jobs of the six tasks: batches in epochs, a loss and a development score."""

@@ -1,4 +1,4 @@
-"""The same texts in other pieces: a regularisation that costs nothing at answering time."""
+"""Subword regularization of rows: random segmentations of the training texts (Kudo 2018)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,36 +16,35 @@ SAMPLE_BATCH = 8_192  # texts; lists of ids take ten times the memory of rows
 
 @dataclass(frozen=True)
 class SubwordSampling:
-    """How texts are cut at random: which share of them, how boldly, by which seed."""
+    """Which fraction of the texts is sampled, how strongly, and the seed."""
 
-    ratio: float  # of the texts; the others are cut the best way
-    alpha: float  # as `Tokenizer.sample_batch` has it
+    ratio: float  # of the texts; the others have their best segmentation
+    alpha: float  # as in `Tokenizer.sample_batch`
     seed: int
 
 
-def sample_some(texts: Sequence[str], vocabulary: Tokenizer, cut: SubwordSampling) -> Ragged:
-    """The ids of each text, a share of them cut at random: a pure function of its arguments."""
-    if cut.ratio >= 1.0:
-        return sample_all(texts, vocabulary, cut.alpha, cut.seed)
-    rng = np.random.Generator(np.random.Philox(derive_seed(cut.seed, "chosen")))
-    chosen = np.flatnonzero(rng.random(len(texts)) < cut.ratio)
-    others = sample_all([texts[int(i)] for i in chosen], vocabulary, cut.alpha, cut.seed)
-    return replace_rows(encode_cached(texts, vocabulary), chosen, others)
+def sample_some(texts: Sequence[str], tokenizer: Tokenizer, sampling: SubwordSampling) -> Ragged:
+    """The ids of each text, some of them sampled: a pure function of its arguments."""
+    if sampling.ratio >= 1.0:
+        return sample_all(texts, tokenizer, sampling.alpha, sampling.seed)
+    rng = np.random.Generator(np.random.Philox(derive_seed(sampling.seed, "chosen")))
+    chosen = np.flatnonzero(rng.random(len(texts)) < sampling.ratio)
+    sampled = sample_all([texts[int(i)] for i in chosen], tokenizer, sampling.alpha, sampling.seed)
+    return replace_rows(encode_cached(texts, tokenizer), chosen, sampled)
 
 
-def sample_all(texts: Sequence[str], vocabulary: Tokenizer, alpha: float, seed: int) -> Ragged:
-    """Every text in pieces sampled from all ways to cut it (Kudo 2018), a part at a time."""
+def sample_all(texts: Sequence[str], tokenizer: Tokenizer, alpha: float, seed: int) -> Ragged:
+    """The ids of a random segmentation of every text, batch by batch."""
     parts = []
     for start in range(0, len(texts), SAMPLE_BATCH):
-        part = texts[start : start + SAMPLE_BATCH]
-        ids = vocabulary.sample_batch(part, alpha=alpha, seed=derive_seed(seed, start))
+        batch = texts[start : start + SAMPLE_BATCH]
+        ids = tokenizer.sample_batch(batch, alpha=alpha, seed=derive_seed(seed, start))
         parts.append(Ragged.from_lists(ids))
     return Ragged.concat(parts) if parts else Ragged.from_lists([])
 
 
-def replace_rows(rows: Ragged, chosen: NDArray[np.int64], others: Ragged) -> Ragged:
-    """The rows, those `chosen` replaced by `others` in order."""
-    both = Ragged.concat([rows, others])
+def replace_rows(rows: Ragged, indices: NDArray[np.int64], replacements: Ragged) -> Ragged:
+    """The rows, with those at `indices` replaced in order."""
     source = np.arange(len(rows))
-    source[chosen] = len(rows) + np.arange(len(chosen))
-    return both.take(source)
+    source[indices] = len(rows) + np.arange(len(indices))
+    return Ragged.concat([rows, replacements]).take(source)

@@ -1,1 +1,1 @@
-"""Pipeline."""
+"""The pipeline: a trained model as a function from text to outputs."""

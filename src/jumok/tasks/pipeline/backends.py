@@ -1,4 +1,4 @@
-"""With what a model writes: as it is, a copy of less precision, or the C++ kernel's."""
+"""The backends that decode: PyTorch in float32, a copy in lower precision, or the C++ kernel."""
 
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from jumok.native import NativeModel
 
 
-M = TypeVar("M", bound=nn.Module)
+ModelT = TypeVar("ModelT", bound=nn.Module)
 
 
 class DecoderBackends:
-    """What a request's settings write with, each model's copy made when it is first asked for."""
+    """The models that decoding settings need, each converted at its first use."""
 
     def __init__(self, config: DecodingConfig) -> None:
         self.config = config
@@ -25,11 +25,11 @@ class DecoderBackends:
 
     @property
     def native(self) -> bool:
-        """Whether the C++ kernel is asked for."""
+        """Whether the settings select the C++ kernel."""
         return self.config.kernel == "native"
 
     def check_available(self, device: torch.device) -> None:
-        """Raises KernelError, or InputError, for what is asked for and cannot be had there."""
+        """Raise KernelError or InputError when the settings cannot run on the device."""
         if self.cpu_only_setting is not None and device.type != "cpu":
             raise _not_on_cpu(self.cpu_only_setting)
         if self.native:
@@ -39,15 +39,16 @@ class DecoderBackends:
 
     @property
     def cpu_only_setting(self) -> str | None:
-        """The setting that writes on the CPU alone; None when there is none."""
+        """The setting that runs on the CPU only; None when there is none."""
         if self.native:
             return 'decoding.kernel "native"'
         return "decoding.precision int8" if self.config.precision == "int8" else None
 
-    def model_in_precision(self, model: M) -> M:
-        """The model, or a copy of it in the precision of the settings; the kernel makes its own.
+    def model_in_precision(self, model: ModelT) -> ModelT:
+        """The model, or its copy in the precision of the settings; the kernel converts its own.
 
-        Raises InputError for int8 elsewhere than on the CPU, and for a model that is such a copy.
+        Raises InputError for int8 on another device than the CPU, and for a model that is already
+        optimized.
         """
         if self.native or self.config.precision == "float32":
             return model
@@ -57,39 +58,37 @@ class DecoderBackends:
             self._check_on_cpu(model)
             if any(map(is_optimized, model.modules())):
                 raise InputError(
-                    f"the model is a fast copy already, and decoding.precision "
-                    f"{self.config.precision} makes another of the whole; leave one of the two "
-                    "out, --precision or decoding.precision"
+                    "decoding.precision must be float32 for a model that --precision has "
+                    f"optimized, got {self.config.precision}; leave out one of the two"
                 )
-            eight = self.config.precision == "int8"
-            self._copies[model] = quantize_int8(model) if eight else to_bfloat16(model)
+            convert = quantize_int8 if self.config.precision == "int8" else to_bfloat16
+            self._copies[model] = convert(model)
         return self._copies[model]  # type: ignore[return-value]  # a copy is of the same class
 
     def start_seq2seq(
-        self, model: nn.Module, source: Tensor, real: Tensor | None, room: int
+        self, model: nn.Module, source: Tensor, source_mask: Tensor | None, capacity: int
     ) -> IncrementalDecoder:
-        """A writer of a model that reads sources (N, S)."""
+        """A native decoder of an encoder-decoder for sources (N, S)."""
         from jumok.native import NativeDecoder
 
-        return NativeDecoder(self._native_model(model), source, real, capacity=room)
+        return NativeDecoder(self._native_model(model), source, source_mask, capacity=capacity)
 
-    def start_lm(self, model: nn.Module, room: int) -> IncrementalDecoder:
-        """A writer of a model that goes on from prompts of one length."""
+    def start_lm(self, model: nn.Module, capacity: int) -> IncrementalDecoder:
+        """A native decoder of a language model for prompts of one length."""
         from jumok.native import NativeDecoder
 
-        return NativeDecoder(self._native_model(model), capacity=room)
+        return NativeDecoder(self._native_model(model), capacity=capacity)
 
     def _native_model(self, model: nn.Module) -> "NativeModel":
         from jumok.native import NativeModel
         from jumok.pretrained.memory_map import release_pages
 
         self._check_on_cpu(model)
-        made = self._native_models.get(model)
-        if made is None:
-            made = self._native_models[model] = NativeModel(
+        if model not in self._native_models:
+            self._native_models[model] = NativeModel(
                 model, self.config.precision, on_packed=release_pages
             )
-        return made
+        return self._native_models[model]
 
     def _check_on_cpu(self, model: nn.Module) -> None:
         if self.cpu_only_setting is not None and next(model.parameters()).device.type != "cpu":
@@ -98,6 +97,5 @@ class DecoderBackends:
 
 def _not_on_cpu(setting: str) -> InputError:
     return InputError(
-        f"{setting} writes on the CPU and the model is elsewhere; leave it out, or take the "
-        'run with device="cpu"'
+        f'{setting} needs a model on the CPU; leave it out, or load the run with device="cpu"'
     )

@@ -1,15 +1,14 @@
-"""Texts that go on: a language model writes what follows each of them."""
+"""Text continuation: a causal language model generates what follows each text."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from jumok.decoding import (
     DraftModel,
-    GenerationRequest,
     Hypothesis,
     OnToken,
     TextStreamer,
@@ -21,141 +20,138 @@ from jumok.decoding.incremental.decoder import CausalLMDecoder, IncrementalDecod
 from jumok.decoding.incremental.sliding_window import SlidingWindowDecoder
 from jumok.models import LanguageModel
 from jumok.tasks.inputs.batches import collate
-from jumok.tasks.inputs.special_tokens import decoder_start_id
 from jumok.tasks.pipeline.backends import DecoderBackends
-from jumok.tasks.pipeline.generation import Generated
+from jumok.tasks.pipeline.generation import Generated, generation_request, to_generated_text
 from jumok.tasks.pipeline.outputs import GeneratedText
-from jumok.tasks.told import to_generated_text
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.streaming import common_prefix_length
 
-if TYPE_CHECKING:
-    from jumok.tasks.pipeline.pipeline import Pipeline
-
-BATCH_SIZE = 32  # written at once
+BATCH_SIZE = 32  # hypotheses in a batch
 
 
-def generate(loaded: "Pipeline", texts: Sequence[str]) -> list[GeneratedText]:
-    """The continuation alone of each text, as the recipe's [decoding] says.
+def generate(pipeline: Pipeline, texts: Sequence[str]) -> list[GeneratedText]:
+    """The continuation of each text, without the text, as the recipe's [decoding] specifies.
 
-    Texts of like length are written together; those that say nothing apart from the others where
-    words are set, for their answers begin a text. Where the model's window would slide they are of
-    equally many tokens, so that it slides where it would alone; the C++ kernel asks for that too.
+    Prompts of similar length form a batch. Prompts that decode to no text are separate where the
+    settings constrain how outputs start, because their outputs start a text. Where the window of
+    the model would slide, and with the C++ kernel, a batch has prompts of one length only.
     """
-    config = loaded.recipe.decoding
-    at_once = max(BATCH_SIZE // (config.n_best if config.sample else config.beam), 1)
-    if loaded.draft_model is not None:
-        at_once = 1  # of several texts each would keep another number of guesses
-    prompts = [prompt_ids(loaded, text) for text in texts]
-    behind = [True] * len(texts)
+    config = pipeline.recipe.decoding
+    batch_size = max(BATCH_SIZE // (config.n_best if config.sample else config.beam), 1)
+    if pipeline.draft_model is not None:
+        batch_size = 1  # each text would accept a different number of draft tokens
+    prompts = [prompt_ids(pipeline, text) for text in texts]
+    continues_text = [True] * len(texts)
     if config.constrains_start:
-        behind = [bool(said) for said in loaded.vocabulary.decode_batch(prompts)]
-    order = sorted(range(len(texts)), key=lambda i: (behind[i], len(prompts[i])))
-    answers: dict[int, GeneratedText] = {}
+        continues_text = [bool(text) for text in pipeline.vocabulary.decode_batch(prompts)]
+    order = sorted(range(len(texts)), key=lambda i: (continues_text[i], len(prompts[i])))
+    outputs: dict[int, GeneratedText] = {}
     while order:
-        part = [i for i in order[:at_once] if behind[i] == behind[order[0]]]
-        if not _pads(loaded, prompts[part[-1]]):  # the longest of them
-            part = [i for i in part if len(prompts[i]) == len(prompts[part[0]])]
-        order = order[len(part) :]
-        found = generate_from_ids(loaded, [prompts[i] for i in part])
-        for i, several in zip(part, found, strict=True):
-            answers[i] = to_generated_text(loaded, texts[i], several)
-    return [answers[i] for i in range(len(texts))]
+        batch = [i for i in order[:batch_size] if continues_text[i] == continues_text[order[0]]]
+        if not _can_pad(pipeline, prompts[batch[-1]]):  # the longest of them
+            batch = [i for i in batch if len(prompts[i]) == len(prompts[batch[0]])]
+        order = order[len(batch) :]
+        found = generate_from_ids(pipeline, [prompts[i] for i in batch])
+        for i, candidates in zip(batch, found, strict=True):
+            outputs[i] = to_generated_text(pipeline, texts[i], candidates)
+    return [outputs[i] for i in range(len(texts))]
 
 
-def stream(loaded: "Pipeline", text: str, on_text: Callable[[str], None]) -> GeneratedText:
-    """The continuation of one text, its parts given out as soon as they are certain."""
-    ids = prompt_ids(loaded, text)
-    stops = loaded.recipe.decoding.stop
-    streams = TextStreamer(loaded.vocabulary, lambda _, part: on_text(part), stops)
-    streams.set_prompt(0, ids)
-    (several,) = generate_from_ids(loaded, [ids], streams.push)
-    streams.finish()
-    return to_generated_text(loaded, text, several)
+def stream(pipeline: Pipeline, text: str, on_text: Callable[[str], None]) -> GeneratedText:
+    """Continue one text; pass each part to `on_text` as soon as it is final."""
+    ids = prompt_ids(pipeline, text)
+    stop = pipeline.recipe.decoding.stop
+    streamer = TextStreamer(pipeline.vocabulary, lambda _, part: on_text(part), stop)
+    streamer.set_prompt(0, ids)
+    (candidates,) = generate_from_ids(pipeline, [ids], streamer.push)
+    streamer.finish()
+    return to_generated_text(pipeline, text, candidates)
 
 
-def prompt_ids(loaded: "Pipeline", text: str) -> list[int]:
-    """[BOS] and the text; of one stream of documents the text alone, which may stand anywhere."""
-    ids = loaded.vocabulary.encode(text)
-    if ids and loaded.recipe.windows.across_documents:
+def prompt_ids(pipeline: Pipeline, text: str) -> list[int]:
+    """[BOS] and the text; the text alone for a model trained on one stream of documents."""
+    ids = pipeline.vocabulary.encode(text)
+    if ids and pipeline.recipe.windows.across_documents:
         return ids
-    return [decoder_start_id(loaded.vocabulary), *ids]
+    return [pipeline.vocabulary.decoder_start_id, *ids]
 
 
 @torch.inference_mode()
 def generate_from_ids(
-    loaded: "Pipeline",
+    pipeline: Pipeline,
     prompts: Sequence[list[int]],
     on_token: OnToken | None = None,
     callback: StepCallback | None = None,
 ) -> list[list[Generated]]:
-    """The `n_best` continuations of some prompts; an `callback` looks on at one alone.
+    """The `n_best` continuations of some prompts; a `callback` needs a single prompt.
 
-    They are of one length, or fit the model's window with all that may follow.
+    The prompts are of one length, or fit the window of the model with all generated tokens.
     """
-    model, *others = _models(loaded)
-    box = collate(prompts, 0, loaded.device, left=True)
+    model, *ensemble = _models(pipeline)
+    batch = collate(prompts, 0, pipeline.device, left=True)
     found = generate_lm(
         model,
-        box.input_ids,
-        box.attention_mask,
-        GenerationRequest(
-            loaded.recipe.decoding,
-            end_id=loaded.vocabulary.eos_id,
-            tokenizer=loaded.vocabulary,
-            constraints=loaded.processors,
-            ensemble=others,
+        batch.input_ids,
+        batch.attention_mask,
+        replace(
+            generation_request(pipeline),
+            ensemble=ensemble,
             on_token=on_token,
             callback=callback,
-            draft=_draft(loaded, box.input_ids.shape[1]),
+            draft=_draft_model(pipeline, batch.input_ids.shape[1]),
         ),
-        make_decoder=partial(_begin, loaded.backends),
+        make_decoder=partial(_make_decoder, pipeline.backends),
     )
-    return [_outputs(loaded, *pair) for pair in zip(prompts, found, strict=True)]
+    return [_added_texts(pipeline, *pair) for pair in zip(prompts, found, strict=True)]
 
 
-def _models(loaded: "Pipeline") -> list[LanguageModel]:
-    """The model, and those that write along."""
-    return [m for m in (loaded.model, *loaded.ensemble_models) if isinstance(m, LanguageModel)]
+def _models(pipeline: Pipeline) -> list[LanguageModel]:
+    """The model, and the others of the ensemble."""
+    models = (pipeline.model, *pipeline.ensemble_models)
+    return [model for model in models if isinstance(model, LanguageModel)]
 
 
-def _begin(
-    kernels: DecoderBackends, model: LanguageModel, padding: Tensor | None, room: int
+def _make_decoder(
+    backends: DecoderBackends, model: LanguageModel, padding: Tensor | None, capacity: int
 ) -> IncrementalDecoder:
-    """One that goes on without an end from prompts of one length; from padded ones up to theirs."""
-    model = kernels.model_in_precision(model)
+    """A decoder with a sliding window for prompts of one length; a fixed window for padded ones."""
+    model = backends.model_in_precision(model)
     if padding is not None:
-        return CausalLMDecoder(model, padding, capacity=room)
-    return SlidingWindowDecoder(model, partial(kernels.start_lm, model) if kernels.native else None)
+        return CausalLMDecoder(model, padding, capacity=capacity)
+    return SlidingWindowDecoder(
+        model, partial(backends.start_lm, model) if backends.native else None
+    )
 
 
-def _pads(loaded: "Pipeline", longest: Sequence[int]) -> bool:
-    """Whether prompts up to this one may be padded: no window slides, and the writer knows how."""
-    window = min(model.decoder.embedding.max_length for model in _models(loaded))
-    most = len(longest) + loaded.recipe.decoding.max_length - 1
-    return not loaded.backends.native and most <= window
+def _can_pad(pipeline: Pipeline, longest: Sequence[int]) -> bool:
+    """Whether prompts up to this one may be padded: no window slides, and the backend can pad."""
+    window = min(model.decoder.embedding.max_length for model in _models(pipeline))
+    n_tokens = len(longest) + pipeline.recipe.decoding.max_length - 1
+    return not pipeline.backends.native and n_tokens <= window
 
 
-def _draft(loaded: "Pipeline", n_given: int) -> DraftModel | None:
-    """Who guesses, where so many tokens and all that may follow fit its window and the model's.
+def _draft_model(pipeline: Pipeline, prompt_length: int) -> DraftModel | None:
+    """The draft model, where prompt and output fit its window and the model's.
 
-    Where a window would slide, a guess more or less would slide it elsewhere: nothing is guessed.
+    Where a window would slide, the number of draft tokens would change where it slides.
     """
-    draft = loaded.draft_model
+    draft = pipeline.draft_model
     if draft is None:
         return None
     assert isinstance(draft.model, LanguageModel)
-    models = (*_models(loaded), draft.model)
-    windows = (model.decoder.embedding.max_length for model in models)
-    return draft if n_given + loaded.recipe.decoding.max_length <= min(windows) else None
+    models = (*_models(pipeline), draft.model)
+    window = min(model.decoder.embedding.max_length for model in models)
+    return draft if prompt_length + pipeline.recipe.decoding.max_length <= window else None
 
 
-def _outputs(
-    loaded: "Pipeline", ids: Sequence[int], several: Sequence[Hypothesis]
+def _added_texts(
+    pipeline: Pipeline, prompt: Sequence[int], hypotheses: Sequence[Hypothesis]
 ) -> list[Generated]:
-    """What each continuation adds to the prompt: a space before its first word is its own."""
-    before, *wholes = loaded.vocabulary.decode_batch([ids, *([*ids, *w.ids] for w in several)])
-    stops = loaded.recipe.decoding.stop
+    """What each continuation adds to the prompt, including the space before its first word."""
+    rows = [prompt, *([*prompt, *each.ids] for each in hypotheses)]
+    before, *wholes = pipeline.vocabulary.decode_batch(rows)
+    stop = pipeline.recipe.decoding.stop
     return [
-        Generated(truncate_at_stop(whole[common_prefix_length(before, whole) :], stops), written)
-        for whole, written in zip(wholes, several, strict=True)
+        Generated(truncate_at_stop(whole[common_prefix_length(before, whole) :], stop), hypothesis)
+        for whole, hypothesis in zip(wholes, hypotheses, strict=True)
     ]

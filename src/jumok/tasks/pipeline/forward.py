@@ -13,7 +13,6 @@ from torch import Tensor
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, EncoderDecoderClassifier
 from jumok.nn.masks import positions_from_mask
-from jumok.tasks.inputs.special_tokens import decoder_start_id
 
 if TYPE_CHECKING:
     from jumok.tasks.pipeline.pipeline import Pipeline
@@ -105,7 +104,7 @@ def _decoder_ids(
         case EncoderDecoder() if decoder_input_ids is None:
             raise InputError("decoder_input_ids must be given to a sequence-to-sequence model")
         case EncoderDecoderClassifier() if decoder_input_ids is None:
-            return (torch.full_like(input_ids[:, :1], decoder_start_id(pipeline.vocabulary)),)
+            return (torch.full_like(input_ids[:, :1], pipeline.vocabulary.decoder_start_id),)
         case EncoderDecoder() | EncoderDecoderClassifier():
             assert decoder_input_ids is not None
             return (decoder_input_ids,)

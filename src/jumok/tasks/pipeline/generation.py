@@ -1,6 +1,6 @@
-"""What a model writes for many sources, by the settings in force.
+"""Generation for many sources, and generated text as outputs with scores and alignments.
 
-Sources of like length are written for together; no answer depends on its neighbours.
+Sources of similar length form a batch; no output depends on the others in its batch.
 """
 
 import json
@@ -14,30 +14,32 @@ from torch import Tensor, nn
 
 from jumok.decoding import (
     DecodingConfig,
-    DraftModel,
     GenerationRequest,
     Hypothesis,
-    OnToken,
     generate_seq2seq,
     truncate_at_stop,
 )
+from jumok.decoding.alignment import align
 from jumok.decoding.api import default_decoder
 from jumok.decoding.build import build_stopping_and_processors
-from jumok.decoding.callbacks import StepCallback
 from jumok.decoding.incremental.decoder import IncrementalDecoder
-from jumok.decoding.processors import Processor
+from jumok.errors import InputError
 from jumok.models import EncoderDecoder
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, batches_by_length, collate
-from jumok.tasks.inputs.special_tokens import decoder_start_id
+from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqEncoder
 from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.pipeline.distributed_map import Codec, distributed_map
+from jumok.tasks.pipeline.outputs import Candidate, GeneratedText, GeneratedToken
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 from jumok.text.ragged import Ragged
-from jumok.text.tokenizer import Tokenizer
+from jumok.text.tokenizer import Tokenizer, piece_or_empty
 
-_WRITTEN: Codec[list[list[Hypothesis]]] = Codec(
+DECIMALS = 6  # of an alignment weight
+
+_HYPOTHESES: Codec[list[list[Hypothesis]]] = Codec(
     lambda rows: json.dumps([[asdict(one) for one in row] for row in rows]).encode(),
     lambda data: [[Hypothesis(**one) for one in row] for row in json.loads(data)],
 )
@@ -45,30 +47,41 @@ _WRITTEN: Codec[list[list[Hypothesis]]] = Codec(
 
 @dataclass(frozen=True)
 class Generated:
-    """One text that was written, and how."""
+    """A generated text and the hypothesis that it was decoded from."""
 
     text: str
     hypothesis: Hypothesis
 
 
+@dataclass(frozen=True)
+class AlignedOutput:
+    """The pieces of a source, and the attention weights of each generated token on them."""
+
+    source: tuple[str, ...]  # (S)
+    alignment: tuple[tuple[float, ...], ...]  # (T, S); each row sums to 1
+
+
 def effective_config(config: DecodingConfig, model: EncoderDecoder) -> DecodingConfig:
-    """The settings as they apply to a model, which holds no more than its positions."""
+    """The settings, limited to the number of positions of the decoder."""
     return config.capped_at(model.decoder.embedding.max_length)
 
 
-def check_decoding(recipe: Recipe, model: nn.Module, vocabulary: Tokenizer) -> None:
-    """Raises InputError for [decoding] that the vocabulary or the model cannot carry out.
+def check_decoding(recipe: Recipe, model: nn.Module, tokenizer: Tokenizer) -> None:
+    """Raise InputError for [decoding] that the tokenizer or the model does not support.
 
-    Before a training, that is, and not when its first answers are to be scored.
+    Called before a training, so that it does not fail at its first evaluation.
     """
     if recipe.task not in GENERATIVE_TASKS:
         return
-    config, behind = recipe.decoding, recipe.task == "language_modeling"
+    config = recipe.decoding
     if isinstance(model, EncoderDecoder):
         config = effective_config(config, model)
-    limits = [config.max_length]
     build_stopping_and_processors(
-        config, vocabulary.eos_id, limits, vocabulary, continues_text=behind
+        config,
+        tokenizer.eos_id,
+        [config.max_length],
+        tokenizer,
+        continues_text=recipe.task == "language_modeling",
     )
 
 
@@ -77,73 +90,60 @@ def generate_all(
     model: EncoderDecoder,
     sources: Ragged,
     pad_id: int,
-    vocabulary: Tokenizer,
-    config: DecodingConfig,
-    device: torch.device,
+    request: GenerationRequest,
     *,
-    others: Sequence[EncoderDecoder] = (),
-    draft: DraftModel | None = None,
-    kernels: DecoderBackends | None = None,
-    constraints: Sequence[Processor] = (),
-    on_token: OnToken | None = None,
-    callback: StepCallback | None = None,
+    backends: DecoderBackends | None = None,
     processes: ProcessGroup = SINGLE_PROCESS,
 ) -> list[list[Generated]]:
-    """The `n_best` outputs for every source, the best first, in the order of the sources.
+    """The `n_best` outputs of every source, the best first, in the order of the sources.
 
-    `pad_id` fills sources, `vocabulary` is that of the targets. `others` write along, by the mean
-    of all probabilities. With a `draft` sources are written for one by one. `kernels` are those of
-    the same settings, None: made here. `constraints` hold beside what the settings say. `on_token`
-    and `callback` are for a single source.
+    `pad_id` pads sources; `request.tokenizer` is that of the targets. With a draft model the
+    sources are decoded one by one. `backends` are those of the same settings; None creates them.
     """
-    kernels = kernels or DecoderBackends(config)
-    config = effective_config(config, model)
-    rows = config.n_best if config.sample else config.beam
+    tokenizer, config = request.tokenizer, effective_config(request.config, model)
+    assert tokenizer is not None
+    request = replace(request, config=config)
+    backends = backends or DecoderBackends(config)
+    device = next(model.parameters()).device
 
-    def begin(
-        each: EncoderDecoder, source: Tensor, real: Tensor | None, room: int
+    def make_decoder(
+        each: EncoderDecoder, source: Tensor, source_mask: Tensor | None, capacity: int
     ) -> IncrementalDecoder:
-        if kernels.native:
-            return kernels.start_seq2seq(each, source, real, room)
-        return default_decoder(config)(kernels.model_in_precision(each), source, real, room)
+        if backends.native:
+            return backends.start_seq2seq(each, source, source_mask, capacity)
+        plain = backends.model_in_precision(each)
+        return default_decoder(config)(plain, source, source_mask, capacity)
 
-    def write(batch: NDArray[np.int64]) -> list[list[Hypothesis]]:
+    def generate(batch: NDArray[np.int64]) -> list[list[Hypothesis]]:
         source = collate([sources[i] for i in batch], pad_id, device)
         return generate_seq2seq(
             model,
             source.input_ids,
             source.attention_mask,
-            GenerationRequest(
-                config,
-                end_id=vocabulary.eos_id,
-                tokenizer=vocabulary,
-                constraints=constraints,
-                ensemble=others,
-                on_token=on_token,
-                callback=callback,
-                draft=draft,
-            ),
-            bos_id=decoder_start_id(vocabulary),
-            make_decoder=begin,
+            request,
+            bos_id=tokenizer.decoder_start_id,
+            make_decoder=make_decoder,
         )
 
-    at_once = 1 if draft is not None else EVAL_BATCH_TOKENS // rows  # tokens of sources
-    plan = batches_by_length(sources, at_once)
+    rows = config.n_best if config.sample else config.beam
+    batch_tokens = 1 if request.draft is not None else EVAL_BATCH_TOKENS // rows
+    index_batches = batches_by_length(sources, batch_tokens)
+    results = distributed_map(index_batches, generate, processes, _HYPOTHESES)
     outputs: list[list[Generated]] = [[] for _ in range(len(sources))]
-    for batch, answers in zip(plan, distributed_map(plan, write, processes, _WRITTEN), strict=True):
-        for i, several in zip(batch, answers, strict=True):
-            texts = vocabulary.decode_batch([written.ids for written in several])
+    for batch, rows_of_batch in zip(index_batches, results, strict=True):
+        for i, hypotheses in zip(batch, rows_of_batch, strict=True):
+            texts = tokenizer.decode_batch([hypothesis.ids for hypothesis in hypotheses])
             outputs[i] = [
-                Generated(truncate_at_stop(text, config.stop), written)
-                for text, written in zip(texts, several, strict=True)
+                Generated(truncate_at_stop(text, config.stop), hypothesis)
+                for text, hypothesis in zip(texts, hypotheses, strict=True)
             ]
     return outputs
 
 
 def greedy_config(config: DecodingConfig) -> DecodingConfig:
-    """The same settings without a search: quick enough for every epoch.
+    """The same settings with greedy search, fast enough for every evaluation of a training.
 
-    >>> print(greedily(DecodingConfig(beam=5, length_penalty=0.6, max_ratio=1.5)))
+    >>> print(greedy_config(DecodingConfig(beam=5, length_penalty=0.6, max_ratio=1.5)))
     max_length=256 max_ratio=1.5 max_extra=10
     """
     return replace(
@@ -157,4 +157,72 @@ def greedy_config(config: DecodingConfig) -> DecodingConfig:
         coverage=0.0,
         kernel="torch",
         precision="float32",
+    )
+
+
+def generation_request(pipeline: Pipeline) -> GenerationRequest:
+    """The request of a pipeline's recipe, ensemble, draft model and generation_config.json."""
+    return GenerationRequest(
+        pipeline.recipe.decoding,
+        end_id=pipeline.target_vocabulary.eos_id,
+        tokenizer=pipeline.target_vocabulary,
+        constraints=pipeline.processors,
+        ensemble=pipeline.ensemble_models,  # type: ignore[arg-type]  # checked by .ensemble
+        draft=pipeline.draft_model,
+    )
+
+
+def to_generated_text(
+    pipeline: Pipeline, text: str, candidates: Sequence[Generated]
+) -> GeneratedText:
+    """The output for a text from all candidates that were generated for it, the best first."""
+    best = candidates[0].hypothesis
+    n_best = tuple(
+        Candidate(each.text, each.hypothesis.score, each.hypothesis.rank) for each in candidates
+    )
+    return GeneratedText(
+        text,
+        candidates[0].text,
+        best.score,
+        n_best=n_best if pipeline.recipe.decoding.n_best > 1 else None,
+        loop=None if best.loop is None else str(best.loop),
+        tokens=_tokens(pipeline.target_vocabulary, best),
+    )
+
+
+def _tokens(tokenizer: Tokenizer, hypothesis: Hypothesis) -> tuple[GeneratedToken, ...]:
+    """The generated tokens, including the [EOS] at the end."""
+    ids, log_p = hypothesis.ids, hypothesis.log_probabilities
+    if len(log_p) > len(ids):
+        ids = [*ids, tokenizer.eos_id]
+    return tuple(
+        GeneratedToken(piece_or_empty(tokenizer, id_), id_, log)
+        for id_, log in zip(ids, log_p, strict=True)
+    )
+
+
+def align_output(pipeline: Pipeline, output: GeneratedText) -> AlignedOutput:
+    """The cross-attention of each token of the best output, averaged over layers and heads.
+
+    Computed by one more forward pass of the run itself, also in an ensemble. Raises InputError for
+    a model without a source.
+    """
+    if not isinstance(pipeline.model, EncoderDecoder):
+        raise InputError(
+            f"alignments need a run of sequence_to_sequence, got {pipeline.recipe.task}, which has "
+            "no cross-attention"
+        )
+    tokenizer, target_tokenizer = pipeline.vocabulary, pipeline.target_vocabulary
+    encode = Seq2SeqEncoder(tokenizer, target_tokenizer, pipeline.recipe.model.max_length)
+    source = encode.sources([output.text])[0]
+    (found,) = align(
+        pipeline.model,
+        torch.tensor([source.tolist()], device=pipeline.device),
+        None,
+        [[token.id for token in output.tokens]],
+        bos_id=target_tokenizer.decoder_start_id,
+    )
+    rows = ((round(weight, DECIMALS) for weight in row) for row in found.weights.tolist())
+    return AlignedOutput(
+        tuple(piece_or_empty(tokenizer, id_) for id_ in source), tuple(tuple(row) for row in rows)
     )

@@ -1,26 +1,28 @@
-"""What a trained model says to a text."""
+"""What a pipeline returns: one output per text, and the result of an evaluation."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+from jumok.evaluation.examples import Example, Mistake
+
 
 class Output(Protocol):
-    """One answer to one text, a dataclass: `--json` prints its fields, those not None."""
+    """The output for one text, a dataclass: `--json` prints its fields that are not None."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def text(self) -> str:
-        """What was asked."""
+        """The input text."""
 
     @property
     def display(self) -> str:
-        """The answer for a person to read, on one line unless it holds line breaks itself."""
+        """The output as text; on one line unless the generated text has line breaks."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """The likeliest label of a text, its probability, and those of all labels."""
+    """The most probable label of a text, its probability, and the probabilities of all labels."""
 
     text: str
     label: str
@@ -29,26 +31,26 @@ class Prediction:
 
     @property
     def display(self) -> str:
-        """The answer on one line."""
+        """The label and its probability on one line."""
         return f"{self.label}\t{self.probability:.4f}"
 
 
 @dataclass(frozen=True)
 class RegressionOutput:
-    """The score of a text, on the scale of the data it was learnt from."""
+    """The score of a text, on the scale of the training data."""
 
     text: str
     score: float
 
     @property
     def display(self) -> str:
-        """The answer on one line."""
+        """The score on one line."""
         return f"{self.score:.4f}"
 
 
 @dataclass(frozen=True)
 class NamedEntity:
-    """A part of a text that names something of a type: `text` is its characters start:end."""
+    """A span of a text with its entity type: `text` is the characters start:end."""
 
     type: str
     start: int
@@ -60,7 +62,7 @@ class NamedEntity:
 class TokenClassification:
     """The entities of a text, in order.
 
-    >>> TokenClassification("서울에 간다", (NamedEntity("LC", 0, 2, "서울"),)).shown
+    >>> TokenClassification("서울에 간다", (NamedEntity("LC", 0, 2, "서울"),)).display
     '[서울 LC]에 간다'
     """
 
@@ -69,17 +71,17 @@ class TokenClassification:
 
     @property
     def display(self) -> str:
-        """The text, its line breaks too, with its entities in brackets."""
-        parts, at = [], 0
+        """The text, including its line breaks, with its entities in brackets."""
+        parts, end = [], 0
         for entity in self.entities:
-            parts += [self.text[at : entity.start], f"[{entity.text} {entity.type}]"]
-            at = entity.end
-        return "".join([*parts, self.text[at:]])
+            parts += [self.text[end : entity.start], f"[{entity.text} {entity.type}]"]
+            end = entity.end
+        return "".join([*parts, self.text[end:]])
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One of several texts written; of a beam search the one of highest `rank` is the best."""
+    """One of several generated texts; beam search returns the one of highest `rank` first."""
 
     output: str
     score: float
@@ -88,7 +90,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class GeneratedToken:
-    """One token that was written, and the logarithm of the probability it was given."""
+    """A generated token and the logarithm of its probability."""
 
     piece: str
     id: int
@@ -97,11 +99,11 @@ class GeneratedToken:
 
 @dataclass(frozen=True)
 class GeneratedText:
-    """What was written for a text, and its log-probability (natural, summed over the tokens).
+    """The generated text and its log-probability (natural, summed over the tokens).
 
-    `n_best` are all outputs where several were asked for: of a beam the best first, draws in the
-    order in which they were drawn. `loop` tells of the same
-    tokens over and over at the end. `tokens` are those of the best output, [EOS] among them.
+    `n_best` holds all candidates where several were requested: of a beam the best first, samples
+    in the order in which they were drawn. `loop` describes a repetition at the end. `tokens` are
+    those of the best candidate, including [EOS].
     """
 
     text: str
@@ -113,7 +115,17 @@ class GeneratedText:
 
     @property
     def display(self) -> str:
-        """The answer as it is, its line breaks too; of several a line each, with its rank."""
+        """The output, including its line breaks; of several one line each, after its rank."""
         if self.n_best is None:
             return self.output
         return "\n".join(f"{each.rank:.4f}\t{each.output}" for each in self.n_best)
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """`scores` is the JSON object of `jumok evaluate`; the other fields go into the report."""
+
+    scores: dict[str, Any]
+    confusion: list[list[int]] | None = None
+    mistakes: list[Mistake] = field(default_factory=list)
+    examples: list[Example] = field(default_factory=list)

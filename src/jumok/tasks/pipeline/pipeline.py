@@ -1,43 +1,75 @@
-"""A trained model as a function of text: what `jumok.load` gives."""
+"""A task and a trained model as a function of text: what `jumok.load` returns."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import overload
+from typing import Protocol, overload, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
-from jumok.decoding import DraftModel
+from jumok.data.table import Table
+from jumok.decoding import DecodingConfig, DraftModel
 from jumok.decoding.processors import Processor
 from jumok.errors import InputError
 from jumok.models import Decoder, Encoder, EncoderDecoder, LanguageModel
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs import bio
-from jumok.tasks.pipeline import forward as from_ids
+from jumok.tasks.pipeline import forward
 from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.pipeline.origin import Origin, describe_processors, generation_processors
-from jumok.tasks.pipeline.outputs import Output
+from jumok.tasks.pipeline.outputs import EvaluationResult, Output
 from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
-from jumok.tasks.registry import get_task
 from jumok.text.limits import MAX_PRETRAINED_TEXT_BYTES, MAX_TEXT_BYTES, check_text_length
 from jumok.text.pretrained import PretrainedTokenizer
 from jumok.text.tokenizer import Tokenizer
 
 
-class Pipeline:
-    """A model in eval mode with its vocabulary and recipe; call it with a text, or several.
+class Task(Protocol):
+    """One kind of task. It has no state: everything is in the recipe, the model and the run."""
 
-    `.model` is the plain module, `.vocabulary` the vocabulary (asking for one that is not there is
-    an InputError), `.target_vocabulary` that of what is written, most often the same one,
-    `.recipe` the resolved recipe. `.origin` tells where an imported model is from (None: trained
-    here), `.constraints` what its folder forces upon or forbids everything it writes,
-    `.processes` who shares the work on many texts with this one, as a rule nobody.
+    def columns(self, recipe: Recipe) -> tuple[str, ...]:
+        """The columns of the recipe's data."""
+
+    def vocabulary_texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
+        """All texts of the training rows, which a tokenizer is trained on."""
+
+    def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
+        """The model that a recipe describes, newly initialized."""
+
+    def evaluate(self, pipeline: "Pipeline", table: Table, split: str) -> EvaluationResult:
+        """Score a model on the rows of a table."""
+
+    def predict(self, pipeline: "Pipeline", texts: Sequence[str]) -> Sequence[Output]:
+        """One output per text, in order, also for an empty text."""
+
+
+@runtime_checkable
+class GenerativeTask(Protocol):
+    """A task that generates its outputs token by token, as `recipe.decoding` specifies."""
+
+    def effective_decoding(self, pipeline: "Pipeline") -> DecodingConfig:
+        """The decoding settings, limited to what the model supports."""
+
+    def stream(self, pipeline: "Pipeline", text: str, on_text: Callable[[str], None]) -> Output:
+        """Generate for one text; pass each part to `on_text` as soon as it is final."""
+
+
+class Pipeline:
+    """A model in eval mode with its tokenizer and recipe; call it with a text, or several.
+
+    `.model` is the nn.Module, `.vocabulary` the tokenizer (InputError when the folder has none),
+    `.target_vocabulary` the tokenizer of generated text, usually the same one, `.recipe` the
+    resolved recipe. `.origin` describes an imported model (None: trained with jumok),
+    `.processors` are the logits processors of its generation_config.json, `.processes` the group
+    that shares large evaluations, by default one process.
     """
 
     def __init__(
         self,
+        task: Task,
         model: nn.Module,
         vocabulary: Tokenizer | None,
         recipe: Recipe,
@@ -47,66 +79,65 @@ class Pipeline:
         origin: Origin | None = None,
         processes: ProcessGroup = SINGLE_PROCESS,
     ) -> None:
+        self.task = task
         self.model = model.to(device).eval().requires_grad_(False)
-        self.task = get_task(recipe)
         self.recipe, self.labels, self.device = recipe, labels, device
         self._vocabulary, self._target_vocabulary = vocabulary, target_vocabulary
         self.origin, self.processes = origin, processes
-        self.ensemble_models: tuple[nn.Module, ...] = ()  # that write along
-        self.draft_model: DraftModel | None = None  # that guesses ahead
-        self.weights_path: Path | None = None  # the file they were read from, where it is one
+        self.ensemble_models: tuple[nn.Module, ...] = ()
+        self.draft_model: DraftModel | None = None
+        self.weights_path: Path | None = None  # the single file that holds the weights, if any
         self.backends = DecoderBackends(recipe.decoding)
         self.processors = _generation_processors(origin, recipe)
 
     @property
     def constraints_summary(self) -> str:
-        """What its folder forces and forbids, as told behind the settings in force."""
-        return describe_processors(
-            self.processors, () if self.origin is None else self.origin.eos_ids
-        )
+        """The rules of generation_config.json, appended to the printed decoding settings."""
+        eos_ids = () if self.origin is None else self.origin.eos_ids
+        return describe_processors(self.processors, eos_ids)
 
     @property
     def architecture(self) -> str:
-        """The name of the model's class: that in transformers, where it is imported."""
+        """The name of the model class; for an imported model that of transformers."""
         return type(self.model).__name__ if self.origin is None else self.origin.architecture
 
     @property
     def has_text_head(self) -> bool:
-        """Whether it has a head that answers texts; an imported one may have none, or another."""
+        """Whether the model has a head for text inputs; an imported one may have none."""
         return self.origin is None or self.origin.has_text_head
 
     @property
     def has_logits(self) -> bool:
-        """Whether it has a head at all; of towers alone there are hidden states."""
+        """Whether the model has a head; a backbone alone returns hidden states only."""
         if isinstance(self.model, EncoderDecoder):
-            return self.has_text_head  # a projection is there all the same
+            return self.has_text_head  # its output projection exists even without a head
         return not isinstance(self.model, Encoder | Decoder)
 
     @property
     def vocabulary_or_none(self) -> Tokenizer | None:
-        """The vocabulary, None when the folder has none."""
+        """The tokenizer, None when the folder has none."""
         return self._vocabulary
 
     @property
     def vocabulary(self) -> Tokenizer:
-        """The vocabulary the model reads with, and as a rule writes with."""
+        """The tokenizer of the inputs, and usually of the outputs too."""
         if self._vocabulary is None:
             raise InputError(
-                "the folder has no vocabulary, so no text can be read or written; put its "
-                "vocabulary.model or its tokeniser's files there, or give ids to .logits(...)"
+                "text needs a tokenizer, and the folder has none; put its vocabulary.model or its "
+                "tokenizer files there, or pass ids to .logits(...)"
             )
         _check_tokenizer_size(self._vocabulary, self.recipe.model.vocabulary_size)
         return self._vocabulary
 
     @property
     def target_vocabulary(self) -> Tokenizer:
-        """The vocabulary the model writes with."""
+        """The tokenizer of generated text."""
         if self.recipe.vocabulary.joint:
             return self.vocabulary
         if self._target_vocabulary is None:
             raise InputError(
-                "the folder has no vocabulary of the target; put its vocabulary.target.model "
-                "there, or give ids to .logits(...)"
+                "generated text needs a tokenizer, and the folder has none for the targets; put "
+                "its vocabulary.target.model there, or pass ids to .logits(...)"
             )
         _check_tokenizer_size(self._target_vocabulary, self.recipe.model.output_size)
         return self._target_vocabulary
@@ -116,134 +147,134 @@ class Pipeline:
     @overload
     def __call__(self, texts: Sequence[str]) -> list[Output]: ...
     def __call__(self, texts: str | Sequence[str]) -> Output | list[Output]:
-        """A Prediction, RegressionOutput, TokenClassification or GeneratedText for each text, in order."""
+        """One output per text: Prediction, RegressionOutput, TokenClassification, GeneratedText."""
         if isinstance(texts, str):
             return self.predict([texts])[0]
         return self.predict(list(texts))
 
     def predict(self, texts: Sequence[str]) -> list[Output]:
-        """One answer a text, in order; an empty text is answered too.
+        """One output per text, in order, also for an empty text.
 
-        Raises InputError for a text that is too long, before any is answered.
+        Raises InputError for a text that is too long, before any prediction.
         """
         self.check_length(texts)
         self.check_supported()
         return list(self.task.predict(self, texts))
 
     def check_supported(self) -> None:
-        """Raises InputError for an imported model whose numbers are no answers to texts."""
+        """Raise InputError for an imported model whose logits are not outputs for texts."""
         if not self.has_text_head:
             raise InputError(
-                f"a {self.architecture} has no head that answers texts; ask .hidden_states(...) or "
-                ".logits(...), or train one with model.init"
+                f"predictions need a model with a head for texts, got a {self.architecture}; use "
+                ".hidden_states(...) or .logits(...), or train a head with model.init"
             )
         origin = self.origin
         if self.recipe.task == "classification" and origin is not None and not origin.single_label:
             raise InputError(
-                f"config.json: problem_type {str(origin.config['problem_type'])[:80]!r} came, and "
-                "jumok answers with one label a text; ask .logits(...), or train a head with "
-                "model.init"
+                "config.json: problem_type must be single_label_classification, got "
+                f"{str(origin.config['problem_type'])[:80]!r}; use .logits(...), or train a head "
+                "with model.init"
             )
         if self.recipe.task == "tagging" and origin is not None:
             bio.check_bio(self.labels)
 
     def check_length(self, texts: Sequence[str]) -> None:
-        """Raises InputError when a text is longer than its vocabulary cuts in little memory."""
+        """Raise InputError when a text is longer than its tokenizer handles in little memory."""
         imported = isinstance(self._vocabulary, PretrainedTokenizer)
         for text in texts:
             check_text_length(text, MAX_PRETRAINED_TEXT_BYTES if imported else MAX_TEXT_BYTES)
 
     def with_decoding(self, overrides: Sequence[str]) -> "Pipeline":
-        """The same model, writing as `key=value` words laid over the recipe's [decoding] say.
+        """The same model with `key=value` overrides of the recipe's [decoding] table.
 
-        Raises InputError for a key that is not known, when the model writes nothing, and for
-        coverage where several write together.
+        Raises InputError for an unknown key, for a task that generates no text, and for coverage
+        in an ensemble.
         """
         return self._copy_with(self.recipe.with_decoding(overrides), self.ensemble_models)
 
     def refreshed(self) -> "Pipeline":
-        """The same model once its weights were changed: what was made of the old ones is let go."""
+        """A copy with cached backends cleared, for use after the weights changed."""
         return self._copy_with(self.recipe, self.ensemble_models)
 
     def ensemble(self, others: Sequence["Pipeline"]) -> "Pipeline":
-        """One that writes by the mean of the probabilities of this model and of the others.
+        """A pipeline that generates by the mean probabilities of this model and of the others.
 
-        Raises InputError when they do not read and write with the same vocabularies, for models
-        that do not write, or not all the same way, for others that hold less, and for coverage.
+        Raises InputError for different tokenizers, for models that generate no text or are of
+        different classes, for others with a smaller max_length, and for coverage.
         """
         for each in (self, *others):
             if each.recipe.task not in GENERATIVE_TASKS or type(each.model) is not type(self.model):
                 raise InputError(
-                    f"a run of the task {each.recipe.task} cannot write along with one of "
-                    f"{self.recipe.task}; give runs of {' or all of '.join(GENERATIVE_TASKS)}"
+                    f"an ensemble must consist of runs of {' or all of '.join(GENERATIVE_TASKS)}, "
+                    f"got {self.recipe.task} and {each.recipe.task}"
                 )
             self._check_same_tokenizers(each)
-            holds, longest = each.recipe.model.max_length, self.recipe.model.max_length
-            if holds < longest and self.recipe.task != "language_modeling":
+            limit, required = each.recipe.model.max_length, self.recipe.model.max_length
+            if limit < required and self.recipe.task != "language_modeling":
                 raise InputError(
-                    f"{each.recipe.name} holds {holds} tokens, {self.recipe.name} {longest}; name "
-                    "the one that holds fewest first"
+                    f"the first run of an ensemble must have the smallest model.max_length, got "
+                    f"{self.recipe.name} with {required} and {each.recipe.name} with {limit}"
                 )
         models = [model for each in others for model in (each.model, *each.ensemble_models)]
         return self._copy_with(self.recipe, [*self.ensemble_models, *models])
 
-    def with_draft(self, small: "Pipeline") -> "Pipeline":
-        """One that writes what this model writes, while a smaller one guesses ahead.
+    def with_draft(self, draft: "Pipeline") -> "Pipeline":
+        """A pipeline with the same outputs by speculative decoding with a smaller draft model.
 
-        Raises InputError for models that do not write, or not with the same vocabularies, for a
-        draft that holds less, and where more than one answer is written to a text.
+        Raises InputError for models that generate no text or have different tokenizers, for a
+        draft with a smaller max_length, and where more than one output is generated per text.
         """
-        if type(small.model) is not type(self.model) or self.recipe.task not in GENERATIVE_TASKS:
+        recipe = self.recipe
+        if type(draft.model) is not type(self.model) or recipe.task not in GENERATIVE_TASKS:
             raise InputError(
-                f"a run of the task {small.recipe.task} cannot guess for one of the task "
-                f"{self.recipe.task}; give two runs of {' or two of '.join(GENERATIVE_TASKS)}"
+                f"a draft must be of the same task, {' or '.join(GENERATIVE_TASKS)}, got "
+                f"{draft.recipe.task} for {recipe.task}"
             )
-        self._check_same_tokenizers(small)
-        decoding, longest = self.recipe.decoding, self.recipe.model.max_length
-        if decoding.beam > 1 or decoding.n_best > 1:
+        self._check_same_tokenizers(draft)
+        if recipe.decoding.beam > 1 or recipe.decoding.n_best > 1:
             raise InputError(
-                f"a draft guesses for one answer, and a beam of {decoding.beam} with n_best "
-                f"{decoding.n_best} came; set decoding.beam=1 and n_best=1"
+                "speculative decoding needs decoding.beam=1 and n_best=1, got "
+                f"{recipe.decoding.beam} and {recipe.decoding.n_best}"
             )
-        if small.recipe.model.max_length < longest and self.recipe.task != "language_modeling":
+        limit, required = draft.recipe.model.max_length, recipe.model.max_length
+        if limit < required and recipe.task != "language_modeling":
             raise InputError(
-                f"the draft {small.recipe.name} holds {small.recipe.model.max_length} tokens, "
-                f"{self.recipe.name} {longest}; give one that holds as many"
+                f"model.max_length of the draft {draft.recipe.name} must be at least {required} as "
+                f"in {recipe.name}, got {limit}"
             )
-        assert isinstance(small.model, EncoderDecoder | LanguageModel)
-        drafted = self._copy_with(self.recipe, self.ensemble_models)
-        drafted.draft_model = DraftModel(small.model)
+        assert isinstance(draft.model, EncoderDecoder | LanguageModel)
+        drafted = self._copy_with(recipe, self.ensemble_models)
+        drafted.draft_model = DraftModel(draft.model)
         return drafted
 
     def with_models(self, change: Callable[[nn.Module], nn.Module]) -> "Pipeline":
-        """One that answers with what `change` makes of its model, and of those that write along."""
+        """A pipeline with `change` applied to its model and to the models of its ensemble."""
         other = self._copy_with(self.recipe, [change(model) for model in self.ensemble_models])
         other.model = change(self.model)
         return other
 
     def _check_same_tokenizers(self, other: "Pipeline") -> None:
-        """Raises InputError when another run does not read and write with the same ones."""
+        """Raise InputError when another run has different tokenizers."""
         if other.vocabulary.fingerprint != self.vocabulary.fingerprint or (
             other.target_vocabulary.fingerprint != self.target_vocabulary.fingerprint
         ):
             raise InputError(
-                f"the runs {self.recipe.name} and {other.recipe.name} have other vocabularies; "
-                "train one with vocabulary.file naming the other's"
+                f"the runs {self.recipe.name} and {other.recipe.name} must have the same "
+                "vocabulary; train one with vocabulary.file naming the other's"
             )
 
-    def _copy_with(self, recipe: Recipe, others: Sequence[nn.Module]) -> "Pipeline":
-        """The same model by another recipe of its task; its fast copies are to be made anew.
+    def _copy_with(self, recipe: Recipe, ensemble_models: Sequence[nn.Module]) -> "Pipeline":
+        """A copy with another recipe of its task and empty backends.
 
-        Raises InputError for several models and coverage, which looks at the attention of one.
+        Raises InputError for coverage in an ensemble: coverage reads the attention of one model.
         """
-        if others and recipe.decoding.coverage:
+        if ensemble_models and recipe.decoding.coverage:
             raise InputError(
-                f"decoding.coverage {recipe.decoding.coverage} came, and {1 + len(others)} runs "
-                "that write together do not tell what they attend to; set decoding.coverage=0, or "
-                "name one run"
+                f"decoding.coverage must be 0 in an ensemble of {1 + len(ensemble_models)} runs, "
+                f"got {recipe.decoding.coverage}: attention weights are those of one model"
             )
         other = copy.copy(self)
-        other.recipe, other.ensemble_models = recipe, tuple(others)
+        other.recipe, other.ensemble_models = recipe, tuple(ensemble_models)
         other.backends = DecoderBackends(recipe.decoding)
         other.processors = _generation_processors(self.origin, recipe)
         return other
@@ -258,11 +289,10 @@ class Pipeline:
         """float32 logits: (B, L) of texts, (B, T, L) of tokens, (B, T, V) of language models.
 
         input_ids (B, S) int64; attention_mask (B, S), 1 = real token, padding left or right;
-        decoder_input_ids (B, T) for sequence-to-sequence models, which demand it. The decoder of a
-        classifier is given [BOS] unless they say otherwise. Raises InputError for a model without
-        a head.
+        decoder_input_ids (B, T), required by sequence-to-sequence models; the decoder of a
+        classifier defaults to [BOS]. Raises InputError for a model without a head.
         """
-        return from_ids.logits(self, input_ids, attention_mask, token_type_ids, decoder_input_ids)
+        return forward.logits(self, input_ids, attention_mask, token_type_ids, decoder_input_ids)
 
     def hidden_states(
         self,
@@ -272,23 +302,24 @@ class Pipeline:
         decoder_input_ids: Tensor | None = None,
     ) -> Tensor:
         """float32 (B, T, D) of the last layer: the decoder's where there is one."""
-        return from_ids.hidden_states(
+        return forward.hidden_states(
             self, input_ids, attention_mask, token_type_ids, decoder_input_ids
         )
 
 
 def _generation_processors(origin: Origin | None, recipe: Recipe) -> list[Processor]:
-    """What the folder of an imported model forces upon or forbids all that a recipe writes."""
+    """The logits processors of an imported model's generation_config.json."""
     if origin is None:
         return []
-    most = min(recipe.decoding.max_length, recipe.model.max_length)
-    return generation_processors(origin, most, recipe.model.output_size)
+    max_tokens = min(recipe.decoding.max_length, recipe.model.max_length)
+    return generation_processors(origin, max_tokens, recipe.model.output_size)
 
 
-def _check_tokenizer_size(vocabulary: Tokenizer, size: int) -> None:
-    """Raises InputError for a tokeniser that gives ids its model knows nothing of."""
-    if len(vocabulary) > size:
+def _check_tokenizer_size(tokenizer: Tokenizer, size: int) -> None:
+    """Raise InputError for a tokenizer with ids beyond the model's embedding."""
+    if len(tokenizer) > size:
         raise InputError(
-            f"the tokeniser has {len(vocabulary):,} pieces, the model knows {size:,}; put the one "
-            "it was trained with into the folder, or give ids to .logits(...)"
+            f"the tokenizer must have at most {size:,} pieces, as many as the model, got "
+            f"{len(tokenizer):,}; put the model's own tokenizer into the folder, or pass ids to "
+            ".logits(...)"
         )

@@ -1,1 +1,1 @@
-"""Recipe."""
+"""Recipes: the tables of a TOML file as checked, frozen dataclasses."""

@@ -1,6 +1,6 @@
-"""A recipe: everything needed to repeat a result, as a person writes it in TOML."""
+"""A recipe: everything needed to repeat a result, written in TOML, with the checks between keys."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
@@ -11,28 +11,46 @@ from jumok.data.corpora.registry import corpus_by_name
 from jumok.decoding.config import DecodingConfig
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
-from jumok.tasks.agreement import refuse_contradictions, refuse_strangers, refuse_unread
-from jumok.tasks.inputs.masking import MaskingConfig
-from jumok.tasks.inputs.windows import WindowConfig
 from jumok.tasks.recipe.inherited_config import inherit_model_config
+from jumok.tasks.recipe.renamed import check_renamed_keys, read_run_recipe
 from jumok.tasks.recipe.tables import (
     AugmentationConfig,
+    MaskingConfig,
     ModelConfig,
     RegressionConfig,
     VocabularyRecipe,
+    WindowConfig,
 )
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS, TASK_SPECS, Metric, TaskName
 from jumok.training.config import TrainingConfig
 
+# The tasks that read a table, or a key of [augmentation]; the phrase describes the other tasks.
+TABLE_TASKS: Mapping[str, tuple[tuple[TaskName, ...], str]] = {
+    "decoding": (GENERATIVE_TASKS, "which generates no text"),
+    "windows": (("language_modeling",), "which reads no windows"),
+    "masking": (("masked_language_modeling",), "which masks no tokens"),
+    "regression": (("regression",), "which predicts no scores"),
+}
+AUGMENTATION_TASKS: Mapping[str, tuple[TaskName, ...]] = {
+    "subword_sampling": (
+        "classification",
+        "regression",
+        "sequence_to_sequence",
+        "masked_language_modeling",
+    ),
+    "token_dropout": ("classification", "regression", "tagging"),
+    "rdrop_alpha": ("classification", "regression", "tagging", "sequence_to_sequence"),
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """One training, from data to score."""
+    """One training, from the data to the test score."""
 
     name: str
     task: TaskName
     training: TrainingConfig
-    metric: Metric | None = None  # what the best weights are chosen by; None: the task's first
+    metric: Metric | None = None  # selects the best checkpoint; None: the task's first metric
     seed: int = 0
     device: str = "auto"
     data: DataConfig = field(default_factory=DataConfig)
@@ -42,52 +60,58 @@ class Recipe:
     regression: RegressionConfig = field(default_factory=RegressionConfig)
     windows: WindowConfig = field(default_factory=WindowConfig)
     masking: MaskingConfig = field(default_factory=MaskingConfig)
-    decoding: DecodingConfig = field(default_factory=DecodingConfig)  # of tests and answers
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)  # of tests and predictions
 
     def __post_init__(self) -> None:
         if not self.name or set(self.name) & set("/\\\0") or self.name in (".", ".."):
-            raise InputError(f"name {self.name!r} cannot name a folder; use letters and digits")
-        refuse_strangers(self)
-        refuse_unread(self)
-        refuse_contradictions(self)
+            raise InputError(f"name must be usable as a folder name, got {self.name!r}")
+        _check_choices(self)
+        _check_unused(self)
+        _check_augmentation(self)
+        _check_vocabulary(self)
+        _check_pairs(self)
 
     @property
     def paired(self) -> bool:
-        """Whether a row holds two texts: `data.pair` says so, or the corpus has them."""
+        """Whether a row holds two texts: `data.pair` is set, or the corpus has a pair column."""
         columns = corpus_by_name(self.data.corpus).columns if self.data.corpus else ()
         return bool(self.data.pair) or "pair" in columns
 
     @property
     def selection_metric(self) -> Metric:
-        """What the best weights are chosen by."""
+        """The metric that selects the best checkpoint."""
         return self.metric or TASK_SPECS[self.task].metrics[0]
 
     def with_vocabulary(self, size: int, target_size: int | None = None) -> "Recipe":
-        """The same recipe once the size of its vocabulary is known, or of both."""
-        if self.model.vocabulary_size not in (TransformerConfig().vocabulary_size, size):
+        """The same recipe with the vocabulary size, or both sizes, filled in."""
+        model = self.model
+        if model.vocabulary_size not in (TransformerConfig().vocabulary_size, size):
             raise InputError(
-                f"model.vocabulary_size {self.model.vocabulary_size} is not the vocabulary's "
-                f"{size}; leave it out"
+                f"model.vocabulary_size must be the size of the vocabulary, {size}, got "
+                f"{model.vocabulary_size}; leave it out"
             )
-        if self.model.target_vocabulary_size not in (None, target_size):
+        if model.target_vocabulary_size not in (None, target_size):
             raise InputError(
-                f"model.target_vocabulary_size {self.model.target_vocabulary_size} is not that of "
-                "a second vocabulary; leave it out, and set vocabulary.joint = false to have one"
+                "model.target_vocabulary_size must be the size of a second vocabulary, got "
+                f"{model.target_vocabulary_size}; leave it out, and set vocabulary.joint = false "
+                "to have one"
             )
-        model = replace(self.model, vocabulary_size=size, target_vocabulary_size=target_size)
+        model = replace(model, vocabulary_size=size, target_vocabulary_size=target_size)
         return replace(self, model=model)
 
     def with_decoding(self, overrides: Sequence[str]) -> "Recipe":
-        """The same recipe, `key=value` words laid over its [decoding] table."""
+        """The same recipe with `key=value` overrides applied to its [decoding] table."""
         if self.task not in GENERATIVE_TASKS:
-            raise InputError(f"a model of the task {self.task} writes nothing; leave decoding out")
-        decoding = from_dict(
-            DecodingConfig, apply_overrides(to_dict(self.decoding), overrides), "decoding"
-        )
-        return replace(self, decoding=decoding)
+            raise InputError(
+                f"decoding settings need a task that generates text, got {self.task}; leave them "
+                "out"
+            )
+        tree = apply_overrides(to_dict(self.decoding), overrides)
+        check_renamed_keys({"decoding": tree})
+        return replace(self, decoding=from_dict(DecodingConfig, tree, "decoding"))
 
     def to_toml(self) -> str:
-        """The recipe as text, every default written out."""
+        """The recipe as TOML, with every default written out."""
         return to_toml(to_dict(self))
 
 
@@ -99,19 +123,139 @@ def builtin_recipes() -> dict[str, Path]:
 
 
 def load_recipe(source: str, overrides: Sequence[str] = ()) -> Recipe:
-    """The recipe of that built-in name or in that .toml file, `key=value` words laid over it.
+    """Load a built-in recipe by name, or a .toml file, and apply `key=value` overrides.
 
-    Raises InputError for a name that is not known, an unknown key, or a value that does not fit.
+    Raises InputError for an unknown name, an unknown or renamed key, or an invalid value.
     """
     if source.endswith(".toml"):
         path = Path(source)
     else:
-        known = builtin_recipes()
-        if source not in known:
+        builtin = builtin_recipes()
+        if source not in builtin:
             raise InputError(
-                f"{source!r} is no built-in recipe ({suggest(source, list(known))}) and no .toml "
-                "file; name one of them"
+                f"recipe must be a built-in name or a .toml file, got {source!r} "
+                f"({suggest(source, list(builtin))})"
             )
-        path = known[source]
+        path = builtin[source]
     tree = inherit_model_config({"name": path.stem} | read_toml(path), overrides)
+    check_renamed_keys(tree)
     return from_dict(Recipe, tree)
+
+
+def load_run_recipe(path: Path) -> Recipe:
+    """Load the recipe.toml of an existing run. Raises InputError that names the file."""
+    tree = read_run_recipe(path)
+    try:
+        return from_dict(Recipe, tree)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _check_choices(recipe: Recipe) -> None:
+    """Raise InputError for a metric or a model kind of another task."""
+    spec = TASK_SPECS[recipe.task]
+    if recipe.metric is not None and recipe.metric not in spec.metrics:
+        raise InputError(
+            f"metric must be one of {', '.join(spec.metrics)} for the task {recipe.task}, got "
+            f"{recipe.metric}"
+        )
+    if recipe.model.kind not in spec.kinds:
+        raise InputError(
+            f'model.kind must be "{spec.kinds[0]}" for the task {recipe.task}, got '
+            f'"{recipe.model.kind}"'
+        )
+
+
+def _check_unused(recipe: Recipe) -> None:
+    """Raise InputError for settings that the task does not read.
+
+    A model that is initialized from another run (`model.init`) has all of its hyperparameters,
+    also those that it does not use: T5's encoder with a classification head.
+    """
+    task, model = recipe.task, recipe.model
+    for table, (tasks, reason) in TABLE_TASKS.items():
+        values = getattr(recipe, table)
+        if values != type(values)() and task not in tasks:
+            raise InputError(f"[{table}] must be left out for the task {task}, {reason}")
+    columns = TASK_SPECS[task].columns
+    for column in ("text", "pair", "label", "score", "tags", "source", "target"):
+        if getattr(recipe.data, column) and column not in columns:
+            raise InputError(
+                f"data.{column} must be left out for the task {task}, which reads "
+                f"{' and '.join(columns)}"
+            )
+    if task == "regression" and recipe.training.label_smoothing:
+        raise InputError(
+            "training.label_smoothing must be 0 for the task regression, which has no labels, got "
+            f"{recipe.training.label_smoothing}"
+        )
+    if model.scale_output and task != "sequence_to_sequence" and not model.init:
+        raise InputError(
+            f"model.scale_output must be left out for the task {task}, whose model scales no output"
+        )
+    if model.n_decoder_layers is not None and model.kind == "encoder" and not model.init:
+        raise InputError(
+            'model.n_decoder_layers must be left out for model.kind "encoder", which has no '
+            f"decoder, got {model.n_decoder_layers}"
+        )
+
+
+def _check_augmentation(recipe: Recipe) -> None:
+    """Raise InputError for an augmentation that the task or its data do not support."""
+    augmentation = recipe.augmentation
+    if recipe.task == "tagging" and augmentation.subword_sampling:
+        raise InputError(
+            "augmentation.subword_sampling must be 0 for the task tagging, whose tags are aligned "
+            f"with the best segmentation, got {augmentation.subword_sampling}"
+        )
+    for key, tasks in AUGMENTATION_TASKS.items():
+        value = getattr(augmentation, key)
+        if value and recipe.task not in tasks:
+            raise InputError(
+                f"augmentation.{key} must be 0 for the task {recipe.task}, got {value}; it is "
+                f"available for {', '.join(tasks)}"
+            )
+    if recipe.data.pieces and augmentation.subword_sampling:
+        raise InputError(
+            "augmentation.subword_sampling must be 0 with data.pieces, which are tokenized "
+            "already; set one of them to 0 or false"
+        )
+
+
+def _check_vocabulary(recipe: Recipe) -> None:
+    """Raise InputError for [vocabulary] settings that conflict with the task or `model.init`."""
+    if not recipe.vocabulary.joint and recipe.task != "sequence_to_sequence":
+        raise InputError(
+            f"vocabulary.joint must be true for the task {recipe.task}, which has one kind of text"
+        )
+    if recipe.vocabulary.file and recipe.model.init:
+        raise InputError(
+            "vocabulary.file and model.init both name a vocabulary; leave out vocabulary.file"
+        )
+    if recipe.task == "tagging" and recipe.vocabulary.byte_fallback:
+        raise InputError(
+            "vocabulary.byte_fallback must be false for the task tagging: it splits rare "
+            "characters into bytes, which have no tags"
+        )
+    if recipe.data.pieces and recipe.task != "classification":
+        raise InputError(
+            f"data.pieces must be false for the task {recipe.task}; only classification reads "
+            "tokenized texts"
+        )
+
+
+def _check_pairs(recipe: Recipe) -> None:
+    """Raise InputError for a model or data that cannot hold text pairs."""
+    model = recipe.model
+    one_segment = model.n_segments == 1 and not model.init  # as in RoBERTa
+    if recipe.paired and (recipe.data.pieces or one_segment):
+        raise InputError(
+            "text pairs need data.pieces = false and model.n_segments 2, or 0 for none, got "
+            f"{str(recipe.data.pieces).lower()} and {model.n_segments}"
+        )
+    has_segments = recipe.paired and model.n_segments == 2 and model.kind == "encoder"
+    if model.pooling == "compare" and not has_segments:
+        raise InputError(
+            'model.pooling "compare" needs text pairs (data.pair), model.n_segments = 2 and '
+            'model.kind = "encoder"; choose another pooling otherwise'
+        )

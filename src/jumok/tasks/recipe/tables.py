@@ -1,4 +1,4 @@
-"""The tables of a recipe that are its tasks' own: model, vocabulary, augmentation, regression."""
+"""The recipe tables that belong to the tasks: model, vocabulary, augmentation, masking, windows."""
 
 import math
 from dataclasses import dataclass
@@ -12,55 +12,84 @@ from jumok.text.sentencepiece import VocabularyConfig
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(TransformerConfig):
-    """The [model] table: the measures of the Transformer, and which kind it is."""
+    """The [model] table: the hyperparameters of the Transformer and its kind."""
 
     kind: ModelKind = "encoder"
-    pooling: Pooling = "mean"  # of an encoder that classifies
-    pooler: Pooler = "none"  # a layer of its own behind the pooling: "tanh" in BERT
-    init: str = ""  # a run or checkpoint to begin from: its vocabulary, measures, towers' weights
+    pooling: Pooling = "mean"  # of an encoder with a classification head
+    pooler: Pooler = "none"  # a layer after the pooling: "tanh" in BERT
+    init: str = ""  # a run or checkpoint whose tokenizer and backbone weights to use
 
 
 @dataclass(frozen=True, kw_only=True)
 class VocabularyRecipe(VocabularyConfig):
-    """The [vocabulary] table: a SentencePiece model that exists, or how one is trained."""
+    """The [vocabulary] table: an existing SentencePiece model, or how to train one."""
 
-    file: str = ""  # an existing .model: pieces of `data.pieces` need the one that cut them
-    joint: bool = True  # one for sources and targets; false: one for each side
-    target_file: str = ""  # the target's own
-    target_size: int = 0  # pieces of the target's own; 0: as many as `size`
+    file: str = ""  # an existing .model; `data.pieces` needs the one that tokenized the data
+    joint: bool = True  # one model for sources and targets; false: one for each side
+    target_file: str = ""  # an existing .model for targets
+    target_size: int = 0  # vocabulary size for targets; 0: the same as `size`
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.joint and (self.target_file or self.target_size):
             raise InputError(
-                "vocabulary.target_file and target_size speak of a second vocabulary; "
+                "vocabulary.target_file and target_size need a second vocabulary; "
                 "set vocabulary.joint = false, or leave them out"
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentationConfig:
-    """The [augmentation] table: the same texts in other words, anew in every epoch."""
+    """The [augmentation] table: random changes to the training texts in every epoch."""
 
-    subword_sampling: float = 0.0  # share of texts cut into sampled pieces instead of the best
-    sampling_alpha: float = 0.2  # unigram: P(cut)^alpha; bpe: probability of forgetting a merge
-    token_dropout: float = 0.0  # share of tokens replaced by [MASK]
+    subword_sampling: float = 0.0  # fraction of texts with a sampled segmentation
+    sampling_alpha: float = 0.2  # unigram: P(segmentation)^alpha; bpe: merge dropout
+    token_dropout: float = 0.0  # fraction of tokens replaced by [MASK]
     rdrop_alpha: float = 0.0  # alpha of R-Drop (Liang et al. 2021)
 
     def __post_init__(self) -> None:
         for name in ("subword_sampling", "token_dropout"):
             if not 0.0 <= getattr(self, name) <= 1.0:
-                raise InputError(f"augmentation.{name} {getattr(self, name)}: give 0 to 1")
+                raise InputError(
+                    f"augmentation.{name} must be from 0 to 1, got {getattr(self, name)}"
+                )
         if not (0.0 <= self.rdrop_alpha < math.inf and 0.0 < self.sampling_alpha < math.inf):
             raise InputError(
-                f"augmentation.rdrop_alpha {self.rdrop_alpha} and sampling_alpha "
-                f"{self.sampling_alpha}: give 0 or more, and more than 0"
+                "augmentation.rdrop_alpha must be 0 or more and sampling_alpha more than 0, both "
+                f"finite, got {self.rdrop_alpha} and {self.sampling_alpha}"
             )
 
 
 @dataclass(frozen=True, kw_only=True)
+class MaskingConfig:
+    """The [masking] table: which tokens a masked language model must predict."""
+
+    mlm_probability: float = 0.15  # fraction of the tokens of a text, at least one token
+    whole_words: bool = False  # mask all pieces of an eojeol (a space-separated word) together
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.mlm_probability < 1.0:
+            raise InputError(
+                "masking.mlm_probability must be more than 0 and less than 1, "
+                f"got {self.mlm_probability}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowConfig:
+    """The [windows] table: how a language model reads documents; the width is model.max_length."""
+
+    across_documents: bool = False  # True: one token stream of all documents, as in nanoGPT
+    overlap: float = 0.5  # fraction of a window that is context only when long documents are scored
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.overlap < 1.0:
+            raise InputError(f"windows.overlap must be 0 or more and below 1, got {self.overlap}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class RegressionConfig:
-    """The [regression] table: which scores of the data the model's 0 and 1 stand for."""
+    """The [regression] table: the range of the scores that the model maps to 0 to 1."""
 
     lowest: float = 0.0
     highest: float = 1.0
@@ -68,16 +97,16 @@ class RegressionConfig:
     def __post_init__(self) -> None:
         if not self.lowest < self.highest:
             raise InputError(
-                f"regression.lowest {self.lowest} is not below highest {self.highest}; "
+                f"regression.lowest must be below highest, got {self.lowest} and {self.highest}; "
                 "give the range of the scores"
             )
         if not math.isfinite(self.span):
             raise InputError(
-                f"regression.lowest {self.lowest} and highest {self.highest} have no range that "
-                "could be learnt; give that of the scores"
+                "regression.highest - regression.lowest must be finite, got "
+                f"{self.highest} - {self.lowest}; give the range of the scores"
             )
 
     @property
     def span(self) -> float:
-        """From the lowest to the highest."""
+        """The length of the range."""
         return self.highest - self.lowest

@@ -1,4 +1,4 @@
-"""The tasks, and what a recipe may choose for each."""
+"""The six tasks, and the models, metrics and data columns a recipe may choose for each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,11 +29,11 @@ Metric = Literal[
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """What a recipe may choose for a task; the first of each is what is chosen for it."""
+    """The options of one task; the first model kind and metric are the defaults."""
 
-    kinds: tuple[ModelKind, ...]  # of model
-    metrics: tuple[Metric, ...]  # what the best weights are chosen by
-    columns: tuple[str, ...]  # of data, those that it may read
+    kinds: tuple[ModelKind, ...]
+    metrics: tuple[Metric, ...]  # that may select the best checkpoint
+    columns: tuple[str, ...]  # of the data, those that the task may read
 
 
 TASK_SPECS: Mapping[TaskName, TaskSpec] = {

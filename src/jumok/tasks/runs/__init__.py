@@ -1,1 +1,1 @@
-"""Runs."""
+"""Runs: training, evaluating, loading, importing and averaging."""

@@ -1,4 +1,4 @@
-"""The mean of a run's last checkpoints: steadier weights than those of any one step.
+"""Average the last checkpoints of a run: less noisy weights than those of a single step.
 
 Vaswani et al. 2017, section 6.1: the base models average the last 5 checkpoints.
 """
@@ -23,32 +23,32 @@ from jumok.training.checkpoints.store import CheckpointStore
 
 
 def average_checkpoints(folder: Path, last: int, out: Path) -> TrainingResult:
-    """A new run in `out` with the mean of the last `last` checkpoints of the run in `folder`.
+    """Create a run in `out` with the mean weights of the last checkpoints of the run in `folder`.
 
-    It is scored on the development split, as is what the run itself came to. The weights averaged
-    are those of the steps themselves, not their running average (`training.ema_decay`). Raises InputError
-    when the run is not finished, `out` holds a run, or so many checkpoints were not kept.
+    Both are evaluated on the development split. The weights of the steps are averaged, not their
+    exponential moving average (`training.ema_decay`). Raises InputError when the run is not
+    finished, `out` has a run, or fewer checkpoints were kept.
     """
-    begin = time.monotonic()
+    start_time = time.monotonic()
     run = Run.open(folder)
     Run(out).check_absent()
-    loaded = load(folder)
+    pipeline = load(folder)
     checkpoints = _last(run, last)
-    (dev,) = evaluation_tables(loaded.recipe, "dev", loaded.labels).values()
+    (dev,) = evaluation_tables(pipeline.recipe, "dev", pipeline.labels).values()
     report_bad_rows([dev])
-    before = evaluate(loaded, dev, "dev").scores
-    load_weights(loaded.model, mean_weights([each.load()["model"] for each in checkpoints]))
-    after = evaluate(loaded.refreshed(), dev, "dev").scores
-    averaged = _write(run, loaded, out)
+    before = evaluate(pipeline, dev, "dev").scores
+    load_weights(pipeline.model, mean_weights([each.load()["model"] for each in checkpoints]))
+    after = evaluate(pipeline.refreshed(), dev, "dev").scores
+    averaged = _write(run, pipeline, out)
     results = {
-        "name": loaded.recipe.name,
+        "name": pipeline.recipe.name,
         **after,
         "others": [],
         "averaged_steps": sorted(each.step for each in checkpoints),
         "before": before,
-        "seed": loaded.recipe.seed,
-        "parameters": sum(p.numel() for p in named_weights(loaded.model).values()),
-        "wall_seconds": round(time.monotonic() - begin, 1),
+        "seed": pipeline.recipe.seed,
+        "parameters": sum(p.numel() for p in named_weights(pipeline.model).values()),
+        "wall_seconds": round(time.monotonic() - start_time, 1),
         "peak_memory_bytes": peak_memory_bytes(),
         "versions": versions(),
     }
@@ -70,32 +70,32 @@ def mean_weights(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
 
 
 def _last(run: Run, last: int) -> list[Checkpoint]:
-    """The newest checkpoints of a run, as many as asked for."""
+    """The newest checkpoints of a run, as many as requested."""
     keep = run.recipe().training.keep_checkpoints
     if not 2 <= last <= keep:
         raise InputError(
-            f"a mean of the last {last} checkpoints was asked for, and the run keeps {keep}; ask "
-            f"for 2 to {keep}, or train with a larger training.keep_checkpoints"
+            f"the number of checkpoints must be from 2 to {keep}, as many as the run keeps, got "
+            f"{last}; choose fewer, or train with a larger training.keep_checkpoints"
         )
     found = CheckpointStore(run.folder, keep).last(last)
     if len(found) < last:
         raise InputError(
-            f"a mean of the last {last} checkpoints was asked for, and {len(found)} sound ones are "
-            f"in {run.folder}; train longer, or write them more often (training.evaluate_every)"
+            f"{run.folder} must hold {last} valid checkpoints, got {len(found)}; train longer, or "
+            "save them more often (training.evaluate_every)"
         )
-    alike = {key: found[0].metadata.get(key) for key in ("vocabulary", "target_vocabulary", "data")}
+    same = {key: found[0].metadata.get(key) for key in ("vocabulary", "target_vocabulary", "data")}
     for each in found:
-        if not each.belongs_to({"recipe": run.recipe_fingerprint(), **alike}):
+        if not each.belongs_to({"recipe": run.recipe_fingerprint(), **same}):
             raise InputError(
-                f"{each.path} is not of the run whose folder it lies in; move it away, and average "
-                "what is left"
+                f"{each.path} must be a checkpoint of the run in {run.folder}, got one of another "
+                "run; move it away, and average the others"
             )
     return found
 
 
-def _write(run: Run, loaded: Pipeline, out: Path) -> Run:
-    """The run in its new folder: the same recipe and vocabularies, other weights."""
-    vocabularies = run.vocabularies()
-    averaged = Run.create(out, run.recipe(), vocabularies)
-    averaged.save_model(loaded.model, loaded.recipe, loaded.labels, vocabularies.checksums)
+def _write(run: Run, pipeline: Pipeline, out: Path) -> Run:
+    """Write the new run: the same recipe and tokenizers, other weights."""
+    tokenizers = run.tokenizers()
+    averaged = Run.create(out, run.recipe(), tokenizers)
+    averaged.save_model(pipeline.model, pipeline.recipe, pipeline.labels, tokenizers.checksums)
     return averaged

@@ -1,4 +1,4 @@
-"""How good a loaded model is on a table, and which tables a recipe is scored on."""
+"""Evaluate a pipeline on a table, and find the tables that a recipe is evaluated on."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -11,29 +11,29 @@ from jumok.data.load import load_splits
 from jumok.data.splits import is_test
 from jumok.data.table import Table
 from jumok.errors import InputError
+from jumok.tasks.pipeline.outputs import EvaluationResult
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.registry import get_task
 
 
 @torch.inference_mode()
-def evaluate(loaded: Pipeline, table: Table, split: str) -> EvaluationResult:
+def evaluate(pipeline: Pipeline, table: Table, split: str) -> EvaluationResult:
     """The scores of a model on the rows of a table, in float32.
 
-    Raises InputError when there are none, and for an imported model that answers no texts.
+    Raises InputError for a table without rows, and for an imported model without a head for texts.
     """
     if not len(table):
-        raise InputError(f"{split} has no rows to score; name a file with some")
-    loaded.check_supported()
-    return loaded.task.evaluate(loaded, table, split)
+        raise InputError(f"{split} must have rows, got none; name a file with some")
+    pipeline.check_supported()
+    return pipeline.task.evaluate(pipeline, table, split)
 
 
 def report_bad_rows(tables: Iterable[Table]) -> None:
-    """What was wrong with rows that a recipe skips, on stderr."""
-    for words in {str(table.bad_rows): None for table in tables}:
-        if words:
-            print(words, file=sys.stderr)
+    """Print the errors of rows that a recipe skips to stderr."""
+    for message in {str(table.bad_rows): None for table in tables}:
+        if message:
+            print(message, file=sys.stderr)
 
 
 def evaluation_tables(
@@ -41,9 +41,9 @@ def evaluation_tables(
 ) -> dict[str, Table]:
     """One split of the recipe's data by its name, or every test set.
 
-    `labels` are the names that the model knows: the cells of one's own files are read by them,
-    whatever has become of the training file since. Raises InputError when the data have no such
-    split, or no test set.
+    With `labels`, those of the model, the cells of a user's files are checked against them, even if
+    the training file has changed. Raises InputError when the data have no such split, or no test
+    set.
     """
     data, columns = recipe.data, get_task(recipe).columns(recipe)
     if labels and not data.corpus:
@@ -55,5 +55,5 @@ def evaluation_tables(
     names = names or ["test"]
     splits = load_splits(data, columns, only=names)
     if not set(names) <= splits.tables.keys():
-        splits = load_splits(data, columns)  # so that those there are can be named
+        splits = load_splits(data, columns)  # so that the error lists the existing splits
     return {name: splits[name] for name in names}

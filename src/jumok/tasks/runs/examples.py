@@ -1,15 +1,15 @@
-"""A few texts to try a run on: of a built-in corpus its own, otherwise none."""
+"""Example texts of the built-in corpora, to try a finished run."""
 
 from jumok.tasks.recipe.recipe import Recipe
 
 
 def examples(recipe: Recipe) -> list[str]:
-    """Texts that were never trained on; empty when the data are somebody's own."""
+    """Texts that are not in the training data; none for a user's files."""
     match recipe.data.corpus:
         case "numbers":
-            from jumok.data.numbers import examples as spoken
+            from jumok.data.numbers import examples as number_examples
 
-            return [source for source, _ in spoken()]
+            return [source for source, _ in number_examples()]
         case "nsmc-text" if recipe.task == "masked_language_modeling":
             return ["이 영화 정말 [MASK]", "[MASK] 연기가 최고였다", "시간이 [MASK]... 보지 마세요"]
         case "nsmc-text":

@@ -11,12 +11,13 @@ from typing import Any, get_args
 import torch
 from torch import nn
 
-from jumok import safetensors_io as tensorfile
+from jumok import safetensors_io
 from jumok.atomic_io import atomic_directory, check_empty, sha256_of, write_atomically
 from jumok.config_io import to_dict
 from jumok.decoding import DecodingConfig
 from jumok.decoding.config import EarlyStopping
 from jumok.errors import InputError
+from jumok.migrations import FORMAT
 from jumok.models import TransformerConfig
 from jumok.models.config import Tying
 from jumok.models.weights import load_weights, named_weights, tied_weights
@@ -40,11 +41,11 @@ from jumok.tasks.recipe.inherited_config import ORIGIN_FOLDER
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig, WindowConfig
 from jumok.tasks.recipe.task_spec import TaskName
-from jumok.tasks.runs.run import FORMAT, Run
+from jumok.tasks.runs.run import Run
 from jumok.text.pretrained import PretrainedTokenizer
 from jumok.training.config import TrainingConfig
 
-UNUSED_TENSORS = "carried.safetensors"  # tensors of a checkpoint that its model has no use for
+UNUSED_TENSORS = "unused.safetensors"  # tensors of a checkpoint that its model does not use
 
 TASK_BY_HEAD: Mapping[str, TaskName] = {
     "text_classifier": "classification",
@@ -60,58 +61,58 @@ TASK_BY_HEAD: Mapping[str, TaskName] = {
 
 @dataclass(frozen=True)
 class ImportedCheckpoint:
-    """A foreign checkpoint in our words: everything `jumok.load` needs."""
+    """A Hugging Face checkpoint as a model with recipe and tokenizers: what `jumok.load` needs."""
 
     recipe: Recipe
     model: nn.Module
     labels: tuple[str, ...]
-    vocabularies: TokenizerPair | None
+    tokenizers: TokenizerPair | None
     origin: Origin
 
 
 def open_hf(folder: Path) -> ImportedCheckpoint:
-    """The checkpoint in a foreign folder, its weights mapped, not copied, in float32.
+    """Open the checkpoint in a Hugging Face folder; its weights are memory-mapped, in float32.
 
-    Raises InputError for what we do not read, StorageError for what cannot be read.
+    Raises InputError for unsupported files, StorageError for unreadable ones.
     """
     checkpoint = open_checkpoint(folder)
     found = _open_model(checkpoint)
-    vocabulary = read_hf_tokenizer(folder, checkpoint.config, checkpoint.generation_config)
+    tokenizer = read_hf_tokenizer(folder, checkpoint.config, checkpoint.generation_config)
     origin = _origin_of(checkpoint, found)
-    return _imported(found.architecture, found.model.float(), vocabulary, origin, folder)
+    return _imported(found.architecture, found.model.float(), tokenizer, origin, folder)
 
 
 def open_imported(run: Run) -> ImportedCheckpoint:
-    """A checkpoint that `jumok import` has brought into a folder of ours.
+    """Open a checkpoint that `jumok import` has written.
 
-    What its recipe.toml says of everything but the model holds as it stands there. Raises
-    InputError for files of different folders.
+    Except for [model] the settings in its recipe.toml apply. Raises InputError for files of
+    different folders.
     """
     folder = run.folder / ORIGIN_FOLDER
-    facts = _read_metadata(folder)
-    _check_checksums(folder, facts)
+    metadata = _read_metadata(folder)
+    _check_checksums(folder, metadata)
     config = read_json(folder / "config.json")
     path = folder / "generation_config.json"
     generation = read_json(path) if path.is_file() else {}
-    described = parse_config(config, list(facts.names)).with_tying(facts.tying)
+    architecture = parse_config(config, list(metadata.names)).with_tying(metadata.tying)
     weights = run.read_weights()
-    check_model_size(described.config, sum(tensor.numel() for tensor in weights.values()))
-    model = described.build()
+    check_model_size(architecture.config, sum(tensor.numel() for tensor in weights.values()))
+    model = architecture.build()
     load_weights(model, weights)
-    vocabulary = load_imported(run.folder) if (run.folder / IMPORTED).is_dir() else None
-    told = run.read_model_config()
-    if vocabulary is not None and not matches(told, vocabulary):
+    tokenizer = load_imported(run.folder) if (run.folder / IMPORTED).is_dir() else None
+    model_config = run.read_model_config()
+    if tokenizer is not None and not matches(model_config, tokenizer):
         raise InputError(
-            f"{run.folder / IMPORTED} is not the tokeniser {run.weights_path.name} came with; "
-            "restore the run's own files"
+            f"{run.folder / IMPORTED} must be the tokenizer of {run.weights_path.name}; restore "
+            "the run's own files"
         )
-    origin = _origin(folder, described, config, generation, facts.names)
-    imported = _imported(described, model, vocabulary, origin, run.folder)
+    origin = _origin(folder, architecture, config, generation, metadata.names)
+    imported = _imported(architecture, model, tokenizer, origin, run.folder)
     recipe = run.recipe()
     if (
         recipe.task != imported.recipe.task
         or recipe.model != imported.recipe.model
-        or tuple(told["labels"]) != imported.labels
+        or tuple(model_config["labels"]) != imported.labels
     ):
         raise InputError(
             f"{run.recipe_path}, {run.config_path.name} and {folder / 'config.json'} describe "
@@ -121,19 +122,19 @@ def open_imported(run: Run) -> ImportedCheckpoint:
 
 
 def import_checkpoint(folder: Path, out: Path) -> ImportedCheckpoint:
-    """Bring the checkpoint in `folder` into the new folder `out`, in our format.
+    """Import the checkpoint in `folder` into the new folder `out`.
 
-    Weights keep their dtype, the tokeniser its very files. Raises InputError when `out` holds
-    something already; of an import that fails nothing is left.
+    Weights keep their dtype, the tokenizer its files. Raises InputError when `out` is not empty; a
+    failed import leaves no files.
     """
     check_empty(out)
     checkpoint = open_checkpoint(folder)
     found = _open_model(checkpoint)
-    vocabulary = read_hf_tokenizer(folder, checkpoint.config, checkpoint.generation_config)
+    tokenizer = read_hf_tokenizer(folder, checkpoint.config, checkpoint.generation_config)
     origin = _origin_of(checkpoint, found)
-    imported = _imported(found.architecture, found.model, vocabulary, origin, out)
+    imported = _imported(found.architecture, found.model, tokenizer, origin, out)
     with atomic_directory(out) as scratch:
-        _write(Run(scratch), checkpoint, found, vocabulary, imported)
+        _write(Run(scratch), checkpoint, found, tokenizer, imported)
     return imported
 
 
@@ -141,35 +142,34 @@ def _write(
     run: Run,
     checkpoint: HFCheckpoint,
     found: PretrainedModel,
-    vocabulary: PretrainedTokenizer | None,
+    tokenizer: PretrainedTokenizer | None,
     imported: ImportedCheckpoint,
 ) -> None:
-    """The files of an imported run into its folder."""
+    """Write the files of an imported run into its folder."""
     origin = run.folder / ORIGIN_FOLDER
     origin.mkdir()
-    if vocabulary is not None:
-        save_imported(vocabulary, run.folder)
+    if tokenizer is not None:
+        save_imported(tokenizer, run.folder)
     for name in ("config.json", "generation_config.json"):
         if (checkpoint.folder / name).is_file():
             write_atomically(origin / name, (checkpoint.folder / name).read_bytes())
-    carried = tensorfile.serialize(_copies(found.unused))
-    write_atomically(origin / UNUSED_TENSORS, carried)
-    facts = {
+    unused = safetensors_io.serialize(_copies(found.unused))
+    write_atomically(origin / UNUSED_TENSORS, unused)
+    metadata = {
         "from": name_of(checkpoint.folder),
         "commit": commit_of(checkpoint.folder),
         "family": found.architecture.family.model_type,
         "architecture": found.architecture.class_name,
         "tying": found.architecture.config.tying,
         "names": dict(found.names),
-        "sha256": dict(checkpoint.checksums)
-        | {UNUSED_TENSORS: hashlib.sha256(carried).hexdigest()},
+        "sha256": dict(checkpoint.checksums) | {UNUSED_TENSORS: hashlib.sha256(unused).hexdigest()},
     }
-    run.write_json(origin / "origin.json", facts)
+    run.write_json(origin / "origin.json", metadata)
     weights = {name: p.detach() for name, p in named_weights(found.model).items()}
     tied = json.dumps(tied_weights(found.model), sort_keys=True)
-    data = tensorfile.serialize(_copies(weights), {"tied": tied})
+    data = safetensors_io.serialize(_copies(weights), {"tied": tied})
     write_atomically(run.weights_path, data)
-    sums = imported.vocabularies.checksums if imported.vocabularies else {}
+    checksums = imported.tokenizers.checksums if imported.tokenizers else {}
     run.write_json(
         run.config_path,
         {
@@ -178,8 +178,8 @@ def _write(
             "model": to_dict(imported.recipe.model),
             "labels": list(imported.labels),
             "weights_sha256": hashlib.sha256(data).hexdigest(),
-            "vocabulary_sha256": sums.get("vocabulary"),
-            "vocabulary_identity_sha256": sums.get("vocabulary_identity"),
+            "vocabulary_sha256": checksums.get("vocabulary"),
+            "vocabulary_identity_sha256": checksums.get("vocabulary_identity"),
         },
     )
     run.write_text(run.recipe_path, imported.recipe.to_toml())
@@ -187,33 +187,34 @@ def _write(
 
 @dataclass(frozen=True)
 class ImportMetadata:
-    """What origin.json tells that the other files do not."""
+    """The contents of origin.json that are not in other files."""
 
-    names: Mapping[str, str]  # what each tensor that came is called in the family's table
+    names: Mapping[str, str]  # of each tensor, in the table of the model family
     tying: Tying
-    checksums: Mapping[str, str]  # SHA-256 of the files that came, and of what was carried
+    checksums: Mapping[str, str]  # SHA-256 of the original files, and of UNUSED_TENSORS
 
 
 def _read_metadata(folder: Path) -> ImportMetadata:
     path = folder / "origin.json"
-    facts = read_json(path)
-    names, tying, sums = facts.get("names"), facts.get("tying"), facts.get("sha256")
-    if not _are_texts(names) or not _are_texts(sums) or tying not in get_args(Tying):
+    metadata = read_json(path)
+    names, tying = metadata.get("names"), metadata.get("tying")
+    checksums = metadata.get("sha256")
+    if not _are_texts(names) or not _are_texts(checksums) or tying not in get_args(Tying):
         raise InputError(
-            f"{path}: the names of the tensors, their sums, or which of them are tied, are not as "
-            "written; restore the file, or import the checkpoint again"
+            f"{path}: names, sha256 and tying must be as jumok import writes them; restore the "
+            "file, or import the checkpoint again"
         )
-    return ImportMetadata(names, tying, sums)  # type: ignore[arg-type]  # they are
+    return ImportMetadata(names, tying, checksums)  # type: ignore[arg-type]  # they are
 
 
 def _are_texts(table: object) -> bool:
     return isinstance(table, dict) and all(type(text) is str for text in table.values())
 
 
-def _check_checksums(folder: Path, facts: ImportMetadata) -> None:
-    """Raises InputError for files beside origin.json that are not those it was written with."""
+def _check_checksums(folder: Path, metadata: ImportMetadata) -> None:
+    """Raise InputError for files whose checksums differ from those in origin.json."""
     for name in ("config.json", "generation_config.json", UNUSED_TENSORS):
-        if name in facts.checksums and sha256_of(folder / name) != facts.checksums[name]:
+        if name in metadata.checksums and sha256_of(folder / name) != metadata.checksums[name]:
             raise InputError(
                 f"{folder / name} is damaged or of another checkpoint than origin.json; restore "
                 "the run's own files, or import the checkpoint again"
@@ -221,20 +222,20 @@ def _check_checksums(folder: Path, facts: ImportMetadata) -> None:
 
 
 def open_original(folder: Path) -> tuple[PretrainedModel, Path]:
-    """A checkpoint as it came, every tensor in its own dtype, and the folder of its JSON files.
+    """The original checkpoint, every tensor in its own dtype, and the folder of its JSON files.
 
-    `folder` is that of an `Origin`: a foreign one, or the one an imported run keeps.
+    `folder` is that of an `Origin`: a Hugging Face folder, or the one inside an imported run.
     """
     if not (folder / "origin.json").is_file():
         return _open_model(open_checkpoint(folder)), folder
-    facts = _read_metadata(folder)
-    _check_checksums(folder, facts)
-    described = parse_config(read_json(folder / "config.json"), list(facts.names))
-    described = described.with_tying(facts.tying)
-    model = described.build_on_meta()
+    metadata = _read_metadata(folder)
+    _check_checksums(folder, metadata)
+    architecture = parse_config(read_json(folder / "config.json"), list(metadata.names))
+    architecture = architecture.with_tying(metadata.tying)
+    model = architecture.build_on_meta()
     assign_weights(model, Run(folder.parent).read_weights())
-    carried = tensorfile.read_tensors(folder / UNUSED_TENSORS)
-    return PretrainedModel(described, model, facts.names, carried), folder
+    unused = safetensors_io.read_tensors(folder / UNUSED_TENSORS)
+    return PretrainedModel(architecture, model, metadata.names, unused), folder
 
 
 def _open_model(checkpoint: HFCheckpoint) -> PretrainedModel:
@@ -256,24 +257,24 @@ def _origin_of(checkpoint: HFCheckpoint, found: PretrainedModel) -> Origin:
 
 def _origin(
     folder: Path,
-    described: HFArchitecture,
+    architecture: HFArchitecture,
     config: Mapping[str, Any],
     generation: Mapping[str, Any],
     names: Mapping[str, str],
 ) -> Origin:
     return Origin(
         folder,
-        described.class_name,
+        architecture.class_name,
         config,
         generation or _legacy_generation_config(config),
         names,
-        has_text_head=described.head.has_task,
-        is_seq2seq=described.head.kind == "encoder_decoder",
+        has_text_head=architecture.head.has_task,
+        is_seq2seq=architecture.head.kind == "encoder_decoder",
     )
 
 
 def _legacy_generation_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of generation that older folders keep in config.json."""
+    """The generation settings that older folders have in config.json."""
     keys = ("forced_bos_token_id", "forced_eos_token_id", "bad_words_ids", "suppress_tokens",
             "eos_token_id", "num_beams", "length_penalty", "early_stopping", "max_length",
             "min_length", "repetition_penalty", "no_repeat_ngram_size")  # fmt: skip
@@ -281,68 +282,65 @@ def _legacy_generation_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _imported(
-    described: HFArchitecture,
+    architecture: HFArchitecture,
     model: nn.Module,
-    vocabulary: PretrainedTokenizer | None,
+    tokenizer: PretrainedTokenizer | None,
     origin: Origin,
     folder: Path,
 ) -> ImportedCheckpoint:
-    vocabularies = None if vocabulary is None else TokenizerPair.from_pretrained(vocabulary)
-    task = TASK_BY_HEAD[described.head.kind]
-    if task == "classification" and len(described.labels) == 1:
+    tokenizers = None if tokenizer is None else TokenizerPair.from_pretrained(tokenizer)
+    task = TASK_BY_HEAD[architecture.head.kind]
+    if task == "classification" and len(architecture.labels) == 1:
         task = "regression"
-    writes = described.head.kind in ("encoder_decoder", "language_model")
-    joint = vocabularies is None or vocabularies.joint
+    generates = architecture.head.kind in ("encoder_decoder", "language_model")
+    joint = tokenizers is None or tokenizers.joint
     recipe = Recipe(
         name=_name(folder),
         task=task,
         training=TrainingConfig(epochs=1.0),
-        model=_model_config(described),
-        decoding=_decoding(origin.generation, described) if writes else DecodingConfig(),
+        model=_model_config(architecture),
+        decoding=_decoding(origin.generation, architecture) if generates else DecodingConfig(),
         windows=WindowConfig(across_documents=task == "language_modeling"),
     )
     if not joint:
         recipe = replace(recipe, vocabulary=replace(recipe.vocabulary, joint=False))
-    return ImportedCheckpoint(recipe, model, described.labels, vocabularies, origin)
+    return ImportedCheckpoint(recipe, model, architecture.labels, tokenizers, origin)
 
 
-def _model_config(described: HFArchitecture) -> ModelConfig:
+def _model_config(architecture: HFArchitecture) -> ModelConfig:
     kinds = {
         "encoder_decoder": "encoder_decoder",
         "decoder": "decoder",
         "language_model": "decoder",
     }
-    config = replace(described.config, tie_embeddings=described.config.tying)
-    measures = {name: getattr(config, name) for name in TransformerConfig.__dataclass_fields__}
+    config = replace(architecture.config, tie_embeddings=architecture.config.tying)
+    fields = {name: getattr(config, name) for name in TransformerConfig.__dataclass_fields__}
     return ModelConfig(
-        **measures,
-        kind=kinds.get(described.head.kind, "encoder"),  # type: ignore[arg-type]
+        **fields,
+        kind=kinds.get(architecture.head.kind, "encoder"),  # type: ignore[arg-type]
         pooling="first",
-        pooler=described.head.pooler,
+        pooler=architecture.head.pooler,
     )
 
 
-def _decoding(generation: Mapping[str, Any], described: HFArchitecture) -> DecodingConfig:
-    """What a generation_config.json says, in our words; what it would draw by lot is left out."""
-    said = ConfigReader(generation)
-    given = int(described.head.kind == "encoder_decoder")  # its lengths count what is given first
-    longest = said.non_negative_int(
-        "max_new_tokens", max(said.non_negative_int("max_length", 257), 2) - 1
-    )
-    longest = min(longest, described.config.max_length)
-    least = max(
-        said.non_negative_int("min_new_tokens", 0),
-        (said.non_negative_int("min_length", 0) - 1) * given,
-    )
-    beam = said.positive_int("num_beams", 1, maximum=1_000)
+def _decoding(generation: Mapping[str, Any], architecture: HFArchitecture) -> DecodingConfig:
+    """The settings of a generation_config.json, except for sampling, as a [decoding] table."""
+    config = ConfigReader(generation)
+    n_start = int(architecture.head.kind == "encoder_decoder")  # lengths include the start token
+    max_length = max(config.non_negative_int("max_length", 257), 2) - 1
+    max_length = config.non_negative_int("max_new_tokens", max_length)
+    max_length = min(max_length, architecture.config.max_length)
+    min_length = (config.non_negative_int("min_length", 0) - 1) * n_start
+    min_length = max(config.non_negative_int("min_new_tokens", 0), min_length)
+    beam = config.positive_int("num_beams", 1, maximum=1_000)
     return DecodingConfig(
         beam=beam,
-        length_penalty=said.number("length_penalty", 1.0) if beam > 1 else 1.0,
+        length_penalty=config.number("length_penalty", 1.0) if beam > 1 else 1.0,
         early_stopping=_early_stopping(generation.get("early_stopping")) if beam > 1 else False,
-        no_repeat_ngram=said.non_negative_int("no_repeat_ngram_size", 0),
-        repetition_penalty=said.number("repetition_penalty", 1.0),
-        min_length=min(max(least, 0), longest),
-        max_length=longest,
+        no_repeat_ngram=config.non_negative_int("no_repeat_ngram_size", 0),
+        repetition_penalty=config.number("repetition_penalty", 1.0),
+        min_length=min(max(min_length, 0), max_length),
+        max_length=max_length,
     )
 
 
@@ -351,10 +349,10 @@ def _early_stopping(value: object) -> EarlyStopping:
 
 
 def _name(folder: Path) -> str:
-    """The name of a folder, fit to name another."""
+    """The name of a folder as a valid recipe name."""
     return re.sub(r"[^\w.-]+", "-", folder.resolve().name).strip(".-") or "imported"
 
 
 def _copies(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Tensors that share memory with none of the others."""
+    """Copies of tensors that share no memory with each other."""
     return {name: tensor.contiguous().clone() for name, tensor in tensors.items()}

@@ -1,4 +1,4 @@
-"""To begin from another run: the weights of its towers by name, a head only for the same task."""
+"""Initialize a model from another run: backbone weights by name, a head only for the same task."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,15 +20,15 @@ from jumok.tasks.runs.import_checkpoint import open_hf
 from jumok.tasks.runs.run import Run
 
 BACKBONE_PREFIXES = ("encoder.", "decoder.")
-MAX_NAMES = 8  # names in a line
+MAX_NAMES = 8  # in a line of the report
 
 
 @dataclass(frozen=True)
 class LoadReport:
-    """Which weights came from a run, which of the model begin anew, which of the run were left.
+    """The weights of a model that were loaded or are new, and those of the run that were skipped.
 
     >>> print(LoadReport(Path("runs/mlm-ko"), ("encoder.a", "encoder.b"), ("output.bias",), ()))
-    2 of 3 weights from runs/mlm-ko; begun anew: output.bias
+    2 of 3 weights from runs/mlm-ko; new: output.bias
     """
 
     folder: Path
@@ -37,78 +37,83 @@ class LoadReport:
     skipped: tuple[str, ...]
 
     def __str__(self) -> str:
-        """All of it on one line."""
+        """The report on one line."""
         n = len(self.loaded)
         return (
             f"{n} of {n + len(self.new)} weights from {self.folder}"
-            f"{_listed('begun anew', self.new)}{_listed('not taken', self.skipped)}"
+            f"{_listed('new', self.new)}{_listed('skipped', self.skipped)}"
         )
 
 
 def initialize_from(
     folder: Path, recipe: Recipe, model: nn.Module, labels: Sequence[str]
 ) -> LoadReport:
-    """Copy into the model what it shares with the run in `folder`.
+    """Copy the weights that the model shares with the run in `folder`.
 
-    The towers' weights go by their names; the head's are taken only when task, kind of model,
-    labels and what the head looks at are the same. Raises InputError when the folder holds no
-    finished run, when the run has other measures, and when no weight fits.
+    Backbone weights are matched by name; those of the head are copied only when task, model kind,
+    labels and pooling are the same. Raises InputError when the folder has no finished run, when the
+    run has another architecture, and when no weight fits.
     """
-    start = _start(folder)
-    check_same_architecture(recipe.model, start.model, folder)
+    source = _read_source(folder)
+    check_same_architecture(recipe.model, source.model, folder)
     pooled = recipe.task in ("classification", "regression")
-    alike = ("kind", "pooling", "pooler") if pooled else ("kind",)
+    head_keys = ("kind", "pooling", "pooler") if pooled else ("kind",)
     same_head = (
-        start.task == recipe.task
-        and all(getattr(start.model, name) == getattr(recipe.model, name) for name in alike)
-        and start.labels == tuple(labels)
+        source.task == recipe.task
+        and all(getattr(source.model, name) == getattr(recipe.model, name) for name in head_keys)
+        and source.labels == tuple(labels)
     )
-    theirs, own = start.weights, named_weights(model)
-    _check_embedding_sizes(folder, theirs, own)
-    taken = tuple(
+    weights, own = source.weights, named_weights(model)
+    _check_embedding_sizes(folder, weights, own)
+    loaded = tuple(
         name
         for name in own
-        if name in theirs and (same_head or name.startswith(BACKBONE_PREFIXES))
-        if own[name].shape == theirs[name].shape
+        if name in weights and (same_head or name.startswith(BACKBONE_PREFIXES))
+        if own[name].shape == weights[name].shape
     )
-    if not taken:
-        raise InputError(f"no weight of {folder} fits this model; begin from a like one")
+    if not loaded:
+        raise InputError(
+            f"model.init must name a run with weights of this model, got {folder}; initialize from "
+            "a run of a similar model"
+        )
     with torch.no_grad():
-        for name in taken:
-            own[name].copy_(theirs[name])
-    fresh = tuple(name for name in own if name not in taken)
-    left = tuple(sorted(theirs.keys() - set(taken)))
-    return LoadReport(folder, taken, fresh, left)
+        for name in loaded:
+            own[name].copy_(weights[name])
+    new = tuple(name for name in own if name not in loaded)
+    skipped = tuple(sorted(weights.keys() - set(loaded)))
+    return LoadReport(folder, loaded, new, skipped)
 
 
 def load_tokenizers(folder: Path) -> TokenizerPair:
-    """What the run, or the foreign checkpoint, in `folder` reads and writes with."""
+    """Load the tokenizers of the run, or of the Hugging Face checkpoint, in `folder`."""
     if not is_hf_folder(folder):
-        return Run.open(folder).vocabularies()
+        return Run.open(folder).tokenizers()
     path = folder / "generation_config.json"
     generation = read_json(path) if path.is_file() else {}
     found = read_hf_tokenizer(folder, read_json(folder / "config.json"), generation)
     if found is None:
-        raise InputError(f"{folder} has no tokeniser; put its files there to begin from it")
+        raise InputError(
+            f"{folder} must hold a tokenizer to initialize from it; put its files there"
+        )
     return TokenizerPair.from_pretrained(found)
 
 
 def _check_embedding_sizes(
-    folder: Path, theirs: Mapping[str, Tensor], own: Mapping[str, nn.Parameter]
+    folder: Path, weights: Mapping[str, Tensor], own: Mapping[str, nn.Parameter]
 ) -> None:
-    """Raises InputError when a tokeniser has not as many pieces as its model knows."""
-    for name in own.keys() & theirs.keys():
-        rows, wanted = len(theirs[name]), len(own[name])
-        if name.endswith(".embedding.tokens.weight") and rows != wanted:
+    """Raise InputError when the tokenizer and the embedding of a run differ in size."""
+    for name in own.keys() & weights.keys():
+        rows, expected = len(weights[name]), len(own[name])
+        if name.endswith(".embedding.tokens.weight") and rows != expected:
             raise InputError(
-                f"{folder} knows {rows:,} pieces, its tokeniser has {wanted:,}; put the "
-                "tokeniser it was trained with there"
+                f"the tokenizer in {folder} must have {rows:,} pieces, as many as its model, got "
+                f"{expected:,}; put the tokenizer that it was trained with there"
             )
 
 
 @dataclass(frozen=True)
-class _Start:
-    """What a folder to begin from holds."""
+class _Source:
+    """The model in a folder to initialize from."""
 
     task: str
     model: ModelConfig
@@ -116,22 +121,23 @@ class _Start:
     weights: Mapping[str, Tensor]
 
 
-def _start(folder: Path) -> _Start:
+def _read_source(folder: Path) -> _Source:
     if is_hf_folder(folder):
-        found = open_hf(folder)
-        weights = _with_backbone_prefix(named_weights(found.model), found.recipe.model)
-        return _Start(found.recipe.task, found.recipe.model, found.labels, weights)
+        imported = open_hf(folder)
+        recipe = imported.recipe
+        weights = _with_backbone_prefix(named_weights(imported.model), recipe.model)
+        return _Source(recipe.task, recipe.model, imported.labels, weights)
     run = Run.open(folder)
     config = run.read_model_config()
-    described = from_dict(ModelConfig, config["model"], "model")
-    weights = _with_backbone_prefix(run.read_weights(), described)
-    return _Start(str(config.get("task")), described, tuple(config["labels"]), weights)
+    model = from_dict(ModelConfig, config["model"], "model")
+    weights = _with_backbone_prefix(run.read_weights(), model)
+    return _Source(str(config.get("task")), model, tuple(config["labels"]), weights)
 
 
 def _with_backbone_prefix(
     weights: Mapping[str, Tensor], config: ModelConfig
 ) -> Mapping[str, Tensor]:
-    """The weights by the names of a model with a head: a tower saved alone calls none its own."""
+    """The weights under the names of a model with a head: a backbone alone has no prefix."""
     if any(name.startswith(BACKBONE_PREFIXES) for name in weights):
         return weights
     return {f"{config.kind}.{name}": weight for name, weight in weights.items()}

@@ -1,4 +1,4 @@
-"""From a folder to a model that answers."""
+"""Load a pipeline from a run, a checkpoint of a run, or a Hugging Face folder."""
 
 from pathlib import Path
 
@@ -25,25 +25,23 @@ from jumok.tasks.runs.import_checkpoint import ImportedCheckpoint, open_hf, open
 from jumok.tasks.runs.run import Run
 from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.text.tokenizer import Tokenizer
-from jumok.training.checkpoints.checkpoint import parse_step
-from jumok.training.checkpoints.store import CHECKPOINT_NAME, CHECKPOINTS, CheckpointStore
 
 
 def load(folder: str | Path, device: str = "auto") -> Pipeline:
-    """A trained run, an imported checkpoint or a folder in the format of Hugging Face.
+    """Load a trained run, an imported checkpoint or a folder in the format of Hugging Face.
 
-    RUN/checkpoints/step-N is the finished run as it was after N steps: the running average of its
-    weights, where the recipe asked for one.
+    RUN/checkpoints/step-N is a finished run with the weights after N steps: their exponential
+    moving average, if the recipe has one.
 
-    The model is in eval mode, without gradients, in float32. `device` is "auto" (the first of
-    cuda, mps and cpu that is there) or a device's name. A folder without a vocabulary loads as
-    well, and answers to ids only. Raises InputError when the folder holds no finished model, or
-    files of different runs.
+    The model is in eval mode, without gradients, in float32. `device` is "auto" (the first
+    available of cuda, mps and cpu) or the name of a device. A folder without a tokenizer loads as
+    well and accepts ids only. Raises InputError when the folder has no finished model, or files of
+    different runs.
     """
     folder = Path(folder)
     check_path_name(folder)
     here = folder.absolute()
-    if here.parent.name == CHECKPOINTS and CHECKPOINT_NAME.fullmatch(here.name):
+    if _is_checkpoint(here):
         return _load_checkpoint(here, device)
     if is_hf_folder(folder):
         return _imported_pipeline(open_hf(folder), device, folder / "model.safetensors")
@@ -52,78 +50,92 @@ def load(folder: str | Path, device: str = "auto") -> Pipeline:
         return _imported_pipeline(open_imported(run), device, run.weights_path)
     config = run.read_model_config()
     recipe = run.recipe()
-    described = from_dict(ModelConfig, config["model"], "model")
+    model_config = from_dict(ModelConfig, config["model"], "model")
     source, target = _load_tokenizers(folder, joint=recipe.vocabulary.joint)
-    for file, name, vocabulary in (
+    for file, name, tokenizer in (
         (SOURCE, "vocabulary", source),
         (TARGET, "target_vocabulary", target),
     ):
-        if vocabulary is not None and not matches(config, vocabulary, name):
-            here = folder / (IMPORTED if (folder / IMPORTED).is_dir() else file)
+        if tokenizer is not None and not matches(config, tokenizer, name):
+            path = folder / (IMPORTED if (folder / IMPORTED).is_dir() else file)
             raise InputError(
-                f"{here} is not the vocabulary {run.weights_path.name} was trained with; "
+                f"{path} must be the vocabulary that {run.weights_path.name} was trained with; "
                 "restore the run's own file"
             )
-    target_size = None if recipe.vocabulary.joint else described.target_vocabulary_size
-    recipe = recipe.with_vocabulary(described.vocabulary_size, target_size)
+    target_size = None if recipe.vocabulary.joint else model_config.target_vocabulary_size
+    recipe = recipe.with_vocabulary(model_config.vocabulary_size, target_size)
     if (
-        described != recipe.model
+        model_config != recipe.model
         or config.get("task") != recipe.task
-        or (source is not None and source.n_embeddings != described.vocabulary_size)
-        or (target is not None and target.n_embeddings != described.target_vocabulary_size)
+        or (source is not None and source.n_embeddings != model_config.vocabulary_size)
+        or (target is not None and target.n_embeddings != model_config.target_vocabulary_size)
     ):
         raise InputError(
             f"{run.config_path} and {run.recipe_path.name} describe different models; "
             "restore the run's own files"
         )
-    labels = tuple(config["labels"])
+    labels, task = tuple(config["labels"]), get_task(recipe)
     weights = run.read_weights()
     check_model_size(recipe.model, sum(tensor.numel() for tensor in weights.values()))
-    model = get_task(recipe).build_model(recipe.model, labels)
+    model = task.build_model(recipe.model, labels)
     load_weights(model, weights)
-    loaded = Pipeline(model, source, recipe, labels, find_device(device), target)
-    loaded.weights_path = run.weights_path
-    return loaded
+    pipeline = Pipeline(task, model, source, recipe, labels, find_device(device), target)
+    pipeline.weights_path = run.weights_path
+    return pipeline
+
+
+def _is_checkpoint(folder: Path) -> bool:
+    if folder.parent.name != "checkpoints":
+        return False
+    from jumok.training.checkpoints.store import CHECKPOINT_NAME  # nothing else here needs training
+
+    return CHECKPOINT_NAME.fullmatch(folder.name) is not None
 
 
 def _load_checkpoint(folder: Path, device: str) -> Pipeline:
-    """A finished run with the weights of one of its checkpoints.
+    """Load a finished run with the weights of one of its checkpoints.
 
-    Raises CheckpointError when that is absent, damaged, or of another run.
+    Raises CheckpointError when the checkpoint is missing, damaged, or of another run.
     """
+    from jumok.training.checkpoints.checkpoint import parse_step
+    from jumok.training.checkpoints.store import CheckpointStore
+
     run = folder.parent.parent
-    loaded = load(run, device)
-    found = CheckpointStore(run).checkpoint(parse_step(folder))
-    if not found.belongs_to({"recipe": Run.open(run).recipe_fingerprint()}):
+    pipeline = load(run, device)
+    checkpoint = CheckpointStore(run).checkpoint(parse_step(folder))
+    if not checkpoint.belongs_to({"recipe": Run.open(run).recipe_fingerprint()}):
         raise CheckpointError(
-            f"{folder} is not of the run whose folder it lies in; move it back to its own"
+            f"{folder} must be a checkpoint of the run in {run}, got one of another run; move it "
+            "back to its own"
         )
-    load_weights(loaded.model, found.state("average" if "average" in found.states else "model"))
-    loaded.weights_path = None
-    return loaded
+    state = "average" if "average" in checkpoint.states else "model"
+    load_weights(pipeline.model, checkpoint.state(state))
+    pipeline.weights_path = None
+    return pipeline
 
 
 def _imported_pipeline(imported: ImportedCheckpoint, device: str, weights: Path) -> Pipeline:
-    """The model of a checkpoint; one in several files has no file of weights."""
-    both = imported.vocabularies
-    loaded = Pipeline(
+    """The pipeline of a checkpoint; `weights` may be missing where there are several files."""
+    tokenizers = imported.tokenizers
+    pipeline = Pipeline(
+        get_task(imported.recipe),
         imported.model,
-        both.source if both else None,
+        tokenizers.source if tokenizers else None,
         imported.recipe,
         imported.labels,
         find_device(device),
-        both.target if both and not both.joint else None,
+        tokenizers.target if tokenizers and not tokenizers.joint else None,
         origin=imported.origin,
     )
-    loaded.weights_path = weights if weights.is_file() else None
-    return loaded
+    pipeline.weights_path = weights if weights.is_file() else None
+    return pipeline
 
 
 def _load_tokenizers(folder: Path, *, joint: bool) -> tuple[Tokenizer | None, Tokenizer | None]:
-    """The vocabulary in a run's folder and, where the target has its own, that one too."""
+    """The tokenizer in the folder of a run and, with two tokenizers, that of the targets."""
     if (folder / IMPORTED).is_dir():
-        both = TokenizerPair.from_pretrained(load_imported(folder))
-        return both.source, None if joint else both.target
+        pair = TokenizerPair.from_pretrained(load_imported(folder))
+        return pair.source, None if joint else pair.target
     names = [SOURCE] if joint else [SOURCE, TARGET]
     found = [
         SentencePieceTokenizer.load(folder / name) if (folder / name).is_file() else None

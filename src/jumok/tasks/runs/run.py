@@ -1,4 +1,4 @@
-"""A run is a folder a person can read: what stands where in it."""
+"""A run: the folder of one training, with readable files."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from jumok import safetensors_io as tensorfile
+from jumok import safetensors_io
 from jumok.atomic_io import read_regular, storage_errors, write_atomically
 from jumok.config_io import read_toml, to_dict
 from jumok.errors import InputError
@@ -19,8 +19,8 @@ from jumok.safe_json import MAX_BYTES, read_json
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.recipe.recipe import Recipe, load_run_recipe
 
-MAX_WEIGHTS_BYTES = 2**40  # bytes
-MUTABLE_KEYS = ("sharding", "timeout")  # of a training that is gone on with
+MAX_WEIGHTS_BYTES = 2**40
+MUTABLE_KEYS = ("sharding", "timeout")  # keys of [training] that may change when a run is resumed
 
 
 @dataclass(frozen=True)
@@ -31,22 +31,22 @@ class Run:
 
     @property
     def recipe_path(self) -> Path:
-        """Everything needed to repeat it."""
+        """The recipe, with every default written out."""
         return self.folder / "recipe.toml"
 
     @property
     def weights_path(self) -> Path:
-        """The best weights, under their plain names."""
+        """The best weights, under their names in the model."""
         return self.folder / "model.safetensors"
 
     @property
     def config_path(self) -> Path:
-        """What kind of model the weights are of, its measures and its labels."""
+        """The model hyperparameters, the labels, and the checksums of the other files."""
         return self.folder / "config.json"
 
     @property
     def initialization_path(self) -> Path:
-        """What was taken from the run it began from, if there was one."""
+        """The load report of `model.init`, if the recipe has one."""
         return self.folder / "beginning.txt"
 
     @property
@@ -56,86 +56,87 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether the training ended and was scored."""
+        """Whether the training has ended and was evaluated."""
         return self.results_path.is_file()
 
     def check_absent(self) -> None:
-        """Raises InputError when there is a run, or a checkpoint, in the folder already."""
+        """Raise InputError when the folder already has a run, or a model."""
         if self.recipe_path.exists():
             raise InputError(
-                f"{self.folder} holds a run already; go on with jumok train --resume "
+                f"{self.folder} must not hold a run; resume it with jumok train --resume "
                 f"{self.folder}, or choose another --out"
             )
         for path in (self.config_path, self.weights_path):
             if path.exists():
                 raise InputError(
-                    f"{self.folder} holds a model already ({path.name}), which would be lost; "
-                    "choose another --out"
+                    f"{self.folder} must not hold a model, got {path.name}, which would be "
+                    "overwritten; choose another --out"
                 )
 
     @classmethod
-    def create(cls, folder: Path, recipe: Recipe, vocabularies: TokenizerPair) -> "Run":
-        """A new run in `folder`; its recipe is written last, and then it is one.
+    def create(cls, folder: Path, recipe: Recipe, tokenizers: TokenizerPair) -> "Run":
+        """Create a run in `folder`; its recipe is written last and makes it a run.
 
-        Raises InputError when a run is there already.
+        Raises InputError when the folder already has a run.
         """
         run = cls(folder)
         run.check_absent()
         with storage_errors(f"{folder}: cannot be made"):
             folder.mkdir(parents=True, exist_ok=True)
-        vocabularies.save(folder)
+        tokenizers.save(folder)
         run.write_text(run.recipe_path, recipe.to_toml())
         return run
 
     @classmethod
     def open(cls, folder: Path) -> "Run":
-        """The run in `folder`. Raises InputError when there is none."""
+        """Open the run in `folder`. Raises InputError when there is none."""
         run = cls(folder)
         if not run.recipe_path.is_file():
             raise InputError(
-                f"{folder} holds no run (no recipe.toml); name a folder of jumok train"
+                f"{folder} must be a run, got a folder without recipe.toml; name a folder of "
+                "jumok train"
             )
         return run
 
     def recipe(self) -> Recipe:
-        """The recipe the run was made by. Raises InputError, with the file, for what is none."""
+        """The recipe of the run. Raises InputError that names the file for an invalid one."""
         return load_run_recipe(self.recipe_path)
 
     def recipe_fingerprint(self) -> str:
-        """A checksum of what recipe.toml says of what is learnt.
+        """A checksum of the keys in recipe.toml that determine the result.
 
-        Who holds what, and how long they wait for each other, may change on the way. A key that
-        the file does not name has no part in it: a training begun by an earlier jumok, which knew
-        fewer of them, can be gone on with.
+        How the weights are sharded, and how long processes wait for each other, may change when a
+        run is resumed. A key that is not in the file does not count, so that a run of an earlier
+        version with fewer keys can be resumed.
         """
         tree = read_toml(self.recipe_path)
         training = tree.get("training", {})
         tree["training"] = {k: v for k, v in training.items() if k not in MUTABLE_KEYS}
         return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()
 
-    def vocabularies(self) -> TokenizerPair:
-        """The vocabulary the run was trained with, or the two of them."""
+    def tokenizers(self) -> TokenizerPair:
+        """The tokenizer, or the two tokenizers, of the run."""
         found = TokenizerPair.load(self.folder, joint=self.recipe().vocabulary.joint)
         if found is None:
-            raise InputError(f"{self.folder} has no vocabulary; restore the run's own files")
+            raise InputError(f"{self.folder} must hold a vocabulary; restore the run's own files")
         return found
 
     def results(self) -> dict[str, Any]:
-        """What `results.json` says."""
+        """The contents of `results.json`."""
         return _read_lenient_json(self.results_path)
 
     def initialized_from(self) -> dict[str, str]:
-        """What was taken from another run, as the results say it; empty when nothing was."""
+        """The load report of `model.init` as an entry of the results; empty without one."""
         if not self.initialization_path.is_file():
             return {}
         return {"begun_from": self.initialization_path.read_text(encoding="utf-8").strip()}
 
     def write_text(self, path: Path, text: str) -> None:
-        """Write a file of the run: whole or not at all."""
+        """Write a file of the run atomically."""
         write_atomically(path, text.encode())
 
     def write_json(self, path: Path, tree: Mapping[str, Any]) -> None:
-        """Write a JSON file of the run, indented for people."""
+        """Write an indented JSON file of the run."""
         self.write_text(path, json.dumps(tree, ensure_ascii=False, indent=2) + "\n")
 
     def save_model(
@@ -145,10 +146,10 @@ class Run:
         labels: tuple[str, ...],
         checksums: Mapping[str, str],
     ) -> None:
-        """The weights, and beside them what they are weights of, with the sums of all files."""
+        """Save the weights, and config.json with the model config and all checksums."""
         tied = json.dumps(tied_weights(model), sort_keys=True)
         weights = {name: p.detach() for name, p in named_weights(model).items()}
-        data = tensorfile.serialize(weights, {"tied": tied})
+        data = safetensors_io.serialize(weights, {"tied": tied})
         write_atomically(self.weights_path, data)
         self.write_json(
             self.config_path,
@@ -163,7 +164,7 @@ class Run:
         )
 
     def read_model_config(self) -> dict[str, Any]:
-        """What `config.json` says; InputError when the run has no model yet, or it is damaged."""
+        """The contents of `config.json`; InputError when it is missing or damaged."""
         if not self.weights_path.is_file() or not self.config_path.is_file():
             raise InputError(
                 f"{self.folder} has no model yet; finish it with jumok train --resume {self.folder}"
@@ -174,42 +175,44 @@ class Run:
                 f"{self.config_path}: format must be at most {FORMAT}, got "
                 f"{repr(config.get('format'))[:40]}; read it with the jumok that wrote it"
             )
-        wanted = {"model": dict, "labels": list, "vocabulary_sha256": str | None}
-        wrong = [key for key in wanted if not isinstance(config.get(key, ...), wanted[key])]
+        expected = {"model": dict, "labels": list, "vocabulary_sha256": str | None}
+        wrong = [
+            key for key, kind in expected.items() if not isinstance(config.get(key, ...), kind)
+        ]
         if wrong or not all(isinstance(label, str) for label in config["labels"]):
             raise InputError(
-                f"{self.config_path} lacks {', '.join(wrong or ['labels'])}; restore the run's own "
-                "file"
+                f"{self.config_path} must hold {', '.join(wrong or ['labels'])}; restore the run's "
+                "own file"
             )
         config["model"] = migrate_recipe({"model": config["model"]})["model"]
         return config
 
     def read_weights(self) -> dict[str, Tensor]:
-        """The weights that `config.json` was written with.
+        """The weights whose checksum is in `config.json`.
 
-        Raises InputError when they are those of another run, or damaged. A run of an earlier jumok
-        does not say which they are.
+        Raises InputError when they are those of another run, or damaged. The config.json of an
+        earlier version has no checksum.
         """
         data = read_regular(self.weights_path, MAX_WEIGHTS_BYTES)
         config = self.read_model_config()
-        wanted = config.get("weights_sha256")
-        if wanted is not None and hashlib.sha256(data).hexdigest() != wanted:
+        expected = config.get("weights_sha256")
+        if expected is not None and hashlib.sha256(data).hexdigest() != expected:
             raise InputError(
                 f"{self.weights_path} is damaged or of another run than {self.config_path.name}; "
                 "restore the run's own files"
             )
         try:
-            return rename_tensors(tensorfile.deserialize(data), config["format"])
+            return rename_tensors(safetensors_io.deserialize(data), config["format"])
         except InputError as error:
             raise InputError(f"{self.weights_path}: {error}") from error
 
 
 def _read_lenient_json(path: Path) -> dict[str, Any]:
-    """A table of JSON in which a score may be NaN."""
+    """Read a JSON object in which a score may be NaN."""
     try:
         tree = json.loads(read_regular(path, MAX_BYTES))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not JSON ({error}); restore the file") from error
     if not isinstance(tree, dict):
-        raise InputError(f"{path}: a JSON object was wanted; restore the file")
+        raise InputError(f"{path}: must be a JSON object; restore the file")
     return tree

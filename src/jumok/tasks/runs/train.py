@@ -1,4 +1,4 @@
-"""From a recipe to a finished run: vocabulary, model, training, and the test scored once."""
+"""Train a recipe: setup, training, the final evaluation on the test sets, and the report."""
 
 import hashlib
 import json
@@ -25,14 +25,15 @@ from jumok.processes import (
     is_elastic,
     raise_together,
 )
+from jumok.tasks.jobs.registry import build_job
+from jumok.tasks.pipeline.outputs import EvaluationResult
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.registry import get_task
 from jumok.tasks.runs.evaluate import evaluate, report_bad_rows
 from jumok.tasks.runs.initialize_from import LoadReport
 from jumok.tasks.runs.run import Run
-from jumok.tasks.runs.setup import build_job, build_model, initialize_weights, prepare_training
+from jumok.tasks.runs.setup import build_model, initialize_weights, prepare_training
 from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.job import TrainingJob
@@ -45,62 +46,61 @@ from jumok.training.trainer import Trainer
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """A finished run and what `results.json` says of it."""
+    """A finished run and the contents of its `results.json`."""
 
     run: Run
     results: dict[str, Any]
 
 
 def train(recipe: Recipe, folder: Path) -> TrainingResult:
-    """Train anew in `folder`; of many processes (torchrun) every one calls this.
+    """Train a new run in `folder`; with torchrun every process calls this.
 
-    Raises InputError when a run is there already, or for what cannot be trained: bad data, a
-    vocabulary or a device that cannot be had. Then nothing was made in the folder. Under
-    `torchrun --max-restarts`, which says the same words again after a loss, the run that is there
-    is gone on with.
+    Raises InputError when the folder has a run, or for bad data or a vocabulary or device that is
+    not available; then the folder is not created. Under `torchrun --max-restarts`, which repeats
+    the same command after a lost process, the existing run is resumed.
     """
-    begin = time.monotonic()
-    device = find_device(recipe.device)  # refuses one that is not here before the data are read
-    with init_process_group(device, recipe.training.timeout) as processes, ExitStack() as held:
+    start_time = time.monotonic()
+    device = find_device(recipe.device)  # raises before the data are read
+    with init_process_group(device, recipe.training.timeout) as processes, ExitStack() as stack:
         if _already_started(recipe, Run(folder), processes):
-            return _resume(Run(folder), recipe, device, processes, held, begin)
+            return _resume(Run(folder), recipe, device, processes, stack, start_time)
         with raise_together(processes):
             check_world_size(processes.size, recipe.training.gradient_accumulation_steps)
             if processes.rank == 0:
-                begun = _start_run(recipe, folder, device, held)
+                started = _start_run(recipe, folder, device, stack)
         with raise_together(processes):
             if processes.rank > 0:
-                begun = _join_run(Run.open(folder), device, begins=True)
-        return _train(begun, device, processes, None, begin)
+                started = _join_run(Run.open(folder), device, initialize=True)
+        return _train(started, device, processes, None, start_time)
 
 
 def resume(folder: Path) -> TrainingResult:
-    """Go on with the run in `folder` from its newest sound checkpoint, or from the start.
+    """Resume the run in `folder` from its newest valid checkpoint, or from the start.
 
-    With any number of processes, whatever it was before. A finished run is answered with its
-    results. Raises CheckpointError when every checkpoint is damaged, InputError while another
-    training is under way there.
+    The number of processes may differ. For a finished run its results are returned. Raises
+    CheckpointError when every checkpoint is damaged, InputError while another process trains the
+    run.
     """
-    begin = time.monotonic()
+    start_time = time.monotonic()
     run = Run.open(folder)
     recipe = run.recipe()
     if run.finished:
         results = run.results()
         if "averaged_steps" in results:
             raise InputError(
-                f"{folder} is a mean of checkpoints and has none of its own; go on with the run "
-                "it was made of"
+                f"{folder} must be a training run, got an average of checkpoints; resume the run "
+                "that it was made from"
             )
         return TrainingResult(run, results)
     device = find_device(recipe.device)
-    with init_process_group(device, recipe.training.timeout) as processes, ExitStack() as held:
-        return _resume(run, recipe, device, processes, held, begin)
+    with init_process_group(device, recipe.training.timeout) as processes, ExitStack() as stack:
+        return _resume(run, recipe, device, processes, stack, start_time)
 
 
 def _already_started(recipe: Recipe, run: Run, processes: ProcessGroup) -> bool:
-    """Whether to go on with what the same words began: as rank 0 sees it, before it makes it."""
-    there = is_elastic() and run.recipe_path.exists() and run.recipe() == recipe
-    return bool(processes.all_gather_floats([there])[0][0])
+    """Whether the same command has created the run before: rank 0 decides for all."""
+    exists = is_elastic() and run.recipe_path.exists() and run.recipe() == recipe
+    return bool(processes.all_gather_floats([exists])[0][0])
 
 
 def _resume(
@@ -108,80 +108,80 @@ def _resume(
     recipe: Recipe,
     device: torch.device,
     processes: ProcessGroup,
-    held: ExitStack,
-    begin: float,
+    stack: ExitStack,
+    start_time: float,
 ) -> TrainingResult:
-    """Go on from the newest checkpoint; a finished run has its results already."""
+    """Resume from the newest checkpoint; return the results of a finished run."""
     if processes.all_gather_floats([run.finished])[0][0]:
         return TrainingResult(run, run.results())
     with raise_together(processes):
         check_world_size(processes.size, recipe.training.gradient_accumulation_steps)
         if processes.rank == 0:
-            held.enter_context(run_lock(run.folder))
+            stack.enter_context(run_lock(run.folder))
     with raise_together(processes):
         checkpoint = CheckpointStore(run.folder, recipe.training.keep_checkpoints).newest()
-        begun = _join_run(run, device, begins=checkpoint is None)
+        started = _join_run(run, device, initialize=checkpoint is None)
     with raise_together(processes):
         if checkpoint is None and processes.rank == 0:
-            _report_initialization(run, begun.load_report)
-    return _train(begun, device, processes, checkpoint, begin)
+            _report_initialization(run, started.load_report)
+    return _train(started, device, processes, checkpoint, start_time)
 
 
 @dataclass(frozen=True)
 class _StartedRun:
-    """A run, and all that its training begins with or goes on with."""
+    """A run and everything its training starts or resumes with."""
 
     run: Run
     recipe: Recipe
     splits: Splits
     model: nn.Module
     load_report: LoadReport | None
-    job: TrainingJob[Any] | None = None  # made already
+    job: TrainingJob[Any] | None = None  # where it is built already
 
 
-def _start_run(recipe: Recipe, folder: Path, device: torch.device, held: ExitStack) -> _StartedRun:
-    """A new run in `folder`, which is locked as long as `held` is open."""
+def _start_run(recipe: Recipe, folder: Path, device: torch.device, stack: ExitStack) -> _StartedRun:
+    """Create a run in `folder`, which is locked until `stack` is closed."""
     Run(folder).check_absent()
-    new = prepare_training(recipe, device)
-    held.enter_context(run_lock(folder))
-    run = Run.create(folder, recipe, new.vocabularies)
-    _report_initialization(run, new.load_report)
-    return _StartedRun(run, recipe, new.splits, new.model, new.load_report, new.job)
+    setup = prepare_training(recipe, device)
+    stack.enter_context(run_lock(folder))
+    run = Run.create(folder, recipe, setup.tokenizers)
+    _report_initialization(run, setup.load_report)
+    return _StartedRun(run, recipe, setup.splits, setup.model, setup.load_report, setup.job)
 
 
-def _join_run(run: Run, device: torch.device, *, begins: bool) -> _StartedRun:
-    """A run that is there already; with the weights it begins from where it has none of its own.
+def _join_run(run: Run, device: torch.device, *, initialize: bool) -> _StartedRun:
+    """Open an existing run, and `initialize` its weights from `model.init`.
 
-    Those may be gone when it goes on from a checkpoint.
+    A run that resumes from a checkpoint does not need `model.init`, which may be deleted.
     """
     recipe = run.recipe()
     splits = load_splits(recipe.data, get_task(recipe).columns(recipe))
-    model = build_model(recipe, run.vocabularies(), splits.labels, device)
-    taken = initialize_weights(recipe, model, splits.labels) if begins else None
-    return _StartedRun(run, recipe, splits, model, taken)
+    model = build_model(recipe, run.tokenizers(), splits.labels, device)
+    load_report = initialize_weights(recipe, model, splits.labels) if initialize else None
+    return _StartedRun(run, recipe, splits, model, load_report)
 
 
 def _train(
-    begun: _StartedRun,
+    started: _StartedRun,
     device: torch.device,
     processes: ProcessGroup,
     checkpoint: Checkpoint | None,
-    begin: float,
+    start_time: float,
 ) -> TrainingResult:
-    """Train, score and write it all down; `begin` is when the command began, in seconds."""
-    run, splits, model = begun.run, begun.splits, begun.model
+    """Train, evaluate and write all files; `start_time` is that of the command, in seconds."""
+    run, splits, model = started.run, started.splits, started.model
     if processes.rank == 0:
         report_bad_rows(splits.tables.values())
-    vocabularies = run.vocabularies()
-    recipe = vocabularies.apply_to(begun.recipe)
-    facts = {
+    tokenizers = run.tokenizers()
+    recipe = tokenizers.apply_to(started.recipe)
+    metadata = {
         "recipe": run.recipe_fingerprint(),
-        **vocabularies.fingerprints,
+        **tokenizers.fingerprints,
         "data": _fingerprint(splits, recipe.data.pieces),
     }
-    _check_same_metadata(facts, checkpoint, processes)
+    _check_same_metadata(metadata, checkpoint, processes)
     with raise_together(processes):
-        job = begun.job or build_job(recipe, model, vocabularies, splits, device)
+        job = started.job or build_job(recipe, model, tokenizers, splits, device)
     with raise_together(processes):
         trainer = Trainer(
             job,
@@ -189,57 +189,65 @@ def _train(
             run.folder,
             seed=recipe.seed,
             device=device,
-            metadata=facts,
+            metadata=metadata,
             resume=checkpoint,
             processes=processes,
         )
-    progress = trainer.fit()
-    source, target = vocabularies.source, vocabularies.target
-    loaded = Pipeline(model, source, recipe, splits.labels, device, target, processes=processes)
+    state = trainer.fit()
+    pipeline = Pipeline(
+        get_task(recipe),
+        model,
+        tokenizers.source,
+        recipe,
+        splits.labels,
+        device,
+        tokenizers.target,
+        processes=processes,
+    )
     with raise_together(processes):
         if processes.rank == 0:
-            run.save_model(model, recipe, splits.labels, vocabularies.checksums)
-    with raise_together(processes):  # apart, as all exchange what they score
-        scored = [evaluate(loaded, splits[name], name) for name in splits.tests or ("dev",)]
-    before = 0.0 if checkpoint is None else trainer.seconds_before
-    seconds = before + time.monotonic() - begin
-    results = _results(recipe, model, progress, scored, seconds) | {
+            run.save_model(model, recipe, splits.labels, tokenizers.checksums)
+    with raise_together(processes):  # not the block above: all processes take part in this one
+        evaluated = [evaluate(pipeline, splits[name], name) for name in splits.tests or ("dev",)]
+    seconds_before = 0.0 if checkpoint is None else trainer.seconds_before
+    seconds = seconds_before + time.monotonic() - start_time
+    results = _results(recipe, model, state, evaluated, seconds) | {
         "skipped_rows": {name: table.bad_rows.count for name, table in splits.tables.items()},
         **run.initialized_from(),
     }
     with raise_together(processes):
         if processes.rank == 0:
-            _write_report(run, recipe, trainer.metrics, results, scored[0], splits.labels)
+            _write_report(run, recipe, trainer.metrics, results, evaluated[0], splits.labels)
             run.write_json(run.results_path, results)  # last: a run with results is finished
     return TrainingResult(run, results)
 
 
 def _check_same_metadata(
-    facts: Mapping[str, str], checkpoint: Checkpoint | None, processes: ProcessGroup
+    metadata: Mapping[str, str], checkpoint: Checkpoint | None, processes: ProcessGroup
 ) -> None:
-    """Raises InputError when two processes do not see the same data, run or checkpoints."""
+    """Raise InputError when two processes read different data, runs or checkpoints."""
     step = 0 if checkpoint is None else checkpoint.step
-    seen = processes.all_gather_bytes(json.dumps([facts, step], sort_keys=True).encode())
+    seen = processes.all_gather_bytes(json.dumps([metadata, step], sort_keys=True).encode())
     with raise_together(processes):
         if len(set(seen)) > 1:
             raise InputError(
-                "the processes do not see the same data and checkpoints; give all machines the "
-                "same files and a run's folder that they share"
+                "all processes must read the same data and checkpoints; give all machines the "
+                "same files and a shared folder for the run"
             )
 
 
-def _report_initialization(run: Run, taken: LoadReport | None) -> None:
-    """What was taken from another run: on stderr, and in the run for its results."""
-    if taken is not None:
-        print(taken, file=sys.stderr)
-        run.write_text(run.initialization_path, f"{taken}\n")
+def _report_initialization(run: Run, load_report: LoadReport | None) -> None:
+    """Print the load report of `model.init`, and write it into the run for its results."""
+    if load_report is not None:
+        print(load_report, file=sys.stderr)
+        run.write_text(run.initialization_path, f"{load_report}\n")
 
 
 def _fingerprint(splits: Splits, pieces: bool) -> str:
-    """A checksum of every row, so that a resumed training learns from the same data."""
-    total = hashlib.sha256()
+    """A checksum of every row, so that a resumed training has the same data."""
+    checksum = hashlib.sha256()
     for name, table in splits.tables.items():
-        total.update(f"{name} {len(table)}\n".encode())
+        checksum.update(f"{name} {len(table)}\n".encode())
         for column in table.column_names:
             if pieces and column == "text":
                 cells: Iterable[str] = map("\1".join, table.pieces(column))
@@ -248,34 +256,34 @@ def _fingerprint(splits: Splits, pieces: bool) -> str:
             else:
                 cells = table.column(column)
             for cell in cells:
-                total.update(cell.encode())
-                total.update(b"\0")
-    return total.hexdigest()
+                checksum.update(cell.encode())
+                checksum.update(b"\0")
+    return checksum.hexdigest()
 
 
 def _results(
     recipe: Recipe,
     model: nn.Module,
-    progress: TrainerState,
-    scored: list[EvaluationResult],
+    state: TrainerState,
+    evaluated: list[EvaluationResult],
     seconds: float,
 ) -> dict[str, Any]:
-    first, *others = [part.scores for part in scored]
+    first, *others = [result.scores for result in evaluated]
     return {
         "name": recipe.name,
         **first,
         "others": others,
         "dev": {
             "metric": recipe.selection_metric,
-            "score": progress.to_dict()["best_score"],  # null where nobody knows it
-            "step": progress.best_step,
+            "score": state.to_dict()["best_score"],  # null without an evaluation
+            "step": state.best_step,
         },
         "seed": recipe.seed,
-        "steps": progress.step,
-        "ended": progress.ended,
-        "skipped_steps": progress.skipped,
+        "steps": state.step,
+        "ended": state.ended,
+        "skipped_steps": state.skipped,
         "parameters": sum(p.numel() for p in named_weights(model).values()),
-        "training_seconds": round(progress.seconds, 1),
+        "training_seconds": round(state.seconds, 1),
         "wall_seconds": round(seconds, 1),
         "peak_memory_bytes": peak_memory_bytes(),
         "versions": versions(),
@@ -285,20 +293,20 @@ def _results(
 def _write_report(
     run: Run,
     recipe: Recipe,
-    history: MetricsLog,
+    metrics: MetricsLog,
     results: dict[str, Any],
-    scored: EvaluationResult,
+    evaluated: EvaluationResult,
     labels: tuple[str, ...],
 ) -> None:
-    history.write_summaries(recipe.name)
+    metrics.write_summaries(recipe.name)
     write_report(
         run.folder,
         title=recipe.name,
-        history=history.records,
+        history=metrics.records,
         results=results,
         recipe_toml=recipe.to_toml(),
-        confusion=scored.confusion,
-        labels=labels if scored.confusion else (),
-        mistakes=scored.mistakes,
-        examples=scored.examples,
+        confusion=evaluated.confusion,
+        labels=labels if evaluated.confusion else (),
+        mistakes=evaluated.mistakes,
+        examples=evaluated.examples,
     )
