@@ -86,11 +86,11 @@ class SingleProcess:
         """The tensor is the sum already."""
 
     def send(self, tensor: Tensor, to: int) -> None:
-        """There is no other rank."""
+        """Fail: a single process has no peer."""
         raise AssertionError("a single process has no peer to send to")
 
     def recv(self, tensor: Tensor, source: int) -> None:
-        """There is no other rank."""
+        """Fail: a single process has no peer."""
         raise AssertionError("a single process has no peer to receive from")
 
     def broadcast(self, tensor: Tensor) -> None:

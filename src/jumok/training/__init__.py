@@ -1,1 +1,1 @@
-"""How a model learns: the loop, what it minimises, and checkpoints to go on from."""
+"""Training: the loop, the optimizer, checkpoints, several processes, and reports."""

@@ -33,7 +33,7 @@ class Cost:
     parameters: int
     weight_bytes: int
     gradient_bytes: int
-    optimizer_bytes: int  # both moments, and the moving average if there is one
+    optimizer_bytes: int  # both moments, and the moving average if enabled
     activation_bytes: int
     copy_bytes: int  # of everything in a checkpoint, while it is written
     outside_bytes: int  # of the weights outside of layers: embeddings, norms, heads
@@ -50,7 +50,7 @@ class Cost:
         return states + self.activation_bytes + self.copy_bytes
 
     def bytes_per_rank(self, processes: int) -> int:
-        """The memory of each of so many processes with `training.sharding = "full"`.
+        """The memory of each process with `training.sharding = "full"`.
 
         In a step: its part of everything, the weights outside of layers with their gradients, two
         gathered layers (one computes, the next is being gathered), the gradients of one, and the

@@ -85,7 +85,7 @@ class Trainer(Generic[BatchT]):
         self.metadata = dict(metadata)
         self.dtype = resolve_dtype(config.precision, device)
         self.store = CheckpointStore(folder, config.keep_checkpoints)
-        # The strategy communicates, so whatever one process alone may fail with comes after it.
+        # The strategy communicates first: what may fail on a single process comes after it.
         self.strategy = self._make_strategy()
         self.checkpoint_writer = AsyncCheckpointWriter(self.strategy.checkpoint_writer(self.store))
         self.parameters = self.strategy.parameters
@@ -143,7 +143,7 @@ class Trainer(Generic[BatchT]):
                 if self.state.step == first and self.strategy.is_writer:
                     self.checkpoint_writer.allocate(self._state_dicts())
                 self._after_step(loss, self.state.epoch > epoch, stop)
-            # A signal may have come while the last commit was waited for.
+            # A signal may have arrived while waiting for the last commit.
             [signal] = all_reduce_max(self.processes, [stop.requested or 0])
             self._raise_if_stopped(signal, stop)
         self._load_best()
@@ -309,7 +309,7 @@ class Trainer(Generic[BatchT]):
                 raise stop.interruption(self.state.step, self.folder)
 
     def _progress(self, step: int) -> float:
-        """How much of the training is done after so many steps, from 0 to 1."""
+        """How much of the training is done after `step` steps, from 0 to 1."""
         return self.config.progress(step, self.loader.epoch_progress, self.seconds)
 
     def _end(self, reason: str) -> None:

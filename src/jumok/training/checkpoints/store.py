@@ -145,7 +145,7 @@ class CheckpointStore:
         return self.checkpoints / f"step-{step}"
 
     def newest(self) -> Checkpoint | None:
-        """The newest checkpoint whose every byte is intact; None if there is none at all.
+        """The newest checkpoint whose every byte is intact; None without any checkpoint.
 
         Newer, damaged ones are not touched and listed in its `invalid`. Raises CheckpointError if
         all of them are damaged.

@@ -121,7 +121,7 @@ class FullyShardedDataParallel(Generic[BatchT]):
             yield
 
     def with_ema(self, ema: EMA) -> AbstractContextManager[None]:
-        """Gather the averages; they are gathered anew each time."""
+        """Gather the averages, each time again."""
         return self._unsharded_with(ema.values or self.parameters)
 
     def checkpoint_writer(self, store: CheckpointStore) -> CheckpointWriter:
@@ -144,7 +144,7 @@ class FullyShardedDataParallel(Generic[BatchT]):
                 got = "nothing" if local is None else f"{tuple(local.shape)}"
                 raise CheckpointError(
                     f"{checkpoint.path}: {name} must have the shape {tuple(parameter.shape)}, got "
-                    f"{got}; it belongs to another model: train anew in another folder"
+                    f"{got}; it belongs to another model: train in another folder"
                 )
             parameter.copy_(local)
 
