@@ -17,14 +17,14 @@ CONFIGS = [
 
 def config(kind: str, positions: str, **more: object) -> TransformerConfig:
     """The config of a small model."""
-    given = {**SIZE, **KINDS[kind], "positions": positions, "max_length": 40, **more}
-    return TransformerConfig(**given)  # type: ignore[arg-type]
+    options = {**SIZE, **KINDS[kind], "positions": positions, "max_length": 40, **more}
+    return TransformerConfig(**options)  # type: ignore[arg-type]
 
 
-def seeded(make: type[nn.Module], *given: object) -> nn.Module:
+def seeded(model_class: type[nn.Module], *arguments: object) -> nn.Module:
     """A model with seeded random weights."""
     torch.manual_seed(1)
-    return randomize_vectors(make(*given))
+    return randomize_vectors(model_class(*arguments))
 
 
 def batch() -> tuple[Tensor, Tensor]:

@@ -22,7 +22,7 @@ from tests.native.conftest import encoder_decoder, language_model
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
-LIMITS, END, ROOM = [9, 4, 12], 5, 20
+LIMITS, EOS, CAPACITY = [9, 4, 12], 5, 20
 CONFIGS = [
     DecodingConfig(),
     DecodingConfig(beam=4, n_best=3),
@@ -31,52 +31,50 @@ CONFIGS = [
 ]
 
 
-def ids(answers: list[list[Hypothesis]]) -> list[list[list[int]]]:
-    return [[answer.ids for answer in text] for text in answers]
+def ids(results: list[list[Hypothesis]]) -> list[list[list[int]]]:
+    return [[hypothesis.ids for hypothesis in text] for text in results]
 
 
-@pytest.mark.parametrize("processors", [[], [MinLength(3, END)]])
+@pytest.mark.parametrize("processors", [[], [MinLength(3, EOS)]])
 @pytest.mark.parametrize("config", CONFIGS)
-@pytest.mark.parametrize("reads", [True, False])
+@pytest.mark.parametrize("seq2seq", [True, False])
 def test_generate_matches_the_pytorch_model(
-    config: DecodingConfig, processors: list, reads: bool
+    config: DecodingConfig, processors: list, seq2seq: bool
 ) -> None:
     source, first = torch.arange(3, 24).view(3, 7), torch.arange(30, 36).view(3, 2)
-    opening = GenerationInputs(first, StoppingCriteria(END, LIMITS), sample_keys=[1, 2, 3])
-    writers: list[IncrementalDecoder]
-    if reads:
+    inputs = GenerationInputs(first, StoppingCriteria(EOS, LIMITS), sample_keys=[1, 2, 3])
+    decoders: list[IncrementalDecoder]
+    if seq2seq:
         model = encoder_decoder()
-        native = NativeDecoder(NativeModel(model, "float32"), source, capacity=ROOM)
-        writers = [native, Seq2SeqDecoder(model, source, capacity=ROOM)]
+        native = NativeDecoder(NativeModel(model, "float32"), source, capacity=CAPACITY)
+        decoders = [native, Seq2SeqDecoder(model, source, capacity=CAPACITY)]
     else:
-        speaker = language_model()
-        native = NativeDecoder(NativeModel(speaker, "float32"), capacity=ROOM)
-        writers = [native, CausalLMDecoder(speaker, capacity=ROOM)]
-    assert isinstance(writers[0], SupportsTopK)
-    assert not isinstance(writers[1], SupportsTopK)
-    ours, plain = (generate(writer, opening, config, processors) for writer in writers)
-    assert ids(ours) == ids(plain)
-    for text, expected in zip(ours, plain, strict=True):
-        for answer, other in zip(text, expected, strict=True):
-            assert answer.score == pytest.approx(other.score, abs=1e-4)
-            assert answer.finished == other.finished
+        language = language_model()
+        native = NativeDecoder(NativeModel(language, "float32"), capacity=CAPACITY)
+        decoders = [native, CausalLMDecoder(language, capacity=CAPACITY)]
+    assert isinstance(decoders[0], SupportsTopK)
+    assert not isinstance(decoders[1], SupportsTopK)
+    actual, expected = (generate(decoder, inputs, config, processors) for decoder in decoders)
+    assert ids(actual) == ids(expected)
+    for text, reference in zip(actual, expected, strict=True):
+        for hypothesis, other in zip(text, reference, strict=True):
+            assert hypothesis.score == pytest.approx(other.score, abs=1e-4)
+            assert hypothesis.finished == other.finished
 
 
 def test_speculative_decoding_with_the_kernel() -> None:
     """The kernel as target, draft or both: the output of the PyTorch model."""
     model, small = language_model(), language_model("gpt2")
-    start = GenerationInputs(torch.tensor([[30, 31]]), StoppingCriteria(END, [12]))
+    inputs = GenerationInputs(torch.tensor([[30, 31]]), StoppingCriteria(EOS, [12]))
     config = DecodingConfig(max_length=12)
-    [[plain]] = generate(CausalLMDecoder(model, capacity=ROOM), start, config)
+    [[expected]] = generate(CausalLMDecoder(model, capacity=CAPACITY), inputs, config)
 
-    def writers(each: LanguageModel) -> list[IncrementalDecoder]:
-        native = NativeDecoder(NativeModel(each, "float32"), capacity=ROOM)
-        return [native, CausalLMDecoder(each, capacity=ROOM)]
+    def decoders(language_model: LanguageModel) -> list[IncrementalDecoder]:
+        native = NativeDecoder(NativeModel(language_model, "float32"), capacity=CAPACITY)
+        return [native, CausalLMDecoder(language_model, capacity=CAPACITY)]
 
-    for of_target, of_draft in product(range(2), range(2)):
-        for guesser in (small, model):
-            found = speculative(
-                writers(model)[of_target], writers(guesser)[of_draft], start, config
-            )
-            assert found.hypothesis.ids == plain.ids
-            assert found.hypothesis.score == pytest.approx(plain.score, abs=1e-4)
+    for i, j in product(range(2), range(2)):
+        for draft in (small, model):
+            found = speculative(decoders(model)[i], decoders(draft)[j], inputs, config)
+            assert found.hypothesis.ids == expected.ids
+            assert found.hypothesis.score == pytest.approx(expected.score, abs=1e-4)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.models.weights import named_weights
-from jumok.nn.masks import AttentionMask, positions_from_mask
+from jumok.nn.masks import positions_from_mask
 from jumok.nn.positions import SinusoidalPositions
 from jumok.pretrained.checkpoint import HFCheckpoint, open_checkpoint
 from jumok.pretrained.name_map import expand
@@ -116,45 +116,34 @@ class ModelOutputs:
 
     def at_real_tokens(self, batch: ParityBatch) -> dict[str, Tensor]:
         """The outputs at real tokens."""
-        found = {"hidden": self.hidden}
+        mask = batch.attention_mask
+        outputs = {"hidden": self.hidden}
         if self.logits is not None:
-            found["logits"] = self.logits
+            outputs["logits"] = self.logits
         if batch.target is None:
-            found = {
-                name: part[batch.attention_mask]
-                if part.shape[:2] == batch.attention_mask.shape
-                else part
-                for name, part in found.items()
+            outputs = {
+                name: part[mask] if part.shape[:2] == mask.shape else part
+                for name, part in outputs.items()
             }
-        return (
-            found if self.memory is None else found | {"memory": self.memory[batch.attention_mask]}
-        )
+        return outputs if self.memory is None else outputs | {"memory": self.memory[mask]}
 
 
 def jumok_outputs(pair: ModelPair, batch: ParityBatch) -> ModelOutputs:
     """The outputs of the jumok model."""
     model: Any = pair.opened.model
-    ids, real, segments = batch.ids, batch.attention_mask, batch.segments
-    positions, mask = positions_from_mask(real), AttentionMask.from_padding(real)
-    past = AttentionMask.from_padding(real, causal=True)
-    match pair.kind:
-        case "encoder":
-            return ModelOutputs(model(ids, mask, positions=positions, segments=segments), None)
-        case "decoder":
-            return ModelOutputs(model(ids, past, positions=positions), None)
-        case "language_model":
-            hidden = model.decoder(ids, past, positions=positions)
-            return ModelOutputs(hidden, model(ids, past, positions=positions))
-        case "encoder_decoder":
-            memory = model.encode(ids, mask, positions=positions)
-            hidden = model.decoder(batch.target, memory=memory, memory_mask=mask)
-            outputs = pair.opened.architecture.head.has_task
-            logits = model.output(model.decode(batch.target, memory, mask)) if outputs else None
-            return ModelOutputs(hidden, logits, memory)
-        case kind:
-            hidden = model.encoder(ids, mask, positions=positions, segments=segments)
-            seen = real if kind == "text_classifier" else mask
-            return ModelOutputs(hidden, model(ids, seen, positions=positions, segments=segments))
+    mask = batch.attention_mask
+    positions = positions_from_mask(mask)
+    if pair.kind == "encoder_decoder":
+        memory = model.encode(batch.ids, mask, positions=positions)
+        hidden = model.decoder(batch.target, memory=memory, memory_mask=mask)
+        has_task = pair.opened.architecture.head.has_task
+        logits = model.output(model.decode(batch.target, memory, mask)) if has_task else None
+        return ModelOutputs(hidden, logits, memory)
+    arguments = {"positions": positions, "segments": batch.segments}
+    if pair.kind in ("encoder", "decoder"):
+        return ModelOutputs(model(batch.ids, mask, **arguments), None)
+    hidden = model.hidden_states(batch.ids, mask, **arguments)
+    return ModelOutputs(hidden, model(batch.ids, mask, **arguments))
 
 
 def hf_outputs(pair: ModelPair, batch: ParityBatch, padding: Padding) -> ModelOutputs:
@@ -180,8 +169,8 @@ def _forward(pair: ModelPair, batch: ParityBatch, **more: Tensor | None) -> Mode
         "decoder_input_ids": batch.target,
         **more,
     }
-    given = {name: word for name, word in arguments.items() if word is not None}
-    out = pair.hf_model(**given, output_hidden_states=True, return_dict=True)
+    arguments = {name: value for name, value in arguments.items() if value is not None}
+    out = pair.hf_model(**arguments, output_hidden_states=True, return_dict=True)
     hidden = out.get("last_hidden_state")
     if hidden is None:
         hidden = (out.get("decoder_hidden_states") or out.hidden_states)[-1]

@@ -3,7 +3,7 @@
     native = NativeModel(model, "int8")                 # or float32, bfloat16
     decoder = NativeDecoder(native, source, source_mask, capacity=100)
 
-`NativeEncoder` runs the layers of an encoder; `jumok.inference` puts it in their place.
+`NativeEncoder` runs the layers of an encoder; `jumok.inference` replaces them by it.
 
 The PyTorch model is the reference: every precision is tested against it. If the kernel is not
 available or does not support a model, KernelError is raised; use the PyTorch model then.

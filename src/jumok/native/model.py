@@ -105,8 +105,8 @@ def unsupported_reason(model: nn.Module) -> str | None:
                 f"the C++ kernel packs unoptimized models, and {name} is already optimized; leave "
                 'out either --precision or decoding.kernel = "native"'
             )
-        ours = type(module).__module__.startswith("jumok.")
-        if not ours and type(module) not in _SUPPORTED:
+        from_jumok = type(module).__module__.startswith("jumok.")
+        if not from_jumok and type(module) not in _SUPPORTED:
             return (
                 f"the C++ kernel does not support the {type(module).__name__} at {name}; use the "
                 "PyTorch model"

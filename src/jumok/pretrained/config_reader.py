@@ -75,10 +75,10 @@ class ConfigReader:
 
     def activation(self, key: str, default: str) -> Activation:
         """The activation of the feed-forward, by its jumok name."""
-        word = self.string(key, default)
-        if word not in ACTIVATIONS:
-            raise _config_error(key, word, f"one of {', '.join(ACTIVATIONS)}")
-        return ACTIVATIONS[word]
+        name = self.string(key, default)
+        if name not in ACTIVATIONS:
+            raise _config_error(key, name, f"one of {', '.join(ACTIVATIONS)}")
+        return ACTIVATIONS[name]
 
     def token_id(self, key: str) -> int | None:
         """A token id, or the first of a list; None if the key is missing."""

@@ -48,7 +48,7 @@ def _config(reader: ConfigReader) -> TransformerConfig:
 
 
 def _heads(reader: ConfigReader) -> Mapping[str, Head]:
-    words = "distilbert.embeddings.word_embeddings.weight"
+    tokens = "distilbert.embeddings.word_embeddings.weight"
     tied = reader.boolean("tie_word_embeddings", True)
     return {
         "DistilBertForMaskedLM": Head(
@@ -58,7 +58,7 @@ def _heads(reader: ConfigReader) -> Mapping[str, Head]:
                 rule("vocab_layer_norm", "transform.2"),
                 rule("vocab_projector", "output"),
             ),
-            aliases={"vocab_projector.weight": words} if tied else {},
+            aliases={"vocab_projector.weight": tokens} if tied else {},
         ),
         "DistilBertForSequenceClassification": Head(
             "text_classifier",

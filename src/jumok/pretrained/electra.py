@@ -24,9 +24,9 @@ def _config(reader: ConfigReader) -> TransformerConfig:
 def _heads(reader: ConfigReader) -> Mapping[str, Head]:
     tied = reader.boolean("tie_word_embeddings", True)
     decoder, bias = "generator_lm_head", "generator_lm_head.bias"
-    words = "electra.embeddings.word_embeddings.weight"
-    same = tied_aliases(words, decoder, bias, tied=tied)
-    same.pop(bias, None)  # its bias has one name only
+    tokens = "electra.embeddings.word_embeddings.weight"
+    aliases = tied_aliases(tokens, decoder, bias, tied=tied)
+    aliases.pop(bias, None)  # its bias has one name only
     return {
         "ElectraForMaskedLM": Head(
             "masked_language_model",
@@ -35,7 +35,7 @@ def _heads(reader: ConfigReader) -> Mapping[str, Head]:
                 rule("generator_predictions.LayerNorm", "transform.2"),
                 *output_rules(decoder, bias, tied=tied),
             ),
-            aliases=same,
+            aliases=aliases,
             activation="gelu",
         ),
         "ElectraForPreTraining": Head(
