@@ -212,7 +212,7 @@ def test_the_report_on_real_reviews(model: str) -> None:
 
 def test_a_file_that_is_no_model_is_named(tmp_path: Path) -> None:
     path = packed("안녕", tmp_path / "x.model")
-    with pytest.raises(InputError, match="no SentencePiece model"):
+    with pytest.raises(InputError, match="not a SentencePiece model"):
         run("report", str(path))
     with pytest.raises(StorageError, match=r"vocabulary\.model: cannot be read"):
         run("encode", str(tmp_path), "가")

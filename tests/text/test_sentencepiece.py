@@ -339,7 +339,9 @@ def test_a_damaged_byte_is_refused_or_harmless(place: int, bits: int) -> None:
 def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.model"
     path.write_text("이것은 모델이 아니다", encoding="utf-8")
-    with pytest.raises(InputError, match=r"x\.model: these \d+ bytes are no SentencePiece model"):
+    with pytest.raises(
+        InputError, match=r"x\.model: these \d+ bytes are not a SentencePiece model"
+    ):
         SentencePieceTokenizer.load(path)
     with pytest.raises(StorageError, match=r"missing\.model: cannot be read"):
         SentencePieceTokenizer.load(tmp_path / "missing.model")

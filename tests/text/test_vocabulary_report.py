@@ -22,7 +22,7 @@ def test_counts_of_a_small_text() -> None:
     assert found.tokens_per_eojeol == pytest.approx(5 / 4)
     (loss,) = found.losses
     assert (loss.text, loss.decoded) == ("뷁뷁 영화", " 영화")
-    assert (loss.expected, loss.got) == ("뷁뷁", "")
+    assert (loss.wanted, loss.got) == ("뷁뷁", "")
     assert found.lost_texts == 1
 
 
@@ -34,7 +34,7 @@ def test_nfd_is_repaired_and_no_loss() -> None:
 def test_what_another_rule_breaks_is_shown() -> None:
     vocabulary = SentencePieceTokenizer.from_bytes(kowiki_like())
     found = measure_vocabulary(vocabulary, ["영화 ㅋㅋ", "영화  영화"], examples=2)
-    assert [(loss.expected, loss.got) for loss in found.losses] == [("ㅋㅋ", "ᄏᄏ"), (" ", "")]
+    assert [(loss.wanted, loss.got) for loss in found.losses] == [("ㅋㅋ", "ᄏᄏ"), (" ", "")]
 
 
 def test_examples_are_bounded_and_nothing_is_fine() -> None:

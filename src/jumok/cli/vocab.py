@@ -183,7 +183,7 @@ def _report_lines(tokenizer: "SentencePieceTokenizer", found: "VocabularyReport"
     ]
     if found.missing:
         lines.append("without a piece       " + "  ".join(f"{p} {n}" for p, n in found.missing))
-    lines += [f"  {loss.expected!r} -> {loss.got!r} in {loss.text!r}" for loss in found.losses]
+    lines += [f"  {loss.wanted!r} -> {loss.got!r} in {loss.text!r}" for loss in found.losses]
     return lines
 
 

@@ -1,48 +1,41 @@
-"""SentencePiece's table of replaced characters, looked at before a library trusts its lengths.
+"""The precompiled charsmap of SentencePiece, checked before a library reads its lengths.
 
-The table is a length N (4 bytes, little-endian), N bytes of a trie that knows what is replaced, and
-the replacements, texts of UTF-8 with a NUL after each. The tokenizers library sets aside whatever
-memory N asks for, up to 4 GB, and takes everything up to the next NUL for one replacement: a table
-without NULs makes a text as much longer as the table is, which ends in minutes or in abort().
+It is a length N (4 bytes, little-endian), N bytes of a trie of replaced characters, and the
+replacements, NUL-terminated UTF-8. The tokenizers library allocates N bytes, up to 4 GB, and reads
+a replacement up to the next NUL: without NULs every replaced character becomes as long as the
+table, which takes minutes or ends in abort().
 """
 
 from jumok.errors import InputError
+from jumok.text.byte_pieces import is_utf8
 
-MAX_EXPANSION = 1_000  # bytes one character may become; SentencePiece's own tables make 33 at most
+MAX_EXPANSION = 1_000  # bytes that one character may become; 33 in SentencePiece's own tables
 
 
 def max_expansion(charsmap: bytes) -> int:
-    """The length in bytes of the longest replacement in a table, 1 at least.
+    """The length in bytes of the longest replacement in a table, at least 1.
 
-    Raises InputError for what is no such table, or replaces a character by too long a text.
+    Raises InputError for an invalid table or one with a replacement that is too long.
 
     >>> max_expansion(bytes([4, 0, 0, 0]) + bytes(4) + "각".encode())
     3
     """
     size = int.from_bytes(charsmap[:4], "little")
     texts = charsmap[4 + size :]
-    if not size or size % 4 or len(charsmap) < 4 + size or not _is_utf8(texts):
+    if not size or size % 4 or len(charsmap) < 4 + size or not is_utf8(texts):
         raise InputError(
-            f"the table of character replacements ({len(charsmap):,} bytes) is none; "
-            "get the file again from its source"
+            f"the table of character replacements ({len(charsmap):,} bytes) is invalid; download "
+            "the file again"
         )
     longest = max(map(len, texts.split(b"\0")))
     check_expansion(longest)
     return max(longest, 1)
 
 
-def check_expansion(growth: int) -> None:
-    """Raises InputError when a character may become so many bytes before a text is cut."""
-    if growth > MAX_EXPANSION:
+def check_expansion(n_bytes: int) -> None:
+    """Raises InputError if normalization may replace one character by so many bytes."""
+    if n_bytes > MAX_EXPANSION:
         raise InputError(
-            f"one character may become {growth:,} bytes before a text is cut, at most "
-            f"{MAX_EXPANSION:,} are allowed; get the file again from its source"
+            f"one character must become at most {MAX_EXPANSION:,} bytes in normalization, got "
+            f"{n_bytes:,} bytes; download the file again"
         )
-
-
-def _is_utf8(texts: bytes) -> bool:
-    try:
-        texts.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
