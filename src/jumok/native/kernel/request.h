@@ -28,14 +28,14 @@ class Request {
   int encode_sources(const int64_t* ids, const uint8_t* source_mask, int N, int S, int threads) {
     std::vector<int64_t> tokens;
     std::vector<int> source_of;
-    source_offsets_ = {0};
+    offsets_ = {0};
     for (int row = 0; row < N; ++row) {
       for (int i = row * S; i < (row + 1) * S; ++i)
         if (source_mask == nullptr || source_mask[i]) {
           tokens.push_back(ids[i]);
           source_of.push_back(row);
         }
-      source_offsets_.push_back(static_cast<int>(tokens.size()));
+      offsets_.push_back(static_cast<int>(tokens.size()));
     }
     if (!in_vocabulary(tokens, model_.embedding_table(true))) return OUT_OF_VOCABULARY;
     encode(tokens, source_of, threads);
@@ -59,19 +59,18 @@ class Request {
   int step(const int64_t* ids, int T, bool all_positions, float* logits, int threads) {
     const int B = n_rows();
     std::vector<int64_t> tokens;
-    std::vector<QueryToken> query_tokens;
+    std::vector<QueryToken> queries;
     for (int row = 0; row < B; ++row)
       for (int t = 0; t < T; ++t)
         if (length_ + t >= padding_[row]) {
-          query_tokens.push_back({row, length_ + t - static_cast<int>(padding_[row]), t});
+          queries.push_back({row, length_ + t - static_cast<int>(padding_[row]), t});
           tokens.push_back(ids[static_cast<size_t>(row) * T + t]);
         }
     if (!in_vocabulary(tokens, model_.embedding_table(false))) return OUT_OF_VOCABULARY;
-    for (const QueryToken& token : query_tokens)
-      slots_[token.row].push_back(cache_.allocate(slots_));
+    for (const QueryToken& token : queries) slots_[token.row].push_back(cache_.allocate(slots_));
     length_ += T;
-    if (!query_tokens.empty()) decode(tokens, query_tokens, threads);
-    compute_logits(query_tokens, T, all_positions, logits, threads);
+    if (!queries.empty()) decode(tokens, queries, threads);
+    compute_logits(queries, T, all_positions, logits, threads);
     return OK;
   }
 
@@ -131,13 +130,12 @@ class Request {
     const int n = static_cast<int>(tokens.size());
     const Stack<Format>& stack = model_.encoder;
     ForwardPass<Format> pass(model_, stack, workspace_, n, threads);
-    const auto position = [&](int i) { return i - source_offsets_[source_of[i]]; };
+    const auto position = [&](int i) { return i - offsets_[source_of[i]]; };
     pass.embed(model_.embedding_table(true), [&](int i) { return tokens[i]; }, position);
     for (const Layer<Format>& layer : stack.layers) {
       pass.project_qkv(layer, position);
       pass.attention(layer.output, layer.self_attention_norm, [&](int i, int head, float* y) {
-        const int start = source_offsets_[source_of[i]],
-                  count = source_offsets_[source_of[i] + 1] - start;
+        const int start = offsets_[source_of[i]], count = offsets_[source_of[i] + 1] - start;
         attend_one(
             pass.qkv(i) + head * dims_.d_head, dims_.d_head, count,
             [&](int s) { return pass.qkv(start + s) + A_ + head * dims_.d_head; }, A_,
@@ -152,7 +150,7 @@ class Request {
     for (int l = 0; l < dims_.decoder_layers; ++l) {
       pass.apply_linear(pass.qkv(0), 3 * A_, model_.decoder.layers[l].cross_key_value);
       pass.for_each_token([&](int i) {
-        const int source = source_of[i], offset = (i - source_offsets_[source]) * dims_.d_head;
+        const int source = source_of[i], offset = (i - offsets_[source]) * dims_.d_head;
         for (int head = 0; head < dims_.n_heads; ++head) {
           const float* from = pass.qkv(i) + head * dims_.d_head;
           CacheType* key = cross_keys(source, l, head) + offset;
@@ -163,19 +161,18 @@ class Request {
     }
   }
 
-  void decode(const std::vector<int64_t>& tokens, const std::vector<QueryToken>& query_tokens,
+  void decode(const std::vector<int64_t>& tokens, const std::vector<QueryToken>& queries,
               int threads) {
     const Stack<Format>& stack = model_.decoder;
-    ForwardPass<Format> pass(model_, stack, workspace_, static_cast<int>(query_tokens.size()),
-                             threads);
-    const auto position = [&](int i) { return query_tokens[i].position; };
+    ForwardPass<Format> pass(model_, stack, workspace_, static_cast<int>(queries.size()), threads);
+    const auto position = [&](int i) { return queries[i].position; };
     pass.embed(model_.embedding_table(false), [&](int i) { return tokens[i]; }, position);
     for (int l = 0; l < dims_.decoder_layers; ++l) {
       const Layer<Format>& layer = stack.layers[l];
       pass.project_qkv(layer, position);
       pass.for_each_token([&](int i) {  // cache the key and value of each head, interleaved
         const float* from = pass.qkv(i) + A_;
-        CacheType* to = cache_.at(slots_[query_tokens[i].row][query_tokens[i].position], l);
+        CacheType* to = cache_.at(slots_[queries[i].row][queries[i].position], l);
         for (int head = 0; head < dims_.n_heads;
              ++head, from += dims_.d_head, to += 2 * dims_.d_head) {
           convert(from, dims_.d_head, to);
@@ -183,21 +180,21 @@ class Request {
         }
       });
       pass.attention(layer.output, layer.self_attention_norm, [&](int i, int head, float* y) {
-        const SlotList& row = slots_[query_tokens[i].row];
+        const SlotList& row = slots_[queries[i].row];
         attend_one(
-            pass.qkv(i) + head * dims_.d_head, dims_.d_head, query_tokens[i].position + 1,
+            pass.qkv(i) + head * dims_.d_head, dims_.d_head, queries[i].position + 1,
             [&](int s) { return cache_.at(row[s], l) + head * 2 * dims_.d_head; }, dims_.d_head,
-            dims_.attention_scale, bias(stack, head, query_tokens[i].position), y);
+            dims_.attention_scale, bias(stack, head, queries[i].position), y);
       });
       if (dims_.cross) {
         pass.cross_query(layer);
         pass.attention(layer.cross_output, layer.cross_attention_norm,
                        [&](int i, int head, float* y) {
-                         const int source = sources_[query_tokens[i].row];
+                         const int source = sources_[queries[i].row];
                          const CacheType* first = cross_keys(source, l, head);
                          attend_one(
                              pass.qkv(i) + head * dims_.d_head, dims_.d_head,
-                             source_offsets_[source + 1] - source_offsets_[source],
+                             offsets_[source + 1] - offsets_[source],
                              [&](int s) { return first + s * dims_.d_head; }, value_offset(source),
                              dims_.attention_scale, nullptr, y);
                        });
@@ -209,15 +206,14 @@ class Request {
 
   // The contiguous keys of a source for one head of cross-attention in a layer.
   CacheType* cross_keys(int source, int layer, int head) const {
-    const size_t tokens_before =
-        static_cast<size_t>(layer) * source_offsets_.back() + source_offsets_[source];
+    const size_t tokens_before = static_cast<size_t>(layer) * offsets_.back() + offsets_[source];
     return cross_cache_.data() + tokens_before * 2 * A_ +
            2 * static_cast<size_t>(head) * value_offset(source);
   }
 
   // The distance from a key of cross-attention to its value: all values follow all keys.
   int value_offset(int source) const {
-    return (source_offsets_[source + 1] - source_offsets_[source]) * dims_.d_head;
+    return (offsets_[source + 1] - offsets_[source]) * dims_.d_head;
   }
 
   // The relative bias of a query at `position` for the keys of its row, in order.
@@ -227,14 +223,14 @@ class Request {
     return stack.relative.data() + head * width + (dims_.max_length - 1 - position);
   }
 
-  void compute_logits(const std::vector<QueryToken>& query_tokens, int T, bool all_positions,
+  void compute_logits(const std::vector<QueryToken>& queries, int T, bool all_positions,
                       float* logits, int threads) {
     const size_t V = dims_.vocabulary;
     const size_t rows = static_cast<size_t>(n_rows()) * (all_positions ? T : 1);
     std::vector<int> selected;
     std::vector<size_t> output_rows;
-    for (size_t i = 0; i < query_tokens.size(); ++i) {
-      const QueryToken& token = query_tokens[i];
+    for (size_t i = 0; i < queries.size(); ++i) {
+      const QueryToken& token = queries[i];
       if (!all_positions && token.step_index != T - 1) continue;
       selected.push_back(static_cast<int>(i));
       output_rows.push_back(all_positions ? static_cast<size_t>(token.row) * T + token.step_index
@@ -279,11 +275,11 @@ class Request {
   Workspace<Format> workspace_;
   Array<float> logits_;
   PagedKVCache<CacheType> cache_;
-  std::vector<SlotList> slots_;      // per row
-  std::vector<int64_t> padding_;     // left padding per row
-  std::vector<int> sources_;         // source index per row
-  std::vector<int> source_offsets_;  // first token of each source, and the total
-  Array<CacheType> cross_cache_;     // layers x sources x (heads, 2, source length, d_head)
+  std::vector<SlotList> slots_;   // per row
+  std::vector<int64_t> padding_;  // left padding per row
+  std::vector<int> sources_;      // source index per row
+  std::vector<int> offsets_;      // first token of each source, and the total
+  Array<CacheType> cross_cache_;  // layers x sources x (heads, 2, source length, d_head)
   int length_ = 0;
 };
 
