@@ -9,7 +9,7 @@ from tests.cli.commands import call
 Capture = pytest.CaptureFixture[str]
 
 
-def test_a_mean_beside_its_run(
+def test_the_default_output_folder(
     capsys: Capture, tmp_path: Path, reading_recipe: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ("training.steps=4", "training.evaluate_every=2")
@@ -21,9 +21,9 @@ def test_a_mean_beside_its_run(
     for here, run in ("run", "."), ("run/checkpoints", ".."):
         monkeypatch.chdir(tmp_path / here)
         done = call(capsys, "average", run, "--last", 2)
-        assert (done.code, "run-last-2 holds a run already" in done.err) == (2, True)
+        assert (done.code, "run-last-2 must not hold a run" in done.err) == (2, True)
     done = call(capsys, "average", "/", "--last", 2)
-    assert (done.code, "/ holds no run" in done.err) == (2, True)
+    assert (done.code, "/ must be a run" in done.err) == (2, True)
     assert call(capsys, "predict", tmp_path / "run-last-2", "삼 일", "--json").rows
     words = ("--last", 2, "--out", tmp_path / "again", "--json")
     (results,) = call(capsys, "average", tmp_path / "run", *words).rows

@@ -120,10 +120,14 @@ def test_runs_that_cannot_go_together(
     stranger = write_run(tmp_path / "stranger", "sequence_to_sequence")
     texts = ["삼"] if verb == "predict" else []
     for run, other, sentence in (
-        (reading_run, stranger, "have other vocabularies; train one with vocabulary.file naming"),
+        (
+            reading_run,
+            stranger,
+            "must have the same vocabulary; train one with vocabulary.file naming",
+        ),
         (reading_run, review_run, "a run of the task classification cannot write along with one"),
         (review_run, reading_run, "cannot write along with one of classification"),
-        (reading_run, tmp_path, "holds no run"),
+        (reading_run, tmp_path, "must be a run"),
     ):
         done = call(capsys, verb, run, *texts, "--with", other)
         assert (done.code, done.out) == (2, "")
@@ -140,8 +144,8 @@ def test_coverage_is_of_one_run(
     done = call(capsys, verb, other_run, *texts, *words)
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        "jumok: decoding.coverage 0.3 came, and 2 runs that write together do not tell what they "
-        "attend to; set decoding.coverage=0, or name one run\n"
+        "jumok: decoding.coverage must be 0 in an ensemble of 2 runs, got 0.3: attention weights "
+        "are those of one model\n"
     )
     own = [
         f'vocabulary.file="{other_run / "vocabulary.model"}"', "training.steps=2",
@@ -150,7 +154,7 @@ def test_coverage_is_of_one_run(
     train(load_recipe(str(reading_recipe), own), tmp_path / "run")
     done = call(capsys, verb, tmp_path / "run", *texts, "--with", other_run)
     assert done.code == 2
-    assert "decoding.coverage 0.2 came, and 2 runs" in done.err
+    assert "decoding.coverage must be 0 in an ensemble of 2 runs, got 0.2" in done.err
     words = ("--with", other_run, "--decoding", "coverage=0")
     done = call(capsys, verb, tmp_path / "run", *texts, *words)
     assert done.code == 0, done.err
@@ -170,4 +174,4 @@ def test_language_models_go_on_together_and_are_scored_one_by_one(
     assert call(capsys, "evaluate", runs[0], "--data", own, "--json").code == 0
     done = call(capsys, "evaluate", runs[0], "--data", own, "--with", runs[1])
     assert (done.code, done.out) == (2, "")
-    assert "2 language models that write together came, and perplexity is that of one" in done.err
+    assert "perplexity needs a single language model, got an ensemble of 2" in done.err

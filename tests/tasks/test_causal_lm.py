@@ -510,7 +510,9 @@ def test_the_recipes_that_ship(name: str) -> None:
 
 
 def test_windows_belong_to_language_models() -> None:
-    with pytest.raises(InputError, match=r"\[windows\] came with the task classification"):
+    with pytest.raises(
+        InputError, match=r"\[windows\] must be left out for the task classification"
+    ):
         load_recipe("nsmc", ["windows.overlap=0.25"])
 
 

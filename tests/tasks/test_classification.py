@@ -56,7 +56,7 @@ def test_a_piece_the_vocabulary_lacks_is_unknown() -> None:
     row = encoder().encode_pieces([[*known, "뷁", *known]])[0].tolist()
     ids = vocabulary.encode("이 영화")
     assert row == [vocabulary.cls_id, *ids, vocabulary.unk_id, *ids]
-    with pytest.raises(InputError, match="lacks 3 of 4 pieces; name the one that cut them with vo"):
+    with pytest.raises(InputError, match=r"lacks 3 of 4 pieces; set vocabulary\.file"):
         encoder().encode_pieces([["뷁", "쀍", "쀏", known[0]]])
     assert encoder().encode_pieces([[]])[0].tolist() == [vocabulary.cls_id]
 

@@ -116,7 +116,9 @@ def test_exported_the_model_alone_answers_on_that_scale(run: Path) -> None:
 
 
 def test_a_range_that_is_none() -> None:
-    with pytest.raises(InputError, match=r"lowest 5.0 is not below highest 1.0; give the range"):
+    with pytest.raises(
+        InputError, match=r"lowest must be below highest, got 5.0 and 1.0; give the range"
+    ):
         RegressionConfig(lowest=5.0)
 
 

@@ -84,7 +84,7 @@ def test_lines_of_pairs() -> None:
     assert TextInputs.from_lines(lines, paired=True) == TextInputs(["가", "", ""], ["나", "", "나"])
     assert TextInputs.from_lines(lines, paired=False) == TextInputs(lines)
     for line in ("가", "가\t나\t다"):
-        with pytest.raises(InputError, match="is no pair; give two texts with one TAB between"):
+        with pytest.raises(InputError, match="must be two texts separated by one TAB"):
             TextInputs.from_lines([line], paired=True)
 
 
@@ -229,7 +229,7 @@ def test_comparing_learns_and_does_not_depend_on_neighbours() -> None:
 
 def test_texts_alone_are_not_compared() -> None:
     for words in (["data.corpus=nsmc"], ["data.corpus=kornli", "model.n_segments=0"]):
-        with pytest.raises(InputError, match="puts two texts beside each other"):
+        with pytest.raises(InputError, match="needs text pairs"):
             load_recipe("nsmc", ["model.pooling=compare", *words])
 
 
@@ -256,7 +256,7 @@ def test_a_run_answers_pairs(run: Path) -> None:
     answers = loaded(lines)
     assert [answer.text for answer in answers] == lines
     assert loaded(lines[0]).probabilities == pytest.approx(answers[0].probabilities, abs=1e-5)
-    with pytest.raises(InputError, match="'이 영화' is no pair"):
+    with pytest.raises(InputError, match="separated by one TAB, got '이 영화'"):
         loaded("이 영화")
 
 
@@ -291,7 +291,7 @@ def test_a_run_begins_from_one_without_segments(
 
 @pytest.mark.parametrize("words", [["model.n_segments=1"], ["data.pieces=true"]])
 def test_what_pairs_cannot_be(words: list[str]) -> None:
-    with pytest.raises(InputError, match="pairs came with"):
+    with pytest.raises(InputError, match=r"text pairs need data\.pieces = false"):
         load_recipe("nsmc", ["data.corpus=question_pair", "augmentation={}", *words])
 
 

@@ -91,7 +91,9 @@ def test_it_goes_on_where_it_was_stopped(tmp_path: Path, reading_recipe: Path) -
 def test_another_target_vocabulary_is_refused(two_sided_run: Path, tmp_path: Path) -> None:
     moved = copy_of(two_sided_run, tmp_path)
     shutil.copy(moved / "vocabulary.model", moved / "vocabulary.target.model")
-    with pytest.raises(InputError, match=r"vocabulary\.target\.model is not the vocabulary model"):
+    with pytest.raises(
+        InputError, match=r"vocabulary\.target\.model must be the vocabulary that model"
+    ):
         jumok.load(moved)
 
 
@@ -101,7 +103,7 @@ def test_without_its_target_vocabulary_it_answers_to_ids_only(
     moved = copy_of(two_sided_run, tmp_path)
     (moved / "vocabulary.target.model").unlink()
     loaded = jumok.load(moved)
-    with pytest.raises(InputError, match="no vocabulary of the target"):
+    with pytest.raises(InputError, match="the folder has none for the targets"):
         loaded("삼 일")
 
 
@@ -116,7 +118,9 @@ def test_a_run_of_two_vocabularies_begins_another(
     )
     assert before.keys() == after.keys()
     assert all((before[name] - after[name]).abs().max() < 1e-9 for name in before)
-    with pytest.raises(InputError, match=r"has two vocabularies; set vocabulary\.joint = false"):
+    with pytest.raises(
+        InputError, match=r"vocabulary\.joint must be false to initialize from .*, which has two"
+    ):
         train(load_recipe(str(reading_recipe), words), tmp_path / "other")
 
 
@@ -130,8 +134,11 @@ def test_a_run_of_two_vocabularies_begins_another(
         ([*TWO, "decoding.pattern=[A-Z](a"], r"has a \( without its \)"),
         ([*TWO, "decoding.prefix=ABC"], "cannot spell the prefix 'ABC'"),
         ([*TWO, 'decoding.forbidden=["ABC"]', 'decoding.choices=["XYZ"]'], "no tokens that write"),
-        (["vocabulary.target_size=30"], r"speak of a second vocabulary; set vocabulary\.joint"),
-        (["model.target_vocabulary_size=30"], "is not that of a second vocabulary; leave it out"),
+        (["vocabulary.target_size=30"], r"need a second vocabulary; set vocabulary\.joint"),
+        (
+            ["model.target_vocabulary_size=30"],
+            "must be the size of a second vocabulary, got 30; leave it out",
+        ),
         ([*TWO, 'model.tie_embeddings="all"'], r'29 and 28 .* set tie_embeddings = "target"'),
     ],
 )
@@ -145,8 +152,8 @@ def test_what_does_not_fit_two_vocabularies_is_refused(
 
 def test_one_kind_of_text_has_one_vocabulary_and_writes_nothing(review_recipe: Path) -> None:
     for word, sentence in (
-        ("vocabulary.joint=false", "has one kind of text; leave it out"),
-        ("decoding.beam=5", "classification, which writes nothing; leave it out"),
+        ("vocabulary.joint=false", "which has one kind of text"),
+        ("decoding.beam=5", "classification, which generates no text"),
     ):
         with pytest.raises(InputError, match=sentence):
             load_recipe(str(review_recipe), [word])
@@ -195,7 +202,9 @@ def test_settings_that_are_not_known_are_refused(
 
 
 def test_a_classifier_has_no_settings(review_run: Path) -> None:
-    with pytest.raises(InputError, match="classification writes nothing; leave decoding out"):
+    with pytest.raises(
+        InputError, match="task that generates text, got classification; leave them"
+    ):
         jumok.load(review_run).with_decoding(["beam=2"])
 
 
@@ -260,16 +269,21 @@ def test_runs_write_together(reading_recipe: Path, reading_run: Path, tmp_path: 
 def test_runs_that_cannot_write_together(
     reading_run: Path, two_sided: Pipeline, review_run: Path
 ) -> None:
-    with pytest.raises(InputError, match=r"have other vocabularies; train one with"):
+    with pytest.raises(InputError, match=r"must have the same vocabulary; train one with"):
         jumok.load(reading_run).ensemble([two_sided])
-    with pytest.raises(InputError, match="classification cannot write along with one of seq"):
+    with pytest.raises(InputError, match="got sequence_to_sequence and classification"):
         jumok.load(reading_run).ensemble([jumok.load(review_run)])
     small, large = jumok.load(reading_run), jumok.load(reading_run)
     small.recipe = replace(small.recipe, model=replace(small.recipe.model, max_length=8))
-    with pytest.raises(InputError, match=r"holds 8 tokens, .*; name the one that holds fewest fi"):
+    with pytest.raises(
+        InputError, match=r"the smallest model\.max_length, got .* with 24 and .* with 8"
+    ):
         large.ensemble([small])
     assert [*small.ensemble([large]).ensemble_models] == [large.model]
-    covering, refused = ["beam=2", "coverage=0.3"], r"coverage 0\.3 came, and 2 runs that write tog"
+    covering, refused = (
+        ["beam=2", "coverage=0.3"],
+        r"coverage must be 0 in an ensemble of 2 runs, got 0\.3",
+    )
     with pytest.raises(InputError, match=refused):
         large.with_decoding(covering).ensemble([large])
     with pytest.raises(InputError, match=refused):

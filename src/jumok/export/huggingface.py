@@ -160,12 +160,9 @@ def _convert_to_hf(pipeline: Pipeline) -> HFModel:
     config = pipeline.recipe.model
     vocabulary = pipeline.target_vocabulary
     ids = {"pad": vocabulary.padding_id}
-    for name, get_id in (
-        ("bos", lambda tokenizer: tokenizer.decoder_start_id),
-        ("eos", lambda tokenizer: tokenizer.eos_id),
-    ):
+    for name, key in (("bos", "decoder_start_id"), ("eos", "eos_id")):
         with suppress(InputError):  # a BERT vocabulary has neither
-            ids[name] = get_id(vocabulary)
+            ids[name] = getattr(vocabulary, key)
     weights = {name: p.detach().float().cpu() for name, p in named_weights(pipeline.model).items()}
     kind = _KINDS[type(pipeline.model)]
     labels = pipeline.labels or (("score",) if kind == "text_classifier" else ())

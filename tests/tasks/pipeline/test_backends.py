@@ -52,7 +52,7 @@ def test_less_precision_needs_no_compiler(
     assert asked
     assert next(loaded.model.parameters()).dtype is torch.float32
     fast = small.with_models(lambda model: optimize(model, "float32"))
-    with pytest.raises(InputError, match="the model is a fast copy already, and decoding"):
+    with pytest.raises(InputError, match="must be float32 for a model that --precision has"):
         fast.predict(SPOKEN)
 
 
@@ -123,5 +123,5 @@ def test_what_writes_on_the_cpu_alone_is_told_before_a_training(
     if setting is None:
         kernels.check_available(torch.device("cuda"))
         return
-    with pytest.raises(InputError, match=f"^{setting} writes on the CPU and the model is else"):
+    with pytest.raises(InputError, match=f"^{setting} needs a model on the CPU"):
         kernels.check_available(torch.device("cuda"))

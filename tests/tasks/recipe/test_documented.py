@@ -1,4 +1,4 @@
-"""Every key of a recipe stands in the documents."""
+"""Every key of a recipe is documented."""
 
 import dataclasses
 from pathlib import Path
@@ -18,7 +18,7 @@ from jumok.tasks.recipe.tables import (
 )
 from jumok.training.config import TrainingConfig
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 TABLES: dict[str, type] = {
     "data": DataConfig,
     "vocabulary": VocabularyRecipe,
@@ -33,7 +33,7 @@ TABLES: dict[str, type] = {
 
 
 @pytest.mark.parametrize("table", [*TABLES, ""])
-def test_every_key_is_told(table: str) -> None:
+def test_every_key_is_documented(table: str) -> None:
     names = ("recipes", "data", "decoding")
     text = "".join((DOCS / f"{name}.md").read_text(encoding="utf-8") for name in names)
     keys = [field.name for field in dataclasses.fields(TABLES.get(table, Recipe))]

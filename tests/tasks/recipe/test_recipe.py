@@ -13,7 +13,7 @@ from tests.tiny_runs import REVIEWS
 
 
 @pytest.mark.parametrize("name", ["nsmc", "numbers"])
-def test_built_in_recipes(name: str) -> None:
+def test_builtin_recipes(name: str) -> None:
     recipe = load_recipe(name)
     assert (recipe.name, recipe.data.corpus) == (name, name)
     assert name in builtin_recipes()
@@ -83,30 +83,39 @@ def test_unknown_recipe(source: str, sentence: str) -> None:
         ("task=translation", "task must be 'classification', "),
         ("trainig.steps=1", "trainig is not known; did you mean training?"),
         ("training.lerning_rate=1", "training.lerning_rate is not known; did you mean training.l"),
-        ("training.steps=0", "training.steps 0 is no time; give more than 0"),
-        ("training.minutes=nan", "training.minutes nan is no time"),
+        ("training.steps=0", "training.steps must be positive and finite, got 0"),
+        ("training.minutes=nan", "training.minutes must be positive and finite, got nan"),
         (
             "training.epochs=inf",
-            "training.epochs inf is no time; give more than 0, less than in",
+            "training.epochs must be positive and finite, got inf",
         ),
-        ("training.minutes=inf", "training.minutes inf is no time"),
-        ("training.batch_tokens=0", "training.batch_tokens 0: give 1 or more"),
+        ("training.minutes=inf", "training.minutes must be positive and finite, got inf"),
+        ("training.batch_tokens=0", "training.batch_tokens must be at least 1, got 0"),
         (
             "training.gradient_accumulation_steps=0",
-            "training.gradient_accumulation_steps 0: give 1 or more",
+            "training.gradient_accumulation_steps must be at least 1, got 0",
         ),
-        ("training.log_every=0", "training.log_every 0: give 1 or more"),
-        ("training.ema_decay=1", "training.ema_decay 1.0: give 0 or more, below 1"),
-        ("training.label_smoothing=-0.1", "training.label_smoothing -0.1: give 0 or more, below 1"),
-        ("training.beta2=1", "training.beta2 1.0: give 0 or more, below 1"),
-        ("training.warmup_steps=-1", "training.warmup_steps -1: give 0 or more"),
-        ("training.patience=-1", "training.patience -1: give 0 or more"),
-        ("training.clip_norm=-1", "training.clip_norm -1.0: give 0 or more"),
-        ("training.weight_decay=nan", "training.weight_decay nan: give 0 or more"),
-        ("training.learning_rate=0", "training.learning_rate 0.0: give e.g. 0.001"),
+        ("training.log_every=0", "training.log_every must be at least 1, got 0"),
+        ("training.ema_decay=1", "training.ema_decay must be at least 0 and below 1, got 1.0"),
+        (
+            "training.label_smoothing=-0.1",
+            "training.label_smoothing must be at least 0 and below 1, got -0.1",
+        ),
+        ("training.beta2=1", "training.beta2 must be at least 0 and below 1, got 1.0"),
+        ("training.warmup_steps=-1", "training.warmup_steps must be at least 0, got -1"),
+        ("training.patience=-1", "training.patience must be at least 0, got -1"),
+        ("training.clip_norm=-1", "training.clip_norm must be at least 0 and finite, got -1.0"),
+        (
+            "training.weight_decay=nan",
+            "training.weight_decay must be at least 0 and finite, got nan",
+        ),
+        (
+            "training.learning_rate=0",
+            "training.learning_rate must be between 0 and 10, e.g. 0.001, got 0.0",
+        ),
         (
             "training.keep_checkpoints=1",
-            "training.keep_checkpoints 1 leaves no second checkpoint; keep 2",
+            "training.keep_checkpoints must be at least 2, got 1",
         ),
         ("training.schedule=step", "training.schedule must be 'inverse_sqrt'"),
         (
@@ -173,7 +182,7 @@ def test_invalid_values(review_recipe: Path, word: str, sentence: str) -> None:
         ),
         (
             ["training.strict=true", "training.compile=true"],
-            "training.strict promises the same bits everywhere, and training.compile makes kern",
+            "training.compile must be false with training.strict: compiled kernels round",
         ),
         (["data.pieces=true", "augmentation.subword_sampling=0.5"], "must be 0 with data.pieces"),
         (["vocabulary.file=a.model", "model.init=runs/a"], "both name a vocabulary"),
@@ -225,17 +234,17 @@ def test_an_encoder_may_be_initialized_from_a_run_with_a_decoder(review_recipe: 
     assert recipe.model.n_decoder_layers == 2
 
 
-def test_a_training_without_end_is_refused(tmp_path: Path) -> None:
+def test_a_training_without_end_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "endless.toml"
     path.write_text(REVIEWS.format(folder=tmp_path).replace("steps = 40\n", ""), encoding="utf-8")
-    with pytest.raises(InputError, match=r"no end was given; set training\.steps, "):
+    with pytest.raises(InputError, match=r"training must have an end; set training\.steps, "):
         load_recipe(str(path))
 
 
-def test_the_size_of_the_vocabulary_is_the_vocabulary_s_own() -> None:
+def test_vocabulary_size_must_match_the_vocabulary() -> None:
     recipe = load_recipe("numbers", ["model.vocabulary_size=500"])
     assert recipe.with_vocabulary(500).model.vocabulary_size == 500
-    with pytest.raises(InputError, match=r"model\.vocabulary_size 500 is not the vocabulary's 325"):
+    with pytest.raises(InputError, match=r"must be the size of the vocabulary, 325, got 500"):
         recipe.with_vocabulary(325)
 
 

@@ -161,7 +161,7 @@ def test_where_every_label_is_a_yes_or_no_none_is_chosen(copied: Made) -> None:
     said = json.loads(path.read_text()) | {"problem_type": "multi_label_classification"}
     path.write_text(json.dumps(said))
     loaded = jumok.load(folder, device="cpu")
-    sentence = "problem_type 'multi_label_classification' came, and jumok answers with one label"
+    sentence = "must be single_label_classification, got 'multi_label_classification'"
     with pytest.raises(InputError, match=sentence):
         loaded("재미있어요")
     table = Table.from_columns({"text": ["재미있어요"], "label": [LABELS[0]]})
@@ -375,11 +375,17 @@ def test_settings_of_old_folders_stand_in_their_config(copied: Made) -> None:
     [
         ({"num_beams": "four"}, "num_beams 'four' came; give a whole number"),
         ({"num_beams": 2, "length_penalty": "long"}, "length_penalty 'long' came; give a number"),
-        ({"bad_words_ids": 5.5}, r"bad_words_ids holds \[5.5\]; give ids from 0 to 39"),
-        ({"bad_words_ids": [[]]}, r"bad_words_ids holds \[\]; give ids"),
-        ({"suppress_tokens": [40]}, r"suppress_tokens holds \[40\]; give ids from 0 to 39"),
-        ({"forced_bos_token_id": 40}, r"forced_bos_token_id holds \[40\]; give ids from 0 to 39"),
-        ({"decoder_start_token_id": 40}, r"decoder_start_token_id holds \[40\]; give ids from 0"),
+        ({"bad_words_ids": 5.5}, r"bad_words_ids must hold ids from 0 to 39, got \[5.5\]"),
+        ({"bad_words_ids": [[]]}, r"bad_words_ids must hold ids from 0 to 39, got \[\]"),
+        ({"suppress_tokens": [40]}, r"suppress_tokens must hold ids from 0 to 39, got \[40\]"),
+        (
+            {"forced_bos_token_id": 40},
+            r"forced_bos_token_id must hold ids from 0 to 39, got \[40\]",
+        ),
+        (
+            {"decoder_start_token_id": 40},
+            r"decoder_start_token_id must hold ids from 0 to 39, got \[40\]",
+        ),
         ({"forced_bos_token_id": -1}, "forced_bos_token_id -1 came; give the id of a token"),
         ({"early_stopping": [1], "num_beams": 2}, None),
     ],
@@ -443,15 +449,15 @@ def test_without_a_tokeniser_ids_are_answered(copied: Made) -> None:
     with torch.no_grad():
         wanted = theirs_alone(folder)(ids).logits
     torch.testing.assert_close(loaded.logits(ids), wanted, atol=1e-5, rtol=0)
-    with pytest.raises(InputError, match="has no vocabulary, so no text can be read"):
+    with pytest.raises(InputError, match="text needs a tokenizer, and the folder has none"):
         loaded("재미있어요")
     out = folder.parent / "out"
     import_checkpoint(folder, out)
     again = jumok.load(out, device="cpu")
     torch.testing.assert_close(again.logits(ids), loaded.logits(ids), atol=1e-6, rtol=0)
-    with pytest.raises(InputError, match="has no tokeniser; put its files there to begin from it"):
+    with pytest.raises(InputError, match="must hold a tokenizer to initialize from it"):
         load_tokenizers(folder)
-    with pytest.raises(InputError, match="has no vocabulary; restore the run's own files"):
+    with pytest.raises(InputError, match="must hold a vocabulary; restore the run's own files"):
         load_tokenizers(out)
 
 
@@ -486,7 +492,10 @@ def test_a_model_without_a_head_has_hidden_states(
     given = ids[:, :2] if model.config.is_encoder_decoder else None
     with pytest.raises(ValueError, match=r"has no head and so no logits; use \.hidden_states\("):
         loaded.logits(ids, decoder_input_ids=given)
-    with pytest.raises(ValueError, match=r"no head that answers texts; ask \.hidden_states\("):
+    with pytest.raises(
+        ValueError,
+        match=r"predictions need a model with a head for texts, got a .*; use \.hidden_states\(",
+    ):
         loaded("재미있어요")
     asked = {"input_ids": ids} | ({} if given is None else {"decoder_input_ids": given})
     with torch.no_grad():
@@ -800,7 +809,9 @@ def test_a_training_resumes_from_its_own_files(
     assert again.results["begun_from"] == whole.results["begun_from"]
     facts = half / "vocabulary" / "facts.json"
     facts.write_text(facts.read_text().replace('"bert"', '"electra"'))
-    with pytest.raises(InputError, match=r"vocabulary is not the vocabulary model\.safetensors"):
+    with pytest.raises(
+        InputError, match=r"vocabulary must be the vocabulary that model\.safetensors"
+    ):
         jumok.load(half)
 
 
@@ -812,25 +823,37 @@ def test_a_tokeniser_of_another_model_is_told(
         file.write("낯섦\n")
     loaded = jumok.load(folder, device="cpu")
     assert loaded.logits(torch.tensor([[207]])).shape == (1, 1, 208)
-    with pytest.raises(InputError, match="the tokeniser has 209 pieces, the model knows 208; put"):
+    with pytest.raises(InputError, match="at most 208 pieces, as many as the model, got 209; put"):
         loaded("이 [MASK] 영화")
     recipe = load_recipe(str(recipes["classification"]), [f'model.init="{folder}"'])
-    with pytest.raises(InputError, match="knows 208 pieces, its tokeniser has 209; put the"):
+    with pytest.raises(
+        InputError, match="must have 208 pieces, as many as its model, got 209; put the"
+    ):
         train(recipe, tmp_path / "run")
 
 
 @pytest.mark.parametrize(
     ("name", "task", "words", "sentence"),
     [
-        ("masked", "classification", ["model.d_ff=48"], "model.d_ff 48 came, {} has 40; leave it"),
-        ("masked", "classification", ["augmentation.subword_sampling=0.1"], "cuts every text one"),
+        (
+            "masked",
+            "classification",
+            ["model.d_ff=48"],
+            "model.d_ff must be 40 as in {}, got 48; leave it",
+        ),
+        (
+            "masked",
+            "classification",
+            ["augmentation.subword_sampling=0.1"],
+            "one segmentation of every text",
+        ),
         ("gpt2", "masked_language_modeling", ["model.kind=encoder"], "names no \\[MASK\\] piece"),
-        ("marian", "sequence_to_sequence", [], "has two vocabularies; set vocabulary.joint = fal"),
+        ("marian", "sequence_to_sequence", [], "vocabulary.joint must be false"),
         (
             "bart",
             "sequence_to_sequence",
             ["vocabulary.joint=false"],
-            "has one vocabulary; set vocabulary.joint = true",
+            "vocabulary.joint must be true",
         ),
         ("masked", "classification", ["vocabulary.file=a.model"], "both name a vocabulary"),
     ],
@@ -857,7 +880,7 @@ def test_no_run_is_made_over_a_checkpoint(copied: Made, recipes: dict[str, Path]
     folder = copied("masked")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     recipe = load_recipe(str(recipes["classification"]), [f'model.init="{folder}"'])
-    with pytest.raises(InputError, match=r"holds a model already \(config.json\), which would be"):
+    with pytest.raises(InputError, match=r"must not hold a model, got config.json, which would be"):
         train(recipe, folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
@@ -920,7 +943,7 @@ def test_tags_that_tell_no_beginnings_are_refused(copied: Made) -> None:
     names = {str(i): f"LABEL_{i}" for i in range(len(TAGS))}
     path.write_text(json.dumps(said | {"id2label": names, "label2id": {}}))
     loaded = jumok.load(folder, device="cpu")
-    with pytest.raises(InputError, match="the tag 'LABEL_0' came, and names are read from O"):
+    with pytest.raises(InputError, match="a tag must be O, B-TYPE or I-TYPE, got 'LABEL_0'"):
         loaded("철수가 서울에 가요")
     assert loaded.logits(torch.tensor([[2, 9, 3]])).shape == (1, 3, len(TAGS))
 
@@ -928,7 +951,7 @@ def test_tags_that_tell_no_beginnings_are_refused(copied: Made) -> None:
 @pytest.mark.parametrize("name", ["bare", "bare-gpt2"])
 def test_a_model_without_a_head_is_not_scored(made: Made, name: str) -> None:
     loaded = jumok.load(made(name), device="cpu")
-    with pytest.raises(InputError, match="has no head that answers texts"):
+    with pytest.raises(InputError, match="need a model with a head for texts"):
         evaluate(loaded, Table.from_columns({"text": ["재미있어요"]}), "dev")
 
 

@@ -93,8 +93,8 @@ def test_a_masked_language_model_becomes_a_classifier(
     assert differing(before, after) == {"output.weight", "output.bias"}
     n = len(after)
     line = (
-        f"{n - 2} of {n} weights from {guessing_run}; begun anew: output.weight, output.bias; "
-        "not taken: output.bias, transform.0.bias, transform.0.weight, transform.2.bias, "
+        f"{n - 2} of {n} weights from {guessing_run}; new: output.weight, output.bias; "
+        "skipped: output.bias, transform.0.bias, transform.0.weight, transform.2.bias, "
         "transform.2.weight"
     )
     assert finished.results["begun_from"] == line
@@ -109,8 +109,8 @@ def test_a_vocabulary_that_counts_for_nothing_is_told(
     words = [f'model.init="{review_run}"', 'vocabulary.kind="bpe"', *STILL]
     dry_run(load_recipe(str(review_recipe), words))
     assert (
-        f"jumok: the vocabulary is that of {review_run}, so vocabulary.kind and vocabulary.size "
-        "of the recipe count for nothing\n"
+        "jumok: vocabulary.kind and vocabulary.size of the recipe are ignored, because model.init "
+        f"= {review_run} sets the vocabulary\n"
     ) in capsys.readouterr().err
 
 
@@ -132,7 +132,7 @@ def test_other_labels_have_a_head_of_their_own(
     """It would be as large, and mean something else."""
     words = [f'model.init="{review_run}"', 'data.labels=["positive","negative"]', *STILL]
     finished = train(load_recipe(str(review_recipe), words), tmp_path / "run")
-    assert "begun anew: output.weight, output.bias; not taken" in finished.results["begun_from"]
+    assert "new: output.weight, output.bias; skipped" in finished.results["begun_from"]
 
 
 def test_an_encoder_of_any_model_can_be_taken(
@@ -143,16 +143,19 @@ def test_an_encoder_of_any_model_can_be_taken(
     finished = train(load_recipe(str(review_recipe), words), tmp_path / "run")
     before, after = weights(reading_run), weights(tmp_path / "run")
     assert differing(before, after) == {"output.weight", "output.bias"}
-    assert re.search(r"not taken: decoder\..* and \d+ more$", finished.results["begun_from"])
+    assert re.search(r"skipped: decoder\..* and \d+ more$", finished.results["begun_from"])
 
 
 @pytest.mark.parametrize(
     ("word", "sentence"),
     [
-        ("model.d_ff=48", "model.d_ff 48 came, {} has 24; leave it out, or begin from another run"),
-        ("model.n_layers=1", "model.n_layers 1 came, {} has 2"),
-        ("model.norm_first=false", "model.norm_first false came, {} has true"),
-        ("model.d_head=8", "model.d_head 8 came, {} has none"),
+        (
+            "model.d_ff=48",
+            "model.d_ff must be 24 as in {}, got 48; leave it out, or initialize from",
+        ),
+        ("model.n_layers=1", "model.n_layers must be 2 as in {}, got 1"),
+        ("model.norm_first=false", "model.norm_first must be true as in {}, got false"),
+        ("model.d_head=8", "model.d_head must be none as in {}, got 8"),
     ],
 )
 def test_other_measures_are_refused(
@@ -173,7 +176,7 @@ def test_a_file_that_states_both_is_taken_at_its_word(
     path.write_text(text.replace("[model]", f'[model]\ninit = "{guessing_run}"'), encoding="utf-8")
     recipe = load_recipe(str(path))
     assert (recipe.model.d_ff, recipe.model.norm_first) == (32, True)
-    with pytest.raises(InputError, match=r"model\.n_heads 2 came, .* has 4"):
+    with pytest.raises(InputError, match=r"model\.n_heads must be 4 as in .*, got 2"):
         train(recipe, tmp_path / "run")
     bare = re.sub(r"(d_model|n_heads|d_ff|n_layers|max_length) = \d+\n", "", path.read_text())
     path.write_text(bare, encoding="utf-8")
@@ -189,13 +192,13 @@ def test_a_recipe_that_ships_takes_a_start(guessing_run: Path) -> None:
     check_same_architecture(found, run, guessing_run)
     assert (found.d_ff, found.n_layers, found.max_length) == (24, 2, 16)
     assert (found.pooling, found.dropout) == (shipped.pooling, shipped.dropout) == ("mean", 0.2)
-    with pytest.raises(InputError, match=r"model\.d_model 128 came, .* has 16"):
+    with pytest.raises(InputError, match=r"model\.d_model must be 16 as in .*, got 128"):
         check_same_architecture(shipped, run, guessing_run)
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path, review_recipe: Path, guessing_run: Path) -> None:
     recipe = load_recipe(str(review_recipe), ["model.init=nowhere"])
-    with pytest.raises(InputError, match="nowhere holds no run"):
+    with pytest.raises(InputError, match="nowhere must be a run"):
         train(recipe, tmp_path / "run")
     unfinished = tmp_path / "begun"
     shutil.copytree(guessing_run, unfinished)
@@ -212,7 +215,9 @@ def test_words_of_freeze_are_checked_before_a_run_is_made(
     tmp_path: Path, review_recipe: Path
 ) -> None:
     recipe = load_recipe(str(review_recipe), ['training.freeze=["layers.7"]'])
-    with pytest.raises(InputError, match=r'training\.freeze "layers\.7" means no weight'):
+    with pytest.raises(
+        InputError, match=r'training\.freeze must name weights of the model, got "layers\.7"'
+    ):
         train(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

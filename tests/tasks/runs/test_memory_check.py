@@ -53,7 +53,7 @@ def test_layers_take_memory_however_narrow() -> None:
     ],
 )
 def test_each_measure_may_be_too_much(sizes: dict[str, int]) -> None:
-    with pytest.raises(InputError, match=r"numbers or more, which take .* GB to learn, and this"):
+    with pytest.raises(InputError, match=r"parameters, which need .* GB in training; reduce"):
         check_memory(ModelConfig(**SMALL | sizes), STEPS)  # type: ignore[arg-type]
 
 
@@ -76,7 +76,7 @@ def test_a_recipe_of_a_trillion(
     assert (done.code, done.out) == (2, "")
     sentence = done.err.splitlines()[-1]
     assert "1,649,2" in sentence
-    assert "make it smaller" in sentence
+    assert "reduce model.d_model" in sentence
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 200_000
     assert not (tmp_path / "run").exists()
 

@@ -81,7 +81,7 @@ def test_pieces_cut_by_another_vocabulary_are_refused(
 ) -> None:
     recipe = write_pieces(tmp_path, SentencePieceTokenizer.load(review_run / "vocabulary.model"))
     word = f'vocabulary.file="{reading_run / "vocabulary.model"}"'
-    with pytest.raises(InputError, match=r"name the one that cut them with vocabulary\.file"):
+    with pytest.raises(InputError, match=r"set vocabulary\.file to the model that tokenized"):
         train(load_recipe(str(recipe), [*SHORT, word]), tmp_path / "run")
 
 
@@ -110,7 +110,7 @@ def test_a_table_is_scored_with_mistakes_for_the_report(review_run: Path) -> Non
     assert len(scored.mistakes) == min(n_wrong, 30)
     sure = [mistake.probability for mistake in scored.mistakes]
     assert sure == sorted(sure, reverse=True)
-    with pytest.raises(InputError, match="test has no rows to score; name a file with some"):
+    with pytest.raises(InputError, match="test must have rows, got none"):
         evaluate(loaded, test.slice(0, 0), "test")
 
 
@@ -132,7 +132,7 @@ def test_a_run_is_begun_once(tmp_path: Path, review_recipe: Path) -> None:
     assert run.recipe() == recipe
     assert run.tokenizers().source.fingerprint == vocabulary.fingerprint
     assert not run.finished
-    with pytest.raises(InputError, match="holds a run already"):
+    with pytest.raises(InputError, match="must not hold a run"):
         Run.create(run.folder, recipe, only)
 
 

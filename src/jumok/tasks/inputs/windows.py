@@ -1,7 +1,7 @@
-"""Windows on documents: stretches that a model reads at once, every token foreseen exactly once.
+"""Windows over documents: slices that a model reads at once; every token is predicted exactly once.
 
-A document is read as far as it fits; a longer one through several windows of one width, and the
-first tokens of a later window may be context alone, foreseen already by the one before it.
+A document that is too long is read in several windows of one width. The first tokens of a later
+window may be context only: the window before has predicted them already.
 """
 
 from collections.abc import Sequence
@@ -13,41 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jumok.data.packing import fill_packed
-from jumok.errors import InputError
 from jumok.text.ragged import Ids, Offsets, Ragged
-
-
-@dataclass(frozen=True, kw_only=True)
-class WindowConfig:
-    """The [windows] table: how a language model sees documents; a window is model.max_length."""
-
-    across_documents: bool = False  # True: one stream of all, as nanoGPT has it
-    overlap: float = 0.5  # share of a window that is context alone when long documents are scored
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.overlap < 1.0:
-            raise InputError(f"windows.overlap {self.overlap}: give 0 or more, below 1")
 
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Windows on the tokens of documents; what follows each token that is read is to be foreseen.
+    """Windows over the tokens of documents; the model predicts the token after each one it reads.
 
     >>> document = Ragged.from_lists([[2, 10, 11, 12, 13, 3]])
-    >>> windows = Windows.on(document, width=3, overlap=1)
-    >>> windows.begins, windows.lengths, windows.known
+    >>> windows = Windows.over(document, width=3, overlap=1)
+    >>> windows.starts, windows.lengths, windows.context_lengths
     (array([0, 2]), array([3, 3]), array([0, 1]))
     """
 
     documents: Ragged
-    starts: Offsets  # (n,) where each stands in `documents.ids`
+    starts: Offsets  # (n,) index in `documents.ids`
     lengths: Offsets  # (n,) tokens read
-    context_lengths: (
-        Offsets  # (n,) tokens at its beginning whose successors an earlier window has foreseen
-    )
-    is_document_start: NDArray[
-        np.bool_
-    ]  # of each token: whether it begins a text, which nobody foresees
+    context_lengths: Offsets  # (n,) first tokens whose successors an earlier window predicts
+    is_document_start: NDArray[np.bool_]  # (tokens,) True where a text starts: never predicted
 
     @classmethod
     def over(
@@ -60,9 +43,9 @@ class Windows:
     ) -> "Windows":
         """Windows of at most `width` tokens, each with at least `overlap` tokens of context.
 
-        `first` (documents,), 1 to `width`, is how many tokens the first window of each long
-        document reads (None: `width`), and so where all its others stand. `texts` says where in
-        `documents.ids` a text begins (None: with each document).
+        `first` (documents,), 1 to `width`, is the number of tokens in the first window of each long
+        document (None: `width`), which determines where its other windows start. `texts` are the
+        indices in `documents.ids` where texts start (None: where documents start).
         """
         stride = width - overlap
         n_read = np.maximum(documents.lengths - 1, 0)  # nothing follows the last token
@@ -73,56 +56,52 @@ class Windows:
         document = np.repeat(np.arange(len(documents)), counts)
         number = np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)
         ends = np.minimum(first[document] + number * stride, n_read[document])
-        begins = np.maximum(ends - width, 0)
-        done = np.where(number > 0, first[document] + (number - 1) * stride, 0)
-        given = np.zeros(len(documents.ids), dtype=np.bool_)
-        given[documents.offsets[:-1][documents.lengths > 0] if texts is None else texts] = True
-        begins_at = documents.offsets[document] + begins
-        return cls(documents, begins_at, ends - begins, done - begins, given)
+        starts = np.maximum(ends - width, 0)
+        predicted = np.where(number > 0, first[document] + (number - 1) * stride, 0)
+        is_start = np.zeros(len(documents.ids), dtype=np.bool_)
+        is_start[documents.offsets[:-1][documents.lengths > 0] if texts is None else texts] = True
+        offsets = documents.offsets[document]
+        return cls(documents, offsets + starts, ends - starts, predicted - starts, is_start)
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def to_rows(self, rows: Sequence[Sequence[int]], width: int, pad_id: int) -> "WindowRows":
-        """The windows of these numbers, end to end in rows of one width."""
+        """The windows with these numbers, packed into rows of one width."""
         numbers = np.array([number for row in rows for number in row], dtype=np.int64)
-        places = np.cumsum([0, *map(len, rows)])
-        local = [list(range(a, b)) for a, b in pairwise(places.tolist())]
-        read = self._of(self.documents.ids, numbers, later=0)
-        wanted = self._of(self.documents.ids, numbers, later=1)
-        given = self._of(self.is_document_start, numbers, later=1)
-        box = fill_packed(local, read, width, pad_id)
-        known = np.append(
-            self.context_lengths[numbers], width
-        )  # the last is for padding, number -1
-        counted = box.positions >= known[box.document_ids]
-        counted &= fill_packed(local, given, width, 0).ids == 0
+        bounds = np.cumsum([0, *map(len, rows)])
+        plan = [list(range(a, b)) for a, b in pairwise(bounds.tolist())]
+        inputs = self._slices(self.documents.ids, numbers, later=0)
+        labels = self._slices(self.documents.ids, numbers, later=1)
+        is_start = self._slices(self.is_document_start, numbers, later=1)
+        packed = fill_packed(plan, inputs, width, pad_id)
+        context = np.append(self.context_lengths[numbers], width)  # the last is that of padding, -1
+        loss_mask = packed.positions >= context[packed.document_ids]
+        loss_mask &= fill_packed(plan, is_start, width, 0).ids == 0
         return WindowRows(
-            box.ids,
-            fill_packed(local, wanted, width, pad_id).ids,
-            box.document_ids,
-            box.positions,
-            counted,
+            packed.ids,
+            fill_packed(plan, labels, width, pad_id).ids,
+            packed.document_ids,
+            packed.positions,
+            loss_mask,
         )
 
-    def _of(self, tokens: NDArray[Any], numbers: NDArray[np.int64], later: int) -> list[Ids]:
-        """What stands for the tokens of some windows, or so many places later."""
-        begins = self.starts[numbers] + later
-        stretches = zip(begins.tolist(), self.lengths[numbers].tolist(), strict=True)
-        return [tokens[begin : begin + length] for begin, length in stretches]
+    def _slices(self, tokens: NDArray[Any], numbers: NDArray[np.int64], later: int) -> list[Ids]:
+        """The values of `tokens` in some windows, or `later` positions after them."""
+        starts = self.starts[numbers] + later
+        spans = zip(starts.tolist(), self.lengths[numbers].tolist(), strict=True)
+        return [tokens[start : start + length] for start, length in spans]
 
 
 @dataclass(frozen=True)
 class WindowRows:
-    """Windows end to end in rows of one width: R rows, W tokens."""
+    """Packed windows: R rows of W tokens."""
 
     ids: NDArray[np.int64]  # (R, W)
-    labels: NDArray[np.int64]  # (R, W): the token after each
-    window_ids: NDArray[
-        np.int64
-    ]  # (R, W): the number of the window a token stands in, -1 on padding
-    positions: NDArray[np.int64]  # (R, W): beginning at 0 with every window
-    loss_mask: NDArray[np.bool_]  # (R, W): what is foreseen here and nowhere else
+    labels: NDArray[np.int64]  # (R, W): the next token
+    window_ids: NDArray[np.int64]  # (R, W): the number of the window of each token, -1 for padding
+    positions: NDArray[np.int64]  # (R, W): from 0 in every window
+    loss_mask: NDArray[np.bool_]  # (R, W): True where the label is predicted only here
 
     @property
     def unpacked(self) -> bool:
@@ -131,23 +110,23 @@ class WindowRows:
 
 
 def concatenate(documents: Ragged) -> Ragged:
-    """All documents as one.
+    """All documents as one stream.
 
-    >>> joined(Ragged.from_lists([[2, 5, 3], [2, 6, 3]])).lengths
+    >>> concatenate(Ragged.from_lists([[2, 5, 3], [2, 6, 3]])).lengths
     array([6])
     """
     return Ragged(documents.ids, np.array([0, len(documents.ids)], dtype=np.int64))
 
 
-def add_bos_eos(rows: Ragged, before: int, after: int) -> Ragged:
-    """Every row between two ids.
+def add_bos_eos(rows: Ragged, bos_id: int, eos_id: int) -> Ragged:
+    """Every row between [BOS] and [EOS].
 
-    >>> list(framed(Ragged.from_lists([[5], []]), 2, 3))
+    >>> list(add_bos_eos(Ragged.from_lists([[5], []]), 2, 3))
     [array([2, 5, 3], dtype=int32), array([2, 3], dtype=int32)]
     """
     offsets = rows.offsets + 2 * np.arange(len(rows) + 1)
     ids = np.empty(len(rows.ids) + 2 * len(rows), dtype=np.int32)
-    inside = np.ones(len(ids), dtype=np.bool_)
-    inside[offsets[:-1]] = inside[offsets[1:] - 1] = False
-    ids[inside], ids[offsets[:-1]], ids[offsets[1:] - 1] = rows.ids, before, after
+    is_text = np.ones(len(ids), dtype=np.bool_)
+    is_text[offsets[:-1]] = is_text[offsets[1:] - 1] = False
+    ids[is_text], ids[offsets[:-1]], ids[offsets[1:] - 1] = rows.ids, bos_id, eos_id
     return Ragged(ids, offsets)

@@ -12,18 +12,23 @@ from jumok.data.table import Table
 from jumok.decoding import DecodingConfig, DraftModel
 from jumok.decoding.processors import Processor
 from jumok.errors import InputError
-from jumok.models import Decoder, Encoder, EncoderDecoder, LanguageModel
+from jumok.models import (
+    Decoder,
+    Encoder,
+    EncoderDecoder,
+    EncoderDecoderClassifier,
+    LanguageModel,
+)
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs import bio
-from jumok.tasks.pipeline import forward
 from jumok.tasks.pipeline.backends import DecoderBackends
+from jumok.tasks.pipeline.model_inputs import ModelInputs, model_inputs
 from jumok.tasks.pipeline.origin import Origin, describe_processors, generation_processors
 from jumok.tasks.pipeline.outputs import EvaluationResult, Output
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
-from jumok.text.limits import MAX_PRETRAINED_TEXT_BYTES, MAX_TEXT_BYTES, check_text_length
-from jumok.text.pretrained import PretrainedTokenizer
+from jumok.text.limits import MAX_TEXT_BYTES, check_text_length
 from jumok.text.tokenizer import Tokenizer
 
 
@@ -180,9 +185,11 @@ class Pipeline:
 
     def check_length(self, texts: Sequence[str]) -> None:
         """Raise InputError when a text is longer than its tokenizer handles in little memory."""
-        imported = isinstance(self._vocabulary, PretrainedTokenizer)
+        tokenizer = self._vocabulary
         for text in texts:
-            check_text_length(text, MAX_PRETRAINED_TEXT_BYTES if imported else MAX_TEXT_BYTES)
+            check_text_length(
+                text, MAX_TEXT_BYTES if tokenizer is None else tokenizer.max_text_bytes
+            )
 
     def with_decoding(self, overrides: Sequence[str]) -> "Pipeline":
         """The same model with `key=value` overrides of the recipe's [decoding] table.
@@ -279,6 +286,7 @@ class Pipeline:
         other.processors = _generation_processors(self.origin, recipe)
         return other
 
+    @torch.inference_mode()
     def logits(
         self,
         input_ids: Tensor,
@@ -292,8 +300,14 @@ class Pipeline:
         decoder_input_ids (B, T), required by sequence-to-sequence models; the decoder of a
         classifier defaults to [BOS]. Raises InputError for a model without a head.
         """
-        return forward.logits(self, input_ids, attention_mask, token_type_ids, decoder_input_ids)
+        inputs = self._inputs(input_ids, attention_mask, token_type_ids, decoder_input_ids)
+        if not self.has_logits:
+            raise InputError(
+                f"a {self.architecture} has no head and so no logits; use .hidden_states(...)"
+            )
+        return inputs.apply(self.model)
 
+    @torch.inference_mode()
     def hidden_states(
         self,
         input_ids: Tensor,
@@ -302,8 +316,26 @@ class Pipeline:
         decoder_input_ids: Tensor | None = None,
     ) -> Tensor:
         """float32 (B, T, D) of the last layer: the decoder's where there is one."""
-        return forward.hidden_states(
-            self, input_ids, attention_mask, token_type_ids, decoder_input_ids
+        inputs = self._inputs(input_ids, attention_mask, token_type_ids, decoder_input_ids)
+        return inputs.apply(self.model.hidden_states)  # type: ignore[arg-type]  # all have it
+
+    def _inputs(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        token_type_ids: Tensor | None,
+        decoder_input_ids: Tensor | None,
+    ) -> ModelInputs:
+        starts = isinstance(self.model, EncoderDecoderClassifier) and decoder_input_ids is None
+        return model_inputs(
+            self.model,
+            self.recipe.model,
+            self.device,
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            decoder_input_ids,
+            start_id=self.vocabulary.decoder_start_id if starts else None,
         )
 
 

@@ -1,21 +1,18 @@
-"""Logits and hidden states of a pipeline's model, from input ids named as in transformers.
+"""The inputs of a model as transformers names them, validated and on the model's device.
 
 Shapes: B texts, S input tokens, T decoder tokens, D model width, L labels, V vocabulary.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, EncoderDecoderClassifier
 from jumok.nn.masks import positions_from_mask
-
-if TYPE_CHECKING:
-    from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.recipe.tables import ModelConfig
 
 
 @dataclass(frozen=True)
@@ -34,45 +31,20 @@ class ModelInputs:
         ).float()
 
 
-@torch.inference_mode()
-def logits(
-    pipeline: "Pipeline",
-    input_ids: Tensor,
-    attention_mask: Tensor | None = None,
-    token_type_ids: Tensor | None = None,
-    decoder_input_ids: Tensor | None = None,
-) -> Tensor:
-    """float32 (B, L), (B, S, L), (B, S, V) or (B, T, V). Raises InputError as `Pipeline.logits`."""
-    inputs = _inputs(pipeline, input_ids, attention_mask, token_type_ids, decoder_input_ids)
-    if not pipeline.has_logits:
-        raise InputError(
-            f"a {pipeline.architecture} has no head and so no logits; use .hidden_states(...)"
-        )
-    return inputs.apply(pipeline.model)
-
-
-@torch.inference_mode()
-def hidden_states(
-    pipeline: "Pipeline",
-    input_ids: Tensor,
-    attention_mask: Tensor | None = None,
-    token_type_ids: Tensor | None = None,
-    decoder_input_ids: Tensor | None = None,
-) -> Tensor:
-    """float32 (B, S, D) of the last layer; of an encoder-decoder the decoder's, (B, T, D)."""
-    inputs = _inputs(pipeline, input_ids, attention_mask, token_type_ids, decoder_input_ids)
-    return inputs.apply(pipeline.model.hidden_states)  # type: ignore[arg-type]  # all models have it
-
-
-def _inputs(
-    pipeline: "Pipeline",
+def model_inputs(
+    model: nn.Module,
+    config: ModelConfig,
+    device: torch.device,
     input_ids: Tensor,
     attention_mask: Tensor | None,
     token_type_ids: Tensor | None,
     decoder_input_ids: Tensor | None,
+    start_id: int | None = None,
 ) -> ModelInputs:
-    """Raises InputError for ids, token types or a mask that are out of range or misshapen."""
-    config, device = pipeline.recipe.model, pipeline.device
+    """Validate the inputs of a model; a decoder without input ids reads `start_id`.
+
+    Raises InputError for values out of range and for wrong shapes.
+    """
     _check_range("input_ids", input_ids, config.vocabulary_size)
     segments = mask = positions = None
     if token_type_ids is not None:
@@ -84,31 +56,29 @@ def _inputs(
         if not bool(attention_mask.bool().all()):
             mask = attention_mask.to(device).bool()
             positions = positions_from_mask(mask)
-    decoder_ids = _decoder_ids(pipeline, input_ids, decoder_input_ids)
+    if decoder_input_ids is None and start_id is not None:
+        decoder_input_ids = torch.full_like(input_ids[:, :1], start_id)
+    decoder_ids = _decoder_ids(model, config, input_ids, decoder_input_ids)
     ids = tuple(each.to(device) for each in (input_ids, *decoder_ids))
     return ModelInputs(ids, segments, mask, positions)
 
 
 def _decoder_ids(
-    pipeline: "Pipeline", input_ids: Tensor, decoder_input_ids: Tensor | None
+    model: nn.Module, config: ModelConfig, input_ids: Tensor, decoder_input_ids: Tensor | None
 ) -> tuple[Tensor, ...]:
     """The decoder's input (B, T) of an encoder-decoder, nothing for other models."""
     if decoder_input_ids is not None:
-        _check_range("decoder_input_ids", decoder_input_ids, pipeline.recipe.model.output_size)
+        _check_range("decoder_input_ids", decoder_input_ids, config.output_size)
         if len(decoder_input_ids) != len(input_ids):
             raise InputError(
                 f"decoder_input_ids must have {len(input_ids)} rows like input_ids, "
                 f"got {len(decoder_input_ids)}; give one row per text"
             )
-    match pipeline.model:
-        case EncoderDecoder() if decoder_input_ids is None:
-            raise InputError("decoder_input_ids must be given to a sequence-to-sequence model")
-        case EncoderDecoderClassifier() if decoder_input_ids is None:
-            return (torch.full_like(input_ids[:, :1], pipeline.vocabulary.decoder_start_id),)
-        case EncoderDecoder() | EncoderDecoderClassifier():
-            assert decoder_input_ids is not None
-            return (decoder_input_ids,)
-    return ()
+    if not isinstance(model, EncoderDecoder | EncoderDecoderClassifier):
+        return ()
+    if decoder_input_ids is None:
+        raise InputError("decoder_input_ids must be given to a sequence-to-sequence model")
+    return (decoder_input_ids,)
 
 
 def _check_range(name: str, ids: Tensor, size: int) -> None:
