@@ -71,13 +71,15 @@ _OWN: Mapping[str, tuple[str, ...]] = {
     "nn/losses": ("nn/test_losses.py",),
     "models/heads": ("models/test_heads.py",),
     "decoding/alignment": ("decoding/incremental/test_decoder.py",),
-    "tasks/augmentation": ("tasks/test_augmentation.py",),
-    "tasks/classification": ("tasks/test_classification.py",),
-    "tasks/regression": ("tasks/test_regression.py",),
-    "tasks/tagging": ("tasks/test_tagging.py",),
-    "tasks/sequence_to_sequence": ("tasks/test_sequence_to_sequence.py",),
-    "tasks/language_modeling": ("tasks/test_language_modeling.py",),
-    "tasks/run": ("tasks/test_run.py",),
+    "tasks/jobs/subword_sampling": ("tasks/jobs/test_subword_sampling.py",),
+    "tasks/jobs/sequence_classification": (
+        "tasks/test_classification.py",
+        "tasks/test_regression.py",
+    ),
+    "tasks/jobs/token_classification": ("tasks/test_token_classification.py",),
+    "tasks/jobs/seq2seq": ("tasks/test_seq2seq.py",),
+    "tasks/jobs/causal_lm": ("tasks/test_causal_lm.py",),
+    "tasks/runs/run": ("tasks/runs/test_run.py",),
 }
 
 
@@ -972,12 +974,12 @@ COMMITS = (
         ),
     )
     + _of(
-        "tasks/run",
-        "tasks/test_run.py",
+        "tasks/runs/run",
+        "tasks/runs/test_run.py",
         (
-            "if k not in _CHANGEABLE",
+            "if k not in MUTABLE_KEYS",
             "if k",
-            "who waits longer for the others may not go on",
+            "a run with another timeout cannot be resumed",
             "test_what_may_change_on_the_way",
         ),
     )
@@ -1158,82 +1160,82 @@ LEARNING = (
         ),
     )
     + _of(
-        "tasks/augmentation",
-        "tasks/test_augmentation.py",
+        "tasks/jobs/subword_sampling",
+        "tasks/jobs/test_subword_sampling.py",
         (
-            "rng.random(len(texts)) < cut.share",
-            "rng.random(len(texts)) > cut.share",
-            "the other share of the texts is cut at random",
+            "rng.random(len(texts)) < sampling.ratio",
+            "rng.random(len(texts)) > sampling.ratio",
+            "the other texts are sampled",
             "test_a_share_of_the_texts_is_cut_at_random",
         ),
         (
-            'derive_seed(cut.seed, "chosen")',
+            'derive_seed(sampling.seed, "chosen")',
             'derive_seed(0, "chosen")',
-            "the same texts are cut at random with every seed",
+            "the same texts are sampled with every seed",
             "test_a_share_of_the_texts_is_cut_at_random",
         ),
         (
-            "source[chosen] = len(rows)",
-            "source[: len(chosen)] = len(rows)",
-            "texts cut at random stand in the places of others",
+            "source[indices] = len(rows)",
+            "source[: len(indices)] = len(rows)",
+            "sampled rows replace other texts",
             "test_a_share_of_the_texts_is_cut_at_random",
         ),
     )
     + _of(
-        "tasks/classification",
+        "tasks/jobs/sequence_classification",
         "tasks/test_classification.py",
         (
-            "weight = 2 * self.recipe.augmentation.rdrop_alpha",
-            "weight = self.recipe.augmentation.rdrop_alpha",
-            "R-Drop weighs half of what the recipe says",
+            "loss = loss + weight * rdrop_kl(*logits.chunk(2))",
+            "loss = loss + weight / 2 * rdrop_kl(*logits.chunk(2))",
+            "the weight of R-Drop is half of the recipe's",
             "test_texts_seen_twice_must_be_answered_alike",
         ),
         (
-            "cross_entropy(logits, batch.wanted, self.recipe.training.label_smoothing)",
-            "cross_entropy(logits, batch.wanted)",
+            "cross_entropy(logits, batch.labels, self.recipe.training.label_smoothing)",
+            "cross_entropy(logits, batch.labels)",
             "labels are not smoothed",
             "test_labels_are_smoothed_for_learning_alone",
         ),
         (
-            "cross_entropy(logits, wanted).item()",
-            "cross_entropy(logits, wanted, self.recipe.training.label_smoothing).item()",
+            "cross_entropy(logits, labels).item()",
+            "cross_entropy(logits, labels, self.recipe.training.label_smoothing).item()",
             "the loss on dev is smoothed",
             "test_labels_are_smoothed_for_learning_alone",
         ),
     )
     + _of(
-        "tasks/regression",
+        "tasks/jobs/sequence_classification",
         "tasks/test_regression.py",
         (
-            "weight = 2 * self.recipe.augmentation.rdrop_alpha",
-            "weight = self.recipe.augmentation.rdrop_alpha",
-            "R-Drop weighs half of what the recipe says",
+            "loss = loss + weight * F.mse_loss(",
+            "loss = loss + weight / 2 * F.mse_loss(",
+            "the weight of R-Drop is half of the recipe's in regression",
             "test_texts_seen_twice_must_be_answered_alike",
         ),
     )
     + _of(
-        "tasks/tagging",
-        "tasks/test_tagging.py",
+        "tasks/jobs/token_classification",
+        "tasks/test_token_classification.py",
         (
-            "weight = 2 * self.recipe.augmentation.rdrop_alpha",
-            "weight = self.recipe.augmentation.rdrop_alpha",
-            "R-Drop weighs half of what the recipe says",
+            "loss = loss + weight * rdrop_kl(*logits.chunk(2))",
+            "loss = loss + weight / 2 * rdrop_kl(*logits.chunk(2))",
+            "the weight of R-Drop is half of the recipe's",
             "test_texts_seen_twice_must_be_tagged_alike",
         ),
         (
-            "cross_entropy(logits, batch.wanted[tagged], smoothing)",
-            "cross_entropy(logits, batch.wanted[tagged])",
+            "cross_entropy(logits, batch.labels[tagged], smoothing)",
+            "cross_entropy(logits, batch.labels[tagged])",
             "tags are not smoothed",
             "test_tags_are_smoothed_for_learning_alone",
         ),
     )
     + _of(
-        "tasks/sequence_to_sequence",
-        "tasks/test_sequence_to_sequence.py",
+        "tasks/jobs/seq2seq",
+        "tasks/test_seq2seq.py",
         (
-            "rdrop_alpha=2 * self.recipe.augmentation.rdrop_alpha",
-            "rdrop_alpha=self.recipe.augmentation.rdrop_alpha",
-            "R-Drop weighs half of what the recipe says",
+            "rdrop_alpha=self.recipe.augmentation.rdrop_alpha if",
+            "rdrop_alpha=self.recipe.augmentation.rdrop_alpha / 2 if",
+            "the weight of R-Drop is half of the recipe's",
             "test_pairs_seen_twice_must_be_foreseen_alike",
         ),
         (
@@ -1243,18 +1245,18 @@ LEARNING = (
             "test_the_loss_is_that_of_real_tokens",
         ),
         (
-            "return self._loss(batch, 0.0).item(), batch.units",
-            "return self.loss(batch).item(), batch.units",
+            "return self._loss(batch, 0.0).item(), batch.n_targets",
+            "return self.loss(batch).item(), batch.n_targets",
             "the loss on dev is smoothed",
             "test_the_loss_on_dev_is_not_smoothed",
         ),
     )
     + _of(
-        "tasks/language_modeling",
-        "tasks/test_language_modeling.py",
+        "tasks/jobs/causal_lm",
+        "tasks/test_causal_lm.py",
         (
-            "return foresee(self.model, batch, self.recipe.training.label_smoothing)",
-            "return foresee(self.model, batch)",
+            "return next_token_loss(self.model, batch, self.recipe.training.label_smoothing)",
+            "return next_token_loss(self.model, batch)",
             "tokens are not smoothed",
             "test_tokens_are_smoothed_for_learning_alone",
         ),
