@@ -215,7 +215,7 @@ def test_a_head_may_have_logits_without_a_text_task(classifier: Pipeline, writer
     detector = Pipeline(
         get_task(classifier.recipe), made, None, classifier.recipe, (), cpu, origin=origin
     )
-    towers = Pipeline(
+    headless = Pipeline(
         get_task(writer.recipe),
         writer.model,
         writer.vocabulary,
@@ -224,12 +224,12 @@ def test_a_head_may_have_logits_without_a_text_task(classifier: Pipeline, writer
         cpu,
         origin=origin,
     )
-    asked = [(each.has_logits, each.has_text_head) for each in (classifier, detector, towers)]
+    asked = [(each.has_logits, each.has_text_head) for each in (classifier, detector, headless)]
     assert asked == [(True, True), (True, False), (False, False)]
     assert detector.logits(ids).shape == (1, 3)
     with pytest.raises(InputError, match=r"a Theirs has no head and so no logits; use \.hidden_"):
-        towers.logits(ids, decoder_input_ids=ids)
-    with pytest.raises(InputError, match="a Theirs has no head that answers texts"):
+        headless.logits(ids, decoder_input_ids=ids)
+    with pytest.raises(InputError, match="need a model with a head for texts, got a Theirs"):
         detector("지루해요")
 
 
@@ -238,7 +238,15 @@ def test_overridden_settings_change_nothing_else(writer: Pipeline) -> None:
     one.processes = copy.copy(SINGLE_PROCESS)
     wide = one.with_decoding(["beam=7"])
     assert wide.recipe.decoding.beam == wide.backends.config.beam == 7
-    for name in ("model", "vocabulary", "labels", "processes", "weights_path", "draft", "origin"):
+    for name in (
+        "model",
+        "vocabulary",
+        "labels",
+        "processes",
+        "weights_path",
+        "draft_model",
+        "origin",
+    ):
         assert getattr(wide, name) is getattr(one, name), name
     assert one.recipe is writer.recipe
     assert one.backends is writer.backends
@@ -283,7 +291,9 @@ def test_another_vocabulary_is_rejected(review_run: Path, tmp_path: Path) -> Non
     moved = copy_of(review_run, tmp_path)
     other = SentencePieceTokenizer.train(["다른 글로 배운 어휘"], VocabularyConfig(size=24))
     other.save(moved / "vocabulary.model")
-    with pytest.raises(InputError, match=r"vocabulary\.model is not the vocabulary model\.safete"):
+    with pytest.raises(
+        InputError, match=r"vocabulary\.model must be the vocabulary that model\.safete"
+    ):
         jumok.load(moved)
 
 
@@ -300,8 +310,12 @@ def test_another_recipe_is_rejected(review_run: Path, tmp_path: Path) -> None:
     [
         ("config.json", b"{", "not usable JSON"),
         ("config.json", b"[]", "not an object of names and values; correct it"),
-        ("config.json", b'{"format": 2}', "format 2 came, 1 was wanted; read it with the jumok"),
-        ("config.json", b'{"format": 1}', "config.json lacks"),
+        (
+            "config.json",
+            b'{"format": 9}',
+            "format must be at most 2, got 9; read it with the jumok",
+        ),
+        ("config.json", b'{"format": 1}', "config.json must hold model, labels"),
         ("model.safetensors", b"", "model.safetensors"),
         ("vocabulary.model", b"no model", "vocabulary.model"),
         ("recipe.toml", b"name = ", "not TOML"),
@@ -332,7 +346,7 @@ def test_weights_of_another_size(review_run: Path, tmp_path: Path) -> None:
 
 
 def test_folders_that_are_not_runs(tmp_path: Path, review_run: Path) -> None:
-    with pytest.raises(InputError, match="holds no run"):
+    with pytest.raises(InputError, match="nowhere must be a run"):
         jumok.load(tmp_path / "nowhere")
     shutil.copy(review_run / "recipe.toml", tmp_path)
     with pytest.raises(InputError, match="has no model yet; finish it with jumok train --resume"):

@@ -44,16 +44,16 @@ def drawn(data: st.DataObject) -> tuple[list[list[Tensor]], int, int]:
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
-@pytest.mark.parametrize("tower", [Encoder, Decoder])
+@pytest.mark.parametrize("backbone", [Encoder, Decoder])
 @given(data=st.data())
 def test_packed_texts_give_the_same_vectors(
-    tower: type[Encoder] | type[Decoder], positions: Positions, data: st.DataObject
+    backbone: type[Encoder] | type[Decoder], positions: Positions, data: st.DataObject
 ) -> None:
     rows, width, seed = drawn(data)
     config = small(positions=positions, norm_first=data.draw(st.booleans()))
-    model = randomized(tower(config), seed).double().eval()
+    model = randomized(backbone(config), seed).double().eval()
     ids, numbers, places = pack(rows, width)
-    mask = AttentionMask.from_segments(numbers, causal=tower is Decoder)
+    mask = AttentionMask.from_segments(numbers, causal=backbone is Decoder)
     packed = model(ids, mask, positions=places)
     for n, text in enumerate(text for row in rows for text in row):
         assert close(packed[numbers == n], model(text[None])[0], FLOAT64)

@@ -26,19 +26,19 @@ lengths = st.lists(st.integers(1, 6), min_size=1, max_size=3)
 
 @every_positions
 @pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
-@pytest.mark.parametrize("tower", [Encoder, Decoder])
+@pytest.mark.parametrize("backbone", [Encoder, Decoder])
 @given(data=st.data())
 def test_a_padded_batch_gives_the_same_vectors(
-    tower: type[Encoder] | type[Decoder], left: bool, positions: Positions, data: st.DataObject
+    backbone: type[Encoder] | type[Decoder], left: bool, positions: Positions, data: st.DataObject
 ) -> None:
     """A single text without a mask has the same vectors as in a batch, up to rounding."""
     sizes, seed = data.draw(lengths), data.draw(seeds)
     width = max(sizes) + data.draw(st.integers(0, 3))
     config = small(positions=positions, norm_first=data.draw(st.booleans()))
-    model = randomized(tower(config), seed).double().eval()
+    model = randomized(backbone(config), seed).double().eval()
     rows = [tokens(n, size=VOCABULARY, seed=seed + i) for i, n in enumerate(sizes)]
     real = sequence_mask(sizes, width, left=left)
-    mask = AttentionMask.from_padding(real, causal=tower is Decoder)
+    mask = AttentionMask.from_padding(real, causal=backbone is Decoder)
     batch = model(padded(rows, width, left=left), mask, positions=positions_from_mask(real))
     for i, row in enumerate(rows):
         assert close(batch[i][real[i]], model(row[None])[0], FLOAT64)

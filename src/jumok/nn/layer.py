@@ -119,7 +119,5 @@ class TransformerLayer(nn.Module):
         if attention is None or memory is None:
             raise ValueError("memory must be given to a layer with cross-attention, got None")
         k, v = cache.cross_keys_values(lambda: attention.project(memory))  # 2 x (N, H, S, K)
-        beams = x.reshape(
-            len(k), -1, x.shape[-1]
-        )  # all beams of a source as one row: (N, B/N*T, D)
+        beams = x.reshape(len(k), -1, x.shape[-1])  # (N, B/N*T, D): a row per source
         return attention.attend(beams, k, v, mask).view_as(x)  # (B, T, D)
