@@ -404,7 +404,7 @@ CACHE = _of(
         "self.length -= positions",
         "self.length = 0",
         "taking back one token forgets the whole text",
-        "decoding/incremental/test_decoder.py::test_rows_repeated_reordered_left_out_and_rewound",
+        "decoding/incremental/test_decoder.py::test_rows_are_repeated_reordered_dropped_and_rewound",
     ),
     (
         "return self.caches[0].length if self.caches else 0",
@@ -416,7 +416,7 @@ CACHE = _of(
         "self.buffer = cache.select_rows(rows, self.buffer)",
         "cache.select_rows(rows)",
         "every reordering takes new memory",
-        "decoding/incremental/test_decoder.py::test_a_reordering_takes_no_memory_of_its_own",
+        "decoding/incremental/test_decoder.py::test_reordering_allocates_no_memory",
     ),
     (
         "S = min(max(2 * self.length, new.stop, INITIAL_CAPACITY), self.capacity)",
@@ -528,7 +528,7 @@ BEAM = _of(
         "rank = candidates.value / length_norm(self.t, self.config)",
         "rank = candidates.value / length_norm(self.t + 1, self.config)",
         "hypotheses are ranked by a length that is one too long",
-        "test_as_the_docstring_says",
+        "test_beam_search_as_documented",
     ),
     (
         "else (5 + t) / 6",
@@ -540,69 +540,69 @@ BEAM = _of(
         "total.topk(min(2 * self.config.beam, total.shape[1]))",
         "total.topk(min(self.config.beam, total.shape[1]))",
         "K continuations are looked at, not 2K: those that end push the living out",
-        "test_as_the_docstring_says",
+        "test_beam_search_as_documented",
     ),
     (
         "return stopped & (torch.arange(stopped.shape[1], device=stopped.device) "
         "< self.config.beam)",
         "return stopped",
         "whatever ends among 2K is finished",
-        "test_as_the_docstring_says",
+        "test_beam_search_as_documented",
     ),
     (
         "total = (scores + self.alive.value.view(-1, 1)).view(N, -1)",
         "total = scores.view(N, -1)",
         "the score of the past is forgotten",
-        "test_as_the_docstring_says",
+        "test_beam_search_as_documented",
     ),
     (
         "rows = first_row + self.alive.parent",
         "rows = first_row + self.alive.parent.sort(-1).values",
         "beams go on from each other's cache",
-        "test_wide_enough_it_finds_the_best_of_all",
+        "test_a_wide_beam_finds_the_global_optimum",
     ),
     (
         "first_row = torch.arange(len(done), device=done.device)[:, None] * self.width",
         "first_row = torch.zeros(len(done), 1, dtype=torch.int64, device=done.device)",
         "every text goes on from the rows of the first",
-        "test_as_the_docstring_says",
+        "test_beam_search_as_documented",
     ),
     (
         "self.texts[alive], self.limits[alive]",
         "self.texts[alive], self.limits[: int(alive.sum())]",
         "texts take over the limits of those that are over",
         "decoding/test_generate.py::test_limits_follow_the_source "
-        "decoding/test_generate.py::test_no_longer_than_allowed",
+        "decoding/test_generate.py::test_not_longer_than_max_length",
     ),
     (
         "rank = self.alive.value / length_norm(self.t, self.config)",
         "rank = self.alive.value",
         "early_stopping False compares a score with a rank",
-        "test_as_the_docstring_says",
+        "test_beam_search_as_documented",
     ),
     (
         "(rank + self._coverage(self.alive)).amax(-1) <= worst",
         "rank.amax(-1) <= worst",
         "early_stopping False leaves out what coverage costs the living",
-        "test_coverage_counts_as_the_docstring_says",
+        "test_coverage_penalty_as_documented",
     ),
     (
         "longer = self.config.length_penalty > 0",
         "longer = False",
         'the early stop "exact" hopes for nothing longer',
-        "test_as_the_docstring_says test_the_values_of_early_stopping_differ",
+        "test_beam_search_as_documented test_the_values_of_early_stopping_differ",
     ),
     (
         "((worst > NEG_INF) & hopeless)",
         "hopeless",
         "a search is over before K hypotheses are finished",
-        "test_as_the_docstring_says",
+        "test_beam_search_as_documented",
     ),
     (
         "value=candidates.value.masked_fill(stopped, NEG_INF)",
         "value=candidates.value",
         "what ended lives on",
-        "test_as_the_docstring_says",
+        "test_beam_search_as_documented",
     ),
     (
         "missed = covered.log().masked_fill(~self.source_mask[:, None], 0.0)",
@@ -638,32 +638,32 @@ DECODING = (
             "numbers = every[:, start:].clamp(min=0)",
             "numbers = torch.arange(start, end, device=ids.device).expand_as(ids)",
             "positions count padding",
-            "decoding/test_generate.py::test_alone_is_batched",
+            "decoding/test_generate.py::test_single_equals_batched",
         ),
         (
             "from_padding(every >= 0, causal=True)",
             "from_padding(every > 0, causal=True)",
             "the first token of a padded prompt is hidden",
-            "decoding/test_generate.py::test_alone_is_batched",
+            "decoding/test_generate.py::test_single_equals_batched",
         ),
         (
             "None if self._padding is None else self._padding[rows]",
             "self._padding",
             "rows take over the padding of those that are over",
-            "decoding/test_generate.py::test_alone_is_batched "
-            "test_rows_repeated_reordered_left_out_and_rewound",
+            "decoding/test_generate.py::test_single_equals_batched "
+            "test_rows_are_repeated_reordered_dropped_and_rewound",
         ),
         (
             "self._source_mask = None if self._source_mask is None else self._source_mask[sources]",
             "pass",
             "rows take over the source mask of those that are over",
-            "decoding/test_generate.py::test_alone_is_batched",
+            "decoding/test_generate.py::test_single_equals_batched",
         ),
         (
             "if not shared:",
             "if shared:",
             "sources are repeated for beams that could share one",
-            "test_rows_repeated_reordered_left_out_and_rewound",
+            "test_rows_are_repeated_reordered_dropped_and_rewound",
         ),
     )
     + _of(
@@ -673,7 +673,7 @@ DECODING = (
             "state.rows, token = state.rows[kept], token[kept]",
             "state.rows, token = state.rows[: len(kept)], token[kept]",
             "rows write into the sheet of those that are over",
-            "test_alone_is_batched test_scores_are_those_of_the_teacher",
+            "test_single_equals_batched test_scores_equal_teacher_forcing",
         ),
     )
     + _of(
@@ -683,13 +683,13 @@ DECODING = (
             "return len(ids) >= self.limits[text]",
             "return len(ids) > self.limits[text]",
             "a token more than the limit",
-            "test_no_longer_than_allowed test_limits_follow_the_source",
+            "test_not_longer_than_max_length test_limits_follow_the_source",
         ),
         (
             "before = self.prompts[text] if self.prompts else ()",
             "before = ()",
             "a stop text misses the space of the first word behind a prompt",
-            "decoding/test_build.py::test_a_stop_text_that_begins_with_the_space_of_the_first_word",
+            "decoding/test_build.py::test_a_stop_string_that_starts_with_the_first_space",
         ),
     )
     + _of(
@@ -699,13 +699,13 @@ DECODING = (
             "ids = token_bytes.shortest_tokens(data[1:])",
             "pass",
             "a prefix behind a prompt gets a space nobody asked for",
-            "test_a_prefix_goes_on_from_a_prompt_to_the_letter",
+            "test_a_prefix_continues_a_prompt_exactly",
         ),
         (
             "rest = [limit - forced for limit in limits]",
             "rest = limits",
             "a pattern is promised the room of a token that is forced to come first",
-            "decoding/constraints/test_constraint.py::test_a_forced_token_takes_its_room",
+            "decoding/constraints/test_constraint.py::test_a_forced_token_counts_towards_the_limit",
         ),
     )
     + _of(
@@ -715,13 +715,13 @@ DECODING = (
             "self.uniform[rows, step, None]",
             "self.uniform[: len(rows), step, None]",
             "a draw belongs to a place in the batch, not to its text",
-            "decoding/test_generate.py::test_alone_is_batched test_texts_draw_apart",
+            "decoding/test_generate.py::test_single_equals_batched test_texts_have_independent_samples",
         ),
         (
             "self.uniform[rows, step, None]",
             "self.uniform[rows, 0, None]",
             "every step draws with the same number",
-            "test_two_draws_are_independent",
+            "test_two_samples_are_independent",
         ),
     )
     + _of(
@@ -731,19 +731,19 @@ DECODING = (
             "if context.generated.shape[1] < self.n:",
             "if context.generated.shape[1] <= self.n:",
             "an answer must be a token longer than asked",
-            "test_min_length_counts_what_was_written",
+            "test_min_length_counts_generated_tokens",
         ),
         (
             "logits = scores if context.logits is None else context.logits",
             "logits = scores",
             "a penalty cannot touch a token the model is sure of",
-            "test_a_penalty_breaks_a_loop_the_model_is_sure_of",
+            "test_a_penalty_breaks_a_loop_of_certain_tokens",
         ),
         (
             "if self.n > context.generated.shape[1]:",
             "if self.n > context.generated.shape[1] + 1:",
             "a prefix stands in the place of the token that is forced to come first",
-            "test_what_is_forced_first_is_no_part_of_what_the_others_see",
+            "test_processors_do_not_see_a_forced_first_token",
         ),
         (
             "forced = forced[context.texts]",
@@ -765,7 +765,7 @@ DECODING = (
             "decoder.rewind(max(decoder.length - len(state) + 1, 0))",
             "decoder.rewind(max(decoder.length - len(state), 0))",
             "the newest token counts as read",
-            "test_greedy_writes_what_greedy_writes",
+            "test_greedy_output_is_that_of_plain_greedy",
         ),
     )
     + _of(
@@ -775,7 +775,7 @@ DECODING = (
             "self._discarded, self._decoder = self.length - self._half, self._new_decoder()",
             "self._discarded, self._decoder = self.length - self._capacity, self._new_decoder()",
             "a window moves by one token at a time",
-            "test_token_by_token_far_beyond_the_window",
+            "test_single_tokens_far_beyond_the_window",
         ),
     )
 )
@@ -1156,7 +1156,7 @@ LEARNING = (
             "layers if layer is None else [layers[layer]]",
             "layers if layer is None else [layers[0]]",
             "an alignment is of the first layer, whichever was asked for",
-            "test_an_alignment_is_of_the_layer_that_was_asked",
+            "test_an_alignment_is_of_the_requested_layer",
         ),
     )
     + _of(

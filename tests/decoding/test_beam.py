@@ -30,7 +30,7 @@ from tests.decoding.tiny_models import (
     KINDS,
     POSITIONS,
     SIDES,
-    ChainWriter,
+    MarkovDecoder,
     Model,
     Side,
     all_tokens,
@@ -68,7 +68,7 @@ def every_score(kind: str, positions: str, limit: int) -> Ranked:
 @pytest.mark.parametrize(
     ("norm", "alpha"), [("power", 0.0), ("power", 1.0), ("power", -0.7), ("gnmt", 0.8)]
 )
-def test_wide_enough_it_finds_the_best_of_all(
+def test_a_wide_beam_finds_the_global_optimum(
     kind: str, positions: str, norm: LengthNorm, alpha: float
 ) -> None:
     model, limit = model_of(kind, positions, vocabulary_size=4), 3
@@ -129,7 +129,7 @@ def covered(model: Model, text: list[int], tokens: list[int], config: DecodingCo
 
 @pytest.mark.parametrize("early", [True, False, "never"])
 @pytest.mark.parametrize("beta", [0.3, 3.0])
-def test_coverage_counts_as_the_docstring_says(early: EarlyStopping, beta: float) -> None:
+def test_coverage_penalty_as_documented(early: EarlyStopping, beta: float) -> None:
     model, (ids, real) = model_of("encoder_decoder"), texts(n=4)
     config = DecodingConfig(beam=3, n_best=3, max_length=6, early_stopping=early, coverage=beta)
     for row, found in enumerate(write(model, ids, real, config)):
@@ -141,7 +141,7 @@ def test_coverage_counts_as_the_docstring_says(early: EarlyStopping, beta: float
 @every_kind
 @pytest.mark.parametrize("early", [True, False, "never"])
 @pytest.mark.parametrize(("norm", "alpha"), [("power", 1.0), ("gnmt", 0.6), ("power", -0.5)])
-def test_as_the_docstring_says(
+def test_beam_search_as_documented(
     kind: str, early: EarlyStopping, norm: LengthNorm, alpha: float
 ) -> None:
     model, (ids, real) = model_of(kind), texts(n=2)
@@ -166,7 +166,7 @@ def test_the_values_of_early_stopping_differ() -> None:
     table = p.log()
     steps = {}
     for early in (True, False, "never"):
-        writer = ChainWriter(table)
+        writer = MarkovDecoder(table)
         config = DecodingConfig(beam=2, early_stopping=early, length_penalty=1.0, max_length=40)
         beam_search(writer, opening(limit=40), config)
         steps[early] = writer.length
@@ -176,7 +176,7 @@ def test_the_values_of_early_stopping_differ() -> None:
 @every_kind
 @every_positions
 @pytest.mark.parametrize("side", SIDES)
-def test_whatever_the_positions_and_the_padding(kind: str, positions: str, side: Side) -> None:
+def test_every_positional_encoding_and_padding(kind: str, positions: str, side: Side) -> None:
     model, (ids, real) = model_of(kind, positions), texts(n=2, side=side)
     config = DecodingConfig(beam=3, n_best=3, max_length=5)
     for row, found in enumerate(write(model, ids, real, config)):
@@ -210,7 +210,7 @@ def test_one_beam_is_greedy(
 
 
 @every_kind
-def test_answers_are_distinct_and_in_order(kind: str) -> None:
+def test_hypotheses_are_distinct_and_ordered(kind: str) -> None:
     model, (ids, real) = model_of(kind), texts()
     config = DecodingConfig(beam=5, n_best=5, max_length=9)
     for found in write(model, ids, real, config):
@@ -223,12 +223,12 @@ def test_ties_go_to_the_smaller_token_and_the_better_beam() -> None:
     table = torch.full((6, 6), -50.0)
     table[:, [5, 4]] = 0.0  # alike
     config = DecodingConfig(beam=2, n_best=2, max_length=2)
-    [found] = beam_search(ChainWriter(table), opening(limit=2), config)
+    [found] = beam_search(MarkovDecoder(table), opening(limit=2), config)
     assert [one.ids for one in found] == [[4, 4], [4, 5]]
 
 
 @every_kind
-def test_texts_that_are_over_leave_the_batch(kind: str) -> None:
+def test_finished_texts_leave_the_batch(kind: str) -> None:
     model, (ids, real) = model_of(kind), texts()
     config = DecodingConfig(beam=2, early_stopping=True, max_length=12)
     sizes: list[int] = []

@@ -66,7 +66,7 @@ def sampled(**settings: object) -> DecodingConfig:
     return DecodingConfig(sample=True, n_best=12, max_length=24, **settings)  # type: ignore[arg-type]
 
 
-def test_forbidden_words_are_not_written(
+def test_forbidden_words_are_not_generated(
     model: LanguageModel, vocabulary: SentencePieceTokenizer
 ) -> None:
     free = texts_of(model, vocabulary, sampled())
@@ -98,7 +98,7 @@ def test_a_prefix_that_other_settings_do_not_allow(
 
 
 @pytest.mark.parametrize("prefix", ["나라", " 나라", "뷁 다"])
-def test_a_prefix_goes_on_from_a_prompt_to_the_letter(
+def test_a_prefix_continues_a_prompt_exactly(
     model: LanguageModel, vocabulary: SentencePieceTokenizer, prefix: str
 ) -> None:
     prompt = vocabulary.encode("가")
@@ -113,7 +113,7 @@ def test_a_prefix_goes_on_from_a_prompt_to_the_letter(
 
 
 @pytest.mark.parametrize("beam", [1, 2])
-def test_a_stop_text_that_begins_with_the_space_of_the_first_word(
+def test_a_stop_string_that_starts_with_the_first_space(
     model: LanguageModel, vocabulary: SentencePieceTokenizer, beam: int
 ) -> None:
     prompts = torch.tensor([vocabulary.encode("가")] * 2)
@@ -129,7 +129,7 @@ def test_a_stop_text_that_begins_with_the_space_of_the_first_word(
     assert all(answer.finished for [answer] in found)
 
 
-def test_a_stop_text_stored_in_parts_stops_as_well(
+def test_a_decomposed_stop_string_stops(
     model: LanguageModel, vocabulary: SentencePieceTokenizer
 ) -> None:
     """As macOS and some keyboards store Korean: NFD. What a vocabulary writes is composed."""
@@ -142,14 +142,16 @@ def test_a_stop_text_stored_in_parts_stops_as_well(
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_prefixes(model: LanguageModel, vocabulary: SentencePieceTokenizer, beam: int) -> None:
+def test_forced_prefixes(
+    model: LanguageModel, vocabulary: SentencePieceTokenizer, beam: int
+) -> None:
     config = DecodingConfig(beam=beam, n_best=beam, max_length=12, prefix="나라 다")
     for text in texts_of(model, vocabulary, config):
         assert text.startswith("나라 다")
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_a_prefix_comes_whatever_came_before(
+def test_a_prefix_does_not_depend_on_the_prompt(
     model: LanguageModel, vocabulary: SentencePieceTokenizer, beam: int
 ) -> None:
     """Its own repetitions are asked for, and so is a word that the prompt begins."""
@@ -159,7 +161,7 @@ def test_a_prefix_comes_whatever_came_before(
     assert texts_of(model, vocabulary, config)[0].startswith("나라")
 
 
-def test_an_answer_to_nothing_begins_a_text(
+def test_an_output_without_a_prompt_starts_a_text(
     model: LanguageModel, vocabulary: SentencePieceTokenizer
 ) -> None:
     """Behind [BOS] alone the first word is spelled as in the beginning of a text."""
@@ -178,13 +180,13 @@ def test_an_answer_to_nothing_begins_a_text(
         )
 
 
-def test_a_prefix_that_cannot_be_spelled_is_refused() -> None:
+def test_a_prefix_that_cannot_be_spelled_is_rejected() -> None:
     small = SentencePieceTokenizer.train(TEXTS, VocabularyConfig(size=24))
     with pytest.raises(InputError, match="cannot spell the prefix '나는 ABC'"):
         build_processors(DecodingConfig(prefix="나는 ABC"), small.eos_id, small)
 
 
-def test_a_prefix_is_written_whole_or_refused(
+def test_a_prefix_is_generated_completely_or_rejected(
     model: LanguageModel, vocabulary: SentencePieceTokenizer
 ) -> None:
     config = DecodingConfig(max_length=1, prefix="나라 다 나라 다")
@@ -211,7 +213,7 @@ def test_a_forced_end_takes_no_token_of_a_prefix(vocabulary: SentencePieceTokeni
     [{"prefix": "나라 다 나라 다"}, {"choices": ("나라 다 나라 다",)}],
     ids=str,
 )
-def test_a_short_source_leaves_room_for_what_is_asked(
+def test_a_short_source_leaves_enough_tokens_for_the_constraint(
     vocabulary: SentencePieceTokenizer, held: dict[str, Any]
 ) -> None:
     """Though max_ratio leaves it next to nothing; a long one beside it is not troubled."""
@@ -248,7 +250,7 @@ def test_a_short_source_leaves_room_for_what_is_asked(
         {"prefix": "나", "pattern": "나라( 다)*"},
     ],
 )
-def test_a_prompt_alone_is_answered_as_among_others(
+def test_a_single_prompt_equals_batched(
     model: LanguageModel,
     vocabulary: SentencePieceTokenizer,
     words: dict[str, str | int | tuple[str, ...]],
@@ -286,7 +288,9 @@ def test_a_prompt_alone_is_answered_as_among_others(
 
 
 @pytest.mark.parametrize("search", ["sample", "beam"])
-def test_stop_texts(model: LanguageModel, vocabulary: SentencePieceTokenizer, search: str) -> None:
+def test_stop_strings(
+    model: LanguageModel, vocabulary: SentencePieceTokenizer, search: str
+) -> None:
     stop = ("나 ", " 다")
     config = sampled(stop=stop)
     if search == "beam":
@@ -339,7 +343,7 @@ def test_streamed_is_whole(
     assert any(len(pieces) > 3 for pieces in given.values())
 
 
-def test_a_stop_text_across_tokens(vocabulary: SentencePieceTokenizer) -> None:
+def test_a_stop_string_across_tokens(vocabulary: SentencePieceTokenizer) -> None:
     """Also across the three bytes of a syllable that no piece spells."""
     ids = vocabulary.encode("가 뷁")
     assert len(ids) >= 4
@@ -350,7 +354,7 @@ def test_a_stop_text_across_tokens(vocabulary: SentencePieceTokenizer) -> None:
     assert stops([*long, *ids])
 
 
-def test_what_may_become_a_stop_text_is_held_back(vocabulary: SentencePieceTokenizer) -> None:
+def test_a_possible_stop_string_is_held_back(vocabulary: SentencePieceTokenizer) -> None:
     given: list[str] = []
     streams = TextStreamer(vocabulary, lambda row, piece: given.append(piece), ["나라"])
     for token in vocabulary.encode("다 나"):
@@ -379,7 +383,7 @@ def test_every_spelling_of_a_word(vocabulary: SentencePieceTokenizer) -> None:
     assert len(set(found)) == len(found)
 
 
-def test_a_word_without_an_end_is_refused_at_once() -> None:
+def test_a_long_word_is_rejected_quickly() -> None:
     """Not after trying every way to its last letter."""
     spelling = TokenBytes((b"a", b"aa", b"aaa"), (b"a", b"aa", b"aaa"))
     with pytest.raises(InputError, match="cannot spell"):

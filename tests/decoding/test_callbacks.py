@@ -7,7 +7,7 @@ from torch import Tensor
 from jumok.decoding import DecodingConfig, GenerationInputs, StepResult, StoppingCriteria, generate
 from jumok.decoding.build import build_processors
 from jumok.decoding.processors import NEG_INF
-from tests.decoding.tiny_models import EOS, ChainWriter, V, all_tokens, opening
+from tests.decoding.tiny_models import EOS, MarkovDecoder, V, all_tokens, opening
 
 CONFIGS = {
     "greedy": DecodingConfig(),
@@ -36,13 +36,13 @@ class Notes:
         self.came.append(continuations)
 
 
-def chain(seed: int) -> ChainWriter:
-    return ChainWriter(2 * torch.randn(V, V, generator=torch.Generator().manual_seed(seed)))
+def chain(seed: int) -> MarkovDecoder:
+    return MarkovDecoder(2 * torch.randn(V, V, generator=torch.Generator().manual_seed(seed)))
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", CONFIGS)
-def test_nothing_changes_and_all_is_told(name: str, seed: int) -> None:
+def test_a_callback_changes_nothing_and_gets_every_step(name: str, seed: int) -> None:
     config, notes = CONFIGS[name], Notes()
     processors = build_processors(config, EOS)
     plain = generate(chain(seed), opening(), config, processors)
@@ -69,7 +69,7 @@ def test_nothing_changes_and_all_is_told(name: str, seed: int) -> None:
         assert all_tokens(answer) in complete
 
 
-def test_of_a_beam_the_scores_are_sums_of_processed_ones() -> None:
+def test_beam_scores_are_sums_of_processed_scores() -> None:
     notes = Notes()
     config = DecodingConfig(beam=3, repetition_penalty=1.5)
     generate(chain(1), opening(), config, build_processors(config, EOS), callback=notes)
@@ -82,7 +82,7 @@ def test_of_a_beam_the_scores_are_sums_of_processed_ones() -> None:
         totals = came.score[~came.ended].tolist()
 
 
-def test_what_may_not_be_written_is_told_as_nothing() -> None:
+def test_a_step_without_allowed_tokens_has_no_score() -> None:
     notes = Notes()
 
     def forbid(scores: Tensor, context: object) -> Tensor:

@@ -16,7 +16,7 @@ def test_one_line() -> None:
     assert str(sampled) == "sample=True seed=0 top_p=0.9 max_length=20 stop=('\\n',)"
 
 
-def test_what_acts_beside_another_setting_is_told() -> None:
+def test_activated_settings_are_shown() -> None:
     """A beam's results are those of its ranking, whoever chose it; greedy writing has none."""
     ranking = "length_penalty=1.0 length_norm='power' early_stopping=False"
     assert str(DecodingConfig(beam=5)) == f"beam=5 {ranking} max_length=256"

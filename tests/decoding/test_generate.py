@@ -22,7 +22,7 @@ from tests.decoding.tiny_models import (
     KINDS,
     POSITIONS,
     SIDES,
-    ChainWriter,
+    MarkovDecoder,
     Model,
     Side,
     all_tokens,
@@ -75,7 +75,7 @@ def test_cached_is_uncached(kind: str, positions: str, side: Side) -> None:
 @every_positions
 @every_config
 @pytest.mark.parametrize("side", SIDES)
-def test_alone_is_batched(kind: str, positions: str, name: str, side: Side) -> None:
+def test_single_equals_batched(kind: str, positions: str, name: str, side: Side) -> None:
     model = model_of(kind, positions)
     ids, real = texts(side=side)
     together = write(model, ids, real, CONFIGS[name])
@@ -96,9 +96,7 @@ def test_alone_is_batched(kind: str, positions: str, name: str, side: Side) -> N
 @every_positions
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("name", ["greedy", "beam"])
-def test_an_ensemble_writes_alone_as_in_a_batch(
-    kind: str, positions: str, side: Side, name: str
-) -> None:
+def test_an_ensemble_alone_equals_batched(kind: str, positions: str, side: Side, name: str) -> None:
     """Two different models; what they write is what neither writes by itself."""
     model, other = model_of(kind, positions), model_of(kind, positions, d_ff=48)
     ids, real = texts(side=side)
@@ -119,7 +117,7 @@ def test_an_ensemble_writes_alone_as_in_a_batch(
 @every_positions
 @every_config
 @pytest.mark.parametrize("side", SIDES)
-def test_scores_are_those_of_the_teacher(kind: str, positions: str, name: str, side: Side) -> None:
+def test_scores_equal_teacher_forcing(kind: str, positions: str, name: str, side: Side) -> None:
     model = model_of(kind, positions)
     ids, real = texts(side=side)
     for row, several in enumerate(write(model, ids, real, CONFIGS[name])):
@@ -189,7 +187,7 @@ def test_finished_rows_leave_the_batch(kind: str) -> None:
 
 @every_kind
 @pytest.mark.parametrize("limit", [1, 4])
-def test_no_longer_than_allowed(kind: str, limit: int) -> None:
+def test_not_longer_than_max_length(kind: str, limit: int) -> None:
     model = model_of(kind)
     ids, real = texts()
     short = write(model, ids, real, DecodingConfig(max_length=limit))
@@ -211,7 +209,7 @@ def test_limits_follow_the_source() -> None:
         assert lengths == [int(n) + 2 for n in real.sum(-1)]
 
 
-def test_as_long_as_the_model_holds() -> None:
+def test_as_long_as_the_max_length_of_the_model() -> None:
     """[BOS] and 63 tokens fill the 64 positions; the last token written is never read."""
     source = torch.tensor([[5, 6, 7]])
     for beam in (1, 2):
@@ -229,14 +227,14 @@ def test_as_long_as_the_model_holds() -> None:
 
 @every_kind
 @every_config
-def test_nothing_to_write(kind: str, name: str) -> None:
+def test_an_empty_batch(kind: str, name: str) -> None:
     ids, real = texts()
     assert write(model_of(kind), ids[:0], real[:0], CONFIGS[name]) == []
 
 
 @every_kind
 @every_config
-def test_nothing_may_be_written(kind: str, name: str) -> None:
+def test_every_token_banned_ends_the_text(kind: str, name: str) -> None:
     """A constraint that leaves nothing ends the text where it stands; neighbours go on."""
     model = model_of(kind)
     ids, real = texts(n=3)
@@ -255,11 +253,11 @@ def test_nothing_may_be_written(kind: str, name: str) -> None:
     assert all(one.score > float("-inf") for one in answers[1])
 
 
-def test_an_opening_that_does_not_fit() -> None:
+def test_invalid_generation_inputs() -> None:
     with pytest.raises(InputError, match=r"each of the 1 limits, got \(2, 1\)"):
         GenerationInputs(torch.zeros(2, 1, dtype=torch.int64), StoppingCriteria(EOS, [3]))
     with pytest.raises(InputError, match="a limit must be at least 1 token, got 0"):
         GenerationInputs(torch.zeros(1, 1, dtype=torch.int64), StoppingCriteria(EOS, [0]))
     bare = GenerationInputs(torch.full((2, 1), BOS), StoppingCriteria(EOS, [3, 3]))
     with pytest.raises(InputError, match="each of the 2 texts, got 0"):
-        generate(ChainWriter(torch.zeros(12, 12)), bare, DecodingConfig(sample=True))
+        generate(MarkovDecoder(torch.zeros(12, 12)), bare, DecodingConfig(sample=True))

@@ -29,7 +29,7 @@ from jumok.decoding.processors import (
     apply_processors,
 )
 from jumok.errors import InputError
-from tests.decoding.tiny_models import Allowed, ChainWriter
+from tests.decoding.tiny_models import Allowed, MarkovDecoder
 from tests.nn.strategies import noise, seeds
 
 V = 6
@@ -68,14 +68,14 @@ def test_no_ngram_comes_twice(rows: list[list[int]], n: int) -> None:
 
 
 @given(rows_of_tokens, some_words)
-def test_forbidden_words_never_end(rows: list[list[int]], words: list[list[int]]) -> None:
+def test_forbidden_words_are_never_completed(rows: list[list[int]], words: list[list[int]]) -> None:
     for row, found in zip(rows, banned(BannedSequences(words), context(rows)), strict=True):
         ends = {word[-1] for word in words if row[len(row) - len(word) + 1 :] == word[:-1]
                 and len(row) >= len(word) - 1}  # fmt: skip
         assert found == ends
 
 
-def test_min_length_counts_what_was_written() -> None:
+def test_min_length_counts_generated_tokens() -> None:
     given = context([[1, 2, 3, 4]], start=2)
     assert banned(MinLength(3, end_id=5), given) == [{5}]
     assert banned(MinLength(2, end_id=5), given) == [set()]
@@ -102,7 +102,7 @@ def test_repetition_penalty(rows: list[list[int]], penalty: float) -> None:
 
 
 @given(rows_of_tokens, st.sampled_from([0.5, 1.3]))
-def test_repetition_penalty_on_what_the_model_said(rows: list[list[int]], penalty: float) -> None:
+def test_repetition_penalty_uses_the_logits(rows: list[list[int]], penalty: float) -> None:
     """Keskar et al. 2019 with the sign that makes a penalty of every logit: as transformers."""
     logits = noise(len(rows), V) * 3
     given = replace(context(rows), logits=logits)
@@ -113,18 +113,18 @@ def test_repetition_penalty_on_what_the_model_said(rows: list[list[int]], penalt
             assert after[token] == pytest.approx(float(before[token] * factor), rel=1e-6)
 
 
-def test_a_penalty_breaks_a_loop_the_model_is_sure_of() -> None:
+def test_a_penalty_breaks_a_loop_of_certain_tokens() -> None:
     table = torch.zeros(V, V)
     table[:, 4], table[4, 5] = 12.0, 10.0
     stopping = StoppingCriteria(3, [6])
     config = DecodingConfig(max_length=6, repetition_penalty=1.5)
     for settings, wanted in ((DecodingConfig(max_length=6), [4] * 6), (config, [4, 5])):
         one = GenerationInputs(torch.tensor([[2]]), stopping)
-        [[answer]] = generate(ChainWriter(table), one, settings, build_processors(settings, 3))
+        [[answer]] = generate(MarkovDecoder(table), one, settings, build_processors(settings, 3))
         assert answer.ids[: len(wanted)] == wanted
 
 
-def test_what_is_forced_first_is_no_part_of_what_the_others_see() -> None:
+def test_processors_do_not_see_a_forced_first_token() -> None:
     everyone = set(range(V))
     late = IgnoreFirst(1, ForcedPrefix([[4, 5]]))
     assert banned(late, context([[9]], start=1)) == [set()]
@@ -134,7 +134,7 @@ def test_what_is_forced_first_is_no_part_of_what_the_others_see() -> None:
 
 
 @given(seeds, st.sampled_from([0.05, 0.3, 0.5, 0.9, 0.999]))
-def test_the_cuts(seed: int, p: float) -> None:
+def test_tokenizations_of_a_text(seed: int, p: float) -> None:
     scores = noise(3, V, seed=seed) * 2
     given = context([[0], [0], [0]])
     rows = zip(scores.softmax(-1), banned_of(TopP(p), scores, given),
@@ -164,7 +164,7 @@ def test_top_k(seed: int, k: int) -> None:
         assert found == set((-row).argsort()[k:].tolist())
 
 
-def test_cuts_after_cuts() -> None:
+def test_truncations_in_sequence() -> None:
     """A cut looks at what is left, and what is forbidden stays so."""
     scores = torch.tensor([[NEG_INF, 0.0, -1.0, -2.0, -3.0, NEG_INF]])
     for cut in (TopK(2), TopP(0.9), MinP(0.2), TypicalP(0.9), Temperature(2.0)):
@@ -181,14 +181,14 @@ def test_temperature() -> None:
     )
 
 
-def test_the_scores_given_stay() -> None:
+def test_input_scores_are_not_modified() -> None:
     scores = noise(1, V)
     before = scores.clone()
     apply_processors(scores, context([[0]]), [Allowed([1]), Temperature(2.0)])
     assert torch.equal(scores, before)
 
 
-def test_in_the_order_of_the_docstring() -> None:
+def test_processors_are_in_the_documented_order() -> None:
     config = DecodingConfig(
         sample=True, temperature=0.5, top_k=3, top_p=0.9, min_p=0.1, typical_p=0.9,
         repetition_penalty=1.2, no_repeat_ngram=3, min_length=2,
@@ -202,7 +202,7 @@ def test_in_the_order_of_the_docstring() -> None:
     assert build_processors(DecodingConfig(beam=5, n_best=2, length_penalty=0.3), 3) == []
 
 
-def test_words_without_a_vocabulary() -> None:
+def test_text_settings_need_a_tokenizer() -> None:
     with pytest.raises(InputError, match="forbidden is text and needs a tokenizer"):
         build_processors(DecodingConfig(forbidden=("가",)), 3)
     with pytest.raises(InputError, match="allowed is text and needs a tokenizer"):
@@ -213,7 +213,7 @@ def test_words_without_a_vocabulary() -> None:
         build_stopping(DecodingConfig(stop=("가",)), 3, [1])
 
 
-def test_what_cannot_be_meant() -> None:
+def test_empty_sequences_are_rejected() -> None:
     with pytest.raises(InputError, match="each of at least one token, got none"):
         BannedSequences([])
     with pytest.raises(InputError, match="got an empty one among 2"):

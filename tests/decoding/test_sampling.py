@@ -18,7 +18,16 @@ from jumok.decoding.sampling import (
     sample_inverse_cdf,
     text_key,
 )
-from tests.decoding.tiny_models import BOS, EOS, KINDS, ChainWriter, model_of, opening, texts, write
+from tests.decoding.tiny_models import (
+    BOS,
+    EOS,
+    KINDS,
+    MarkovDecoder,
+    model_of,
+    opening,
+    texts,
+    write,
+)
 from tests.nn.strategies import noise
 
 N = 4_000
@@ -51,12 +60,12 @@ def p_value(counts: Tensor, expected: Tensor) -> float:
     ],
     ids=str,
 )
-def test_one_draw_has_its_distribution(settings: dict[str, float]) -> None:
+def test_samples_have_the_right_distribution(settings: dict[str, float]) -> None:
     table = noise(8, 8, seed=3) * 1.5
     config = DecodingConfig(sample=True, n_best=N, max_length=1, seed=1, **settings)
     processors = build_processors(config, EOS)
     start = replace(opening(limit=1), prompt_ids=torch.tensor([GIVEN]))
-    [found] = generate(ChainWriter(table), start, config, processors)
+    [found] = generate(MarkovDecoder(table), start, config, processors)
     first = [EOS if one.finished else one.ids[0] for one in found]
     probability = reference(table[BOS].double(), settings)
     counts = torch.bincount(torch.tensor(first), minlength=8).double()
@@ -97,11 +106,11 @@ def cut(p: dict[int, float], name: str, value: float) -> list[int]:
     return kept
 
 
-def test_two_draws_are_independent() -> None:
+def test_two_samples_are_independent() -> None:
     """Every pair of tokens comes as often as the product of its probabilities says."""
     table = noise(6, 6, seed=5)
     config = DecodingConfig(sample=True, n_best=N, max_length=2, seed=2)
-    [found] = generate(ChainWriter(table), opening(limit=2, end_id=-1), config)
+    [found] = generate(MarkovDecoder(table), opening(limit=2, end_id=-1), config)
     counts = Counter(tuple(one.ids) for one in found)
     p = table.double().softmax(-1)
     pairs = [(a, b) for a in range(6) for b in range(6)]
@@ -110,7 +119,7 @@ def test_two_draws_are_independent() -> None:
     assert p_value(seen, expected) > 1e-6
 
 
-def test_a_wrong_distribution_is_noticed() -> None:
+def test_the_distribution_test_detects_a_wrong_distribution() -> None:
     p = torch.tensor([0.3, 0.3, 0.4]).double()
     draw = CategoricalSampler([7], seed=0, copies=N, steps=1)
     tokens = draw(p.log().expand(N, 3), torch.arange(N), 0)
@@ -119,7 +128,7 @@ def test_a_wrong_distribution_is_noticed() -> None:
     assert p_value(counts, torch.tensor([0.35, 0.3, 0.35]).double() * N) < 1e-6
 
 
-def test_texts_draw_apart() -> None:
+def test_texts_have_independent_samples() -> None:
     """Neighbours with other keys draw independently of each other."""
     draw = CategoricalSampler(range(N), seed=0, copies=1, steps=2)
     p = torch.tensor([0.5, 0.5]).log().expand(N, 2)
@@ -140,7 +149,7 @@ def test_the_seed_decides(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_same_text_twice_draws_the_same(kind: str) -> None:
+def test_the_same_text_twice_has_the_same_sample(kind: str) -> None:
     ids, real = texts()
     twice = torch.tensor([2, 5, 2])
     config = DecodingConfig(sample=True, n_best=2, max_length=12)
@@ -149,7 +158,7 @@ def test_the_same_text_twice_draws_the_same(kind: str) -> None:
     assert found[0][0].ids != found[0][1].ids
 
 
-def test_an_impossible_token_is_never_drawn() -> None:
+def test_an_impossible_token_is_never_sampled() -> None:
     """Not even by the smallest and the largest random number."""
     scores = torch.tensor([[float("-inf"), 0.0, float("-inf"), 0.0, float("-inf")]])
     draw = CategoricalSampler([0], seed=0, copies=1, steps=2)
@@ -158,12 +167,12 @@ def test_an_impossible_token_is_never_drawn() -> None:
     assert [draw(scores, rows, step).item() for step in (0, 1)] == [1, 3]
 
 
-def test_where_nothing_has_weight_the_last_token_is_drawn() -> None:
+def test_without_any_weight_the_last_token_is_sampled() -> None:
     """A token of the vocabulary, not the one behind it."""
     assert int(sample_inverse_cdf(torch.zeros(3, dtype=torch.float64), 0.5)) == 2
 
 
-def test_numbers_one_by_one_are_those_of_all_at_once() -> None:
+def test_single_numbers_equal_batches() -> None:
     chance = philox_stream(3, 5)
     found = [float(draw_uniform(chance, 1)[0]) for _ in range(9)]
     assert found == draw_uniform(philox_stream(3, 5), 9).tolist()
@@ -177,7 +186,7 @@ def test_numbers_one_by_one_are_those_of_all_at_once() -> None:
     assert all(draw_uniform(other, 9).tolist() != found for other in others)
 
 
-def test_the_likeliest() -> None:
+def test_greedy_is_the_argmax() -> None:
     scores = torch.tensor([[0.0, 2.0, 2.0], [1.0, 0.0, 0.0]])
     assert greedy(scores, torch.arange(2), 0).tolist() == [1, 0]
 

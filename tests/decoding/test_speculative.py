@@ -82,7 +82,7 @@ PROMPTS = [[2, 5], [2, 7, 8, 4], [2], [6, 6, 6], [2, 11, 10, 4, 5]]
 
 @pytest.mark.parametrize("ahead", [1, 4])
 @pytest.mark.parametrize("positions", ["rotary", "sinusoidal", "relative"])
-def test_greedy_writes_what_greedy_writes(ahead: int, positions: str) -> None:
+def test_greedy_output_is_that_of_plain_greedy(ahead: int, positions: str) -> None:
     target = language_model(0, positions)
     drafts = [target, language_model(1, positions), near(target, 0.05)]
     guessed = kept = 0
@@ -178,7 +178,7 @@ def test_several_models_and_a_draft(positions: str) -> None:
         assert found.hypothesis.score == pytest.approx(plain.score, abs=1e-4)  # float32 sums
 
 
-def test_a_stop_text_in_the_midst_of_guesses() -> None:
+def test_a_stop_string_within_draft_tokens() -> None:
     """Nothing is written behind it, however many more guesses were right."""
     vocabulary = SentencePieceTokenizer.train(
         ["가 나 다", "나라 다리 가나"], VocabularyConfig(size=24)
@@ -301,7 +301,7 @@ def chi_square_limit(freedom: int) -> float:
     return freedom * (1 - 2 / (9 * freedom) + z * (2 / (9 * freedom)) ** 0.5) ** 3
 
 
-def test_the_same_seed_writes_the_same() -> None:
+def test_the_same_seed_generates_the_same() -> None:
     target, draft = language_model(0), language_model(1)
     rows = [
         both(
@@ -313,7 +313,7 @@ def test_the_same_seed_writes_the_same() -> None:
     assert rows[2] != rows[0] != rows[3]
 
 
-def test_tokens_are_told_as_they_are_written() -> None:
+def test_on_token_is_called_for_every_token() -> None:
     target, draft = language_model(0), language_model(1)
     told: list[int] = []
     writers = [CausalLMDecoder(model, capacity=ROOM) for model in (target, draft)]
@@ -323,7 +323,7 @@ def test_tokens_are_told_as_they_are_written() -> None:
     assert told == found.hypothesis.ids
 
 
-def test_nothing_is_left_to_choose_from() -> None:
+def test_every_token_banned_raises() -> None:
     """As in `generate`: the text ends there, unfinished."""
 
     def once(scores: Tensor, context: ProcessorContext) -> Tensor:
@@ -347,7 +347,7 @@ def sure(token: int) -> LanguageModel:
     return model
 
 
-def test_a_guess_that_leads_nowhere_is_no_fault() -> None:
+def test_a_draft_token_without_continuation_is_not_an_error() -> None:
     """The draft may run into a dead end of a constraint; only the target's own is told."""
     written = tuple(str(token).encode() if token in (5, 6, 7) else b"" for token in range(V))
     spelling = TokenBytes(written, written)

@@ -65,7 +65,7 @@ def texts(n: int = 8, longest: int = 7, side: Side = "right") -> tuple[Tensor, T
     return ids.masked_fill(~real, PAD), real
 
 
-class ChainWriter:
+class MarkovDecoder:
     """Writes by a Markov chain: what follows depends on the last token alone."""
 
     def __init__(self, table: Tensor) -> None:

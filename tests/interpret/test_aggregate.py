@@ -44,7 +44,7 @@ def cuts(draw: st.DrawFn) -> list[range]:
 
 
 @given(cuts(), cuts(), st.integers(0, 99))
-def test_merging_is_the_formula(queries: list[range], keys: list[range], seed: int) -> None:
+def test_aggregate_equals_the_formula(queries: list[range], keys: list[range], seed: int) -> None:
     before = weights(seed, 2, queries[-1].stop, keys[-1].stop)
     after = aggregate(before, queries, keys)
     for h in range(2):
@@ -55,7 +55,7 @@ def test_merging_is_the_formula(queries: list[range], keys: list[range], seed: i
     np.testing.assert_allclose(after.sum(-1), 1.0, atol=1e-6)  # rows keep their sums
 
 
-def test_words_are_merged_and_what_is_none_stands_alone() -> None:
+def test_words_are_merged_and_other_pieces_are_not() -> None:
     assert token_groups(REVIEW, "word") == [
         range(1),
         range(1, 2),
@@ -100,7 +100,7 @@ def test_a_special_token_is_never_part_of_a_syllable() -> None:
     assert [len(pieces) for pieces in token_groups(row, "syllable")] == [1, 1, 1]
 
 
-def test_renormalising_takes_special_keys_out() -> None:
+def test_renormalizing_removes_special_keys() -> None:
     before = weights(0, 2, 3, 4)
     before[0, 1] = [1.0, 0.0, 0.0, 0.0]  # all of it on the special token
     after = renormalize(before, [True, False, False, False])
@@ -114,7 +114,7 @@ def test_renormalising_takes_special_keys_out() -> None:
 
 
 @pytest.mark.parametrize("unit", ["piece", "syllable", "word"])
-def test_everything_at_once(unit: Unit) -> None:
+def test_all_constraints_together(unit: Unit) -> None:
     before, norms = weights(1, 2, 7, 7), np.random.default_rng(2).random((2, 7)).astype(np.float32)
     how = DisplayOptions(unit=unit, specials="renormalise", measure="values")
     after = display_weights(before, norms, REVIEW, REVIEW, how)
@@ -130,7 +130,7 @@ def test_everything_at_once(unit: Unit) -> None:
     np.testing.assert_allclose(after, wanted, atol=1e-6)
 
 
-def test_dim_and_plain_change_no_number() -> None:
+def test_dim_and_plain_do_not_change_the_weights() -> None:
     before = weights(3, 1, 7, 7)
     for specials in ("plain", "dim"):
         how = DisplayOptions(specials=specials)  # type: ignore[arg-type]

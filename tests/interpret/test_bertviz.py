@@ -44,7 +44,7 @@ def same(trace: Trace, block: str, given: list[Tensor]) -> bool:
     )
 
 
-def test_weights_are_kept_as_they_are() -> None:
+def test_weights_are_unchanged() -> None:
     given = weights(4, 4)
     trace = from_attention(given, ["[CLS]", "이", "영화", "[SEP]"])
     [block] = trace.info.blocks
@@ -59,7 +59,7 @@ def test_weights_are_kept_as_they_are() -> None:
     assert trace.info.notes
 
 
-def test_a_decoder_is_known_by_what_it_does_not_see() -> None:
+def test_a_causal_mask_makes_a_decoder() -> None:
     given = weights(3, 3, causal=True)
     trace = from_attention(given, ["Ġone", "Ġtwo", "s"])
     assert trace.info.blocks[0].name == "decoder"
@@ -103,7 +103,7 @@ def test_two_texts() -> None:
     assert to_bertviz(trace)["sentence_b_start"] == 3
 
 
-def test_padding_is_no_second_text() -> None:
+def test_padding_is_not_a_second_text() -> None:
     """Some models are told that padding is of segment 1."""
     given = weights(5, 5)
     trace = from_attention(given, ["[CLS]", "가", "[SEP]", "[PAD]", "[PAD]"], sentence_b_start=3)
@@ -114,7 +114,7 @@ def test_padding_is_no_second_text() -> None:
     assert "sentence_b_start" not in to_bertviz(padded)
 
 
-def test_letters_of_bytes_are_read() -> None:
+def test_byte_pieces_are_decoded() -> None:
     """GPT-2's of "안녕 hi": 안 in one piece, 녕 in two."""
     pieces = ["<s>", "ìķĪ", "ëħ", "ķ", "Ġhi", "</s>"]
     tokens = from_attention(weights(6, 6), pieces).info.tokens("source")
@@ -151,7 +151,7 @@ def test_the_text_of_pieces(pieces: list[str], text: str) -> None:
         assert (end > begin) == (piece not in (*framing, "▁"))
 
 
-def test_there_and_back() -> None:
+def test_round_trip() -> None:
     given = encoder_decoder()
     back = to_bertviz(from_attention(**given))
     assert set(back) == set(given)
@@ -171,7 +171,7 @@ def test_it_is_a_file_like_any_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["bert-masked", "gpt2-language", "bart-plain"])
-def test_what_transformers_gives_is_what_it_showed_us(name: str) -> None:
+def test_weights_equal_output_attentions_of_transformers(name: str) -> None:
     model = next(variant for variant in VARIANTS if variant.name == name).model()
     ids = {"input_ids": torch.tensor([[5, 6, 7, 8]])}
     if model.config.is_encoder_decoder:

@@ -24,7 +24,7 @@ from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.registry import get_task
 from jumok.tasks.runs.load import load
 from tests import hf_folders as foreign_folders
-from tests.decoding.tiny_models import BOS, EOS, ChainWriter
+from tests.decoding.tiny_models import BOS, EOS, MarkovDecoder
 from tests.tasks.tiny_jobs import reading_vocabulary, recipe
 from tests.tiny_runs import readings
 
@@ -93,7 +93,7 @@ def table(candidates: tuple[Candidate, ...]) -> dict[int, float]:
 @every_kind
 @every_setting
 @pytest.mark.parametrize("text", TEXTS)
-def test_it_is_what_the_model_answers(kind: Kind, words: list[str], text: str) -> None:
+def test_the_output_is_what_the_model_generates(kind: Kind, words: list[str], text: str) -> None:
     loaded = loaded_of(kind)
     answer = loaded.with_decoding(words)(text)
     ids, decoding = trace_generation(loaded, text, words)
@@ -108,7 +108,7 @@ def test_it_is_what_the_model_answers(kind: Kind, words: list[str], text: str) -
 
 @every_kind
 @every_setting
-def test_the_best_path_leads_to_the_answer(kind: Kind, words: list[str]) -> None:
+def test_the_best_path_ends_at_the_hypothesis(kind: Kind, words: list[str]) -> None:
     _, decoding = trace_generation(loaded_of(kind), TEXTS[0], words)
     beams = beams_of(decoding)
     best = [beam for beam in beams.values() if beam.best]
@@ -137,7 +137,7 @@ def test_scores_are_the_model_s_own(kind: Kind, words: list[str]) -> None:
 
 
 @every_kind
-def test_what_is_kept_before_each_step(kind: Kind) -> None:
+def test_cached_positions_before_each_step(kind: Kind) -> None:
     loaded = loaded_of(kind)
     _, decoding = trace_generation(loaded, TEXTS[0], ["beam=2"])
     first = 1 if kind == "sequence_to_sequence" else len(prompt_ids(loaded, TEXTS[0]))
@@ -168,7 +168,7 @@ def test_before_and_after_are_softmaxes(kind: Kind) -> None:
         assert sum(after.values()) == pytest.approx(1, abs=1e-5)
 
 
-def test_a_native_kernel_is_watched_too(reading_run: Path) -> None:
+def test_a_run_with_the_native_kernel_is_traced_too(reading_run: Path) -> None:
     try:
         kernel_path()
     except KernelError as error:
@@ -186,7 +186,7 @@ def test_a_native_kernel_is_watched_too(reading_run: Path) -> None:
         assert own[1].output == answer.output
 
 
-def test_coverage_is_watched_too(reading_run: Path) -> None:
+def test_coverage_is_traced_too(reading_run: Path) -> None:
     loaded, words = load(reading_run, "cpu"), ["beam=3", "coverage=0.3"]
     answer = loaded.with_decoding(words)(TEXTS[0])
     assert isinstance(answer, GeneratedText)
@@ -194,7 +194,7 @@ def test_coverage_is_watched_too(reading_run: Path) -> None:
 
 
 @pytest.mark.parametrize("family", ["marian", "gpt2"])
-def test_an_imported_folder_writes_as_its_files_say(family: str, tmp_path: Path) -> None:
+def test_an_imported_folder_generates_by_its_config(family: str, tmp_path: Path) -> None:
     """bad_words_ids and forced tokens of generation_config.json are processors here."""
     getattr(foreign_folders, family)(tmp_path)
     loaded = load(tmp_path, "cpu")
@@ -204,14 +204,14 @@ def test_an_imported_folder_writes_as_its_files_say(family: str, tmp_path: Path)
     assert decoding.output == answer.output
 
 
-def test_a_search_that_goes_on_behind_its_answer() -> None:
+def test_a_search_that_continues_after_the_best_hypothesis() -> None:
     """The answer [5] is the likeliest of all, but three must be finished."""
     chain = torch.full((12, 12), -20.0)
     chain[BOS, 5], chain[BOS, 6], chain[5, EOS], chain[5, 7] = 4.0, 2.0, 4.0, 2.0
     chain[6, 7], chain[7, 7], chain[7, 8], chain[8, 8], chain[8, EOS] = 0.0, 0.0, 0.0, 0.0, 0.0
     seen, config = StepRecorder(), DecodingConfig(beam=3, early_stopping=True, length_penalty=0.0)
     first = GenerationInputs(torch.tensor([[BOS]]), StoppingCriteria(EOS, [9]), sample_keys=[0])
-    [[answer]] = generate(ChainWriter(chain), first, config, callback=seen)
+    [[answer]] = generate(MarkovDecoder(chain), first, config, callback=seen)
     assert answer.ids == [5]
     steps = seen.steps(answer, reading_vocabulary())
     assert len(steps) > 2
@@ -220,14 +220,14 @@ def test_a_search_that_goes_on_behind_its_answer() -> None:
     assert not any(beam.best for step in steps[2:] for beam in step.beams)
 
 
-def test_where_nothing_may_be_written_nothing_is_chosen() -> None:
+def test_no_token_is_chosen_if_all_are_banned() -> None:
     def forbid(scores: Tensor, context: object) -> Tensor:
         return scores.fill_(NEG_INF)
 
     seen = StepRecorder()
     first = GenerationInputs(torch.tensor([[BOS]]), StoppingCriteria(EOS, [9]))
     [[answer]] = generate(
-        ChainWriter(torch.zeros(12, 12)), first, DecodingConfig(), [forbid], callback=seen
+        MarkovDecoder(torch.zeros(12, 12)), first, DecodingConfig(), [forbid], callback=seen
     )
     [step] = seen.steps(answer, reading_vocabulary())
     assert (step.chosen, step.beams) == (None, ())
@@ -235,7 +235,7 @@ def test_where_nothing_may_be_written_nothing_is_chosen() -> None:
 
 
 @every_kind
-def test_a_given_target_is_followed(kind: Kind) -> None:
+def test_a_given_target_is_forced(kind: Kind) -> None:
     loaded = loaded_of(kind)
     decoding = trace_forced(loaded, TEXTS[0], "3 1 5")
     wanted = loaded.target_vocabulary.encode("3 1 5")
@@ -257,7 +257,7 @@ def test_a_given_target_is_followed(kind: Kind) -> None:
         assert beam.score == pytest.approx(total, abs=1e-4)
 
 
-def test_an_answer_given_back_has_the_same_steps(reading_run: Path) -> None:
+def test_forcing_the_output_gives_the_same_steps(reading_run: Path) -> None:
     loaded = load(reading_run, "cpu")
     ids, written = trace_generation(loaded, TEXTS[0])
     text = loaded.target_vocabulary.decode(ids)

@@ -19,7 +19,7 @@ def explained(made: Trace, number: int = 0) -> Explained:
 
 
 @pytest.mark.parametrize("kind", ["classifier", "first token", "note 002"])
-def test_a_word_is_explained_by_calling_the_model_without_it(kind: str) -> None:
+def test_explanations_equal_predictions_without_the_word(kind: str) -> None:
     loaded = loaded_of(kind)
     made = trace(loaded, [LONG, REVIEWS[0]])
     assert made.info.classification is not None
@@ -37,7 +37,7 @@ def test_a_word_is_explained_by_calling_the_model_without_it(kind: str) -> None:
             assert text[slice(*word.span)] == word.text
 
 
-def test_words_of_pairs_are_deleted_in_their_own_text() -> None:
+def test_words_of_pairs_are_left_out_of_their_own_text() -> None:
     loaded = loaded_of("pairs")
     found = explained(trace(loaded, PAIRS[0]))
     for word in found.words:
@@ -51,7 +51,7 @@ def test_words_of_pairs_are_deleted_in_their_own_text() -> None:
         assert np.allclose(word.without, list(answer.values()), atol=1e-5)
 
 
-def test_muted_heads_are_muted_in_explanations_too() -> None:
+def test_muted_heads_apply_to_explanations() -> None:
     loaded = loaded_of("classifier")
     mute = [("encoder", layer, head) for layer in (0, 1) for head in (0, 1)]
     plain, muted = explained(trace(loaded, LONG)), explained(trace(loaded, LONG, mute=mute))
@@ -61,7 +61,7 @@ def test_muted_heads_are_muted_in_explanations_too() -> None:
 
 
 @pytest.mark.parametrize("kind", ["classifier", "first token", "note 002"])
-def test_agreement_is_the_rank_correlation_with_the_attention_paid(kind: str) -> None:
+def test_agreement_is_the_rank_correlation_with_attention(kind: str) -> None:
     loaded = loaded_of(kind)
     made = trace(loaded, LONG, pad_to=20)
     found, tokens = explained(made), made.info.tokens("source")
@@ -85,20 +85,20 @@ def test_agreement_is_the_rank_correlation_with_the_attention_paid(kind: str) ->
     assert abs(found.agreement - spearman(changes, of_words)) < 1e-9
 
 
-def test_two_words_are_too_few_to_agree() -> None:
+def test_two_words_give_no_agreement() -> None:
     found = explained(trace(loaded_of("classifier"), "재미있어요 ㅋㅋ"))
     assert len(found.words) == 2
     assert found.agreement is None
 
 
-def test_explaining_can_be_left_out() -> None:
+def test_explanations_are_optional() -> None:
     found = explained(trace(loaded_of("classifier"), LONG, explain=False))
     assert found.words == ()
     assert found.agreement is None
     assert abs(sum(found.probabilities) - 1) < 1e-6
 
 
-def test_of_long_texts_the_first_words_are_deleted() -> None:
+def test_only_the_first_words_of_long_texts_are_left_out() -> None:
     made = trace(loaded_of("classifier"), " ".join("가" * 70))
     assert len(explained(made).words) == 64
     assert "Only the first 64 of 70 words were left out one at a time." in made.info.notes

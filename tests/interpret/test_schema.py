@@ -62,7 +62,7 @@ def full() -> TraceInfo:
     )
 
 
-def test_a_header_of_before_scores_were_told_is_read() -> None:
+def test_an_older_header_without_scores_is_read() -> None:
     table = json.loads(full().to_json())
     del table["regression"]
     for block in table["blocks"]:
@@ -73,7 +73,7 @@ def test_a_header_of_before_scores_were_told_is_read() -> None:
     assert read.decoding == replace(full().decoding, text=None)  # type: ignore[type-var]
 
 
-def test_a_header_comes_back_whole() -> None:
+def test_a_header_round_trip() -> None:
     info = full()
     text = info.to_json()
     assert text.isascii()
@@ -89,7 +89,7 @@ def test_a_header_comes_back_whole() -> None:
     }
 
 
-def test_every_key_is_there_as_the_document_has_it() -> None:
+def test_every_documented_key_exists() -> None:
     tree = json.loads(full().to_json())
     assert list(tree) == [
         *("title", "task", "model", "made", "blocks", "sides", "muted", "classification"),
@@ -154,7 +154,7 @@ def changed(path: str, value: Any) -> str:
         ("decoding.steps.0.chosen", [], "chosen must be a table, got a list"),
     ],
 )
-def test_a_wrong_header_is_refused_in_one_sentence(path: str, value: Any, said: str | None) -> None:
+def test_an_invalid_header_is_rejected(path: str, value: Any, said: str | None) -> None:
     text = changed(path, value)
     if said is None:
         assert TraceInfo.from_json(text) != full()
@@ -168,29 +168,29 @@ def test_a_wrong_header_is_refused_in_one_sentence(path: str, value: Any, said: 
 @pytest.mark.parametrize(
     "text", ["", "nonsense", "3", '{"title": 1, "title": 2}', '{"a": NaN}', "[" * 999, "\ud800"]
 )
-def test_what_is_no_json_is_refused(text: str) -> None:
+def test_invalid_json_is_rejected(text: str) -> None:
     with pytest.raises(InputError, match=r"not the header of a trace: .*write the trace again"):
         TraceInfo.from_json(text)
 
 
-def test_numbers_that_are_none_are_not_written() -> None:
+def test_numbers_that_are_not_finite_are_rejected() -> None:
     likely = (Candidate(id=7, piece="", probability=float("nan")),)
     with pytest.raises(InputError, match="must be finite"):
         replace(random_info(), next=(likely,)).to_json()
 
 
-def test_sequences_of_different_lengths_are_refused() -> None:
+def test_sequences_of_different_lengths_are_rejected() -> None:
     with pytest.raises(InputError, match="must have one length; pad them"):
         replace(random_info(), sides={"source": (plain_tokens(5), plain_tokens(6))})
 
 
-def test_a_block_twice_is_refused() -> None:
+def test_a_duplicate_block_is_rejected() -> None:
     info = random_info()
     with pytest.raises(InputError, match="one or more different ones"):
         replace(info, blocks=info.blocks * 2)
 
 
-def test_what_may_follow_is_told_of_each_real_target_token() -> None:
+def test_next_tokens_of_each_real_target_token() -> None:
     source = plain_tokens(5, padding=1)
     info = replace(random_info(), sides={"source": (source,), "target": (source,)})
     likely = (Candidate(id=7, piece="은", probability=0.5),)

@@ -74,13 +74,13 @@ def assert_sound(found: Tokens) -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_our_own_vocabularies_lay_every_letter_on_the_text(text: str) -> None:
+def test_trained_tokenizers_align_every_character(text: str) -> None:
     for vocabulary in (review_vocabulary(), bytes_vocabulary()):
         assert_sound(of(text, vocabulary))
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_imported_vocabularies_lay_every_letter_on_the_text(name: str, tmp_path: Path) -> None:
+def test_imported_tokenizers_align_every_character(name: str, tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     FOLDERS[name](tmp_path / "model")
     vocabulary = load(tmp_path / "model", device="cpu").vocabulary
@@ -88,14 +88,14 @@ def test_imported_vocabularies_lay_every_letter_on_the_text(name: str, tmp_path:
         assert_sound(of(text, vocabulary))
 
 
-def test_pieces_stand_where_they_are_read() -> None:
+def test_pieces_have_the_spans_of_their_text() -> None:
     found = of("이 영화 정말", review_vocabulary())
     letters = [found.text[begin:end] for begin, end in found.spans]
     assert "".join(letters).replace(" ", "") == "이영화정말"
     assert [found.words[letters.index(letter)] for letter in "이영정"] == [0, 1, 2]
 
 
-def test_a_text_in_parts_has_spans_of_its_own_characters() -> None:
+def test_decomposed_text_has_spans_of_its_characters() -> None:
     text = unicodedata.normalize("NFD", "이 영화 정말")
     found = of(text, review_vocabulary())
     shown = [unicodedata.normalize("NFC", text[begin:end]) for begin, end in found.spans]
@@ -103,7 +103,7 @@ def test_a_text_in_parts_has_spans_of_its_own_characters() -> None:
     assert found.spans[-1][1] == len(text) == 15
 
 
-def test_bytes_of_a_letter_share_its_place() -> None:
+def test_bytes_of_a_character_share_its_span() -> None:
     found = of("훌 ㅋ", bytes_vocabulary())
     of_letter = [i for i, (a, b) in enumerate(found.spans) if found.text[a:b] == "훌"]
     assert [found.pieces[i] for i in of_letter] == ["<0xED>", "<0x9B>", "<0x8C>"]
@@ -114,7 +114,7 @@ def test_bytes_of_a_letter_share_its_place() -> None:
     }
 
 
-def test_a_bare_space_belongs_to_the_word_behind_it() -> None:
+def test_a_space_piece_belongs_to_the_next_word() -> None:
     found = of("이 훌륭 ", review_vocabulary())
     names = list(zip(found.pieces, found.words, strict=True))
     assert names == [("▁이", 0), ("▁", 1), ("[UNK]", 1), ("▁", -1)]
@@ -128,7 +128,7 @@ def test_unknown_pieces_share_the_words_between_known_ones() -> None:
     assert [text[begin:end] for begin, end in found] == ["이", "훌륭하다", "", "영", "화"]
 
 
-def test_a_long_text_is_laid_in_little_memory() -> None:
+def test_a_long_text_is_aligned_in_little_memory() -> None:
     """Some 20,000 ids: the beginnings of them all would be 200 million."""
     vocabulary = bytes_vocabulary()
     text = " ".join([f"이 영화 훌륭 {FAMILY} 재미있어요"] * 540)
@@ -143,7 +143,7 @@ def test_a_long_text_is_laid_in_little_memory() -> None:
 
 
 @pytest.mark.parametrize("blanks", range(8))
-def test_a_text_in_chunks_is_laid_as_a_whole(blanks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_align_like_the_whole_text(blanks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever a border falls in a letter of four bytes."""
     vocabulary = bytes_vocabulary()
     text = "음" * blanks + " ".join(f"{FAMILY}훌 이 영화 {SEOUL}" for _ in range(12))
@@ -154,7 +154,7 @@ def test_a_text_in_chunks_is_laid_as_a_whole(blanks: int, monkeypatch: pytest.Mo
     assert align_spans(text, ids, vocabulary) == chunked
 
 
-def test_what_frames_a_text_is_special_and_stands_beside_it() -> None:
+def test_special_tokens_have_empty_spans() -> None:
     made = trace(loaded_of("classifier"), "이 영화", pad_to=12)
     found = made.info.tokens("source")
     assert found.pieces[0] == "[CLS]"
@@ -176,14 +176,14 @@ def test_a_pair_is_one_text_with_a_tab() -> None:
     assert found.special[second[-1]] == 1
 
 
-def test_a_blank_stands_for_the_word_somebody_typed() -> None:
+def test_a_mask_token_has_the_span_of_its_text() -> None:
     found = trace(loaded_of("masked"), "이 [MASK] 정말").info.tokens("source")
     place = found.pieces.index("[MASK]")
     assert found.text[slice(*found.spans[place])] == "[MASK]"
     assert (found.special[place], found.words[place]) == (0, 1)
 
 
-def test_words_of_a_typed_special_piece_are_words(tmp_path: Path) -> None:
+def test_a_typed_special_piece_is_a_word(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     foreign_folders.bert(tmp_path / "model", "ForSequenceClassification", ("a", "b"))
     found = trace(load(tmp_path / "model", device="cpu"), "이 [SEP] 영화").info.tokens("source")

@@ -18,7 +18,7 @@ from jumok.viewer.page import render_page
 from tests.interpret.random_traces import random_info, random_tensors, random_trace
 
 
-def test_a_saved_trace_is_the_same_trace(tmp_path: Path) -> None:
+def test_a_saved_trace_is_unchanged(tmp_path: Path) -> None:
     trace = random_trace()
     assert trace.save(tmp_path / "t.safetensors") == tmp_path / "t.safetensors"
     opened = Trace.open(tmp_path / "t.safetensors")
@@ -47,7 +47,7 @@ def test_any_safetensors_reader_opens_it() -> None:
     assert np.array_equal(found["encoder.1.weights"][1], trace.weights("encoder", 1, 1))
 
 
-def test_a_large_trace_is_kept_in_halves_within_known_bounds(tmp_path: Path) -> None:
+def test_a_large_trace_is_float16_within_its_error_bounds(tmp_path: Path) -> None:
     info = random_info(B=1, L=3, H=6, G=6, T=360, K=16)
     exact = random_tensors(info)
     random_trace(info).save(tmp_path / "t.safetensors")
@@ -67,7 +67,7 @@ def test_a_large_trace_is_kept_in_halves_within_known_bounds(tmp_path: Path) -> 
         )
 
 
-def test_heads_that_share_keys_read_their_own() -> None:
+def test_heads_use_their_shared_keys() -> None:
     trace = random_trace(H=6, G=2)
     q, k = trace.q("encoder", 0, 1), trace.k("encoder", 0, 1)
     scores = trace.scores("encoder", 0, 1)
@@ -75,7 +75,7 @@ def test_heads_that_share_keys_read_their_own() -> None:
         assert np.allclose(scores[h], 0.5 * q[h] @ k[h * 2 // 6].T, atol=1e-6)
 
 
-def test_scores_hold_the_bias() -> None:
+def test_scores_include_the_bias() -> None:
     info = random_info()
     exact = random_tensors(info)
     bias = np.random.default_rng(1).standard_normal((1, 4, 5, 5)).astype(np.float32)
@@ -147,7 +147,7 @@ def test_a_large_file_is_not_read_whole(tmp_path: Path) -> None:
         (lambda t: t.info.tokens("target"), "the side must be one of source, got 'target'"),
     ],
 )
-def test_what_a_trace_lacks_is_refused_in_one_sentence(ask, said) -> None:  # type: ignore[no-untyped-def]
+def test_missing_parts_of_a_trace_are_rejected(ask, said) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InputError, match=said):
         ask(random_trace())
 
@@ -158,14 +158,14 @@ def damaged(tmp_path: Path, data: bytes) -> Path:
     return path
 
 
-def test_a_file_that_is_cut_short_is_refused(tmp_path: Path) -> None:
+def test_a_truncated_file_is_rejected(tmp_path: Path) -> None:
     data = random_trace().to_bytes()
     for length in (0, 4, 100, len(data) // 2, len(data) - 1):
         with pytest.raises(InputError, match=r"damaged.safetensors: not a usable safetensors file"):
             Trace.open(damaged(tmp_path, data[:length]))
 
 
-def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_another_format_is_rejected(tmp_path: Path) -> None:
     weights = {"a": np.zeros(3, np.float32)}
     for metadata in (None, {"format": "pt"}, {"format": "jumok.trace/2"}):
         path = damaged(tmp_path, safetensors.numpy.save(weights, metadata))
@@ -175,7 +175,7 @@ def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
         Trace.open(tmp_path / "nowhere.safetensors")
 
 
-def test_a_header_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_a_missing_header_is_rejected(tmp_path: Path) -> None:
     weights = {"a": np.zeros(3, np.float32)}
     for text in ("", "{", "[]", "{}", '{"title": 1}'):
         path = damaged(tmp_path, safetensors.numpy.save(weights, {"format": FORMAT, "trace": text}))
@@ -183,7 +183,7 @@ def test_a_header_that_is_none_is_refused(tmp_path: Path) -> None:
             Trace.open(path)
 
 
-def test_a_header_that_lies_about_shapes_is_refused(tmp_path: Path) -> None:
+def test_a_header_with_wrong_shapes_is_rejected(tmp_path: Path) -> None:
     info = random_info()
     exact = random_tensors(info)
     whole = {name: random_trace(info).tensor(name) for name in random_trace(info).names}
@@ -209,7 +209,7 @@ def test_a_header_that_lies_about_shapes_is_refused(tmp_path: Path) -> None:
     assert exact.keys() <= whole.keys()
 
 
-def test_tensors_of_other_dtypes_are_refused(tmp_path: Path) -> None:
+def test_tensors_of_other_dtypes_are_rejected(tmp_path: Path) -> None:
     data = {"a": np.zeros(3, np.int64)}
     text = json.dumps({})
     with pytest.raises(InputError, match="'a' must be F32, F16 or U8, got I64"):

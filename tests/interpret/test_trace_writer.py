@@ -38,7 +38,7 @@ def test_small_traces_keep_everything_in_float32() -> None:
     ("left_out", "notes"),
     [("parameters", 1), ("steps", 2), ("scores", 3)],
 )
-def test_larger_traces_give_up_what_can_be_spared(
+def test_large_traces_leave_out_optional_tensors(
     left_out: str, notes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = everything()
@@ -67,7 +67,7 @@ def test_larger_traces_give_up_what_can_be_spared(
         assert kept["rotary"].dtype == kept["encoder.entropy"].dtype == np.float32
 
 
-def test_numbers_beyond_a_half_stay_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_beyond_float16_stay_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "MAX_FLOAT32_BYTES", 0)
     given = random_tensors(random_info())
     given["source.hidden.1"] = given["source.hidden.1"] * 1e6
@@ -94,7 +94,7 @@ def test_a_thumbnail_is_the_largest_weight_of_each_tile(T: int, S: int) -> None:
                 assert abs(int(found[h, i, j]) - 255 * largest**0.5) <= 0.5 + 1e-4
 
 
-def test_a_thumbnail_of_nothing_is_empty_and_of_no_number_dark() -> None:
+def test_thumbnails_of_empty_and_nan_weights() -> None:
     assert thumbnail(np.zeros((2, 0, 3), np.float32)).shape == (2, 0, 3)
     assert thumbnail(np.full((1, 1), np.nan, np.float32)).tolist() == [[0]]
 

@@ -117,13 +117,13 @@ def _check_equations(made: Trace, block: str, layer: int, number: int) -> None:
 
 @every_kind
 @every_position
-def test_a_trace_is_what_the_model_does(kind: str, positions: str) -> None:
+def test_a_trace_equals_the_forward_pass(kind: str, positions: str) -> None:
     loaded = loaded_of(kind, positions)
     assert_true(loaded, trace(loaded, texts_of(kind), explain=False))
 
 
 @pytest.mark.parametrize("family", FOREIGN)
-def test_a_trace_of_an_imported_model_is_what_the_model_does(family: str, tmp_path: Path) -> None:
+def test_a_trace_of_an_imported_model_equals_its_forward_pass(family: str, tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     FOREIGN[family](tmp_path / "model")
     loaded = jumok.load(tmp_path / "model", device="cpu")
@@ -135,7 +135,7 @@ def test_a_trace_of_an_imported_model_is_what_the_model_does(family: str, tmp_pa
     assert_true(loaded, made)
 
 
-def test_a_trace_says_which_weights_it_saw(review_run: Path, tmp_path: Path) -> None:
+def test_a_trace_has_the_checksum_of_the_weights(review_run: Path, tmp_path: Path) -> None:
     loaded = jumok.load(review_run, device="cpu")
     wanted = hashlib.sha256((review_run / "model.safetensors").read_bytes()).hexdigest()
     assert trace(loaded, REVIEWS[0]).info.model.weights_sha256 == wanted
@@ -154,7 +154,7 @@ def test_a_trace_does_not_change_when_the_model_does() -> None:
 
 
 @every_kind
-def test_looking_leaves_the_model_as_it_was(kind: str) -> None:
+def test_tracing_leaves_the_model_unchanged(kind: str) -> None:
     loaded = loaded_of(kind)
     text = texts_of(kind)[0]
     before = loaded(text)
@@ -164,7 +164,7 @@ def test_looking_leaves_the_model_as_it_was(kind: str) -> None:
     assert not any(point.has_hooks for point in points)
 
 
-def test_every_step_of_the_calculation_can_be_made_again() -> None:
+def test_every_step_of_the_calculation_can_be_recomputed() -> None:
     made = trace(loaded_of("first token"), REVIEWS[0])
     assert made.info.model.norm_first
     for layer in range(2):
@@ -215,14 +215,14 @@ def test_parameters_of_large_models_are_left_out(monkeypatch: pytest.MonkeyPatch
     assert made.info.notes == (NO_PARAMETERS,)
 
 
-def test_rotary_angles_are_told() -> None:
+def test_rotary_angles_are_recorded() -> None:
     made = trace(loaded_of("classifier", "rotary"), REVIEWS[0])
     K = made.info.block("encoder").d_head
     wanted = [10_000 ** (-2 * i / K) for i in range(K // 2)]
     assert np.allclose(made.tensor("rotary"), wanted, rtol=1e-6)
 
 
-def test_relative_positions_tell_their_bias() -> None:
+def test_the_bias_of_relative_positions_is_recorded() -> None:
     made = trace(loaded_of("classifier", "relative"), REVIEWS[0])
     bias = made.bias("encoder", 1)
     assert bias is not None
@@ -230,7 +230,7 @@ def test_relative_positions_tell_their_bias() -> None:
     assert trace(loaded_of("classifier"), REVIEWS[0]).bias("encoder", 1) is None
 
 
-def test_a_batch_is_each_text_alone_with_padding_that_nobody_sees() -> None:
+def test_a_batch_equals_single_texts_with_masked_padding() -> None:
     loaded = loaded_of("classifier")
     both = trace(loaded, REVIEWS, pad_to=20)
     for number, text in enumerate(REVIEWS):
@@ -246,7 +246,7 @@ def test_a_batch_is_each_text_alone_with_padding_that_nobody_sees() -> None:
         assert (mine[:, :, n:] == 0).all()
 
 
-def test_models_that_write_are_watched_while_they_read_their_own_answer() -> None:
+def test_generative_models_are_traced_on_their_own_output() -> None:
     loaded = loaded_of("sequences")
     text = texts_of("sequences")[0]
     made = trace(loaded, text)
@@ -261,7 +261,7 @@ def test_models_that_write_are_watched_while_they_read_their_own_answer() -> Non
     assert [best[0].id for best in made.info.next][: len(chosen)] == chosen
 
 
-def test_settings_of_decoding_are_laid_over_the_recipe() -> None:
+def test_decode_overrides_the_recipe() -> None:
     made = trace(loaded_of("sequences"), texts_of("sequences")[0], decode={"beam": 3})
     assert made.info.decoding is not None
     assert made.info.decoding.method == "beam"
@@ -270,14 +270,14 @@ def test_settings_of_decoding_are_laid_over_the_recipe() -> None:
         trace(loaded_of("sequences"), "삼", decode={"beem": 3})
 
 
-def test_the_score_of_a_regression_is_told() -> None:
+def test_the_score_of_a_regression_is_in_the_trace() -> None:
     loaded, texts = loaded_of("regression"), texts_of("regression")
     scores = [answer.score for answer in loaded(texts)]
     assert trace(loaded, texts).info.regression == pytest.approx(scores, abs=1e-5)  # other kernel
     assert trace(loaded_of("classifier"), REVIEWS[0]).info.regression is None
 
 
-def test_an_answer_that_fills_the_model_is_traced_without_its_last_token() -> None:
+def test_an_output_of_max_length_is_traced_without_its_last_token() -> None:
     loaded = loaded_of("sequences")
     most = loaded.recipe.model.max_length
     long = {"min_length": most, "max_length": most}
@@ -292,7 +292,7 @@ def test_an_answer_that_fills_the_model_is_traced_without_its_last_token() -> No
     assert "1 pieces of it were truncated" in note
 
 
-def test_a_target_that_is_given_is_read_and_nothing_is_written() -> None:
+def test_a_given_target_is_not_generated() -> None:
     loaded = loaded_of("sequences")
     made = trace(loaded, "삼 일", "3 1")
     assert made.info.decoding is not None
@@ -301,7 +301,7 @@ def test_a_target_that_is_given_is_read_and_nothing_is_written() -> None:
     assert made.info.tokens("target").ids[1:] == tuple(loaded.vocabulary.encode("3 1"))
 
 
-def test_a_language_model_goes_on_from_its_text() -> None:
+def test_a_language_model_continues_its_text() -> None:
     loaded = loaded_of("language model")
     made = trace(loaded, REVIEWS[0])
     tokens, decoding = made.info.tokens("target"), made.info.decoding
@@ -316,7 +316,7 @@ def test_a_language_model_goes_on_from_its_text() -> None:
     assert np.abs(mine - theirs).max() < 1e-6
 
 
-def test_a_language_model_that_writes_past_its_window() -> None:
+def test_a_language_model_that_generates_beyond_its_window() -> None:
     """The trace holds the newest tokens; those of the first steps stand below 0, in none of it."""
     loaded = loaded_of("language model")
     most = loaded.recipe.model.max_length
@@ -329,7 +329,7 @@ def test_a_language_model_that_writes_past_its_window() -> None:
     assert row.ids == tuple(chosen[5:])
 
 
-def test_a_text_longer_than_the_model_is_cut_and_that_is_said() -> None:
+def test_a_text_beyond_max_length_is_truncated_with_a_note() -> None:
     loaded = loaded_of("classifier")
     made = trace(loaded, " ".join(REVIEWS * 5), explain=False)
     assert len(made.info.tokens("source")) == loaded.recipe.model.max_length
@@ -363,7 +363,7 @@ def test_texts_without_words_are_traced_too() -> None:
         ({"text": "가\ud800나"}, "lone surrogate"),
     ],
 )
-def test_wrong_questions_are_refused_in_one_sentence(call: dict[str, Any], said: str) -> None:
+def test_invalid_arguments_are_rejected(call: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         trace(loaded_of("classifier"), **call)
 
@@ -411,7 +411,7 @@ def test_a_muted_head_is_one_whose_output_is_zero(kind: str) -> None:
         )
 
 
-def test_a_muted_model_writes_by_what_is_left_of_it() -> None:
+def test_a_muted_model_generates_without_the_heads() -> None:
     loaded = loaded_of("sequences")
     text = texts_of("sequences")[0]
     mute = [(block, layer, 0) for block in ("decoder", "cross") for layer in (0, 1)]
@@ -428,7 +428,7 @@ def test_a_muted_model_writes_by_what_is_left_of_it() -> None:
 # Side by side
 
 
-def test_watched_muted_and_plain_requests_do_not_disturb_one_another() -> None:
+def test_traced_muted_and_plain_requests_run_concurrently() -> None:
     loaded = loaded_of("classifier")
     texts = [text for text in REVIEWS for _ in range(8)]
     mute = [("encoder", 0, 0), ("encoder", 1, 1)]
@@ -450,7 +450,7 @@ def test_watched_muted_and_plain_requests_do_not_disturb_one_another() -> None:
     assert all(one != other for one, other, _ in wanted)
 
 
-def test_models_of_other_kinds_are_known_by_their_blocks() -> None:
+def test_other_architectures_are_recognised_by_their_blocks() -> None:
     for kind in KINDS:
         loaded = loaded_of(kind)
         names = [block.name for block in trace(loaded, texts_of(kind)[0]).info.blocks]

@@ -70,7 +70,7 @@ CUTS = cuts(3)
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_all_matches_in_every_cut_and_nothing_else(pattern: str) -> None:
+def test_all_matches_in_every_tokenization_and_nothing_else(pattern: str) -> None:
     """Against decoding every sequence of up to 3 tokens and asking Python's `re`."""
     written = list(everything(constraint(compile_regex(pattern), 4)))
     wanted = {row for row, text in CUTS.items() if re.fullmatch(pattern, text)}
@@ -79,13 +79,13 @@ def test_all_matches_in_every_cut_and_nothing_else(pattern: str) -> None:
     assert set(written) == wanted
 
 
-def test_all_words_in_every_cut_and_nothing_else() -> None:
+def test_all_choices_in_every_tokenization_and_nothing_else() -> None:
     written = list(everything(constraint(any_text_of(WORDS), 4)))
     pattern = "|".join(WORDS)
     assert set(written) == {row for row, text in CUTS.items() if re.fullmatch(pattern, text)}
 
 
-def test_there_are_several_cuts() -> None:
+def test_texts_have_several_tokenizations() -> None:
     texts = [text for text in CUTS.values() if text == "가나"]
     assert len(texts) > 3  # 가 나, 가나, ▁가 나, ▁ 가나 ...
 
@@ -120,7 +120,7 @@ def test_the_state_follows_the_tokens_of_a_row() -> None:
     assert allowed(constrain, [[ga, na], [ga, ga]]) == [{ga}, {ga}]
 
 
-def test_rows_that_left_the_language_hold_up_nobody() -> None:
+def test_rejected_rows_do_not_affect_others() -> None:
     ga, na = VOCABULARY.id("가"), VOCABULARY.id("나")
     constrain = constraint(compile_regex("가나"), 5)
     tokens = torch.tensor([[ga], [na], [END]])  # three beams of one text, one of them possible
@@ -139,7 +139,7 @@ def test_a_model_may_have_more_rows_than_there_are_pieces() -> None:
     assert torch.equal(wide[:, :V], constrain(torch.zeros(1, V), context))
 
 
-def test_what_the_vocabulary_cannot_write() -> None:
+def test_texts_that_the_vocabulary_cannot_spell() -> None:
     with pytest.raises(InputError, match="tokens for at least one allowed text, got none"):
         constraint(compile_regex("뷁"), 9)
     some = list(everything(constraint(compile_regex("뷁|나뷁|가"), 3)))
@@ -170,7 +170,7 @@ def test_after_a_prompt_every_space_counts() -> None:
         assert VOCABULARY.decode([*prompt, *row]) == "나 가"
 
 
-def test_no_words() -> None:
+def test_no_choices() -> None:
     for words in ([], [""], ["가", ""]):
         with pytest.raises(InputError, match="choices must be one or more texts"):
             any_text_of(words)
@@ -209,7 +209,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("pattern", ["(가|나 ?)+다", "(나다| ){2,3}가*", "가|나|다|가나다", "가나"])
-def test_every_answer_matches(model: EncoderDecoder, way: str, pattern: str) -> None:
+def test_every_output_matches(model: EncoderDecoder, way: str, pattern: str) -> None:
     """Four sources at once: beams change places, finished ones leave, some hold nothing."""
     config = WAYS[way]
     source = torch.randint(4, V, (4, 5), generator=torch.Generator().manual_seed(1))
@@ -236,7 +236,7 @@ def test_every_answer_matches(model: EncoderDecoder, way: str, pattern: str) -> 
     assert len(texts) > 1 or pattern == "가나" or way == "greedy"
 
 
-def test_the_likeliest_match(model: EncoderDecoder) -> None:
+def test_the_most_probable_match(model: EncoderDecoder) -> None:
     """A beam wide enough finds what scoring every match finds."""
     source, pattern, limit = torch.tensor([[7, 9, 8]]), "가나?다?|나가?", 4
     machine = compile_regex(pattern)
@@ -258,7 +258,7 @@ def test_the_likeliest_match(model: EncoderDecoder) -> None:
     assert found.score == pytest.approx(scores[best], abs=1e-4)  # float32 sums
 
 
-def test_a_forced_token_takes_its_room(model: EncoderDecoder) -> None:
+def test_a_forced_token_counts_towards_the_limit(model: EncoderDecoder) -> None:
     """Of five tokens three are left beside the end; the text is what stands behind the first."""
     config = DecodingConfig(
         sample=True, n_best=30, temperature=3.0, max_length=5, pattern="[가나다]+"
@@ -294,9 +294,7 @@ SEARCHES = {
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_other_settings_that_forbid_everything_are_named(
-    model: EncoderDecoder, search: str
-) -> None:
+def test_settings_that_ban_every_token_are_rejected(model: EncoderDecoder, search: str) -> None:
     """A draw that came to a dead end is told, whatever became of the others of its text."""
     machine = compile_regex("가나|나가" if search == "draws" else "가나")
     processors = [blocked("나", "가나"), constraint(machine, 9)]
@@ -311,7 +309,7 @@ def test_other_settings_that_forbid_everything_are_named(
         )
 
 
-def test_a_beam_that_ends_nowhere_loses_no_finished_answer(model: EncoderDecoder) -> None:
+def test_a_beam_without_continuations_keeps_finished_hypotheses(model: EncoderDecoder) -> None:
     """가 is an answer; what goes on from it in the second beam may not be written."""
     processors = [blocked("나", "가나"), constraint(compile_regex("가( 나)?"), 9)]
     [answers] = generate_seq2seq(
@@ -327,7 +325,7 @@ def test_a_beam_that_ends_nowhere_loses_no_finished_answer(model: EncoderDecoder
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_no_answer_ends_inside_an_allowed_word(model: EncoderDecoder, search: str) -> None:
+def test_no_output_ends_inside_an_allowed_word(model: EncoderDecoder, search: str) -> None:
     config = replace(SEARCHES[search], allowed=("가나",), forbidden=("나", "가나"))
     with pytest.raises(InputError, match="so far, got none: other settings ban"):
         generate_seq2seq(
@@ -340,7 +338,7 @@ def test_no_answer_ends_inside_an_allowed_word(model: EncoderDecoder, search: st
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_behind_an_allowed_word_an_answer_may_be_over(model: EncoderDecoder, search: str) -> None:
+def test_an_output_may_end_after_an_allowed_word(model: EncoderDecoder, search: str) -> None:
     """Though its end is forbidden, as by min_length; a strict constraint would refuse."""
     language = TokenAutomaton(compile_regex("가나?"), read_token_bytes(VOCABULARY))
     held = Constraint(language, end_id=END, limits=[9], strict=False)
@@ -359,9 +357,7 @@ def test_behind_an_allowed_word_an_answer_may_be_over(model: EncoderDecoder, sea
 
 
 @pytest.mark.parametrize("name", ["choices", "allowed", "pattern"])
-def test_a_prefix_leaves_room_for_what_is_wanted_behind_it(
-    model: EncoderDecoder, name: str
-) -> None:
+def test_a_prefix_leaves_enough_tokens_for_the_constraint(model: EncoderDecoder, name: str) -> None:
     said: Any = "가|나 다 나" if name == "pattern" else ("가", "나 다 나")
     prefix = "나 다"
     n = len(VOCABULARY.encode(prefix)) + 2  # 나 and the end
@@ -384,7 +380,7 @@ def test_a_prefix_leaves_room_for_what_is_wanted_behind_it(
         write(n - 1)
 
 
-def test_texts_whose_letters_are_stored_apart() -> None:
+def test_decomposed_text_settings_are_normalised() -> None:
     apart = unicodedata.normalize("NFD", "가나")
     config = DecodingConfig(choices=(apart,), forbidden=(apart,), prefix=apart)
     assert config.choices == config.forbidden == ("가나",)

@@ -57,7 +57,7 @@ def test_the_same_as_python(pattern: str) -> None:
     assert answers == {text: bool(re.fullmatch(pattern, text)) for text in answers}
 
 
-def test_the_examples_say_yes_and_no() -> None:
+def test_examples_match_and_do_not_match() -> None:
     """A table of nothing but refusals would prove little."""
     answers = [bool(re.fullmatch(p, text)) for p, texts in PATTERNS.items() for text in texts]
     assert 30 < sum(answers) < len(answers) - 30
@@ -94,7 +94,7 @@ def test_the_same_as_python_at_random(pattern: str, texts: list[str]) -> None:
 
 
 @given(patterns, st.randoms(use_true_random=False))
-def test_what_the_machine_accepts_python_matches(pattern: str, chance: object) -> None:
+def test_the_automaton_accepts_what_python_matches(pattern: str, chance: object) -> None:
     """A walk through the machine to an accepting state spells a text that Python matches too."""
     machine = compile_regex(pattern)
     text = some_match(machine)
@@ -178,12 +178,12 @@ def test_too_large(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["((){999999}){999999}a?", "((b{0}){999999}){999999}a?"])
-def test_the_empty_text_over_and_over(pattern: str) -> None:
+def test_repetitions_of_the_empty_text(pattern: str) -> None:
     found = compile_regex(pattern)
     assert (found.matches(""), found.matches("a"), found.matches("b")) == (True, True, False)
 
 
-def test_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_edges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few states, each with hundreds of ranges of letters to follow."""
     monkeypatch.setattr("jumok.decoding.constraints.automaton.MAX_EDGES", 300_000)
     with pytest.raises(InputError, match="edges, got more; try fewer adjacent"):

@@ -72,7 +72,7 @@ def test_spaces_before_a_text() -> None:
     assert not ours.after_text().spaces
 
 
-def test_special_pieces_write_nothing() -> None:
+def test_special_pieces_have_no_bytes() -> None:
     vocabulary = VOCABULARIES["bytes"]
     spelling = read_token_bytes(vocabulary)
     assert len(spelling) == len(vocabulary)
@@ -85,7 +85,7 @@ def test_special_pieces_write_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "able"), [("가나 다", True), ("", True), (" 가", True), ("가뷁", False)]
 )
-def test_what_can_be_written(text: str, able: bool) -> None:
+def test_spellable_texts(text: str, able: bool) -> None:
     assert read_token_bytes(VOCABULARIES["ours"]).can_spell(text) is able
     assert read_token_bytes(VOCABULARIES["bytes"]).can_spell(text)
 
@@ -97,7 +97,7 @@ def test_every_space_before_a_text_is_stripped() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(ab|b)*c?", "a.*", "[^a]{2,3}", "가+", "x"])
-def test_a_walk_finds_every_token(pattern: str) -> None:
+def test_a_trie_traversal_finds_every_token(pattern: str) -> None:
     """Against trying them all; two tokens write the same, one nothing, some parts of a syllable."""
     machine = compile_regex(pattern)
     spellings = [
@@ -121,7 +121,7 @@ def test_a_walk_finds_every_token(pattern: str) -> None:
     }
 
 
-def test_no_token_writes_anything() -> None:
+def test_tokens_without_text_are_rejected() -> None:
     froms, tokens, states = TokenTrie([b"", b""]).walk(
         compile_regex(".*"), np.array([START], dtype=np.int32)
     )

@@ -26,7 +26,7 @@ from tests.decoding.tiny_models import (
     KINDS,
     POSITIONS,
     SIDES,
-    ChainWriter,
+    MarkovDecoder,
     Model,
     Side,
     V,
@@ -53,7 +53,7 @@ def begun(model: Model, ids: Tensor, real: Tensor) -> tuple[IncrementalDecoder, 
 @every_kind
 @every_positions
 @pytest.mark.parametrize("side", SIDES)
-def test_rows_repeated_reordered_left_out_and_rewound(
+def test_rows_are_repeated_reordered_dropped_and_rewound(
     kind: str, positions: str, side: Side
 ) -> None:
     """Whatever happened on the way, a row's logits are those of its text and tokens."""
@@ -96,7 +96,7 @@ def test_rows_repeated_reordered_left_out_and_rewound(
 
 
 @every_kind
-def test_steps_is_step_by_step(kind: str) -> None:
+def test_step_all_equals_single_steps(kind: str) -> None:
     model, (ids, real) = model_of(kind, "relative"), texts(n=3)
     writer, first = begun(model, ids, real)
     again, _ = begun(model, ids, real)
@@ -121,7 +121,7 @@ def test_float32_whatever_the_weights(kind: str) -> None:
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_left_padded(side: Side) -> None:
+def test_left_pad(side: Side) -> None:
     ids, real = texts(side=side)
     moved, padding = left_pad(ids, real)
     assert padding is not None
@@ -132,7 +132,7 @@ def test_left_padded(side: Side) -> None:
 
 def test_an_ensemble_is_the_mean_of_probabilities() -> None:
     tables = [noise(V, V, seed=seed) for seed in range(3)]
-    ensemble = EnsembleDecoder([ChainWriter(table) for table in tables])
+    ensemble = EnsembleDecoder([MarkovDecoder(table) for table in tables])
     mean = torch.stack([table.softmax(-1) for table in tables]).mean(0)
     assert close(ensemble.step(torch.tensor([[1], [4]])).softmax(-1), mean[[1, 4]], FLOAT32)
     assert close(ensemble.step_all(torch.tensor([[1, 4]])).softmax(-1), mean[[1, 4]][None], FLOAT32)
@@ -142,7 +142,7 @@ def test_an_ensemble_is_the_mean_of_probabilities() -> None:
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_an_ensemble_of_one_kind_alone(beam: int) -> None:
+def test_an_ensemble_of_one_model_equals_the_model(beam: int) -> None:
     """Twice the same model writes what the model writes."""
     model, (ids, real) = model_of("encoder_decoder"), texts()
     assert isinstance(model, EncoderDecoder)
@@ -161,14 +161,14 @@ def test_an_ensemble_of_one_kind_alone(beam: int) -> None:
     ]
 
 
-def test_an_ensemble_agrees_on_the_vocabulary() -> None:
+def test_an_ensemble_needs_one_vocabulary_size() -> None:
     with pytest.raises(InputError, match=r"got 2 decoders with vocabularies of \[3, 4\] tokens"):
-        EnsembleDecoder([ChainWriter(noise(3, 3)), ChainWriter(noise(4, 4))])
+        EnsembleDecoder([MarkovDecoder(noise(3, 3)), MarkovDecoder(noise(4, 4))])
     with pytest.raises(InputError, match="got 0 decoders"):
         EnsembleDecoder([])
 
 
-def test_an_attentive_writer_writes_the_same_and_tells_where_it_looks() -> None:
+def test_recording_attention_does_not_change_the_logits() -> None:
     model, (ids, real) = model_of("encoder_decoder"), texts(n=3, side="both")
     assert isinstance(model, EncoderDecoder)
     plain = Seq2SeqDecoder(model, ids, real, capacity=8)
@@ -212,7 +212,7 @@ def test_alignments(layer: int | None) -> None:
 
 
 @pytest.mark.parametrize(("layer", "meant"), [(0, [0]), (1, [1]), (-1, [2]), (None, [0, 1, 2])])
-def test_an_alignment_is_of_the_layer_that_was_asked(layer: int | None, meant: list[int]) -> None:
+def test_an_alignment_is_of_the_requested_layer(layer: int | None, meant: list[int]) -> None:
     model = model_of("encoder_decoder", n_layers=3)
     assert isinstance(model, EncoderDecoder)
     source, target = torch.tensor([[4, 5, 6, 7]]), [8, 9, EOS]
@@ -223,7 +223,7 @@ def test_an_alignment_is_of_the_layer_that_was_asked(layer: int | None, meant: l
     assert close(found.weights, looked.mean((0, 2))[0], FLOAT32)
 
 
-def test_a_reordering_takes_no_memory_of_its_own() -> None:
+def test_reordering_allocates_no_memory() -> None:
     """Beams change places step after step in the same few pieces of memory."""
     model = model_of("language_model")
     assert isinstance(model, LanguageModel)

@@ -29,14 +29,14 @@ def by_hand(model: LanguageModel, ids: torch.Tensor) -> torch.Tensor:
     return model(ids[:, T - seen :])[:, -1]
 
 
-def test_as_long_as_it_fits_it_is_the_plain_writer() -> None:
+def test_within_the_window_it_equals_the_plain_decoder() -> None:
     one, two = SlidingWindowDecoder(model()), CausalLMDecoder(model(), capacity=WINDOW)
     ids = tokens(WINDOW)
     assert torch.equal(one.step_all(ids[:, :4]), two.step_all(ids[:, :4]))
     assert torch.equal(one.step(ids[:, 4:]), two.step(ids[:, 4:]))
 
 
-def test_token_by_token_far_beyond_the_window() -> None:
+def test_single_tokens_far_beyond_the_window() -> None:
     writer, ids = SlidingWindowDecoder(model()), tokens(20)
     for t in range(20):
         logits = writer.step(ids[:, t : t + 1])
@@ -44,7 +44,7 @@ def test_token_by_token_far_beyond_the_window() -> None:
         assert torch.allclose(logits, by_hand(model(), ids[:, : t + 1]), atol=1e-6)  # of float32
 
 
-def test_a_prompt_longer_than_the_window_is_read_from_its_newer_half() -> None:
+def test_a_prompt_beyond_the_window_is_read_from_its_newer_half() -> None:
     writer, ids = SlidingWindowDecoder(model()), tokens(15)
     expected = model()(ids[:, -(WINDOW // 2) :])[:, -1]
     assert torch.allclose(writer.step(ids), expected, atol=1e-6)
@@ -52,7 +52,7 @@ def test_a_prompt_longer_than_the_window_is_read_from_its_newer_half() -> None:
 
 
 @pytest.mark.parametrize("taken_back", [1, 2, 3])
-def test_taken_back_and_written_again(taken_back: int) -> None:
+def test_rewinding_and_repeating(taken_back: int) -> None:
     ids = tokens(12)
     writer = SlidingWindowDecoder(model())
     for t in range(12):
@@ -63,7 +63,7 @@ def test_taken_back_and_written_again(taken_back: int) -> None:
     assert torch.allclose(again, before, atol=1e-6)
 
 
-def test_taken_back_beyond_what_is_held() -> None:
+def test_rewinding_beyond_the_window() -> None:
     ids = tokens(7)
     writer = SlidingWindowDecoder(model())
     for t in range(7):
@@ -73,7 +73,7 @@ def test_taken_back_beyond_what_is_held() -> None:
     assert torch.allclose(logits, model()(ids[:, :4])[:, -1], atol=1e-6)
 
 
-def test_rows_go_on_in_another_order() -> None:
+def test_reordered_rows() -> None:
     writer, ids = SlidingWindowDecoder(model()), tokens(9)
     for t in range(8):
         writer.step(ids[:, t : t + 1])
@@ -83,7 +83,7 @@ def test_rows_go_on_in_another_order() -> None:
     assert torch.allclose(logits, by_hand(model(), ids[order]), atol=1e-6)
 
 
-def test_what_cannot_be_is_told() -> None:
+def test_rejected_lengths() -> None:
     writer = SlidingWindowDecoder(model())
     writer.step(tokens(5))
     with pytest.raises(InputError, match="at most 3 tokens, half of a window"):

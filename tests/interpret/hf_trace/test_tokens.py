@@ -49,7 +49,7 @@ class Pieces:
 
 
 @pytest.mark.parametrize("is_fast", [True, False])
-def test_a_bare_space_belongs_to_the_word_behind_it(is_fast: bool) -> None:
+def test_a_space_piece_belongs_to_the_next_word(is_fast: bool) -> None:
     found = hf_tokens(IDS, [1] * len(IDS), Pieces(is_fast), TEXT)
     assert list(zip(found.pieces, found.words, strict=True)) == [
         ("▁이", 0), ("▁", 1), ("<unk>", 1), ("▁", 2), ("가", 2), ("</s>", -1),

@@ -105,7 +105,7 @@ def test_outputs_do_not_change(name: str) -> None:
 
 
 @every_family
-def test_weights_and_hidden_states_are_theirs(name: str) -> None:
+def test_weights_and_hidden_states_equal_transformers(name: str) -> None:
     model, plain = model_of(name), eager(name)
     trace = trace_transformers(model, **asked(model))
     for block in trace.info.blocks:
@@ -128,7 +128,7 @@ def test_weights_and_hidden_states_are_theirs(name: str) -> None:
 
 
 @every_family
-def test_the_numbers_fit_together(name: str) -> None:
+def test_the_numbers_are_consistent(name: str) -> None:
     """q, k, bias and mask make the weights; weights times values, projected, what goes on."""
     model = model_of(name)
     trace = trace_transformers(model, **asked(model))
@@ -167,7 +167,7 @@ def test_the_numbers_fit_together(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["bert-texts", "distilbert-masked", "gpt2-language", "t5-gated",
                                   "bart-plain", "llama"])  # fmt: skip
-def test_value_norms_are_of_what_arrives(name: str) -> None:
+def test_value_norms_are_norms_of_projected_values(name: str) -> None:
     """Of a head alone, its weights times its values through W_O: found by deleting all others."""
     model = model_of(name)
     trace = trace_transformers(model, **asked(model))
@@ -196,7 +196,7 @@ def test_value_norms_are_of_what_arrives(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["bert-texts", "llama", "bart-plain"])
-def test_the_model_is_left_as_it_was(name: str) -> None:
+def test_the_model_is_unchanged(name: str) -> None:
     model = model_of(name)
     weights = {key: tensor.clone() for key, tensor in model.state_dict().items()}
     with torch.no_grad():
@@ -213,7 +213,7 @@ def test_the_model_is_left_as_it_was(name: str) -> None:
     assert all(torch.equal(weights[key], tensor) for key, tensor in model.state_dict().items())
 
 
-def test_the_model_is_left_as_it_was_after_a_failure() -> None:
+def test_the_model_is_unchanged_after_a_failure() -> None:
     model = model_of("bert-texts")
     with pytest.raises(IndexError):  # an id that the model has not
         trace_transformers(model, torch.tensor([[V + 5]]))
@@ -221,7 +221,7 @@ def test_the_model_is_left_as_it_was_after_a_failure() -> None:
     assert trace_transformers(model, IDS, REAL).info.blocks[0].layers == 2
 
 
-def test_others_may_use_the_model_meanwhile() -> None:
+def test_the_model_can_be_used_while_traced() -> None:
     model = model_of("gpt2-language")
     with torch.no_grad():
         plain = model(input_ids=IDS).logits
@@ -245,7 +245,7 @@ def test_others_may_use_the_model_meanwhile() -> None:
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "gpt2", "t5", "bart", "marian"])
-def test_our_own_reading_of_the_folder_sees_the_same(family: str, tmp_path: Path) -> None:
+def test_the_imported_model_has_the_same_trace(family: str, tmp_path: Path) -> None:
     """jumok.load of the saved folder, traced, against the model of transformers, traced."""
     from transformers import AutoTokenizer
 
@@ -271,7 +271,7 @@ def test_our_own_reading_of_the_folder_sees_the_same(family: str, tmp_path: Path
         assert getattr(theirs.info.model, name) == getattr(ours.info.model, name)
 
 
-def test_texts_and_pairs_by_their_own_tokeniser(tmp_path: Path) -> None:
+def test_texts_and_pairs_with_the_tokenizer(tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
     model = foreign_folders.bert(tmp_path, "ForSequenceClassification", ["나쁨", "좋음"]).eval()
@@ -296,7 +296,7 @@ def test_texts_and_pairs_by_their_own_tokeniser(tmp_path: Path) -> None:
     assert found == pytest.approx(answer.softmax(-1)[0].tolist(), abs=1e-6)
 
 
-def test_what_is_masked_or_unknown_stands_for_something(tmp_path: Path) -> None:
+def test_mask_and_unknown_tokens_have_text(tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
     model = foreign_folders.bert(tmp_path).eval()
@@ -315,7 +315,7 @@ def test_what_is_masked_or_unknown_stands_for_something(tmp_path: Path) -> None:
     assert alone.special == tokens.special
 
 
-def test_a_token_that_is_unknown_and_ends_texts_is_special(tmp_path: Path) -> None:
+def test_an_unknown_token_that_is_also_eos_is_special(tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
     model = foreign_folders.gpt2(tmp_path).eval()
@@ -327,7 +327,7 @@ def test_a_token_that_is_unknown_and_ends_texts_is_special(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("family", ["gpt2", "t5", "marian", "bart"])
-def test_spans_of_every_kind_of_tokeniser(family: str, tmp_path: Path) -> None:
+def test_spans_of_every_kind_of_tokenizer(family: str, tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
     model = getattr(foreign_folders, family)(tmp_path).eval()
@@ -381,12 +381,12 @@ def test_a_trace_is_a_file_like_any_other(tmp_path: Path) -> None:
     assert again.info.sides["target"][0].text == "5 6 7 8 9 10"
 
 
-def test_a_scale_of_each_layer_is_told() -> None:
+def test_different_scales_of_layers_are_noted() -> None:
     trace = trace_transformers(model_of("gpt2-inverse"), IDS)
     assert any("have different scales" in note for note in trace.info.notes)
 
 
-def test_what_a_family_does_beyond_the_softmax_is_told() -> None:
+def test_changes_after_the_softmax_are_noted() -> None:
     """A head of gpt-oss may look at nothing: its rows do not sum to 1."""
     import transformers
 
@@ -398,7 +398,7 @@ def test_what_a_family_does_beyond_the_softmax_is_told() -> None:
     assert any("not the softmax" in note for note in trace.info.notes)
 
 
-def test_a_cap_on_scores_is_told_and_so_are_windows() -> None:
+def test_softcaps_and_windows_are_noted() -> None:
     """Gemma 2 bends its scores, and every second layer sees a window alone."""
     import transformers
 
@@ -437,7 +437,7 @@ def test_what_is_refused() -> None:
         jumok.trace(model, "하나")
 
 
-def test_texts_that_are_refused(tmp_path: Path) -> None:
+def test_rejected_texts(tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
     model = foreign_folders.gpt2(tmp_path).eval()
