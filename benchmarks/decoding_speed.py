@@ -226,7 +226,7 @@ def prepare(case: Case, folder: Path) -> None:
     pieces = [f"w{i}" for i in range(case.vocabulary)]
     pieces[PAD], pieces[END] = "<pad>", "</s>"
     begin = pieces[END if case.model == "gpt2" else PAD]
-    words = SpecVocabulary(pieces, pieces, begin, pieces[END], pieces[2], ends_source=False)
+    words = SpecVocabulary(pieces, pieces, begin, pieces[END], pieces[2], adds_eos=False)
     precisions: tuple[ComputeType, ...] = ("float32", "int8")
     for precision in precisions:
         to = folder / f"ctranslate2-{precision}"

@@ -74,5 +74,5 @@ def test_decoders_get_targets() -> None:
 
 
 def test_texts_need_a_vocabulary() -> None:
-    with pytest.raises(InputError, match="has no vocabulary"):
+    with pytest.raises(InputError, match="text needs a tokenizer"):
         text_samples(check_target(TextClassifier).pipeline, ["가"])

@@ -28,7 +28,8 @@ from jumok.models import (
 )
 from jumok.models.config import Positions
 from jumok.native import to_bfloat16
-from jumok.nn import NO_MASK, AttentionMask, HookPoint, RelativePositionBias
+from jumok.nn import AttentionMask, HookPoint, RelativePositionBias
+from jumok.nn.masks import Mask
 from tests.checks.check_targets import KINDS, check_target
 from tests.models.small_models import POSITIONS
 
@@ -89,23 +90,23 @@ def test_other_pooling(pooling: str) -> None:
 class CountsPadding(LanguageModel):
     """Positions are row indices, padding included."""
 
-    def forward(self, ids: Tensor, mask: AttentionMask = NO_MASK, **more: Any) -> Tensor:
+    def forward(self, ids: Tensor, mask: Mask = None, **more: Any) -> Tensor:
         return super().forward(ids, mask, **more | {"positions": None})
 
 
 class SeesPadding(TextClassifier):
     """Padding is not masked."""
 
-    def forward(self, ids: Tensor, real: Tensor | None = None, **more: Any) -> Tensor:
+    def forward(self, ids: Tensor, mask: Mask = None, **more: Any) -> Tensor:
         return super().forward(ids, None, **more)
 
 
 class SeesNeighbours(MaskedLanguageModel):
     """Texts in a packed row attend to each other."""
 
-    def forward(self, ids: Tensor, mask: AttentionMask = NO_MASK, **more: Any) -> Tensor:
-        packed = mask.allowed is not None and mask.allowed.shape[2] > 1
-        return super().forward(ids, NO_MASK if packed else mask, **more)
+    def forward(self, ids: Tensor, mask: Mask = None, **more: Any) -> Tensor:
+        packed = isinstance(mask, AttentionMask) and mask.allowed.shape[2] > 1
+        return super().forward(ids, None if packed else mask, **more)
 
 
 class ForgetsTheCache(RelativePositionBias):

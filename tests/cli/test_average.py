@@ -30,7 +30,7 @@ def test_the_default_output_folder(
     assert results["averaged_steps"] == [2, 4]
     done = call(capsys, "train", "--resume", tmp_path / "again")
     assert done.code == 2
-    assert "is a mean of checkpoints" in done.err
+    assert "got an average of checkpoints" in done.err
     done = call(capsys, "average", tmp_path / "run", "--last", 5)
     assert done.code == 2
     assert "the run keeps 2; ask for 2 to 2" in done.err

@@ -93,4 +93,4 @@ def test_without_data_and_vocabulary(capsys: Capture, own_copy: Path) -> None:
 def test_a_folder_without_a_run(capsys: Capture, tmp_path: Path) -> None:
     done = call(capsys, "check", tmp_path, "--json")
     assert (done.code, done.out) == (2, "")
-    assert "holds no run" in done.err
+    assert "must be a run" in done.err

@@ -125,8 +125,8 @@ def test_runs_that_cannot_go_together(
             stranger,
             "must have the same vocabulary; train one with vocabulary.file naming",
         ),
-        (reading_run, review_run, "a run of the task classification cannot write along with one"),
-        (review_run, reading_run, "cannot write along with one of classification"),
+        (reading_run, review_run, "an ensemble must consist of runs of"),
+        (review_run, reading_run, "an ensemble must consist of runs of"),
         (reading_run, tmp_path, "must be a run"),
     ):
         done = call(capsys, verb, run, *texts, "--with", other)

@@ -32,7 +32,7 @@ def test_a_folder_of_ours(folder: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert (done.code, done.out) == (0, "")
     (line,) = done.err.splitlines()
     size = sum(p.numel() for p in jumok.load(out).model.parameters())
-    assert line == f"{out}: a BertForSequenceClassification of {size:,} weights"
+    assert line == f"{out}: BertForSequenceClassification, {size:,} parameters"
     assert sorted(path.name for path in out.iterdir()) == [
         *("config.json", "model.safetensors", "origin", "recipe.toml", "vocabulary")
     ]
@@ -40,7 +40,7 @@ def test_a_folder_of_ours(folder: Path, tmp_path: Path, capsys: pytest.CaptureFi
         *("facts.json", "tokenizer_config.json", "vocab.txt")
     ]
     assert sorted(path.name for path in (out / "origin").iterdir()) == [
-        *("carried.safetensors", "config.json", "origin.json")
+        *("config.json", "origin.json")
     ]
     facts = json.loads((out / "origin" / "origin.json").read_text())
     assert (facts["from"], facts["commit"], facts["family"]) == ("klue", None, "bert")
@@ -66,9 +66,7 @@ def test_it_is_asked_and_scored_like_a_run(
     assert "names no data" in without.err
 
 
-def test_a_folder_without_a_tokeniser_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_without_a_tokenizer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     foreign.gpt2(tmp_path / "gpt2")
     foreign.without_tokenizer(tmp_path / "gpt2")
     done = call(capsys, "import", tmp_path / "gpt2", tmp_path / "out")
@@ -80,21 +78,25 @@ def test_a_folder_without_a_tokeniser_is_told(
     assert jumok.load(tmp_path / "out").logits(torch.tensor([[1, 2]])).shape[:2] == (1, 2)
     refused = call(capsys, "predict", tmp_path / "out", "재미있어요")
     assert refused.code == 2
-    assert "jumok: the folder has no vocabulary, so no text can be read" in refused.err
+    assert "jumok: text needs a tokenizer, and the folder has none" in refused.err
 
 
 @pytest.mark.parametrize(
     ("change", "code", "sentence"),
     [
         (("config.json", b"{"), 2, "config.json"),
-        (("config.json", b'{"model_type": "llama"}'), 2, "model_type 'llama' came; bert, "),
+        (("config.json", b'{"model_type": "llama"}'), 2, "model_type must be one of bert, "),
         (("model.safetensors", b"no tensors"), 2, "model.safetensors"),
-        (("model.safetensors", None), 2, "no weights in it; one of model.safetensors, pytorch_mo"),
+        (
+            ("model.safetensors", None),
+            2,
+            "no weights in it; add one of model.safetensors, pytorch_mo",
+        ),
         (("config.json", None), 2, "no config.json in it; give the folder of a checkpoint"),
     ],
     ids=["json", "family", "tensors", "weights", "config"],
 )
-def test_what_is_no_checkpoint(
+def test_invalid_checkpoints(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     change: tuple[str, bytes | None],
@@ -126,9 +128,9 @@ def test_where_nothing_may_be_written(
     assert call(capsys, "import", folder, file / "within").code == 3
 
 
-def test_a_name_that_is_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = call(capsys, "import", tmp_path / "nowhere", tmp_path / "out")
     assert done.code == 2
-    assert "no such folder, and no name of a model on the Hub either" in done.err
+    assert "no such folder, and not a valid model name on the Hub" in done.err
     assert call(capsys, "import", tmp_path / "nowhere").code == 2  # OUT is missing
     assert list(tmp_path.iterdir()) == []

@@ -70,7 +70,7 @@ def test_a_line_of_just_that_length_is_a_text(end: bytes) -> None:
 def test_from_python_too(review_run: Path, ask: object) -> None:
     loaded = jumok.load(review_run)
     for text in ("x" * (MAX_TEXT_BYTES + 1), "가" * (MAX_TEXT_BYTES // 3 + 1)):
-        with pytest.raises(InputError, match=r"a text of [\d,]+ bytes came, 1,048,576 are read"):
+        with pytest.raises(InputError, match=r"at most 1,048,576 bytes, got [\d,]+"):
             ask(loaded, text)  # type: ignore[operator]
 
 
@@ -84,7 +84,7 @@ def test_vocab_reads_no_longer_line(
     assert "stdin:1: lines must have at most" in done.err
 
 
-def test_the_tokenisers_of_others_get_an_eighth(tmp_path: Path) -> None:
+def test_imported_tokenizers_have_a_lower_limit(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     from tests.hf_folders import gpt2
 
@@ -92,5 +92,5 @@ def test_the_tokenisers_of_others_get_an_eighth(tmp_path: Path) -> None:
     loaded = jumok.load(tmp_path / "gpt2").with_decoding(["max_length=2"])
     assert isinstance(loaded("a b " * (MAX_PRETRAINED_TEXT_BYTES // 4)), jumok.GeneratedText)
     for ask in (loaded, lambda text: jumok.trace(loaded, text)):
-        with pytest.raises(InputError, match="a text of 131,073 bytes came, 131,072 are read"):
+        with pytest.raises(InputError, match="at most 131,072 bytes, got 131,073"):
             ask("x" * (MAX_PRETRAINED_TEXT_BYTES + 1))

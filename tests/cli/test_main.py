@@ -39,7 +39,10 @@ def test_each_command_has_help(capsys: Capture, command: str) -> None:
     [
         (("trian",), "jumok: unknown command 'trian'; did you mean train?\n"),
         (("zzz", "--json"), "jumok: unknown command 'zzz'; known: average, check, data, "),
-        (("predict", "nowhere", "안녕"), "jumok: nowhere holds no run (no recipe.toml); name a "),
+        (
+            ("predict", "nowhere", "안녕"),
+            "jumok: nowhere must be a run, got a folder without recipe.toml; ",
+        ),
     ],
 )
 def test_an_error_is_one_sentence_on_stderr(
@@ -68,7 +71,7 @@ def test_debug_prints_a_traceback(words: tuple[str, ...]) -> None:
     done = run(*words)
     assert done.code == 2
     assert "Traceback" in done.err
-    assert "nowhere holds no run" in done.err
+    assert "nowhere must be a run" in done.err
 
 
 def test_an_unexpected_exception_is_reported_as_a_bug(
@@ -125,7 +128,8 @@ def test_an_argument_that_is_not_valid_text(capsys: Capture, review_recipe: Path
     done = call(capsys, "train", review_recipe, "name=\ud800", "--dry-run")
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        "jumok: 'name=\\ud800' holds half of a surrogate pair; write the word in whole characters\n"
+        "jumok: an override must be valid Unicode, got half a surrogate pair in 'name=\\ud800'; "
+        "write whole characters\n"
     )
 
 

@@ -59,8 +59,8 @@ def test_who_writes_reads_faster_too(capsys: Capture, reading_run: Path) -> None
 def test_another_type(capsys: Capture, review_run: Path, verb: str) -> None:
     done = call(capsys, verb, review_run, "--precision", "int4")
     assert done.code == 2
-    wanted = "give one of 'float32', 'bfloat16', 'int8'"
-    assert done.err == f"jumok: precision 'int4' is unknown; {wanted}\n"
+    known = "'float32', 'bfloat16', 'int8'"
+    assert done.err == f"jumok: precision must be one of {known}, got 'int4'\n"
 
 
 def test_a_model_without_an_encoder(capsys: Capture, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_tokens_and_alignment_need_json_and_generated_text(
     assert len(row["tokens"]) == 3
     done = call(capsys, "predict", going_on, "이 영화", *words, "--alignment")
     assert done.code == 2
-    assert "has no source that it looks at" in done.err
+    assert "alignments need a run of sequence_to_sequence" in done.err
 
 
 def test_a_draft_model_does_not_change_the_output(
@@ -137,12 +137,17 @@ def test_drafts_that_cannot_be(
     other = write_run(tmp_path / "other", "sequence_to_sequence")
     short = write_run(tmp_path / "short", "sequence_to_sequence", words=["model.max_length=8"])
     for run, draft, words, sentence in (
-        (reading_run, review_run, (), "a run of the task classification cannot guess for one of"),
-        (review_run, reading_run, (), "cannot guess for one of the task classification"),
-        (reading_run, other, (), "have other vocabularies; train one with vocabulary.file naming"),
+        (reading_run, review_run, (), "a draft must be of the same task"),
+        (review_run, reading_run, (), "a draft must be of the same task"),
+        (
+            reading_run,
+            other,
+            (),
+            "must have the same vocabulary; train one with vocabulary.file naming",
+        ),
         (other, short, (), "the draft reviews holds 8 tokens, reviews 16; give one that holds"),
         (reading_run, reading_run, ("--decoding", "beam=2"), "set decoding.beam=1 and n_best=1"),
-        (reading_run, tmp_path, (), "holds no run"),
+        (reading_run, tmp_path, (), "must be a run"),
     ):
         done = call(capsys, "predict", run, "삼", "--draft", draft, *words)
         assert (done.code, done.out) == (2, "")
@@ -153,5 +158,5 @@ def test_an_alignment_wants_a_source(tmp_path: Path) -> None:
     loaded = jumok.load(write_run(tmp_path / "run", "language_modeling"))
     answer = loaded.with_decoding(["max_length=2"])("이")
     assert isinstance(answer, jumok.GeneratedText)
-    with pytest.raises(InputError, match="has no source that it looks at while it writes"):
+    with pytest.raises(InputError, match="alignments need a run of sequence_to_sequence"):
         align_output(loaded, answer)

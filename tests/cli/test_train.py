@@ -121,19 +121,19 @@ def test_a_finished_run_is_answered_with_its_results(capsys: Capture, review_run
 def test_an_existing_run_is_refused(capsys: Capture, review_recipe: Path, review_run: Path) -> None:
     done = call(capsys, "train", review_recipe, "--out", review_run)
     assert (done.code, done.out) == (2, "")
-    assert f"{review_run} holds a run already; go on with jumok train --resume" in done.err
+    assert f"{review_run} must not hold a run; resume it with jumok train --resume" in done.err
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ((), "no recipe was named; try jumok train numbers, or --resume RUN"),
-        (("numbres",), "'numbres' is no built-in recipe (did you mean numbers?)"),
+        ((), "no recipe was given; try jumok train numbers, or --resume RUN"),
+        (("numbres",), "got 'numbres' (did you mean numbers?)"),
         (("numbers", "training.stpes=3"), "training.stpes is not known; did you mean training.st"),
-        (("numbers", "training.steps=many"), 'training.steps = "many": '),
-        (("numbers", "hello"), "'hello' is not key=value; write for example training.steps=1000"),
+        (("numbers", "training.steps=many"), 'training.steps must be an integer, got "many"'),
+        (("numbers", "hello"), "an override must be key=value, got 'hello'; write for example"),
         (("numbers", "device=tpu"), "device must be auto or one of "),
-        (("--resume", "nowhere"), "nowhere holds no run (no recipe.toml)"),
+        (("--resume", "nowhere"), "nowhere must be a run, got a folder without recipe.toml"),
         (("numbers", "--resume", "x"), "--resume takes no recipe and no --out"),
         (("--resume", "x", "--out", "y"), "--resume takes no recipe and no --out"),
     ],
@@ -203,7 +203,7 @@ def test_a_loss_that_is_no_number_is_four(
     done = call(capsys, "train", review_recipe, *words, "--out", tmp_path / "run")
     assert done.code == 4
     assert "the loss or a gradient is not finite, first in " in done.err
-    assert "train anew" in done.err
+    assert "train again" in done.err
     with pytest.raises(SystemExit) as ended:
         main(["predict", str(tmp_path / "run"), "안녕"])
     assert ended.value.code == 2  # there is no model yet

@@ -205,7 +205,7 @@ def test_a_target_is_read_however_the_page_writes(reading_run: Path) -> None:
         assert b'\\"method\\":\\"given\\"' in content
         question = {"text": "일 이", "target": "1 2", "decode": {"beam": 3}}
         status, body = page.ask("/api/trace", question)
-        assert (status, "leave decode out" in json.loads(body)["error"]) == (400, True)
+        assert (status, "decode must be left out" in json.loads(body)["error"]) == (400, True)
 
 
 @pytest.mark.parametrize(
@@ -277,19 +277,22 @@ def test_the_lesson_has_two_sentences(
             ("FILE", "--export", "a.svg", "--state", "v=generation"),
             "no figure corresponds to the view",
         ),
-        (("FILE", "--export", "a.csv", "--state", "H=9"), "head must be from 0 to 1, got 9"),
-        (("FILE", "--export", "a.csv", "--state", "L=9"), "layer 9"),
+        (("FILE", "--export", "a.csv", "--state", "H=9"), "the head must be 0 to 1, got 9"),
+        (
+            ("FILE", "--export", "a.csv", "--state", "L=9"),
+            "the layer of block encoder must be 0 to 1, got 9",
+        ),
         (("FILE", "--state", "L=x"), "whole number"),
         (("FILE", "--state", "b=middle"), "encoder, decoder, cross"),
         (("RUN", "text", "--mute", "encoder.x.0"), "a head must be block.layer.head"),
         (("RUN", "text", "--decode", "beam"), "key=value"),
-        (("RUN", "text", "--target", "T", "--decode", "beam=4"), "leave decode out"),
+        (("RUN", "text", "--target", "T", "--decode", "beam=4"), "decode must be left out"),
         (("FILE", "--host", "0.0.0.0"), "add --token"),
         (("FILE", "--host", "0.0.0.0", "--token", "short"), "at least 16"),
         (("FILE", "--host", "no.such.host.invalid", "--token", "a" * 16), "cannot listen"),
         (("nowhere",), "nowhere"),
         (("RUN/config.json",), "not a usable safetensors file"),
-        (("RUN/model.safetensors",), "format is None"),
+        (("RUN/model.safetensors",), "got None"),
     ],
 )
 def test_wrong_words_are_refused(

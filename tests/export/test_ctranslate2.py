@@ -21,7 +21,7 @@ from tests.export.small_models import config, drawn
 pytest.importorskip("ctranslate2")
 
 SOURCE, TARGET = ([f"{side}{i}" for i in range(40)] for side in "st")
-TOGETHER = SpecVocabulary(TARGET, TARGET, begin="t2", end="t3", unknown="t1")
+TOGETHER = SpecVocabulary(TARGET, TARGET, bos="t2", eos="t3", unk="t1")
 T5 = {
     "positions": "relative",
     "norm": "rms",
@@ -98,7 +98,7 @@ def test_two_vocabularies_and_int8(tmp_path: Path) -> None:
     model = drawn(EncoderDecoder(config(vocabulary_size=30, target_vocabulary_size=40)))
     assert isinstance(model, EncoderDecoder)
     before = {name: weight.clone() for name, weight in named_weights(model).items()}
-    words = SpecVocabulary([*SOURCE[:29], "t3"], TARGET, begin="t2", end="t3", unknown="s1")
+    words = SpecVocabulary([*SOURCE[:29], "t3"], TARGET, bos="t2", eos="t3", unk="s1")
     convert(model, words, tmp_path, "int8")
     for name, weight in named_weights(model).items():
         assert torch.equal(weight, before[name])  # the converter scales its own copies
@@ -137,7 +137,7 @@ def test_words_of_a_vocabulary(reading_run: Path) -> None:
 
 
 def test_how_a_person_opens_it(reading_run: Path) -> None:
-    text = CTranslate2().opening(load(reading_run))
+    text = CTranslate2().usage_example(load(reading_run))
     compile(text, "README.md", "exec")
     assert 'SentencePieceProcessor("vocabulary.model")' in text
     assert "translate_batch([tokens]" in text

@@ -375,7 +375,7 @@ def test_refusals_leave_nothing(
     out = tmp_path / "out"
     with pytest.raises(InputError, match="--to hf writes float32 only; remove --quantize"):
         export(reading_run, "hf", out, "int8")
-    with pytest.raises(InputError, match=r'a bert could, with .*model\.pooling = "first"') as told:
+    with pytest.raises(InputError, match=r'bert does with .*model\.pooling = "first"') as told:
         export(review_run, "hf", out)
     assert 'model.pooler = "tanh"' in str(told.value)
     assert "model.embedding_norm = true" in str(told.value)

@@ -141,8 +141,8 @@ def test_an_alignment_of_all_layers_pools_every_head() -> None:
             {"kind": "lines", "pins": [("cross", 0, 0)]},
             "pins must be heads of the block encoder, got cross.0.0",
         ),
-        ({"kind": "lines", "pins": [("encoder", 7, 0)]}, "layer 7 of block encoder"),
-        ({"kind": "lines", "pins": [("encoder", 0, 9)]}, "head 9 of 4"),
+        ({"kind": "lines", "pins": [("encoder", 7, 0)]}, "the layer of block encoder must be 0 to 1"),
+        ({"kind": "lines", "pins": [("encoder", 0, 9)]}, "the head must be 0 to 3, got 9"),
         (
             {"kind": "heads", "pins": [("encoder", 0, 0)]},
             "pins are for the figure lines, got the figure heads",
@@ -498,8 +498,8 @@ def test_the_options_of_a_figure_are_keywords() -> None:
     [
         ({"kind": "pie"}, "figure must be one of attention, heads"),
         ({"block": "middle"}, "got 'middle'"),
-        ({"layer": 2}, "layer 2 of block encoder, which has 2"),
-        ({"head": 4}, "head 4 of 4; heads count from 0"),
+        ({"layer": 2}, "the layer of block encoder must be 0 to 1"),
+        ({"head": 4}, "the head must be 0 to 3, got 4"),
         ({"head": "min"}, "head must be one of mean, max, got 'min'"),
         ({"sequence": 1}, "the sequence must be 0 to 0, got 1"),
         ({"unit": "letter"}, "unit must be one of piece, syllable, word, got 'letter'"),
@@ -510,7 +510,7 @@ def test_the_options_of_a_figure_are_keywords() -> None:
         ({"rows": "said"}, "rows must be one of read, predicted, got 'said'"),
         ({"kind": "alignment", "block": "encoder"}, "needs the block cross, got encoder"),
         ({"kind": "neuron", "head": "mean"}, "head must be a number for the figure neuron"),
-        ({"kind": "neuron", "query": 99}, "query must be from 0 to 8, got 99"),
+        ({"kind": "neuron", "query": 99}, "the query must be 0 to 8, got 99"),
         ({"kind": "neuron", "unit": "word"}, "shows single pieces"),
     ],
 )

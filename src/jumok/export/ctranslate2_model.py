@@ -43,7 +43,7 @@ class ConvertedModel:
         self._vocabulary, self._has_encoder = vocabulary, has_encoder
         self._number = {word: i for i, word in enumerate(vocabulary.target)}
 
-    def write(self, rows: Sequence[Ids], beam: int, limit: int) -> list[list[int]]:
+    def generate(self, rows: Sequence[Ids], beam: int, limit: int) -> list[list[int]]:
         """The generated ids for each source or prompt, without [EOS].
 
         Equivalent to `DecodingConfig(beam=beam, early_stopping=True, max_length=limit)`.

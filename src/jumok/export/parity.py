@@ -96,9 +96,9 @@ class _Translator:
 
     def scores(self, folder: Path, computing: ComputeType, table: Table) -> Scores:
         converted = ConvertedModel(folder, self.vocabulary, computing, has_encoder=True)
-        ids = converted.generate(to_lists(encode_rows(self.loaded, table)), 1, self._limit)
-        texts = self.loaded.target_vocabulary.decode_batch(ids)
-        language = self.loaded.recipe.data.language
+        ids = converted.generate(to_lists(encode_rows(self.pipeline, table)), 1, self._limit)
+        texts = self.pipeline.target_vocabulary.decode_batch(ids)
+        language = self.pipeline.recipe.data.language
         found = sequence_metrics(
             texts, table.column("target"), bleu_tokenizations(language), language
         )
@@ -107,7 +107,7 @@ class _Translator:
     @property
     def _limit(self) -> int:
         """Maximum number of generated tokens, including [EOS]; with [BOS] they fit the decoder."""
-        recipe, longest = self.loaded.recipe, self.model.decoder.embedding.max_length
+        recipe, longest = self.pipeline.recipe, self.model.decoder.embedding.max_length
         return min(recipe.decoding.max_length, longest - 1)
 
     def _ours(self, rows: Ragged, beam: int) -> Lists:
@@ -180,7 +180,7 @@ class _Generator:
     def scores(self, folder: Path, computing: ComputeType, table: Table) -> Scores:
         """Loss and perplexity of texts truncated to max_length; each token is predicted once."""
         converted = ConvertedModel(folder, self.vocabulary, computing, has_encoder=False)
-        rows = converted.log_probabilities(to_lists(encode_rows(self.loaded, table)), [])
+        rows = converted.log_probabilities(to_lists(encode_rows(self.pipeline, table)), [])
         loss = -sum(chain.from_iterable(rows)) / max(sum(map(len, rows)), 1)
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
 
@@ -204,8 +204,8 @@ def compare_outputs(
 
     >>> uniform = lambda text, ids: [-0.5] * (len(ids) + 1)
     >>> compare_outputs(1, [[5, 6], [7]], [[5, 6], [8, 9]], uniform, limit=9)
-    Searched(search='greedy', n=2, equal=1, ties=('text 1: from token 0 on, 0.000000 apart',), \
-others=())
+    OutputComparison(search='greedy', n=2, equal=1, \
+ties=('text 1: from token 0 on, 0.000000 apart',), others=())
     """
     ties: list[str] = []
     others: list[str] = []

@@ -47,7 +47,7 @@ def attention_csv(trace: Trace, state: ViewState) -> str:
     block = trace.info.block(state.block or trace.info.blocks[0].name)
     weights = trace.weights(block.name, state.layer, state.sequence)
     if not state.head < block.heads:
-        raise InputError(f"head must be from 0 to {block.heads - 1}, got {state.head}")
+        raise InputError(f"the head must be 0 to {block.heads - 1}, got {state.head}")
     queries = trace.info.tokens(block.queries, state.sequence)
     keys = trace.info.tokens(block.keys, state.sequence)
     rows: list[list[str]] = [["query", "query_piece", "key", "key_piece", "weight"]]

@@ -48,7 +48,7 @@ def explanation(trace: Trace, sequence: int, style: FigureStyle) -> JumokFigure:
     if answers is None:
         raise InputError("the figure explanation needs a trace of a classifier")
     if not 0 <= sequence < len(answers.sequences):
-        raise InputError(f"sequence must be from 0 to {len(answers.sequences) - 1}, got {sequence}")
+        raise InputError(f"the sequence must be 0 to {len(answers.sequences) - 1}, got {sequence}")
     answer = answers.sequences[sequence]
     if not answer.words:
         raise InputError("the trace has no contributions of words; trace with explain=True")

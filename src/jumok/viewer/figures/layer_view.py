@@ -71,7 +71,8 @@ def find_layer(trace: Trace, block: str | None, layer: int, sequence: int) -> La
     found = trace.info.block(block) if block else trace.info.blocks[0]
     if not -found.layers <= layer < found.layers:
         raise InputError(
-            f"layer {layer} of block {found.name}, which has {found.layers}; layers count from 0"
+            f"the layer of block {found.name} must be 0 to {found.layers - 1}, or negative to "
+            f"count from the last, got {layer}"
         )
     trace.info.tokens(found.queries, sequence)
     return LayerRef(found, layer % found.layers, sequence)
@@ -113,7 +114,7 @@ def pool_heads(weights: Floats, head: Head) -> Floats:
     if head == "max":
         return np.asarray(weights.max(0))
     if not 0 <= head < len(weights):
-        raise InputError(f"head {head} of {len(weights)}; heads count from 0")
+        raise InputError(f"the head must be 0 to {len(weights) - 1}, got {head}")
     one: Floats = weights[head]
     return one
 

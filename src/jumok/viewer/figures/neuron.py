@@ -96,7 +96,7 @@ def neuron_view(
     if query is None:
         query = next((n for n, label in enumerate(query_labels) if not label.special), 0)
     if not 0 <= query < len(query_labels):
-        raise InputError(f"query must be from 0 to {len(query_labels) - 1}, got {query}")
+        raise InputError(f"the query must be 0 to {len(query_labels) - 1}, got {query}")
     keys = labels(trace.info.tokens(layer_ref.block.keys, layer_ref.sequence), "piece")
     steps = steps_of(trace, layer_ref, head, query, len(keys))
     title = style.title_text(
@@ -109,7 +109,7 @@ def steps_of(trace: Trace, layer_ref: LayerRef, head: int, query: int, n_keys: i
     """The numbers of a query and the first `n_keys` keys. Raises InputError for an invalid head."""
     block, layer, sequence = layer_ref.block, layer_ref.layer, layer_ref.sequence
     if not 0 <= head < block.heads:
-        raise InputError(f"head must be from 0 to {block.heads - 1}, got {head}")
+        raise InputError(f"the head must be 0 to {block.heads - 1}, got {head}")
     key_head = head * block.key_heads // block.heads
     bias = trace.bias(block.name, layer)
     return Steps(
