@@ -1,4 +1,4 @@
-"""Beam search against every sequence there is, against a plain list of lists, and by property."""
+"""Beam search against exhaustive search, against plain Python lists, and by property."""
 
 import math
 from functools import cache
@@ -35,9 +35,9 @@ from tests.decoding.tiny_models import (
     Side,
     all_tokens,
     alone,
+    bos_inputs,
     log_p_of,
     model_of,
-    opening,
     rescored,
     texts,
     write,
@@ -58,7 +58,7 @@ def every_sequence(n_tokens: int, limit: int) -> list[list[int]]:
 
 @cache
 def every_score(kind: str, positions: str, limit: int) -> Ranked:
-    """The score of every sequence of four tokens that a model may write for one text."""
+    """The score of every sequence of four tokens for one text."""
     model = model_of(kind, positions, vocabulary_size=4)
     return [(sum(rescored(model, TEXT, tokens)), tokens) for tokens in every_sequence(4, limit)]
 
@@ -85,7 +85,7 @@ def test_a_wide_beam_finds_the_global_optimum(
 
 
 def plain_search(model: Model, text: list[int], config: DecodingConfig) -> Ranked:
-    """One text, no batch, no cache, lists alone: the docstring of beam.py word by word."""
+    """The algorithm of beam.py's docstring for one text, with lists, without batch or cache."""
     K = config.beam
     living: Ranked = [(0.0, [])]
     finished: Ranked = []
@@ -119,7 +119,7 @@ def plain_search(model: Model, text: list[int], config: DecodingConfig) -> Ranke
 
 
 def covered(model: Model, text: list[int], tokens: list[int], config: DecodingConfig) -> float:
-    """cp of one hypothesis, from one pass over all of it."""
+    """cp of one hypothesis, from one pass over the whole sequence."""
     if not config.coverage:
         return 0.0
     assert isinstance(model, EncoderDecoder)
@@ -133,9 +133,9 @@ def test_coverage_penalty_as_documented(early: EarlyStopping, beta: float) -> No
     model, (ids, real) = model_of("encoder_decoder"), texts(n=4)
     config = DecodingConfig(beam=3, n_best=3, max_length=6, early_stopping=early, coverage=beta)
     for row, found in enumerate(write(model, ids, real, config)):
-        wanted = plain_search(model, alone(ids, real, row)[0].tolist(), config)
-        assert [all_tokens(one) for one in found] == [tokens for _, tokens in wanted]
-        assert [one.rank for one in found] == pytest.approx([r for r, _ in wanted], abs=1e-4)
+        expected = plain_search(model, alone(ids, real, row)[0].tolist(), config)
+        assert [all_tokens(one) for one in found] == [tokens for _, tokens in expected]
+        assert [one.rank for one in found] == pytest.approx([r for r, _ in expected], abs=1e-4)
 
 
 @every_kind
@@ -149,27 +149,27 @@ def test_beam_search_as_documented(
         beam=3, n_best=3, max_length=6, early_stopping=early, length_norm=norm, length_penalty=alpha
     )
     for row, found in enumerate(write(model, ids, real, config)):
-        wanted = plain_search(model, alone(ids, real, row)[0].tolist(), config)
-        assert [all_tokens(one) for one in found] == [tokens for _, tokens in wanted]
-        assert [one.rank for one in found] == pytest.approx([r for r, _ in wanted], abs=1e-4)
-        assert [one.finished for one in found] == [tokens[-1] == EOS for _, tokens in wanted]
+        expected = plain_search(model, alone(ids, real, row)[0].tolist(), config)
+        assert [all_tokens(one) for one in found] == [tokens for _, tokens in expected]
+        assert [one.rank for one in found] == pytest.approx([r for r, _ in expected], abs=1e-4)
+        assert [one.finished for one in found] == [tokens[-1] == EOS for _, tokens in expected]
 
 
 def test_the_values_of_early_stopping_differ() -> None:
     """The wider the question, the longer the search: a table where the three part."""
     p = torch.full((6, 6), 1e-9)
     p[BOS, EOS], p[BOS, 4] = 0.5, 0.5  # ends at once, rank log 0.5
-    p[4, EOS], p[4, 5] = 0.1, 0.9  # a poor second end, and a better way on: True is over here
+    p[4, EOS], p[4, 5] = 0.1, 0.9  # a low second end, and a better continuation: True stops here
     p[5, EOS], p[5, 1] = 0.5, 0.5  # a better second end
-    p[1, [0, 1, 4, 5]] = 0.25  # from here on it does not look good: False is over
+    p[1, [0, 1, 4, 5]] = 0.25  # low scores from here on: False stops
     p[0, [0, 1, 4, 5]] = 0.25
     table = p.log()
     steps = {}
     for early in (True, False, "never"):
-        writer = MarkovDecoder(table)
+        decoder = MarkovDecoder(table)
         config = DecodingConfig(beam=2, early_stopping=early, length_penalty=1.0, max_length=40)
-        beam_search(writer, opening(limit=40), config)
-        steps[early] = writer.length
+        beam_search(decoder, bos_inputs(limit=40), config)
+        steps[early] = decoder.length
     assert steps[True] < steps[False] < steps["never"]
 
 
@@ -180,9 +180,9 @@ def test_every_positional_encoding_and_padding(kind: str, positions: str, side: 
     model, (ids, real) = model_of(kind, positions), texts(n=2, side=side)
     config = DecodingConfig(beam=3, n_best=3, max_length=5)
     for row, found in enumerate(write(model, ids, real, config)):
-        wanted = plain_search(model, alone(ids, real, row)[0].tolist(), config)
-        assert [all_tokens(one) for one in found] == [tokens for _, tokens in wanted]
-        assert [one.rank for one in found] == pytest.approx([r for r, _ in wanted], abs=1e-4)
+        expected = plain_search(model, alone(ids, real, row)[0].tolist(), config)
+        assert [all_tokens(one) for one in found] == [tokens for _, tokens in expected]
+        assert [one.rank for one in found] == pytest.approx([r for r, _ in expected], abs=1e-4)
 
 
 @every_kind
@@ -197,13 +197,13 @@ def test_one_beam_is_greedy(
     stopping = StoppingCriteria(EOS, [10] * len(ids))
     if isinstance(model, EncoderDecoder):
         one = GenerationInputs(torch.full((len(ids), 1), BOS), stopping)
-        writers = [Seq2SeqDecoder(model, ids, real, capacity=10) for _ in range(2)]
+        decoders = [Seq2SeqDecoder(model, ids, real, capacity=10) for _ in range(2)]
     else:
         first, padding = left_pad(ids, real)
         one = GenerationInputs(first, stopping, padding=padding)
-        writers = [CausalLMDecoder(model, padding, capacity=18) for _ in range(2)]
-    searched = beam_search(writers[0], one, config)
-    for [beam], [greedy] in zip(searched, generate(writers[1], one, config), strict=True):
+        decoders = [CausalLMDecoder(model, padding, capacity=18) for _ in range(2)]
+    searched = beam_search(decoders[0], one, config)
+    for [beam], [greedy] in zip(searched, generate(decoders[1], one, config), strict=True):
         assert (beam.ids, beam.finished) == (greedy.ids, greedy.finished)
         assert beam.log_probabilities == pytest.approx(greedy.log_probabilities, abs=1e-5)
         assert beam.rank == pytest.approx(greedy.rank, abs=1e-5)
@@ -223,7 +223,7 @@ def test_ties_go_to_the_smaller_token_and_the_better_beam() -> None:
     table = torch.full((6, 6), -50.0)
     table[:, [5, 4]] = 0.0  # alike
     config = DecodingConfig(beam=2, n_best=2, max_length=2)
-    [found] = beam_search(MarkovDecoder(table), opening(limit=2), config)
+    [found] = beam_search(MarkovDecoder(table), bos_inputs(limit=2), config)
     assert [one.ids for one in found] == [[4, 4], [4, 5]]
 
 

@@ -1,4 +1,4 @@
-"""Words given as text: stopped at, forbidden, allowed, begun with, streamed."""
+"""Text settings: stop strings, forbidden and allowed words, prefixes, streaming."""
 
 import dataclasses
 import re
@@ -34,7 +34,7 @@ def vocabulary() -> SentencePieceTokenizer:
 
 @pytest.fixture(scope="module")
 def model(vocabulary: SentencePieceTokenizer) -> LanguageModel:
-    """One that writes Hangul more often than bytes."""
+    """A model with Hangul tokens more probable than bytes."""
     torch.manual_seed(0)
     config = TransformerConfig(
         vocabulary_size=len(vocabulary), d_model=16, n_heads=2, d_ff=16, n_layers=1,
@@ -77,7 +77,7 @@ def test_forbidden_words_are_not_generated(
 
 
 def test_allowed_words(model: LanguageModel, vocabulary: SentencePieceTokenizer) -> None:
-    """Whole words, whatever their pieces: of "나라" and "다" no "라" stands alone."""
+    """Whole words, whatever their pieces: with "나라" and "다" there is no single "라"."""
     found = texts_of(model, vocabulary, sampled(allowed=("나라", "다", "뷁")))
     for text in found:
         assert re.fullmatch("( ?(나라|다|뷁))+", text)
@@ -132,7 +132,7 @@ def test_a_stop_string_that_starts_with_the_first_space(
 def test_a_decomposed_stop_string_stops(
     model: LanguageModel, vocabulary: SentencePieceTokenizer
 ) -> None:
-    """As macOS and some keyboards store Korean: NFD. What a vocabulary writes is composed."""
+    """NFD, as macOS and some keyboards store Korean; tokenizers decode to NFC."""
     stops: tuple[tuple[str, ...], ...] = ((unicodedata.normalize("NFD", " 다"),), (" 다",), ())
     apart, composed, never = (
         texts_of(model, vocabulary, DecodingConfig(max_length=12, prefix="나라 다리", stop=stop))
@@ -154,7 +154,7 @@ def test_forced_prefixes(
 def test_a_prefix_does_not_depend_on_the_prompt(
     model: LanguageModel, vocabulary: SentencePieceTokenizer, beam: int
 ) -> None:
-    """Its own repetitions are asked for, and so is a word that the prompt begins."""
+    """A prefix may repeat itself, and complete a word that the prompt starts."""
     config = DecodingConfig(beam=beam, max_length=24, prefix="나라 나라 나라", no_repeat_ngram=2)
     assert texts_of(model, vocabulary, config)[0].startswith("나라 나라 나라")
     config = DecodingConfig(beam=beam, max_length=24, prefix="나라", forbidden=("가나라",))
@@ -164,7 +164,7 @@ def test_a_prefix_does_not_depend_on_the_prompt(
 def test_an_output_without_a_prompt_starts_a_text(
     model: LanguageModel, vocabulary: SentencePieceTokenizer
 ) -> None:
-    """Behind [BOS] alone the first word is spelled as in the beginning of a text."""
+    """After [BOS] only, the first word has the tokens of the start of a text."""
     prompt = torch.tensor([[vocabulary.bos_id]])
     end_id = vocabulary.eos_id
     for settings in ({"prefix": "나라"}, {"choices": ("나라",)}, {"pattern": "나라"}):
@@ -216,7 +216,7 @@ def test_a_forced_end_takes_no_token_of_a_prefix(vocabulary: SentencePieceTokeni
 def test_a_short_source_leaves_enough_tokens_for_the_constraint(
     vocabulary: SentencePieceTokenizer, held: dict[str, Any]
 ) -> None:
-    """Though max_ratio leaves it next to nothing; a long one beside it is not troubled."""
+    """Even if max_ratio allows almost no tokens; a long source in the batch is unchanged."""
     torch.manual_seed(0)
     size = len(vocabulary)
     config = TransformerConfig(vocabulary_size=size, d_model=16, n_heads=2, d_ff=16, n_layers=1)
@@ -339,7 +339,7 @@ def test_streamed_is_whole(
     streams.finish()
     for row, one in enumerate(found):
         assert "".join(given.get(row, [])) == truncate_at_stop(vocabulary.decode(one.ids), stop)
-        assert all(given.get(row, ["some"]))  # nothing empty is given out
+        assert all(given.get(row, ["some"]))  # no empty pieces
     assert any(len(pieces) > 3 for pieces in given.values())
 
 
@@ -349,7 +349,7 @@ def test_a_stop_string_across_tokens(vocabulary: SentencePieceTokenizer) -> None
     assert len(ids) >= 4
     stops = StopStrings(vocabulary, ("뷁",))
     assert [stops(ids[: n + 1]) for n in range(len(ids))] == [False] * (len(ids) - 1) + [True]
-    long = vocabulary.encode("나 가 다 " * 30)  # the end alone is looked at
+    long = vocabulary.encode("나 가 다 " * 30)  # only the tail is decoded
     assert not stops(long)
     assert stops([*long, *ids])
 

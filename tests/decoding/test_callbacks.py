@@ -1,4 +1,4 @@
-"""Looking on: nothing changes, and what is told adds up to what was written."""
+"""Callbacks change nothing, and their step results add up to the hypothesis."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from torch import Tensor
 from jumok.decoding import DecodingConfig, GenerationInputs, StepResult, StoppingCriteria, generate
 from jumok.decoding.build import build_processors
 from jumok.decoding.processors import NEG_INF
-from tests.decoding.tiny_models import EOS, MarkovDecoder, V, all_tokens, opening
+from tests.decoding.tiny_models import EOS, MarkovDecoder, V, all_tokens, bos_inputs
 
 CONFIGS = {
     "greedy": DecodingConfig(),
@@ -19,7 +19,7 @@ CONFIGS = {
 
 
 class Notes:
-    """Everything an callback is told."""
+    """Records every call of a callback."""
 
     def __init__(self) -> None:
         self.cached: list[int] = []
@@ -45,8 +45,8 @@ def chain(seed: int) -> MarkovDecoder:
 def test_a_callback_changes_nothing_and_gets_every_step(name: str, seed: int) -> None:
     config, notes = CONFIGS[name], Notes()
     processors = build_processors(config, EOS)
-    plain = generate(chain(seed), opening(), config, processors)
-    watched = generate(chain(seed), opening(), config, processors, callback=notes)
+    plain = generate(chain(seed), bos_inputs(), config, processors)
+    watched = generate(chain(seed), bos_inputs(), config, processors, callback=notes)
     assert watched == plain
 
     assert notes.cached == list(range(len(notes.came)))  # one token a step
@@ -72,7 +72,7 @@ def test_a_callback_changes_nothing_and_gets_every_step(name: str, seed: int) ->
 def test_beam_scores_are_sums_of_processed_scores() -> None:
     notes = Notes()
     config = DecodingConfig(beam=3, repetition_penalty=1.5)
-    generate(chain(1), opening(), config, build_processors(config, EOS), callback=notes)
+    generate(chain(1), bos_inputs(), config, build_processors(config, EOS), callback=notes)
     totals = [0.0]
     for scores, came in zip(notes.scores, notes.came, strict=True):
         expected = torch.tensor(totals)[came.row] + scores[came.row, came.token]

@@ -1,4 +1,4 @@
-"""The settings in force are one line, refuse what cannot be meant, and come from a recipe."""
+"""DecodingConfig: its string, its ranges and conflicts, and its recipe table."""
 
 import dataclasses
 
@@ -17,7 +17,7 @@ def test_one_line() -> None:
 
 
 def test_activated_settings_are_shown() -> None:
-    """A beam's results are those of its ranking, whoever chose it; greedy writing has none."""
+    """Beam search depends on its ranking, even with the defaults; greedy search does not."""
     ranking = "length_penalty=1.0 length_norm='power' early_stopping=False"
     assert str(DecodingConfig(beam=5)) == f"beam=5 {ranking} max_length=256"
     other = DecodingConfig(beam=2, length_penalty=0.0, early_stopping="never")
@@ -104,10 +104,10 @@ def test_loops_are_found() -> None:
     long = find_repetition([9, *range(100)] * 3)  # a sentence, letter by letter
     assert long is not None
     assert (long.period, long.repeats) == (101, 3.0)
-    cut = find_repetition([9, *[1, 2, 3] * 5, 1])  # also when the last round is not over
-    assert cut is not None
-    assert (cut.start, cut.period) == (1, 3)
-    assert str(cut) == "from token 1 on, 3 tokens repeat 5.3 times"
+    partial = find_repetition([9, *[1, 2, 3] * 5, 1])  # also if the last period is incomplete
+    assert partial is not None
+    assert (partial.start, partial.period) == (1, 3)
+    assert str(partial) == "from token 1 on, 3 tokens repeat 5.3 times"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The same text however it is asked for: cached or not, alone or together, streamed or whole."""
+"""The same output with and without a cache, single and batched, streamed and whole."""
 
 import pytest
 import torch
@@ -45,7 +45,7 @@ every_config = pytest.mark.parametrize("name", CONFIGS)
 
 
 def loop(model: Model, text: list[int], limit: int) -> Hypothesis:
-    """Greedy without a cache, a batch or padding."""
+    """Greedy search without cache, batch or padding."""
     ids: list[int] = []
     gains: list[float] = []
     while len(ids) < limit:
@@ -80,12 +80,12 @@ def test_single_equals_batched(kind: str, positions: str, name: str, side: Side)
     ids, real = texts(side=side)
     together = write(model, ids, real, CONFIGS[name])
     for row, several in enumerate(together):
-        [by_itself] = write(model, alone(ids, real, row), None, CONFIGS[name])
-        assert [one.ids for one in several] == [one.ids for one in by_itself]
-        assert [one.finished for one in several] == [one.finished for one in by_itself]
-        scores = [one.score for one in by_itself]
+        [single] = write(model, alone(ids, real, row), None, CONFIGS[name])
+        assert [one.ids for one in several] == [one.ids for one in single]
+        assert [one.finished for one in several] == [one.finished for one in single]
+        scores = [one.score for one in single]
         assert [one.score for one in several] == pytest.approx(scores, abs=1e-4)
-    some = [4, 1, 6]  # other neighbours, another order
+    some = [4, 1, 6]  # another batch, another order
     others = write(model, ids[some], real[some], CONFIGS[name])
     assert [[one.ids for one in several] for several in others] == [
         [one.ids for one in together[row]] for row in some
@@ -97,14 +97,14 @@ def test_single_equals_batched(kind: str, positions: str, name: str, side: Side)
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("name", ["greedy", "beam"])
 def test_an_ensemble_alone_equals_batched(kind: str, positions: str, side: Side, name: str) -> None:
-    """Two different models; what they write is what neither writes by itself."""
+    """Two different models, whose common output is not that of either."""
     model, other = model_of(kind, positions), model_of(kind, positions, d_ff=48)
     ids, real = texts(side=side)
     together = write(model, ids, real, CONFIGS[name], others=[other])
     for row, several in enumerate(together):
-        [by_itself] = write(model, alone(ids, real, row), None, CONFIGS[name], others=[other])
-        assert [one.ids for one in several] == [one.ids for one in by_itself]
-        ranks = [one.rank for one in by_itself]
+        [single] = write(model, alone(ids, real, row), None, CONFIGS[name], others=[other])
+        assert [one.ids for one in several] == [one.ids for one in single]
+        ranks = [one.rank for one in single]
         assert [one.rank for one in several] == pytest.approx(ranks, abs=1e-4)
     for each in (model, other):
         plain = write(each, ids, real, CONFIGS[name])
@@ -210,7 +210,7 @@ def test_limits_follow_the_source() -> None:
 
 
 def test_as_long_as_the_max_length_of_the_model() -> None:
-    """[BOS] and 63 tokens fill the 64 positions; the last token written is never read."""
+    """[BOS] and 63 tokens fill the 64 positions; the last token is never an input."""
     source = torch.tensor([[5, 6, 7]])
     for beam in (1, 2):
         config = DecodingConfig(beam=beam, max_length=64)
@@ -235,7 +235,7 @@ def test_an_empty_batch(kind: str, name: str) -> None:
 @every_kind
 @every_config
 def test_every_token_banned_ends_the_text(kind: str, name: str) -> None:
-    """A constraint that leaves nothing ends the text where it stands; neighbours go on."""
+    """A processor that bans every token ends its text; the other texts continue."""
     model = model_of(kind)
     ids, real = texts(n=3)
 

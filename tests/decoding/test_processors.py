@@ -1,4 +1,4 @@
-"""Every processor against the sentence that describes it, token by token."""
+"""Every logits processor against its definition, token by token."""
 
 from dataclasses import replace
 
@@ -50,7 +50,7 @@ def context(rows: list[list[int]], start: int = 0) -> ProcessorContext:
 
 
 def banned(processor: Processor, given: ProcessorContext) -> list[set[int]]:
-    """The tokens of each row that may not be written; the others keep their scores."""
+    """The banned tokens of each row; the others keep their scores."""
     scores = noise(len(given.tokens), V)
     after = apply_processors(scores, given, [processor])
     never = after == NEG_INF
@@ -63,8 +63,8 @@ def test_no_ngram_comes_twice(rows: list[list[int]], n: int) -> None:
     for row, found in zip(rows, banned(NoRepeatNgram(n), context(rows)), strict=True):
         seen = {tuple(row[i : i + n]) for i in range(len(row) - n + 1)}
         last = row[len(row) - n + 1 :] if len(row) >= n - 1 else None
-        wanted = {token for token in range(V) if last is not None and (*last, token) in seen}
-        assert found == wanted
+        expected = {token for token in range(V) if last is not None and (*last, token) in seen}
+        assert found == expected
 
 
 @given(rows_of_tokens, some_words)
@@ -83,11 +83,11 @@ def test_min_length_counts_generated_tokens() -> None:
 
 def test_one_prefix_for_all_or_one_for_each() -> None:
     everyone = set(range(V))
-    begun = context([[9, 1], [9, 4]], start=1)
-    assert banned(ForcedPrefix([[1, 5]]), begun) == [everyone - {5}] * 2
-    assert banned(ForcedPrefix([[1, 5], [4]]), begun) == [everyone - {5}, set()]
-    assert banned(ForcedPrefix([[1]]), begun) == [set(), set()]
-    beams = ProcessorContext(begun.tokens, 1, torch.tensor([1, 1]))
+    start_decoder = context([[9, 1], [9, 4]], start=1)
+    assert banned(ForcedPrefix([[1, 5]]), start_decoder) == [everyone - {5}] * 2
+    assert banned(ForcedPrefix([[1, 5], [4]]), start_decoder) == [everyone - {5}, set()]
+    assert banned(ForcedPrefix([[1]]), start_decoder) == [set(), set()]
+    beams = ProcessorContext(start_decoder.tokens, 1, torch.tensor([1, 1]))
     assert banned(ForcedPrefix([[1, 5], [4, 2]]), beams) == [everyone - {2}] * 2
 
 
@@ -118,10 +118,10 @@ def test_a_penalty_breaks_a_loop_of_certain_tokens() -> None:
     table[:, 4], table[4, 5] = 12.0, 10.0
     stopping = StoppingCriteria(3, [6])
     config = DecodingConfig(max_length=6, repetition_penalty=1.5)
-    for settings, wanted in ((DecodingConfig(max_length=6), [4] * 6), (config, [4, 5])):
+    for settings, expected in ((DecodingConfig(max_length=6), [4] * 6), (config, [4, 5])):
         one = GenerationInputs(torch.tensor([[2]]), stopping)
         [[answer]] = generate(MarkovDecoder(table), one, settings, build_processors(settings, 3))
-        assert answer.ids[: len(wanted)] == wanted
+        assert answer.ids[: len(expected)] == expected
 
 
 def test_processors_do_not_see_a_forced_first_token() -> None:
@@ -145,7 +145,7 @@ def test_tokenizations_of_a_text(seed: int, p: float) -> None:
         surprise = (-probability.log() - entropy).abs()
         for order, found in (((-probability).argsort(), top_p), (surprise.argsort(), typical)):
             kept = [token for token in order.tolist() if token not in found]
-            assert kept == order.tolist()[: len(kept)]  # the likeliest, none left out between
+            assert kept == order.tolist()[: len(kept)]  # the most probable ones
             mass = probability[kept].sum().item()
             assert mass >= p - 1e-6
             assert mass - probability[kept[-1]] < p + 1e-6  # and none too many
@@ -165,7 +165,7 @@ def test_top_k(seed: int, k: int) -> None:
 
 
 def test_truncations_in_sequence() -> None:
-    """A cut looks at what is left, and what is forbidden stays so."""
+    """A truncation applies to the remaining tokens; banned ones stay banned."""
     scores = torch.tensor([[NEG_INF, 0.0, -1.0, -2.0, -3.0, NEG_INF]])
     for cut in (TopK(2), TopP(0.9), MinP(0.2), TypicalP(0.9), Temperature(2.0)):
         after = apply_processors(scores, context([[0]]), [cut])

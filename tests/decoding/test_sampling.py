@@ -1,4 +1,4 @@
-"""Draws are exact, belong to their text, and follow from the seed."""
+"""Samples are exact, belong to their text, and depend on the seed."""
 
 import math
 from collections import Counter
@@ -23,19 +23,19 @@ from tests.decoding.tiny_models import (
     EOS,
     KINDS,
     MarkovDecoder,
+    bos_inputs,
     model_of,
-    opening,
     texts,
     write,
 )
 from tests.nn.strategies import noise
 
 N = 4_000
-GIVEN = [1, BOS]  # behind [BOS] the logit of one of them is above 0, the other's below
+GIVEN = [1, BOS]  # after [BOS] one of them has a positive logit, the other a negative one
 
 
 def p_value(counts: Tensor, expected: Tensor) -> float:
-    """How likely a chi-square statistic at least as large is when the draws are exact."""
+    """The probability of a chi-square statistic at least as large if the samples are exact."""
     there = expected > 0
     assert not counts[~there].any()
     statistic = ((counts - expected)[there] ** 2 / expected[there]).sum()
@@ -64,7 +64,7 @@ def test_samples_have_the_right_distribution(settings: dict[str, float]) -> None
     table = noise(8, 8, seed=3) * 1.5
     config = DecodingConfig(sample=True, n_best=N, max_length=1, seed=1, **settings)
     processors = build_processors(config, EOS)
-    start = replace(opening(limit=1), prompt_ids=torch.tensor([GIVEN]))
+    start = replace(bos_inputs(limit=1), prompt_ids=torch.tensor([GIVEN]))
     [found] = generate(MarkovDecoder(table), start, config, processors)
     first = [EOS if one.finished else one.ids[0] for one in found]
     probability = reference(table[BOS].double(), settings)
@@ -73,7 +73,7 @@ def test_samples_have_the_right_distribution(settings: dict[str, float]) -> None
 
 
 def reference(logits: Tensor, settings: dict[str, float]) -> Tensor:
-    """The distribution after the settings, one behind the other, token by token.
+    """The distribution after the settings in sequence, token by token.
 
     Each setting that cuts sees what the one before it left.
     """
@@ -107,10 +107,10 @@ def cut(p: dict[int, float], name: str, value: float) -> list[int]:
 
 
 def test_two_samples_are_independent() -> None:
-    """Every pair of tokens comes as often as the product of its probabilities says."""
+    """Every pair of tokens is as frequent as the product of its probabilities."""
     table = noise(6, 6, seed=5)
     config = DecodingConfig(sample=True, n_best=N, max_length=2, seed=2)
-    [found] = generate(MarkovDecoder(table), opening(limit=2, end_id=-1), config)
+    [found] = generate(MarkovDecoder(table), bos_inputs(limit=2, end_id=-1), config)
     counts = Counter(tuple(one.ids) for one in found)
     p = table.double().softmax(-1)
     pairs = [(a, b) for a in range(6) for b in range(6)]
@@ -129,7 +129,7 @@ def test_the_distribution_test_detects_a_wrong_distribution() -> None:
 
 
 def test_texts_have_independent_samples() -> None:
-    """Neighbours with other keys draw independently of each other."""
+    """Adjacent texts with different keys have independent samples."""
     draw = CategoricalSampler(range(N), seed=0, copies=1, steps=2)
     p = torch.tensor([0.5, 0.5]).log().expand(N, 2)
     first, second = (draw(p, torch.arange(N), step) for step in (0, 1))
@@ -168,7 +168,7 @@ def test_an_impossible_token_is_never_sampled() -> None:
 
 
 def test_without_any_weight_the_last_token_is_sampled() -> None:
-    """A token of the vocabulary, not the one behind it."""
+    """A token of the vocabulary, not one beyond its end."""
     assert int(sample_inverse_cdf(torch.zeros(3, dtype=torch.float64), 0.5)) == 2
 
 

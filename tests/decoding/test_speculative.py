@@ -1,4 +1,4 @@
-"""Speculative decoding: the very output of plain greedy, and exactly the target's distribution."""
+"""Speculative decoding: the output of plain greedy, and exactly the target's distribution."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ def near(model: LanguageModel, amount: float) -> LanguageModel:
     return draft
 
 
-def opening(prompt: Sequence[int], limit: int, key: int = 0) -> GenerationInputs:
+def prompt_inputs(prompt: Sequence[int], limit: int, key: int = 0) -> GenerationInputs:
     return GenerationInputs(torch.tensor([prompt]), StoppingCriteria(END, [limit]), [key])
 
 
@@ -71,10 +71,10 @@ def both(
     processors: Sequence[Processor] = (),
     ahead: int = 4,
 ) -> SpeculativeResult:
-    writers = (
+    decoders = (
         CausalLMDecoder(model, start.padding, capacity=ROOM + 8) for model in (target, draft)
     )
-    return speculative(*writers, start, config, processors, n_draft_tokens=ahead)
+    return speculative(*decoders, start, config, processors, n_draft_tokens=ahead)
 
 
 PROMPTS = [[2, 5], [2, 7, 8, 4], [2], [6, 6, 6], [2, 11, 10, 4, 5]]
@@ -90,9 +90,9 @@ def test_greedy_output_is_that_of_plain_greedy(ahead: int, positions: str) -> No
         for limit in (1, 2, 20):
             config = DecodingConfig(max_length=limit)
             [[plain]] = generate(
-                CausalLMDecoder(target, capacity=ROOM + 8), opening(prompt, limit), config
+                CausalLMDecoder(target, capacity=ROOM + 8), prompt_inputs(prompt, limit), config
             )
-            found = both(target, draft, opening(prompt, limit), config, ahead=ahead)
+            found = both(target, draft, prompt_inputs(prompt, limit), config, ahead=ahead)
             assert found.hypothesis.ids == plain.ids
             assert found.hypothesis.finished == plain.finished
             assert found.hypothesis.score == pytest.approx(plain.score, abs=1e-4)  # float32 sums
@@ -101,12 +101,12 @@ def test_greedy_output_is_that_of_plain_greedy(ahead: int, positions: str) -> No
                 plain.log_probabilities, abs=1e-4
             )
             guessed, kept = guessed + found.proposed, kept + found.accepted
-    assert 0 < kept < guessed  # some guesses were kept, others were not
+    assert 0 < kept < guessed  # some draft tokens were accepted, others rejected
 
 
 def test_a_perfect_draft_saves_passes() -> None:
     target = language_model(0)
-    found = both(target, target, opening([2, 5], 20), DecodingConfig(max_length=20), ahead=4)
+    found = both(target, target, prompt_inputs([2, 5], 20), DecodingConfig(max_length=20), ahead=4)
     written = len(found.hypothesis.log_probabilities)
     assert found.accepted == found.proposed > 0
     assert found.target_passes == -(-written // 5)
@@ -126,11 +126,11 @@ def test_an_encoder_decoder_and_its_draft() -> None:
     for source in sources[:, None]:
         start = GenerationInputs(torch.tensor([[BOS]]), stopping)
 
-        def writer(model: EncoderDecoder, source: Tensor = source) -> IncrementalDecoder:
+        def decoder(model: EncoderDecoder, source: Tensor = source) -> IncrementalDecoder:
             return Seq2SeqDecoder(model, source, capacity=12)
 
-        [[plain]] = generate(writer(target), start, settings, processors)
-        found = speculative(writer(target), writer(draft), start, settings, processors)
+        [[plain]] = generate(decoder(target), start, settings, processors)
+        found = speculative(decoder(target), decoder(draft), start, settings, processors)
         assert found.hypothesis.ids == plain.ids
         assert found.hypothesis.score == pytest.approx(plain.score, abs=1e-4)  # float32 sums
         assert len(plain.ids) >= 4
@@ -151,19 +151,19 @@ def test_a_padded_source_and_every_kind_of_positions(positions: str, side: str) 
     start = GenerationInputs(torch.tensor([[BOS]]), StoppingCriteria(END, [12]))
     settings = DecodingConfig(max_length=12)
 
-    def writer(model: EncoderDecoder) -> IncrementalDecoder:
+    def decoder(model: EncoderDecoder) -> IncrementalDecoder:
         return Seq2SeqDecoder(model, source, real, capacity=12)
 
-    [[plain]] = generate(writer(target), start, settings)
+    [[plain]] = generate(decoder(target), start, settings)
     for guesser in (draft, target):
-        found = speculative(writer(target), writer(guesser), start, settings)
+        found = speculative(decoder(target), decoder(guesser), start, settings)
         assert found.hypothesis.ids == plain.ids
         assert found.hypothesis.score == pytest.approx(plain.score, abs=1e-4)  # float32 sums
 
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal_halves", "none"])
 def test_several_models_and_a_draft(positions: str) -> None:
-    """Models that write together are a target like any other."""
+    """An ensemble can be the target."""
     models = [language_model(seed, positions) for seed in (0, 1)]
     config = DecodingConfig(max_length=16)
 
@@ -171,19 +171,19 @@ def test_several_models_and_a_draft(positions: str) -> None:
         return EnsembleDecoder([CausalLMDecoder(model, capacity=ROOM + 8) for model in models])
 
     for prompt in PROMPTS:
-        [[plain]] = generate(together(), opening(prompt, 16), config)
+        [[plain]] = generate(together(), prompt_inputs(prompt, 16), config)
         draft = CausalLMDecoder(near(models[0], 0.05), capacity=ROOM + 8)
-        found = speculative(together(), draft, opening(prompt, 16), config)
+        found = speculative(together(), draft, prompt_inputs(prompt, 16), config)
         assert found.hypothesis.ids == plain.ids
         assert found.hypothesis.score == pytest.approx(plain.score, abs=1e-4)  # float32 sums
 
 
 def test_a_stop_string_within_draft_tokens() -> None:
-    """Nothing is written behind it, however many more guesses were right."""
+    """No token follows it, even if further draft tokens would be accepted."""
     vocabulary = SentencePieceTokenizer.train(
         ["가 나 다", "나라 다리 가나"], VocabularyConfig(size=24)
     )
-    target = language_model(1, size=len(vocabulary))  # which writes a text of some length
+    target = language_model(1, size=len(vocabulary))  # which generates a text of some length
     prompt = vocabulary.encode("가 나")
     config = DecodingConfig(max_length=16)
     end_id = vocabulary.eos_id
@@ -208,7 +208,7 @@ def test_a_padded_prompt() -> None:
     target, draft = language_model(0), language_model(1)
     config = DecodingConfig(max_length=9, repetition_penalty=1.5)
     processors = build_processors(config, END)
-    plain = both(target, draft, opening([2, 5], 9), config, processors)
+    plain = both(target, draft, prompt_inputs([2, 5], 9), config, processors)
     padded = GenerationInputs(
         torch.tensor([[PAD, PAD, 2, 5]]), StoppingCriteria(END, [9]), padding=torch.tensor([2])
     )
@@ -216,7 +216,7 @@ def test_a_padded_prompt() -> None:
 
 
 class Bigrams:
-    """A language model that looks at the last token alone: logits (V, V) of what follows each."""
+    """A bigram language model: logits (V, V) of the token after each token."""
 
     def __init__(self, table: Tensor) -> None:
         self.table, self.vocabulary_size, self.length = table, len(table), 0
@@ -260,7 +260,7 @@ def distribution(
 def test_samples_follow_the_distribution_of_the_target(
     settings: dict[str, float], noise: float
 ) -> None:
-    """Chi-square of whole texts of up to 4 tokens, drawn 2,000 times from fixed seeds."""
+    """Chi-square of whole texts of up to 4 tokens, sampled 2,000 times with fixed seeds."""
     n, length, prompt = 2000, 4, [1, 2]
     table, others = torch.randn(2, 5, 5, generator=torch.Generator().manual_seed(7))
     config = DecodingConfig(sample=True, max_length=length, **settings)  # type: ignore[arg-type]
@@ -270,26 +270,26 @@ def test_samples_follow_the_distribution_of_the_target(
     counts: Counter[tuple[int, ...]] = Counter()
     kept = guessed = 0
     for key in range(n):
-        writers = Bigrams(table), Bigrams(table + noise * others)
-        start = opening(prompt, length, key)
-        found = speculative(*writers, start, config, processors, n_draft_tokens=2)
+        decoders = Bigrams(table), Bigrams(table + noise * others)
+        start = prompt_inputs(prompt, length, key)
+        found = speculative(*decoders, start, config, processors, n_draft_tokens=2)
         counts[*found.hypothesis.ids, *([END] if found.hypothesis.finished else [])] += 1
         kept, guessed = kept + found.accepted, guessed + found.proposed
     assert counts.keys() <= expected.keys()
-    assert 0.2 < kept / guessed < 0.95  # many guesses were kept, many replaced
+    assert 0.2 < kept / guessed < 0.95  # many draft tokens were accepted, many replaced
     assert chi_square(counts, {row: n * p for row, p in expected.items()}) < 1
 
 
-def chi_square(counts: Counter[tuple[int, ...]], wanted: dict[tuple[int, ...], float]) -> float:
-    """The statistic over what a fair sample exceeds once in a thousand times.
+def chi_square(counts: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], float]) -> float:
+    """The statistic that an exact sample exceeds once in a thousand times.
 
     Texts expected less than five times are counted together with the rarest of the others.
     """
-    rarest_last = sorted(wanted, key=wanted.__getitem__, reverse=True)
-    common = [row for row in rarest_last if wanted[row] >= 5]
-    bins = [(counts[row], wanted[row]) for row in common[:-1]]
+    rarest_last = sorted(expected, key=expected.__getitem__, reverse=True)
+    common = [row for row in rarest_last if expected[row] >= 5]
+    bins = [(counts[row], expected[row]) for row in common[:-1]]
     seen, due = (sum(column) for column in zip(*bins, strict=True))
-    bins.append((counts.total() - seen, sum(wanted.values()) - due))
+    bins.append((counts.total() - seen, sum(expected.values()) - due))
     assert len(bins) > 20
     statistic = sum((seen - due) ** 2 / due for seen, due in bins)
     return statistic / chi_square_limit(len(bins) - 1)
@@ -305,7 +305,7 @@ def test_the_same_seed_generates_the_same() -> None:
     target, draft = language_model(0), language_model(1)
     rows = [
         both(
-            target, draft, opening([2], 20, key), DecodingConfig(sample=True, seed=seed)
+            target, draft, prompt_inputs([2], 20, key), DecodingConfig(sample=True, seed=seed)
         ).hypothesis.ids
         for seed, key in [(1, 1), (1, 1), (2, 1), (1, 2)]
     ]
@@ -316,9 +316,13 @@ def test_the_same_seed_generates_the_same() -> None:
 def test_on_token_is_called_for_every_token() -> None:
     target, draft = language_model(0), language_model(1)
     told: list[int] = []
-    writers = [CausalLMDecoder(model, capacity=ROOM) for model in (target, draft)]
+    decoders = [CausalLMDecoder(model, capacity=ROOM) for model in (target, draft)]
     found = speculative(
-        *writers, opening([2, 5], 20), DecodingConfig(), (), lambda row, token: told.append(token)
+        *decoders,
+        prompt_inputs([2, 5], 20),
+        DecodingConfig(),
+        (),
+        lambda row, token: told.append(token),
     )
     assert told == found.hypothesis.ids
 
@@ -331,13 +335,13 @@ def test_every_token_banned_raises() -> None:
 
     target, draft = language_model(0), language_model(1)
     processors = [Allowed([5, 6]), once]
-    found = both(target, draft, opening([2], 9), DecodingConfig(max_length=9), processors)
+    found = both(target, draft, prompt_inputs([2], 9), DecodingConfig(max_length=9), processors)
     assert len(found.hypothesis.ids) == 2
     assert not found.hypothesis.finished
 
 
 def sure(token: int) -> LanguageModel:
-    """A model that says one token, whatever came before."""
+    """A model that predicts one token after every token."""
     model = language_model(0)
     norm = model.decoder.stack.layers[-1].feed_forward_norm.norm
     norm.weight.zero_()
@@ -348,7 +352,7 @@ def sure(token: int) -> LanguageModel:
 
 
 def test_a_draft_token_without_continuation_is_not_an_error() -> None:
-    """The draft may run into a dead end of a constraint; only the target's own is told."""
+    """The draft may reach a dead end of a constraint; only the target's raises."""
     written = tuple(str(token).encode() if token in (5, 6, 7) else b"" for token in range(V))
     spelling = TokenBytes(written, written)
     target, draft = sure(6), sure(5)
@@ -358,11 +362,11 @@ def test_a_draft_token_without_continuation_is_not_an_error() -> None:
         return [MinLength(3, END), Constraint(language, end_id=END, limits=[9])]
 
     config = DecodingConfig(max_length=9)
-    found = both(target, draft, opening([2], 9), config, held("5", "677"))
+    found = both(target, draft, prompt_inputs([2], 9), config, held("5", "677"))
     assert found.hypothesis.ids == [6, 7, 7]
     assert found.proposed > found.accepted
     with pytest.raises(InputError, match="must be allowed after those generated so far, got none"):
-        both(target, draft, opening([2], 9), config, held("6"))
+        both(target, draft, prompt_inputs([2], 9), config, held("6"))
 
 
 def test_refused() -> None:
@@ -372,20 +376,20 @@ def test_refused() -> None:
         start: GenerationInputs, config: DecodingConfig, size: int = V, ahead: int = 4
     ) -> None:
         draft = language_model(1, size=size)
-        writers = [CausalLMDecoder(model, capacity=ROOM) for model in (target, draft)]
-        speculative(*writers, start, config, n_draft_tokens=ahead)
+        decoders = [CausalLMDecoder(model, capacity=ROOM) for model in (target, draft)]
+        speculative(*decoders, start, config, n_draft_tokens=ahead)
 
     two = GenerationInputs(torch.tensor([[2], [2]]), StoppingCriteria(END, [9, 9]), [0, 0])
     with pytest.raises(InputError, match="got 2 texts, beam 1 and n_best 1"):
         write(two, DecodingConfig())
     with pytest.raises(InputError, match="got 1 texts, beam 3"):
-        write(opening([2], 9), DecodingConfig(beam=3))
+        write(prompt_inputs([2], 9), DecodingConfig(beam=3))
     with pytest.raises(InputError, match="and n_best 2"):
-        write(opening([2], 9), DecodingConfig(sample=True, n_best=2))
+        write(prompt_inputs([2], 9), DecodingConfig(sample=True, n_best=2))
     with pytest.raises(InputError, match="vocabulary of 12 tokens, got 7"):
-        write(opening([2], 9), DecodingConfig(), size=7)
+        write(prompt_inputs([2], 9), DecodingConfig(), size=7)
     keyless = GenerationInputs(torch.tensor([[2]]), StoppingCriteria(END, [9]))
     with pytest.raises(InputError, match="sample_keys must have one number, got 0"):
         write(keyless, DecodingConfig(sample=True))
     with pytest.raises(InputError, match="n_draft_tokens must be at least 1, got 0"):
-        write(opening([2], 9), DecodingConfig(), ahead=0)
+        write(prompt_inputs([2], 9), DecodingConfig(), ahead=0)

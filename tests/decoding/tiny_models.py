@@ -1,4 +1,4 @@
-"""Small models of every kind with something to say, and loops so plain that they must be right."""
+"""Tiny models of both kinds, and reference implementations without a cache or a batch."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
@@ -21,7 +21,7 @@ from tests.nn.strategies import sequence_mask
 
 PAD, BOS, EOS, V = 0, 2, 3, 12
 
-KINDS = {"encoder_decoder": 8, "language_model": 10}  # seeds that write many lengths
+KINDS = {"encoder_decoder": 8, "language_model": 10}  # seeds that generate many lengths
 POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none")
 SIDES = ("left", "right", "both")
 Model = EncoderDecoder | LanguageModel
@@ -29,9 +29,9 @@ Side = Literal["left", "right", "both"]
 
 
 def model_of(kind: str, positions: str = "sinusoidal", **changes: Any) -> Model:
-    """Random weights, louder than at first, that write sequences of many lengths."""
+    """A model with larger random weights than the default, for outputs of many lengths."""
     torch.manual_seed(KINDS[kind])
-    measures: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "vocabulary_size": V,
         "d_model": 16,
         "n_heads": 2,
@@ -41,14 +41,14 @@ def model_of(kind: str, positions: str = "sinusoidal", **changes: Any) -> Model:
         "positions": positions,
         "tie_embeddings": False,
     }
-    config = TransformerConfig(**measures | changes)
+    config = TransformerConfig(**settings | changes)
     model = EncoderDecoder(config) if kind == "encoder_decoder" else LanguageModel(config)
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.ndim > 1 and "relative" in name:
-                weight.normal_()  # positions are to matter
+                weight.normal_()  # so that positions have an effect
             elif weight.ndim > 1:
-                weight.mul_(2.0 if "cross" in name else 1.5)  # and what is read
+                weight.mul_(2.0 if "cross" in name else 1.5)  # so that the source has an effect
     return model.eval().requires_grad_(False)
 
 
@@ -59,14 +59,14 @@ def texts(n: int = 8, longest: int = 7, side: Side = "right") -> tuple[Tensor, T
     width = longest + 1
     ids = torch.randint(4, V, (n, width), generator=draw)
     if side == "both":
-        real = sequence_mask(lengths.tolist(), width).roll(1, -1)  # a filler before, some behind
+        real = sequence_mask(lengths.tolist(), width).roll(1, -1)  # padding on both sides
     else:
         real = sequence_mask(lengths.tolist(), width, left=side == "left")
     return ids.masked_fill(~real, PAD), real
 
 
 class MarkovDecoder:
-    """Writes by a Markov chain: what follows depends on the last token alone."""
+    """A Markov chain: the next token depends only on the last."""
 
     def __init__(self, table: Tensor) -> None:
         self.table = table  # (V, V) logits
@@ -81,14 +81,14 @@ class MarkovDecoder:
         return self.table[ids]
 
     def reorder(self, rows: Tensor) -> None:
-        """Rows hold nothing of their own."""
+        """Rows have no state."""
 
     def rewind(self, tokens: int) -> None:
         self.length -= tokens
 
 
 class Allowed:
-    """A constraint: every token but these is forbidden."""
+    """A constraint that bans every token but these."""
 
     def __init__(self, tokens: Iterable[int]) -> None:
         self.tokens = list(tokens)
@@ -99,8 +99,8 @@ class Allowed:
         return scores.masked_fill_(rest, NEG_INF)
 
 
-def opening(n: int = 1, limit: int = 8, end_id: int = EOS) -> GenerationInputs:
-    """n texts that begin with [BOS], each with a key of its own."""
+def bos_inputs(n: int = 1, limit: int = 8, end_id: int = EOS) -> GenerationInputs:
+    """n texts that start with [BOS], each with its own key."""
     return GenerationInputs(
         torch.full((n, 1), BOS), StoppingCriteria(end_id, [limit] * n), sample_keys=range(n)
     )
@@ -114,7 +114,7 @@ def write(
     constraints: tuple[Processor, ...] = (),
     others: Sequence[Any] = (),
 ) -> list[list[Hypothesis]]:
-    """What a model of either kind writes, with others of its kind beside it."""
+    """The output of a model of either kind, or of an ensemble with `others`."""
     request = GenerationRequest(config, EOS, constraints=constraints, ensemble=others)
     if isinstance(model, EncoderDecoder):
         return generate_seq2seq(model, ids, real, request, bos_id=BOS)
@@ -122,7 +122,7 @@ def write(
 
 
 def log_p_of(model: Model, text: list[int], written: list[int]) -> Tensor:
-    """Log-probabilities (V) of what follows: everything computed anew, no batch, no padding."""
+    """Log-probabilities (V) of the next token, without cache, batch or padding."""
     if isinstance(model, EncoderDecoder):
         logits = model(torch.tensor([text]), torch.tensor([[BOS, *written]]))
     else:
@@ -140,10 +140,10 @@ def rescored(model: Model, text: list[int], tokens: list[int]) -> list[float]:
 
 
 def all_tokens(one: Hypothesis) -> list[int]:
-    """The tokens of what was written, with the end token where it was written."""
+    """The generated tokens, with the end token if there is one."""
     return [*one.ids, EOS] if len(one.log_probabilities) > len(one.ids) else one.ids
 
 
 def alone(ids: Tensor, real: Tensor, row: int) -> Tensor:
-    """One text by itself, without padding: (1, T)."""
+    """One text without padding: (1, T)."""
     return ids[row, real[row]][None]

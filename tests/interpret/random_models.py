@@ -1,4 +1,4 @@
-"""Models of every kind, with every weight random, and the texts they are asked about."""
+"""Models of every kind with random weights, and texts for them."""
 
 from functools import cache
 from typing import Any

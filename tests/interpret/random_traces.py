@@ -1,4 +1,4 @@
-"""Traces made of random numbers: any shape, no model."""
+"""Traces of random numbers, of any shape, without a model."""
 
 from dataclasses import replace
 
@@ -65,7 +65,7 @@ def random_info(
 
 
 def random_tensors(info: TraceInfo, seed: int = 0, dtype: type[np.floating] = np.float32) -> Arrays:
-    """Random tensors of the shapes the header tells."""
+    """Random tensors of the shapes in the header."""
     chance = np.random.default_rng(seed)
     (block,), B = info.blocks, info.sequences
     T, H, G, K = len(info.tokens("source")), block.heads, block.key_heads, block.d_head

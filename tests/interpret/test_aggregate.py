@@ -1,4 +1,4 @@
-"""Weights merged, renormalised and weighted, against loops that say the formulas out."""
+"""Aggregated, renormalized and weighted weights against loops over the formulas."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def weights(seed: int, n_heads: int, n_queries: int, n_keys: int) -> NDArray[np.
 
 @st.composite
 def cuts(draw: st.DrawFn) -> list[range]:
-    """Any way to cut up to 9 pieces into groups of neighbours."""
+    """Any partition of up to 9 pieces into adjacent groups."""
     sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
     ends = np.cumsum(sizes).tolist()
     return [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]
@@ -50,8 +50,8 @@ def test_aggregate_equals_the_formula(queries: list[range], keys: list[range], s
     for h in range(2):
         for row, Q in enumerate(queries):
             for column, K in enumerate(keys):
-                wanted = sum(float(before[h, i, j]) for i in Q for j in K) / len(Q)
-                assert after[h, row, column] == pytest.approx(wanted, abs=1e-7)  # float32
+                expected = sum(float(before[h, i, j]) for i in Q for j in K) / len(Q)
+                assert after[h, row, column] == pytest.approx(expected, abs=1e-7)  # float32
     np.testing.assert_allclose(after.sum(-1), 1.0, atol=1e-6)  # rows keep their sums
 
 
@@ -67,7 +67,7 @@ def test_words_are_merged_and_other_pieces_are_not() -> None:
 
 
 def tokens(text: str, spans: list[tuple[int, int]]) -> Tokens:
-    """Tokens that stand for these places of a text."""
+    """Tokens with these spans of a text."""
     n = len(spans)
     return Tokens(
         text=text,
@@ -85,9 +85,9 @@ def tokens(text: str, spans: list[tuple[int, int]]) -> Tokens:
     [
         ("안녕", [(0, 1), (0, 1), (0, 1), (1, 2)], [3, 1]),  # three bytes of one syllable
         ("\u1112\u1161\u11ab글", [(0, 1), (1, 2), (2, 3), (3, 4)], [3, 1]),  # 한 in three parts
-        ("e\u0301a", [(0, 1), (1, 2), (2, 3)], [2, 1]),  # an accent of its own
+        ("e\u0301a", [(0, 1), (1, 2), (2, 3)], [2, 1]),  # a separate accent
         ("👩\u200d🚀!", [(0, 1), (1, 2), (2, 3), (3, 4)], [3, 1]),  # one picture
-        ("영화가", [(0, 2), (2, 3)], [1, 1]),  # a piece of two syllables is not cut
+        ("영화가", [(0, 2), (2, 3)], [1, 1]),  # a piece of two syllables is not split
         ("가나", [(0, 0), (0, 1), (1, 2)], [1, 1, 1]),  # a mark of nothing
     ],
 )
@@ -107,8 +107,8 @@ def test_renormalizing_removes_special_keys() -> None:
     for h in range(2):
         for i in range(3):
             kept = float(before[h, i, 1:].sum())
-            wanted = before[h, i, 1:] / kept if kept else np.zeros(3)
-            np.testing.assert_allclose(after[h, i, 1:], wanted, rtol=1e-6)
+            expected = before[h, i, 1:] / kept if kept else np.zeros(3)
+            np.testing.assert_allclose(after[h, i, 1:], expected, rtol=1e-6)
     assert not after[..., 0].any()
     assert not after[0, 1].any()
 
@@ -119,15 +119,15 @@ def test_all_constraints_together(unit: Unit) -> None:
     how = DisplayOptions(unit=unit, specials="renormalise", measure="values")
     after = display_weights(before, norms, REVIEW, REVIEW, how)
     rows = token_groups(REVIEW, unit)
-    wanted = np.zeros((2, len(rows), len(rows)))
+    expected = np.zeros((2, len(rows), len(rows)))
     for h in range(2):
         for row, Q in enumerate(rows):
             for column, K in enumerate(rows):
                 if not REVIEW.special[K[0]]:
                     terms = (float(before[h, i, j] * norms[h, j]) for i in Q for j in K)
-                    wanted[h, row, column] = sum(terms) / len(Q)
-    wanted /= wanted.sum(-1, keepdims=True)
-    np.testing.assert_allclose(after, wanted, atol=1e-6)
+                    expected[h, row, column] = sum(terms) / len(Q)
+    expected /= expected.sum(-1, keepdims=True)
+    np.testing.assert_allclose(after, expected, atol=1e-6)
 
 
 def test_dim_and_plain_do_not_change_the_weights() -> None:

@@ -1,4 +1,4 @@
-"""Weights alone: what BertViz takes becomes a trace, and a trace becomes what BertViz takes."""
+"""Traces from the arguments of BertViz, and back."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -104,7 +104,7 @@ def test_two_texts() -> None:
 
 
 def test_padding_is_not_a_second_text() -> None:
-    """Some models are told that padding is of segment 1."""
+    """Some models give padding the segment 1."""
     given = weights(5, 5)
     trace = from_attention(given, ["[CLS]", "가", "[SEP]", "[PAD]", "[PAD]"], sentence_b_start=3)
     [row] = trace.info.sides["source"]

@@ -1,4 +1,4 @@
-"""Playback: the same answer as without looking, and every step true by a second computation."""
+"""Traced generation: the same output as untraced, and every step against a second computation."""
 
 from functools import cache
 from pathlib import Path
@@ -133,7 +133,7 @@ def test_scores_are_the_model_s_own(kind: Kind, words: list[str]) -> None:
         tokens = tokens_of(beams, beam)
         log_p = log_p_after(loaded, TEXTS[1], tokens[:-1])
         alone = sum(float(log_p[t, token]) for t, token in enumerate(tokens))
-        assert beam.score == pytest.approx(alone, abs=1e-4)  # cached and at once: sums differ
+        assert beam.score == pytest.approx(alone, abs=1e-4)  # cached and in one pass: sums differ
 
 
 @every_kind
@@ -205,7 +205,7 @@ def test_an_imported_folder_generates_by_its_config(family: str, tmp_path: Path)
 
 
 def test_a_search_that_continues_after_the_best_hypothesis() -> None:
-    """The answer [5] is the likeliest of all, but three must be finished."""
+    """The hypothesis [5] is the best, but three must be finished."""
     chain = torch.full((12, 12), -20.0)
     chain[BOS, 5], chain[BOS, 6], chain[5, EOS], chain[5, 7] = 4.0, 2.0, 4.0, 2.0
     chain[6, 7], chain[7, 7], chain[7, 8], chain[8, 8], chain[8, EOS] = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -238,17 +238,17 @@ def test_no_token_is_chosen_if_all_are_banned() -> None:
 def test_a_given_target_is_forced(kind: Kind) -> None:
     loaded = loaded_of(kind)
     decoding = trace_forced(loaded, TEXTS[0], "3 1 5")
-    wanted = loaded.target_vocabulary.encode("3 1 5")
+    expected = loaded.target_vocabulary.encode("3 1 5")
     if kind == "sequence_to_sequence":
-        wanted.append(loaded.target_vocabulary.eos_id)
-    log_p = log_p_after(loaded, TEXTS[0], wanted)
+        expected.append(loaded.target_vocabulary.eos_id)
+    log_p = log_p_after(loaded, TEXTS[0], expected)
     assert decoding.method == "given"
     assert decoding.output == "3 1 5"
-    assert [step.chosen.id for step in decoding.steps if step.chosen] == wanted
+    assert [step.chosen.id for step in decoding.steps if step.chosen] == expected
     total = 0.0
     for t, step in enumerate(decoding.steps):
         assert step.chosen is not None
-        assert step.chosen.log_probability == pytest.approx(float(log_p[t, wanted[t]]), abs=1e-5)
+        assert step.chosen.log_probability == pytest.approx(float(log_p[t, expected[t]]), abs=1e-5)
         assert list(table(step.before)) == log_p[t].topk(TOP_K).indices.tolist()
         assert step.after == step.before
         total += step.chosen.log_probability

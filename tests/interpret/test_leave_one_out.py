@@ -1,4 +1,4 @@
-"""Explanations: what a classifier answers without each word, and where it looked."""
+"""Explanations: predictions without each word, and the attention that words receive."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The header: to JSON and back, any text, nothing unknown, nothing missing, one sentence else."""
+"""The header: to JSON and back, any text; unknown and missing keys are rejected."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Where the tokens of a trace stand in the text, for every kind of vocabulary and any text."""
+"""The spans of tokens in a text, for every kind of tokenizer and any text."""
 
 import tracemalloc
 import unicodedata
@@ -42,13 +42,13 @@ FOLDERS: dict[str, Callable[[Path], Any]] = {
 
 @cache
 def bytes_vocabulary() -> SentencePieceTokenizer:
-    """One that spells what it has no piece for as bytes."""
+    """A tokenizer with byte fallback."""
     config = VocabularyConfig(size=287, byte_fallback=True, character_coverage=1.0)
     return SentencePieceTokenizer.train(["이 영화 정말 재미있어요", "음악이 좋았어요"], config)
 
 
 def of(text: str, vocabulary: Tokenizer, width: int | None = None) -> Tokens:
-    """A text alone, nothing around it."""
+    """A text without special tokens."""
     ids = vocabulary.encode(text)
     row = TokenSequence(text, ids, token_spans(text, ids, vocabulary))
     return padded_tokens(row, vocabulary, width or len(ids))

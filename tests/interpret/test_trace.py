@@ -1,4 +1,4 @@
-"""A trace in memory and in a file: the same numbers, read piece by piece, without torch."""
+"""A trace in memory and in a file: the same numbers, read in parts, without torch."""
 
 import json
 import subprocess
@@ -57,10 +57,10 @@ def test_a_large_trace_is_float16_within_its_error_bounds(tmp_path: Path) -> Non
     assert raw["encoder.entropy"].dtype == np.float32
     for layer in range(3):
         weights = trace.weights("encoder", layer)
-        wanted = exact[f"encoder.{layer}.weights"][0]
+        expected = exact[f"encoder.{layer}.weights"][0]
         assert np.abs(weights.sum(-1) - 1).max() < 4e-4
         # 11 bits of precision; below 2^-14 a step is 2^-24
-        assert (np.abs(weights - wanted) <= np.maximum(wanted * 2.0**-11, 2.0**-25)).all()
+        assert (np.abs(weights - expected) <= np.maximum(expected * 2.0**-11, 2.0**-25)).all()
         q, k = trace.q("encoder", layer), trace.k("encoder", layer)
         assert np.array_equal(
             trace.scores("encoder", layer), q @ k.swapaxes(-1, -2) * np.float32(0.5)

@@ -1,4 +1,4 @@
-"""What a trace keeps: everything while it is small, then less, then halves; small pictures."""
+"""What a trace file has: all tensors if small, then fewer, then float16; thumbnails."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from tests.interpret.random_traces import Arrays, random_info, random_tensors
 
 
 def everything() -> Arrays:
-    """Tensors of every sort beside those of `numbers`."""
+    """Tensors of every kind in addition to those of `random_tensors`."""
     some = np.random.default_rng(2).standard_normal
     return random_tensors(random_info()) | {
         "encoder.0.scores": some((2, 4, 5, 5)),

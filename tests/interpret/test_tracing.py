@@ -1,4 +1,4 @@
-"""jumok.trace: what is told is what happened, for every kind of model, and nobody is disturbed."""
+"""jumok.trace: the trace equals the forward pass for every kind of model, which is unchanged."""
 
 import copy
 import hashlib
@@ -63,7 +63,7 @@ def asked(loaded: Pipeline, made: Trace) -> dict[str, Any]:
 
 
 def assert_true(loaded: Pipeline, made: Trace) -> None:
-    """What the trace holds is what the untouched model does, and the equations hold in it."""
+    """The trace equals the forward pass of the unmodified model, and satisfies the equations."""
     written_side = "target" if "target" in made.info.sides else "source"
     last = max(block.layers for block in made.info.blocks if block.queries == written_side)
     hidden = loaded.hidden_states(**asked(loaded, made)).numpy()
@@ -89,7 +89,7 @@ def assert_true(loaded: Pipeline, made: Trace) -> None:
 
 
 def _check_equations(made: Trace, block: str, layer: int, number: int) -> None:
-    """softmax(q k^T scale + bias, over what may be seen) v, step by step."""
+    """softmax(q k^T scale + bias, over the visible keys) v, step by step."""
     mask = made.mask(block, number)
     weights, scores = made.weights(block, layer, number), made.scores(block, layer, number)
     assert (weights[:, ~mask] == 0).all()
@@ -137,8 +137,8 @@ def test_a_trace_of_an_imported_model_equals_its_forward_pass(family: str, tmp_p
 
 def test_a_trace_has_the_checksum_of_the_weights(review_run: Path, tmp_path: Path) -> None:
     loaded = jumok.load(review_run, device="cpu")
-    wanted = hashlib.sha256((review_run / "model.safetensors").read_bytes()).hexdigest()
-    assert trace(loaded, REVIEWS[0]).info.model.weights_sha256 == wanted
+    expected = hashlib.sha256((review_run / "model.safetensors").read_bytes()).hexdigest()
+    assert trace(loaded, REVIEWS[0]).info.model.weights_sha256 == expected
     assert trace(loaded_of("classifier"), REVIEWS[0]).info.model.weights_sha256 is None
 
 
@@ -218,8 +218,8 @@ def test_parameters_of_large_models_are_left_out(monkeypatch: pytest.MonkeyPatch
 def test_rotary_angles_are_recorded() -> None:
     made = trace(loaded_of("classifier", "rotary"), REVIEWS[0])
     K = made.info.block("encoder").d_head
-    wanted = [10_000 ** (-2 * i / K) for i in range(K // 2)]
-    assert np.allclose(made.tensor("rotary"), wanted, rtol=1e-6)
+    expected = [10_000 ** (-2 * i / K) for i in range(K // 2)]
+    assert np.allclose(made.tensor("rotary"), expected, rtol=1e-6)
 
 
 def test_the_bias_of_relative_positions_is_recorded() -> None:
@@ -311,13 +311,13 @@ def test_a_language_model_continues_its_text() -> None:
     only = trace(loaded, REVIEWS[0], "")
     assert only.info.decoding is None
     assert len(only.info.tokens("target")) == decoding.prompt
-    n = decoding.prompt  # what follows changes nothing of what was read before
+    n = decoding.prompt  # later tokens do not change earlier ones
     mine, theirs = only.weights("decoder", 1), made.weights("decoder", 1)[:, :n, :n]
     assert np.abs(mine - theirs).max() < 1e-6
 
 
 def test_a_language_model_that_generates_beyond_its_window() -> None:
-    """The trace holds the newest tokens; those of the first steps stand below 0, in none of it."""
+    """The trace has the newest tokens; those of the first steps have negative indices."""
     loaded = loaded_of("language model")
     most = loaded.recipe.model.max_length
     made = trace(loaded, "이 영화\n", decode={"min_length": most + 5, "max_length": most + 5})
@@ -404,7 +404,7 @@ def test_a_muted_head_is_one_whose_output_is_zero(kind: str) -> None:
                 continue
             difference = np.abs(muted.tensor(name) * 1.0 - by_hand.tensor(name)).max()
             assert difference < 1e-5 * max(1.0, np.abs(by_hand.tensor(name)).max()), name
-        # what happens before, and beside it, is not touched
+        # earlier layers and other heads are unchanged
         assert np.array_equal(muted.weights(block.name, 0)[0], plain.weights(block.name, 0)[0])
         assert not np.array_equal(
             muted.hidden(block.queries, block.layers), plain.hidden(block.queries, block.layers)
@@ -442,12 +442,12 @@ def test_traced_muted_and_plain_requests_run_concurrently() -> None:
     def plain(text: str) -> str:
         return repr(loaded(text))
 
-    wanted = [(watched(text), muted(text), plain(text)) for text in texts]
+    expected = [(watched(text), muted(text), plain(text)) for text in texts]
     with ThreadPoolExecutor(6) as pool:
         jobs = [[pool.submit(ask, text) for ask in (watched, muted, plain)] for text in texts]
         found = [tuple(job.result() for job in three) for three in jobs]
-    assert found == wanted
-    assert all(one != other for one, other, _ in wanted)
+    assert found == expected
+    assert all(one != other for one, other, _ in expected)
 
 
 def test_other_architectures_are_recognised_by_their_blocks() -> None:

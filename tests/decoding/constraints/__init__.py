@@ -1,1 +1,1 @@
-"""Constraints."""
+"""Tests of constrained decoding."""

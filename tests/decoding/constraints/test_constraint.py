@@ -1,4 +1,4 @@
-"""Constraints: all that is allowed can be written, nothing else, and there is no dead end."""
+"""Constraints: every allowed text can be generated, nothing else, without dead ends."""
 
 import re
 import unicodedata
@@ -41,7 +41,7 @@ def constraint(machine: Automaton, *limits: int) -> Constraint:
 
 
 def allowed(constrain: Constraint, rows: Sequence[Sequence[int]], start: int = 1) -> list[set[int]]:
-    """The tokens that may follow each row; all rows of a length, each of a text of its own."""
+    """The allowed next tokens of each row; rows of one length, each of another text."""
     tokens = torch.tensor([[END + 1] * start + list(row) for row in rows])
     context = ProcessorContext(tokens, start, torch.arange(len(rows)))
     scores = constrain(torch.zeros(len(rows), V), context)
@@ -49,7 +49,7 @@ def allowed(constrain: Constraint, rows: Sequence[Sequence[int]], start: int = 1
 
 
 def everything(constrain: Constraint, row: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
-    """All answers that can be written; every beginning must lead to one."""
+    """All outputs that can be generated; every prefix must lead to one."""
     (tokens,) = allowed(constrain, [row])
     assert tokens
     for token in tokens:
@@ -73,10 +73,10 @@ CUTS = cuts(3)
 def test_all_matches_in_every_tokenization_and_nothing_else(pattern: str) -> None:
     """Against decoding every sequence of up to 3 tokens and asking Python's `re`."""
     written = list(everything(constraint(compile_regex(pattern), 4)))
-    wanted = {row for row, text in CUTS.items() if re.fullmatch(pattern, text)}
-    assert wanted
-    assert len(written) == len(wanted)
-    assert set(written) == wanted
+    expected = {row for row, text in CUTS.items() if re.fullmatch(pattern, text)}
+    assert expected
+    assert len(written) == len(expected)
+    assert set(written) == expected
 
 
 def test_all_choices_in_every_tokenization_and_nothing_else() -> None:
@@ -131,7 +131,7 @@ def test_rejected_rows_do_not_affect_others() -> None:
 
 
 def test_a_model_may_have_more_rows_than_there_are_pieces() -> None:
-    """T5 has; what no piece stands for is never written."""
+    """As T5 has; a row without a piece is never generated."""
     constrain = constraint(compile_regex("가"), 5)
     context = ProcessorContext(torch.tensor([[2]]), 1, torch.tensor([0]))
     wide = constrain(torch.zeros(1, V + 7), context)
@@ -158,7 +158,7 @@ def test_bytes_make_syllables() -> None:
         row.append(max(choices))
         counts.append(len(choices))
     assert BYTES.decode(row) == "뷁" * 2
-    assert counts == [2, 1, 1, 1, 2, 1, 1, 1]  # a space that is not written may come first
+    assert counts == [2, 1, 1, 1, 2, 1, 1, 1]  # a space that is stripped may come first
 
 
 def test_after_a_prompt_every_space_counts() -> None:
@@ -194,7 +194,9 @@ def model() -> EncoderDecoder:
         vocabulary_size=V, d_model=16, n_heads=2, d_ff=32, n_layers=1, max_length=32
     )
     model = EncoderDecoder(config).eval().requires_grad_(False)
-    model.decoder.embedding.tokens.weight.mul_(3)  # sure of itself, and of what is not allowed
+    model.decoder.embedding.tokens.weight.mul_(
+        3
+    )  # a model with high probabilities, of banned tokens too
     return model
 
 
@@ -237,7 +239,7 @@ def test_every_output_matches(model: EncoderDecoder, way: str, pattern: str) -> 
 
 
 def test_the_most_probable_match(model: EncoderDecoder) -> None:
-    """A beam wide enough finds what scoring every match finds."""
+    """A wide beam finds the best of all matches."""
     source, pattern, limit = torch.tensor([[7, 9, 8]]), "가나?다?|나가?", 4
     machine = compile_regex(pattern)
     rows = [[*row, END] for row in everything(constraint(machine, limit))]
@@ -259,7 +261,7 @@ def test_the_most_probable_match(model: EncoderDecoder) -> None:
 
 
 def test_a_forced_token_counts_towards_the_limit(model: EncoderDecoder) -> None:
-    """Of five tokens three are left beside the end; the text is what stands behind the first."""
+    """Of five tokens three are left without the end; the text starts after the first."""
     config = DecodingConfig(
         sample=True, n_best=30, temperature=3.0, max_length=5, pattern="[가나다]+"
     )
@@ -280,7 +282,7 @@ def test_a_forced_token_counts_towards_the_limit(model: EncoderDecoder) -> None:
 
 
 def blocked(*words: str) -> BannedSequences:
-    """These pieces, with the space before them and without, are never written."""
+    """Ban these pieces, with and without the space before them."""
     return BannedSequences(
         [[VOCABULARY.id(piece)] for word in words for piece in (word, f"▁{word}")]
     )
@@ -295,7 +297,7 @@ SEARCHES = {
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_settings_that_ban_every_token_are_rejected(model: EncoderDecoder, search: str) -> None:
-    """A draw that came to a dead end is told, whatever became of the others of its text."""
+    """A sample that reaches a dead end raises, even if other samples of its text do not."""
     machine = compile_regex("가나|나가" if search == "draws" else "가나")
     processors = [blocked("나", "가나"), constraint(machine, 9)]
     source = torch.tensor([[7, 9, 8]])
@@ -310,7 +312,7 @@ def test_settings_that_ban_every_token_are_rejected(model: EncoderDecoder, searc
 
 
 def test_a_beam_without_continuations_keeps_finished_hypotheses(model: EncoderDecoder) -> None:
-    """가 is an answer; what goes on from it in the second beam may not be written."""
+    """가 is an output; its continuations in the second beam are banned."""
     processors = [blocked("나", "가나"), constraint(compile_regex("가( 나)?"), 9)]
     [answers] = generate_seq2seq(
         model,

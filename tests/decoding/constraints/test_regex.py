@@ -1,4 +1,4 @@
-"""Our regular expressions against Python's: the same texts match, by example and at random."""
+"""Regular expressions against Python's: the same texts match, by example and at random."""
 
 import re
 
@@ -166,7 +166,7 @@ def test_refused(pattern: str, words: str) -> None:
     with pytest.raises(InputError) as caught:
         compile_regex(pattern)
     assert words in str(caught.value)
-    assert "; " in str(caught.value)  # what to do
+    assert "; " in str(caught.value)  # the advice
 
 
 @pytest.mark.parametrize("pattern", ["((a{100}){100}){100}", "(a|b)*a(a|b){20}"])

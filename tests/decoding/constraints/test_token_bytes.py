@@ -1,4 +1,4 @@
-"""What tokens are said to write is what the vocabulary makes of them: first, later, a byte."""
+"""The bytes of tokens equal what the tokenizer decodes: initial, medial, single bytes."""
 
 import io
 from itertools import product
@@ -46,7 +46,7 @@ def test_the_bytes_together_are_the_text(name: str, data: st.DataObject) -> None
     vocabulary = VOCABULARIES[name]
     spelling = read_token_bytes(vocabulary)
     visible = [token for token in range(len(vocabulary)) if spelling.medial[token]]
-    likely = [*visible[-12:], *spelling.spaces]  # not bytes alone
+    likely = [*visible[-12:], *spelling.spaces]  # not only bytes
     tokens = data.draw(st.lists(st.sampled_from(visible) | st.sampled_from(likely), max_size=6))
     written, first = b"", True
     for token in tokens:
@@ -98,7 +98,7 @@ def test_every_space_before_a_text_is_stripped() -> None:
 
 @pytest.mark.parametrize("pattern", ["(ab|b)*c?", "a.*", "[^a]{2,3}", "가+", "x"])
 def test_a_trie_traversal_finds_every_token(pattern: str) -> None:
-    """Against trying them all; two tokens write the same, one nothing, some parts of a syllable."""
+    """Against all tokens; two have the same bytes, one has none, some are parts of a syllable."""
     machine = compile_regex(pattern)
     spellings = [
         b"a",

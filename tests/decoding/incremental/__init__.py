@@ -1,1 +1,1 @@
-"""Incremental."""
+"""Tests of incremental decoders."""

@@ -1,4 +1,4 @@
-"""Writers: rows chosen, repeated and forgotten in the middle; several as one; what they look at."""
+"""Incremental decoders: reordered and rewound rows, ensembles, attention, alignments."""
 
 import pytest
 import torch
@@ -41,11 +41,11 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 every_positions = pytest.mark.parametrize("positions", POSITIONS)
 
 
-def begun(model: Model, ids: Tensor, real: Tensor) -> tuple[IncrementalDecoder, Tensor]:
-    """A writer over these texts, and the first tokens it is given."""
+def start_decoder(model: Model, ids: Tensor, real: Tensor) -> tuple[IncrementalDecoder, Tensor]:
+    """A decoder for these texts, and its first input."""
     if isinstance(model, EncoderDecoder):
-        writer: IncrementalDecoder = Seq2SeqDecoder(model, ids, real, capacity=64)
-        return writer, torch.full((len(ids), 1), BOS)
+        decoder: IncrementalDecoder = Seq2SeqDecoder(model, ids, real, capacity=64)
+        return decoder, torch.full((len(ids), 1), BOS)
     first, padding = left_pad(ids, real)
     return CausalLMDecoder(model, padding, capacity=64), first
 
@@ -56,54 +56,54 @@ def begun(model: Model, ids: Tensor, real: Tensor) -> tuple[IncrementalDecoder, 
 def test_rows_are_repeated_reordered_dropped_and_rewound(
     kind: str, positions: str, side: Side
 ) -> None:
-    """Whatever happened on the way, a row's logits are those of its text and tokens."""
+    """After any operations, a row's logits are those of its text and tokens."""
     model, (ids, real) = model_of(kind, positions), texts(n=4, side=side)
-    writer, first = begun(model, ids, real)
+    decoder, first = start_decoder(model, ids, real)
     owners, written = torch.arange(4), torch.zeros(4, 0, dtype=torch.int64)
 
     def agree(logits: Tensor) -> None:
         for row, owner in enumerate(owners.tolist()):
             text = alone(ids, real, owner)
-            lonely, start = begun(model, text, torch.ones_like(text, dtype=torch.bool))
+            single, start = start_decoder(model, text, torch.ones_like(text, dtype=torch.bool))
             whole = torch.cat([start, written[row][None]], 1)
-            assert close(logits[row], lonely.step(whole)[0], FLOAT32)
+            assert close(logits[row], single.step(whole)[0], FLOAT32)
 
     def go(rows: list[int]) -> None:
         nonlocal owners, written
-        writer.reorder(torch.tensor(rows))
+        decoder.reorder(torch.tensor(rows))
         owners, written = owners[rows], written[rows]
 
     def step(n: int, seed: int) -> Tensor:
         nonlocal written
         new = tokens(len(owners), n, size=V, seed=seed)
         written = torch.cat([written, new], 1)
-        return writer.step_all(new)
+        return decoder.step_all(new)
 
-    agree(writer.step(first))
-    before = writer.length
+    agree(decoder.step(first))
+    before = decoder.length
     go([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3])  # three beams each
     agree(step(2, seed=1)[:, -1])
-    go([2, 0, 0, 4, 4, 5, 9, 11, 10])  # beams change places, one text is over
+    go([2, 0, 0, 4, 4, 5, 9, 11, 10])  # beams are reordered, one text is finished
     agree(step(1, seed=2)[:, -1])
-    writer.rewind(1)
+    decoder.rewind(1)
     written = written[:, :-1]
     agree(step(1, seed=3)[:, -1])
-    go([8, 0, 3, 3])  # uneven: no longer so many beams for each
+    go([8, 0, 3, 3])  # different numbers of beams
     agree(step(1, seed=4)[:, -1])
-    assert writer.length == before + 4
+    assert decoder.length == before + 4
     with pytest.raises(ValueError, match="the number of cached positions"):
-        writer.rewind(writer.length + 1)
+        decoder.rewind(decoder.length + 1)
 
 
 @every_kind
 def test_step_all_equals_single_steps(kind: str) -> None:
     model, (ids, real) = model_of(kind, "relative"), texts(n=3)
-    writer, first = begun(model, ids, real)
-    again, _ = begun(model, ids, real)
+    decoder, first = start_decoder(model, ids, real)
+    again, _ = start_decoder(model, ids, real)
     new = tokens(3, 4, size=V)
-    writer.step(first)
+    decoder.step(first)
     again.step(first)
-    whole = writer.step_all(new)
+    whole = decoder.step_all(new)
     for t in range(4):
         assert close(whole[:, t], again.step(new[:, t : t + 1]), FLOAT32)
 
@@ -143,19 +143,19 @@ def test_an_ensemble_is_the_mean_of_probabilities() -> None:
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_an_ensemble_of_one_model_equals_the_model(beam: int) -> None:
-    """Twice the same model writes what the model writes."""
+    """An ensemble of a model with itself generates what the model generates."""
     model, (ids, real) = model_of("encoder_decoder"), texts()
     assert isinstance(model, EncoderDecoder)
-    opening = GenerationInputs(
+    inputs = GenerationInputs(
         torch.full((len(ids), 1), BOS), StoppingCriteria(EOS, [10] * len(ids))
     )
     config = DecodingConfig(beam=beam, n_best=beam)
 
-    def writer() -> IncrementalDecoder:
+    def decoder() -> IncrementalDecoder:
         return Seq2SeqDecoder(model, ids, real, capacity=10)
 
-    twice = generate(EnsembleDecoder([writer(), writer()]), opening, config)
-    once = generate(writer(), opening, config)
+    twice = generate(EnsembleDecoder([decoder(), decoder()]), inputs, config)
+    once = generate(decoder(), inputs, config)
     assert [[o.ids for o in several] for several in twice] == [
         [o.ids for o in several] for several in once
     ]
@@ -175,8 +175,8 @@ def test_recording_attention_does_not_change_the_logits() -> None:
     attentive = AttentionRecordingDecoder(model, ids, real, capacity=8)
     new, rows = tokens(3, 3, size=V), torch.tensor([0, 0, 1, 1, 2, 2])
     assert close(attentive.step(new), plain.step(new), FLOAT32)
-    for writer in (plain, attentive):
-        writer.reorder(rows)
+    for decoder in (plain, attentive):
+        decoder.reorder(rows)
     more = tokens(6, 2, size=V, seed=1)
     assert close(attentive.step_all(more), plain.step_all(more), FLOAT32)
     looked = attentive.attention()
@@ -196,7 +196,7 @@ def test_recording_attention_does_not_change_the_logits() -> None:
 
 @pytest.mark.parametrize("layer", [None, 0, -1])
 def test_alignments(layer: int | None) -> None:
-    """Each row sums to 1 over the real source tokens; alone is as in a batch."""
+    """Each row sums to 1 over the real source tokens; single equals batched."""
     model, (ids, real) = model_of("encoder_decoder"), texts(side="both")
     assert isinstance(model, EncoderDecoder)
     targets = [[5, 6, EOS], [], [7], [4] * 9, [5, EOS], [6], [8, 8], [9]]
@@ -205,8 +205,8 @@ def test_alignments(layer: int | None) -> None:
         assert one.weights.shape == (len(target), int(real[row].sum()))
         assert close(one.weights.sum(-1), torch.ones(len(target)), FLOAT32)
         text = alone(ids, real, row)
-        [lonely] = align(model, text, None, [target], bos_id=BOS, layer=layer)
-        assert close(one.weights, lonely.weights, FLOAT32)
+        [single] = align(model, text, None, [target], bos_id=BOS, layer=layer)
+        assert close(one.weights, single.weights, FLOAT32)
         assert len(one.links) == len(target)
     assert align(model, ids[:0], None, [], bos_id=BOS) == []
 
@@ -224,7 +224,7 @@ def test_an_alignment_is_of_the_requested_layer(layer: int | None, meant: list[i
 
 
 def test_reordering_allocates_no_memory() -> None:
-    """Beams change places step after step in the same few pieces of memory."""
+    """Reordering reuses the same buffers at every step."""
     model = model_of("language_model")
     assert isinstance(model, LanguageModel)
     cache = model.decoder.make_cache(capacity=64)
@@ -238,7 +238,7 @@ def test_reordering_allocates_no_memory() -> None:
             return {part.data_ptr() for part in (*held, cache.buffer) if part is not None}
 
         before = places()
-        assert len(before) == 2 * 2 + 1  # keys and values of two layers, and one to spare
+        assert len(before) == 2 * 2 + 1  # keys and values of two layers, and one spare buffer
         for _ in range(9):
             model(new, cache=cache)
             cache.select_rows(rows)

@@ -1,4 +1,4 @@
-"""Writing beyond a model's length: equal to reading the newer half anew, and to not sliding."""
+"""Generation beyond max_length equals a fresh pass over the newer half of the window."""
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ def tokens(T: int, B: int = 2) -> torch.Tensor:
 
 @torch.inference_mode()
 def by_hand(model: LanguageModel, ids: torch.Tensor) -> torch.Tensor:
-    """The logits after the last of ids (B, T): what a window that goes on by half sees of them."""
+    """The logits after the last of ids (B, T), from the tokens that are in the window."""
     T = ids.shape[1]
     seen = T if T <= WINDOW else WINDOW // 2 + (T - WINDOW - 1) % (WINDOW - WINDOW // 2 + 1)
     return model(ids[:, T - seen :])[:, -1]
@@ -37,56 +37,56 @@ def test_within_the_window_it_equals_the_plain_decoder() -> None:
 
 
 def test_single_tokens_far_beyond_the_window() -> None:
-    writer, ids = SlidingWindowDecoder(model()), tokens(20)
+    decoder, ids = SlidingWindowDecoder(model()), tokens(20)
     for t in range(20):
-        logits = writer.step(ids[:, t : t + 1])
-        assert writer.length == t + 1
+        logits = decoder.step(ids[:, t : t + 1])
+        assert decoder.length == t + 1
         assert torch.allclose(logits, by_hand(model(), ids[:, : t + 1]), atol=1e-6)  # of float32
 
 
 def test_a_prompt_beyond_the_window_is_read_from_its_newer_half() -> None:
-    writer, ids = SlidingWindowDecoder(model()), tokens(15)
+    decoder, ids = SlidingWindowDecoder(model()), tokens(15)
     expected = model()(ids[:, -(WINDOW // 2) :])[:, -1]
-    assert torch.allclose(writer.step(ids), expected, atol=1e-6)
-    assert writer.length == 15
+    assert torch.allclose(decoder.step(ids), expected, atol=1e-6)
+    assert decoder.length == 15
 
 
 @pytest.mark.parametrize("taken_back", [1, 2, 3])
 def test_rewinding_and_repeating(taken_back: int) -> None:
     ids = tokens(12)
-    writer = SlidingWindowDecoder(model())
+    decoder = SlidingWindowDecoder(model())
     for t in range(12):
-        before = writer.step(ids[:, t : t + 1])
-    writer.rewind(taken_back)
-    assert writer.length == 12 - taken_back
-    again = writer.step(ids[:, 12 - taken_back :])
+        before = decoder.step(ids[:, t : t + 1])
+    decoder.rewind(taken_back)
+    assert decoder.length == 12 - taken_back
+    again = decoder.step(ids[:, 12 - taken_back :])
     assert torch.allclose(again, before, atol=1e-6)
 
 
 def test_rewinding_beyond_the_window() -> None:
     ids = tokens(7)
-    writer = SlidingWindowDecoder(model())
+    decoder = SlidingWindowDecoder(model())
     for t in range(7):
-        writer.step(ids[:, t : t + 1])
-    writer.rewind(5)  # the window began at the fifth token
-    logits = writer.step(ids[:, 2:4])
+        decoder.step(ids[:, t : t + 1])
+    decoder.rewind(5)  # the window starts at the fifth token
+    logits = decoder.step(ids[:, 2:4])
     assert torch.allclose(logits, model()(ids[:, :4])[:, -1], atol=1e-6)
 
 
 def test_reordered_rows() -> None:
-    writer, ids = SlidingWindowDecoder(model()), tokens(9)
+    decoder, ids = SlidingWindowDecoder(model()), tokens(9)
     for t in range(8):
-        writer.step(ids[:, t : t + 1])
+        decoder.step(ids[:, t : t + 1])
     order = torch.tensor([1, 1, 0])
-    writer.reorder(order)
-    logits = writer.step(ids[order, 8:])
+    decoder.reorder(order)
+    logits = decoder.step(ids[order, 8:])
     assert torch.allclose(logits, by_hand(model(), ids[order]), atol=1e-6)
 
 
 def test_rejected_lengths() -> None:
-    writer = SlidingWindowDecoder(model())
-    writer.step(tokens(5))
+    decoder = SlidingWindowDecoder(model())
+    decoder.step(tokens(5))
     with pytest.raises(InputError, match="at most 3 tokens, half of a window"):
-        writer.step_all(tokens(4))
+        decoder.step_all(tokens(4))
     with pytest.raises(InputError, match="rewind must be at most 5 tokens, got 6"):
-        writer.rewind(6)
+        decoder.rewind(6)

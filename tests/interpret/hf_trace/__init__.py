@@ -1,1 +1,1 @@
-"""Hf trace."""
+"""Tests of traces of transformers models."""

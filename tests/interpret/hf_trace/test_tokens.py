@@ -1,4 +1,4 @@
-"""Tokens of others' tokenisers, fast and slow: a bare space is of the word behind it."""
+"""Tokens of fast and slow transformers tokenizers: a space piece belongs to the next word."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from jumok.interpret.hf_trace.tokens import HFEncoding, hf_tokens
 PIECES = ["</s>", "<unk>", "▁이", "▁", "가"]
 TEXT = "이 훌륭 가"
 IDS = [2, 3, 1, 3, 4, 0]
-SPANS = [(0, 1), (1, 2), (2, 4), (4, 5), (5, 6), (0, 0)]  # as a fast tokeniser tells them
+SPANS = [(0, 1), (1, 2), (2, 4), (4, 5), (5, 6), (0, 0)]  # of a fast tokenizer
 
 
 class Found(dict[str, list[Any]]):

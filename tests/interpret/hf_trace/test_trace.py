@@ -1,4 +1,4 @@
-"""Models of transformers: nothing changes, and what is kept is what they themselves computed."""
+"""Traces of transformers models: the model is unchanged, and the weights are its own."""
 
 import threading
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ FIELDS = {
 
 
 def model_of(name: str, implementation: str = "sdpa") -> Any:
-    """A tiny model with every weight drawn anew, attending as transformers likes best."""
+    """A tiny model with random weights and the default attention of transformers."""
     import transformers
 
     if name in ("llama", "qwen2", "gemma2", "gpt2-inverse"):
@@ -81,7 +81,7 @@ def asked(model: Any) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def eager(name: str) -> Mapping[str, Any]:
-    """What the written-out attention of transformers computes."""
+    """The outputs with the eager attention of transformers."""
     model = model_of(name, "eager")
     answer = model(**asked(model), output_attentions=True, output_hidden_states=True)
     return dict(answer)
@@ -129,7 +129,7 @@ def test_weights_and_hidden_states_equal_transformers(name: str) -> None:
 
 @every_family
 def test_the_numbers_are_consistent(name: str) -> None:
-    """q, k, bias and mask make the weights; weights times values, projected, what goes on."""
+    """q, k, bias and mask give the weights; weights times values, projected, the output."""
     model = model_of(name)
     trace = trace_transformers(model, **asked(model))
     assert not [note for note in trace.info.notes if "not the softmax" in note]
@@ -168,7 +168,7 @@ def test_the_numbers_are_consistent(name: str) -> None:
 @pytest.mark.parametrize("name", ["bert-texts", "distilbert-masked", "gpt2-language", "t5-gated",
                                   "bart-plain", "llama"])  # fmt: skip
 def test_value_norms_are_norms_of_projected_values(name: str) -> None:
-    """Of a head alone, its weights times its values through W_O: found by deleting all others."""
+    """The contribution of one head alone: its weights times its values through W_O."""
     model = model_of(name)
     trace = trace_transformers(model, **asked(model))
     block = trace.info.blocks[0]
@@ -241,7 +241,7 @@ def test_the_model_can_be_used_while_traced() -> None:
         user.join()
     assert not wrong
     assert {len(trace.info.blocks) for trace in traces} == {1}
-    assert {trace.info.blocks[0].layers for trace in traces} == {2}  # nobody else's were kept
+    assert {trace.info.blocks[0].layers for trace in traces} == {2}  # no calls of other threads
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "gpt2", "t5", "bart", "marian"])
@@ -387,7 +387,7 @@ def test_different_scales_of_layers_are_noted() -> None:
 
 
 def test_changes_after_the_softmax_are_noted() -> None:
-    """A head of gpt-oss may look at nothing: its rows do not sum to 1."""
+    """A head of gpt-oss may attend to nothing: its rows do not sum to 1."""
     import transformers
 
     config = transformers.GptOssConfig(
@@ -399,7 +399,7 @@ def test_changes_after_the_softmax_are_noted() -> None:
 
 
 def test_softcaps_and_windows_are_noted() -> None:
-    """Gemma 2 bends its scores, and every second layer sees a window alone."""
+    """Gemma 2 caps its scores, and every second layer has a sliding window."""
     import transformers
 
     config = transformers.Gemma2Config(
