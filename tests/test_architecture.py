@@ -21,7 +21,7 @@ FORBIDDEN_ATTRIBUTES = {"torch.load", "torch.save", "torch.jit.load", "numpy.sav
 # The files of src/jumok that may contain URLs, and which: corpora, licences, format names.
 ADDRESSES = {
     **{
-        f"data/catalogue/{kind}.py": ("https://github.com/", "https://raw.githubusercontent.com/")
+        f"data/corpora/{kind}.py": ("https://github.com/", "https://raw.githubusercontent.com/")
         for kind in ("korean_english", "labelled", "multi30k", "pairs", "reviews", "texts")
     },
     "fonts/OFL.txt": ("https://github.com/", "https://scripts.sil.org/OFL"),
