@@ -191,7 +191,7 @@ def test_torchrun_restarts_and_the_run_resumes(tmp_path: Path, review_recipe: Pa
         os.kill(json.loads(owner.read_text())["process"], signal.SIGKILL)  # rank 0
         out, err = process.communicate(timeout=580)
     assert process.returncode == 0, err
-    assert out.count("open report.html there") == 1
+    assert out.count("report.html. Try the model:") == 1
     assert json.loads((folder / "results.json").read_text())["steps"] == STEPS
 
 
