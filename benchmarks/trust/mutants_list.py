@@ -980,7 +980,7 @@ COMMITS = (
             "if k not in MUTABLE_KEYS",
             "if k",
             "a run with another timeout cannot be resumed",
-            "test_what_may_change_on_the_way",
+            "test_mutable_keys",
         ),
     )
     + _of(
@@ -1166,19 +1166,19 @@ LEARNING = (
             "rng.random(len(texts)) < sampling.ratio",
             "rng.random(len(texts)) > sampling.ratio",
             "the other texts are sampled",
-            "test_a_share_of_the_texts_is_cut_at_random",
+            "test_a_fraction_of_the_texts_is_sampled",
         ),
         (
             'derive_seed(sampling.seed, "chosen")',
             'derive_seed(0, "chosen")',
             "the same texts are sampled with every seed",
-            "test_a_share_of_the_texts_is_cut_at_random",
+            "test_a_fraction_of_the_texts_is_sampled",
         ),
         (
             "source[indices] = len(rows)",
             "source[: len(indices)] = len(rows)",
             "sampled rows replace other texts",
-            "test_a_share_of_the_texts_is_cut_at_random",
+            "test_a_fraction_of_the_texts_is_sampled",
         ),
     )
     + _of(
@@ -1188,19 +1188,19 @@ LEARNING = (
             "loss = loss + weight * rdrop_kl(*logits.chunk(2))",
             "loss = loss + weight / 2 * rdrop_kl(*logits.chunk(2))",
             "the weight of R-Drop is half of the recipe's",
-            "test_texts_seen_twice_must_be_answered_alike",
+            "test_rdrop_compares_both_views",
         ),
         (
             "cross_entropy(logits, batch.labels, self.recipe.training.label_smoothing)",
             "cross_entropy(logits, batch.labels)",
             "labels are not smoothed",
-            "test_labels_are_smoothed_for_learning_alone",
+            "test_label_smoothing_is_for_training_only",
         ),
         (
             "cross_entropy(logits, labels).item()",
             "cross_entropy(logits, labels, self.recipe.training.label_smoothing).item()",
             "the loss on dev is smoothed",
-            "test_labels_are_smoothed_for_learning_alone",
+            "test_label_smoothing_is_for_training_only",
         ),
     )
     + _of(
@@ -1210,7 +1210,7 @@ LEARNING = (
             "loss = loss + weight * F.mse_loss(",
             "loss = loss + weight / 2 * F.mse_loss(",
             "the weight of R-Drop is half of the recipe's in regression",
-            "test_texts_seen_twice_must_be_answered_alike",
+            "test_rdrop_compares_both_views",
         ),
     )
     + _of(
@@ -1220,13 +1220,13 @@ LEARNING = (
             "loss = loss + weight * rdrop_kl(*logits.chunk(2))",
             "loss = loss + weight / 2 * rdrop_kl(*logits.chunk(2))",
             "the weight of R-Drop is half of the recipe's",
-            "test_texts_seen_twice_must_be_tagged_alike",
+            "test_rdrop_compares_the_tags_of_both_views",
         ),
         (
             "cross_entropy(logits, batch.labels[tagged], smoothing)",
             "cross_entropy(logits, batch.labels[tagged])",
             "tags are not smoothed",
-            "test_tags_are_smoothed_for_learning_alone",
+            "test_label_smoothing_of_tags_is_for_training_only",
         ),
     )
     + _of(
@@ -1236,19 +1236,19 @@ LEARNING = (
             "rdrop_alpha=self.recipe.augmentation.rdrop_alpha if",
             "rdrop_alpha=self.recipe.augmentation.rdrop_alpha / 2 if",
             "the weight of R-Drop is half of the recipe's",
-            "test_pairs_seen_twice_must_be_foreseen_alike",
+            "test_rdrop_compares_both_views_of_a_pair",
         ),
         (
             "return self._loss(batch, self.recipe.training.label_smoothing)",
             "return self._loss(batch, 0.0)",
             "tokens are not smoothed",
-            "test_the_loss_is_that_of_real_tokens",
+            "test_the_loss_ignores_padding",
         ),
         (
             "return self._loss(batch, 0.0).item(), batch.n_targets",
             "return self.loss(batch).item(), batch.n_targets",
             "the loss on dev is smoothed",
-            "test_the_loss_on_dev_is_not_smoothed",
+            "test_the_dev_loss_has_no_label_smoothing",
         ),
     )
     + _of(
@@ -1258,7 +1258,7 @@ LEARNING = (
             "return next_token_loss(self.model, batch, self.recipe.training.label_smoothing)",
             "return next_token_loss(self.model, batch)",
             "tokens are not smoothed",
-            "test_tokens_are_smoothed_for_learning_alone",
+            "test_label_smoothing_of_tokens_is_for_training_only",
         ),
     )
 )

@@ -1,4 +1,4 @@
-"""The baselines that benchmarks compare with: BM25 by hand, and the choice on development rows."""
+"""The baselines of the benchmarks: BM25 by hand, and selection on the development rows."""
 
 import math
 
@@ -14,7 +14,7 @@ TEXTS = ["비가 비가 와요", "배가 고파요", "비가 그쳐요 이제 �
 
 
 def bm25(query: str, text: str) -> float:
-    """Robertson and Zaragoza (2009), equation 3.15, word by word."""
+    """Robertson and Zaragoza (2009), equation 3.15, one word at a time."""
     mean = sum(len(t.split()) for t in TEXTS) / len(TEXTS)
     total = 0.0
     for word in query.split():
@@ -27,7 +27,7 @@ def bm25(query: str, text: str) -> float:
 
 
 @pytest.mark.parametrize("query", ["비가 와요", "이제 비가", "배가", "비가", "고파요 나가요"])
-def test_the_nearest_text_by_hand(query: str) -> None:
+def test_bm25_by_hand(query: str) -> None:
     scores = [bm25(query, text) for text in TEXTS]
     assert Search(TEXTS, WORDS).nearest([query]) == [scores.index(max(scores))]
     weights = Search(TEXTS, WORDS)._weights
@@ -35,11 +35,11 @@ def test_the_nearest_text_by_hand(query: str) -> None:
     assert found.toarray()[0].tolist() == pytest.approx(scores)
 
 
-def test_a_query_of_unknown_words_gets_the_first_text() -> None:
+def test_a_query_of_unknown_words_returns_the_first_text() -> None:
     assert Search(TEXTS, WORDS).nearest(["모르는 말"]) == [0]
 
 
-def test_only_the_chosen_way_is_tested() -> None:
+def test_only_the_selected_method_is_tested() -> None:
     asked = []
 
     def way(dev: float, name: str) -> tuple[float, str, object]:
@@ -50,7 +50,7 @@ def test_only_the_chosen_way_is_tested() -> None:
     assert asked == ["b"]
 
 
-def test_what_stands_around_a_character() -> None:
+def test_character_context_features() -> None:
     found = surroundings(("가나다", 1))
     assert {"0 나", "-1 가", "1 다", "-2 ^", "2 $", "-1 가나다"} <= set(found)
     assert len(found) == 7 + 6 + 5  # one, two and three of seven characters

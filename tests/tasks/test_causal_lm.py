@@ -1,4 +1,4 @@
-"""Language modelling: packed = alone, every token scored once, texts continued."""
+"""Causal language modeling: packed equals unpacked, every token is scored once, continuation."""
 
 import json
 import math
@@ -78,7 +78,7 @@ def job(plan: Recipe, texts: list[str] = TEXTS) -> CausalLMJob:
 
 @torch.inference_mode()
 def nats(network: LanguageModel, row: Any, context: int = 10_000) -> Tensor:
-    """-log p of every token but the first, each from at most `context` tokens before it."""
+    """-log p of every token but the first, each from at most `context` previous tokens."""
     ids = torch.tensor(np.asarray(row)[None].astype(np.int64))
     found = []
     for place in range(1, ids.shape[1]):
@@ -92,7 +92,7 @@ def nats(network: LanguageModel, row: Any, context: int = 10_000) -> Tensor:
 
 @pytest.mark.parametrize("positions", ["learned", "rotary", "relative"])
 @torch.inference_mode()
-def test_packed_documents_cost_what_they_cost_alone(positions: str) -> None:
+def test_packed_loss_equals_unpacked_loss(positions: str) -> None:
     plan = recipe(positions=positions)
     learner = job(plan)
     epoch = learner.epoch(0)
@@ -107,7 +107,7 @@ def test_packed_documents_cost_what_they_cost_alone(positions: str) -> None:
 
 
 @torch.inference_mode()
-def test_in_one_stream_what_stands_before_a_document_matters() -> None:
+def test_in_one_stream_the_previous_document_matters() -> None:
     def second(first: str) -> float:
         plan = recipe(across=True, max_length=64)
         learner = job(plan, [first, "이 영화 최고예요"])
@@ -121,7 +121,7 @@ def test_in_one_stream_what_stands_before_a_document_matters() -> None:
 
 
 def windows(epoch: LazyBatches[PackedBatch]) -> frozenset[tuple[int, ...]]:
-    """What an epoch reads at once, in whatever order."""
+    """The windows of an epoch, in any order."""
     found = set()
     for batch in map(epoch.__getitem__, range(len(epoch))):
         apart = torch.arange(len(batch.ids))[:, None].expand_as(batch.ids)  # a window a row
@@ -133,7 +133,7 @@ def windows(epoch: LazyBatches[PackedBatch]) -> frozenset[tuple[int, ...]]:
     return frozenset(found)
 
 
-def test_every_epoch_brings_every_token_once_in_other_windows() -> None:
+def test_every_epoch_has_every_token_once_in_new_windows() -> None:
     for plan in (recipe(), recipe(across=True)):
         learner = job(plan, [*TEXTS, LONG])
         wanted, rows = [], []
@@ -163,9 +163,7 @@ def test_every_epoch_brings_every_token_once_in_other_windows() -> None:
 
 @pytest.mark.parametrize("across", [False, True])
 @pytest.mark.parametrize("overlap", [0.0, 0.5, 0.9])
-def test_each_token_of_a_long_document_is_scored_once_by_a_window(
-    across: bool, overlap: float
-) -> None:
+def test_each_token_of_a_long_document_is_scored_once(across: bool, overlap: float) -> None:
     plan = recipe(across, overlap)
     learner = job(plan, [LONG])
     row, width = learner.dev.rows[0], plan.model.max_length
@@ -184,7 +182,7 @@ def test_each_token_of_a_long_document_is_scored_once_by_a_window(
     assert found.bytes == len(LONG.encode())
 
 
-def test_how_letters_are_stored_changes_no_bits_per_byte() -> None:
+def test_unicode_normalization_does_not_change_bits_per_byte() -> None:
     apart = unicodedata.normalize("NFD", LONG)
     assert apart != LONG
     both = [TokenizedDocuments.of([text], vocabulary()) for text in (LONG, apart)]
@@ -192,7 +190,7 @@ def test_how_letters_are_stored_changes_no_bits_per_byte() -> None:
     assert both[0].bytes == both[1].bytes == len(LONG.encode())
 
 
-def test_a_model_without_knowledge_has_the_perplexity_of_its_vocabulary() -> None:
+def test_an_untrained_model_has_the_perplexity_of_its_vocabulary() -> None:
     plan = recipe(tie_embeddings=False)
     learner = job(plan)
     torch.nn.init.zeros_(learner.model.output.weight)
@@ -205,7 +203,7 @@ def test_a_model_without_knowledge_has_the_perplexity_of_its_vocabulary() -> Non
     assert found.n == len(TEXTS)
 
 
-def test_the_answer_of_evaluate() -> None:
+def test_evaluation_scores() -> None:
     plan = recipe()
     loaded = Pipeline(get_task(plan), model(plan), vocabulary(), plan, (), CPU)
     table = Table.from_columns({"text": [*TEXTS[:3], "뷁", ""]})
@@ -215,7 +213,7 @@ def test_the_answer_of_evaluate() -> None:
     assert 0 < scores["unknown"] < 0.2
 
 
-def test_a_row_alone_is_scored_as_among_others() -> None:
+def test_scores_do_not_depend_on_other_rows() -> None:
     plan = recipe()
     network = model(plan)
     one_by_one = [
@@ -244,7 +242,7 @@ def continuer(across: bool = False) -> Pipeline:
     return Pipeline(get_task(plan), model(plan), vocabulary(), plan, (), CPU)
 
 
-def test_a_continuation_is_what_greedy_by_hand_writes() -> None:
+def test_a_continuation_equals_greedy_by_hand() -> None:
     loaded = continuer()
     (answer,) = go_on(loaded, "이 영화")
     ids = [vocabulary().bos_id, *vocabulary().encode("이 영화")]
@@ -260,7 +258,7 @@ def test_a_continuation_is_what_greedy_by_hand_writes() -> None:
     assert answer.score == pytest.approx(score, rel=1e-4)
 
 
-def test_alone_as_among_others_in_order_and_the_empty_text_too() -> None:
+def test_continuations_are_independent_and_in_order() -> None:
     for loaded in (continuer(), continuer(across=True)):
         texts = ["이 영화", "", "음악이 정말 좋았어요 추천합니다", "연기가 너무", "이 영화"]
         together = go_on(loaded, *texts)
@@ -271,14 +269,14 @@ def test_alone_as_among_others_in_order_and_the_empty_text_too() -> None:
             assert alone.score == pytest.approx(answer.score, abs=1e-4)
 
 
-def test_prompts_of_other_lengths_are_written_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Padded, where the window holds them with all that may follow; where not, length by length."""
-    rooms: list[int] = []
-    begin = CausalLMDecoder.__init__
+def test_prompts_of_different_lengths_share_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Padded where prompt and output fit the window; otherwise one batch per length."""
+    capacities: list[int] = []
+    init = CausalLMDecoder.__init__
 
-    def counted(self: CausalLMDecoder, *given: Any, room: int) -> None:
-        rooms.append(room)
-        begin(self, *given, capacity=room)
+    def counted(self: CausalLMDecoder, *given: Any, capacity: int) -> None:
+        capacities.append(capacity)
+        init(self, *given, capacity=capacity)
 
     monkeypatch.setattr(CausalLMDecoder, "__init__", counted)
     texts = ["이 영화", "", "연기가 너무 좋았어요", "이"]
@@ -287,19 +285,19 @@ def test_prompts_of_other_lengths_are_written_together(monkeypatch: pytest.Monke
     for settings in (["max_length=4"], ["max_length=4", "beam=2"], ["max_length=4", "sample=true"]):
         loaded = continuer().with_decoding(settings)
         together = go_on(loaded, *texts)
-        assert rooms == [1 + max(lengths) + 4 - 1]
+        assert capacities == [1 + max(lengths) + 4 - 1]
         for text, answer in zip(texts, together, strict=True):
             (alone,) = go_on(loaded, text)
             assert alone.output == answer.output
             assert alone.score == pytest.approx(answer.score, abs=1e-4)
-        rooms.clear()
+        capacities.clear()
     go_on(continuer().with_decoding(["max_length=16"]), *texts)
-    assert len(rooms) >= len(texts)
-    assert set(rooms) == {16}  # whole windows, which slide
+    assert len(capacities) >= len(texts)
+    assert set(capacities) == {16}  # whole windows, which slide
 
 
-def test_several_models_write_together() -> None:
-    """By the mean of their probabilities, padded and not; a model beside itself changes nothing."""
+def test_an_ensemble_of_language_models() -> None:
+    """Mean probabilities, with and without padding; an ensemble of equal models changes nothing."""
     one, texts = continuer().with_decoding(["max_length=4"]), ["이 영화", "연기가 너무 좋았어요"]
     for settings in ([], ["max_length=20"]):
         plain = one.with_decoding(settings)
@@ -321,13 +319,13 @@ def test_several_models_write_together() -> None:
     assert answer.tokens[0].log_probability == pytest.approx(float(mean.max().log()), abs=1e-4)
 
 
-def test_what_only_a_source_limits_is_not_in_force() -> None:
+def test_max_ratio_does_not_apply() -> None:
     loaded = continuer().with_decoding(["max_ratio=1.5"])
     assert isinstance(loaded.task, GenerativeTask)
     assert "max_ratio" not in str(loaded.task.effective_decoding(loaded))
 
 
-def test_streamed_parts_are_the_answer() -> None:
+def test_streamed_parts_join_to_the_output() -> None:
     for text in ("이 영화", ""):
         for loaded in (continuer(), continuer().with_decoding(["stop=['가']", "max_length=40"])):
             parts: list[str] = []
@@ -339,7 +337,7 @@ def test_streamed_parts_are_the_answer() -> None:
             assert "가" not in answer.output or not loaded.recipe.decoding.stop
 
 
-def test_several_continuations_and_draws_that_belong_to_their_text() -> None:
+def test_n_best_and_samples_belong_to_their_prompt() -> None:
     loaded = continuer().with_decoding(["sample=true", "n_best=3", "seed=5"])
     (answer,) = go_on(loaded, "이 영화")
     assert answer.n_best is not None
@@ -350,7 +348,7 @@ def test_several_continuations_and_draws_that_belong_to_their_text() -> None:
     assert [each.output for each in again.n_best] == [each.output for each in answer.n_best]
 
 
-def test_a_text_longer_than_the_model_goes_on() -> None:
+def test_a_prompt_longer_than_the_window_is_continued() -> None:
     loaded = continuer().with_decoding(["max_length=40", "min_length=30"])
     prompt = " ".join(TEXTS[:6])
     assert len(vocabulary().encode(prompt)) > loaded.recipe.model.max_length
@@ -374,10 +372,10 @@ PROMPTS = ["이 영화", "", "연기가 너무 좋았어요", "이", "이 영화
     ids=" ".join,
 )
 @pytest.mark.parametrize("across", [False, True])
-def test_the_native_kernel_goes_on_the_same(
+def test_the_native_kernel_continues_the_same(
     across: bool, settings: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In float32, prompts of several lengths together, also with one longer than the window."""
+    """In float32, for prompts of several lengths, one of them longer than the window."""
     loaded = continuer(across).with_decoding(settings)
     lengths = [len(vocabulary().encode(text)) for text in PROMPTS]
     assert len(set(lengths)) == len(lengths) - 1
@@ -413,7 +411,7 @@ def test_the_native_kernel_streams_the_same(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.usefixtures("compiled")
-def test_native_models_write_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ensemble_of_native_models(monkeypatch: pytest.MonkeyPatch) -> None:
     other = continuer()
     with torch.no_grad():
         for weight in other.model.parameters():
@@ -429,7 +427,7 @@ def test_native_models_write_together(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_native_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From here on a plain writer fails, so that what is written comes from the kernel."""
+    """Make the PyTorch decoder fail, so that the output must come from the kernel."""
     monkeypatch.setattr(CausalLMDecoder, "__init__", lambda *_, **__: pytest.fail("not native"))
 
 
@@ -485,7 +483,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def test_it_learns_what_people_say_of_films(run: Path) -> None:
+def test_a_language_model_learns_reviews(run: Path) -> None:
     loaded = load(run)
     results = json.loads((run / "results.json").read_text(encoding="utf-8"))
     assert results["task"] == "language_modeling"
@@ -499,17 +497,17 @@ def test_it_learns_what_people_say_of_films(run: Path) -> None:
         assert set(answer.output.split()) <= known
 
 
-def test_every_piece_of_a_text_looks_back(run: Path, tmp_path: Path) -> None:
+def test_attention_is_causal(run: Path, tmp_path: Path) -> None:
     path = plot_attention(load(run), "이 영화 정말", tmp_path / "own.png", layer=0)
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("name", ["lm-ko", "characters"])
-def test_the_recipes_that_ship(name: str) -> None:
+def test_builtin_language_model_recipes(name: str) -> None:
     assert load_recipe(name).task == "language_modeling"
 
 
-def test_windows_belong_to_language_models() -> None:
+def test_windows_need_a_language_model() -> None:
     with pytest.raises(
         InputError, match=r"\[windows\] must be left out for the task classification"
     ):
@@ -518,8 +516,8 @@ def test_windows_belong_to_language_models() -> None:
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @torch.inference_mode()
-def test_tokens_are_smoothed_for_learning_alone(smoothing: float) -> None:
-    """The loss on dev is not, or runs could not be compared."""
+def test_label_smoothing_of_tokens_is_for_training_only(smoothing: float) -> None:
+    """The dev loss has none, so that runs can be compared."""
     plan = recipe()
     plan = replace(plan, training=replace(plan.training, label_smoothing=smoothing))
     learner = job(plan)

@@ -1,4 +1,4 @@
-"""Texts to labels: what the model reads of a text, what an epoch is, what padding learns."""
+"""Classification: input ids, epochs, augmentation, padding and scores."""
 
 from itertools import chain
 
@@ -24,7 +24,7 @@ def encoder(max_length: int = 24) -> TextEncoder:
     return TextEncoder(review_vocabulary(), max_length)
 
 
-def test_a_text_is_cls_and_its_pieces() -> None:
+def test_input_ids_are_cls_and_pieces() -> None:
     vocabulary = review_vocabulary()
     texts = ["이 영화 재미있어요", "", "결말이 별로예요"]
     rows = encoder()(texts)
@@ -34,14 +34,14 @@ def test_a_text_is_cls_and_its_pieces() -> None:
     assert encoder()([""])[0].tolist() == [vocabulary.cls_id]
 
 
-def test_of_a_long_text_the_beginning_is_read() -> None:
+def test_a_long_text_is_truncated_at_its_end() -> None:
     text = " ".join(["이 영화 재미있어요"] * 20)
     short, long = encoder(8)([text])[0], encoder(1000)([text])[0]
     assert len(short) == 8
     assert short.tolist() == long[:8].tolist()
 
 
-def test_texts_that_are_cut_already() -> None:
+def test_tokenized_texts() -> None:
     vocabulary = review_vocabulary()
     cut = [vocabulary.pieces(text) for text, _ in ROWS]
     given = encoder().encode_pieces(cut)
@@ -50,7 +50,7 @@ def test_texts_that_are_cut_already() -> None:
     assert given.offsets.tolist() == wanted.offsets.tolist()
 
 
-def test_a_piece_the_vocabulary_lacks_is_unknown() -> None:
+def test_an_unknown_piece_is_unk() -> None:
     vocabulary = review_vocabulary()
     known = vocabulary.pieces("이 영화")
     row = encoder().encode_pieces([[*known, "뷁", *known]])[0].tolist()
@@ -61,7 +61,7 @@ def test_a_piece_the_vocabulary_lacks_is_unknown() -> None:
     assert encoder().encode_pieces([[]])[0].tolist() == [vocabulary.cls_id]
 
 
-def test_a_table_of_pieces_reads_like_one_of_texts() -> None:
+def test_a_table_of_pieces_equals_a_table_of_texts() -> None:
     vocabulary = review_vocabulary()
     texts = [text for text, _ in ROWS]
     labels = [label for _, label in ROWS]
@@ -80,7 +80,7 @@ def test_a_table_of_pieces_reads_like_one_of_texts() -> None:
 
 
 def seen(job_rows: list[tuple[str, str]], number: int, **training: object) -> list[tuple[int, ...]]:
-    """What an epoch shows of every text: ids and label, batch after batch."""
+    """The ids and the label of every text of an epoch, batch by batch."""
     job = classification_job(job_rows, **training)
     epoch = job.epoch(number)
     rows = []
@@ -98,7 +98,7 @@ def seen(job_rows: list[tuple[str, str]], number: int, **training: object) -> li
     return rows
 
 
-def test_every_text_once_with_its_own_label() -> None:
+def test_every_text_occurs_once_with_its_label() -> None:
     rows = seen(ROWS, 0)
     wanted = [
         (LABELS.index(label), *ids.tolist())
@@ -108,13 +108,13 @@ def test_every_text_once_with_its_own_label() -> None:
     assert rows != wanted
 
 
-def test_the_order_follows_from_seed_and_epoch() -> None:
+def test_the_order_is_determined_by_seed_and_epoch() -> None:
     assert seen(ROWS, 0) == seen(ROWS, 0)
     assert seen(ROWS, 0) != seen(ROWS, 1)
     assert seen(ROWS, 0) != seen(ROWS, 0, seed=1)
 
 
-def test_batches_keep_the_budget() -> None:
+def test_batches_respect_batch_tokens() -> None:
     epoch = classification_job(ROWS, batch_tokens=40).epoch(0)
     batches = [epoch[index] for index in range(len(epoch))]
     assert all(batch.texts.input_ids.numel() <= 40 for batch in batches)
@@ -125,7 +125,7 @@ def test_batches_keep_the_budget() -> None:
 # Augmentation
 
 
-def test_hidden_tokens_are_new_in_every_epoch_and_spare_cls() -> None:
+def test_token_dropout_differs_by_epoch_and_keeps_cls() -> None:
     vocabulary = review_vocabulary()
     hiding = AugmentationConfig(token_dropout=0.3)
     first, again, second = (seen(ROWS, number, augmentation=hiding) for number in (0, 0, 1))
@@ -137,12 +137,12 @@ def test_hidden_tokens_are_new_in_every_epoch_and_spare_cls() -> None:
     assert 0.2 < share < 0.4  # some 500 tokens
 
 
-def test_everything_may_be_hidden() -> None:
+def test_all_tokens_may_be_dropped() -> None:
     rows = seen(ROWS, 0, augmentation=AugmentationConfig(token_dropout=1.0))
     assert set(chain.from_iterable(row[2:] for row in rows)) == {review_vocabulary().mask_id}
 
 
-def test_sampled_pieces_spell_the_same_text() -> None:
+def test_sampled_pieces_decode_to_the_same_text() -> None:
     vocabulary = review_vocabulary()
     sampling = AugmentationConfig(subword_sampling=1.0, sampling_alpha=0.1)
     rows = seen(ROWS, 0, augmentation=sampling)
@@ -154,7 +154,7 @@ def test_sampled_pieces_spell_the_same_text() -> None:
     assert sum(map(len, rows)) > sum(map(len, best))  # the best cut is among the shortest
 
 
-def test_only_a_share_is_sampled() -> None:
+def test_only_a_fraction_is_sampled() -> None:
     half = AugmentationConfig(subword_sampling=0.5, sampling_alpha=0.1)
     best = {row[1:] for row in seen(ROWS, 0)}
     rows = [row[1:] for row in seen(ROWS, 0, augmentation=half)]
@@ -165,8 +165,8 @@ def test_only_a_share_is_sampled() -> None:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_labels_are_smoothed_for_learning_alone(smoothing: float) -> None:
-    """The loss on dev is not, or runs could not be compared."""
+def test_label_smoothing_is_for_training_only(smoothing: float) -> None:
+    """The dev loss has none, so that runs can be compared."""
     job = classification_job(ROWS, label_smoothing=smoothing)
     job.model.eval()
     batch = job.epoch(0)[0]
@@ -178,7 +178,7 @@ def test_labels_are_smoothed_for_learning_alone(smoothing: float) -> None:
     assert job.evaluate().loss == pytest.approx(plain.item(), rel=1e-5)
 
 
-def test_texts_seen_twice_must_be_answered_alike() -> None:
+def test_rdrop_compares_both_views() -> None:
     twice = AugmentationConfig(token_dropout=0.4, rdrop_alpha=3.0)
     job = classification_job(ROWS, augmentation=twice)
     job.model.eval()
@@ -192,8 +192,8 @@ def test_texts_seen_twice_must_be_answered_alike() -> None:
     torch.testing.assert_close(job.loss(batch), plain + term, rtol=1e-5, atol=0)
 
 
-def test_padding_learns_nothing() -> None:
-    """Neither the row of [PAD] nor anybody else feels how much padding stood there."""
+def test_padding_has_no_gradient() -> None:
+    """Neither the embedding of [PAD] nor any other gradient depends on the padding."""
     for kind in ("encoder", "encoder_decoder"):
         job = classification_job(ROWS, {"kind": kind})
         epoch = job.epoch(0)
@@ -210,7 +210,7 @@ def test_padding_learns_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", ["encoder", "encoder_decoder"])
-def test_answers_are_in_order_and_do_not_depend_on_neighbours(kind: str) -> None:
+def test_outputs_are_in_order_and_independent_of_the_batch(kind: str) -> None:
     job = classification_job(ROWS, {"kind": kind})
     job.model.eval()
     rows = encoder()(["", *(text for text, _ in ROWS), "이 영화 " * 40])
@@ -244,6 +244,6 @@ def test_scores_and_probabilities() -> None:
     assert (dev.score, dev.metric) == (scores.accuracy, "accuracy")
 
 
-def test_nothing_to_answer() -> None:
+def test_no_texts() -> None:
     job = classification_job(ROWS)
     assert len(predict_all(job.model, encoder()([]), job.tokenizer, CPU)) == 0

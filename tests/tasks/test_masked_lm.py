@@ -1,4 +1,4 @@
-"""A masked language model learns, is scored on the same blanks always, and fills them in."""
+"""Masked language modeling: training, scores with fixed masks, and fill-mask."""
 
 import math
 import shutil
@@ -55,7 +55,7 @@ dropout = 0.0
 max_length = 24
 
 [masking]
-share = 0.3
+mlm_probability = 0.3
 
 [training]
 steps = 120
@@ -105,8 +105,8 @@ def run(recipe_file: Path) -> Path:
 
 
 @pytest.mark.parametrize("sampling", [0.0, 0.3])
-def test_a_batch_holds_every_blank_and_what_stood_there(sampling: float) -> None:
-    made = job(TEXTS, sampling=sampling, share=0.3)
+def test_a_batch_has_every_mask_and_its_label(sampling: float) -> None:
+    made = job(TEXTS, sampling=sampling, mlm_probability=0.3)
     vocabulary = made.tokenizer
     seen: list[str] = []
     for batch in batches(made, 0):
@@ -124,8 +124,8 @@ def test_a_batch_holds_every_blank_and_what_stood_there(sampling: float) -> None
 
 
 @pytest.mark.parametrize("sampling", [0.0, 0.5])
-def test_an_epoch_is_a_function_of_seed_and_number(sampling: float) -> None:
-    """What it hides is drawn anew, and so are the cuts: not the order of the texts alone."""
+def test_an_epoch_is_determined_by_seed_and_number(sampling: float) -> None:
+    """Masks and segmentations are sampled anew, not only the order of the texts."""
 
     def rows(seed: int, number: int) -> tuple[list[list[int]], list[list[int]]]:
         made = job(TEXTS, seed, sampling)
@@ -148,9 +148,9 @@ def test_an_epoch_is_a_function_of_seed_and_number(sampling: float) -> None:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_the_loss_is_that_of_the_whole_model_at_the_blanks(smoothing: float) -> None:
-    """Projecting everything and looking at the blanks gives the same sum."""
-    made = job(TEXTS, share=0.3)
+def test_the_loss_equals_that_of_all_logits_at_the_masks(smoothing: float) -> None:
+    """Projecting all hidden states and selecting the masks gives the same sum."""
+    made = job(TEXTS, mlm_probability=0.3)
     made.recipe = replace(
         made.recipe, training=replace(made.recipe.training, label_smoothing=smoothing)
     )
@@ -161,8 +161,8 @@ def test_the_loss_is_that_of_the_whole_model_at_the_blanks(smoothing: float) -> 
         torch.testing.assert_close(made.loss(batch), wanted, atol=1e-4, rtol=1e-5)
 
 
-def test_scores_are_those_of_one_text_at_a_time() -> None:
-    made = job(TEXTS, share=0.3)
+def test_scores_equal_those_of_single_texts() -> None:
+    made = job(TEXTS, mlm_probability=0.3)
     vocabulary, model = made.tokenizer, made.model.eval()
     rows = TextEncoder(vocabulary, SMALL["max_length"])(TEXTS)  # type: ignore[arg-type]
     masked = fixed_masking(rows, PieceInfo.of(vocabulary), made.recipe.masking)
@@ -183,13 +183,13 @@ def test_scores_are_those_of_one_text_at_a_time() -> None:
     assert found.perplexity == math.exp(found.loss)
 
 
-def test_the_seed_of_a_recipe_does_not_change_what_dev_hides() -> None:
+def test_dev_masks_do_not_depend_on_the_seed() -> None:
     first, second = job(TEXTS, seed=0).dev, job(TEXTS, seed=7).dev
     assert np.array_equal(first.rows.ids, second.rows.ids)
     assert np.array_equal(first.mask, second.mask)
 
 
-def test_it_learns_and_scores_the_same_again(run: Path) -> None:
+def test_training_and_repeated_evaluation(run: Path) -> None:
     results = Run(run).results()
     assert results["task"] == "masked_language_modeling"
     assert results["n"] == 40
@@ -209,7 +209,7 @@ def test_it_learns_and_scores_the_same_again(run: Path) -> None:
     assert len(scored.examples) == 30
 
 
-def test_resumed_it_is_the_same_to_the_bit(recipe_file: Path, tmp_path: Path) -> None:
+def test_resuming_is_bit_identical(recipe_file: Path, tmp_path: Path) -> None:
     words = ["training.steps=30", "training.evaluate_every=10", "masking.whole_words=true"]
     words += ["augmentation.subword_sampling=0.5", "training.batch_tokens=256"]
     train(load_recipe(str(recipe_file), words), tmp_path / "whole")
@@ -222,7 +222,7 @@ def test_resumed_it_is_the_same_to_the_bit(recipe_file: Path, tmp_path: Path) ->
     assert first.read_bytes() == second.read_bytes()
 
 
-def test_blanks_are_filled_as_their_spaces_say(run: Path) -> None:
+def test_masks_are_filled_according_to_their_spaces(run: Path) -> None:
     loaded = jumok.load(run)
     texts = [
         "이 [MASK] 정말 재미있어요",
@@ -243,7 +243,7 @@ def test_blanks_are_filled_as_their_spaces_say(run: Path) -> None:
         assert -20 < answer.score < 0
 
 
-def test_the_filling_is_the_likeliest_that_fits(run: Path) -> None:
+def test_the_most_probable_fitting_piece_is_chosen(run: Path) -> None:
     loaded = jumok.load(run)
     vocabulary = loaded.vocabulary
     answer = loaded("연기가 [MASK]")
@@ -259,8 +259,8 @@ def test_the_filling_is_the_likeliest_that_fits(run: Path) -> None:
     assert abs(answer.score - logs[best].item()) < 1e-5
 
 
-def test_a_blank_is_never_filled_with_white_space() -> None:
-    """Not with a tab or a line end either, which every vocabulary has."""
+def test_a_mask_is_never_filled_with_white_space() -> None:
+    """Nor with a tab or a line break, which every vocabulary has."""
     made = job(TEXTS)
     vocabulary, pieces = made.tokenizer, made.pieces
     parts = ["연기", "가"]  # a blank that goes on
@@ -278,8 +278,8 @@ def test_a_blank_is_never_filled_with_white_space() -> None:
     )
 
 
-def test_what_is_read_of_a_text_with_blanks() -> None:
-    """A space beside a blank is the blank's; what follows one without a space goes on."""
+def test_input_ids_of_texts_with_masks() -> None:
+    """A space next to a mask belongs to the mask; text attached to it continues a word."""
     vocabulary = review_vocabulary()
     encode = TextEncoder(vocabulary, 24)
 
@@ -296,7 +296,7 @@ def test_what_is_read_of_a_text_with_blanks() -> None:
     assert "[MASK]" not in read("[mask] [CLS]")  # only the literal word, and only [MASK]
 
 
-def test_texts_without_blanks_empty_long_or_strange_are_answered(run: Path) -> None:
+def test_texts_without_masks_empty_long_or_unusual(run: Path) -> None:
     loaded = jumok.load(run)
     long = "이 영화 " * 50 + "[MASK]"
     texts = ["", "그냥 영화", "   ", long, "[MASK]", "[MASK] [MASK][MASK]", "😀[MASK]😀"]
@@ -309,11 +309,11 @@ def test_texts_without_blanks_empty_long_or_strange_are_answered(run: Path) -> N
     assert loaded([texts[5]])[0].output == answers[5].output  # alone as in a batch
 
 
-def test_its_attention_can_be_drawn(run: Path, tmp_path: Path) -> None:
+def test_attention_can_be_plotted(run: Path, tmp_path: Path) -> None:
     assert plot_attention(jumok.load(run), "이 [MASK] 재미있어요", tmp_path / "blank.svg").is_file()
 
 
-def test_the_recipe_that_ships_learns_no_text_of_nsmc_s_other_splits(
+def test_mlm_ko_excludes_the_other_splits_of_nsmc(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("JUMOK_DATA", str(shared_data("nsmc").parent))
@@ -328,8 +328,8 @@ def test_the_recipe_that_ships_learns_no_text_of_nsmc_s_other_splits(
     assert inside > 130_000  # its training texts are, save those that are held-out texts as well
 
 
-def test_blanks_among_characters() -> None:
-    """Where the space is a piece it stays where it stood, and no blank becomes one."""
+def test_masks_with_a_character_tokenizer() -> None:
+    """A space that is a piece stays in place, and no mask is filled with a space."""
     config = VocabularyConfig(kind="char", size=60, character_coverage=1.0)
     vocabulary = SentencePieceTokenizer.train(["이 영화 정말 재미있다"] * 3, config)
     encode, pieces = TextEncoder(vocabulary, 24), PieceInfo.of(vocabulary)

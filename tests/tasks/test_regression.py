@@ -1,4 +1,4 @@
-"""One number a pair: learnt on a scale of its own, told on that of the data."""
+"""Regression: trained on scaled scores, predicted on the scale of the data."""
 
 from pathlib import Path
 
@@ -32,14 +32,14 @@ LEARNING = {
 }
 
 
-def test_scores_are_learnt_from_0_to_1() -> None:
+def test_targets_are_scaled_to_0_to_1() -> None:
     job = regression_job(ROWS)
     wanted = [batch.labels for batch in map(job.epoch(0).__getitem__, range(len(job.epoch(0))))]
     found = sorted(float(score) for part in wanted for score in part)
     assert found == pytest.approx(sorted(score / 5 for *_, score in ROWS))
 
 
-def test_the_loss_is_the_squared_error_of_all_texts() -> None:
+def test_the_loss_is_the_summed_squared_error() -> None:
     job = regression_job(ROWS)
     job.model.eval()
     epoch = job.epoch(0)
@@ -47,7 +47,7 @@ def test_the_loss_is_the_squared_error_of_all_texts() -> None:
     assert job.evaluate().loss == pytest.approx(total / len(ROWS), rel=1e-5)
 
 
-def test_texts_seen_twice_must_be_answered_alike() -> None:
+def test_rdrop_compares_both_views() -> None:
     assert not regression_job(ROWS, AugmentationConfig(token_dropout=0.5)).epoch(0)[0].two_views
     job = regression_job(ROWS, AugmentationConfig(token_dropout=0.5, rdrop_alpha=3.0))
     job.model.eval()
@@ -63,7 +63,7 @@ def test_texts_seen_twice_must_be_answered_alike() -> None:
     torch.testing.assert_close(job.loss(batch), plain + term, rtol=1e-5, atol=0)
 
 
-def test_scores_are_learnt_by_heart(tmp_path: Path) -> None:
+def test_a_regression_model_overfits(tmp_path: Path) -> None:
     job = regression_job(ROWS, steps=100, **LEARNING)
     trainer = Trainer(job, job.recipe.training, tmp_path, seed=0, device=CPU, metadata={})
     trainer.fit()
@@ -75,7 +75,7 @@ def test_scores_are_learnt_by_heart(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny run: how alike are two reviews?"""
+    """A tiny run: the similarity of two reviews."""
     folder = tmp_path_factory.mktemp("scores")
     for seed, (split, n) in enumerate([("train", 120), ("dev", 30), ("test", 40)]):
         rows = [f"{one}\t{two}\t{score}" for one, two, score in score_rows(n, seed)]
@@ -89,7 +89,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def test_a_run_is_scored_and_answers_on_the_scale_of_the_data(run: Path) -> None:
+def test_a_run_predicts_on_the_scale_of_the_data(run: Path) -> None:
     loaded = jumok.load(run)
     table = evaluation_table(run.parent / "test.tsv", loaded.recipe.data, ("text", "pair", "score"))
     scores = evaluate(loaded, table, "test").scores
@@ -104,7 +104,7 @@ def test_a_run_is_scored_and_answers_on_the_scale_of_the_data(run: Path) -> None
     assert loaded("\t").text == "\t"
 
 
-def test_exported_the_model_alone_answers_on_that_scale(run: Path) -> None:
+def test_an_exported_model_predicts_on_the_scale_of_the_data(run: Path) -> None:
     loaded = jumok.load(run, device="cpu")
     assert isinstance(loaded.model, PairClassifier)
     assert loaded.model.similarity.weight.any()
@@ -115,14 +115,14 @@ def test_exported_the_model_alone_answers_on_that_scale(run: Path) -> None:
     assert [answer.score for answer in alone(texts)] == pytest.approx(wanted, abs=1e-4)
 
 
-def test_a_range_that_is_none() -> None:
+def test_an_invalid_range() -> None:
     with pytest.raises(
         InputError, match=r"lowest must be below highest, got 5.0 and 1.0; give the range"
     ):
         RegressionConfig(lowest=5.0)
 
 
-def test_a_text_alone_may_have_a_score() -> None:
+def test_regression_of_single_texts() -> None:
     recipe = load_recipe("nsmc", ["task=regression", 'data={"train" = "my.tsv"}'])
     from jumok.tasks.registry import get_task
 

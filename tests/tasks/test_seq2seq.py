@@ -1,4 +1,4 @@
-"""Sources to targets: what is read and written, batches, a loss over real tokens alone."""
+"""Sequence to sequence: ids, batches, and a loss over tokens without padding."""
 
 from dataclasses import replace
 from typing import Literal
@@ -36,7 +36,7 @@ def padded_batch(job: Seq2SeqJob) -> Seq2SeqBatch:
     )
 
 
-def test_a_source_ends_and_a_target_begins_and_ends() -> None:
+def test_special_tokens_of_sources_and_targets() -> None:
     vocabulary = reading_vocabulary()
     encode = Seq2SeqEncoder(vocabulary, vocabulary, 24)
     ids = vocabulary.encode("삼 일")
@@ -46,7 +46,7 @@ def test_a_source_ends_and_a_target_begins_and_ends() -> None:
     assert encode.targets([""])[0].tolist() == [vocabulary.bos_id, vocabulary.eos_id]
 
 
-def test_long_texts_are_cut_at_the_end() -> None:
+def test_long_texts_are_truncated_at_their_end() -> None:
     vocabulary = reading_vocabulary()
     text = "삼 일 오 " * 20
     encode = Seq2SeqEncoder(vocabulary, vocabulary, 8)
@@ -58,10 +58,10 @@ def test_long_texts_are_cut_at_the_end() -> None:
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
 @pytest.mark.parametrize("sampling", [0.0, 0.3])
-def test_every_pair_once_an_epoch_one_token_apart(
+def test_every_pair_occurs_once_per_epoch_with_shifted_labels(
     sampling: float, kind: Literal["unigram", "bpe"]
 ) -> None:
-    """Whatever pieces they are sampled in, they say what they said."""
+    """Sampled segmentations decode to the same texts."""
     augmentation = AugmentationConfig(subword_sampling=sampling)
     vocabulary = reading_vocabulary(kind)
     job = sequence_job(ROWS, augmentation=augmentation, batch_tokens=120, vocabulary=vocabulary)
@@ -85,8 +85,8 @@ def test_every_pair_once_an_epoch_one_token_apart(
     assert sum(lengths) >= sum(best)  # other cuts, of more pieces
 
 
-def test_only_a_share_is_sampled() -> None:
-    """Of each side three texts in ten; some of them are cut the best way even so."""
+def test_only_a_fraction_is_sampled() -> None:
+    """Three texts in ten of each side; some samples are the best segmentation."""
     rows = readings(400, 5)
 
     def n_anew(share: float) -> list[int]:
@@ -107,7 +107,7 @@ def test_only_a_share_is_sampled() -> None:
         assert 0.1 * most < some < 0.5 * most  # 4 standard deviations or so
 
 
-def test_the_order_follows_from_seed_and_epoch() -> None:
+def test_the_order_is_determined_by_seed_and_epoch() -> None:
     def order(seed: int, number: int) -> list[list[int]]:
         job = sequence_job(ROWS, batch_tokens=120, seed=seed)
         return [batch.source.input_ids.tolist() for batch in batches(job, number)]
@@ -117,7 +117,7 @@ def test_the_order_follows_from_seed_and_epoch() -> None:
     assert order(0, 0) != order(1, 0)
 
 
-def test_both_views_of_a_pair_stand_beside_its_own_target() -> None:
+def test_both_views_of_a_pair_have_its_target() -> None:
     job = sequence_job(ROWS, augmentation=TWICE, batch_tokens=120)
     vocabulary = job.tokenizer
     found, n_anew = [], 0
@@ -135,7 +135,7 @@ def test_both_views_of_a_pair_stand_beside_its_own_target() -> None:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_the_loss_is_that_of_real_tokens(smoothing: float) -> None:
+def test_the_loss_ignores_padding(smoothing: float) -> None:
     job = sequence_job(ROWS, label_smoothing=smoothing)
     job.model.eval()
     batch = padded_batch(job)
@@ -150,7 +150,7 @@ def test_the_loss_is_that_of_real_tokens(smoothing: float) -> None:
     torch.testing.assert_close(job.loss(batch), plain, rtol=1e-5, atol=0)
 
 
-def test_pairs_seen_twice_must_be_foreseen_alike() -> None:
+def test_rdrop_compares_both_views_of_a_pair() -> None:
     job = sequence_job(ROWS, augmentation=TWICE)
     job.model.eval()
     batch = padded_batch(job)
@@ -169,8 +169,8 @@ def test_pairs_seen_twice_must_be_foreseen_alike() -> None:
     torch.testing.assert_close(job.loss(batch), plain + term, rtol=1e-5, atol=0)
 
 
-def test_padding_learns_nothing() -> None:
-    """With tables of their own: a shared one learns as output that nobody writes [PAD]."""
+def test_padding_has_no_gradient() -> None:
+    """With separate embeddings: a tied one gets gradients as output projection."""
     job = sequence_job(ROWS, {"tie_embeddings": False})
     job.loss(padded_batch(job)).backward()  # type: ignore[no-untyped-call]
     source = job.model.encoder.embedding.tokens.weight.grad
@@ -180,7 +180,7 @@ def test_padding_learns_nothing() -> None:
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_answers_are_in_order_and_do_not_depend_on_neighbours(beam: int) -> None:
+def test_outputs_are_in_order_and_independent_of_the_batch(beam: int) -> None:
     job = sequence_job(ROWS)
     job.model.eval()
     texts = ["", *(source for source, _ in ROWS), "삼 일 " * 50]
@@ -206,7 +206,7 @@ def test_answers_are_in_order_and_do_not_depend_on_neighbours(beam: int) -> None
         assert output.text == alone.text == vocabulary.decode(output.hypothesis.ids)
 
 
-def test_the_development_score() -> None:
+def test_development_score() -> None:
     job = sequence_job(ROWS)
     job.model.eval()
     with torch.inference_mode():
@@ -218,8 +218,8 @@ def test_the_development_score() -> None:
     assert 0.0 <= dev.score <= 1.0
 
 
-def test_the_loss_on_dev_is_not_smoothed() -> None:
-    """Or runs could not be compared."""
+def test_the_dev_loss_has_no_label_smoothing() -> None:
+    """So that runs can be compared."""
     job = sequence_job(ROWS, label_smoothing=0.3)
     job.model.eval()
     found = job.evaluate().loss

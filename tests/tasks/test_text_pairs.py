@@ -1,4 +1,4 @@
-"""Pairs of texts: what is read of them, how they are cut and augmented, and how one asks."""
+"""Text pairs: input ids, truncation, augmentation, comparison and prediction."""
 
 import hashlib
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def batches(job: ClassificationJob, number: int = 0) -> Iterator[TextBatch]:
 
 
 def popped(first: int, second: int, room: int) -> tuple[int, int]:
-    """BERT's own words: take from the longer one until both fit."""
+    """As in BERT: remove pieces of the longer text until both fit."""
     while first + second > room:
         if first > second:
             first -= 1
@@ -51,7 +51,7 @@ def popped(first: int, second: int, room: int) -> tuple[int, int]:
     return first, second
 
 
-def test_a_pair_is_cls_a_sep_b_sep() -> None:
+def test_input_ids_of_a_pair() -> None:
     vocabulary = review_vocabulary()
     row = TextEncoder(vocabulary, 24)(["이 영화"], ["재미있어요"])[0].tolist()
     cls, sep = vocabulary.cls_id, vocabulary.sep_id
@@ -61,7 +61,7 @@ def test_a_pair_is_cls_a_sep_b_sep() -> None:
     assert segments == [0] * (len(first) + 2) + [1] * (len(second) + 1)
 
 
-def test_texts_that_are_empty() -> None:
+def test_empty_texts() -> None:
     vocabulary = review_vocabulary()
     rows = TextEncoder(vocabulary, 24)(["", "이"], ["", ""])
     cls, sep = vocabulary.cls_id, vocabulary.sep_id
@@ -70,7 +70,7 @@ def test_texts_that_are_empty() -> None:
 
 
 @given(st.integers(0, 12), st.integers(0, 12), st.integers(3, 20))
-def test_the_longer_text_is_cut_first(first: int, second: int, max_length: int) -> None:
+def test_the_longer_text_is_truncated_first(first: int, second: int, max_length: int) -> None:
     encode = TextEncoder(review_vocabulary(), max_length)
     a, b = list(range(100, 100 + first)), list(range(200, 200 + second))
     row = encode.add_special_tokens(Ragged.from_lists([a]), Ragged.from_lists([b]))[0].tolist()
@@ -91,7 +91,7 @@ def test_lines_of_pairs() -> None:
 # An epoch
 
 
-def test_every_pair_once_with_its_own_label() -> None:
+def test_every_pair_occurs_once_with_its_label() -> None:
     job = classification_job(ROWS, SEGMENTS)
     rows = []
     for batch in batches(job):
@@ -104,7 +104,7 @@ def test_every_pair_once_with_its_own_label() -> None:
     assert sorted(rows) == sorted(wanted)
 
 
-def test_augmentation_spares_what_parts_the_texts() -> None:
+def test_augmentation_keeps_the_separator() -> None:
     augmentation = AugmentationConfig(
         subword_sampling=1.0, sampling_alpha=0.1, token_dropout=0.5, rdrop_alpha=2.0
     )
@@ -120,7 +120,7 @@ def test_augmentation_spares_what_parts_the_texts() -> None:
     assert len(cuts) > 1.9 * len(ROWS)  # the two views of a pair differ
 
 
-def test_sampled_pairs_spell_the_same_texts() -> None:
+def test_sampled_pairs_decode_to_the_same_texts() -> None:
     sampling = AugmentationConfig(subword_sampling=1.0, sampling_alpha=0.1)
     job = classification_job(ROWS, SEGMENTS | {"max_length": 80}, sampling)
     vocabulary = job.tokenizer
@@ -136,7 +136,7 @@ def test_sampled_pairs_spell_the_same_texts() -> None:
     assert sorted(spelled) == sorted(wanted)
 
 
-def test_segments_are_learnt_for_both_texts() -> None:
+def test_both_segment_embeddings_are_trained() -> None:
     for kind in ("encoder", "encoder_decoder"):
         job = classification_job(ROWS, SEGMENTS | {"kind": kind})
         job.loss(next(batches(job))).backward()  # type: ignore[no-untyped-call]
@@ -145,7 +145,7 @@ def test_segments_are_learnt_for_both_texts() -> None:
         assert gradient.abs().sum(-1).gt(0).all()
 
 
-def test_a_text_alone_is_of_the_first_segment() -> None:
+def test_a_single_text_has_token_type_0() -> None:
     rows = [(first, label) for first, _, label in ROWS]
     job = classification_job(rows, SEGMENTS)
     job.loss(next(batches(job))).backward()  # type: ignore[no-untyped-call]
@@ -166,8 +166,8 @@ def comparing(seed: int = 0) -> PairClassifier:
     return PairClassifier(config, 2).eval()
 
 
-def test_texts_are_compared_without_what_frames_them() -> None:
-    """[CLS] a [SEP] b [SEP]: each mean is over the text's own tokens, wherever padding stands."""
+def test_pair_features_exclude_special_tokens() -> None:
+    """[CLS] a [SEP] b [SEP]: each mean is over the tokens of one text, for any padding."""
     hidden = torch.arange(8.0)[None, :, None].expand(2, 8, 3)
     real = torch.tensor([[True] * 6 + [False] * 2, [False] * 2 + [True] * 6])
     segments = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0, 1, 1]])
@@ -176,8 +176,8 @@ def test_texts_are_compared_without_what_frames_them() -> None:
         assert row[:, 0].tolist() == [u, v, v - u, u * v]
 
 
-def test_likeness_is_counted_token_by_token() -> None:
-    """As a loop over the texts' own tokens counts it, wherever padding stands."""
+def test_similarity_features_by_hand() -> None:
+    """Against a loop over the tokens of the texts, for any padding."""
     hidden = torch.randn(2, 8, 5, generator=torch.Generator().manual_seed(0))
     real = torch.tensor([[True] * 6 + [False] * 2, [False] * 2 + [True] * 6])
     segments = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0, 1, 1]])
@@ -190,8 +190,8 @@ def test_likeness_is_counted_token_by_token() -> None:
         torch.testing.assert_close(found[row], torch.stack(wanted))
 
 
-def test_what_is_alike_is_learnt_first() -> None:
-    """The maps begin at 0; the least that is learnt of likeness tells pairs apart."""
+def test_similarity_is_learned_first() -> None:
+    """The maps start at 0; a small trained similarity already separates the pairs."""
     model = comparing()
     assert not model(
         torch.tensor([[5, 7, 4, 8, 4]]), segments=torch.tensor([[0, 0, 0, 1, 1]])
@@ -203,14 +203,14 @@ def test_what_is_alike_is_learnt_first() -> None:
     assert same > other + 0.005  # of 0.01 * 8 * 3 at most
 
 
-def test_a_text_compared_with_nothing() -> None:
+def test_pair_features_of_an_empty_text() -> None:
     model = comparing()
     assert pair_features(torch.ones(1, 3, 8), None, None)[0, 8:16].eq(0).all()
     assert similarity_features(torch.ones(1, 3, 8), None, None).eq(0).all()
     assert model(torch.tensor([[5, 7, 4, 4]])).isfinite().all()
 
 
-def test_comparing_learns_and_does_not_depend_on_neighbours() -> None:
+def test_compare_pooling_trains_and_is_independent_of_the_batch() -> None:
     job = classification_job(ROWS, SEGMENTS | {"pooling": "compare"})
     job.loss(next(batches(job))).backward()  # type: ignore[no-untyped-call]
     gradient = job.model.get_parameter("output.weight").grad
@@ -227,7 +227,7 @@ def test_comparing_learns_and_does_not_depend_on_neighbours() -> None:
         torch.testing.assert_close(together[i], alone[0], atol=1e-5, rtol=0)  # float32 sums
 
 
-def test_texts_alone_are_not_compared() -> None:
+def test_compare_pooling_needs_pairs() -> None:
     for words in (["data.corpus=nsmc"], ["data.corpus=kornli", "model.n_segments=0"]):
         with pytest.raises(InputError, match="needs text pairs"):
             load_recipe("nsmc", ["model.pooling=compare", *words])
@@ -238,7 +238,7 @@ def test_texts_alone_are_not_compared() -> None:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny run: do two reviews say the same?"""
+    """A tiny run: whether two reviews agree."""
     folder = tmp_path_factory.mktemp("pairs")
     for seed, (split, n) in enumerate([("train", 120), ("dev", 30), ("test", 40)]):
         lines = ["one\tother\tlabel", *map("\t".join, pair_rows(n, seed))]
@@ -250,7 +250,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def test_a_run_answers_pairs(run: Path) -> None:
+def test_a_run_predicts_pairs(run: Path) -> None:
     loaded = jumok.load(run)
     lines = ["이 영화 재미있어요\t음악이 최고예요 ㅋㅋ", "", "이 영화\t이 영화"]
     answers = loaded(lines)
@@ -260,7 +260,7 @@ def test_a_run_answers_pairs(run: Path) -> None:
         loaded("이 영화")
 
 
-def test_the_ids_say_the_same_as_the_texts(run: Path) -> None:
+def test_logits_of_ids_equal_those_of_texts(run: Path) -> None:
     loaded = jumok.load(run)
     row = TextEncoder(loaded.vocabulary, 24)(["이 영화"], ["별로예요"])[0]
     ids = torch.tensor(np.array([row], dtype=np.int64))
@@ -271,14 +271,14 @@ def test_the_ids_say_the_same_as_the_texts(run: Path) -> None:
     assert not torch.equal(logits, loaded.logits(ids))
 
 
-def test_its_attention_can_be_drawn(run: Path, tmp_path: Path) -> None:
+def test_attention_can_be_plotted(run: Path, tmp_path: Path) -> None:
     assert plot_attention(jumok.load(run), "이 영화\t별로예요", tmp_path / "pair.svg").is_file()
 
 
-def test_a_run_begins_from_one_without_segments(
+def test_initialization_from_a_run_without_segments(
     run: Path, review_run: Path, tmp_path: Path
 ) -> None:
-    """Every weight that fits is taken; the table of segments is new."""
+    """Every weight that fits is loaded; the segment embedding is new."""
     path = run.parent / "recipe.toml"
     words = ["data.text=one", "data.pair=other", "model.n_segments=2", "training.steps=1"]
     words += [f"model.init={review_run}", "training.learning_rate=1e-9"]
@@ -290,12 +290,12 @@ def test_a_run_begins_from_one_without_segments(
 
 
 @pytest.mark.parametrize("words", [["model.n_segments=1"], ["data.pieces=true"]])
-def test_what_pairs_cannot_be(words: list[str]) -> None:
+def test_invalid_settings_for_pairs(words: list[str]) -> None:
     with pytest.raises(InputError, match=r"text pairs need data\.pieces = false"):
         load_recipe("nsmc", ["data.corpus=question_pair", "augmentation={}", *words])
 
 
-def test_which_recipes_have_pairs() -> None:
+def test_recipes_with_pairs() -> None:
     assert load_recipe("nsmc", ["data.corpus=kornli"]).paired
     assert not load_recipe("nsmc").paired
     assert not load_recipe("nsmc", ["data.corpus=chatbot"]).paired
@@ -304,8 +304,8 @@ def test_which_recipes_have_pairs() -> None:
 # Texts alone
 
 
-def test_texts_alone_are_drawn_as_ever() -> None:
-    """The order, the batches and the hidden tokens of an epoch, down to the bit."""
+def test_epochs_of_single_texts_are_unchanged() -> None:
+    """The order, the batches and the dropped tokens of an epoch are bit-identical."""
     rows = Ragged.from_lists([[5, *range(10, 11 + n % 7)] for n in range(50)])
     plan = recipe("classification", {}, batch_tokens=48).with_vocabulary(66)
     known = LabelledTexts(TextInputs([""] * 50), rows, np.arange(50) % 2)

@@ -1,4 +1,4 @@
-"""Tags of characters: learnt and told by pieces, whatever the pieces are."""
+"""Token classification: tags of characters from tags of pieces."""
 
 from itertools import chain
 from pathlib import Path
@@ -38,7 +38,7 @@ def tagged(kind: str, max_length: int = 64) -> LabelledTokens:
     return LabelledTokens.from_table(table(ROWS), TextEncoder(vocabulary, max_length))
 
 
-def test_every_character_is_a_piece_with_its_tag() -> None:
+def test_tags_of_character_pieces() -> None:
     data = tagged("char")
     for row, (_, tags) in zip(data.label_ids(TAGS), ROWS, strict=True):
         assert row[0] == IGNORE_INDEX  # [CLS]
@@ -46,7 +46,7 @@ def test_every_character_is_a_piece_with_its_tag() -> None:
     assert char_tags(data.piece_tags(), data.texts) == data.tags
 
 
-def test_pieces_that_straddle_a_border_lose_it() -> None:
+def test_pieces_that_cross_a_border() -> None:
     data = tagged("unigram")
     numbers = data.label_ids(TAGS)
     assert numbers.lengths.tolist() == data.texts.ids.lengths.tolist()
@@ -56,14 +56,14 @@ def test_pieces_that_straddle_a_border_lose_it() -> None:
     assert laid != data.tags
 
 
-def test_what_a_model_does_not_read_is_outside() -> None:
+def test_truncated_characters_are_outside() -> None:
     data = tagged("char", max_length=4)
     laid = char_tags(data.piece_tags(), data.texts)
     for tags, wanted in zip(laid, data.tags, strict=True):
         assert tags == [*wanted[:3], *["O"] * (len(wanted) - 3)]
 
 
-def test_no_text_and_no_character() -> None:
+def test_no_texts_and_empty_texts() -> None:
     encode = TextEncoder(tag_vocabulary(), 16)
     texts = TokenizedTexts.encode(["", " "], encode)
     assert [list(spans) for spans in texts.spans] == [[], [(0, 1)]]
@@ -73,7 +73,7 @@ def test_no_text_and_no_character() -> None:
 # An epoch, the loss, the answers
 
 
-def test_tags_stay_beside_their_pieces() -> None:
+def test_tags_stay_aligned_with_their_pieces() -> None:
     hiding = AugmentationConfig(token_dropout=0.4, rdrop_alpha=2.0)
     job = tagging_job(ROWS, hiding)
     wanted = {tuple(row.tolist()) for row in job.labels}
@@ -98,7 +98,7 @@ def test_tags_stay_beside_their_pieces() -> None:
     assert units == 2 * sum(len(text) for text, _ in ROWS)
 
 
-def test_the_loss_is_that_of_all_characters() -> None:
+def test_the_loss_is_summed_over_all_characters() -> None:
     job = tagging_job(ROWS)
     job.model.eval()
     epoch = job.epoch(0)
@@ -107,8 +107,8 @@ def test_the_loss_is_that_of_all_characters() -> None:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_tags_are_smoothed_for_learning_alone(smoothing: float) -> None:
-    """The loss on dev is not, or runs could not be compared."""
+def test_label_smoothing_of_tags_is_for_training_only(smoothing: float) -> None:
+    """The dev loss has none, so that runs can be compared."""
     job = tagging_job(ROWS, label_smoothing=smoothing)
     job.model.eval()
     batch = job.epoch(0)[0]
@@ -126,7 +126,7 @@ def test_tags_are_smoothed_for_learning_alone(smoothing: float) -> None:
     assert job.evaluate().loss == plain.evaluate().loss
 
 
-def test_texts_seen_twice_must_be_tagged_alike() -> None:
+def test_rdrop_compares_the_tags_of_both_views() -> None:
     job = tagging_job(ROWS, AugmentationConfig(token_dropout=0.4, rdrop_alpha=3.0))
     job.model.eval()
     batch = job.epoch(0)[0]
@@ -143,7 +143,7 @@ def test_texts_seen_twice_must_be_tagged_alike() -> None:
     torch.testing.assert_close(job.loss(batch), plain + term, rtol=1e-5, atol=0)
 
 
-def test_answers_do_not_depend_on_neighbours() -> None:
+def test_outputs_are_independent_of_the_batch() -> None:
     job = tagging_job(ROWS)
     job.model.eval()
     encode = TextEncoder(job.tokenizer, job.recipe.model.max_length)
@@ -155,7 +155,7 @@ def test_answers_do_not_depend_on_neighbours() -> None:
         torch.testing.assert_close(row, alone, atol=1e-5, rtol=0)  # float32 sums
 
 
-def test_names_are_learnt_by_heart(tmp_path: Path) -> None:
+def test_a_token_classifier_overfits(tmp_path: Path) -> None:
     job = tagging_job(
         ROWS, steps=60, learning_rate=5e-3, schedule="cosine", warmup_steps=10,
         precision="float32", evaluate_every=1000,
@@ -173,7 +173,7 @@ def test_names_are_learnt_by_heart(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny run: who goes where?"""
+    """A tiny run: persons and places."""
     folder = tmp_path_factory.mktemp("tags")
     for seed, (split, n) in enumerate([("train", 120), ("dev", 20), ("test", 20)]):
         lines = ["text\ttags", *map("\t".join, tag_rows(n, seed))]
@@ -185,7 +185,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def test_a_run_is_scored(run: Path) -> None:
+def test_scores_of_a_run(run: Path) -> None:
     loaded = jumok.load(run)
     assert loaded.labels == TAGS
     rows = evaluation_table(run.parent / "test.tsv", loaded.recipe.data, ("text", "tags"), TAGS)
@@ -201,7 +201,7 @@ def test_a_run_is_scored(run: Path) -> None:
     assert wrong == sorted(wrong, reverse=True)
 
 
-def test_a_run_names_what_it_finds(run: Path) -> None:
+def test_predicted_entities_of_a_run(run: Path) -> None:
     loaded = jumok.load(run)
     texts = ["영희가 제주 공항에 가요", "", "  ", "영희가 제주 공항에 가요"]
     answers = loaded(texts)
@@ -216,8 +216,8 @@ def test_a_run_names_what_it_finds(run: Path) -> None:
     assert answers[0].display == "[영희 PS]가 [제주 공항 LC]에 가요"
 
 
-def test_a_text_in_parts_is_named_by_its_own_characters(run: Path) -> None:
-    """Offsets are those of the text that came: NFD here, two or three parts a syllable."""
+def test_entity_offsets_of_decomposed_text(run: Path) -> None:
+    """Offsets are those of the input text: here NFD, with two or three code points per syllable."""
     import unicodedata
 
     text = "영희가 부산역에 가요"
@@ -230,22 +230,22 @@ def test_a_text_in_parts_is_named_by_its_own_characters(run: Path) -> None:
         assert parts[other.start : other.end] == other.text
 
 
-def test_its_attention_can_be_drawn(run: Path, tmp_path: Path) -> None:
+def test_attention_can_be_plotted(run: Path, tmp_path: Path) -> None:
     assert plot_attention(jumok.load(run), "영희가 서울에 가요", tmp_path / "tags.svg").is_file()
 
 
-def test_its_logits_are_those_of_pieces(run: Path) -> None:
+def test_logits_are_those_of_pieces(run: Path) -> None:
     loaded = jumok.load(run)
     ids = torch.tensor([[loaded.vocabulary.cls_id, *loaded.vocabulary.encode("영희가")]])
     assert loaded.logits(ids).shape == (1, 4, len(TAGS))
 
 
-def test_sampled_pieces_are_refused() -> None:
+def test_subword_sampling_is_an_error() -> None:
     with pytest.raises(InputError, match="tags are aligned with the best segmentation"):
         load_recipe("klue-ner", ["augmentation.subword_sampling=0.5"])
 
 
-def test_the_vocabulary_is_learnt_from_the_texts() -> None:
+def test_the_vocabulary_is_trained_on_the_texts() -> None:
     from jumok.tasks.token_classification import TokenClassificationTask
 
     recipe = load_recipe("klue-ner")

@@ -1,4 +1,4 @@
-"""Two vocabularies, searches and their settings, several test sets: what translation needs."""
+"""Translation: two tokenizers, search settings and several test sets."""
 
 import json
 import shutil
@@ -31,7 +31,7 @@ SEARCH = ["decoding.beam=3", "decoding.length_penalty=0.6"]
 
 @pytest.fixture(scope="module")
 def two_sided_run(reading_recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A short run with a vocabulary for each side, and a beam for its test."""
+    """A short run with a tokenizer for each side and beam search in its test."""
     folder = tmp_path_factory.mktemp("two-sided") / "run"
     train(load_recipe(str(reading_recipe), [*TWO, *SHORT, *SEARCH]), folder)
     return folder
@@ -49,7 +49,7 @@ def copy_of(run: Path, folder: Path) -> Path:
 # Two vocabularies
 
 
-def test_each_side_has_its_vocabulary(two_sided: Pipeline, two_sided_run: Path) -> None:
+def test_each_side_has_its_tokenizer(two_sided: Pipeline, two_sided_run: Path) -> None:
     source, target = two_sided.vocabulary, two_sided.target_vocabulary
     assert (len(source), len(target)) == (29, 28)
     assert "3" not in "".join(source.piece(i) for i in range(len(source)))
@@ -61,22 +61,24 @@ def test_each_side_has_its_vocabulary(two_sided: Pipeline, two_sided_run: Path) 
     assert config["model"]["target_vocabulary_size"] == 28
 
 
-def test_the_target_and_the_output_share_a_table(two_sided: Pipeline) -> None:
+def test_target_embedding_and_output_are_tied(two_sided: Pipeline) -> None:
     model = two_sided.model
     assert isinstance(model, EncoderDecoder)
     assert model.output.weight is model.decoder.embedding.tokens.weight
     assert model.output.weight is not model.encoder.embedding.tokens.weight
 
 
-def test_it_answers_in_the_target_vocabulary(two_sided: Pipeline) -> None:
+def test_outputs_use_the_target_tokenizer(two_sided: Pipeline) -> None:
     texts = [source for source, _ in readings(5, 3)]
     for answer in two_sided([*texts, ""]):
         assert isinstance(answer, jumok.GeneratedText)
         assert set(answer.output) <= set("0123456789 ")
 
 
-def test_it_goes_on_where_it_was_stopped(tmp_path: Path, reading_recipe: Path) -> None:
-    """Taken apart after the first commit and resumed: the same bytes."""
+def test_resuming_with_two_tokenizers_is_bit_identical(
+    tmp_path: Path, reading_recipe: Path
+) -> None:
+    """Interrupted after the first checkpoint and resumed: the same bytes."""
     recipe = load_recipe(str(reading_recipe), [*TWO, *SHORT])
     whole = train(recipe, tmp_path / "whole")
     part = copy_of(tmp_path / "whole", tmp_path)
@@ -88,7 +90,7 @@ def test_it_goes_on_where_it_was_stopped(tmp_path: Path, reading_recipe: Path) -
         assert (part / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-def test_another_target_vocabulary_is_refused(two_sided_run: Path, tmp_path: Path) -> None:
+def test_another_target_vocabulary_is_an_error(two_sided_run: Path, tmp_path: Path) -> None:
     moved = copy_of(two_sided_run, tmp_path)
     shutil.copy(moved / "vocabulary.model", moved / "vocabulary.target.model")
     with pytest.raises(
@@ -97,7 +99,7 @@ def test_another_target_vocabulary_is_refused(two_sided_run: Path, tmp_path: Pat
         jumok.load(moved)
 
 
-def test_without_its_target_vocabulary_it_answers_to_ids_only(
+def test_without_a_target_vocabulary_only_ids_are_accepted(
     two_sided_run: Path, tmp_path: Path
 ) -> None:
     moved = copy_of(two_sided_run, tmp_path)
@@ -107,7 +109,7 @@ def test_without_its_target_vocabulary_it_answers_to_ids_only(
         loaded("삼 일")
 
 
-def test_a_run_of_two_vocabularies_begins_another(
+def test_initialization_from_a_run_with_two_vocabularies(
     two_sided_run: Path, reading_recipe: Path, tmp_path: Path
 ) -> None:
     words = [f'model.init="{two_sided_run}"', "training.steps=1", "training.learning_rate=1e-12"]
@@ -142,7 +144,7 @@ def test_a_run_of_two_vocabularies_begins_another(
         ([*TWO, 'model.tie_embeddings="all"'], r'29 and 28 .* set tie_embeddings = "target"'),
     ],
 )
-def test_what_does_not_fit_two_vocabularies_is_refused(
+def test_invalid_settings_for_two_vocabularies(
     reading_recipe: Path, tmp_path: Path, words: list[str], sentence: str
 ) -> None:
     with pytest.raises(InputError, match=sentence):
@@ -150,7 +152,7 @@ def test_what_does_not_fit_two_vocabularies_is_refused(
     assert not (tmp_path / "run").exists()
 
 
-def test_one_kind_of_text_has_one_vocabulary_and_writes_nothing(review_recipe: Path) -> None:
+def test_classification_has_one_vocabulary_and_no_decoding(review_recipe: Path) -> None:
     for word, sentence in (
         ("vocabulary.joint=false", "which has one kind of text"),
         ("decoding.beam=5", "classification, which generates no text"),
@@ -162,7 +164,7 @@ def test_one_kind_of_text_has_one_vocabulary_and_writes_nothing(review_recipe: P
 # The settings in force
 
 
-def test_the_test_is_written_as_the_recipe_says(two_sided_run: Path, two_sided: Pipeline) -> None:
+def test_the_test_uses_the_decoding_of_the_recipe(two_sided_run: Path, two_sided: Pipeline) -> None:
     results = json.loads((two_sided_run / "results.json").read_text())
     said = (
         "beam=3 length_penalty=0.6 length_norm='power' early_stopping=False "
@@ -173,7 +175,7 @@ def test_the_test_is_written_as_the_recipe_says(two_sided_run: Path, two_sided: 
     assert '"kind": "dev"' in records
 
 
-def test_settings_are_laid_over_those_of_the_recipe(two_sided: Pipeline) -> None:
+def test_decoding_overrides(two_sided: Pipeline) -> None:
     texts = [source for source, _ in readings(8, 4)]
     greedy = two_sided.with_decoding(["beam=1", "length_penalty=1.0"])
     wide = two_sided.with_decoding(["beam=8", "length_penalty=0.0"])
@@ -194,21 +196,19 @@ def test_settings_are_laid_over_those_of_the_recipe(two_sided: Pipeline) -> None
         ("beam", "is not key=value"),
     ],
 )
-def test_settings_that_are_not_known_are_refused(
-    two_sided: Pipeline, word: str, sentence: str
-) -> None:
+def test_invalid_decoding_overrides(two_sided: Pipeline, word: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         two_sided.with_decoding([word])
 
 
-def test_a_classifier_has_no_settings(review_run: Path) -> None:
+def test_a_classifier_has_no_decoding_settings(review_run: Path) -> None:
     with pytest.raises(
         InputError, match="task that generates text, got classification; leave them"
     ):
         jumok.load(review_run).with_decoding(["beam=2"])
 
 
-def test_several_answers_the_best_first(two_sided: Pipeline) -> None:
+def test_n_best_outputs_are_sorted(two_sided: Pipeline) -> None:
     (best,) = two_sided(["삼 일 오"])
     assert isinstance(best, jumok.GeneratedText)
     (answer,) = two_sided.with_decoding(["n_best=3"])(["삼 일 오"])
@@ -223,7 +223,7 @@ def test_several_answers_the_best_first(two_sided: Pipeline) -> None:
     assert best.n_best is None
 
 
-def test_streamed_is_whole(two_sided: Pipeline) -> None:
+def test_streamed_parts_join_to_the_generated_text(two_sided: Pipeline) -> None:
     greedy = two_sided.with_decoding(["beam=1"])
     assert isinstance(greedy.task, GenerativeTask)
     for text, _ in readings(5, 6):
@@ -233,8 +233,8 @@ def test_streamed_is_whole(two_sided: Pipeline) -> None:
         assert answer == greedy(text)
 
 
-def test_a_loop_is_told(reading_run: Path) -> None:
-    """One figure alone is allowed, twenty-three of it demanded: the answer tells, scores count."""
+def test_a_repetition_is_reported(reading_run: Path) -> None:
+    """Only one digit is allowed, 23 are required: the output reports it, the scores count it."""
     loaded = jumok.load(reading_run).with_decoding(["max_length=24", "pattern='3{23}'"])
     answer = loaded("삼 일")
     assert isinstance(answer, jumok.GeneratedText)
@@ -246,8 +246,8 @@ def test_a_loop_is_told(reading_run: Path) -> None:
 # Several runs as one
 
 
-def test_runs_write_together(reading_recipe: Path, reading_run: Path, tmp_path: Path) -> None:
-    """A run beside itself is that run; beside another it writes by the mean of both."""
+def test_an_ensemble_of_runs(reading_recipe: Path, reading_run: Path, tmp_path: Path) -> None:
+    """An ensemble of equal runs is that run; of different runs it uses the mean."""
     vocabulary = f'vocabulary.file="{reading_run / "vocabulary.model"}"'
     train(load_recipe(str(reading_recipe), [*SHORT, vocabulary, "seed=1"]), tmp_path / "other")
     one, other = jumok.load(reading_run), jumok.load(tmp_path / "other")
@@ -266,9 +266,7 @@ def test_runs_write_together(reading_recipe: Path, reading_run: Path, tmp_path: 
     assert [a.score for a in both] != pytest.approx([a.score for a in alone], abs=1e-4)  # type: ignore[attr-defined]
 
 
-def test_runs_that_cannot_write_together(
-    reading_run: Path, two_sided: Pipeline, review_run: Path
-) -> None:
+def test_invalid_ensembles(reading_run: Path, two_sided: Pipeline, review_run: Path) -> None:
     with pytest.raises(InputError, match=r"must have the same vocabulary; train one with"):
         jumok.load(reading_run).ensemble([two_sided])
     with pytest.raises(InputError, match="got sequence_to_sequence and classification"):
@@ -293,8 +291,8 @@ def test_runs_that_cannot_write_together(
 # Data
 
 
-def test_parallel_files_of_lines(tmp_path: Path) -> None:
-    """What the TSV says, in files of plain lines: the same run to the last bit of its weights."""
+def test_parallel_text_files(tmp_path: Path) -> None:
+    """The rows of the TSV as text files: a run with bit-identical weights."""
     recipe = write_readings(tmp_path / "tsv")
     words = [*TWO, *SHORT, "training.steps=2"]
     train(load_recipe(str(recipe), words), tmp_path / "one")
@@ -314,8 +312,8 @@ RECIPES = ("multi30k-en-de", "multi30k-en-fr", "koen", "enko", "chatbot")
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_the_first_batch_of_a_recipe(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a few rows, with a small vocabulary; everything else as it ships."""
+def test_the_first_batch_of_builtin_recipes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few rows and a small vocabulary; all other settings are unchanged."""
     monkeypatch.setenv("JUMOK_DATA", str(shared_data()))
     words = ["data.train_rows=300", "data.dev_rows=20", "vocabulary.size=800"]
     recipe = load_recipe(name, [*words, "model.d_model=16", "model.n_heads=2", "model.d_ff=16"])
@@ -333,7 +331,7 @@ def test_the_first_batch_of_a_recipe(name: str, monkeypatch: pytest.MonkeyPatch)
     assert recipe.decoding.beam == 5
 
 
-def test_every_test_set_of_a_corpus_has_its_score(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_test_set_of_a_corpus_is_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUMOK_DATA", str(shared_data()))
     for name, tests in (
         ("multi30k-en-de", ["test", "test_2017_flickr", "test_2017_mscoco"]),
@@ -346,7 +344,7 @@ def test_every_test_set_of_a_corpus_has_its_score(monkeypatch: pytest.MonkeyPatc
         assert list(evaluation_tables(recipe, "dev")) == ["dev"]
 
 
-def test_korean_is_scored_over_morphemes_as_well(
+def test_korean_is_also_scored_by_morphemes(
     two_sided: Pipeline,
 ) -> None:
     pytest.importorskip("mecab_ko")

@@ -1,4 +1,4 @@
-"""Jobs on the tiny corpora, with a vocabulary of their own, without files."""
+"""Training jobs on tiny corpora with their own tokenizers, without files."""
 
 import random
 from collections.abc import Sequence
@@ -59,14 +59,14 @@ def recipe(task: Any, model: dict[str, Any], **training: Any) -> Recipe:
 
 
 def labelled(rows: Sequence[tuple[str, ...]], encode: TextEncoder) -> LabelledTexts:
-    """Texts, or pairs of them, and their labels."""
+    """Texts, or pairs of texts, and their labels."""
     *columns, labels = zip(*rows, strict=True)
     wanted = np.array([LABELS.index(label) for label in labels], dtype=np.int64)
     return LabelledTexts(TextInputs(*columns), encode(*columns), wanted)
 
 
 def pair_rows(n: int, seed: int) -> list[tuple[str, str, str]]:
-    """Two reviews, and whether they say the same: "positive" if they do."""
+    """Two reviews, and whether they agree: "positive" if they do."""
     others = random.Random(seed).sample(reviews(n, 2 * seed + 1), n)
     both = zip(reviews(n, 2 * seed), others, strict=True)
     return [(one, two, LABELS[first == second]) for (one, first), (two, second) in both]
@@ -79,7 +79,7 @@ def classification_job(
     seed: int = 0,
     **training: Any,
 ) -> ClassificationJob:
-    """A classifier, the rows both to learn from and to be scored on."""
+    """A classifier; the rows are both training and development data."""
     vocabulary = review_vocabulary()
     plan = recipe("classification", model or {}, **training).with_vocabulary(len(vocabulary))
     plan = replace(plan, seed=seed, augmentation=augmentation or AugmentationConfig())
@@ -90,7 +90,7 @@ def classification_job(
 
 
 def score_rows(n: int, seed: int) -> list[tuple[str, str, float]]:
-    """Two reviews, and how alike they are: 5 if both like what they saw, or both do not, else 1."""
+    """Two reviews and their similarity: 5 if both are positive or both negative, else 1."""
     return [
         (one, two, 5.0 if label == "positive" else 1.0) for one, two, label in pair_rows(n, seed)
     ]
@@ -101,7 +101,7 @@ def regression_job(
     augmentation: AugmentationConfig | None = None,
     **training: Any,
 ) -> RegressionJob:
-    """A model that gives scores from 0 to 5, the rows to learn from and to be scored on."""
+    """A regression model of scores from 0 to 5; the rows are training and development data."""
     vocabulary = review_vocabulary()
     plan = recipe("regression", {"n_segments": 2}, **training).with_vocabulary(len(vocabulary))
     plan = replace(
@@ -123,7 +123,7 @@ TAGS = ("O", "B-LC", "I-LC", "B-PS", "I-PS")
 
 
 def tag_rows(n: int, seed: int) -> list[tuple[str, str]]:
-    """Who goes where, and a tag for each character."""
+    """Sentences with persons and places, and a tag for each character."""
     chance = random.Random(seed)
     rows = []
     for _ in range(n):
@@ -155,7 +155,7 @@ def tagging_job(
     augmentation: AugmentationConfig | None = None,
     **training: Any,
 ) -> TokenClassificationJob:
-    """A tagger of characters, the rows both to learn from and to be scored on."""
+    """A token classifier; the rows are both training and development data."""
     vocabulary = tag_vocabulary()
     plan = recipe("tagging", {}, **training).with_vocabulary(len(vocabulary))
     plan = replace(plan, augmentation=augmentation or AugmentationConfig())
@@ -175,7 +175,7 @@ def sequence_job(
     vocabulary: SentencePieceTokenizer | None = None,
     **training: Any,
 ) -> Seq2SeqJob:
-    """A model that writes, the rows both to learn from and to be scored on."""
+    """A seq2seq model; the rows are both training and development data."""
     vocabulary = vocabulary or reading_vocabulary()
     kind = {"kind": "encoder_decoder"} | (model or {})
     plan = recipe("sequence_to_sequence", kind, **training).with_vocabulary(len(vocabulary))

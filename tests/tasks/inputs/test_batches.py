@@ -1,4 +1,4 @@
-"""Rows of ids as tensors: nothing lost, padding told, long ones last when answering."""
+"""Rows of ids as padded batches: nothing lost, padding masked, long rows last in evaluation."""
 
 import numpy as np
 import torch
@@ -9,7 +9,7 @@ from jumok.text.ragged import Ragged
 CPU = torch.device("cpu")
 
 
-def test_padded_ids() -> None:
+def test_collate() -> None:
     rows = [np.array([5, 6, 7], np.int32), np.array([8], np.int32)]
     box = collate(rows, pad_id=3, device=CPU)
     assert box.input_ids.tolist() == [[5, 6, 7], [8, 3, 3]]
@@ -19,13 +19,13 @@ def test_padded_ids() -> None:
     assert box.n_tokens == 4
 
 
-def test_rows_of_one_length_need_no_mask() -> None:
+def test_rows_of_equal_length_have_no_mask() -> None:
     box = collate([np.array([5, 6], np.int32)] * 3, pad_id=0, device=CPU)
     assert box.attention_mask is None
     assert box.n_tokens == 6
 
 
-def test_batches_are_made_when_asked_for() -> None:
+def test_lazy_batches_are_built_on_access() -> None:
     made: list[list[int]] = []
 
     def make(examples: np.ndarray) -> int:  # type: ignore[type-arg]
@@ -39,7 +39,7 @@ def test_batches_are_made_when_asked_for() -> None:
     assert made == [[1], [0, 2]]
 
 
-def test_for_answering_every_row_once_the_longest_last() -> None:
+def test_batches_by_length_have_every_row_once_the_longest_last() -> None:
     rng = np.random.default_rng(0)
     rows = Ragged.from_lists([[1] * n for n in rng.integers(1, 50, 200)])
     plan = batches_by_length(rows, 200)

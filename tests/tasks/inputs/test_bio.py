@@ -1,4 +1,4 @@
-"""Tags that follow one another, the likeliest row of them, and tags of pieces and characters."""
+"""BIO tags: transitions, Viterbi decoding, and tags of pieces and characters."""
 
 import itertools
 
@@ -20,8 +20,8 @@ def valid(tags: tuple[str, ...]) -> bool:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4))
-def test_the_likeliest_of_all_valid_rows(seed: int, length: int) -> None:
-    """Against looking at every row there is."""
+def test_viterbi_against_exhaustive_search(seed: int, length: int) -> None:
+    """Against an exhaustive search."""
     log_p = np.random.default_rng(seed).normal(size=(length, len(TAGS))).astype(np.float32)
     rows = [row for row in itertools.product(TAGS, repeat=length) if valid(row)]
 
@@ -33,18 +33,18 @@ def test_the_likeliest_of_all_valid_rows(seed: int, length: int) -> None:
     assert np.isclose(total(found), max(map(total, rows)), rtol=0, atol=1e-5)  # float32 sums
 
 
-def test_no_pieces_no_tags() -> None:
+def test_viterbi_of_no_pieces() -> None:
     assert bio.viterbi(np.empty((0, len(TAGS)), np.float32), TAGS) == []
 
 
 @given(st.lists(st.sampled_from(TAGS), max_size=12).map(tuple).filter(valid))
-def test_nothing_is_lost_where_every_character_is_a_piece(tags: tuple[str, ...]) -> None:
+def test_character_pieces_are_lossless(tags: tuple[str, ...]) -> None:
     spans = [(place, place + 1) for place in range(len(tags))]
     pieces = bio.piece_tags(tags, spans)
     assert bio.char_tags(pieces, spans, "가" * len(tags)) == list(tags)
 
 
-def test_what_straddles_a_border_is_given_to_the_name() -> None:
+def test_a_piece_across_a_border_belongs_to_the_entity() -> None:
     tags = ["B-PS", "I-PS", "O", "O", "B-LC", "O"]  # 철수가 서에
     spans = [(0, 3), (3, 6)]
     assert bio.piece_tags(tags, spans) == ["B-PS", "B-LC"]
@@ -52,7 +52,7 @@ def test_what_straddles_a_border_is_given_to_the_name() -> None:
     assert laid == ["B-PS", "I-PS", "I-PS", "O", "B-LC", "I-LC"]
 
 
-def test_a_name_of_several_words_keeps_its_space() -> None:
+def test_an_entity_of_several_words_includes_its_space() -> None:
     text, spans = "뉴욕 타임스는", [(0, 2), (2, 6), (6, 7)]
     tags = ["B-OG", "I-OG", "I-OG", "I-OG", "I-OG", "I-OG", "O"]
     pieces = bio.piece_tags(tags, spans)
@@ -61,11 +61,11 @@ def test_a_name_of_several_words_keeps_its_space() -> None:
     assert len(entities(tags)) == 1
 
 
-def test_a_piece_of_spaces_alone() -> None:
+def test_a_piece_of_spaces_starts_no_entity() -> None:
     assert bio.char_tags(["B-PS", "I-PS"], [(0, 2), (2, 3)], "  가") == ["O", "O", "B-PS"]
 
 
-def test_what_begins_on_a_space_begins_behind_it() -> None:
+def test_an_entity_does_not_start_with_a_space() -> None:
     spans = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
     tags = ["O", "B-LC", "I-LC", "I-LC", "O"]
     assert bio.char_tags(tags, spans, "가 서울에") == ["O", "O", "B-LC", "I-LC", "O"]

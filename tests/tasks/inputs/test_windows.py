@@ -1,4 +1,4 @@
-"""Windows on documents: each token foreseen once, with as much context as was stated."""
+"""Windows over documents: each token is predicted once, with the specified context."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ texts = st.lists(st.lists(st.integers(4, 9), max_size=30), min_size=1, max_size=
 
 
 def documents(contents: list[list[int]]) -> Ragged:
-    """Documents whose tokens tell where they stand: 100, 101, ..."""
+    """Documents whose tokens are their positions: 100, 101, ..."""
     rows = add_bos_eos(Ragged.from_lists(contents), BOS, EOS)
     return Ragged(np.arange(100, 100 + len(rows.ids), dtype=np.int32), rows.offsets)
 
@@ -28,7 +28,7 @@ def filled(windows: Windows, width: int) -> WindowRows:
 
 
 @given(texts, st.integers(1, 12), st.data())
-def test_every_token_is_foreseen_exactly_once(
+def test_every_token_is_predicted_exactly_once(
     contents: list[list[int]], width: int, data: st.DataObject
 ) -> None:
     rows = documents(contents)
@@ -47,7 +47,7 @@ def test_every_token_is_foreseen_exactly_once(
 
 
 @given(texts, st.integers(1, 12), st.data())
-def test_context_is_the_document_or_the_overlap_at_least(
+def test_context_is_at_least_the_overlap(
     contents: list[list[int]], width: int, data: st.DataObject
 ) -> None:
     rows = documents(contents)
@@ -59,7 +59,7 @@ def test_context_is_the_document_or_the_overlap_at_least(
         assert known >= overlap if begin not in starts else known == 0
 
 
-def test_a_document_that_fits_is_one_window_and_the_rest_of_its_row_is_padding() -> None:
+def test_a_short_document_is_one_window_and_padding() -> None:
     windows = Windows.over(documents([[5, 6], [7]]), width=6)
     box = filled(windows, 6)
     assert box.ids.tolist() == [[100, 101, 102, 104, 105, PAD]]
@@ -69,7 +69,7 @@ def test_a_document_that_fits_is_one_window_and_the_rest_of_its_row_is_padding()
     assert not box.unpacked
 
 
-def test_windows_of_a_long_document_fill_their_rows() -> None:
+def test_windows_of_a_long_document_are_unpacked() -> None:
     windows = Windows.over(documents([[5] * 10]), width=4, overlap=2)
     box = filled(windows, 4)
     assert box.unpacked
@@ -77,17 +77,17 @@ def test_windows_of_a_long_document_fill_their_rows() -> None:
     assert box.loss_mask.sum(1).tolist() == [4, 2, 2, 2, 1]
 
 
-def test_nothing_is_foreseen_of_a_document_of_one_token() -> None:
+def test_a_document_of_one_token_has_no_window() -> None:
     assert len(Windows.over(Ragged.from_lists([[2], []]), width=4)) == 0
 
 
-def test_one_stream_reads_over_the_ends_of_documents() -> None:
+def test_one_stream_crosses_the_ends_of_documents() -> None:
     windows = Windows.over(concatenate(documents([[5], [6]])), width=4)
     assert filled(windows, 4).ids.tolist() == [[100, 101, 102, 103], [101, 102, 103, 104]]
 
 
-def test_what_begins_a_text_is_given_and_its_end_foreseen() -> None:
-    """Told by the place: where both are one token, an empty text is two of it."""
+def test_document_starts_are_not_predicted() -> None:
+    """By position: where BOS and EOS are one token, an empty text is that token twice."""
     rows = add_bos_eos(Ragged.from_lists([[5], [], [6]]), EOS, EOS)
     windows = Windows.over(concatenate(rows), width=3, texts=rows.offsets[:-1])
     box = filled(windows, 3)
@@ -97,6 +97,6 @@ def test_what_begins_a_text_is_given_and_its_end_foreseen() -> None:
 
 
 @pytest.mark.parametrize("overlap", [-0.1, 1.0])
-def test_an_overlap_is_a_share(overlap: float) -> None:
+def test_an_overlap_is_a_fraction(overlap: float) -> None:
     with pytest.raises(InputError, match=r"windows\.overlap"):
         WindowConfig(overlap=overlap)

@@ -1,4 +1,4 @@
-"""Each kind of model learns 32 examples by heart: what cannot do that cannot learn at all."""
+"""Each kind of model overfits 32 examples, the minimum for any training to work."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ LEARNING = {
 
 
 def by_heart(job: ClassificationJob | Seq2SeqJob, folder: Path) -> float:
-    """The mean loss on the examples once they were learnt."""
+    """The mean loss on the training examples after the training."""
     trainer = Trainer(job, job.recipe.training, folder, seed=0, device=CPU, metadata={})
     trainer.fit()
     job.model.eval()
@@ -29,25 +29,25 @@ def by_heart(job: ClassificationJob | Seq2SeqJob, folder: Path) -> float:
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean", "max"])
-def test_an_encoder_that_classifies(tmp_path: Path, pooling: str) -> None:
+def test_a_classifier_overfits(tmp_path: Path, pooling: str) -> None:
     job = classification_job(reviews(32, 1), {"pooling": pooling}, steps=100, **LEARNING)
     assert by_heart(job, tmp_path) < 0.05
     assert job.evaluate().score == 1.0
 
 
-def test_the_classifier_of_the_notes(tmp_path: Path) -> None:
+def test_an_encoder_decoder_classifier_overfits(tmp_path: Path) -> None:
     job = classification_job(reviews(32, 1), {"kind": "encoder_decoder"}, steps=100, **LEARNING)
     assert by_heart(job, tmp_path) < 0.05
     assert job.evaluate().score == 1.0
 
 
-def test_a_model_that_writes(tmp_path: Path) -> None:
+def test_a_seq2seq_model_overfits(tmp_path: Path) -> None:
     job = sequence_job(readings(32, 1), steps=250, **LEARNING)
     assert by_heart(job, tmp_path) < 0.05
     assert job.evaluate().score == 1.0
 
 
-def test_in_bfloat16(tmp_path: Path) -> None:
+def test_a_bfloat16_model_overfits(tmp_path: Path) -> None:
     learning = LEARNING | {"precision": "bfloat16", "steps": 100}
     job = classification_job(reviews(32, 1), **learning)
     assert by_heart(job, tmp_path) < 0.05

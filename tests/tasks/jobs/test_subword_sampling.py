@@ -1,4 +1,4 @@
-"""Texts cut at random: a share of them, each as the text it is."""
+"""Subword sampling: a fraction of the texts, each decoding to the same text."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ TEXTS = [" ".join(text for text, _ in reviews(20, seed)) for seed in range(N)]  
 
 
 def anew(share: float, seed: int) -> list[bool]:
-    """Of which texts another cut than the best one came; each must spell its text."""
+    """Which texts have another segmentation than the best one; each must decode to its text."""
     vocabulary = review_vocabulary()
     rows = [
         row.tolist()
@@ -23,13 +23,13 @@ def anew(share: float, seed: int) -> list[bool]:
 
 
 @pytest.mark.parametrize("share", [0.3, 0.8])
-def test_a_share_of_the_texts_is_cut_at_random(share: float) -> None:
-    """Within 0.1, 4 standard deviations of a share of 400."""
+def test_a_fraction_of_the_texts_is_sampled(share: float) -> None:
+    """Within 0.1, 4 standard deviations of a fraction of 400."""
     first, again, other = (anew(share, seed) for seed in (0, 0, 1))
     assert np.mean(first) == pytest.approx(share, abs=0.1)
     assert first == again
     assert first != other
 
 
-def test_a_share_of_all_is_every_text() -> None:
+def test_a_ratio_of_one_samples_every_text() -> None:
     assert np.mean(anew(1.0, 0)) > 0.95  # the best cut may be drawn too

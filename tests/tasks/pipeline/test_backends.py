@@ -1,4 +1,4 @@
-"""A trained run writes the same with the native kernel, and holds to a pattern or to choices."""
+"""A run generates the same with the native kernel, also with a pattern or choices."""
 
 from pathlib import Path
 
@@ -21,7 +21,9 @@ SPOKEN = [spoken for spoken, _ in readings(12, 5)]
 
 @pytest.mark.parametrize("search", ["beam=1", "beam=3"])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
-def test_the_native_kernel_writes_the_same(reading_run: Path, precision: str, search: str) -> None:
+def test_the_native_kernel_generates_the_same(
+    reading_run: Path, precision: str, search: str
+) -> None:
     loaded = load(reading_run, "cpu")
     plain = loaded.with_decoding([search]).predict(SPOKEN)
     words = [search, "kernel=native", f"precision={precision}"]
@@ -35,7 +37,7 @@ def test_the_native_kernel_writes_the_same(reading_run: Path, precision: str, se
 
 @pytest.mark.parametrize("search", ["beam=1", "beam=3"])
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
-def test_less_precision_needs_no_compiler(
+def test_lower_precision_needs_no_compiler(
     reading_run: Path, precision: str, search: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(library, "kernel_path", lambda: pytest.fail("it was compiled"))
@@ -56,22 +58,22 @@ def test_less_precision_needs_no_compiler(
         fast.predict(SPOKEN)
 
 
-def test_a_fast_encoder_is_not_packed_once_more(reading_run: Path) -> None:
+def test_an_optimized_encoder_is_not_packed_again(reading_run: Path) -> None:
     loaded = load(reading_run, "cpu").with_decoding(["kernel=native"])
     fast = loaded.with_models(lambda model: optimize(model, "float32"))
     with pytest.raises(KernelError, match="is already optimized; leave"):
         fast.predict(SPOKEN)
 
 
-def test_one_native_model_serves_all_requests(reading_run: Path) -> None:
+def test_one_native_model_is_used_for_all_requests(reading_run: Path) -> None:
     loaded = load(reading_run, "cpu").with_decoding(["kernel=native"])
     first = loaded.backends._native_model(loaded.model)
     loaded.predict(SPOKEN)
     assert loaded.backends._native_model(loaded.model) is first
 
 
-def test_what_is_packed_is_put_down(reading_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A weight mapped from somebody's file is in memory once, packed."""
+def test_packed_weights_are_released(reading_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A memory-mapped weight is in memory once, in packed form."""
     put: list[int] = []
     monkeypatch.setattr(memory_map, "release_pages", lambda weight: put.append(weight.data_ptr()))
     loaded = load(reading_run, "cpu").with_decoding(["kernel=native"])
@@ -80,30 +82,30 @@ def test_what_is_packed_is_put_down(reading_run: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("kernel", ["torch", "native"])
-def test_an_answer_matches_the_pattern(reading_run: Path, kernel: str) -> None:
+def test_an_output_matches_the_pattern(reading_run: Path, kernel: str) -> None:
     loaded = load(reading_run, "cpu").with_decoding(["pattern=[1-3]( [1-3])+", f"kernel={kernel}"])
     for answer in loaded.predict(SPOKEN):
         assert set(answer.display) <= set("123 ")
         assert len(answer.display) >= 3
 
 
-def test_an_answer_is_one_of_the_choices(reading_run: Path) -> None:
+def test_an_output_is_one_of_the_choices(reading_run: Path) -> None:
     loaded = load(reading_run, "cpu").with_decoding(['choices=["3 1 5", "7"]', "beam=3"])
     assert {answer.display for answer in loaded.predict(["삼 일 오", "칠"])} == {"3 1 5", "7"}
 
 
-def test_a_pattern_that_is_none_is_refused(reading_run: Path) -> None:
+def test_an_invalid_pattern_is_an_error(reading_run: Path) -> None:
     with pytest.raises(InputError, match=r"\("):
         load(reading_run, "cpu").with_decoding(["pattern=(1"]).predict(["일"])
 
 
-def test_a_kernel_that_cannot_be_had_is_told_before_the_training(
+def test_an_unavailable_kernel_is_an_error_before_the_training(
     reading_recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build.kernel_path.cache_clear()
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(KernelError, match=r"no C\+\+ compiler was found"):
+    with pytest.raises(KernelError, match=r"the C\+\+ kernel needs a compiler, and none was found"):
         train(load_recipe(str(reading_recipe), ["decoding.kernel=native"]), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -116,7 +118,7 @@ def test_a_kernel_that_cannot_be_had_is_told_before_the_training(
         (DecodingConfig(precision="bfloat16"), None),
     ],
 )
-def test_what_writes_on_the_cpu_alone_is_told_before_a_training(
+def test_cpu_only_settings_are_an_error_before_the_training(
     config: DecodingConfig, setting: str | None
 ) -> None:
     kernels = DecoderBackends(config)

@@ -1,4 +1,4 @@
-"""Batches worked on in turns: each once, and everybody has all the results, in order."""
+"""The distributed map: each batch once, all results in order in every process."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -14,35 +14,35 @@ from jumok.processes import PeerError
 from jumok.tasks.pipeline.distributed_map import JSON_CODEC, TENSOR_CODEC, distributed_map
 
 
-class Table:
-    """Where the members of a class leave what they say, and wait for one another."""
+class Mailbox:
+    """The shared state of the threads: their data and a barrier."""
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.said: list[bytes] = [b""] * size
+        self.data: list[bytes] = [b""] * size
         self.barrier = threading.Barrier(size, timeout=30)
 
 
 @dataclass(frozen=True)
-class Member:
-    """Processes that are threads of this one."""
+class ThreadProcess:
+    """A process group whose processes are threads."""
 
     rank: int
-    table: Table
+    mailbox: Mailbox
 
     @property
     def size(self) -> int:
-        return self.table.size
+        return self.mailbox.size
 
     def all_gather_bytes(self, data: bytes) -> list[bytes]:
-        self.table.said[self.rank] = data
-        self.table.barrier.wait()
-        heard = list(self.table.said)
-        self.table.barrier.wait()
-        return heard
+        self.mailbox.data[self.rank] = data
+        self.mailbox.barrier.wait()
+        received = list(self.mailbox.data)
+        self.mailbox.barrier.wait()
+        return received
 
     def all_gather_floats(self, numbers: Sequence[float]) -> list[list[float]]:
-        rows = self.gather(",".join(map(repr, numbers)).encode())
+        rows = self.all_gather_bytes(",".join(map(repr, numbers)).encode())
         return [[float(n) for n in row.split(b",")] for row in rows]
 
     def all_reduce(self, tensor: Tensor) -> None: ...
@@ -54,13 +54,13 @@ class Member:
     def broadcast(self, tensor: Tensor) -> None: ...
 
 
-def everybody(size: int, work: Callable[[Member], object]) -> list[object]:
-    """What each of so many members comes to, or raises."""
-    table = Table(size)
+def run_all(size: int, work: Callable[[ThreadProcess], object]) -> list[object]:
+    """The result of each process, or the error that it raises."""
+    mailbox = Mailbox(size)
 
     def one(rank: int) -> object:
         try:
-            return work(Member(rank, table))
+            return work(ThreadProcess(rank, mailbox))
         except Exception as error:
             return error
 
@@ -70,38 +70,41 @@ def everybody(size: int, work: Callable[[Member], object]) -> list[object]:
 
 @pytest.mark.parametrize("size", [2, 3, 4])
 @pytest.mark.parametrize("n", [0, 1, 3, 7])
-def test_all_have_all_and_each_is_done_once(size: int, n: int) -> None:
+def test_every_process_has_all_results(size: int, n: int) -> None:
     done: list[int] = []
 
     def square(number: int) -> list[float]:
         done.append(number)
         return [number, number * number / 3]
 
-    found = everybody(size, lambda me: distributed_map(range(n), square, me, JSON_CODEC))
+    found = run_all(
+        size, lambda processes: distributed_map(range(n), square, processes, JSON_CODEC)
+    )
     assert found == [[[i, i * i / 3] for i in range(n)]] * size
     assert sorted(done) == list(range(n))
 
 
-def test_tensors_keep_every_bit() -> None:
+def test_tensor_codec_is_lossless() -> None:
     parts = [torch.rand(i, 3) for i in range(5)]
-    found = everybody(
-        2, lambda me: distributed_map(parts, lambda part: {"x": part}, me, TENSOR_CODEC)
+    found = run_all(
+        2,
+        lambda processes: distributed_map(parts, lambda part: {"x": part}, processes, TENSOR_CODEC),
     )
-    for mine in found:
-        assert isinstance(mine, list)
-        assert all(torch.equal(part, one["x"]) for part, one in zip(parts, mine, strict=True))
+    for results in found:
+        assert isinstance(results, list)
+        assert all(torch.equal(part, one["x"]) for part, one in zip(parts, results, strict=True))
 
 
-def test_an_error_of_one_is_an_error_of_all() -> None:
-    def refuse(number: int) -> int:
+def test_an_error_is_raised_in_all_processes() -> None:
+    def fail(number: int) -> int:
         if number == 1:
-            raise InputError("one is no number")
+            raise InputError("1 is not allowed")
         return number
 
-    first, second, third = everybody(
-        3, lambda me: distributed_map(range(3), refuse, me, JSON_CODEC)
+    first, second, third = run_all(
+        3, lambda processes: distributed_map(range(3), fail, processes, JSON_CODEC)
     )
-    assert str(second) == "one is no number"
+    assert str(second) == "1 is not allowed"
     for other in (first, third):
         assert isinstance(other, PeerError)
         assert other.exit_code == 2

@@ -1,4 +1,4 @@
-"""The mean of checkpoints: that of the numbers themselves, in a run of its own."""
+"""Averaged checkpoints: the mean of the weights, in a new run."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ from jumok.training.checkpoints.store import CheckpointStore
 
 @pytest.fixture(scope="module")
 def kept_run(reading_recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that kept its last three checkpoints, with a running average besides."""
+    """A run with its last three checkpoints and a moving average."""
     words = [
         "training.steps=8",
         "training.evaluate_every=2",
@@ -31,7 +31,7 @@ def kept_run(reading_recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder
 
 
-def test_the_mean_by_hand(kept_run: Path, tmp_path: Path) -> None:
+def test_mean_weights_by_hand(kept_run: Path, tmp_path: Path) -> None:
     finished = average_checkpoints(kept_run, 3, tmp_path / "mean")
     assert finished.results["averaged_steps"] == [4, 6, 8]
     found = tensorfile.read_tensors(tmp_path / "mean" / "model.safetensors")
@@ -46,7 +46,7 @@ def test_the_mean_by_hand(kept_run: Path, tmp_path: Path) -> None:
     assert any((parts[0][name] != parts[2][name]).any() for name in found)
 
 
-def test_it_is_a_run_that_answers(kept_run: Path, tmp_path: Path) -> None:
+def test_an_average_is_a_run_that_predicts(kept_run: Path, tmp_path: Path) -> None:
     finished = average_checkpoints(kept_run, 2, tmp_path / "mean")
     results = finished.results
     assert (results["split"], results["n"]) == ("dev", 30)
@@ -63,7 +63,7 @@ def test_it_is_a_run_that_answers(kept_run: Path, tmp_path: Path) -> None:
     assert mean == kept
 
 
-def test_what_was_not_kept_is_not_averaged(kept_run: Path, tmp_path: Path) -> None:
+def test_missing_checkpoints_are_an_error(kept_run: Path, tmp_path: Path) -> None:
     for last in (1, 4):
         with pytest.raises(InputError, match=r"must be from 2 to 3, as many as the run keeps"):
             average_checkpoints(kept_run, last, tmp_path / "mean")
@@ -72,7 +72,7 @@ def test_what_was_not_kept_is_not_averaged(kept_run: Path, tmp_path: Path) -> No
         average_checkpoints(kept_run, 2, kept_run)
 
 
-def test_a_damaged_checkpoint_is_left_out(kept_run: Path, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_skipped(kept_run: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(kept_run, tmp_path / "run"))
     (run / "checkpoints/step-6/manifest.json").unlink()
     assert [each.step for each in CheckpointStore(run, 3).last(2)] == [8, 4]
@@ -80,14 +80,14 @@ def test_a_damaged_checkpoint_is_left_out(kept_run: Path, tmp_path: Path) -> Non
     assert average_checkpoints(run, 2, tmp_path / "mean").results["averaged_steps"] == [4, 8]
 
 
-def test_a_mean_has_nothing_to_go_on_with(kept_run: Path, tmp_path: Path) -> None:
+def test_an_average_cannot_be_resumed(kept_run: Path, tmp_path: Path) -> None:
     average_checkpoints(kept_run, 2, tmp_path / "mean")
     with pytest.raises(InputError, match="got an average of checkpoints"):
         resume(tmp_path / "mean")
 
 
-def test_a_run_as_it_was_after_some_steps(kept_run: Path, tmp_path: Path) -> None:
-    """With the running average, as the finished run has it too; and beside itself, later."""
+def test_load_a_checkpoint_of_a_run(kept_run: Path, tmp_path: Path) -> None:
+    """With the moving average, like the finished run."""
     early = jumok.load(kept_run / "checkpoints/step-4", "cpu")
     found = tensorfile.read_tensors(kept_run / "checkpoints/step-4/state-average.safetensors")
     for name, weight in named_weights(early.model).items():
@@ -103,22 +103,22 @@ def test_a_run_as_it_was_after_some_steps(kept_run: Path, tmp_path: Path) -> Non
         jumok.load(moved / "checkpoints/step-4")
 
 
-def test_any_task_has_a_mean(review_recipe: Path, tmp_path: Path) -> None:
-    """Also one that writes nothing."""
+def test_average_of_a_classifier(review_recipe: Path, tmp_path: Path) -> None:
+    """Also of a task that generates no text."""
     words = ["training.steps=6", "training.evaluate_every=3"]
     train(load_recipe(str(review_recipe), words), tmp_path / "run")
     results = average_checkpoints(tmp_path / "run", 2, tmp_path / "mean").results
     assert (results["task"], results["averaged_steps"]) == ("classification", [3, 6])
 
 
-def test_as_many_as_there_are(reading_recipe: Path, tmp_path: Path) -> None:
+def test_more_checkpoints_than_there_are(reading_recipe: Path, tmp_path: Path) -> None:
     words = ["training.steps=2", "training.evaluate_every=2", "training.keep_checkpoints=3"]
     train(load_recipe(str(reading_recipe), words), tmp_path / "run")
     with pytest.raises(InputError, match=r"must hold 3 valid checkpoints, got 1; train longer"):
         average_checkpoints(tmp_path / "run", 3, tmp_path / "mean")
 
 
-def test_rows_that_are_left_out_are_told(
+def test_skipped_rows_are_reported(
     reading_recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dev = tmp_path / "dev.tsv"

@@ -1,4 +1,4 @@
-"""Other people's checkpoints answer, are imported, scored and learnt from like runs of our own."""
+"""Imported checkpoints: predictions, evaluation and initialization like runs of jumok."""
 
 import json
 import re
@@ -75,7 +75,7 @@ Made = Callable[[str], Path]
 
 
 def without_segments(folder: Path, model: object) -> None:
-    """Its tokeniser says that it gives none."""
+    """Set the tokenizer config to return no token types."""
     path = folder / "tokenizer_config.json"
     said = json.loads(path.read_text()) | {"model_input_names": ["input_ids", "attention_mask"]}
     path.write_text(json.dumps(said))
@@ -83,7 +83,7 @@ def without_segments(folder: Path, model: object) -> None:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """The folder of a model, made once; tests do not write into it."""
+    """The folder of a model, created once; tests do not write into it."""
     root = tmp_path_factory.mktemp("foreign")
 
     def of_name(name: str) -> Path:
@@ -96,12 +96,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 @pytest.fixture
 def copied(made: Made, tmp_path: Path) -> Made:
-    """The same, to be changed."""
+    """A copy that tests may change."""
     return lambda name: Path(shutil.copytree(made(name), tmp_path / name))
 
 
 def theirs(folder: Path) -> tuple[Any, Any]:
-    """The model and the tokeniser as transformers opens them."""
+    """The model and the tokenizer in transformers."""
     config = json.loads((folder / "config.json").read_text())
     model = getattr(transformers, config["architectures"][0]).from_pretrained(folder)
     return model.eval(), transformers.AutoTokenizer.from_pretrained(folder)
@@ -109,7 +109,7 @@ def theirs(folder: Path) -> tuple[Any, Any]:
 
 @torch.no_grad()
 def their_logits(folder: Path, text: str) -> Tensor:
-    """Of one text, whatever is typed in it a word like any other."""
+    """The ids of one text, in which typed special tokens are plain text."""
     model, tokenizer = theirs(folder)
     asked = tokenizer(text, return_tensors="pt", split_special_tokens=True, truncation=True)
     return model(**asked).logits[0]
@@ -119,7 +119,7 @@ def their_logits(folder: Path, text: str) -> Tensor:
 
 
 @pytest.mark.parametrize("name", ["texts", "bfloat16"])
-def test_a_classifier_gives_their_probabilities(made: Made, name: str) -> None:
+def test_probabilities_equal_those_of_transformers(made: Made, name: str) -> None:
     loaded = jumok.load(made(name), device="cpu")
     assert (loaded.recipe.task, loaded.labels) == ("classification", LABELS)
     for text, answer in zip(TEXTS[:3], loaded(TEXTS[:3]), strict=True):
@@ -132,10 +132,10 @@ def test_a_classifier_gives_their_probabilities(made: Made, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["pairs-bytes", "pairs-unsaid"])
-def test_a_pair_gets_the_segments_that_its_tokeniser_gives(
+def test_token_types_of_a_pair_equal_those_of_transformers(
     made: Made, tmp_path: Path, name: str
 ) -> None:
-    """None: the table has two rows, and transformers takes the first one for all tokens."""
+    """None: the embedding has two rows, and transformers uses the first one for all tokens."""
     import_checkpoint(made(name), tmp_path / "out")
     path = tmp_path / "out" / "recipe.toml"
     path.write_text(path.read_text().replace('\npair = ""', '\npair = "second"'))
@@ -154,8 +154,8 @@ def test_a_pair_gets_the_segments_that_its_tokeniser_gives(
     assert set(source_sequence(loaded, "이 영화\t별로예요").segments) == {0}
 
 
-def test_where_every_label_is_a_yes_or_no_none_is_chosen(copied: Made) -> None:
-    """Logits are there, a softmax over them would mean nothing."""
+def test_a_multi_label_classifier_is_an_error(copied: Made) -> None:
+    """The logits exist, but their softmax has no meaning."""
     folder = copied("texts")
     path = folder / "config.json"
     said = json.loads(path.read_text()) | {"problem_type": "multi_label_classification"}
@@ -171,7 +171,7 @@ def test_where_every_label_is_a_yes_or_no_none_is_chosen(copied: Made) -> None:
     assert loaded.logits(torch.tensor([[2, 9, 3]])).shape == (1, 3)
 
 
-def test_one_label_is_a_score(made: Made) -> None:
+def test_one_label_is_regression(made: Made) -> None:
     loaded = jumok.load(made("score"), device="cpu")
     assert loaded.recipe.task == "regression"
     for text in [*TEXTS, "연기가 " * 60]:  # a [SEP] that is typed, and more than is read
@@ -179,7 +179,7 @@ def test_one_label_is_a_score(made: Made) -> None:
         assert loaded(text).score == pytest.approx(wanted, abs=1e-5)
 
 
-def test_names_are_found_where_their_numbers_are(made: Made) -> None:
+def test_entities_follow_id2label(made: Made) -> None:
     loaded = jumok.load(made("tokens"), device="cpu")
     texts = [text for text, _ in tag_rows(6, 3)]
     read = TokenizedTexts.encode(texts, TextEncoder(loaded.vocabulary, 38))
@@ -192,7 +192,7 @@ def test_names_are_found_where_their_numbers_are(made: Made) -> None:
 
 
 @pytest.mark.parametrize(("name", "mask"), [("masked", "[MASK]"), ("bytes", "<mask>")])
-def test_a_blank_is_filled_with_their_likeliest_piece(made: Made, name: str, mask: str) -> None:
+def test_fill_mask_equals_transformers(made: Made, name: str, mask: str) -> None:
     loaded = jumok.load(made(name), device="cpu")
     vocabulary = loaded.vocabulary
     model, tokenizer = theirs(made(name))
@@ -221,7 +221,9 @@ def test_a_blank_is_filled_with_their_likeliest_piece(made: Made, name: str, mas
 
 
 @pytest.mark.parametrize(("name", "mask"), [("masked", "[MASK]"), ("bytes", "<mask>")])
-def test_texts_with_blanks_are_cut_as_theirs(made: Made, name: str, mask: str) -> None:
+def test_texts_with_masks_are_tokenized_as_in_transformers(
+    made: Made, name: str, mask: str
+) -> None:
     loaded = jumok.load(made(name), device="cpu")
     _, tokenizer = theirs(made(name))
     texts = [
@@ -240,7 +242,7 @@ def test_texts_with_blanks_are_cut_as_theirs(made: Made, name: str, mask: str) -
 
 
 def written(folder: Path, texts: Sequence[str]) -> list[str]:
-    """What transformers writes as the folder says, one text at a time."""
+    """The outputs of transformers with the folder's settings, one text at a time."""
     model, tokenizer = theirs(folder)
     found = []
     for text in texts:
@@ -253,7 +255,7 @@ def written(folder: Path, texts: Sequence[str]) -> list[str]:
 
 
 def told(folder: Path, **settings: Any) -> Path:
-    """The folder with other settings in its generation_config.json; None takes one away."""
+    """The folder with other settings in its generation_config.json; None removes one."""
     path = folder / "generation_config.json"
     said = {**json.loads(path.read_text()), **settings}
     path.write_text(json.dumps({key: value for key, value in said.items() if value is not None}))
@@ -274,16 +276,14 @@ def told(folder: Path, **settings: Any) -> Path:
     ],
     ids=["greedy", "beam", "sum", "forced", "forbidden", "ngrams", "begun"],
 )
-def test_what_is_written_is_what_they_write(
-    copied: Made, name: str, settings: dict[str, Any]
-) -> None:
+def test_generation_equals_transformers(copied: Made, name: str, settings: dict[str, Any]) -> None:
     folder = told(copied(name), **settings)
     answers = jumok.load(folder, device="cpu").predict(SPOKEN)
     assert [answer.output for answer in answers] == written(folder, SPOKEN)
 
 
 @pytest.mark.parametrize("settings", [{}, {"num_beams": 3}], ids=["greedy", "beam"])
-def test_a_text_goes_on_as_theirs_does(copied: Made, settings: dict[str, Any]) -> None:
+def test_continuation_equals_transformers(copied: Made, settings: dict[str, Any]) -> None:
     folder = told(copied("gpt2"), max_new_tokens=12, pad_token_id=0, **settings)
     loaded = jumok.load(folder, device="cpu")
     texts = [text for text in TEXTS if text]
@@ -293,8 +293,8 @@ def test_a_text_goes_on_as_theirs_does(copied: Made, settings: dict[str, Any]) -
 
 @pytest.mark.parametrize("name", ["gpt2", "bart", "t5", "marian"])
 @pytest.mark.parametrize("beam", [1, 3])
-def test_foreign_answers_are_held_to_words(made: Made, name: str, beam: int) -> None:
-    """Where pieces are bytes, where a model has rows that no piece stands for."""
+def test_constraints_with_an_imported_tokenizer(made: Made, name: str, beam: int) -> None:
+    """With pieces that are bytes, and embeddings without a piece."""
     loaded = jumok.load(made(name), device="cpu").with_decoding([f"beam={beam}"])
     assert isinstance(loaded, Pipeline)
     digits = "[0-9](?: [0-9])*"
@@ -306,8 +306,8 @@ def test_foreign_answers_are_held_to_words(made: Made, name: str, beam: int) -> 
 
 
 @pytest.mark.parametrize("name", ["gpt2", "bart"])
-def test_syllables_that_no_piece_holds_whole(made: Made, name: str) -> None:
-    """Of byte-level pieces some write a part of a syllable: together they spell it."""
+def test_syllables_of_several_byte_pieces(made: Made, name: str) -> None:
+    """Some byte-level pieces are parts of a syllable."""
     loaded = jumok.load(made(name), device="cpu").with_decoding(["max_length=30"])
     for words in (['choices=["뷁훮"]'], ['prefix="뷁훮"'], ['pattern="뷁훮[가-힣]{0,2}"']):
         [one] = loaded.with_decoding(words).predict(SPOKEN[:1])
@@ -322,8 +322,8 @@ def test_syllables_that_no_piece_holds_whole(made: Made, name: str) -> None:
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_what_is_forced_first_stands_before_a_prefix(copied: Made, beam: int) -> None:
-    """A language code is no part of the text: neither of a prefix nor of what a choice spells."""
+def test_a_forced_token_is_before_the_prefix(copied: Made, beam: int) -> None:
+    """A language code is not a part of the text, of a prefix or of a choice."""
     folder = told(copied("marian"), max_length=14, forced_bos_token_id=7)
     loaded = jumok.load(folder, device="cpu").with_decoding([f"beam={beam}"])
     vocabulary = loaded.target_vocabulary
@@ -337,7 +337,7 @@ def test_what_is_forced_first_stands_before_a_prefix(copied: Made, beam: int) ->
             assert text.startswith(wanted) if wanted else text in ("3 1", "5")
 
 
-def test_what_a_folder_forces_and_forbids_is_told(
+def test_the_rules_of_generation_config_are_printed(
     copied: Made, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rules = {"forced_bos_token_id": 7, "forced_eos_token_id": 0, "bad_words_ids": [[5, 6], [9]]}
@@ -355,7 +355,7 @@ def test_what_a_folder_forces_and_forbids_is_told(
     )
 
 
-def test_settings_of_old_folders_stand_in_their_config(copied: Made) -> None:
+def test_generation_settings_in_config_json(copied: Made) -> None:
     folder = copied("marian")
     (folder / "generation_config.json").unlink()
     path = folder / "config.json"
@@ -390,7 +390,7 @@ def test_settings_of_old_folders_stand_in_their_config(copied: Made) -> None:
         ({"early_stopping": [1], "num_beams": 2}, None),
     ],
 )
-def test_settings_that_make_no_sense(
+def test_invalid_generation_settings(
     copied: Made, settings: dict[str, Any], sentence: str | None
 ) -> None:
     folder = told(copied("marian"), **settings)
@@ -405,7 +405,7 @@ def test_settings_that_make_no_sense(
 
 
 def sides(loaded: Pipeline, rows: list[list[int]], side: str) -> tuple[Tensor, Tensor]:
-    """Rows of ids filled up on one side, and which of them are real."""
+    """Rows of ids padded on one side, and their mask."""
     width = max(map(len, rows)) + 2
     ids, real = [], []
     for row in rows:
@@ -417,8 +417,8 @@ def sides(loaded: Pipeline, rows: list[list[int]], side: str) -> tuple[Tensor, T
 
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("name", ["masked", "bytes", "texts", "tokens", "gpt2", "t5", "bart"])
-def test_padding_changes_no_number(made: Made, name: str, side: str) -> None:
-    """In a batch of ours as alone with them."""
+def test_padding_does_not_change_the_logits(made: Made, name: str, side: str) -> None:
+    """In a batch of jumok as alone in transformers."""
     loaded = jumok.load(made(name), device="cpu")
     model, _ = theirs(made(name))
     rows = [[5, 9, 11, 30, 31, 8], [12, 7], [40, 6, 6, 21]]
@@ -442,7 +442,7 @@ def test_padding_changes_no_number(made: Made, name: str, side: str) -> None:
         torch.testing.assert_close(ours, out.logits[0], atol=1e-5, rtol=1e-5)
 
 
-def test_without_a_tokeniser_ids_are_answered(copied: Made) -> None:
+def test_without_a_tokenizer_ids_are_accepted(copied: Made) -> None:
     folder = foreign.without_tokenizer(copied("texts"))
     loaded = jumok.load(folder, device="cpu")
     ids = torch.tensor([[2, 9, 11, 3]])
@@ -461,10 +461,10 @@ def test_without_a_tokeniser_ids_are_answered(copied: Made) -> None:
         load_tokenizers(out)
 
 
-def test_an_encoder_of_t5_has_no_measures_that_nobody_reads(
+def test_an_encoder_of_t5_has_no_unused_hyperparameters(
     tmp_path: Path, made: Made, review_recipe: Path
 ) -> None:
-    """Alone it has no word of a decoder; a recipe that begins from the whole may have one."""
+    """It has no decoder keys; a recipe that is initialized from the whole model may have them."""
     foreign.t5(tmp_path / "t5", "EncoderModel")
     import_checkpoint(tmp_path / "t5", tmp_path / "run")
     alone = jumok.load(tmp_path / "run", device="cpu").recipe.model
@@ -508,7 +508,7 @@ def test_a_model_without_a_head_has_hidden_states(
 
 
 @pytest.mark.parametrize("name", sorted(set(MODELS) - {"bare", "bare-gpt2"}))
-def test_an_imported_folder_answers_the_same(made: Made, tmp_path: Path, name: str) -> None:
+def test_an_imported_run_predicts_the_same(made: Made, tmp_path: Path, name: str) -> None:
     out = tmp_path / "온 것 (1)"
     import_checkpoint(made(name), out)
     first, again = jumok.load(made(name), device="cpu"), jumok.load(out, device="cpu")
@@ -530,7 +530,7 @@ def test_an_imported_folder_answers_the_same(made: Made, tmp_path: Path, name: s
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
 
 
-def test_a_folder_of_the_hub_keeps_its_name_and_commit(made: Made, tmp_path: Path) -> None:
+def test_a_hub_folder_keeps_its_name_and_commit(made: Made, tmp_path: Path) -> None:
     commit = "0a" * 20
     cached = tmp_path / "models--klue--bert-base" / "snapshots" / commit
     shutil.copytree(made("masked"), cached)
@@ -547,7 +547,7 @@ def test_weights_keep_their_dtype(made: Made, tmp_path: Path) -> None:
     assert {p.dtype for p in loaded.model.parameters()} == {torch.float32}
 
 
-def test_nothing_is_imported_over_anything(made: Made, copied: Made, tmp_path: Path) -> None:
+def test_import_needs_an_empty_folder(made: Made, copied: Made, tmp_path: Path) -> None:
     folder, out = copied("texts"), tmp_path / "out"
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     with pytest.raises(InputError, match="is not empty; choose a new folder"):
@@ -559,7 +559,7 @@ def test_nothing_is_imported_over_anything(made: Made, copied: Made, tmp_path: P
     assert jumok.load(out).labels == LABELS
 
 
-def test_an_import_that_fails_leaves_nothing(
+def test_a_failed_import_leaves_no_files(
     copied: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, home = copied("texts"), tmp_path / "home"
@@ -584,7 +584,7 @@ def test_an_import_that_fails_leaves_nothing(
         import_checkpoint(folder, folder / "vocab.txt" / "out")
 
 
-def test_an_imported_folder_is_whole(made: Made, tmp_path: Path) -> None:
+def test_mixed_files_of_an_import_are_an_error(made: Made, tmp_path: Path) -> None:
     out = tmp_path / "out"
     import_checkpoint(made("texts"), out)
 
@@ -610,8 +610,8 @@ def test_an_imported_folder_is_whole(made: Made, tmp_path: Path) -> None:
     assert jumok.load(out).labels == LABELS
 
 
-def test_its_recipe_may_say_more(made: Made, tmp_path: Path) -> None:
-    """How it writes, and that it is asked about pairs."""
+def test_the_recipe_of_an_import_may_be_edited(made: Made, tmp_path: Path) -> None:
+    """Its decoding settings, and text pairs."""
     import_checkpoint(made("marian"), tmp_path / "writer")
     path = tmp_path / "writer" / "recipe.toml"
     text = path.read_text().replace("\nbeam = 1\n", "\nbeam = 2\n")
@@ -630,7 +630,7 @@ def test_its_recipe_may_say_more(made: Made, tmp_path: Path) -> None:
     torch.testing.assert_close(found, wanted.softmax(-1), atol=1e-5, rtol=0)
 
 
-def test_it_is_scored_on_a_file(made: Made, tmp_path: Path) -> None:
+def test_an_import_is_evaluated_on_a_file(made: Made, tmp_path: Path) -> None:
     import_checkpoint(made("texts"), tmp_path / "out")
     loaded = jumok.load(tmp_path / "out", device="cpu")
     rows = reviews(12, 3)
@@ -658,7 +658,7 @@ precision = "float32"
 
 @pytest.fixture(scope="module")
 def recipes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Small recipes, a file for each task."""
+    """Small recipes, one file per task."""
     root = tmp_path_factory.mktemp("recipes")
     write_reviews(root / "texts")
     write_readings(root / "pairs")
@@ -702,7 +702,7 @@ BEGINNINGS = [
 
 
 @pytest.mark.parametrize(("name", "task", "words"), BEGINNINGS)
-def test_a_training_begins_from_it(
+def test_a_training_is_initialized_from_a_checkpoint(
     made: Made,
     recipes: dict[str, Path],
     tmp_path: Path,
@@ -710,7 +710,7 @@ def test_a_training_begins_from_it(
     task: str,
     words: list[str],
 ) -> None:
-    """So small a step changes nothing, so the run still is the checkpoint; its head apart."""
+    """The step changes no weight, so the run equals the checkpoint except for its head."""
     init = [f'model.init="{made(name)}"', *words]
     finished = train(load_recipe(str(recipes[task]), init), tmp_path / "run")
     start, run = jumok.load(made(name), device="cpu"), jumok.load(tmp_path / "run", device="cpu")
@@ -737,7 +737,7 @@ def test_a_training_begins_from_it(
 
 
 @pytest.mark.parametrize(("name", "task", "words"), BEGINNINGS)
-def test_imported_or_not_it_is_the_same_beginning(
+def test_initialization_from_an_import_equals_that_from_its_source(
     made: Made, recipes: dict[str, Path], tmp_path: Path, name: str, task: str, words: list[str]
 ) -> None:
     out = tmp_path / "out"
@@ -765,7 +765,7 @@ def test_imported_or_not_it_is_the_same_beginning(
         ("bare-gpt2", "language_modeling", ["model.max_length=40"], "decoder"),
     ],
 )
-def test_a_model_with_a_head_begins_from_towers_alone(
+def test_a_model_is_initialized_from_a_backbone(
     made: Made,
     recipes: dict[str, Path],
     tmp_path: Path,
@@ -790,10 +790,10 @@ def test_a_model_with_a_head_begins_from_towers_alone(
     assert taken.skipped == ()
 
 
-def test_a_training_resumes_from_its_own_files(
+def test_resuming_does_not_need_the_initial_run(
     made: Made, recipes: dict[str, Path], copied: Made, tmp_path: Path
 ) -> None:
-    """The folder it began from may be gone by then."""
+    """The folder of model.init may be deleted."""
     gone = copied("masked")
     words = [f'model.init="{gone}"', "training.steps=4", "training.learning_rate=0.001"]
     whole = train(load_recipe(str(recipes["classification"]), words), tmp_path / "whole")
@@ -815,7 +815,7 @@ def test_a_training_resumes_from_its_own_files(
         jumok.load(half)
 
 
-def test_a_tokeniser_of_another_model_is_told(
+def test_a_tokenizer_of_another_model_is_an_error(
     copied: Made, recipes: dict[str, Path], tmp_path: Path
 ) -> None:
     folder = copied("masked")
@@ -858,7 +858,7 @@ def test_a_tokeniser_of_another_model_is_told(
         ("masked", "classification", ["vocabulary.file=a.model"], "both name a vocabulary"),
     ],
 )
-def test_what_does_not_fit_is_refused(
+def test_invalid_settings_with_init(
     made: Made,
     recipes: dict[str, Path],
     tmp_path: Path,
@@ -876,7 +876,7 @@ def test_what_does_not_fit_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_run_is_made_over_a_checkpoint(copied: Made, recipes: dict[str, Path]) -> None:
+def test_training_does_not_overwrite_a_checkpoint(copied: Made, recipes: dict[str, Path]) -> None:
     folder = copied("masked")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     recipe = load_recipe(str(recipes["classification"]), [f'model.init="{folder}"'])
@@ -885,7 +885,7 @@ def test_no_run_is_made_over_a_checkpoint(copied: Made, recipes: dict[str, Path]
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_both_sides_of_a_translation_have_their_own_pieces(made: Made) -> None:
+def test_two_tokenizers_of_a_translation_model(made: Made) -> None:
     both = load_tokenizers(made("marian-separate"))
     assert not both.joint
     assert both.source.fingerprint != both.target.fingerprint  # ids are kept by it
@@ -899,8 +899,8 @@ def test_both_sides_of_a_translation_have_their_own_pieces(made: Made) -> None:
     ]
 
 
-def test_tags_lie_on_their_pieces_where_somebody_typed_a_special_one(made: Made) -> None:
-    """Which is plain words to the model: several pieces, not one."""
+def test_tags_of_a_typed_special_token(made: Made) -> None:
+    """It is plain text: several pieces, not one."""
     loaded = jumok.load(made("tokens"), device="cpu")
     vocabulary = loaded.vocabulary
     text = "이 [MASK] 정말 [SEP] 재미있어요"
@@ -914,7 +914,7 @@ def test_tags_lie_on_their_pieces_where_somebody_typed_a_special_one(made: Made)
     assert read.spans[0][-1][1] == len(text)
 
 
-def test_token_dropout_leaves_what_stands_around_a_text(made: Made) -> None:
+def test_token_dropout_keeps_special_tokens(made: Made) -> None:
     vocabulary = jumok.load(made("texts"), device="cpu").vocabulary
     rows = TextEncoder(vocabulary, 38)(TEXTS[:2] * 20)
     hidden = drop_tokens(rows, 0.9, vocabulary, np.random.default_rng(0))
@@ -926,8 +926,8 @@ def test_token_dropout_leaves_what_stands_around_a_text(made: Made) -> None:
 # What lies between and upon pieces
 
 
-def test_a_name_of_several_words_is_whole_again(made: Made) -> None:
-    """Their tokenisers leave the spaces out, and lay several pieces on one character."""
+def test_an_entity_of_several_words_with_an_imported_tokenizer(made: Made) -> None:
+    """Its tokenizer drops spaces, and maps several pieces to one character."""
     vocabulary = jumok.load(made("tokens"), device="cpu").vocabulary
     text, tags = "제주 공항 에 간 김 철수", "B-LC I-LC I-LC I-LC I-LC O O O O O B-PS I-PS I-PS I-PS"
     table = Table.from_columns({"text": [text], "tags": [tags]})
@@ -936,7 +936,7 @@ def test_a_name_of_several_words_is_whole_again(made: Made) -> None:
     assert char_tags(data.piece_tags(), data.texts) == [tags.split(" ")]
 
 
-def test_tags_that_tell_no_beginnings_are_refused(copied: Made) -> None:
+def test_tags_that_are_not_bio_are_an_error(copied: Made) -> None:
     folder = copied("tokens")
     path = folder / "config.json"
     said = json.loads(path.read_text())
@@ -956,8 +956,8 @@ def test_a_model_without_a_head_is_not_scored(made: Made, name: str) -> None:
 
 
 @pytest.mark.parametrize("before", ['"', "(", "재미있어요.", "\t", "\n", "漢"])
-def test_a_word_begins_where_their_tokeniser_cuts(made: Made, before: str) -> None:
-    """Behind punctuation, any white space and Chinese signs no piece with ## can stand."""
+def test_word_starts_of_wordpiece(made: Made, before: str) -> None:
+    """After punctuation, white space and Chinese characters no ## piece is possible."""
     vocabulary = jumok.load(made("masked"), device="cpu").vocabulary
     pieces = PieceInfo.of(vocabulary)
     assert vocabulary.word_starts_after(f"가요 {before}")
@@ -971,7 +971,7 @@ def test_a_word_begins_where_their_tokeniser_cuts(made: Made, before: str) -> No
     assert filled == "가요가"
 
 
-def test_where_the_beginning_is_cut_answers_lie_on_the_end(copied: Made) -> None:
+def test_tags_with_truncation_on_the_left(copied: Made) -> None:
     folder = copied("tokens")
     path = folder / "tokenizer_config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"truncation_side": "left"}))
@@ -984,7 +984,7 @@ def test_where_the_beginning_is_cut_answers_lie_on_the_end(copied: Made) -> None
         assert piece in (f"##{text[start:stop]}", text[start:stop], "[UNK]")
 
 
-def test_blanks_that_are_cut_at_the_beginning_stay(copied: Made) -> None:
+def test_masks_that_are_truncated_on_the_left_stay(copied: Made) -> None:
     folder = copied("masked")
     path = folder / "tokenizer_config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"truncation_side": "left"}))
@@ -993,8 +993,8 @@ def test_blanks_that_are_cut_at_the_beginning_stay(copied: Made) -> None:
     assert not answer.output.endswith("[MASK]")
 
 
-def test_an_end_that_is_also_a_beginning_is_foreseen_once(made: Made) -> None:
-    """In GPT-2's stream of texts the beginning that follows an end is given, as anywhere."""
+def test_eos_that_is_also_bos_is_predicted_once(made: Made) -> None:
+    """In GPT-2's stream of texts the start of the next text is not predicted."""
     loaded = jumok.load(made("gpt2"), device="cpu")
     texts = ["이 영화 정말", "", "재미있어요", "별로"]
     pieces = sum(len(loaded.vocabulary.encode(text)) for text in texts if text)
@@ -1002,7 +1002,7 @@ def test_an_end_that_is_also_a_beginning_is_foreseen_once(made: Made) -> None:
     assert found["tokens"] == pieces + len(texts)
 
 
-def test_a_tokeniser_that_spells_everything_needs_no_unknown_piece(copied: Made) -> None:
+def test_a_tokenizer_without_unk(copied: Made) -> None:
     folder = copied("gpt2")
     tokenizer = transformers.GPT2Tokenizer.from_pretrained(folder)
     tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))

@@ -1,4 +1,4 @@
-"""To begin from another run: its vocabulary, its measures, the weights of its towers."""
+"""Initialization from another run: vocabulary, hyperparameters and backbone weights."""
 
 import re
 import shutil
@@ -52,7 +52,7 @@ precision = "float32"
 
 @pytest.fixture(scope="module")
 def guessing_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A masked language model of other measures than the tiny classifier's."""
+    """A masked language model with other hyperparameters than the tiny classifier."""
     folder = tmp_path_factory.mktemp("guessing")
     for seed, (split, n) in enumerate([("train", 120), ("dev", 30)]):
         text = "".join(f"{text}\n" for text, _ in reviews(n, seed))
@@ -68,7 +68,7 @@ def weights(run: Path) -> dict[str, Tensor]:
 
 
 def differing(first: dict[str, Tensor], second: dict[str, Tensor]) -> set[str]:
-    """The names of the weights of `second` that are not those of `first`."""
+    """The names of the weights that differ between the two."""
     return {
         name
         for name in second
@@ -81,7 +81,7 @@ def differing(first: dict[str, Tensor], second: dict[str, Tensor]) -> set[str]:
 def test_a_masked_language_model_becomes_a_classifier(
     tmp_path: Path, review_recipe: Path, guessing_run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its vocabulary, its measures and its encoder; dropout and head are the recipe's own."""
+    """Vocabulary, hyperparameters and encoder are inherited; dropout and head are the recipe's."""
     words = [f'model.init="{guessing_run}"', *STILL]
     finished = train(load_recipe(str(review_recipe), words), tmp_path / "run")
     first, second = (folder / "vocabulary.model" for folder in (guessing_run, tmp_path / "run"))
@@ -102,10 +102,10 @@ def test_a_masked_language_model_becomes_a_classifier(
     assert resume(tmp_path / "run").results["begun_from"] == line  # a finished run
 
 
-def test_a_vocabulary_that_counts_for_nothing_is_told(
+def test_an_ignored_vocabulary_is_reported(
     review_recipe: Path, review_run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The recipe asks for 66 pieces; those of the run are taken."""
+    """The recipe has a vocabulary of 66 pieces; that of the run is used."""
     words = [f'model.init="{review_run}"', 'vocabulary.kind="bpe"', *STILL]
     dry_run(load_recipe(str(review_recipe), words))
     assert (
@@ -114,8 +114,10 @@ def test_a_vocabulary_that_counts_for_nothing_is_told(
     ) in capsys.readouterr().err
 
 
-def test_a_like_run_gives_all_it_has(tmp_path: Path, review_recipe: Path, review_run: Path) -> None:
-    """The head as well: task and labels are the same."""
+def test_all_weights_of_a_similar_run_are_loaded(
+    tmp_path: Path, review_recipe: Path, review_run: Path
+) -> None:
+    """Including the head: task and labels are the same."""
     words = [f'model.init="{review_run}"', *STILL]
     finished = train(load_recipe(str(review_recipe), words), tmp_path / "run")
     before, after = weights(review_run), weights(tmp_path / "run")
@@ -126,19 +128,19 @@ def test_a_like_run_gives_all_it_has(tmp_path: Path, review_recipe: Path, review
     )
 
 
-def test_other_labels_have_a_head_of_their_own(
+def test_other_labels_have_a_new_head(
     tmp_path: Path, review_recipe: Path, review_run: Path
 ) -> None:
-    """It would be as large, and mean something else."""
+    """A head of the same size with another meaning."""
     words = [f'model.init="{review_run}"', 'data.labels=["positive","negative"]', *STILL]
     finished = train(load_recipe(str(review_recipe), words), tmp_path / "run")
     assert "new: output.weight, output.bias; skipped" in finished.results["begun_from"]
 
 
-def test_an_encoder_of_any_model_can_be_taken(
+def test_an_encoder_of_any_model_can_be_loaded(
     tmp_path: Path, review_recipe: Path, reading_run: Path
 ) -> None:
-    """Here that of a sequence-to-sequence model; its decoder stays behind."""
+    """Here that of a sequence-to-sequence model; its decoder is skipped."""
     words = [f'model.init="{reading_run}"', *STILL]
     finished = train(load_recipe(str(review_recipe), words), tmp_path / "run")
     before, after = weights(reading_run), weights(tmp_path / "run")
@@ -158,7 +160,7 @@ def test_an_encoder_of_any_model_can_be_taken(
         ("model.d_head=8", "model.d_head must be none as in {}, got 8"),
     ],
 )
-def test_other_measures_are_refused(
+def test_other_hyperparameters_are_an_error(
     tmp_path: Path, review_recipe: Path, guessing_run: Path, word: str, sentence: str
 ) -> None:
     recipe = load_recipe(str(review_recipe), [f'model.init="{guessing_run}"', word])
@@ -167,10 +169,10 @@ def test_other_measures_are_refused(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_file_that_states_both_is_taken_at_its_word(
+def test_explicit_hyperparameters_in_the_file_are_kept(
     tmp_path: Path, review_recipe: Path, guessing_run: Path
 ) -> None:
-    """What stands beside `init` stays; what the file leaves out is the run's."""
+    """Keys next to `init` are kept; missing keys are inherited from the run."""
     text = review_recipe.read_text(encoding="utf-8")
     path = tmp_path / "own.toml"
     path.write_text(text.replace("[model]", f'[model]\ninit = "{guessing_run}"'), encoding="utf-8")
@@ -184,8 +186,8 @@ def test_a_file_that_states_both_is_taken_at_its_word(
     assert "begun_from" in finished.results
 
 
-def test_a_recipe_that_ships_takes_a_start(guessing_run: Path) -> None:
-    """Though it states its measures: the run's take their place, what is the task's own stays."""
+def test_a_builtin_recipe_with_init(guessing_run: Path) -> None:
+    """Its hyperparameters are replaced by those of the run; those of the task are kept."""
     shipped = load_recipe("nsmc").model
     found = load_recipe("nsmc", [f'model.init="{guessing_run}"']).model
     run = jumok.load(guessing_run).recipe.model
@@ -196,7 +198,9 @@ def test_a_recipe_that_ships_takes_a_start(guessing_run: Path) -> None:
         check_same_architecture(shipped, run, guessing_run)
 
 
-def test_what_is_no_run_is_refused(tmp_path: Path, review_recipe: Path, guessing_run: Path) -> None:
+def test_init_must_be_a_finished_run(
+    tmp_path: Path, review_recipe: Path, guessing_run: Path
+) -> None:
     recipe = load_recipe(str(review_recipe), ["model.init=nowhere"])
     with pytest.raises(InputError, match="nowhere must be a run"):
         train(recipe, tmp_path / "run")
@@ -211,9 +215,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path, review_recipe: Path, guessing
     assert not (tmp_path / "run").exists()
 
 
-def test_words_of_freeze_are_checked_before_a_run_is_made(
-    tmp_path: Path, review_recipe: Path
-) -> None:
+def test_freeze_is_checked_before_a_run_is_created(tmp_path: Path, review_recipe: Path) -> None:
     recipe = load_recipe(str(review_recipe), ['training.freeze=["layers.7"]'])
     with pytest.raises(
         InputError, match=r'training\.freeze must name weights of the model, got "layers\.7"'
@@ -223,7 +225,7 @@ def test_words_of_freeze_are_checked_before_a_run_is_made(
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_only_a_head_learns_on_a_frozen_encoder(
+def test_only_the_head_is_trained_on_a_frozen_encoder(
     tmp_path: Path, review_recipe: Path, guessing_run: Path, precision: str
 ) -> None:
     words = [f'model.init="{guessing_run}"', 'training.freeze=["encoder"]', "training.steps=4"]
@@ -237,10 +239,10 @@ def test_only_a_head_learns_on_a_frozen_encoder(
     assert changed == {"output.weight", "output.bias"}
 
 
-def test_a_fine_tuning_resumed_is_the_same_to_the_bit(
+def test_resuming_fine_tuning_is_bit_identical(
     tmp_path: Path, review_recipe: Path, guessing_run: Path
 ) -> None:
-    """From the middle, with frozen and slower layers; the first run may be gone by then."""
+    """With frozen layers and layer decay; the initial run may be deleted."""
     gone = tmp_path / "gone"
     shutil.copytree(guessing_run, gone)
     words = [f'model.init="{gone}"', "training.layer_decay=0.5", "training.steps=6"]

@@ -1,4 +1,4 @@
-"""Tokenizer, configuration and weights of a folder belong together: a mix of two is refused."""
+"""Tokenizer, config and weights of a folder belong together: a mix is an error."""
 
 import shutil
 from pathlib import Path
@@ -15,7 +15,7 @@ OTHER = ("model.d_ff=12", 'data.labels=["yes", "no"]')
 
 
 def mix(own: Path, other: Path, name: str) -> Path:
-    """A copy of one folder in which one file is that of another."""
+    """A copy of one folder with one file of another."""
     mixed = own.parent / "mixed"
     shutil.copytree(own, mixed)
     shutil.copyfile(other / name, mixed / name)
@@ -23,7 +23,7 @@ def mix(own: Path, other: Path, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_of_another_run_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_file_of_another_run_is_an_error(tmp_path: Path, name: str) -> None:
     own = write_run(tmp_path / "own")
     other = write_run(tmp_path / "other", kind="bpe", words=OTHER)
     jumok.load(other)
@@ -32,14 +32,14 @@ def test_a_file_of_another_run_is_refused(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
-def test_so_it_is_when_nothing_but_the_weights_differ(tmp_path: Path, name: str) -> None:
-    """Same recipe, same vocabulary, same shapes: only sums can tell."""
+def test_weights_of_another_run_are_an_error(tmp_path: Path, name: str) -> None:
+    """Same recipe, same vocabulary, same shapes: only checksums differ."""
     own, other = write_run(tmp_path / "own"), write_run(tmp_path / "other", seed=1)
     with pytest.raises(InputError, match=r"model\.safetensors is damaged or of another run"):
         jumok.load(mix(own, other, name))
 
 
-def test_a_run_of_another_task_is_refused(tmp_path: Path) -> None:
+def test_a_config_of_another_task_is_an_error(tmp_path: Path) -> None:
     own = write_run(tmp_path / "own", "language_modeling")
     recipe = own / "recipe.toml"
     text = recipe.read_text(encoding="utf-8")
@@ -51,7 +51,7 @@ def test_a_run_of_another_task_is_refused(tmp_path: Path) -> None:
         jumok.load(own)
 
 
-def test_one_bit_of_the_weights_is_enough(tmp_path: Path) -> None:
+def test_one_flipped_bit_is_an_error(tmp_path: Path) -> None:
     path = write_run(tmp_path / "own") / "model.safetensors"
     data = bytearray(path.read_bytes())
     data[-9] ^= 1
@@ -60,7 +60,7 @@ def test_one_bit_of_the_weights_is_enough(tmp_path: Path) -> None:
         jumok.load(path.parent)
 
 
-def test_a_run_of_an_earlier_jumok_still_loads(tmp_path: Path) -> None:
+def test_a_run_without_checksums_loads(tmp_path: Path) -> None:
     path = write_run(tmp_path / "own") / "config.json"
     lines = path.read_text(encoding="utf-8").splitlines()
     path.write_text("\n".join(line for line in lines if "weights_sha256" not in line))
@@ -78,8 +78,8 @@ IMPORTED = (
 
 
 @pytest.mark.parametrize("name", IMPORTED)
-def test_a_file_of_another_import_is_refused(tmp_path: Path, name: str) -> None:
-    """Two checkpoints of one architecture, with other weights, labels and pieces."""
+def test_a_file_of_another_import_is_an_error(tmp_path: Path, name: str) -> None:
+    """Two checkpoints of one architecture with different weights, labels and pieces."""
     pytest.importorskip("transformers")
     from jumok.tasks.runs.import_checkpoint import import_checkpoint
     from tests.hf_folders import bert

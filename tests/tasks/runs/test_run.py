@@ -1,4 +1,4 @@
-"""What a run's own recipe says of what is learnt, whichever jumok reads it."""
+"""The recipe fingerprint of a run, for any version of jumok."""
 
 import hashlib
 import json
@@ -24,8 +24,8 @@ def fingerprint(folder: Path, text: str) -> str:
     return Run(folder).recipe_fingerprint()
 
 
-def test_keys_of_a_later_jumok_have_no_part_in_it(tmp_path: Path) -> None:
-    """A training under way goes on after an upgrade: only what its file names is compared."""
+def test_the_fingerprint_ignores_missing_keys(tmp_path: Path) -> None:
+    """A run can be resumed after an upgrade: only the keys in its file are compared."""
     learnt = {"task": "classification", "seed": 3, "training": {"steps": 40, "learning_rate": 1e-3}}
     wanted = hashlib.sha256(json.dumps(learnt, sort_keys=True).encode()).hexdigest()
     assert fingerprint(tmp_path, EARLIER) == wanted
@@ -40,7 +40,7 @@ def test_keys_of_a_later_jumok_have_no_part_in_it(tmp_path: Path) -> None:
         ('task = "classification"\nseed = 3', 'seed = 3\ntask = "classification"'),
     ],
 )
-def test_what_may_change_on_the_way(tmp_path: Path, words: str, others: str) -> None:
+def test_mutable_keys(tmp_path: Path, words: str, others: str) -> None:
     changed = EARLIER.replace(words, others)
     assert changed != EARLIER
     assert fingerprint(tmp_path, changed) == fingerprint(tmp_path, EARLIER)
@@ -50,6 +50,6 @@ def test_what_may_change_on_the_way(tmp_path: Path, words: str, others: str) -> 
     ("words", "others"),
     [("seed = 3", "seed = 4"), ("1e-3", "2e-3"), ("steps = 40", ""), ("[training]", "[other]")],
 )
-def test_what_may_not(tmp_path: Path, words: str, others: str) -> None:
+def test_immutable_keys(tmp_path: Path, words: str, others: str) -> None:
     changed = EARLIER.replace(words, others)
     assert fingerprint(tmp_path, changed) != fingerprint(tmp_path, EARLIER)

@@ -1,4 +1,4 @@
-"""From a recipe to a run: what becomes of pieces and of foreign words."""
+"""From a recipe to a run: tokenized data, seeds, evaluation and reports."""
 
 import io
 import json
@@ -24,7 +24,7 @@ SHORT = ["training.steps=4", "training.evaluate_every=4"]
 
 
 def write_pieces(folder: Path, vocabulary: SentencePieceTokenizer) -> Path:
-    """The corpus of reviews as the notes keep theirs: JSON lines of pieces and a number."""
+    """The reviews as JSON lines of pieces and a label."""
     for seed, (split, n) in enumerate([("train", 120), ("dev", 30), ("test", 40)]):
         rows = reviews(n, seed)
         lines = [
@@ -40,8 +40,8 @@ def write_pieces(folder: Path, vocabulary: SentencePieceTokenizer) -> Path:
     return path
 
 
-def test_pieces_of_a_vocabulary_that_exists(tmp_path: Path, review_run: Path) -> None:
-    """As the notes have it: files cut by kowiki.model, and that model beside them."""
+def test_pieces_of_an_existing_vocabulary(tmp_path: Path, review_run: Path) -> None:
+    """Files tokenized by a model, and that model next to them."""
     model = review_run / "vocabulary.model"
     recipe = write_pieces(tmp_path, SentencePieceTokenizer.load(model))
     words = [*SHORT, f'vocabulary.file="{model}"', "model.kind=encoder_decoder"]
@@ -57,7 +57,7 @@ def test_pieces_of_a_vocabulary_that_exists(tmp_path: Path, review_run: Path) ->
     assert again["accuracy"] == finished.results["accuracy"]
 
 
-def test_pieces_teach_the_same_as_their_texts(tmp_path: Path, review_run: Path) -> None:
+def test_training_on_pieces_equals_training_on_texts(tmp_path: Path, review_run: Path) -> None:
     model = review_run / "vocabulary.model"
     vocabulary = SentencePieceTokenizer.load(model)
     pieces = write_pieces(tmp_path, vocabulary)
@@ -76,7 +76,7 @@ def test_pieces_teach_the_same_as_their_texts(tmp_path: Path, review_run: Path) 
     assert first.read_bytes() == second.read_bytes()
 
 
-def test_pieces_cut_by_another_vocabulary_are_refused(
+def test_pieces_of_another_vocabulary_are_an_error(
     tmp_path: Path, review_run: Path, reading_run: Path
 ) -> None:
     recipe = write_pieces(tmp_path, SentencePieceTokenizer.load(review_run / "vocabulary.model"))
@@ -85,8 +85,8 @@ def test_pieces_cut_by_another_vocabulary_are_refused(
         train(load_recipe(str(recipe), [*SHORT, word]), tmp_path / "run")
 
 
-def test_seeds(tmp_path: Path, review_recipe: Path) -> None:
-    """The same seed gives the same bytes, another one others."""
+def test_the_same_seed_gives_the_same_weights(tmp_path: Path, review_recipe: Path) -> None:
+    """The same seed gives the same bytes, another seed does not."""
     content = {}
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         train(load_recipe(str(review_recipe), [*SHORT, f"seed={seed}"]), tmp_path / name)
@@ -94,14 +94,14 @@ def test_seeds(tmp_path: Path, review_recipe: Path) -> None:
     assert content["a"] == content["b"] != content["c"]
 
 
-def test_texts_that_are_long_or_empty_are_answered(review_run: Path, reading_run: Path) -> None:
+def test_long_and_empty_texts_are_predicted(review_run: Path, reading_run: Path) -> None:
     for run in (review_run, reading_run):
         loaded = jumok.load(run)
         answers = loaded(["", "이 영화 " * 5000, "   "])
         assert [answer.text[:2] for answer in answers] == ["", "이 ", "  "]
 
 
-def test_a_table_is_scored_with_mistakes_for_the_report(review_run: Path) -> None:
+def test_evaluation_lists_mistakes_for_the_report(review_run: Path) -> None:
     loaded = jumok.load(review_run)
     test = load_splits(loaded.recipe.data, loaded.task.columns(loaded.recipe)).test
     scored = evaluate(loaded, test, "test")
@@ -114,7 +114,7 @@ def test_a_table_is_scored_with_mistakes_for_the_report(review_run: Path) -> Non
         evaluate(loaded, test.slice(0, 0), "test")
 
 
-def test_written_pairs_are_shown_wrong_ones_first(reading_run: Path) -> None:
+def test_examples_list_wrong_outputs_first(reading_run: Path) -> None:
     loaded = jumok.load(reading_run)
     test = load_splits(loaded.recipe.data, loaded.task.columns(loaded.recipe)).test
     scored = evaluate(loaded, test, "test")
@@ -124,7 +124,7 @@ def test_written_pairs_are_shown_wrong_ones_first(reading_run: Path) -> None:
     assert 0 < len(scored.examples) <= 30
 
 
-def test_a_run_is_begun_once(tmp_path: Path, review_recipe: Path) -> None:
+def test_an_existing_run_is_not_overwritten(tmp_path: Path, review_recipe: Path) -> None:
     recipe = load_recipe(str(review_recipe))
     vocabulary = review_vocabulary()
     only = TokenizerPair(vocabulary, vocabulary)
@@ -137,7 +137,7 @@ def test_a_run_is_begun_once(tmp_path: Path, review_recipe: Path) -> None:
 
 
 def test_numbers_end_to_end(tmp_path: Path) -> None:
-    """The recipe that ships, with two held-out splits reported apart."""
+    """The built-in recipe, with separate scores of two held-out splits."""
     words = [*SHORT, "data.train_rows=300", "data.dev_rows=20", "data.test_rows=20"]
     words += [
         "vocabulary.size=400",
@@ -154,12 +154,12 @@ def test_numbers_end_to_end(tmp_path: Path) -> None:
     assert len(examples(recipe)) == 5
 
 
-def test_examples_of_the_known_corpora_alone(review_recipe: Path) -> None:
+def test_example_texts_of_builtin_corpora(review_recipe: Path) -> None:
     assert examples(load_recipe(str(review_recipe))) == []
     assert len(examples(load_recipe("nsmc"))) == 3
 
 
-def test_a_vocabulary_without_a_first_token_is_refused_before_anything_is_made(
+def test_a_vocabulary_without_cls_is_an_error_before_the_run(
     review_recipe: Path, tmp_path: Path
 ) -> None:
     model = io.BytesIO()
@@ -177,7 +177,7 @@ def test_a_vocabulary_without_a_first_token_is_refused_before_anything_is_made(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_vocabulary_that_cuts_one_way_is_refused_before_anything_is_made(
+def test_a_vocabulary_without_sampling_is_an_error_before_the_run(
     review_recipe: Path, tmp_path: Path
 ) -> None:
     words = ["vocabulary.kind=char", "augmentation.subword_sampling=0.5"]

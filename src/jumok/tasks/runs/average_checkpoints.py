@@ -59,7 +59,7 @@ def average_checkpoints(folder: Path, last: int, out: Path) -> TrainingResult:
 def mean_weights(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     """The mean of each tensor, summed in float64.
 
-    >>> mean([{"bias": torch.tensor([1.0, 4.0])}, {"bias": torch.tensor([3.0, 0.0])}])
+    >>> mean_weights([{"bias": torch.tensor([1.0, 4.0])}, {"bias": torch.tensor([3.0, 0.0])}])
     {'bias': tensor([2., 2.])}
     """
     first = weights[0]
