@@ -189,6 +189,17 @@ def test_importing_jumok_does_not_import_torch() -> None:
     assert not {"torch", "matplotlib", "pyarrow", "sentencepiece"} & set(done.stdout.split())
 
 
+def test_predicting_does_not_import_the_trainer() -> None:
+    done = run_python(
+        "import sys, jumok\n"
+        f"jumok.load({str(ROOT / 'tests/fixtures/format1/classifier_finished')!r})('좋아요')\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('jumok.training')))\n"
+    )
+    assert done.returncode == 0, done.stderr
+    allowed = {"jumok.training", "jumok.training.config", "jumok.training.schedules"}  # of a recipe
+    assert set(done.stdout.split()) <= allowed
+
+
 def test_help_does_not_import_torch() -> None:
     done = run_python(
         "import sys\n"
