@@ -1,4 +1,4 @@
-"""A real browser: the machine's own Chromium, led by Playwright, which fetches none of its own."""
+"""A real browser: the installed Chromium, driven by Playwright."""
 
 import csv
 import io
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 NEEDED = "JUMOK_NEEDS_BROWSER"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-SECONDS = 60.0  # for what happens at once on a machine that has nothing else to do
+SECONDS = 60.0  # timeout; on an idle machine everything is immediate
 
-# The same pixels on every machine, and no talk with anybody.
+# The same pixels on every machine, and no network traffic.
 FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
@@ -28,18 +28,18 @@ FLAGS = (
     "--disable-lcd-text",
     "--font-render-hinting=none",
     "--force-color-profile=srgb",
-    "--no-sandbox",  # containers have no room for another
+    "--no-sandbox",  # containers have no sandbox of their own
 )
 
 Scheme = Literal["light", "dark"]
 
 
 def executable() -> Path:
-    """The browser; without one a test is skipped, or fails where JUMOK_NEEDS_BROWSER is 1."""
+    """The browser; without one, tests are skipped, or fail if JUMOK_NEEDS_BROWSER is 1."""
     for name in NAMES:
         if found := shutil.which(name):
             return Path(found)
-    sentence = "needs a browser: no chromium on the PATH; for example apt install chromium"
+    sentence = "needs chromium on the PATH; for example apt install chromium"
     if os.environ.get(NEEDED) == "1":
         pytest.fail(sentence)
     pytest.skip(sentence)
@@ -47,7 +47,7 @@ def executable() -> Path:
 
 @contextmanager
 def launched() -> "Iterator[Browser]":
-    """A browser that runs within."""
+    """Run a browser within the context."""
     path = executable()
     from playwright.sync_api import sync_playwright
 
@@ -61,22 +61,22 @@ def launched() -> "Iterator[Browser]":
 
 @dataclass
 class Window:
-    """A page in the browser, and everything it complained of or asked for."""
+    """A page in the browser, with its console messages and requests."""
 
     page: "Page"
-    complaints: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
     def open(self, address: str, state: str = "") -> "Window":
-        """Go to an address and wait for the page to be there."""
+        """Open an address and wait until the page is ready."""
         join = "" if not state else "&" if "#" in address else "#"
         self.page.goto(f"{address}{join}{state}")
         self.page.wait_for_selector("[data-role=stage]", timeout=SECONDS * 1000)
-        self.page.evaluate("document.fonts.ready")  # after it nothing moves under the pointer
+        self.page.evaluate("document.fonts.ready")  # the layout is final after it
         return self
 
     def show(self, state: str) -> None:
-        """Change the state in the address, as a person who edits it does; the token stays."""
+        """Change the state in the address, like a user; the token stays."""
         self.page.evaluate(
             """(state) => {
                 const token = /(?:^#|&)(token=[^&]*)/.exec(location.hash)?.[1];
@@ -86,27 +86,27 @@ class Window:
         )
 
     def wait_until_equal(self, found: Callable[[], object], wanted: object, where: str) -> None:
-        """Ask again and again, for `SECONDS` at most, until what is found is what is wanted."""
+        """Poll until `found()` is `expected`, for at most `SECONDS`."""
         end = time.monotonic() + SECONDS
         while (seen := found()) != wanted:
-            assert time.monotonic() < end, f"{where}: {seen} was found, {wanted} was wanted"
+            assert time.monotonic() < end, f"{where}: expected {wanted}, got {seen}"
             self.page.wait_for_timeout(20)
 
-    def told(self, name: str) -> str | None:
-        """A number of the inspector in full precision, None while it is not there."""
+    def inspector_value(self, name: str) -> str | None:
+        """A number of the inspector in full precision; None if it is not shown."""
         found = self.page.locator(f"[data-role=inspector] [data-name={name}]")
         return found.get_attribute("data-value") if found.count() == 1 else None
 
     def number(self, name: str) -> float:
-        """The same as a number; NaN while it is not there."""
-        return float(self.told(name) or "nan")
+        """The same as a float; NaN if it is not shown."""
+        return float(self.inspector_value(name) or "nan")
 
     def run(self, script: str, *words: object) -> Any:
-        """What a script in the page returns."""
+        """Run a script in the page and return its result."""
         return self.page.evaluate(script, *words)
 
     def export(self, kind: str, folder: Path) -> Path:
-        """The file that a press on an item of the export menu saves."""
+        """Choose an item of the export menu and return the saved file."""
         menu = self.page.locator("[data-role=export]")
         if not menu.locator("[data-export]").count():
             menu.locator("> button").click()
@@ -117,18 +117,18 @@ class Window:
         return path
 
     def table(self, folder: Path) -> list[list[str]]:
-        """The rows of the table that the view in front exports."""
+        """The rows of the CSV export of the current view."""
         text = self.export("csv", folder).read_text(encoding="utf-8-sig")
         return list(csv.reader(io.StringIO(text)))
 
-    def strangers(self, *own: str) -> list[str]:
-        """Requests that left the page's own addresses."""
+    def foreign_requests(self, *own: str) -> list[str]:
+        """Requests to other than the page's own addresses."""
         return [
             address for address in self.requests if not address.startswith(("data:", "blob:", *own))
         ]
 
     def violations(self) -> list[str]:
-        """What axe finds: the rule, and where."""
+        """Accessibility violations found by axe."""
         from axe_playwright_python.sync_playwright import Axe
 
         found = Axe().run(self.page).response["violations"]
@@ -145,10 +145,10 @@ def window(
     width: int = 1280,
     height: int = 800,
     scheme: Scheme = "light",
-    allowed: Callable[[str], bool] = lambda complaint: False,
+    allowed: Callable[[str], bool] = lambda message: False,
     language: str = "ko-KR",
 ) -> Iterator[Window]:
-    """A fresh window; at the end it must have complained of nothing but what is `allowed`."""
+    """A new window; at the end its console must have no errors other than `allowed` ones."""
     context = browser.new_context(
         viewport={"width": width, "height": height},
         color_scheme=scheme,
@@ -167,12 +167,12 @@ def window(
     page.on("request", lambda request: seen.requests.append(request.url))
     try:
         yield seen
-        complaints = [each for each in seen.complaints if not allowed(each)]
-        assert not complaints, "\n".join(complaints)
+        errors = [each for each in seen.errors if not allowed(each)]
+        assert not errors, "\n".join(errors)
     finally:
         context.close()
 
 
-def _note(seen: Window, complaint: str, counts: bool) -> None:
+def _note(seen: Window, message: str, counts: bool) -> None:
     if counts:
-        seen.complaints.append(complaint)
+        seen.errors.append(message)

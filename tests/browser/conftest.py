@@ -1,4 +1,4 @@
-"""What the tests in a browser share: a browser a file, windows, and traces of every kind."""
+"""Fixtures of the browser tests: a browser per file, windows, and traces of every kind."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
@@ -27,7 +27,7 @@ Serve = Callable[[Path], str]
 
 @pytest.fixture(scope="module")
 def browser() -> "Iterator[Browser]":
-    """A browser of this file's own: Playwright keeps a loop that other files must not meet."""
+    """A browser per file: Playwright keeps an event loop that other files must not share."""
     with launched() as running:
         yield running
 
@@ -53,7 +53,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def serve() -> Iterator[Serve]:
-    """Serves a trace and tells the address of its page."""
+    """Serve a trace and return the address of its page."""
     with ExitStack() as running:
         store = running.enter_context(open_trace_store())
 

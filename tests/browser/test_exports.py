@@ -1,17 +1,17 @@
-"""What leaves the page: one file, pictures, tables; and what a notebook shows of it."""
+"""Exports of the page: standalone file, images, tables; and its display in notebooks."""
 
 import base64
 import csv
 import io
 import re
 import struct
+from html import escape
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from fontTools.ttLib import TTFont
-from html import escape
 
 from jumok.interpret.trace import Trace
 from jumok.viewer.page import render_page
@@ -24,7 +24,7 @@ STATE = "v=matrix&b=cross&L=1&H=2&q=3&k=4"
 
 
 def numbers(window: Window) -> dict[str, float]:
-    window.wait_until_equal(lambda: window.told("weight") is not None, True, "a weight")
+    window.wait_until_equal(lambda: window.inspector_value("weight") is not None, True, "a weight")
     return {name: window.number(name) for name in ("weight", "score", "value-norm", "entropy")}
 
 
@@ -42,7 +42,7 @@ def test_the_page_of_a_server_is_kept_and_opens_alike(
         kept.wait_until_equal(lambda: numbers(kept) != wanted, True, "another head")
         elsewhere = numbers(kept)
         again = kept.export("html", tmp_path / "again")
-        assert kept.strangers(path.as_uri()) == []
+        assert kept.foreign_requests(path.as_uri()) == []
     with windows() as second:  # a kept page keeps itself
         assert numbers(second.open(again.as_uri())) == elsewhere
 
@@ -77,7 +77,9 @@ def test_an_svg_brings_the_hangul_that_it_shows(
             page = window.export("html", tmp_path)
             window.page.goto("about:blank")
             window.open(page.as_uri(), STATE)
-            window.wait_until_equal(lambda: window.told("weight") is not None, True, "a weight")
+            window.wait_until_equal(
+                lambda: window.inspector_value("weight") is not None, True, "a weight"
+            )
         svg = window.export("svg", tmp_path).read_text("utf-8")
     found = re.search(FONT_RULE, svg)
     assert found
@@ -178,7 +180,7 @@ def test_two_cells_of_a_notebook_are_drawn_side_by_side(windows: Windows, tmp_pa
                 return new Set(new Uint32Array(shown.buffer)).size;
             }"""
             assert frame.evaluate(colours) > 10
-        assert window.strangers(notebook.as_uri(), "about:srcdoc") == []
+        assert window.foreign_requests(notebook.as_uri(), "about:srcdoc") == []
     for bundle in bundles:
         assert base64.b64decode(bundle["image/png"]).startswith(b"\x89PNG")
 

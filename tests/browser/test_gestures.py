@@ -1,4 +1,4 @@
-"""What hands do on the page: pointing and locking, keys, the map, zoom, settings, drawers."""
+"""Interaction with the page: hovering, locking, keys, the map, zoom, settings, drawers."""
 
 from pathlib import Path
 
@@ -35,22 +35,26 @@ def page(addresses: dict[str, str]) -> str:
     return addresses["encoder_decoder"]
 
 
-def test_hovering_tells_and_a_click_locks(windows: Windows, page: str) -> None:
+def test_hovering_shows_numbers_and_a_click_locks(windows: Windows, page: str) -> None:
     with windows() as window:
         window.open(page, "v=matrix&b=encoder")
         token = window.page.locator("[data-role=strip] [data-piece='3']").first
         token.hover()
-        window.wait_until_equal(lambda: window.told("entropy") is not None, True, "the row")
+        window.wait_until_equal(
+            lambda: window.inspector_value("entropy") is not None, True, "the row"
+        )
         says(window, q=None)
         window.page.mouse.move(5, 5)
-        window.wait_until_equal(lambda: window.told("entropy"), None, "the pointer left")
+        window.wait_until_equal(lambda: window.inspector_value("entropy"), None, "the pointer left")
         token.click()
         token.click(modifiers=["Shift"])
         window.page.mouse.move(5, 5)
-        window.wait_until_equal(lambda: window.told("weight") is not None, True, "both locked")
+        window.wait_until_equal(
+            lambda: window.inspector_value("weight") is not None, True, "both locked"
+        )
         says(window, q="3", k="3")
         press(window, "Escape")
-        window.wait_until_equal(lambda: window.told("weight"), None, "freed")
+        window.wait_until_equal(lambda: window.inspector_value("weight"), None, "freed")
         says(window, q=None, k=None)
 
 
@@ -166,7 +170,9 @@ def test_lines_are_pointed_at_and_say_their_share(windows: Windows, page: str) -
         window.open(page, "v=lines&b=cross")
         token = window.page.locator(".lines-tokens [role=option]").nth(2)
         token.hover()
-        window.wait_until_equal(lambda: window.told("drawn") is not None, True, "the share drawn")
+        window.wait_until_equal(
+            lambda: window.inspector_value("drawn") is not None, True, "the share drawn"
+        )
         before = window.number("drawn")
         assert 0.85 <= before <= 1
         window.show("v=lines&b=cross&lines.mass=0.3")
@@ -222,15 +228,19 @@ def test_a_narrow_window_has_drawers(windows: Windows, page: str) -> None:
         assert window.run(wide)
 
 
-def test_one_person_goes_back_and_forth(windows: Windows, page: str) -> None:
+def test_back_and_forward(windows: Windows, page: str) -> None:
     """A state that is copied elsewhere shows the same; what was typed wrongly is passed over."""
     with windows() as window:
         window.open(page, "v=neuron&b=cross&L=1&H=2&q=4&k=6&u=word&lang=en")
-        window.wait_until_equal(lambda: window.told("weight") is not None, True, "a weight")
-        weight, copied = window.told("weight"), str(window.run("location.href"))
+        window.wait_until_equal(
+            lambda: window.inspector_value("weight") is not None, True, "a weight"
+        )
+        weight, copied = window.inspector_value("weight"), str(window.run("location.href"))
         with windows() as other:
             other.open(copied)
-            other.wait_until_equal(lambda: other.told("weight"), weight, "the same weight")
+            other.wait_until_equal(
+                lambda: other.inspector_value("weight"), weight, "the same weight"
+            )
         window.show("v=nowhere&L=99&H=-1&q=many&b=middle&pin=a.b.c&zoom=&=&&&%zz")
         window.page.wait_for_selector("[data-role=stage]")
         window.page.wait_for_timeout(300)

@@ -1,4 +1,4 @@
-"""The page of a model: its text is edited, a head muted; whoever else looks sees nothing of it."""
+"""The page of a model: editing the text and muting heads, without effect on other windows."""
 
 import http.client
 from collections.abc import Iterator
@@ -38,16 +38,20 @@ def strip(window: Window) -> str:
     return str(window.run("document.querySelector('[data-role=strip]').textContent"))
 
 
-def test_an_edited_text_is_read_anew(windows: Windows, live: Server) -> None:
+def test_an_edited_text_is_traced_again(windows: Windows, live: Server) -> None:
     with windows() as window:
         window.open(str(live.address), "v=matrix&L=0&H=1&q=1&k=2")
-        window.wait_until_equal(lambda: window.told("weight") is not None, True, "a weight")
-        before = window.told("weight")
+        window.wait_until_equal(
+            lambda: window.inspector_value("weight") is not None, True, "a weight"
+        )
+        before = window.inspector_value("weight")
         ask(window, "결말이 너무 지루해요")
         window.wait_until_equal(lambda: "결말" in strip(window), True, "the new text")
-        window.wait_until_equal(lambda: window.told("weight") in (None, before), False, "weights")
+        window.wait_until_equal(
+            lambda: window.inspector_value("weight") in (None, before), False, "weights"
+        )
         assert "최고" not in strip(window)
-        assert window.strangers(live.address.origin) == []
+        assert window.foreign_requests(live.address.origin) == []
 
 
 def test_a_muted_head_attends_to_nothing_until_it_is_back(windows: Windows, live: Server) -> None:
@@ -105,9 +109,9 @@ def test_a_head_is_muted_from_the_map(windows: Windows, live: Server) -> None:
         assert "muted" in window.page.locator("[data-role=notes]").inner_text()
 
 
-def test_a_refusal_is_told_and_the_page_goes_on(windows: Windows, live: Server) -> None:
-    def expected(complaint: str) -> bool:
-        return "400 (Bad Request)" in complaint
+def test_an_error_is_shown_and_the_page_keeps_working(windows: Windows, live: Server) -> None:
+    def expected(message: str) -> bool:
+        return "400 (Bad Request)" in message
 
     with windows(allowed=expected) as window:
         window.open(str(live.address))
@@ -118,9 +122,9 @@ def test_a_refusal_is_told_and_the_page_goes_on(windows: Windows, live: Server) 
         window.wait_until_equal(lambda: "배우" in strip(window), True, "the next text")
 
 
-def test_a_page_without_its_token_is_told_so(windows: Windows, live: Server) -> None:
-    def expected(complaint: str) -> bool:
-        return "403 (Forbidden)" in complaint
+def test_a_page_without_its_token_shows_an_error(windows: Windows, live: Server) -> None:
+    def expected(message: str) -> bool:
+        return "403 (Forbidden)" in message
 
     with windows(allowed=expected) as window:
         window.page.goto(live.address.origin)
@@ -148,7 +152,7 @@ def test_a_page_from_elsewhere_gets_nothing(windows: Windows, live: Server) -> N
         });
         return tried;
     }"""
-    with windows(allowed=lambda complaint: True) as window:
+    with windows(allowed=lambda message: True) as window:
         window.page.route("http://elsewhere.example/", lambda route: route.fulfill(body="<p>"))
         window.page.goto("http://elsewhere.example/")
         tried = window.run(script, [live.address.origin, live.address.token])

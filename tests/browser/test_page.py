@@ -1,4 +1,4 @@
-"""The page in a real browser: it opens, is true, keeps to itself, and can be used by everybody."""
+"""The page in a real browser: it opens, shows correct numbers, is private and accessible."""
 
 import random
 from functools import partial
@@ -54,13 +54,13 @@ def look_through(window: Window, trace: Trace) -> None:
         )
         assert window.number("value-norm") == pytest.approx(norm, rel=1e-6)
         row = trace.weights(block, layer)[head, query]
-        assert float(window.told("rank") or "nan") == 1 + int((row > weight).sum())
+        assert float(window.inspector_value("rank") or "nan") == 1 + int((row > weight).sum())
         seen = trace.mask(block)[query, key]
-        assert (window.told("mask") == "unmasked") == bool(seen)
+        assert (window.inspector_value("mask") == "unmasked") == bool(seen)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_view_opens_and_asks_nobody_else(
+def test_every_view_opens_without_foreign_requests(
     windows: Windows, addresses: dict[str, str], kind: str
 ) -> None:
     address = addresses[kind]
@@ -71,11 +71,11 @@ def test_every_view_opens_and_asks_nobody_else(
             window.page.wait_for_selector(f"[data-role=stage][data-view={view}]")
             window.page.wait_for_timeout(100)
             assert window.run("document.querySelectorAll('*').length") <= 3_000
-        assert window.strangers(address.partition("#")[0]) == []
+        assert window.foreign_requests(address.partition("#")[0]) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_inspector_tells_the_numbers_of_the_trace(
+def test_the_inspector_shows_the_numbers_of_the_trace(
     windows: Windows, addresses: dict[str, str], traces: dict[str, Path], kind: str
 ) -> None:
     with windows() as window:
@@ -91,7 +91,7 @@ def test_a_page_in_one_file_opens_from_disk(
         window.open(address)
         assert window.run("location.hash") == "#v=matrix&b=cross&L=1&H=2"
         look_through(window, Trace.open(path))
-        assert window.strangers(address) == []
+        assert window.foreign_requests(address) == []
         assert window.requests == [address]
 
 
@@ -152,7 +152,7 @@ def test_hostile_text_is_text(
         strip = window.run("document.querySelector('[data-role=strip]').textContent")
         for text in ("</script><script>window.pwned=1</script>", "&lt;b&gt;", "{{7*7}}", "שלום"):
             assert text in strip
-        assert window.strangers(address.partition("#")[0]) == []
+        assert window.foreign_requests(address.partition("#")[0]) == []
 
 
 @pytest.mark.parametrize(

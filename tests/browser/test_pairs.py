@@ -1,4 +1,4 @@
-"""The page of a model that compares two texts: each has a field of its own."""
+"""The page of a model for text pairs: each text has its own field."""
 
 from tests.browser.chromium import Window
 from tests.browser.conftest import Windows

@@ -1,7 +1,7 @@
-"""The film: every view of every kind of model, light and dark, Korean and English, wide and narrow.
+"""Screenshots of every view: all kinds of models, colour schemes, languages and window sizes.
 
-The pictures go where JUMOK_SCREENSHOTS says, to be looked at; without it nobody sees them, and the page
-must only open, complain of nothing and be found accessible.
+The images are saved to the folder JUMOK_SCREENSHOTS if it is set. In any case each view must open
+without errors and be accessible.
 """
 
 import os
@@ -27,13 +27,15 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = Path(os.environ.get("JUMOK_SCREENSHOTS") or tmp_path_factory.mktemp("film"))
+    folder = Path(os.environ.get("JUMOK_SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
-def film(window: Window, view: str, state: str, path: Path, accessible: bool = True) -> None:
-    """One view: opened, looked at, photographed."""
+def take_screenshot(
+    window: Window, view: str, state: str, path: Path, accessible: bool = True
+) -> None:
+    """Open a view, take a screenshot, and check it."""
     window.show(f"v={view}&{state}")
     window.page.wait_for_selector(f"[data-role=stage][data-view={view}]")
     window.page.wait_for_timeout(400)
@@ -65,7 +67,7 @@ def test_every_view_of_every_kind(
         window.open(address)
         for view in VIEWS:
             picture = pictures / f"{kind.replace(' ', '-')}-{view}-{scheme}-{language}.png"
-            film(window, view, f"lang={language}&q=2&k=1&L=1&H=1", picture)
+            take_screenshot(window, view, f"lang={language}&q=2&k=1&L=1&H=1", picture)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +80,7 @@ def test_every_size(
     with windows(width=width, height=height) as window:
         window.open(address)
         for view in VIEWS:
-            film(window, view, "q=2&k=1", pictures / f"size-{width}-{view}.png")
+            take_screenshot(window, view, "q=2&k=1", pictures / f"size-{width}-{view}.png")
             assert window.run("document.documentElement.scrollWidth <= innerWidth"), view
 
 
@@ -92,7 +94,7 @@ def test_forced_colours(
         window.open(address)
         for view in VIEWS:
             path = pictures / f"colours-{colours}-{view}.png"
-            film(window, view, "q=2&k=1", path, accessible=colours == "none")
+            take_screenshot(window, view, "q=2&k=1", path, accessible=colours == "none")
 
 
 @pytest.mark.parametrize("length", [64, 512])
@@ -102,7 +104,9 @@ def test_long_texts(windows: Windows, serve: Serve, pictures: Path, length: int,
     with windows() as window:
         window.open(serve(path))
         for view in ("lines", "matrix", "neuron", "positions", "masks"):
-            film(window, view, "q=30&k=20&L=5&H=7", pictures / f"long-{length}-{view}.png")
+            take_screenshot(
+                window, view, "q=30&k=20&L=5&H=7", pictures / f"long-{length}-{view}.png"
+            )
 
 
 def test_four_heads_side_by_side(
@@ -113,7 +117,7 @@ def test_four_heads_side_by_side(
     with windows(width=1920, height=1080) as window:
         window.open(serve(path))
         for view in ("lines", "matrix", "neuron"):
-            film(window, view, f"{pins}&q=3&k=4", pictures / f"pinned-{view}.png")
+            take_screenshot(window, view, f"{pins}&q=3&k=4", pictures / f"pinned-{view}.png")
 
 
 def test_hostile_texts_are_seen_as_they_are(
@@ -123,5 +127,5 @@ def test_hostile_texts_are_seen_as_they_are(
     with windows() as window:
         window.open(serve(path))
         for view in ("lines", "matrix", "neuron", "masks"):
-            film(window, view, "q=4&k=9", pictures / f"hostile-{view}.png")
+            take_screenshot(window, view, "q=4&k=9", pictures / f"hostile-{view}.png")
         assert window.run("window.pwned") is None

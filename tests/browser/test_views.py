@@ -1,4 +1,4 @@
-"""Each view tells the truth: its numbers, made again by numpy from the trace it shows."""
+"""The numbers of each view, recomputed with NumPy from its trace."""
 
 from pathlib import Path
 
@@ -34,7 +34,9 @@ def check_neuron(window: Window, trace: Trace, folder: Path, block: str, layer: 
     head, query = 1, min(2, len(trace.info.tokens(trace.info.block(block).queries)) - 1)
     window.show(f"v=neuron&b={block}&L={layer}&H={head}&q={query}&k=0")
     window.page.wait_for_selector("[data-role=stage][data-view=neuron]")
-    window.wait_until_equal(lambda: window.told("weight") is not None, True, "the query is locked")
+    window.wait_until_equal(
+        lambda: window.inspector_value("weight") is not None, True, "the query is locked"
+    )
     table = window.table(folder)
     described = trace.info.block(block)
     assert [int(row[0]) for row in table[1:]] == [query] * len(table[1:])
@@ -148,15 +150,15 @@ def test_every_slip_of_the_fault_lab_does_damage(
         faults.first.wait_for()
         assert faults.count() >= 4
         damage = window.page.locator("[data-role=bug-effect]")
-        told = set()
+        inspector_value = set()
         for number in range(faults.count()):
             faults.nth(number).click()
             window.wait_until_equal(
                 lambda: bool(damage.count() and damage.inner_text().strip()), True, "the damage"
             )
-            told.add(damage.inner_text())
+            inspector_value.add(damage.inner_text())
             faults.nth(number).click()
-        assert len(told) == faults.count()
+        assert len(inspector_value) == faults.count()
 
 
 def test_an_alignment_is_moved_by_one_where_rows_are_predictions(
@@ -231,7 +233,7 @@ def test_a_beam_is_played_back_step_by_step(windows: Windows, serve: Serve, tmp_
         window.wait_until_equal(slider.input_value, "2", "one step on")
 
 
-def test_masks_are_the_masks(windows: Windows, serve: Serve, tmp_path: Path) -> None:
+def test_masks_are_those_of_the_trace(windows: Windows, serve: Serve, tmp_path: Path) -> None:
     path = traced(tmp_path, "language model", decode={"max_length": 2})
     with windows() as window:
         window.open(serve(path), "v=masks&b=decoder&lang=en")

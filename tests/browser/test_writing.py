@@ -1,4 +1,4 @@
-"""The page of a model that writes: as set, as chosen, or led through a target."""
+"""The page of a generating model: default settings, chosen settings, forced targets."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,7 +35,7 @@ def run(window: Window) -> None:
     window.page.locator("[data-role=live] button[type=submit]").click()
 
 
-def test_what_was_set_holds_until_another_way_is_chosen(windows: Windows, writer: Server) -> None:
+def test_decoding_settings_hold_until_changed(windows: Windows, writer: Server) -> None:
     with windows() as window:
         window.open(str(writer.address), "v=generation&lang=en")
         window.wait_until_equal(lambda: "beam = 3" in settings(window), True, "the beam")
@@ -48,7 +48,7 @@ def test_what_was_set_holds_until_another_way_is_chosen(windows: Windows, writer
         window.wait_until_equal(lambda: "beam = 3" in settings(window), True, "the beam again")
 
 
-def test_a_target_is_given_and_not_written(windows: Windows, writer: Server) -> None:
+def test_a_forced_target(windows: Windows, writer: Server) -> None:
     with windows() as window:
         window.open(str(writer.address), "v=generation&lang=en")
         window.page.get_by_label("target").fill("3 1 5")

@@ -15,7 +15,7 @@ def row(to: str) -> ExportCheck:
     return next(row for row in EXPORT_CHECKS if row.format == to)
 
 
-def test_a_writer_in_ctranslate2(reading_run: Path) -> None:
+def test_an_encoder_decoder_in_ctranslate2(reading_run: Path) -> None:
     pytest.importorskip("ctranslate2")
     result = row("ctranslate2").measure(CheckTarget(jumok.load(reading_run), []))
     assert result.equality == "exported = jumok (ctranslate2)"
@@ -25,7 +25,7 @@ def test_a_writer_in_ctranslate2(reading_run: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # transformers' own
-def test_a_writer_in_transformers(reading_run: Path) -> None:
+def test_an_encoder_decoder_in_transformers(reading_run: Path) -> None:
     pytest.importorskip("transformers")
     result = row("hf").measure(CheckTarget(jumok.load(reading_run), []))
     assert result.result == "pass", result

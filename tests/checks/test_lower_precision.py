@@ -13,13 +13,13 @@ from tests.nn.strategies import noise, seeds
 
 
 @given(seeds, st.floats(1e-20, 1e20))
-def test_bfloat16_moves_no_number_further(seed: int, size: float) -> None:
+def test_bfloat16_rounding_error(seed: int, size: float) -> None:
     x = noise(3, 50, seed=seed) * size
     assert ((x.bfloat16().float() - x).abs() <= bfloat16_half_step(x)).all()
 
 
 @given(seeds, st.floats(1e-20, 1e20))
-def test_int8_moves_no_number_further(seed: int, size: float) -> None:
+def test_int8_rounding_error(seed: int, size: float) -> None:
     x = noise(3, 50, seed=seed) * size
     q, scale = quantize_rows(x)
     assert ((q * scale[:, None] - x).abs() <= 1.001 * int8_half_step(x)).all()  # rounding of floats

@@ -1,4 +1,4 @@
-"""jumok as its users call it: in this process where that is enough, else in one of its own."""
+"""Run jumok commands, in this process or in a new one."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`jumok average`: a run of the mean of another's last checkpoints."""
+"""`jumok average`: the average of the last checkpoints of a run."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""jumok data list, get and verify, for people and as JSON lines."""
+"""jumok data list, get and verify, as text and as JSON lines."""
 
 import json
 import lzma
@@ -29,7 +29,7 @@ def rows(result: Result) -> list[dict[str, object]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def test_list_tells_licence_size_and_source() -> None:
+def test_list_shows_licence_size_and_source() -> None:
     result = run("list")
     assert result.exit_code == 0
     assert "19.5 MB · CC0 1.0 · https://github.com/e9t/nsmc" in result.stdout
@@ -88,7 +88,7 @@ def test_get_from_a_file(tmp_path: Path) -> None:
     assert "incomplete" in run("list").stdout
 
 
-def test_verify_what_is_absent() -> None:
+def test_verify_absent_files() -> None:
     assert "absent   nsmc/ratings_train.txt" in run("verify").stdout
 
 

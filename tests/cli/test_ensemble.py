@@ -1,4 +1,4 @@
-"""`--with`: several runs answer and are scored as one, and what is told says so."""
+"""`--with`: predictions and scores of ensembles."""
 
 from pathlib import Path
 
@@ -68,7 +68,7 @@ def test_what_a_run_was_is_not_what_it_is(
     assert scores_of(capsys, reading_run, "--with", other_run) in (early, late)  # the better one
 
 
-def test_three_runs_and_a_run_beside_itself(
+def test_three_runs_and_a_run_with_itself(
     capsys: Capture, reading_run: Path, other_run: Path
 ) -> None:
     twice = scores_of(capsys, reading_run, "--with", reading_run)
@@ -99,7 +99,7 @@ def test_two_runs_are_scored_as_one(
     assert shown[-1] == f"with         {other}"
 
 
-def test_what_acts_beside_the_settings_is_told(
+def test_ensemble_and_precision_are_reported(
     capsys: Capture, reading_run: Path, other_run: Path
 ) -> None:
     """Or two results would look alike that are not of the same thing."""
@@ -114,7 +114,7 @@ def test_what_acts_beside_the_settings_is_told(
 
 
 @pytest.mark.parametrize("verb", ["predict", "evaluate"])
-def test_runs_that_cannot_go_together(
+def test_invalid_ensembles(
     capsys: Capture, reading_run: Path, review_run: Path, tmp_path: Path, verb: str
 ) -> None:
     stranger = write_run(tmp_path / "stranger", "sequence_to_sequence")
@@ -135,7 +135,7 @@ def test_runs_that_cannot_go_together(
 
 
 @pytest.mark.parametrize("verb", ["predict", "evaluate"])
-def test_coverage_is_of_one_run(
+def test_ensembles_have_no_coverage(
     capsys: Capture, reading_recipe: Path, other_run: Path, tmp_path: Path, verb: str
 ) -> None:
     """Whoever asks for it, the recipe or a word; a word also takes it away."""
@@ -160,9 +160,7 @@ def test_coverage_is_of_one_run(
     assert done.code == 0, done.err
 
 
-def test_language_models_go_on_together_and_are_scored_one_by_one(
-    capsys: Capture, tmp_path: Path
-) -> None:
+def test_ensembles_of_language_models(capsys: Capture, tmp_path: Path) -> None:
     runs = [write_run(tmp_path / str(seed), "language_modeling", seed=seed) for seed in (0, 1)]
     words = ("--decoding", "max_length=6", "--json")
     done = call(capsys, "predict", runs[0], "이 영화", "--with", runs[1], *words)

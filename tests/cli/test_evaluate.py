@@ -1,4 +1,4 @@
-"""`jumok evaluate`: the keys to the letter, own files in every wrapping, faults with their line."""
+"""`jumok evaluate`: exact JSON keys, user files in all formats, errors with line numbers."""
 
 import gzip
 import json
@@ -53,7 +53,7 @@ def test_sequences(capsys: Capture, reading_run: Path) -> None:
     assert "BLEU" in scores["signature"]
 
 
-def test_sequences_written_otherwise(capsys: Capture, reading_run: Path) -> None:
+def test_sequences_with_other_decoding_settings(capsys: Capture, reading_run: Path) -> None:
     words = ("--decoding", "beam=3", "--decoding", "length_penalty=0.5")
     done = call(capsys, "evaluate", reading_run, *words, "--json")
     (scores,) = done.rows
@@ -164,7 +164,7 @@ def test_pairs_in_a_file(capsys: Capture, tmp_path: Path, reading_run: Path) -> 
         (None, 3, "own.tsv cannot be read (No such file or directory); check the path"),
     ],
 )
-def test_faults_are_told_with_their_line(
+def test_errors_name_the_line(
     capsys: Capture,
     tmp_path: Path,
     review_run: Path,
@@ -180,9 +180,7 @@ def test_faults_are_told_with_their_line(
     assert sentence in done.err
 
 
-def test_a_run_that_is_not_finished_is_told(
-    capsys: Capture, tmp_path: Path, review_run: Path
-) -> None:
+def test_an_unfinished_run(capsys: Capture, tmp_path: Path, review_run: Path) -> None:
     shutil.copy(review_run / "recipe.toml", tmp_path)
     done = call(capsys, "evaluate", tmp_path)
     assert done.code == 2
@@ -220,9 +218,7 @@ def test_labels_are_the_runs_whatever_became_of_the_training_file(
     assert "unknown label '그저', wanted one of" in done.err
 
 
-def test_rows_that_are_left_out_are_told(
-    capsys: Capture, review_recipe: Path, tmp_path: Path
-) -> None:
+def test_skipped_rows_are_reported(capsys: Capture, review_recipe: Path, tmp_path: Path) -> None:
     words = ["data.on_bad_rows=skip", "training.steps=2", "training.evaluate_every=2"]
     train(load_recipe(str(review_recipe), words), tmp_path / "run")
     rows = [*reviews(4, 5), ("뭐지", "글쎄")]

@@ -9,9 +9,7 @@ from tests.cli.commands import call
 Capture = pytest.CaptureFixture[str]
 
 
-def test_a_writer_for_people_and_for_programs(
-    capsys: Capture, reading_run: Path, tmp_path: Path
-) -> None:
+def test_an_export_as_text_and_as_json(capsys: Capture, reading_run: Path, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
     words = ("export", reading_run, "--to", "ctranslate2")
     done = call(capsys, *words, tmp_path / "out")

@@ -1,4 +1,4 @@
-"""`jumok import`: a folder of others becomes one of ours, and is then asked like any run."""
+"""`jumok import`: convert a Hugging Face folder, which then works like a run."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_folder_of_ours(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_imported_folder(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "runs" / "klue"
     done = call(capsys, "import", folder, out)
     assert (done.code, done.out) == (0, "")
@@ -40,13 +42,13 @@ def test_a_folder_of_ours(folder: Path, tmp_path: Path, capsys: pytest.CaptureFi
         *("facts.json", "tokenizer_config.json", "vocab.txt")
     ]
     assert sorted(path.name for path in (out / "origin").iterdir()) == [
-        *("config.json", "origin.json")
+        *("config.json", "origin.json", "unused.safetensors")
     ]
     facts = json.loads((out / "origin" / "origin.json").read_text())
     assert (facts["from"], facts["commit"], facts["family"]) == ("klue", None, "bert")
 
 
-def test_it_is_asked_and_scored_like_a_run(
+def test_an_imported_model_predicts_and_is_scored(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call(capsys, "import", folder, tmp_path / "out").code == 0

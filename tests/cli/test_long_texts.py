@@ -1,4 +1,4 @@
-"""A line of 1 MiB is answered, a longer one refused, in the memory that docs/input.md states."""
+"""Lines of up to 1 MiB are predicted, within the memory that docs/input.md states."""
 
 import io
 import os
@@ -74,7 +74,7 @@ def test_from_python_too(review_run: Path, ask: object) -> None:
             ask(loaded, text)  # type: ignore[operator]
 
 
-def test_vocab_reads_no_longer_line(
+def test_vocab_has_the_same_limit(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch, review_run: Path
 ) -> None:
     stdin = io.TextIOWrapper(io.BytesIO(b"x" * (MAX_TEXT_BYTES + 9)))

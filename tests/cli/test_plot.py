@@ -1,4 +1,4 @@
-"""`jumok plot`: a file is drawn and its name printed; mistakes are one sentence."""
+"""`jumok plot`: writes a file and prints its name; one-line error messages."""
 
 import subprocess
 import sys

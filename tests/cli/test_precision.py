@@ -1,4 +1,4 @@
-"""`--precision`: the same answers from a copy that reads faster, in numbers that are told apart."""
+"""`--precision`: predictions with an optimized encoder."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def test_the_change_in_scores_is_measured(capsys: Capture, review_run: Path) -> 
     assert scores[1]["calibration_error"] != scores[0]["calibration_error"]
 
 
-def test_who_writes_reads_faster_too(capsys: Capture, reading_run: Path) -> None:
+def test_an_encoder_decoder_with_an_optimized_encoder(capsys: Capture, reading_run: Path) -> None:
     plain, fast = (
         call(capsys, "predict", reading_run, "일곱 시", "--json", *words).rows[0]
         for words in ((), ("--precision", "float32"))

@@ -1,4 +1,4 @@
-"""`jumok predict`: one answer a line, in order, whatever stands in the line."""
+"""`jumok predict`: one prediction per line, in order, for any input."""
 
 import math
 import shlex
@@ -39,7 +39,7 @@ def test_labels_for_people(capsys: Capture, review_run: Path) -> None:
         assert 0.5 <= float(probability) <= 1.0
 
 
-def test_what_is_written(capsys: Capture, reading_run: Path) -> None:
+def test_generated_text(capsys: Capture, reading_run: Path) -> None:
     texts = ["삼 일 오", "", "구"]
     rows = call(capsys, "predict", reading_run, *texts, "--json").rows
     assert [row["text"] for row in rows] == texts
@@ -49,7 +49,7 @@ def test_what_is_written(capsys: Capture, reading_run: Path) -> None:
     assert done.out.splitlines() == [row["output"] for row in rows]
 
 
-def test_the_settings_in_force_are_told(capsys: Capture, reading_run: Path) -> None:
+def test_effective_settings_are_printed(capsys: Capture, reading_run: Path) -> None:
     done = call(capsys, "predict", reading_run, "삼 일")
     assert done.err == "decoding max_length=24\n"
     words = ("--decoding", "beam=4", "--decoding", "max_length=6")
@@ -93,7 +93,7 @@ def test_a_stream_is_the_whole_answer(capsys: Capture, reading_run: Path) -> Non
     assert call(capsys, "predict", reading_run, *texts, "--stream").out == whole.out
 
 
-def test_a_loop_is_told(capsys: Capture, reading_run: Path) -> None:
+def test_repetition_is_reported(capsys: Capture, reading_run: Path) -> None:
     """In JSON and on stderr, where a long text is named by its first 40 characters."""
     loop = "from token 1 on, 1 tokens repeat 22.0 times"
     texts, words = ["삼 일", "삼 일 " * 20], ("--decoding", "pattern='3{23}'")
@@ -121,7 +121,7 @@ def test_a_loop_is_told(capsys: Capture, reading_run: Path) -> None:
         (["--decoding", "n_best=7"], "decoding.n_best must be at most decoding.beam 1, got 7"),
     ],
 )
-def test_settings_that_cannot_be(
+def test_invalid_settings(
     capsys: Capture, reading_run: Path, words: list[str], sentence: str
 ) -> None:
     done = call(capsys, "predict", reading_run, "삼", *words)
@@ -147,7 +147,7 @@ def test_generation_options_need_a_generating_model(capsys: Capture, review_run:
         ("-- 그래요", ""),
     ],
 )
-def test_a_mistyped_option_is_no_text(
+def test_a_mistyped_option_is_not_a_text(
     capsys: Capture, review_run: Path, word: str, sentence: str
 ) -> None:
     done = call(capsys, "predict", review_run, word, "재미있어요")
@@ -193,7 +193,7 @@ def test_lines_of_stdin(review_run: Path) -> None:
         assert row["probability"] == pytest.approx(answer.probability, abs=1e-5)
 
 
-def test_no_line_no_answer(review_run: Path) -> None:
+def test_empty_stdin(review_run: Path) -> None:
     done = run("predict", review_run, stdin=b"")
     assert (done.code, done.out, done.err) == (0, "", "")
 
@@ -208,14 +208,14 @@ def test_no_line_no_answer(review_run: Path) -> None:
         ),
     ],
 )
-def test_a_line_that_is_no_text_is_named(review_run: Path, third: bytes, sentence: str) -> None:
+def test_an_invalid_line_is_named(review_run: Path, third: bytes, sentence: str) -> None:
     done = run("predict", review_run, "--json", stdin="하나\n둘\n".encode() + third + b"\n")
     assert done.code == 2
     assert sentence in done.err
     assert [row["text"] for row in done.rows] == ["하나", "둘"]  # answered before
 
 
-def test_before_a_line_that_is_no_pair_all_are_answered(capsys: Capture, tmp_path: Path) -> None:
+def test_lines_before_an_invalid_pair_are_predicted(capsys: Capture, tmp_path: Path) -> None:
     write_reviews(tmp_path)
     for path in tmp_path.glob("*.tsv"):
         header, *rows = path.read_text(encoding="utf-8").splitlines()

@@ -1,4 +1,4 @@
-"""`jumok predict` tells tokens and alignments when asked, and writes with a draft's help."""
+"""`jumok predict` with --tokens, --alignment, --n-best and --draft."""
 
 from pathlib import Path
 
@@ -67,7 +67,7 @@ def test_what_each_token_looked_at(capsys: Capture, reading_run: Path) -> None:
     )
 
 
-def test_of_several_answers_the_best_is_told(capsys: Capture, reading_run: Path) -> None:
+def test_n_best_lists_the_outputs_in_order(capsys: Capture, reading_run: Path) -> None:
     words = ("--n-best", 2, "--json", "--tokens", "--alignment")
     (row,) = call(capsys, "predict", reading_run, "삼 일", *words).rows
     assert sum(token["log_probability"] for token in row["tokens"]) == pytest.approx(row["score"])
@@ -131,7 +131,7 @@ def test_a_draft_of_a_language_model(capsys: Capture, tmp_path: Path) -> None:
     assert " of 0 guesses" not in helped.err
 
 
-def test_drafts_that_cannot_be(
+def test_invalid_drafts(
     capsys: Capture, reading_run: Path, review_run: Path, tmp_path: Path
 ) -> None:
     other = write_run(tmp_path / "other", "sequence_to_sequence")
@@ -154,7 +154,7 @@ def test_drafts_that_cannot_be(
         assert sentence in done.err
 
 
-def test_an_alignment_wants_a_source(tmp_path: Path) -> None:
+def test_an_alignment_needs_a_source(tmp_path: Path) -> None:
     loaded = jumok.load(write_run(tmp_path / "run", "language_modeling"))
     answer = loaded.with_decoding(["max_length=2"])("이")
     assert isinstance(answer, jumok.GeneratedText)

@@ -1,4 +1,4 @@
-"""`jumok train`: what a run holds, what is said where, and what is refused before it begins."""
+"""`jumok train`: files of a run, output, and invalid arguments."""
 
 import json
 import shutil
@@ -94,7 +94,7 @@ def test_a_sequence_run(capsys: Capture, tmp_path: Path) -> None:
     }
 
 
-def test_a_picture_that_cannot_be_drawn_is_told(
+def test_a_failed_attention_plot_is_reported(
     capsys: Capture, tmp_path: Path, review_recipe: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The training is over by then: it has not failed."""
@@ -118,7 +118,9 @@ def test_a_finished_run_is_answered_with_its_results(capsys: Capture, review_run
     assert {path: path.stat().st_mtime_ns for path in review_run.rglob("*")} == before
 
 
-def test_an_existing_run_is_refused(capsys: Capture, review_recipe: Path, review_run: Path) -> None:
+def test_an_existing_run_is_not_overwritten(
+    capsys: Capture, review_recipe: Path, review_run: Path
+) -> None:
     done = call(capsys, "train", review_recipe, "--out", review_run)
     assert (done.code, done.out) == (2, "")
     assert f"{review_run} must not hold a run; resume it with jumok train --resume" in done.err
@@ -138,7 +140,7 @@ def test_an_existing_run_is_refused(capsys: Capture, review_recipe: Path, review
         (("--resume", "x", "--out", "y"), "--resume takes no recipe and no --out"),
     ],
 )
-def test_what_cannot_begin(
+def test_invalid_arguments_of_train(
     capsys: Capture,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -189,7 +191,7 @@ def test_data_that_teach_nothing(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_loss_that_is_no_number_is_four(
+def test_a_nonfinite_loss_exits_with_4(
     capsys: Capture, tmp_path: Path, review_recipe: Path
 ) -> None:
     """A decay that multiplies every weight by millions."""

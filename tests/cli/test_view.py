@@ -1,4 +1,4 @@
-"""jumok view: the page of a trace and of a run, its exports, how it begins and ends."""
+"""jumok view: the page of a trace and of a run, exports, start and shutdown."""
 
 import http.client
 import json
@@ -128,7 +128,7 @@ def test_every_end_tidies_up(file: Path, tmp_path: Path, number: int, code: int)
         assert list(tmp_path.iterdir()) == []
 
 
-def test_ctrl_c_does_not_wait_for_whoever_listens(file: Path) -> None:
+def test_ctrl_c_does_not_wait_for_clients(file: Path) -> None:
     with viewing(file) as page:
         assert page.ask("/")[0] == 200
         with socket.create_connection(("127.0.0.1", page.port)) as caller:
@@ -138,7 +138,7 @@ def test_ctrl_c_does_not_wait_for_whoever_listens(file: Path) -> None:
             assert time.monotonic() - begin < 10
 
 
-def test_a_run_is_asked_from_the_page(review_run: Path, tmp_path: Path) -> None:
+def test_the_page_requests_traces_of_a_run(review_run: Path, tmp_path: Path) -> None:
     with viewing(review_run, "이 영화 정말 최고예요", "--state", "v=matrix&L=0") as page:
         assert page.address.endswith("&v=matrix&L=0")
         card = json.loads(page.ask("/api/model")[1])
@@ -182,7 +182,7 @@ def test_a_run_is_asked_from_the_page(review_run: Path, tmp_path: Path) -> None:
         assert page.end() == 0
 
 
-def test_a_model_that_writes_is_asked_how(reading_run: Path) -> None:
+def test_the_page_sets_decoding_options(reading_run: Path) -> None:
     with viewing(reading_run) as page:
         status, body = page.ask("/")
         assert (status, b'"trace":null' in body) == (200, True)
@@ -196,7 +196,7 @@ def test_a_model_that_writes_is_asked_how(reading_run: Path) -> None:
         assert (status, "did you mean" in json.loads(body)["error"]) == (400, True)
 
 
-def test_a_target_is_read_however_the_page_writes(reading_run: Path) -> None:
+def test_a_forced_target_ignores_decoding_settings(reading_run: Path) -> None:
     """What --decode set holds for what is written, and a target that is given is not."""
     with viewing(reading_run, "일 이", "--decode", "beam=3") as page:
         status, body = page.ask("/api/trace", {"text": "일 이", "target": "1 2", "decode": {}})
@@ -295,7 +295,7 @@ def test_the_lesson_has_two_sentences(
         (("RUN/model.safetensors",), "got None"),
     ],
 )
-def test_wrong_words_are_refused(
+def test_invalid_arguments_of_view(
     capsys: pytest.CaptureFixture[str],
     file: Path,
     review_run: Path,
@@ -313,7 +313,7 @@ def test_wrong_words_are_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_port_that_is_taken_is_told(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+def test_a_port_in_use(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()

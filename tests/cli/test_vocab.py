@@ -1,4 +1,4 @@
-"""jumok vocab train, encode, decode and report, for people and as JSON."""
+"""jumok vocab train, encode, decode and report, as text and as JSON."""
 
 import gzip
 import json
@@ -97,7 +97,7 @@ def test_training_options_reach_the_vocabulary(tmp_path: Path) -> None:
     assert "2026" not in "".join(vocabulary.pieces("2026")[1:2])
 
 
-def test_what_cannot_be_trained_or_written_is_said(tmp_path: Path) -> None:
+def test_invalid_training_arguments(tmp_path: Path) -> None:
     out = str(tmp_path / "v.model")
     with pytest.raises(InputError, match="no text to train a vocabulary on"):
         run("train", "--out", out)
@@ -210,7 +210,7 @@ def test_the_report_on_real_reviews(model: str) -> None:
     assert found["losses"] == []
 
 
-def test_a_file_that_is_no_model_is_named(tmp_path: Path) -> None:
+def test_an_invalid_model_file(tmp_path: Path) -> None:
     path = packed("안녕", tmp_path / "x.model")
     with pytest.raises(InputError, match="not a SentencePiece model"):
         run("report", str(path))

@@ -136,7 +136,7 @@ def test_words_of_a_vocabulary(reading_run: Path) -> None:
     assert words.target[n:] == [f"[ROW {n}]", f"[ROW {n + 1}]"]
 
 
-def test_how_a_person_opens_it(reading_run: Path) -> None:
+def test_the_usage_example(reading_run: Path) -> None:
     text = CTranslate2().usage_example(load(reading_run))
     compile(text, "README.md", "exec")
     assert 'SentencePieceProcessor("vocabulary.model")' in text

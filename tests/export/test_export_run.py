@@ -1,4 +1,4 @@
-"""Whole exports of tiny runs."""
+"""Complete exports of tiny runs."""
 
 import shutil
 from pathlib import Path

@@ -231,7 +231,7 @@ def test_a_language_model_is_a_gpt2(trained: Callable[..., Path], tmp_path: Path
     ],
     ids=["marian", "beam", "rules", "two-vocabularies", "pegasus", "bart"],
 )
-def test_what_was_translated_is_translated(
+def test_translations_are_the_same(
     trained: Callable[..., Path], tmp_path: Path, family: str, words: list[str]
 ) -> None:
     words = ["training.steps=30", "training.evaluate_every=30", SHORT, *words]
@@ -279,7 +279,7 @@ def test_sampling_settings_are_exported_and_unsupported_ones_listed(
     ],
     ids=["roberta", "klue-roberta", "marian", "t5", "bart", "gpt2"],
 )
-def test_what_was_begun_from_others_goes_out_with_their_tokeniser(
+def test_a_finetuned_checkpoint_keeps_its_tokenizer(
     trained: Callable[..., Path],
     tmp_path: Path,
     make: Callable[[Path], Any],
@@ -369,7 +369,7 @@ def _goes_out_as_it_came(home: Path) -> None:
 # What is refused
 
 
-def test_refusals_leave_nothing(
+def test_errors_leave_no_folder(
     review_run: Path, reading_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
@@ -385,7 +385,7 @@ def test_refusals_leave_nothing(
     assert names_in(tmp_path) == []
 
 
-def test_a_model_nobody_else_has(review_recipe: Path, tmp_path: Path) -> None:
+def test_a_model_without_equivalent(review_recipe: Path, tmp_path: Path) -> None:
     words = [*FEW, "model.kind=encoder_decoder"]
     train(load_recipe(str(review_recipe), words), tmp_path / "run")
     with pytest.raises(

@@ -76,7 +76,7 @@ def test_names_of_inputs_and_outputs() -> None:
         ),
     ],
 )
-def test_whoever_answers_is_scored_as_the_model_is(
+def test_a_session_is_scored_like_the_model(
     task: TaskName, labels: tuple[str, ...], columns: dict[str, list[str]], reading_run: Path
 ) -> None:
     vocabulary = load(reading_run).vocabulary

@@ -1,4 +1,4 @@
-"""Traces made of numbers that nobody had to compute: any pieces, any lengths."""
+"""Synthetic traces for figures: any pieces, any lengths."""
 
 from collections.abc import Sequence
 

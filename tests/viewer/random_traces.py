@@ -1,4 +1,4 @@
-"""Traces made of random numbers: any measures, any text, in a moment and without a model."""
+"""Random traces of any size and text, without a model."""
 
 from collections.abc import Sequence
 

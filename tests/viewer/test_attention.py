@@ -1,4 +1,4 @@
-"""Pictures of who looks where, drawn from runs that were really trained."""
+"""Attention plots of trained runs."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def writer(reading_run: Path) -> Pipeline:
 
 
 @pytest.mark.parametrize("head", [None, 0])
-def test_an_encoder_looks_at_its_own_text(
+def test_the_attention_of_an_encoder(
     classifier: Pipeline, tmp_path: Path, head: int | None
 ) -> None:
     path = plot_attention(
@@ -34,7 +34,9 @@ def test_an_encoder_looks_at_its_own_text(
 
 
 @pytest.mark.parametrize("head", [None, 0])
-def test_a_decoder_looks_at_the_source(writer: Pipeline, tmp_path: Path, head: int | None) -> None:
+def test_the_cross_attention_of_a_decoder(
+    writer: Pipeline, tmp_path: Path, head: int | None
+) -> None:
     path = plot_attention(writer, "세 시", tmp_path / "cross.png", head=head)
     assert path.read_bytes().startswith(PNG)
 
@@ -53,7 +55,7 @@ def test_drawing_leaves_the_model_as_it_was(classifier: Pipeline, tmp_path: Path
 
 
 @pytest.mark.parametrize("place", [{"layer": 9}, {"head": 99}])
-def test_a_layer_or_head_that_is_not_there_is_refused(
+def test_an_unknown_layer_or_head(
     classifier: Pipeline, tmp_path: Path, place: dict[str, int]
 ) -> None:
     with pytest.raises(InputError, match="must be 0 to"):

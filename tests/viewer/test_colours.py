@@ -1,4 +1,4 @@
-"""The ramps: those of the page, byte for byte, and an ink that only ever darkens."""
+"""Colour ramps: equal to those of the page, and monotonic in lightness."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def test_the_page_has_the_same_tables() -> None:
 
 
 @pytest.mark.parametrize("shade", ["light", "dark"])
-def test_ink_goes_one_way(shade: Shade) -> None:
+def test_the_ink_ramp_is_monotonic(shade: Shade) -> None:
     colours = colour_table("ink", shade)
     steps = np.diff(lightness(colours))
     assert (steps < 0).all() if shade == "light" else (steps > 0).all()

@@ -1,4 +1,4 @@
-"""Figures as a page asks for them: each field is checked, the file is the figure's own."""
+"""Figure requests of the page: validation of the fields, and the resulting files."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ ASKED: dict[str, object] = {  # what the page sends
 }
 
 
-def test_what_the_page_asks_for_is_drawn() -> None:
+def test_a_request_of_the_page_is_drawn() -> None:
     request = FigureRequest.of_json(ASKED)
     assert (request.trace, request.media_type) == ("00ff", "application/pdf")
     figure = TRACE.figure(block="decoder", layer=1, head=2, query=3, width=6.9)
@@ -92,7 +92,7 @@ def test_a_wrong_field_is_named(field: str, value: object, sentence: str) -> Non
 @pytest.mark.parametrize(
     "field", [{"width": 1e9}, {"width": -1}, {"head": -1}, {"layer": 10**30}, {"title": "가" * 301}]
 )
-def test_numbers_without_sense_are_refused(field: dict[str, object]) -> None:
+def test_invalid_numbers(field: dict[str, object]) -> None:
     with pytest.raises(InputError):
         write_figure(TRACE, FigureRequest.of_json({**ASKED, **field}))
 
@@ -104,7 +104,7 @@ def test_every_view_with_a_figure_is_drawn(view: str) -> None:
     assert write_figure(TRACE, request).startswith(b"\x89PNG")
 
 
-def test_an_alignment_is_read_from_cross_attention_wherever_the_focus_is() -> None:
+def test_an_alignment_always_uses_cross_attention() -> None:
     state = ViewState.parse("v=alignment&b=encoder")
     assert FigureRequest.of_state(state, TRACE.info, "pdf").block == "cross"
 

@@ -1,4 +1,4 @@
-"""Figures of traces: what is drawn is what the trace holds; it fits, can be read, and is inert."""
+"""Figures of traces: correct numbers, layout, readability, and no active content."""
 
 import logging
 import re
@@ -116,7 +116,7 @@ def test_pinned_heads_keep_their_colours_and_dashes() -> None:
     assert {"cross-attention · L0 H1, L1 H3", "L0 H1", "L1 H3"} <= said
 
 
-def test_beside_a_query_all_else_is_pale() -> None:
+def test_a_highlighted_query_makes_the_others_pale() -> None:
     figure = TRACE.figure("lines", block="decoder", layer=1, head=2, query=3)
     rows = {True: set[float](), False: set[float]()}
     for patch in strokes(figure):
@@ -141,7 +141,10 @@ def test_an_alignment_of_all_layers_pools_every_head() -> None:
             {"kind": "lines", "pins": [("cross", 0, 0)]},
             "pins must be heads of the block encoder, got cross.0.0",
         ),
-        ({"kind": "lines", "pins": [("encoder", 7, 0)]}, "the layer of block encoder must be 0 to 1"),
+        (
+            {"kind": "lines", "pins": [("encoder", 7, 0)]},
+            "the layer of block encoder must be 0 to 1",
+        ),
         ({"kind": "lines", "pins": [("encoder", 0, 9)]}, "the head must be 0 to 3, got 9"),
         (
             {"kind": "heads", "pins": [("encoder", 0, 0)]},
@@ -189,7 +192,7 @@ def test_tiles_are_those_of_the_thumbnails() -> None:
     np.testing.assert_array_equal(shown, thumbnail(heads))
 
 
-def test_an_alignment_stands_under_what_was_predicted_or_read() -> None:
+def test_rows_of_an_alignment_are_read_or_predicted_tokens() -> None:
     weights = TRACE.weights("cross", 1).mean(0)
     read = TRACE.figure("alignment", rows="read")
     np.testing.assert_allclose(cells(read), weights, rtol=1e-6)
@@ -319,7 +322,7 @@ def bar_of(figure: Figure) -> str:
 
 
 @pytest.mark.parametrize("kind", ["attention", "heads", "model"])
-def test_what_was_done_stands_beside_the_colour_bar(kind: Kind) -> None:
+def test_the_colorbar_names_the_display_options(kind: Kind) -> None:
     figure = TRACE.figure(kind, block="encoder", unit="syllable", specials="renormalise")
     largest = "largest " if kind == "model" else ""
     wanted = f"{largest}weight, in syllables, without special tokens"
@@ -400,7 +403,7 @@ def test_any_shape_fits(kind: Kind, n_read: int, n_written: int) -> None:
     assert_fits(figure)
 
 
-def test_nothing_to_predict_is_told() -> None:
+def test_an_alignment_without_predictions() -> None:
     with pytest.raises(InputError, match="no tokens to draw"):
         trace_of(written=["[BOS]"]).figure("alignment")
 
@@ -420,7 +423,7 @@ def test_more_is_darker_in_every_palette(palette: str) -> None:
     assert grey[0] > grey[1] > grey[2]
 
 
-def test_a_root_lifts_small_weights_and_changes_no_number() -> None:
+def test_the_sqrt_scale_changes_colours_only() -> None:
     plain, lifted = (TRACE.figure(head=0, scale=s) for s in ("linear", "sqrt"))  # type: ignore[arg-type]
     np.testing.assert_array_equal(cells(plain), cells(lifted))
     assert picture_of(lifted, 0).norm(0.01) > picture_of(plain, 0).norm(0.01)

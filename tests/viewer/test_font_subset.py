@@ -1,4 +1,4 @@
-"""The font that a kept page carries, and the one that travels with a served page."""
+"""The font of standalone pages, and the one of the server."""
 
 import io
 import struct
@@ -15,7 +15,7 @@ STATIC = Path(jumok.viewer.__file__).parent / "static"
 WOFF2 = STATIC / "JumokHangul.woff2"
 
 
-def test_the_font_has_what_was_asked_for_and_the_space() -> None:
+def test_the_font_has_the_characters_and_the_space() -> None:
     font = TTFont(io.BytesIO(subset("겨울은 춥다. ㅋㅋ\x00\u202e\ud800漢A")))
     assert {chr(code) for code in font.getBestCmap()} == set("겨울은춥다ㅋ ")
     assert set(TTFont(io.BytesIO(subset(""))).getBestCmap()) == {32}  # the space alone is one, too
@@ -31,7 +31,7 @@ def test_a_letter_of_the_subset_is_drawn_as_in_the_whole_font() -> None:
     assert np.abs(drawn * scale - wanted).max() <= scale / 2
 
 
-def test_the_licence_goes_with_it() -> None:
+def test_the_licence_is_in_the_font() -> None:
     names = TTFont(io.BytesIO(subset("가")))["name"]
     assert names.getDebugName(1) == "Jumok Hangul"
     assert "SIL Open Font License" in names.getDebugName(13)

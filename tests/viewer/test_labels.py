@@ -1,4 +1,4 @@
-"""Labels: pieces as they are read, whatever alphabet a vocabulary writes them in."""
+"""Labels: readable pieces for all kinds of vocabularies."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def row(text: str, pieces: list[str], spans: list[tuple[int, int]]) -> Tokens:
     )
 
 
-def test_bytes_of_gpt2_are_read_again() -> None:
+def test_gpt2_bytes_are_decoded() -> None:
     """ "안녕 hi" of GPT-2: 안 in one piece, 녕 in two, the blank as Ġ."""
     pieces = ["ìķĪ", "ëħ", "ķ", "Ġhi"]
     assert display_pieces(row("안녕 hi", pieces, [(0, 1), (1, 2), (1, 2), (3, 5)])) == (
@@ -37,7 +37,7 @@ def test_bytes_without_a_character_are_numbers() -> None:
 
 
 @pytest.mark.parametrize("pieces", [["▁Å", "Ł"], ["한", "글"], ["café"]])
-def test_other_alphabets_are_left_alone(pieces: list[str]) -> None:
+def test_other_alphabets_are_unchanged(pieces: list[str]) -> None:
     text = "".join(pieces).replace("▁", "")
     assert display_pieces(row(text, pieces, [(0, 1)] * len(pieces))) == tuple(pieces)
 
@@ -50,7 +50,7 @@ def test_other_alphabets_are_left_alone(pieces: list[str]) -> None:
         ("ÜBER UNS", ["über", "uns"]),
     ],
 )
-def test_letters_that_are_no_bytes(text: str, pieces: list[str]) -> None:
+def test_characters_that_are_not_bytes(text: str, pieces: list[str]) -> None:
     assert display_pieces(row(text, pieces, [(0, 2), (2, len(text))])) == tuple(pieces)
 
 
@@ -62,7 +62,7 @@ def test_letters_that_are_cut_are_bytes_still() -> None:
     assert display_pieces(replaced)[1] == "!"
 
 
-def test_a_special_token_is_no_spelling() -> None:
+def test_a_special_token_is_not_decoded() -> None:
     from dataclasses import replace
 
     tagged = replace(row("é", ["[CLS]", "Ã©"], [(0, 0), (0, 1)]), special=(1, 0))
@@ -81,7 +81,7 @@ def test_long_pieces_are_cut() -> None:
     assert visible_text("가" * 10_000) == "가" * MAX_LABEL_CHARS + "…"
 
 
-def test_words_are_written_as_in_the_text() -> None:
+def test_word_labels_are_the_text() -> None:
     found = labels(tokens(READ, padding=2), "word")
     assert [label.text for label in found] == ["[CLS]", "이", "영화는", "재미있어요ㅋㅋ", "[EOS]"]
     assert [label.special for label in found] == [True, False, False, False, True]

@@ -1,4 +1,4 @@
-"""What a notebook cell shows: plain text, a picture, and the page in a sandboxed frame."""
+"""The display in a notebook: plain text, an image, and the page in a sandboxed frame."""
 
 import base64
 import json

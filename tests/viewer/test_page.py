@@ -1,4 +1,4 @@
-"""A page in one file: the same bytes each time, nothing remote, small, hostile text inert."""
+"""Standalone pages: deterministic, without remote content, small, safe for hostile text."""
 
 import base64
 import gzip
@@ -98,7 +98,7 @@ def test_nothing_but_its_own_style_and_script_may_run() -> None:
     assert "@font-face" not in style
 
 
-def test_a_page_names_no_address() -> None:
+def test_a_page_contains_no_url() -> None:
     page = render_page(random_trace(pieces=HOSTILE, title=HOSTILE[0]))
     elements = Elements(page)
     namespace = re.compile(
@@ -114,7 +114,7 @@ def test_a_page_names_no_address() -> None:
         assert given.get("href", "data:,") == "data:,"
 
 
-def test_hostile_text_stands_in_no_markup() -> None:
+def test_hostile_text_does_not_change_the_markup() -> None:
     plain, hostile = (
         render_page(random_trace(pieces=p, title=p[0])) for p in (HOSTILE, ["plain"] * len(HOSTILE))
     )
@@ -149,7 +149,7 @@ def test_many_heads_are_embedded_in_part(tmp_path: Path) -> None:
     assert trace_in(render_page(trace, full=True), tmp_path).to_bytes() == trace.to_bytes()
 
 
-def test_a_page_with_no_room_holds_thumbnails_alone(
+def test_a_page_with_no_space_has_thumbnails_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page, "MAX_FULL_PAGES", (0, 0))
@@ -159,7 +159,7 @@ def test_a_page_with_no_room_holds_thumbnails_alone(
     assert np.array_equal(part.thumbnails("encoder"), trace.thumbnails("encoder"))
 
 
-def test_fewer_layers_are_exact_where_all_that_are_seen_take_too_much(
+def test_fewer_layers_are_exact_if_all_shown_do_not_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trace = random_trace(32, 12, 12, 64)
@@ -214,13 +214,13 @@ def test_thumbnails_are_as_exact_as_the_page_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", [120_000, 200_000, 500_000, 3_000_000])
-def test_a_lean_trace_keeps_its_limit(limit: int) -> None:
+def test_a_compact_trace_keeps_its_limit(limit: int) -> None:
     content = compact_trace(random_trace(32, 12, 12, 64), [("encoder", 0)], limit)
     assert content is not None
     assert len(base64.b64encode(gzip.compress(content, 9))) <= limit * 1.01
 
 
-def test_what_is_needed_may_be_too_much() -> None:
+def test_a_compact_trace_may_not_fit() -> None:
     assert compact_trace(random_trace(32, 12, 12, 64), [("encoder", 0)], 60_000) is None
 
 

@@ -1,4 +1,4 @@
-"""`jumok plot positions`: five pictures, and the error that only one idea does not make."""
+"""`jumok plot positions`: five heatmaps, and the error of shifting each encoding."""
 
 import logging
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_only_the_fifth_line_lies_at_zero() -> None:
     assert min(min(line) for line in errors[:4]) > 0.01
 
 
-def test_too_small_and_odd_are_refused() -> None:
+def test_invalid_sizes() -> None:
     with pytest.raises(InputError, match="length must be at least 4"):
         positional_comparison(3, 8)
     with pytest.raises(InputError, match="must be even, got 7"):

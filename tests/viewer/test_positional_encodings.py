@@ -83,7 +83,7 @@ def test_only_pairs_can_be_shifted_by_one_matrix(k: int) -> None:
         assert shift_error(table, k, best_shift(table, k)) > 0.01
 
 
-def test_a_sine_without_its_cosine_is_refused() -> None:
+def test_an_odd_number_of_dimensions_raises() -> None:
     with pytest.raises(InputError, match="must be even, got 7; try 8"):
         sinusoid_pairs(4, 7)
     with pytest.raises(InputError, match="must be even, got 7"):

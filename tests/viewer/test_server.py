@@ -1,4 +1,4 @@
-"""The page's server: routes, ranges, refusals, over real HTTP."""
+"""The page's server over real HTTP: routes, ranges, errors."""
 
 import gzip
 import http.client
@@ -82,7 +82,7 @@ def boot_of(body: bytes) -> dict[str, object]:
     return boot
 
 
-def test_the_page_says_how_it_begins(live: Server, still: tuple[Server, str]) -> None:
+def test_the_page_has_its_boot_data(live: Server, still: tuple[Server, str]) -> None:
     page = live.request("/", token=None)
     assert page.status == 200
     assert page.headers["content-type"] == "text/html; charset=utf-8"
@@ -92,11 +92,11 @@ def test_the_page_says_how_it_begins(live: Server, still: tuple[Server, str]) ->
     assert boot == {"mode": "file", "trace": name, "model": None, "state": ""}
 
 
-def test_the_page_holds_no_secret(live: Server) -> None:
+def test_the_page_does_not_contain_the_token(live: Server) -> None:
     assert live.address.token.encode() not in live.request("/", token=None).body
 
 
-def test_the_model_is_told(live: Server, still: tuple[Server, str]) -> None:
+def test_the_model_card(live: Server, still: tuple[Server, str]) -> None:
     told = {"title", "task", "kind", "pairs", "writes", "traces", "max_length"}
     assert set(live.request("/api/model").json) == told
     assert live.request("/api/model").json["traces"] is True
@@ -163,7 +163,7 @@ def test_invalid_ranges_are_rejected(still: tuple[Server, str], file: Path, aske
     assert "invalid range" in answer.error
 
 
-def test_head_tells_the_size_alone(still: tuple[Server, str], file: Path) -> None:
+def test_head_returns_the_size_only(still: tuple[Server, str], file: Path) -> None:
     server, name = still
     answer = server.request(f"/api/trace/{name}", method="HEAD")
     assert (answer.status, answer.body) == (200, b"")
@@ -235,7 +235,7 @@ def test_a_question_comes_from_the_page_itself(live: Server) -> None:
 
 
 @pytest.mark.parametrize("token", [None, "wrong", "ключ", " "])
-def test_the_token_is_asked_for(live: Server, token: str | None) -> None:
+def test_a_missing_or_wrong_token(live: Server, token: str | None) -> None:
     sent = token.encode().decode("latin-1") if token else token
     for path in ("/api/model", "/api/trace/" + "0" * 32, "/api/page/" + "0" * 32, "/api/nothing"):
         answer = live.request(path, token=sent)
@@ -313,7 +313,7 @@ def test_an_invalid_request_gets_an_error_message(
     assert "\n" not in answer.error
 
 
-def test_a_font_has_the_letters_that_are_asked_for(live: Server) -> None:
+def test_the_font_endpoint(live: Server) -> None:
     from io import BytesIO
 
     from fontTools.ttLib import TTFont
@@ -347,7 +347,7 @@ def test_a_slow_model_is_not_waited_for(file: Path, monkeypatch: pytest.MonkeyPa
         assert server.request("/").status == 200  # while the model still works
 
 
-def test_the_oldest_traces_make_room(file: Path) -> None:
+def test_the_oldest_traces_are_deleted(file: Path) -> None:
     with open_trace_store() as store:
         names = [store.add(bytes([number])) for number in range(40)]
         kept = [name for name in names if store.path(name)]
@@ -379,7 +379,7 @@ def test_websockets_are_not_spoken(live: Server) -> None:
     assert live.request("/", **handshake).status in (200, 400)
 
 
-def test_what_is_no_http_harms_nobody(live: Server) -> None:
+def test_invalid_http_does_no_harm(live: Server) -> None:
     for nonsense in (b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/9.9\r\n\r\n", b"\r\n" * 100):
         with socket.create_connection(("127.0.0.1", live.address.port), timeout=10) as caller:
             caller.sendall(nonsense)

@@ -1,4 +1,4 @@
-"""The built page: as its sources are now, small, and without an address outside."""
+"""The built page: up to date, small, and without foreign URLs."""
 
 import gzip
 import json
@@ -48,7 +48,7 @@ def test_the_page_was_built_of_the_sources_that_are_here() -> None:
     assert manifest["sources"] == {path: _digest(WEB / path) for path in _sources()}, STALE
 
 
-def test_what_was_built_is_what_is_here() -> None:
+def test_the_manifest_lists_the_built_files() -> None:
     manifest = json.loads((FOLDER / "manifest.json").read_text())
     assert set(manifest["built"]) == {"app.js", "app.css", *VIEW_SCRIPTS}
     assert manifest["built"] == {name: _digest(FOLDER / name) for name in manifest["built"]}, STALE
@@ -61,7 +61,7 @@ def test_script_and_style_are_small() -> None:
         assert len(gzip.compress(static_file(name).content)) <= MOST_OF_A_PART
 
 
-def test_the_page_names_nobody_outside() -> None:
+def test_the_page_contains_no_foreign_url() -> None:
     """Namespaces of XML are names, not addresses."""
     for name in (*SCRIPTS, "app.css"):
         addresses = re.findall(
@@ -70,12 +70,12 @@ def test_the_page_names_nobody_outside() -> None:
         assert {each for each in addresses if "//www.w3.org/" not in each} == set(), name
 
 
-def test_the_style_asks_for_the_font_beside_it_alone() -> None:
+def test_the_style_loads_its_own_font_only() -> None:
     assert re.findall(r"url\(([^)]*)\)", _text("app.css")) == ["./JumokHangul.woff2"]
     assert "@import" not in _text("app.css")
 
 
-def test_text_becomes_no_markup_and_no_code_in_the_script() -> None:
+def test_the_script_never_parses_text_as_markup_or_code() -> None:
     script = "".join(map(_text, SCRIPTS))
     for forbidden in (r"\beval\(", r"new Function\(", r"document\.write", r"insertAdjacentHTML"):
         assert not re.search(forbidden, script), forbidden
@@ -83,7 +83,7 @@ def test_text_becomes_no_markup_and_no_code_in_the_script() -> None:
     assert len(re.findall(r"dangerouslySetInnerHTML", script)) <= 3
 
 
-def test_no_source_maps_and_every_file_of_the_table() -> None:
+def test_static_files_without_source_maps() -> None:
     assert not list(FOLDER.glob("*.map"))
     assert "sourceMappingURL" not in "".join(map(_text, (*SCRIPTS, "app.css")))
     for name in MEDIA_TYPES:

@@ -146,8 +146,8 @@ def _writing(pipeline: Pipeline, to: str) -> Iterator[str]:
     elif to == "ctranslate2" and pipeline.processors:
         rules = describe_processors(pipeline.processors).removeprefix("; ")
         yield (
-            f"The checkpoint's {rules}; this one does not hold that, and was compared "
-            "without it. CTranslate2 is told with `suppress_sequences` and `target_prefix`.\n"
+            f"The checkpoint's {rules}; this folder does not contain that and was "
+            "compared without it; in CTranslate2 use `suppress_sequences` and `target_prefix`.\n"
         )
 
 

@@ -51,24 +51,24 @@ class ConvertedModel:
         # [EOS] counts for the length normalization, so it must be returned
         options = {"beam_size": beam, "return_end_token": True, "max_batch_size": BATCH_SIZE}
         if self._has_encoder:
-            answers = self._system.translate_batch(
+            results = self._system.translate_batch(
                 [self._tokens(row) for row in rows],
                 max_decoding_length=limit,
                 min_decoding_length=0,
                 max_input_length=0,
                 **options,
             )
-            generated = [[self._number[word] for word in each.hypotheses[0]] for each in answers]
+            generated = [[self._number[word] for word in each.hypotheses[0]] for each in results]
         else:
             options |= {"max_length": limit, "include_prompt_in_result": False}
             generated = [[] for _ in rows]
             for length in {len(row) for row in rows}:  # padding would change the results
                 alike = [i for i, row in enumerate(rows) if len(row) == length]
-                answers = self._system.generate_batch(
+                results = self._system.generate_batch(
                     [self._tokens(rows[i]) for i in alike], **options
                 )
-                for i, answer in zip(alike, answers, strict=True):
-                    generated[i] = list(answer.sequences_ids[0])
+                for i, result in zip(alike, results, strict=True):
+                    generated[i] = list(result.sequences_ids[0])
         return [ids[:-1] if ids[-1:] == [self._end] else ids for ids in generated]
 
     def log_probabilities(self, rows: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
@@ -77,17 +77,17 @@ class ConvertedModel:
         For language models, of each token of the texts `rows` except the first; targets are unused.
         """
         if self._has_encoder:
-            answers = self._system.score_batch(
+            results = self._system.score_batch(
                 [self._tokens(row) for row in rows],
                 [[self._vocabulary.target[i] for i in target] for target in targets],
                 max_input_length=0,
                 max_batch_size=BATCH_SIZE,
             )
         else:
-            answers = self._system.score_batch(
+            results = self._system.score_batch(
                 [self._tokens(row) for row in rows], max_input_length=0, max_batch_size=BATCH_SIZE
             )
-        return [list(answer.log_probs) for answer in answers]
+        return [list(result.log_probs) for result in results]
 
     @property
     def _end(self) -> int:

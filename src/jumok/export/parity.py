@@ -79,17 +79,17 @@ class _Translator:
     def difference(self, folder: Path, rows: Ragged) -> float:
         targets = self._ours(rows, 1)
         converted = ConvertedModel(folder, self.vocabulary, "float32", has_encoder=True)
-        theirs = converted.log_probabilities(to_lists(rows), targets)
+        converted_outputs = converted.log_probabilities(to_lists(rows), targets)
         ours = [self._log_p(*pair) for pair in zip(to_lists(rows), targets, strict=True)]
-        return _difference(ours, theirs)
+        return _difference(ours, converted_outputs)
 
     def compare_outputs(self, folder: Path, rows: Ragged, beam: int) -> OutputComparison:
         converted = ConvertedModel(folder, self.vocabulary, "float32", has_encoder=True)
-        theirs = converted.generate(to_lists(rows), beam, self._limit)
+        converted_outputs = converted.generate(to_lists(rows), beam, self._limit)
         return compare_outputs(
             beam,
             self._ours(rows, beam),
-            theirs,
+            converted_outputs,
             lambda number, target: self._log_p(rows[number].tolist(), target),
             self._limit,
         )
@@ -115,14 +115,14 @@ class _Translator:
         generated: dict[int, list[int]] = {}
         for batch in batches_by_length(rows, BATCH_TOKENS):
             texts = collate([rows[i] for i in batch], 0, _CPU)
-            answers = generate_seq2seq(
+            results = generate_seq2seq(
                 self.model,
                 texts.input_ids,
                 texts.attention_mask,
                 GenerationRequest(config, end_id=self._eos_id),
                 bos_id=self._bos_id,
             )
-            generated |= {int(i): best.ids for i, (best,) in zip(batch, answers, strict=True)}
+            generated |= {int(i): best.ids for i, (best,) in zip(batch, results, strict=True)}
         return [generated[i] for i in range(len(rows))]
 
     def _log_p(self, source: Sequence[int], target: Sequence[int]) -> list[float]:
@@ -174,8 +174,10 @@ class _Generator:
             prompt = prompts[number]
             return text_log_probs(self.model, [*prompt, *generated, eos_id])[len(prompt) - 1 :]
 
-        theirs = converted.generate(prompts, beam, limit)
-        return compare_outputs(beam, [best.ids for (best,) in ours], theirs, log_p, limit)
+        converted_outputs = converted.generate(prompts, beam, limit)
+        return compare_outputs(
+            beam, [best.ids for (best,) in ours], converted_outputs, log_p, limit
+        )
 
     def scores(self, folder: Path, computing: ComputeType, table: Table) -> Scores:
         """Loss and perplexity of texts truncated to max_length; each token is predicted once."""
@@ -188,9 +190,11 @@ class _Generator:
 _CPU = torch.device("cpu")
 
 
-def _difference(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]) -> float:
+def _difference(
+    ours: Sequence[Sequence[float]], converted_outputs: Sequence[Sequence[float]]
+) -> float:
     """The relative difference over all tokens."""
-    a, b = (torch.tensor(list(chain.from_iterable(rows))) for rows in (theirs, ours))
+    a, b = (torch.tensor(list(chain.from_iterable(rows))) for rows in (converted_outputs, ours))
     return relative_difference([(a, b)])
 
 

@@ -34,7 +34,7 @@ def labels(tokens: Tokens, unit: Unit) -> tuple[Label, ...]:
     The label of a piece is the piece; of a syllable or a word its characters in the text.
     """
     read = display_pieces(tokens)
-    found = []
+    result = []
     for pieces in token_groups(tokens, unit):
         if not tokens.real[pieces[0]]:
             continue
@@ -42,8 +42,8 @@ def labels(tokens: Tokens, unit: Unit) -> tuple[Label, ...]:
         begin, end = tokens.spans[pieces[0]][0], tokens.spans[pieces[-1]][1]
         text = "" if unit == "piece" or special else tokens.text[begin:end]
         text = text or "".join(read[i] for i in pieces)
-        found.append(Label(visible_text(text), pieces, special))
-    return tuple(found)
+        result.append(Label(visible_text(text), pieces, special))
+    return tuple(result)
 
 
 def visible_text(text: str) -> str:
@@ -69,27 +69,27 @@ def display_pieces(tokens: Tokens) -> tuple[str, ...]:
     >>> display_pieces(row)
     ('안1/3', '안2/3', '안3/3')
     """
-    spelled = _bytes_of(tokens)
-    said = [None if data is None else _decoded(data) for data in spelled]
-    sharers: dict[tuple[int, int], list[int]] = defaultdict(list)
+    encoded = _bytes_of(tokens)
+    texts = [None if data is None else _decoded(data) for data in encoded]
+    sharing: dict[tuple[int, int], list[int]] = defaultdict(list)
     for i, (begin, end) in enumerate(tokens.spans):
-        if end > begin and spelled[i] is not None and said[i] is None:
-            sharers[begin, end].append(i)
-    found = []
+        if end > begin and encoded[i] is not None and texts[i] is None:
+            sharing[begin, end].append(i)
+    result = []
     for i, piece in enumerate(tokens.pieces):
-        data, text = spelled[i], said[i]
+        data, text = encoded[i], texts[i]
         begin, end = tokens.spans[i]
         if data is None:
-            found.append(piece)
+            result.append(piece)
         elif text is not None:
-            found.append("▁" + text[1:] if text[:1] == " " else text)
+            result.append("▁" + text[1:] if text[:1] == " " else text)
         elif end > begin:
-            among = sharers[begin, end]
+            among = sharing[begin, end]
             part = f"{among.index(i) + 1}/{len(among)}" if len(among) > 1 else "…"
-            found.append(tokens.text[begin:end] + part)
+            result.append(tokens.text[begin:end] + part)
         else:
-            found.append("".join(f"<{byte:02X}>" for byte in data))
-    return tuple(found)
+            result.append("".join(f"<{byte:02X}>" for byte in data))
+    return tuple(result)
 
 
 def _badge(character: str) -> str:
@@ -106,11 +106,11 @@ def _badge(character: str) -> str:
 def _bytes_of(tokens: Tokens) -> list[bytes | None]:
     """The bytes of each piece, or None if it does not encode bytes."""
     alphabet = _is_spelled_in_bytes(tokens)
-    found: list[bytes | None] = []
+    result: list[bytes | None] = []
     for piece, special in zip(tokens.pieces, tokens.special, strict=True):
         byte = byte_piece_value(piece)
-        found.append(piece_bytes(piece) if byte is None and alphabet and not special else byte)
-    return found
+        result.append(piece_bytes(piece) if byte is None and alphabet and not special else byte)
+    return result
 
 
 def _is_spelled_in_bytes(tokens: Tokens) -> bool:

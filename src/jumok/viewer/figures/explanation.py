@@ -44,21 +44,25 @@ Colour: TypeAlias = tuple[float, float, float, float]
 
 def explanation(trace: Trace, sequence: int, style: FigureStyle) -> JumokFigure:
     """The prediction, the words and their contributions. Raises InputError if there are none."""
-    answers = trace.info.classification
-    if answers is None:
+    predictions = trace.info.classification
+    if predictions is None:
         raise InputError("the figure explanation needs a trace of a classifier")
-    if not 0 <= sequence < len(answers.sequences):
-        raise InputError(f"the sequence must be 0 to {len(answers.sequences) - 1}, got {sequence}")
-    answer = answers.sequences[sequence]
-    if not answer.words:
+    if not 0 <= sequence < len(predictions.sequences):
+        raise InputError(
+            f"the sequence must be 0 to {len(predictions.sequences) - 1}, got {sequence}"
+        )
+    prediction = predictions.sequences[sequence]
+    if not prediction.words:
         raise InputError("the trace has no contributions of words; trace with explain=True")
-    label = int(np.argmax(answer.probabilities))
-    return _draw(answers, answer, label, style)
+    label = int(np.argmax(prediction.probabilities))
+    return _draw(predictions, prediction, label, style)
 
 
-def contributions(answer: Explained, label: int) -> NDArray[np.float64]:
+def contributions(prediction: Explained, label: int) -> NDArray[np.float64]:
     """p(label) − p(label without the word), for each word."""
-    return np.array([answer.probabilities[label] - word.without[label] for word in answer.words])
+    return np.array(
+        [prediction.probabilities[label] - word.without[label] for word in prediction.words]
+    )
 
 
 @dataclass(frozen=True)
@@ -73,16 +77,16 @@ class _Word:
 
 
 def _draw(
-    answers: Classification, answer: Explained, label: int, style: FigureStyle
+    predictions: Classification, prediction: Explained, label: int, style: FigureStyle
 ) -> JumokFigure:
     width = style.width or DEFAULT_WIDTH
     large = style.font * 1.25
     line, text_line = style.font * LINE_HEIGHT * 1.15, large * LINE_HEIGHT * 1.45
-    contribution = contributions(answer, label)
+    contribution = contributions(prediction, label)
     norm = Normalize(-_largest(contribution), _largest(contribution))
-    title = style.title_text(f"{answers.labels[label]} {answer.probabilities[label]:.1%}")
-    classes = np.argsort(-np.array(answer.probabilities), kind="stable")[:MAX_LABELS]
-    words = _flow([visible_text(word.text) for word in answer.words], width - 2 * MARGIN, large)
+    title = style.title_text(f"{predictions.labels[label]} {prediction.probabilities[label]:.1%}")
+    classes = np.argsort(-np.array(prediction.probabilities), kind="stable")[:MAX_LABELS]
+    words = _flow([visible_text(word.text) for word in prediction.words], width - 2 * MARGIN, large)
     barred = np.sort(np.argsort(-np.abs(contribution), kind="stable")[:MAX_BARS])
 
     text_top = title_height(style, title) + GAP + len(classes) * line + 2 * GAP
@@ -93,8 +97,8 @@ def _draw(
         canvas,
         title_height(style, title) + GAP,
         line,
-        [answers.labels[i] for i in classes],
-        np.array(answer.probabilities)[classes],
+        [predictions.labels[i] for i in classes],
+        np.array(prediction.probabilities)[classes],
         ["#8fa9d6"] * len(classes),
         "{:.3f}",
     )
@@ -104,7 +108,7 @@ def _draw(
     left_out = (
         f"; {len(barred)} of {len(contribution)} words" if len(barred) < len(contribution) else ""
     )
-    what = f"p({answers.labels[label]}) − p without the word{left_out}"
+    what = f"p({predictions.labels[label]}) − p without the word{left_out}"
     width_limit = width - 2 * MARGIN
     canvas.draw_text(
         truncate_text(what, width_limit, small_font(style)),
@@ -117,7 +121,7 @@ def _draw(
         canvas,
         bars_top,
         line,
-        [visible_text(answer.words[i].text) for i in barred],
+        [visible_text(prediction.words[i].text) for i in barred],
         contribution[barred],
         [tints[i] for i in barred],
         "{:+.3f}",

@@ -124,8 +124,8 @@ def largest_weights(tables: Sequence[Floats], mass: float) -> list[Line]:
         for query, row in enumerate(table):
             order = np.argsort(-row, kind="stable")
             before = np.cumsum(row[order], dtype=np.float64) - row[order]
-            wanted = (row[order] > 0) & (before < mass * row.sum(dtype=np.float64) - 1e-6)
-            found += [Line(number, query, int(key), float(row[key])) for key in order[wanted]]
+            kept = (row[order] > 0) & (before < mass * row.sum(dtype=np.float64) - 1e-6)
+            found += [Line(number, query, int(key), float(row[key])) for key in order[kept]]
     found.sort(key=lambda line: -line.weight)
     return found[:MAX_LINES]
 
