@@ -99,7 +99,7 @@ class TextClassifier(EncoderModel):
 
 
 class PairClassifier(EncoderModel):
-    """An encoder for two texts in one row, a classifier of what distinguishes and what they share.
+    """An encoder of two texts in one row and a classifier of their differences and similarities.
 
     `output` classifies the `pair_features`, `similarity` the `similarity_features`, multiplied by
     the model width so that these three numbers are learned as fast as the many. Both linear layers
