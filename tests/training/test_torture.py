@@ -1,4 +1,4 @@
-"""The proofs of benchmarks/trust in short: they run, they are kept, and they can fail."""
+"""Short versions of the proofs in benchmarks/trust: they pass, and they can fail."""
 
 import json
 import random
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def prove(name: str, *words: str) -> dict[str, Any]:
-    """The figures of a proof that is good, in a process of its own."""
+    """Run a proof, which must pass, in a separate process; its figures."""
     command = [sys.executable, "-m", f"benchmarks.trust.{name}", *words, "--unrecorded"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -28,25 +28,25 @@ def prove(name: str, *words: str) -> dict[str, Any]:
     return found
 
 
-def test_trainings_that_are_killed_go_on_to_the_same_bits() -> None:
+def test_killed_trainings_resume_bit_for_bit() -> None:
     found = prove("kills", "--kills", "5")
     assert (found["kills"], found["stuck"], found["lost"], found["different"]) == (5, 0, 0, 0)
 
 
-def test_trainings_that_are_stopped_and_starved_go_on_to_the_same_bits() -> None:
+def test_stopped_and_starved_trainings_resume_bit_for_bit() -> None:
     found = prove("signals", "--stops", "2")
     assert found["ended_well"] == found["troubles"] == 11
 
 
-def test_every_damage_is_noticed(tmp_path: Path) -> None:
+def test_every_damage_is_detected(tmp_path: Path) -> None:
     made, noticed, wrong = corrupt.damaged(tmp_path, 250, seed=1)
     assert made == noticed
     assert made.total() == 250
     assert wrong == 0
 
 
-def test_a_damage_that_no_sum_would_show_is_noticed(tmp_path: Path) -> None:
-    """The harness can see a wrong load: one whose manifest was written anew for it."""
+def test_a_wrong_load_is_detected(tmp_path: Path) -> None:
+    """Also damage with a matching manifest, which no checksum shows."""
     store = CheckpointStore(tmp_path)
     wrong = store.commit(1, corrupt.states(1), {})
     assert not corrupt.same(store.checkpoint(1).load(), corrupt.states(2))
@@ -55,7 +55,7 @@ def test_a_damage_that_no_sum_would_show_is_noticed(tmp_path: Path) -> None:
     assert sound(store) == 0
 
 
-# The states that a power cut leaves, from calls that are written out here
+# The states that a power cut can leave, from a given sequence of calls
 
 STEPS: list[Call] = [
     Call("mkdir", "checkpoints/.tmp"),
@@ -87,7 +87,7 @@ def without(*names: str) -> list[Call]:
     return [call for call in STEPS if f"{call.name} {call.path}" not in names]
 
 
-def test_no_power_cut_breaks_the_protocol(tmp_path: Path, trees: tuple[Tree, Tree]) -> None:
+def test_no_power_cut_loses_a_checkpoint(tmp_path: Path, trees: tuple[Tree, Tree]) -> None:
     count = examine(STEPS, *trees, tmp_path / "state", 60, forcing=True)
     assert count.states > 50
     assert (count.unusable, count.forgotten) == (0, 0)
@@ -101,7 +101,7 @@ def test_no_power_cut_breaks_the_protocol(tmp_path: Path, trees: tuple[Tree, Tre
         "fsync checkpoints/.tmp",
     ],
 )
-def test_a_protocol_that_forgets_to_force_something_is_found_out(
+def test_a_missing_fsync_is_detected(
     tmp_path: Path, trees: tuple[Tree, Tree], left_out: str
 ) -> None:
     calls = without(left_out)
@@ -109,14 +109,14 @@ def test_a_protocol_that_forgets_to_force_something_is_found_out(
     assert examine(calls, *trees, tmp_path / "state", 60, forcing=True).unusable > 0
 
 
-def test_a_name_that_is_promised_too_early_is_found_out(
+def test_a_name_acknowledged_too_early_is_detected(
     tmp_path: Path, trees: tuple[Tree, Tree]
 ) -> None:
     count = examine(STEPS, *trees, tmp_path / "state", 60, forcing=False)
     assert count.forgotten > 0
 
 
-def test_lines_of_strace_are_read() -> None:
+def test_strace_lines_are_parsed() -> None:
     lines = [
         'mkdir("/r/checkpoints/.tmp", 0777) = 0',
         'openat(AT_FDCWD</x>, "/r/checkpoints/.tmp/a", O_WRONLY|O_CREAT|O_EXCL, 0666) = 4</r/a>',
@@ -142,20 +142,20 @@ def test_lines_of_strace_are_read() -> None:
 
 
 @pytest.mark.skipif(not has_strace(), reason="needs strace")
-def test_the_calls_of_a_real_commit_are_survived() -> None:
+def test_a_real_commit_survives_power_cuts() -> None:
     found = prove("powerloss", "--most", "20")
     assert found["unusable"] == found["forgotten"] == 0
     assert found["bad_without_fsync"] > 0
 
 
-def test_a_commit_is_killed_and_fails_at_each_call_of_python() -> None:
+def test_a_commit_survives_kills_and_errors_at_each_call() -> None:
     found = prove("crashpoints", "--python")
     assert (found["by"], found["lost"], found["acknowledged_but_lost"]) == ("Python", 0, 0)
     assert found["kills"] > 15
     assert found["errors_survived"] == found["errors"] > 78
 
 
-def test_the_slope_of_a_leak_is_found() -> None:
+def test_the_slope_of_a_leak() -> None:
     looks = [Look(step, 1_000_000 + 2_048 * step, 10, 2) for step in range(0, 1_000, 100)]
     assert slope(looks) == pytest.approx(2_048)
     assert slope(looks[:1]) == 0.0
