@@ -14,6 +14,7 @@ from jumok.data.load import load_splits
 from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder
+from jumok.tasks.jobs.registry import build_job
 from jumok.tasks.pipeline.pipeline import GenerativeTask, Pipeline
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.registry import get_task
@@ -322,7 +323,7 @@ def test_the_first_batch_of_builtin_recipes(name: str, monkeypatch: pytest.Monke
     vocabularies = train_or_load(recipe, splits.train)
     recipe = vocabularies.apply_to(recipe)
     model = task.build_model(recipe.model, ())
-    job = task.build_job(recipe, model, vocabularies, splits, torch.device("cpu"))
+    job = build_job(recipe, model, vocabularies, splits, torch.device("cpu"))
     batch = job.epoch(0)[0]
     assert batch.two_views == name.startswith("multi30k")
     padded = batch.source.input_ids.numel() + batch.target.input_ids.numel()

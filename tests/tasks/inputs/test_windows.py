@@ -41,7 +41,7 @@ def test_every_token_is_predicted_exactly_once(
     wanted = sorted(box.labels[box.loss_mask].tolist())
     assert wanted == sorted(id_ for row in rows for id_ in row[1:].tolist())
     real = box.window_ids >= 0
-    assert (box.labels[real] == box.ids[real] + 1).all()  # the token that stands behind it
+    assert (box.labels[real] == box.ids[real] + 1).all()  # the next token
     assert (box.ids[~real] == PAD).all()
     assert not box.loss_mask[~real].any()
 

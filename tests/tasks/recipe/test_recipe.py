@@ -143,7 +143,7 @@ def test_unknown_recipe(source: str, sentence: str) -> None:
             "vocabulary.kind=word",
             "vocabulary.kind must be 'unigram', 'bpe' or 'char', got ",
         ),
-        ("model.kind=tower", "model.kind must be 'encoder', 'decoder' or"),
+        ("model.kind=stack", "model.kind must be 'encoder', 'decoder' or"),
         ("model.d_model=17", "d_model must be divisible"),
         (
             "model.relative_attention_num_buckets=2",

@@ -367,7 +367,7 @@ def test_generation_settings_in_config_json(copied: Made) -> None:
     assert str(loaded.recipe.decoding) == f"beam=4 {ranking} max_length=8"
     assert [answer.output for answer in loaded(SPOKEN)] == written(folder, SPOKEN)
     (folder / "generation_config.json").write_text(json.dumps({"max_length": 9}))
-    assert str(jumok.load(folder).recipe.decoding) == "max_length=8"  # which then says it all
+    assert str(jumok.load(folder).recipe.decoding) == "max_length=8"  # which then has all settings
 
 
 @pytest.mark.parametrize(
@@ -759,7 +759,7 @@ def test_initialization_from_an_import_equals_that_from_its_source(
 
 @pytest.mark.parametrize("imported", [False, True])
 @pytest.mark.parametrize(
-    ("name", "task", "words", "tower"),
+    ("name", "task", "words", "backbone"),
     [
         ("bare", "classification", [], "encoder"),
         ("bare-gpt2", "language_modeling", ["model.max_length=40"], "decoder"),
@@ -772,7 +772,7 @@ def test_a_model_is_initialized_from_a_backbone(
     name: str,
     task: str,
     words: list[str],
-    tower: str,
+    backbone: str,
     imported: bool,
 ) -> None:
     folder = made(name)
@@ -784,8 +784,8 @@ def test_a_model_is_initialized_from_a_backbone(
     model = get_task(recipe).build_model(recipe.model, LABELS)
     taken = initialize_from(folder, recipe, model, LABELS)
     before, after = named_weights(jumok.load(made(name)).model), named_weights(model)
-    assert set(taken.loaded) == {f"{tower}.{key}" for key in before}
-    assert all(torch.equal(after[f"{tower}.{key}"], before[key]) for key in before)
+    assert set(taken.loaded) == {f"{backbone}.{key}" for key in before}
+    assert all(torch.equal(after[f"{backbone}.{key}"], before[key]) for key in before)
     assert set(taken.new) <= {"output.weight", "output.bias"}
     assert taken.skipped == ()
 
@@ -932,7 +932,7 @@ def test_an_entity_of_several_words_with_an_imported_tokenizer(made: Made) -> No
     text, tags = "제주 공항 에 간 김 철수", "B-LC I-LC I-LC I-LC I-LC O O O O O B-PS I-PS I-PS I-PS"
     table = Table.from_columns({"text": [text], "tags": [tags]})
     data = LabelledTokens.from_table(table, TextEncoder(vocabulary, 38))
-    assert (2, 3) not in data.texts.spans[0]  # the space stands in no piece
+    assert (2, 3) not in data.texts.spans[0]  # the space is in no piece
     assert char_tags(data.piece_tags(), data.texts) == [tags.split(" ")]
 
 

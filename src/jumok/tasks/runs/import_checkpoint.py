@@ -1,4 +1,4 @@
-"""Somebody else's checkpoint as a model that answers: which task it is, and how it writes."""
+"""Import Hugging Face checkpoints: the task, labels and decoding settings of a model."""
 
 import hashlib
 import json
