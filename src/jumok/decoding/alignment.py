@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.nn.hooks import record, shared_copy
-from jumok.nn.masks import AttentionMask, positions_from_mask
+from jumok.nn.masks import positions_from_mask
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,13 @@ def align(
     view = shared_copy(model)
     rows = [torch.tensor([bos_id, *ids[:-1]]) for ids in targets]
     decoder_inputs = pad_sequence(rows, batch_first=True).to(source.device)  # (N, T)
-    mask = AttentionMask.from_padding(source_mask)
     memory = view.encode(
-        source, mask, positions=None if source_mask is None else positions_from_mask(source_mask)
+        source,
+        source_mask,
+        positions=None if source_mask is None else positions_from_mask(source_mask),
     )
     with record(view) as recorded:
-        view.decode(decoder_inputs, memory, mask)
+        view.decode(decoder_inputs, memory, source_mask)
     layers = [weights for name, [weights] in recorded.items() if name.endswith(".cross_attention")]
     selected = layers if layer is None else [layers[layer]]
     mean = torch.stack(selected).mean((0, 2)).float()  # (N, T, S)

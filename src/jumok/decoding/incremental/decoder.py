@@ -13,7 +13,7 @@ from torch import Tensor
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.heads import LanguageModel
 from jumok.nn.hooks import HookPoint, shared_copy
-from jumok.nn.masks import AttentionMask, positions_from_mask
+from jumok.nn.masks import positions_from_mask
 
 GenerativeModel = EncoderDecoder | LanguageModel
 
@@ -93,9 +93,8 @@ class Seq2SeqDecoder:
         self.vocabulary_size = model.decoder.embedding.tokens.num_embeddings
         self._model = model
         self._source_mask = source_mask
-        mask = AttentionMask.from_padding(source_mask)
         positions = None if source_mask is None else positions_from_mask(source_mask)
-        self._memory = model.encode(source, mask, positions=positions)  # (N, S, D)
+        self._memory = model.encode(source, source_mask, positions=positions)  # (N, S, D)
         self._cache = model.decoder.make_cache(capacity)
         self._beams = 1  # adjacent rows for each source
 
@@ -114,8 +113,7 @@ class Seq2SeqDecoder:
 
     @torch.inference_mode()
     def _logits(self, ids: Tensor, positions: slice) -> Tensor:
-        mask = AttentionMask.from_padding(self._source_mask)
-        hidden = self._model.decode(ids, self._memory, mask, cache=self._cache)
+        hidden = self._model.decode(ids, self._memory, self._source_mask, cache=self._cache)
         return self._model.output(hidden[:, positions]).float()  # type: ignore[no-any-return]
 
     @torch.inference_mode()
@@ -240,10 +238,10 @@ class CausalLMDecoder:
     @torch.inference_mode()
     def _logits(self, ids: Tensor, positions: slice) -> Tensor:
         start, end = self.length, self.length + ids.shape[1]
-        mask, numbers = AttentionMask(causal=True), None
+        mask = numbers = None
         if self._padding is not None:
             every = torch.arange(end, device=ids.device) - self._padding[:, None]  # (B, S)
-            mask = AttentionMask.from_padding(every >= 0, causal=True)
+            mask = every >= 0
             numbers = every[:, start:].clamp(min=0)  # (B, T)
         hidden = self._model.decoder(ids, mask, positions=numbers, cache=self._cache)
         return self._model.output(hidden[:, positions]).float()  # type: ignore[no-any-return]
