@@ -80,14 +80,15 @@ def decode_tokenwise(
             # change the logits
             log_probs = scores = logits.log_softmax(-1)
             if processors:
-                scores = apply_processors(log_probs, state.context(logits), processors)
+                context = state.context(logits)
+                scores = apply_processors(log_probs, context, processors)
             if callback is not None:
                 callback.on_scores(n_cached, log_probs, scores)
             # choose
             token = sampler(scores, state.rows, state.t)  # (B)
             log_p = log_probs.gather(-1, token[:, None])[:, 0]
             if processors:
-                token = _allowed(token, scores, processors, state.context(logits))
+                token = _allowed(token, scores, processors, context)
         # stop
         unfinished = state.advance(token, log_p, on_token)
         if callback is not None:

@@ -213,7 +213,7 @@ def _row(pieces: Sequence[str], attended: NDArray[np.bool_]) -> Tokens:
     real = len(pieces)
     while real > 1 and _PADDING.fullmatch(pieces[real - 1]) and not attended[real - 1]:
         real -= 1
-    text, spans = _spelled_in_bytes(pieces) or _joined(pieces)
+    text, spans = _decode_byte_level(pieces) or _join_pieces(pieces)
     eojeols = eojeol_spans(text)
     special = [_is_special(piece) for piece in pieces]
     return Tokens(
@@ -235,52 +235,52 @@ def _is_special(piece: str) -> bool:
     return bool(_SPECIAL.fullmatch(piece)) and not _TEXT_LIKE.fullmatch(piece)
 
 
-def _joined(pieces: Sequence[str]) -> tuple[str, list[Span]]:
-    """The text of pieces, and the span of each; <0xEC> is a byte of it."""
-    spaced = any(piece.startswith(_SPACES) for piece in pieces)
+def _join_pieces(pieces: Sequence[str]) -> tuple[str, list[Span]]:
+    """The text of pieces, and the span of each; <0xEC> is one byte of the text."""
+    has_marks = any(piece.startswith(_SPACES) for piece in pieces)
     text, spans = "", list[Span]()
-    for in_bytes, some in groupby(pieces, lambda piece: byte_piece_value(piece) is not None):
-        run = list(some)
-        if in_bytes:
-            letters, places = decode_with_positions(
+    for are_bytes, group in groupby(pieces, lambda piece: byte_piece_value(piece) is not None):
+        run = list(group)
+        if are_bytes:
+            decoded, positions = decode_with_positions(
                 b"".join(byte_piece_value(piece) or b"" for piece in run)
             )
-            spans += [(len(text) + at, len(text) + at + 1) for at in places]
-            text += letters
+            spans += [(len(text) + at, len(text) + at + 1) for at in positions]
+            text += decoded
             continue
         for piece in run:
-            shown = ""
+            piece_text = ""
             if not _is_special(piece):
-                begins = piece.startswith(_SPACES) if spaced else not piece.startswith("##")
-                text += " " * (begins and bool(text))
-                shown = piece.removeprefix("##").lstrip("".join(_SPACES))
-            spans.append((len(text), len(text) + len(shown)))
-            text += shown
+                starts_word = piece.startswith(_SPACES) if has_marks else piece[:2] != "##"
+                text += " " * (starts_word and bool(text))
+                piece_text = piece.removeprefix("##").lstrip("".join(_SPACES))
+            spans.append((len(text), len(text) + len(piece_text)))
+            text += piece_text
     return text, spans
 
 
-def _spelled_in_bytes(pieces: Sequence[str]) -> tuple[str, list[Span]] | None:
-    """The same of pieces in GPT-2's letters, which together spell a text; None for others."""
+def _decode_byte_level(pieces: Sequence[str]) -> tuple[str, list[Span]] | None:
+    """The text and spans of byte-level pieces (GPT-2); None if they are not UTF-8 together."""
     own = ["" if _is_special(piece) else piece for piece in pieces]
     data = [found for piece in own if (found := piece_bytes(piece)) is not None]
-    together = b"".join(data)
-    if len(data) < len(own) or all(piece.isascii() for piece in own) or not is_utf8(together):
+    joined = b"".join(data)
+    if len(data) < len(own) or all(piece.isascii() for piece in own) or not is_utf8(joined):
         return None
-    text, places = decode_with_positions(together)
-    blank = len(text) - len(text.lstrip(" "))  # before the first word
-    starts, spans, end = [*places, len(text)], list[Span](), 0
+    text, positions = decode_with_positions(joined)
+    n_spaces = len(text) - len(text.lstrip(" "))  # before the first word
+    starts, spans, end = [*positions, len(text)], list[Span](), 0
     for part in data:
         begin, end = end, end + len(part)
-        behind = places[end - 1] + 1 if part else starts[begin]
-        spans.append((max(starts[begin] - blank, 0), max(behind - blank, 0)))
-    text = text[blank:]
+        stop = positions[end - 1] + 1 if part else starts[begin]
+        spans.append((max(starts[begin] - n_spaces, 0), max(stop - n_spaces, 0)))
+    text = text[n_spaces:]
     return text, [trim_span(text, span) for span in spans]
 
 
 def _with_segments(rows: Sequence[Tokens], start: int) -> tuple[Tokens, ...]:
     """The same tokens with the segments of two texts."""
     return tuple(
-        replace(row, segments=tuple(int(place >= start) for place in range(len(row))))
+        replace(row, segments=tuple(int(position >= start) for position in range(len(row))))
         for row in rows
     )
 
@@ -288,7 +288,7 @@ def _with_segments(rows: Sequence[Tokens], start: int) -> tuple[Tokens, ...]:
 def _tensors(
     blocks: Mapping[BlockName, Sequence[Floats]], sides: Mapping[Side, Sequence[Tokens]]
 ) -> dict[str, NDArray[np.generic]]:
-    """The weights by the names of a trace, and who may see whom as far as they tell."""
+    """The weights by their names in a trace, and the masks that follow from them."""
     found: dict[str, NDArray[np.generic]] = {}
     for name, layers in blocks.items():
         B, _, T, S = layers[0].shape
@@ -304,7 +304,7 @@ def _info(
     blocks: Mapping[BlockName, Sequence[Floats]],
     sides: Mapping[Side, tuple[Tokens, ...]],
 ) -> TraceInfo:
-    """A header that says what is not known."""
+    """The header, with 0 and "unknown" for what weights do not determine."""
     kind: ModelKind = "encoder_decoder"
     if len(sides) == 1:
         kind = "encoder" if "source" in sides else "decoder"

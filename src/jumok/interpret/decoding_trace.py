@@ -22,11 +22,11 @@ from jumok.tasks.seq2seq import Seq2SeqTask
 
 
 def trace_generation(
-    loaded: Pipeline, text: str, overrides: Sequence[str] = ()
+    pipeline: Pipeline, text: str, overrides: Sequence[str] = ()
 ) -> tuple[list[int], Decoding]:
     """The generated tokens for a text, without [BOS] and [EOS], and every step.
 
-    The same as `loaded.with_decoding(overrides)(text)` generates; the best of several hypotheses.
+    The same as `pipeline.with_decoding(overrides)(text)` generates; the best of several hypotheses.
 
         ids, decoding = trace_generation(jumok.load("runs/koen"), "겨울은 춥다.", ["beam=4"])
         [step.chosen.piece for step in decoding.steps if step.chosen]
@@ -34,28 +34,28 @@ def trace_generation(
     Raises InputError for a model that generates no text, and for unknown settings.
     """
     if overrides:
-        loaded = loaded.with_decoding(overrides)
-    _check_generative(loaded)
-    assert isinstance(loaded.task, GenerativeTask)  # checked above
-    recorder, config = StepRecorder(), loaded.task.effective_decoding(loaded)
-    if isinstance(loaded.task, Seq2SeqTask):
-        ((best, *_),) = loaded.task.generate(loaded, [text], callback=recorder)
+        pipeline = pipeline.with_decoding(overrides)
+    _check_generative(pipeline)
+    assert isinstance(pipeline.task, GenerativeTask)  # checked above
+    recorder, config = StepRecorder(), pipeline.task.effective_decoding(pipeline)
+    if isinstance(pipeline.task, Seq2SeqTask):
+        ((best, *_),) = pipeline.task.generate(pipeline, [text], callback=recorder)
         n_prompt = 1
     else:
-        ids = prompt_ids(loaded, text)
-        ((best, *_),) = generate_from_ids(loaded, [ids], callback=recorder)
+        ids = prompt_ids(pipeline, text)
+        ((best, *_),) = generate_from_ids(pipeline, [ids], callback=recorder)
         n_prompt = len(ids)
     return best.hypothesis.ids, Decoding(
         method=_method(config),
         settings=dataclasses.asdict(config),
         prompt=n_prompt,
-        steps=recorder.steps(best.hypothesis, loaded.target_vocabulary),
+        steps=recorder.steps(best.hypothesis, pipeline.target_vocabulary),
         output=best.text,
         text=text,
     )
 
 
-def trace_forced(loaded: Pipeline, text: str, target: str) -> Decoding:
+def trace_forced(pipeline: Pipeline, text: str, target: str) -> Decoding:
     """The probabilities of a given target's tokens, by one teacher-forced pass.
 
     The target of a sequence-to-sequence model ends with [EOS], its last step; that of a language
@@ -63,11 +63,11 @@ def trace_forced(loaded: Pipeline, text: str, target: str) -> Decoding:
     Raises InputError for a model that generates no text, and for a target without tokens or longer
     than the model's max_length.
     """
-    _check_generative(loaded)
-    if isinstance(loaded.task, Seq2SeqTask):
-        log_p, tokens, n_prompt = _seq2seq_target(loaded, text, target)
+    _check_generative(pipeline)
+    if isinstance(pipeline.task, Seq2SeqTask):
+        log_p, tokens, n_prompt = _seq2seq_target(pipeline, text, target)
     else:
-        log_p, tokens, n_prompt = _lm_target(loaded, text, target)
+        log_p, tokens, n_prompt = _lm_target(pipeline, text, target)
     gains = [float(log_p[t, token]) for t, token in enumerate(tokens)]
     recorder, last = StepRecorder(), len(tokens) - 1
     for t, (token, score) in enumerate(zip(tokens, accumulate(gains), strict=True)):
@@ -79,7 +79,7 @@ def trace_forced(loaded: Pipeline, text: str, target: str) -> Decoding:
         method="given",
         settings={},
         prompt=n_prompt,
-        steps=recorder.steps(hypothesis, loaded.target_vocabulary),
+        steps=recorder.steps(hypothesis, pipeline.target_vocabulary),
         output=target,
         text=text,
     )
@@ -89,21 +89,21 @@ Forced = tuple[Tensor, list[int], int]
 """Log-probabilities (T, V) of each target token, the tokens, the number of prompt tokens."""
 
 
-def _seq2seq_target(loaded: Pipeline, text: str, target: str) -> Forced:
+def _seq2seq_target(pipeline: Pipeline, text: str, target: str) -> Forced:
     """The target of a sequence-to-sequence model, with [BOS] as the prompt and [EOS] at the end."""
-    tokenizer, max_length = loaded.target_vocabulary, loaded.recipe.model.max_length
-    encode = Seq2SeqEncoder(loaded.vocabulary, tokenizer, max_length)
+    tokenizer, max_length = pipeline.target_vocabulary, pipeline.recipe.model.max_length
+    encode = Seq2SeqEncoder(pipeline.vocabulary, tokenizer, max_length)
     start, *tokens = encode.targets([target])[0].tolist()
     source = encode.sources([text])[0].tolist()
-    logits = loaded.logits(_batch(source), decoder_input_ids=_batch([start, *tokens[:-1]]))
+    logits = pipeline.logits(_batch(source), decoder_input_ids=_batch([start, *tokens[:-1]]))
     return logits[0].log_softmax(-1).cpu(), tokens, 1
 
 
-def _lm_target(loaded: Pipeline, text: str, target: str) -> Forced:
+def _lm_target(pipeline: Pipeline, text: str, target: str) -> Forced:
     """The target of a language model, with the text as the prompt."""
-    ids, tokens = prompt_ids(loaded, text), loaded.vocabulary.encode(target)
+    ids, tokens = prompt_ids(pipeline, text), pipeline.vocabulary.encode(target)
     inputs = [*ids, *tokens[:-1]]
-    max_length = loaded.recipe.model.max_length
+    max_length = pipeline.recipe.model.max_length
     if not tokens:
         raise InputError(
             "the target must have at least one token, got none; leave it out to generate one"
@@ -113,7 +113,7 @@ def _lm_target(loaded: Pipeline, text: str, target: str) -> Forced:
             f"the text and its target must have at most {max_length} tokens, got "
             f"{len(inputs)}; try shorter ones"
         )
-    logits = loaded.logits(_batch(inputs))
+    logits = pipeline.logits(_batch(inputs))
     return logits[0, len(ids) - 1 :].log_softmax(-1).cpu(), tokens, len(ids)
 
 
@@ -137,14 +137,14 @@ def _method(config: DecodingConfig) -> Method:
     return "beam" if config.beam > 1 else "greedy"
 
 
-def _check_generative(loaded: Pipeline) -> None:
+def _check_generative(pipeline: Pipeline) -> None:
     """Raises InputError for a model that generates no text."""
-    if not isinstance(loaded.task, Seq2SeqTask | CausalLMTask):
+    if not isinstance(pipeline.task, Seq2SeqTask | CausalLMTask):
         raise InputError(
             "the task must be sequence_to_sequence or language_modeling, which generate text, got "
-            f"{loaded.recipe.task}"
+            f"{pipeline.recipe.task}"
         )
-    if not loaded.has_logits:
+    if not pipeline.has_logits:
         raise InputError(
-            f"the model must have a language modeling head, got a {loaded.architecture} without"
+            f"the model must have a language modeling head, got a {pipeline.architecture} without"
         )

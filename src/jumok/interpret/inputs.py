@@ -39,57 +39,57 @@ class TraceInputs:
 
 
 def trace_inputs(
-    loaded: Pipeline, texts: Sequence[str], targets: Sequence[str] | None
+    pipeline: Pipeline, texts: Sequence[str], targets: Sequence[str] | None
 ) -> TraceInputs:
     """The sequences of the texts, and of the targets, given or generated."""
-    task = loaded.recipe.task
+    task = pipeline.recipe.task
     if targets is not None and task not in GENERATIVE_TASKS:
         raise InputError(f"a model of the task {task} generates no text; leave the target out")
     if task == "language_modeling":
-        return _causal_lm_inputs(loaded, texts, targets)
-    sources = tuple(source_sequence(loaded, text) for text in texts)
+        return _causal_lm_inputs(pipeline, texts, targets)
+    sources = tuple(source_sequence(pipeline, text) for text in texts)
     if task == "sequence_to_sequence":
-        rows, decoding = _target_sequences(loaded, texts, targets)
+        rows, decoding = _target_sequences(pipeline, texts, targets)
         return TraceInputs({"source": sources, "target": rows}, decoding)
-    if isinstance(loaded.model, EncoderDecoderClassifier):
-        starts = tuple(start_sequence(loaded.vocabulary) for _ in texts)
+    if isinstance(pipeline.model, EncoderDecoderClassifier):
+        starts = tuple(start_sequence(pipeline.vocabulary) for _ in texts)
         return TraceInputs({"source": sources, "target": starts})
     return TraceInputs({"source": sources})
 
 
 def _target_sequences(
-    loaded: Pipeline, texts: Sequence[str], targets: Sequence[str] | None
+    pipeline: Pipeline, texts: Sequence[str], targets: Sequence[str] | None
 ) -> tuple[tuple[TokenSequence, ...], Decoding | None]:
     """The decoder inputs of each target: [BOS] and all its tokens but the end."""
     if targets is not None:
-        rows = tuple(target_sequence(loaded, target) for target in targets)
-        decoding = trace_forced(loaded, texts[0], targets[0]) if loaded.has_logits else None
+        rows = tuple(target_sequence(pipeline, target) for target in targets)
+        decoding = trace_forced(pipeline, texts[0], targets[0]) if pipeline.has_logits else None
         return rows, decoding
-    if not loaded.has_logits:
-        return tuple(start_sequence(loaded.target_vocabulary) for _ in texts), None
-    generated = [trace_generation(loaded, text) for text in texts]
-    return tuple(generated_sequence(loaded, ids) for ids, _ in generated), generated[0][1]
+    if not pipeline.has_logits:
+        return tuple(start_sequence(pipeline.target_vocabulary) for _ in texts), None
+    generated = [trace_generation(pipeline, text) for text in texts]
+    return tuple(generated_sequence(pipeline, ids) for ids, _ in generated), generated[0][1]
 
 
 def _causal_lm_inputs(
-    loaded: Pipeline, texts: Sequence[str], targets: Sequence[str] | None
+    pipeline: Pipeline, texts: Sequence[str], targets: Sequence[str] | None
 ) -> TraceInputs:
     """The sequences of a language model: each text and its continuation, the newest tokens."""
-    max_length = loaded.recipe.model.max_length
+    max_length = pipeline.recipe.model.max_length
     decoding: Decoding | None = None
-    if targets is not None or not loaded.has_logits:
+    if targets is not None or not pipeline.has_logits:
         continuations = targets or [""] * len(texts)
         pairs = zip(texts, continuations, strict=True)
         rows = [
-            continuation_sequence(loaded, text, loaded.vocabulary.encode(new))
+            continuation_sequence(pipeline, text, pipeline.vocabulary.encode(new))
             for text, new in pairs
         ]
-        if continuations[0] and loaded.has_logits:
-            decoding = trace_forced(loaded, texts[0], continuations[0])
+        if continuations[0] and pipeline.has_logits:
+            decoding = trace_forced(pipeline, texts[0], continuations[0])
     else:
-        generated = [trace_generation(loaded, text) for text in texts]
+        generated = [trace_generation(pipeline, text) for text in texts]
         rows = [
-            continuation_sequence(loaded, text, ids)
+            continuation_sequence(pipeline, text, ids)
             for text, (ids, _) in zip(texts, generated, strict=True)
         ]
         decoding = generated[0][1]

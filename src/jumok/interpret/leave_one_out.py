@@ -23,7 +23,7 @@ MIN_WORDS = 3  # for a correlation
 
 
 def explain_predictions(
-    loaded: Pipeline, texts: Sequence[str], logits: Tensor, trace: Trace, *, ablate: bool
+    pipeline: Pipeline, texts: Sequence[str], logits: Tensor, trace: Trace, *, ablate: bool
 ) -> TraceInfo:
     """The header of a trace with the predictions (B, L), and the effect of each word on them.
 
@@ -31,7 +31,7 @@ def explain_predictions(
     of the change of the predicted label's probability without the word and the attention that the
     word receives (`attention_received`); None under 3 words.
     """
-    labels, notes = loaded.labels, list(trace.info.notes)
+    labels, notes = pipeline.labels, list(trace.info.notes)
     found = []
     for sequence, probabilities in enumerate(logits.float().softmax(-1).tolist()):
         tokens = trace.info.tokens("source", sequence)
@@ -41,7 +41,7 @@ def explain_predictions(
                 f"Only the first {MAX_WORDS} of {len(spans)} words were left out one at a time."
             )
             spans = spans[:MAX_WORDS]
-        changed = score_without(loaded, texts[sequence], spans)
+        changed = score_without(pipeline, texts[sequence], spans)
         found.append(
             Explained(
                 probabilities=tuple(probabilities),
@@ -49,7 +49,7 @@ def explain_predictions(
                     Word(text=tokens.text[begin:end], span=(begin, end), without=row)
                     for (begin, end), row in zip(spans, changed, strict=True)
                 ),
-                agreement=_agreement(loaded, trace, sequence, probabilities, changed),
+                agreement=_agreement(pipeline, trace, sequence, probabilities, changed),
             )
         )
     classification = Classification(labels=labels, sequences=tuple(found))
@@ -57,14 +57,14 @@ def explain_predictions(
 
 
 def score_without(
-    loaded: Pipeline, text: str, spans: Sequence[tuple[int, int]]
+    pipeline: Pipeline, text: str, spans: Sequence[tuple[int, int]]
 ) -> list[tuple[float, ...]]:
     """The probabilities of all labels for the text without each of the words, in one batch."""
-    answers = loaded.predict([remove_span(text, span) for span in spans]) if spans else []
+    answers = pipeline.predict([remove_span(text, span) for span in spans]) if spans else []
     found = []
     for answer in answers:
         assert isinstance(answer, Prediction)
-        found.append(tuple(answer.probabilities[label] for label in loaded.labels))
+        found.append(tuple(answer.probabilities[label] for label in pipeline.labels))
     return found
 
 
@@ -85,26 +85,26 @@ def remove_span(text: str, span: tuple[int, int]) -> str:
     return text[:begin] + text[end:]
 
 
-def attention_received(loaded: Pipeline, trace: Trace, sequence: int) -> NDArray[np.float64]:
+def attention_received(pipeline: Pipeline, trace: Trace, sequence: int) -> NDArray[np.float64]:
     """The attention that each source token receives in the last layer, (S,); the sum is 1.
 
     The mean over the heads, and over the queries that are pooled: the first token for the pooling
     "first", else all real ones; for an encoder-decoder classifier, the cross-attention of its
     decoder.
     """
-    is_encoder_decoder = isinstance(loaded.model, EncoderDecoderClassifier)
+    is_encoder_decoder = isinstance(pipeline.model, EncoderDecoderClassifier)
     block = trace.info.block("cross" if is_encoder_decoder else "encoder")
     heads = trace.weights(block.name, block.layers - 1, sequence).astype(np.float64)  # (H, T, S)
     weights: NDArray[np.float64] = heads.mean(0)  # (T, S)
     real = np.array(trace.info.tokens(block.queries, sequence).real, dtype=np.bool_)
-    first = not is_encoder_decoder and loaded.recipe.model.pooling == "first"
+    first = not is_encoder_decoder and pipeline.recipe.model.pooling == "first"
     rows = weights[:1] if first else weights[real]  # (pooled, S)
     received: NDArray[np.float64] = rows.mean(0)
     return received
 
 
 def _agreement(
-    loaded: Pipeline,
+    pipeline: Pipeline,
     trace: Trace,
     sequence: int,
     probabilities: Sequence[float],
@@ -117,7 +117,7 @@ def _agreement(
     tokens: Tokens = trace.info.tokens("source", sequence)
     received = np.zeros(len(changed))
     for word, attention in zip(
-        tokens.words, attention_received(loaded, trace, sequence), strict=True
+        tokens.words, attention_received(pipeline, trace, sequence), strict=True
     ):
         if 0 <= word < len(received):
             received[word] += attention

@@ -37,10 +37,10 @@ class _Encoded:
     spans: Sequence[Span]
 
 
-def source_sequence(loaded: Pipeline, text: str) -> TokenSequence:
+def source_sequence(pipeline: Pipeline, text: str) -> TokenSequence:
     """The encoder input for a text, or for a pair separated by a TAB."""
-    tokenizer, max_length = loaded.vocabulary, loaded.recipe.model.max_length
-    task = loaded.recipe.task
+    tokenizer, max_length = pipeline.vocabulary, pipeline.recipe.model.max_length
+    task = pipeline.recipe.task
     if task == "sequence_to_sequence":
         return _with_special_tokens(
             [_encode(text, tokenizer)], lambda rows, _: build_source(tokenizer, rows, max_length)
@@ -48,30 +48,30 @@ def source_sequence(loaded: Pipeline, text: str) -> TokenSequence:
     if task == "masked_language_modeling" and "[MASK]" in text:
         return _masked_sequence(text, tokenizer, max_length)
     row = _with_special_tokens(
-        _encode_texts(loaded, text),
+        _encode_texts(pipeline, text),
         lambda rows, pairs: build_inputs(tokenizer, rows, pairs, max_length),
     )
-    segments = _segments(loaded, [*row.ids, tokenizer.padding_id])
+    segments = _segments(pipeline, [*row.ids, tokenizer.padding_id])
     if segments is None:
         return row
     return replace(row, segments=segments[:-1], padding_segment=segments[-1])
 
 
-def target_sequence(loaded: Pipeline, target: str) -> TokenSequence:
+def target_sequence(pipeline: Pipeline, target: str) -> TokenSequence:
     """The decoder input for a given target: [BOS] and all tokens but the end."""
-    tokenizer, max_length = loaded.target_vocabulary, loaded.recipe.model.max_length
+    tokenizer, max_length = pipeline.target_vocabulary, pipeline.recipe.model.max_length
     row = _with_special_tokens(
         [_encode(target, tokenizer)], lambda rows, _: build_target(tokenizer, rows, max_length)
     )
     return replace(row, ids=row.ids[:-1], spans=row.spans[:-1])
 
 
-def generated_sequence(loaded: Pipeline, ids: Sequence[int]) -> TokenSequence:
+def generated_sequence(pipeline: Pipeline, ids: Sequence[int]) -> TokenSequence:
     """The decoder input for generated ids: [BOS] and the ids.
 
     The last id at the model's max_length is never an input.
     """
-    tokenizer, max_length = loaded.target_vocabulary, loaded.recipe.model.max_length
+    tokenizer, max_length = pipeline.target_vocabulary, pipeline.recipe.model.max_length
     text = tokenizer.decode(ids)
     row = [tokenizer.decoder_start_id, *ids]
     spans = [None, *_spans_in(text, ids, tokenizer)]
@@ -85,10 +85,10 @@ def start_sequence(tokenizer: Tokenizer) -> TokenSequence:
     return TokenSequence("", [tokenizer.decoder_start_id], [None])
 
 
-def continuation_sequence(loaded: Pipeline, text: str, more: Sequence[int]) -> TokenSequence:
+def continuation_sequence(pipeline: Pipeline, text: str, more: Sequence[int]) -> TokenSequence:
     """A text as a language model input, and the ids that continue it."""
-    tokenizer = loaded.vocabulary
-    ids = prompt_ids(loaded, text)
+    tokenizer = pipeline.vocabulary
+    ids = prompt_ids(pipeline, text)
     own = _encode(text, tokenizer)
     before, whole = tokenizer.decode_batch([own.ids, [*own.ids, *more]])
     new = whole.removeprefix(before) if whole.startswith(before) else tokenizer.decode(more)
@@ -107,13 +107,13 @@ def continuation_sequence(loaded: Pipeline, text: str, more: Sequence[int]) -> T
     )
 
 
-def _encode_texts(loaded: Pipeline, text: str) -> list[_Encoded]:
+def _encode_texts(pipeline: Pipeline, text: str) -> list[_Encoded]:
     """The ids and spans of a text, or of the two texts of a pair."""
-    lines = TextInputs.from_lines([text], loaded.recipe.paired)
-    first = _encode(lines.texts[0], loaded.vocabulary)
+    lines = TextInputs.from_lines([text], pipeline.recipe.paired)
+    first = _encode(lines.texts[0], pipeline.vocabulary)
     if lines.pairs is None:
         return [first]
-    return [first, _encode(lines.pairs[0], loaded.vocabulary)]
+    return [first, _encode(lines.pairs[0], pipeline.vocabulary)]
 
 
 def _encode(text: str, tokenizer: Tokenizer) -> _Encoded:
@@ -143,15 +143,15 @@ def _with_special_tokens(texts: Sequence[_Encoded], add: AddSpecialTokens) -> To
     )
 
 
-def _segments(loaded: Pipeline, ids: Sequence[int]) -> list[int] | None:
+def _segments(pipeline: Pipeline, ids: Sequence[int]) -> list[int] | None:
     """The token_type_ids as the model gets them; None if it has no segments."""
-    config = loaded.recipe.model
+    config = pipeline.recipe.model
     if config.n_segments < 2:
         return None
-    used = uses_token_types(loaded.vocabulary, config.n_segments, config.pooling)
-    if not used or loaded.recipe.task not in ("classification", "regression"):
+    used = uses_token_types(pipeline.vocabulary, config.n_segments, config.pooling)
+    if not used or pipeline.recipe.task not in ("classification", "regression"):
         return [0] * len(ids)
-    found: list[int] = token_type_ids(torch.tensor([ids]), loaded.vocabulary.sep_id)[0].tolist()
+    found: list[int] = token_type_ids(torch.tensor([ids]), pipeline.vocabulary.sep_id)[0].tolist()
     return found
 
 

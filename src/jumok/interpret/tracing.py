@@ -128,28 +128,28 @@ def _several(texts: str | Sequence[str]) -> list[str]:
     return [texts] if isinstance(texts, str) else list(texts)
 
 
-def _own(loaded: Pipeline, decode: Mapping[str, object]) -> Pipeline:
+def _own(pipeline: Pipeline, decode: Mapping[str, object]) -> Pipeline:
     """The pipeline with a shared copy of the model and the torch kernel, for hooks."""
-    if loaded.recipe.task in GENERATIVE_TASKS:
+    if pipeline.recipe.task in GENERATIVE_TASKS:
         overrides = [
             f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in decode.items()
         ]
-        own = loaded.with_decoding([*overrides, "kernel=torch", "precision=float32"])
+        own = pipeline.with_decoding([*overrides, "kernel=torch", "precision=float32"])
     elif decode:
         raise InputError(
-            f"a model of the task {loaded.recipe.task} generates no text; leave decode out"
+            f"a model of the task {pipeline.recipe.task} generates no text; leave decode out"
         )
     else:
-        own = copy.copy(loaded)
-    own.model = shared_copy(loaded.model)
+        own = copy.copy(pipeline)
+    own.model = shared_copy(pipeline.model)
     return own
 
 
-def _family(loaded: Pipeline) -> str:
+def _family(pipeline: Pipeline) -> str:
     """The family of the model: "jumok", or the model_type of its config."""
-    if loaded.origin is None:
+    if pipeline.origin is None:
         return "jumok"
-    return str(loaded.origin.config.get("model_type", "unknown"))
+    return str(pipeline.origin.config.get("model_type", "unknown"))
 
 
 def _checksum(path: Path | None) -> str | None:
@@ -166,13 +166,13 @@ def _sha256(path: Path, size: int, changed: int) -> str:
 
 
 def _sides(
-    loaded: Pipeline, inputs: TraceInputs, pad_to: int | None
+    pipeline: Pipeline, inputs: TraceInputs, pad_to: int | None
 ) -> dict[Side, tuple[Tokens, ...]]:
     """The tokens of both sides, padded to one length a side."""
     sides: dict[Side, tuple[Tokens, ...]] = {}
     for side, rows in inputs.sequences.items():
-        vocabulary = loaded.vocabulary if side == "source" else loaded.target_vocabulary
-        start_only = side == "target" and isinstance(loaded.model, EncoderDecoderClassifier)
+        vocabulary = pipeline.vocabulary if side == "source" else pipeline.target_vocabulary
+        start_only = side == "target" and isinstance(pipeline.model, EncoderDecoderClassifier)
         width = max(1, *map(len, rows), 0 if start_only else pad_to or 0)
         sides[side] = tuple(padded_tokens(row, vocabulary, width) for row in rows)
     return sides
@@ -185,35 +185,35 @@ def _collate(rows: Sequence[Tokens], device: torch.device) -> PaddedBatch:
     return PaddedBatch(ids, None if bool(real.all()) else real)
 
 
-def _forward(loaded: Pipeline, batch: Batch) -> Tensor:
+def _forward(pipeline: Pipeline, batch: Batch) -> Tensor:
     """The logits (B, L), (B, T, L) or (B, T, V); hidden states if the model has no head."""
-    model = loaded.model
+    model = pipeline.model
     if isinstance(model, TextClassifier | PairClassifier | EncoderDecoderClassifier):
-        return forward(model, batch["source"], loaded.vocabulary)
+        return forward(model, batch["source"], pipeline.vocabulary)
     sides: tuple[Side, Side] = ("source", "target")
     rows = [batch[side] for side in sides if side in batch]
     ids, masks = [row.input_ids for row in rows], [row.attention_mask for row in rows]
-    forward_pass = model if loaded.has_logits else model.hidden_states
+    forward_pass = model if pipeline.has_logits else model.hidden_states
     return forward_pass(*ids, *masks)  # type: ignore[no-any-return, operator]
 
 
-def _regression_scores(loaded: Pipeline, logits: Tensor) -> tuple[float, ...]:
+def _regression_scores(pipeline: Pipeline, logits: Tensor) -> tuple[float, ...]:
     """The outputs (B, 1) of a regression model on the scale of its data."""
-    scale = loaded.recipe.regression
+    scale = pipeline.recipe.regression
     return tuple((logits[:, 0].double() * scale.span + scale.lowest).tolist())
 
 
 def _next_tokens(
-    loaded: Pipeline, logits: Tensor, sides: Mapping[Side, tuple[Tokens, ...]]
+    pipeline: Pipeline, logits: Tensor, sides: Mapping[Side, tuple[Tokens, ...]]
 ) -> tuple[tuple[Candidate, ...], ...] | None:
     """The most probable tokens after each real one of the first target."""
-    if not (loaded.has_logits and isinstance(loaded.model, EncoderDecoder | LanguageModel)):
+    if not (pipeline.has_logits and isinstance(pipeline.model, EncoderDecoder | LanguageModel)):
         return None
     probabilities = logits[0].float().softmax(-1)[: sum(sides["target"][0].real)]  # (T, V)
     best = probabilities.topk(min(recorder.TOP_K, probabilities.shape[-1]))
     return tuple(
         tuple(
-            Candidate(id=i, piece=piece_or_empty(loaded.target_vocabulary, i), probability=p)
+            Candidate(id=i, piece=piece_or_empty(pipeline.target_vocabulary, i), probability=p)
             for i, p in zip(ids, row, strict=True)
         )
         for ids, row in zip(best.indices.tolist(), best.values.tolist(), strict=True)

@@ -76,9 +76,9 @@ def hf_tokens(
     offsets = _offsets(tokenizer, text, ids[:n])
     pieces = [str(piece) for piece in tokenizer.convert_ids_to_tokens(list(ids))]
     if offsets is None:
-        named = [pieces[index] for index in positions]
-        spelled = align_spans(text, kept, _BatchDecoder(tokenizer), named)
-        spans = dict(zip(positions, spelled, strict=True))
+        kept_pieces = [pieces[index] for index in positions]
+        aligned = align_spans(text, kept, _BatchDecoder(tokenizer), kept_pieces)
+        spans = dict(zip(positions, aligned, strict=True))
     else:
         spans = {index: offsets[index] for index in positions}
     return _tokens(text, pieces, ids, real, spans)
