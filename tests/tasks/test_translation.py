@@ -136,7 +136,7 @@ def test_initialization_from_a_run_with_two_vocabularies(
         ),
         ([*TWO, "decoding.pattern=[A-Z](a"], r"has a \( without its \)"),
         ([*TWO, "decoding.prefix=ABC"], "cannot spell the prefix 'ABC'"),
-        ([*TWO, 'decoding.forbidden=["ABC"]', 'decoding.choices=["XYZ"]'], "no tokens that write"),
+        ([*TWO, 'decoding.forbidden=["ABC"]', 'decoding.choices=["XYZ"]'], "tokens for at least one allowed text, got none"),
         (["vocabulary.target_size=30"], r"need a second vocabulary; set vocabulary\.joint"),
         (
             ["model.target_vocabulary_size=30"],
@@ -191,9 +191,9 @@ def test_decoding_overrides(two_sided: Pipeline) -> None:
     ("word", "sentence"),
     [
         ("baem=5", r"decoding\.baem is not known; did you mean decoding\.beam\?"),
-        ("beam=0", r"decoding\.beam 0: give 1 or more"),
+        ("beam=0", r"decoding\.beam must be at least 1, got 0"),
         ("beam=wide", r"decoding\.beam"),
-        ("n_best=9", "more than the beam of 3 holds"),
+        ("n_best=9", r"must be at most decoding\.beam 3, got 9"),
         ("beam", "is not key=value"),
     ],
 )
