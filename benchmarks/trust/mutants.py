@@ -1,15 +1,15 @@
-"""Break attention, masks, cache, beam search and checkpoints on purpose: does a test notice?
+"""Break attention, masks, cache, beam search and checkpoints on purpose: does a test detect it?
 
     python -m benchmarks.trust.mutants [--only WORDS] [--whole-suite] [--timeout SECONDS]
 
-Each mutant (`mutants_list`) replaces one text of one file, which must occur there exactly once, in
-a copy of the tree that is thrown away. The tests it names run first, then those of its own module:
-one that fails has killed it. A mutant no test notices shows a hole in the suite, for which a test
-is to be written. In the end the tests that killed run without any mutant, and must pass.
+Each mutant (mutants.toml) replaces one snippet of one file, which must occur there exactly once, in
+a temporary copy of the tree. Its tests run first, then those of its module; a failing test has
+killed it. A survivor reveals a gap in the tests. At the end the tests that killed mutants run
+without any mutant, and must pass.
 
-Two run side by side, each in a process forked from one that has imported torch and pytest, but
-nothing of jumok: that comes from the copy. A mutant whose tests do not end in time counts as
-killed, and is counted apart. `--whole-suite` gives survivors every test there is.
+Two mutants run in parallel, each in a process forked from one that has imported torch and pytest,
+but not jumok: that is imported from the copy. A mutant whose tests time out counts as killed, and
+is counted separately. `--whole-suite` runs all tests on survivors.
 """
 
 import os
@@ -128,7 +128,8 @@ def _test(copy: Path, tests: Sequence[str], log: Path) -> NoReturn:
         os.chdir(copy)
         import pytest
 
-        words = ["-x", "-q", "-p", "no:cacheprovider", "--tb=line", "--rootdir", str(copy)]
+        words = ["-x", "-q", "-m", "", "-p", "no:cacheprovider", "--tb=line"]
+        words += ["--rootdir", str(copy)]
         code = int(pytest.main([*words, *tests]))
         import jumok
 

@@ -20,7 +20,7 @@ from itertools import cycle
 from pathlib import Path
 
 import torch
-from jumok.training.ema_decay import EMA
+from jumok.training.ema import EMA
 from torch import Tensor, nn
 
 from jumok.device import release_memory, tune_allocator
