@@ -373,8 +373,8 @@ def test_generation_settings_in_config_json(copied: Made) -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"num_beams": "four"}, "num_beams 'four' came; give a whole number"),
-        ({"num_beams": 2, "length_penalty": "long"}, "length_penalty 'long' came; give a number"),
+        ({"num_beams": "four"}, "num_beams must be an integer from .*, got 'four'"),
+        ({"num_beams": 2, "length_penalty": "long"}, "length_penalty must be a number, got 'long'"),
         ({"bad_words_ids": 5.5}, r"bad_words_ids must hold ids from 0 to 39, got \[5.5\]"),
         ({"bad_words_ids": [[]]}, r"bad_words_ids must hold ids from 0 to 39, got \[\]"),
         ({"suppress_tokens": [40]}, r"suppress_tokens must hold ids from 0 to 39, got \[40\]"),
@@ -386,7 +386,7 @@ def test_generation_settings_in_config_json(copied: Made) -> None:
             {"decoder_start_token_id": 40},
             r"decoder_start_token_id must hold ids from 0 to 39, got \[40\]",
         ),
-        ({"forced_bos_token_id": -1}, "forced_bos_token_id -1 came; give the id of a token"),
+        ({"forced_bos_token_id": -1}, "forced_bos_token_id must be a token id, got -1"),
         ({"early_stopping": [1], "num_beams": 2}, None),
     ],
 )
@@ -597,8 +597,10 @@ def test_mixed_files_of_an_import_are_an_error(made: Made, tmp_path: Path) -> No
             jumok.load(out)
         path.write_text(before)
 
-    refused("vocabulary/vocab.txt", "[MASK]", "[MESK]", "is not the tokeniser model.safetensors")
-    refused("vocabulary/facts.json", '"bert"', '"electra"', "is not the tokeniser")
+    refused(
+        "vocabulary/vocab.txt", "[MASK]", "[MESK]", "must be the tokenizer of model.safetensors"
+    )
+    refused("vocabulary/facts.json", '"bert"', '"electra"', "must be the tokenizer of")
     refused("recipe.toml", "n_layers = 2", "n_layers = 1", "describe different models; restore")
     refused("origin/origin.json", '"tying"', '"tieing"', "not as written; restore the file")
     refused(
@@ -847,7 +849,7 @@ def test_a_tokenizer_of_another_model_is_an_error(
             ["augmentation.subword_sampling=0.1"],
             "one segmentation of every text",
         ),
-        ("gpt2", "masked_language_modeling", ["model.kind=encoder"], "names no \\[MASK\\] piece"),
+        ("gpt2", "masked_language_modeling", ["model.kind=encoder"], "has no \\[MASK\\] piece"),
         ("marian", "sequence_to_sequence", [], "vocabulary.joint must be false"),
         (
             "bart",
@@ -1010,7 +1012,7 @@ def test_a_tokenizer_without_unk(copied: Made) -> None:
     said = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": end, "eos_token": end}
     (folder / "tokenizer_config.json").write_text(json.dumps(said))
     loaded = jumok.load(folder, device="cpu")
-    with pytest.raises(InputError, match=r"names no \[UNK\] piece"):
+    with pytest.raises(InputError, match=r"has no \[UNK\] piece"):
         _ = loaded.vocabulary.unk_id
     found = evaluate(loaded, Table.from_columns({"text": ["이 영화 정말"]}), "dev").scores
     assert found["unknown"] == 0
