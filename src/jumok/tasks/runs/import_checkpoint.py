@@ -45,7 +45,7 @@ from jumok.tasks.runs.run import Run
 from jumok.text.pretrained import PretrainedTokenizer
 from jumok.training.config import TrainingConfig
 
-UNUSED_TENSORS = "unused.safetensors"  # tensors of a checkpoint that its model does not use
+UNUSED_TENSORS = "carried.safetensors"  # tensors of a checkpoint that its model does not use
 
 TASK_BY_HEAD: Mapping[str, TaskName] = {
     "text_classifier": "classification",
