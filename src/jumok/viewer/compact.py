@@ -42,22 +42,16 @@ def compact_trace(
     kept = _quantize_thumbnails(kept, levels)
     spent = sum(map(_compressed_size, kept.values()))
     for group in _groups(trace, exact) if more else ():
-        if (
-            spent
-            + MIN_COMPRESSION_RATIO
-            * CHARS_PER_BYTE
-            * sum(2 * _count(trace, name) for name in group)
-            > limit
-        ):
+        n_bytes = sum(2 * _count(trace, name) for name in group)
+        if spent + MIN_COMPRESSION_RATIO * CHARS_PER_BYTE * n_bytes > limit:
             continue
         tensors = {name: _to_float16(trace, name) for name in group}
         size = sum(map(_compressed_size, tensors.values()))
         if spent + size <= limit:
             kept |= tensors
             spent += size
-    tolerance = 1 / levels + (
-        0 if levels == QUANT_LEVELS[0] else 2 / QUANT_LEVELS[0]
-    )  # rounded three times
+    rounding = 0 if levels == QUANT_LEVELS[0] else 2 / QUANT_LEVELS[0]  # rounded three times
+    tolerance = 1 / levels + rounding
     notes = (*trace.info.notes, *_notes(trace, kept, tolerance))
     return b"".join(chunks(kept, replace(trace.info, notes=notes), tolerance))
 
@@ -103,7 +97,7 @@ def _notes(trace: Trace, kept: Arrays, tolerance: float) -> Iterator[str]:
     absent = [name for name in trace.names if name not in kept]
     if any(name.endswith(".weights") for name in absent):
         yield (
-            f"To keep the page small, weights of some layers are read off thumbnails, within "
+            f"To keep the page small, weights of some layers are read from thumbnails, within "
             f"{tolerance:.3f}; a page exported in full has them all."
             if _fits_thumbnails(trace.info)
             else "To keep the page small, some layers are shown as thumbnails only; a page "

@@ -42,11 +42,11 @@ class ViewState:
     specials: Specials = "plain"
     measure: Measure = "weights"
     scale: ColourScale = "sqrt"  # of the colours
-    rows: Rows = "read"  # of the alignment,
-    over: Over = "head"  # over which heads to pool,
-    pool: Pool = "mean"  # and how to pool
-    heads: Heads = "focus"  # of the lines,
-    mass: float = 0.9  # fraction of the weights to draw
+    rows: Rows = "read"  # of the alignment
+    over: Over = "head"  # of the alignment: over which heads to pool
+    pool: Pool = "mean"  # of the alignment: how to pool
+    heads: Heads = "focus"  # of the lines
+    mass: float = 0.9  # of the lines: fraction of the weights to draw
     pinned: tuple[Muted, ...] = ()
 
     @classmethod

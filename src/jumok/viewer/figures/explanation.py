@@ -35,7 +35,7 @@ from jumok.viewer.figures.canvas import (
 from jumok.viewer.figures.heatmap import hide_ticks
 from jumok.viewer.labels import visible_text
 
-DEFAULT_WIDTH = 6.0  # inches, the default width
+DEFAULT_WIDTH = 6.0  # inches
 MAX_BARS = 24  # the words with the largest contributions
 MAX_LABELS = 8  # the most probable
 

@@ -46,10 +46,10 @@ from jumok.viewer.figures.options import Head
 from jumok.viewer.labels import row_index
 
 COLOURS = (("#0072b2", ()), ("#d55e00", (7, 3)), ("#009e73", (2, 3)), ("#cc79a7", (9, 3, 2, 3)))
-MAX_LINES = 3000  # lines
+MAX_LINES = 3000
 MAX_ROW_HEIGHT = 0.24  # inches
-DEFAULT_WIDTH = 4.5  # inches, the default width
-FOCUS_MASS = 0.99  # fraction of its weights
+DEFAULT_WIDTH = 4.5  # inches
+FOCUS_MASS = 0.99  # fraction of the weights of a highlighted query
 PALE_OPACITY = 0.15  # opacity of the other queries
 
 

@@ -46,7 +46,7 @@ from jumok.viewer.labels import Label, labels
 
 Numbers = NDArray[np.float64]
 
-DEFAULT_WIDTH = 9.0  # inches, the default width
+DEFAULT_WIDTH = 9.0  # inches
 Q_ROW_HEIGHT = 0.14  # inches: the height of the row of q
 
 

@@ -32,7 +32,7 @@ from jumok.viewer.figures.canvas import (
 from jumok.viewer.figures.heatmap import COLORBAR_THICKNESS, draw_cells
 from jumok.viewer.figures.layer_view import LayerRef
 
-DEFAULT_WIDTH = 7.0  # inches, the default width
+DEFAULT_WIDTH = 7.0  # inches
 ROW_HEIGHT = 0.05  # inches per position, if possible
 MIN_PANEL_HEIGHT, MAX_PANEL_HEIGHT = 1.2, 2.6  # inches of a panel
 
