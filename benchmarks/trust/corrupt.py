@@ -25,7 +25,7 @@ from jumok.training.checkpoints.manifest import JSON
 from jumok.training.checkpoints.store import CheckpointStore
 
 from .result import Proof, parser
-from .training import workshop
+from .training import temp_folder
 
 States = Mapping[str, Mapping[str, Tensor]]
 Damage = Callable[[Path, random.Random], None]
@@ -219,7 +219,7 @@ def main() -> int:
     words.add_argument("--seed", type=int, default=0)
     options = words.parse_args()
     proof = Proof("corrupt", f"{options.damages:,} damaged checkpoints")
-    with workshop() as folder:
+    with temp_folder() as folder:
         made, noticed, wrong = damaged(folder, options.damages, options.seed)
     for kind in DAMAGES:
         proof.say(f"{kind:<28}{made[kind]:>7,} made {noticed[kind]:>7,} noticed")

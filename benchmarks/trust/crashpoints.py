@@ -34,7 +34,7 @@ from .commit_calls import (
 )
 from .lives import import_parts
 from .result import Proof, parser
-from .training import workshop
+from .training import temp_folder
 
 ERRORS = ("ENOSPC", "EIO", "EDQUOT", "EMFILE", "EINTR")
 
@@ -148,7 +148,7 @@ def main() -> int:
     import_parts()
     strace = has_strace() and not options.python
     proof.say("calls of the kernel, by strace" if strace else "calls of Python")
-    with workshop() as folder:
+    with temp_folder() as folder:
         points, lost, lied = killed(folder, strace, proof)
         found = [fails(folder, strace, error, proof) for error in ERRORS]
     cases, bad = sum(n for n, _ in found), sum(n for _, n in found)

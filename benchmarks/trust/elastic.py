@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from .lives import Life, begin, import_parts
 from .result import Proof, parser
-from .training import Training, differences, workshop, write_corpus
+from .training import TrainingRun, differences, temp_folder, write_corpus
 
 LAST = 24  # steps
 WORDS = (
@@ -62,7 +62,7 @@ class WorkerGroup:
         return "\n".join(life.said for life in self.lives)[-2000:]
 
 
-def gang(training: Training, size: int) -> WorkerGroup:
+def gang(training: TrainingRun, size: int) -> WorkerGroup:
     """So many processes that begin the training, or go on with it, found as torchrun's are."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
@@ -98,7 +98,7 @@ class Walk:
     trouble: str = ""
 
 
-def walk(training: Training, chance: random.Random) -> Walk:
+def walk(training: TrainingRun, chance: random.Random) -> Walk:
     """One training through up to three changes to its end."""
     path = Walk()
     steps = sorted(chance.sample(range(1, LAST - 2), chance.randint(1, 3)))
@@ -137,10 +137,10 @@ def main() -> int:
     import_parts()
     stops: list[signal.Signals] = []
     different = stuck = 0
-    with workshop() as folder:
+    with temp_folder() as folder:
         recipe = write_corpus(folder / "corpus", train_rows=600)
 
-        def compared(training: Training, name: str, trouble: str) -> None:
+        def compared(training: TrainingRun, name: str, trouble: str) -> None:
             nonlocal different, stuck
             unlike = [] if trouble else differences(story, training.story())
             stuck, different = stuck + bool(trouble), different + bool(unlike)
@@ -150,18 +150,18 @@ def main() -> int:
                 shutil.rmtree(training.run)
                 shutil.rmtree(training.cache, ignore_errors=True)
 
-        alone = Training(recipe, folder / "alone", *settings)
+        alone = TrainingRun(recipe, folder / "alone", *settings)
         first = gang(alone, 1)
         if any(first.end()):
             raise SystemExit(f"the training of one process failed: {first.said}")
         story = alone.story()
         for size in (2, 4):
-            training = Training(recipe, folder / f"whole-{size}", *settings)
+            training = TrainingRun(recipe, folder / f"whole-{size}", *settings)
             lives = gang(training, size)
             trouble = f"exit codes {codes}: {lives.said}" if any(codes := lives.end()) else ""
             compared(training, f"{size} processes from the beginning", trouble)
         for number in range(1, options.paths + 1):
-            training = Training(recipe, folder / f"path-{number}", *settings)
+            training = TrainingRun(recipe, folder / f"path-{number}", *settings)
             path = walk(training, chance)
             stops += path.stops
             compared(training, f"path {number:>2}  {' '.join(path.way)}", path.trouble)

@@ -16,7 +16,7 @@ from jumok.training.checkpoints.store import CheckpointStore
 
 from .lives import import_parts
 from .result import Proof, parser
-from .training import Training, differences, workshop, write_corpus
+from .training import TrainingRun, differences, temp_folder, write_corpus
 
 SAMPLING = (
     "augmentation.subword_sampling=0.7",
@@ -26,7 +26,7 @@ SAMPLING = (
 FURTHER = 3  # steps that are compared when a life does not go to the end
 
 
-def copied(alone: Training, run: Path, step: int) -> Training:
+def copied(alone: TrainingRun, run: Path, step: int) -> TrainingRun:
     """The run as it was when `step` was its newest checkpoint."""
     run.mkdir()
     for file in alone.run.iterdir():
@@ -37,10 +37,10 @@ def copied(alone: Training, run: Path, step: int) -> Training:
     best = store.checkpoint(step).metadata["progress"]["best_step"]  # type: ignore[call-overload,index]
     for kept in {step, best} - {0}:
         shutil.copytree(store.checkpoints / f"step-{kept}", run / "checkpoints" / f"step-{kept}")
-    return Training(alone.recipe, run, *alone.words)
+    return TrainingRun(alone.recipe, run, *alone.words)
 
 
-def resumed(alone: Training, training: Training, step: int, last: int) -> list[str]:
+def resumed(alone: TrainingRun, training: TrainingRun, step: int, last: int) -> list[str]:
     """What differs when `step` goes on: to the end, or to a later step where it is stopped."""
     whole = step <= FURTHER or step % 10 == 0 or step + FURTHER >= last
     life = training.begin()
@@ -68,10 +68,10 @@ def main() -> int:
     proof = Proof("every_step", f"a training of {last} steps, resumed at each of them")
     import_parts()
     same = 0
-    with workshop() as folder:
+    with temp_folder() as folder:
         recipe = write_corpus(folder / "corpus", train_rows=600)
         words = (*SAMPLING, f"training.steps={last}", f"training.keep_checkpoints={last + 1}")
-        alone = Training(recipe, folder / "alone", *words)
+        alone = TrainingRun(recipe, folder / "alone", *words)
         if alone.begin().end():
             raise SystemExit(f"the training that was left alone failed: {alone.log.read_text()}")
         for step in range(1, last):
@@ -83,7 +83,7 @@ def main() -> int:
             elif step % 20 == 0:
                 proof.say(f"from step {step:>3}: {same} of {step} resumed to the same bits")
             shutil.rmtree(training.run)
-        fresh = Training(recipe, folder / "from-0", *words)  # step 0: the training once more
+        fresh = TrainingRun(recipe, folder / "from-0", *words)  # step 0: the training once more
         same += fresh.begin().end() == 0 and not differences(alone.story(), fresh.story())
     proof.say(f"from the beginning and from each step: {same} of {last} to the same bits")
     proof.figures |= {"steps": last, "same": same}

@@ -1,10 +1,10 @@
-"""Enter every door with damaged files, millions of them: no crash, no hang, no foreign error.
+"""Enter every target with damaged files, millions of them: no crash, no hang, no foreign error.
 
-    python -m benchmarks.trust.fuzz [--total 1e7] [--minutes M] [--door NAME] [--first N]
+    python -m benchmarks.trust.fuzz [--total 1e7] [--minutes M] [--target NAME] [--first N]
 
-Input number N of a door is the same on every machine: a valid file (`fuzz_seeds`, and what
+Input number N of a target is the same on every machine: a valid file (`fuzz_seeds`, and what
 tests/fuzz/corpus holds) with a few changes drawn by a generator that N begins. Two workers enter
-the doors in turn, in rounds, so that each door has had its share whenever the time is over. The
+the targets in turn, in rounds, so that each target has had its share whenever the time is over. The
 operating system ends a worker for what must not be: more than a second of computing for one input
 (a hang; 4 for a regular expression, whose machine takes that to build), more memory than at the
 start plus 4 times the largest input plus 64 MB, or a fault of a library (a crash). Another takes
@@ -36,22 +36,22 @@ from jumok.errors import JumokError
 
 from . import result
 from .fuzz_doors import DOORS, Door, ForeignError, leave
-from .fuzz_mutations import LARGEST, Files, mutated
+from .fuzz_mutations import MAX_INPUT_BYTES, Files, mutated
 
 CORPUS = Path(__file__).resolve().parents[2] / "tests" / "fuzz" / "corpus"
-WAITING = 60.0  # seconds with one input, on a busy machine
-MEMORY = 64 * 2**20 + 4 * LARGEST
+MAX_WAIT = 60.0  # seconds with one input, on a busy machine
+MEMORY = 64 * 2**20 + 4 * MAX_INPUT_BYTES
 JOBS = 2  # workers at a time
-ROUNDS = 10  # of all doors
-LEAST = 100  # inputs of a door in a round, as long as its share is not used up
-MOST_TOLD = 200  # faults of one door; then it is left alone
+ROUNDS = 10  # of all targets
+MIN_INPUTS = 100  # inputs of a target in a round, as long as its share is not used up
+MAX_FAULTS = 200  # faults of one target; then it is left alone
 
 _BOARD = struct.Struct("<Q")  # the number of the input at work
 
 
 @dataclass
-class Found:
-    """What became of the inputs of one door."""
+class TargetResult:
+    """What became of the inputs of one target."""
 
     inputs: int = 0
     seconds: float = 0.0  # of computing
@@ -64,35 +64,35 @@ class Found:
     @property
     def given_up(self) -> bool:
         """Whether so much was found that more inputs would tell no more."""
-        return sum(map(len, self.faults.values())) > MOST_TOLD
+        return sum(map(len, self.faults.values())) > MAX_FAULTS
 
     def count(self, kind: str) -> int:
         """How many inputs ended in a crash, a hang or a foreign error."""
         return sum(len(n) for what, n in self.faults.items() if what.startswith(kind))
 
 
-def seeds_of(door: Door) -> list[Files]:
+def seed_inputs(target: Door) -> list[Files]:
     """What changes begin from: valid files, and what once was a fault."""
-    return [*door.seeds(), *corpus(door.name)]
+    return [*target.seeds(), *corpus(target.name)]
 
 
 def corpus(name: str) -> list[Files]:
-    """The kept inputs of a door: a folder for each, with its files."""
+    """The kept inputs of a target: a folder for each, with its files."""
     return [
         {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
         for folder in sorted((CORPUS / name).glob("*"))
     ]
 
 
-def input_of(door: Door, seeds: Sequence[Files], number: int) -> dict[str, bytes]:
-    """Input number `number` of a door."""
-    return mutated(random.Random(f"{door.name} {number}"), seeds)
+def make_input(target: Door, seeds: Sequence[Files], number: int) -> dict[str, bytes]:
+    """Input number `number` of a target."""
+    return mutated(random.Random(f"{target.name} {number}"), seeds)
 
 
-def fault_of(door: Door, files: Files) -> str | None:
-    """What a door answered that is no sentence of jumok's; None for an answer or a refusal."""
+def find_fault(target: Door, files: Files) -> str | None:
+    """What a target answered that is no sentence of jumok's; None for an answer or a refusal."""
     try:
-        door.enter(files)
+        target.enter(files)
     except JumokError:
         return None
     except ForeignError as error:
@@ -108,48 +108,48 @@ def fault_of(door: Door, files: Files) -> str | None:
 
 
 @dataclass(frozen=True)
-class Shift:
-    """The inputs `first` to `end` - 1 of a door, for one worker."""
+class WorkItem:
+    """The inputs `first` to `end` - 1 of a target, for one worker."""
 
-    door: Door
+    target: Door
     first: int
     end: int
 
 
-def shifts(doors: Sequence[Door], total: float, first: int) -> Iterable[Shift]:
-    """The work in its order: each round a part of the share of every door."""
-    shares = sum(door.share for door in doors)
-    wanted = {door.name: math.ceil(total * door.share / shares) for door in doors}
+def work_items(targets: Sequence[Door], total: float, first: int) -> Iterable[WorkItem]:
+    """The work in its order: each round a part of the share of every target."""
+    shares = sum(target.share for target in targets)
+    wanted = {target.name: math.ceil(total * target.share / shares) for target in targets}
     for number in range(ROUNDS):
-        for door in doors:
-            part = max(LEAST, -(-wanted[door.name] // ROUNDS))
-            begin, end = (min(wanted[door.name], part * n) for n in (number, number + 1))
+        for target in targets:
+            part = max(MIN_INPUTS, -(-wanted[target.name] // ROUNDS))
+            begin, end = (min(wanted[target.name], part * n) for n in (number, number + 1))
             if begin < end:
-                yield Shift(door, first + begin, first + end)
+                yield WorkItem(target, first + begin, first + end)
 
 
 def fuzz(
-    doors: Sequence[Door], total: float, first: int = 0, until: float = float("inf")
-) -> dict[str, Found]:
-    """Enter doors by workers that may die, until `until` of the monotonic clock."""
-    seeds = {door.name: seeds_of(door) for door in doors}
-    for door in doors:  # what is fetched once is fetched before memory is limited
-        for files in seeds[door.name]:
-            fault_of(door, files)
-    found = {door.name: Found() for door in doors}
-    work = deque(shifts(doors, total, first))
+    targets: Sequence[Door], total: float, first: int = 0, until: float = float("inf")
+) -> dict[str, TargetResult]:
+    """Enter targets by workers that may die, until `until` of the monotonic clock."""
+    seeds = {target.name: seed_inputs(target) for target in targets}
+    for target in targets:  # what is fetched once is fetched before memory is limited
+        for files in seeds[target.name]:
+            find_fault(target, files)
+    found = {target.name: TargetResult() for target in targets}
+    work = deque(work_items(targets, total, first))
     with selectors.DefaultSelector() as selector:
         while work or selector.get_map():
             while work and len(selector.get_map()) < JOBS:
                 shift = work.popleft()
-                if not found[shift.door.name].given_up and time.monotonic() < until:
-                    worker = _Worker(shift, seeds[shift.door.name])
+                if not found[shift.target.name].given_up and time.monotonic() < until:
+                    worker = _Worker(shift, seeds[shift.target.name])
                     selector.register(worker.told, selectors.EVENT_READ, worker)
             for key, _ in selector.select():
                 worker = key.data
-                if not worker.hear(found[worker.shift.door.name]):
+                if not worker.hear(found[worker.shift.target.name]):
                     selector.unregister(worker.told)
-                    rest = worker.end(found[worker.shift.door.name])
+                    rest = worker.end(found[worker.shift.target.name])
                     if rest is not None:
                         work.appendleft(rest)
     return found
@@ -158,7 +158,7 @@ def fuzz(
 class _Worker:
     """A process at work on a shift, as the process that began it sees it."""
 
-    def __init__(self, shift: Shift, seeds: Sequence[Files]) -> None:
+    def __init__(self, shift: WorkItem, seeds: Sequence[Files]) -> None:
         self.shift = shift
         self._board = mmap.mmap(-1, _BOARD.size)
         self.told, write = os.pipe()
@@ -167,10 +167,10 @@ class _Worker:
         self._child = os.fork()
         if self._child == 0:
             os.close(self.told)
-            _work(shift.door, seeds, shift.first, shift.end, self._board, write)
+            _work(shift.target, seeds, shift.first, shift.end, self._board, write)
         os.close(write)
 
-    def hear(self, found: Found) -> bool:
+    def hear(self, found: TargetResult) -> bool:
         """Take what it tells; False when it tells no more."""
         data = os.read(self.told, 65_536)
         *lines, self._said = (self._said + data).split(b"\n")
@@ -178,7 +178,7 @@ class _Worker:
             found.add(*json.loads(line))
         return bool(data)
 
-    def end(self, found: Found) -> Shift | None:
+    def end(self, found: TargetResult) -> WorkItem | None:
         """Wait for its end; the rest of its shift, if it died before."""
         os.close(self.told)
         _, status, used = os.wait4(self._child, 0)
@@ -192,11 +192,11 @@ class _Worker:
         hangs = (signal.SIGPROF, signal.SIGALRM)
         found.add("hang" if ended in hangs else f"crash: {ended.name if ended else 'exit'}", at)
         found.inputs += at + 1 - first
-        return Shift(self.shift.door, at + 1, end) if at + 1 < end else None
+        return WorkItem(self.shift.target, at + 1, end) if at + 1 < end else None
 
 
 def _work(
-    door: Door, seeds: Sequence[Files], number: int, end: int, board: mmap.mmap, told: int
+    target: Door, seeds: Sequence[Files], number: int, end: int, board: mmap.mmap, told: int
 ) -> NoReturn:
     """The life of a worker; never returns."""
     code = 1
@@ -210,10 +210,10 @@ def _work(
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         for at in range(number, end):
             board[:] = _BOARD.pack(at)
-            files = input_of(door, seeds, at)
-            signal.setitimer(signal.ITIMER_PROF, door.seconds)
-            signal.setitimer(signal.ITIMER_REAL, WAITING)
-            fault = fault_of(door, files)
+            files = make_input(target, seeds, at)
+            signal.setitimer(signal.ITIMER_PROF, target.seconds)
+            signal.setitimer(signal.ITIMER_REAL, MAX_WAIT)
+            fault = find_fault(target, files)
             signal.setitimer(signal.ITIMER_PROF, 0)
             signal.setitimer(signal.ITIMER_REAL, 0)
             if fault:
@@ -224,25 +224,25 @@ def _work(
         os._exit(code)
 
 
-def keep(door: Door, found: Found, folder: Path) -> None:
+def keep(target: Door, found: TargetResult, folder: Path) -> None:
     """Write the smallest input of every fault, for the corpus."""
-    seeds = seeds_of(door)
+    seeds = seed_inputs(target)
     for what, numbers in found.faults.items():
-        inputs = {number: input_of(door, seeds, number) for number in numbers[:20]}
+        inputs = {number: make_input(target, seeds, number) for number in numbers[:20]}
         number = min(inputs, key=lambda n: sum(map(len, inputs[n].values())))
-        place = folder / door.name / str(number)
+        place = folder / target.name / str(number)
         place.mkdir(parents=True, exist_ok=True)
         for name, content in inputs[number].items():
             (place / name).write_bytes(content)
-        print(f"  {door.name} {number}: {what} ({len(numbers)} inputs)", flush=True)
+        print(f"  {target.name} {number}: {what} ({len(numbers)} inputs)", flush=True)
 
 
-def report(found: Mapping[str, Found], proof: result.Proof, folder: Path) -> int:
+def report(found: Mapping[str, TargetResult], proof: result.Proof, folder: Path) -> int:
     """The table, and the smallest input of every fault in a folder; how many faults."""
     kinds = {"crash": "crashes", "hang": "hangs", "foreign": "foreign"}
     total, counts = 0, dict.fromkeys(kinds, 0)
     told = "".join(f"{name:>9}" for name in kinds.values())
-    proof.say(f"{'door':<12}{'inputs':>12}{'CPU s':>8}{'a second':>10}{told}")
+    proof.say(f"{'target':<12}{'inputs':>12}{'CPU s':>8}{'a second':>10}{told}")
     for name, of_door in found.items():
         here = {kind: of_door.count(kind) for kind in kinds}
         told = "".join(f"{number:>9}" for number in here.values())
@@ -262,18 +262,20 @@ def report(found: Mapping[str, Found], proof: result.Proof, folder: Path) -> int
 
 def main() -> int:
     """Fuzz as the command line says."""
-    words = result.parser("Damaged files at every door: an answer or a sentence.")
+    words = result.parser("Damaged files at every target: an answer or a sentence.")
     words.add_argument("--total", type=float, default=1e7)
     words.add_argument("--minutes", type=float, default=float("inf"))
-    words.add_argument("--door", action="append", choices=sorted(DOORS))
+    words.add_argument("--target", action="append", choices=sorted(DOORS))
     words.add_argument("--first", type=int, default=0)
     words.add_argument("--keep", type=Path, default=Path("fuzz-found"))
     words.add_argument("--remark", help="what else the machine did meanwhile")
     asked = words.parse_args()
     _one_thread_each()
-    proof = result.Proof("fuzz", "Every door, entered with damaged files: an answer or a sentence.")
-    doors = [DOORS[name] for name in asked.door or DOORS]
-    found = fuzz(doors, asked.total, asked.first, proof.begun + 60 * asked.minutes)
+    proof = result.Proof(
+        "fuzz", "Every target, entered with damaged files: an answer or a sentence."
+    )
+    targets = [DOORS[name] for name in asked.target or DOORS]
+    found = fuzz(targets, asked.total, asked.first, proof.begun + 60 * asked.minutes)
     bad = report(found, proof, asked.keep)
     if asked.remark:
         proof.say(f"\n{asked.remark}")

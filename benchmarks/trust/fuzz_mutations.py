@@ -14,7 +14,7 @@ from typing import TypeAlias
 Files: TypeAlias = Mapping[str, bytes]  # one input: what lies in a folder, or a single file
 Change: TypeAlias = Callable[[random.Random, bytes], bytes]
 
-LARGEST = 2**16  # bytes; an input that has grown beyond is cut
+MAX_INPUT_BYTES = 2**16  # bytes; an input that has grown beyond is cut
 
 NASTY_TEXTS = (
     "", " ", "\0", "\ud800", "\udfff\ud800", "\u202e\u2066", "\ufeff", "\u2028", "\x85", "\r\n",
@@ -43,7 +43,7 @@ def mutated(chance: random.Random, seeds: Sequence[Files]) -> dict[str, bytes]:
             continue
         other = chance.choice(seeds).get(name, files[name])
         change = chance.choice((*_by_name(name), _bits, _pieces, _spliced(other)))
-        files[name] = change(chance, files[name])[:LARGEST]
+        files[name] = change(chance, files[name])[:MAX_INPUT_BYTES]
     return files
 
 

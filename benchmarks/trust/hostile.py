@@ -1,15 +1,15 @@
-"""Open 60 vehicles of code through every public door, while an audit hook watches the interpreter.
+"""Open 60 payloads of code through every public entry_point, while an audit hook watches the interpreter.
 
     python -m benchmarks.trust.hostile [--only WORDS] [--unrecorded]
 
 Watched are the programs run, modules imported, sockets opened, objects found by pickle, processes
-begun, and files opened outside the vehicle's own folder, by `sys.addaudithook` (PEP 578), and the
-folder that a vehicle's code would make. One process may begin: the guarded door's own program for
-foreign `pytorch_model.bin`. What stands behind the commands is what opens a vehicle: `jumok.load`
+begun, and files opened outside the payload's own folder, by `sys.addaudithook` (PEP 578), and the
+folder that a payload's code would make. One process may begin: the guarded entry_point's own program for
+foreign `pytorch_model.bin`. What stands behind the commands is what opens a payload: `jumok.load`
 (predict, evaluate, view, check, export), `jumok import`, a training's model.init, vocabularies,
 traces with their pages in one file, recipes, and files of rows.
 
-Prints a table; exit code 1 when anything ran, was imported or called, or when a door answered with
+Prints a table; exit code 1 when anything ran, was imported or called, or when a entry_point answered with
 anything but a result or a sentence of jumok's.
 """
 
@@ -33,10 +33,10 @@ _FINDS = ("pickle.find_class", "ctypes.dlopen", "code.__new__", "sys.setprofile"
 
 
 @dataclass
-class Watch:
-    """What the interpreter did while a vehicle was opened."""
+class AuditLog:
+    """What the interpreter did while a payload was opened."""
 
-    home: Path  # of the vehicle; nothing else belongs to it
+    home: Path  # of the payload; nothing else belongs to it
     seen: list[str] = field(default_factory=list)
 
     def note(self, event: str, words: tuple[object, ...]) -> None:
@@ -69,7 +69,7 @@ class Watch:
 
 
 def _is_our_own(words: tuple[object, ...]) -> bool:
-    """Whether this is the guarded door's program, begun by the interpreter that runs this."""
+    """Whether this is the guarded entry_point's program, begun by the interpreter that runs this."""
     from jumok.pretrained.pickle_reader import WORKER
 
     arguments = words[1]
@@ -114,7 +114,7 @@ def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
 
 
-_watches: list[Watch] = []  # the one in force; a hook can never be taken out again
+_watches: list[AuditLog] = []  # the one in force; a hook can never be taken out again
 
 
 def _hook(event: str, words: tuple[object, ...]) -> None:
@@ -127,9 +127,9 @@ def _hook(event: str, words: tuple[object, ...]) -> None:
 
 
 @contextlib.contextmanager
-def watching(home: Path) -> Iterator[Watch]:
+def watching(home: Path) -> Iterator[AuditLog]:
     """Note what the interpreter does inside."""
-    watch = Watch(home)
+    watch = AuditLog(home)
     _watches.append(watch)
     try:
         yield watch
@@ -197,7 +197,7 @@ def _rows(folder: Path) -> object:
     return read_table(folder / "rows.tsv", ["text", "label"])
 
 
-DOORS: Mapping[str, Callable[[Path], object]] = {
+ENTRY_POINTS: Mapping[str, Callable[[Path], object]] = {
     "jumok.load": _load,
     "jumok import": _import,
     "model.init": _begin,
@@ -210,10 +210,10 @@ DOORS: Mapping[str, Callable[[Path], object]] = {
 
 @dataclass(frozen=True)
 class Opened:
-    """What became of a vehicle at one door."""
+    """What became of a payload at one entry_point."""
 
-    vehicle: str
-    door: str
+    payload: str
+    entry_point: str
     seen: tuple[str, ...]
     foreign: str | None  # an error that is none of jumok's
     refused: bool
@@ -228,26 +228,26 @@ _LED_TO: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def open_vehicle(vehicle: Vehicle, doors: Sequence[str] = ()) -> list[Opened]:
-    """One vehicle through some doors, or all that look at such folders; laid out anew for each."""
+def open_payload(payload: Vehicle, entry_points: Sequence[str] = ()) -> list[Opened]:
+    """One payload through some entry_points, or all that look at such folders; laid out anew for each."""
     found = []
-    for door in doors or _LED_TO[vehicle.base]:
+    for entry_point in entry_points or _LED_TO[payload.base]:
         with tempfile.TemporaryDirectory(prefix="hostile-") as temporary:
             home = Path(temporary).resolve()
             folder = home / "folder"
-            lay_out(vehicle.base, folder)
-            vehicle.change(folder)
-            found.append(_entered(vehicle, door, folder))
+            lay_out(payload.base, folder)
+            payload.change(folder)
+            found.append(_entered(payload, entry_point, folder))
     return found
 
 
-def _entered(vehicle: Vehicle, door: str, folder: Path) -> Opened:
+def _entered(payload: Vehicle, entry_point: str, folder: Path) -> Opened:
     foreign, refused, here = None, False, Path.cwd()
     os.chdir(folder)  # where Python would look for modules, if it looked
     try:
         with watching(folder.parent) as watch:
             try:
-                DOORS[door](folder)
+                ENTRY_POINTS[entry_point](folder)
             except JumokError:
                 refused = True
             except BaseException as error:
@@ -257,39 +257,39 @@ def _entered(vehicle: Vehicle, door: str, folder: Path) -> Opened:
     seen = list(watch.seen)
     if (folder.parent / MARKER).exists():
         seen.append("its code ran")
-    return Opened(vehicle.name, door, tuple(seen), foreign, refused)
+    return Opened(payload.name, entry_point, tuple(seen), foreign, refused)
 
 
 def warm_up() -> None:
-    """Go through every door with what is fine, so that all is imported before the hook is set."""
+    """Go through every entry_point with what is fine, so that all is imported before the hook is set."""
     for base in ("foreign", "run", "trace", "table"):
-        open_vehicle(Vehicle("fine", base, lambda folder: None))
-    open_vehicle(next(v for v in VEHICLES if v.name == "bin, reduce to os.system"), ["jumok.load"])
+        open_payload(Vehicle("fine", base, lambda folder: None))
+    open_payload(next(v for v in VEHICLES if v.name == "bin, reduce to os.system"), ["jumok.load"])
     sys.addaudithook(_hook)
 
 
 def main() -> int:
     """Open them all and print what was seen."""
-    parser = result.parser("Vehicles of code at every public door: nothing runs.")
+    parser = result.parser("Vehicles of code at every public entry_point: nothing runs.")
     parser.add_argument("--only", default="")
     words = parser.parse_args().only
-    proof = result.Proof("hostile", "Vehicles of code at every public door: nothing runs.")
+    proof = result.Proof("hostile", "Vehicles of code at every public entry_point: nothing runs.")
     warm_up()
     bad = entered = refused = 0
-    chosen = [vehicle for vehicle in VEHICLES if words in vehicle.name]
-    for vehicle in chosen:
-        opened = open_vehicle(vehicle)
+    chosen = [payload for payload in VEHICLES if words in payload.name]
+    for payload in chosen:
+        opened = open_payload(payload)
         entered += len(opened)
         refused += sum(each.refused for each in opened)
-        told = [f"{each.door}: {what}" for each in opened for what in each.seen]
-        told += [f"{each.door}: {each.foreign}" for each in opened if each.foreign]
+        told = [f"{each.entry_point}: {what}" for each in opened for what in each.seen]
+        told += [f"{each.entry_point}: {each.foreign}" for each in opened if each.foreign]
         bad += len(told)
-        proof.say(f"{vehicle.name:<42}{'; '.join(told) if told else 'nothing ran'}")
-    proof.figures |= {"vehicles": len(chosen), "openings": entered, "refused": refused}
+        proof.say(f"{payload.name:<42}{'; '.join(told) if told else 'nothing ran'}")
+    proof.figures |= {"payloads": len(chosen), "openings": entered, "refused": refused}
     proof.figures["ran"] = bad
     return proof.end(
         {
-            f"{len(chosen)} vehicles, 60 at least": bool(words) or len(chosen) >= 60,
+            f"{len(chosen)} payloads, 60 at least": bool(words) or len(chosen) >= 60,
             "nothing ran, was imported or called; every answer a result or a sentence": not bad,
         }
     )

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from .lives import Life, import_parts
 from .result import Proof, parser
-from .training import Training, differences, workshop, write_corpus
+from .training import TrainingRun, differences, temp_folder, write_corpus
 
 KINDS = ("any moment", "in a commit", "in the cache")
 STEPS = "training.steps=60"
@@ -34,7 +34,9 @@ class Count:
     unfinished: int = 0  # commits that a kill cut short
 
 
-def wait(training: Training, life: Life, kind: str, chance: random.Random, seconds: float) -> None:
+def wait(
+    training: TrainingRun, life: Life, kind: str, chance: random.Random, seconds: float
+) -> None:
     """Until the moment to kill; what it looks for may not come in this life."""
     if kind == "in a commit":
         left = training.unfinished()
@@ -48,14 +50,14 @@ def wait(training: Training, life: Life, kind: str, chance: random.Random, secon
         life.for_seconds(chance.uniform(0, seconds))
 
 
-def forget_cache(training: Training) -> None:
+def forget_cache(training: TrainingRun) -> None:
     """Away with what the cache holds whole, so that the next life writes it anew."""
     for path in training.cache.glob("jumok/tokens/*.arrow"):
         path.unlink()
 
 
 def live_and_die(
-    training: Training,
+    training: TrainingRun,
     count: Count,
     kinds: Counter[str],
     chance: random.Random,
@@ -92,7 +94,7 @@ def kills(wanted: int, seed: int, folder: Path, proof: Proof) -> tuple[Count, in
     """So many kills; what came of them, the trainings killed, those that ended differently."""
     chance, count, kinds = random.Random(seed), Count(), Counter[str]()
     recipe = write_corpus(folder / "corpus")
-    alone = Training(recipe, folder / "alone", STEPS)
+    alone = TrainingRun(recipe, folder / "alone", STEPS)
     begun = time.monotonic()
     if alone.begin().end():
         raise SystemExit(f"the training that was left alone failed: {alone.log.read_text()}")
@@ -100,7 +102,7 @@ def kills(wanted: int, seed: int, folder: Path, proof: Proof) -> tuple[Count, in
     story, runs, different = alone.story(), 0, 0
     while count.kills < wanted:
         runs += 1
-        training = Training(recipe, folder / f"run-{runs}", STEPS)
+        training = TrainingRun(recipe, folder / f"run-{runs}", STEPS)
         before = count.kills
         most = min(12, wanted - count.kills)
         ended = live_and_die(training, count, kinds, chance, seconds, most)
@@ -123,7 +125,7 @@ def main() -> int:
     options = words.parse_args()
     proof = Proof("kills", f"{options.kills} SIGKILLs at random moments of real trainings")
     import_parts()
-    with workshop() as name:
+    with temp_folder() as name:
         count, runs, different = kills(options.kills, options.seed, Path(name), proof)
     proof.figures |= {**vars(count), "trainings": runs, "different": different}
     return proof.end(

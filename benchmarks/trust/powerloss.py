@@ -25,7 +25,7 @@ from jumok.training.checkpoints.store import CheckpointStore
 from .commit_calls import commit_under_strace, has_strace, sound, two_committed
 from .lives import import_parts
 from .result import Proof, parser
-from .training import workshop
+from .training import temp_folder
 
 PARTS = 64  # places where the bytes of a file may be cut
 
@@ -320,7 +320,7 @@ def main() -> int:
         raise SystemExit("strace is not here, or may not be used; install it (apt install strace)")
     proof = Proof("powerloss", "states that a power cut may leave of a real commit")
     import_parts()
-    with workshop() as folder:
+    with temp_folder() as folder:
         calls, before, after = recorded(folder)
         for number, call in enumerate(calls, start=1):
             size = f"  {call.size:,} bytes" if call.size else ""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .lives import import_parts
 from .result import Proof, parser
-from .training import Training, workshop, write_corpus
+from .training import TrainingRun, temp_folder, write_corpus
 
 # Where times and machines are told; what is left of such a file without them must be the same.
 TOLD = re.compile(
@@ -37,9 +37,9 @@ def main() -> int:
     parser(str(__doc__).splitlines()[0]).parse_args()
     proof = Proof("rerun", "one recipe, one seed, trained twice")
     import_parts()
-    with workshop() as folder:
+    with temp_folder() as folder:
         recipe = write_corpus(folder / "corpus")
-        runs = [Training(recipe, folder / name, "training.steps=60") for name in ("one", "two")]
+        runs = [TrainingRun(recipe, folder / name, "training.steps=60") for name in ("one", "two")]
         for training in runs:
             if training.begin().end():
                 raise SystemExit(f"a training failed: {training.log.read_text()}")

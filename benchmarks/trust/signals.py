@@ -24,7 +24,7 @@ from typing import Any
 
 from .lives import Life, begin, import_parts
 from .result import Proof, parser
-from .training import Training, differences, workshop, write_corpus
+from .training import TrainingRun, differences, temp_folder, write_corpus
 
 STEPS = "training.steps=60"
 SIZES = (1, 20_000, 200, 40_000, 3_000, 12_000)  # bytes that a file may have on a full disk
@@ -53,10 +53,10 @@ class Troubles:
         self.seconds, self.story = time.monotonic() - begun, alone.story()
         self.cases: dict[str, Case] = {}
 
-    def training(self) -> Training:
+    def training(self) -> TrainingRun:
         """A new one."""
         self.number += 1
-        return Training(self.recipe, self.folder / f"run-{self.number}", STEPS)
+        return TrainingRun(self.recipe, self.folder / f"run-{self.number}", STEPS)
 
     def judge(self, name: str, trouble: str) -> None:
         """Count a case; an empty trouble is none."""
@@ -66,7 +66,7 @@ class Troubles:
         if trouble:
             self.proof.say(f"{name}: {trouble}")
 
-    def after(self, training: Training) -> str:
+    def after(self, training: TrainingRun) -> str:
         """What is wrong when the training goes on undisturbed to its end."""
         life = training.begin()
         if life.end():
@@ -123,7 +123,7 @@ def frozen(troubles: Troubles, chance: random.Random) -> str:
     return ended(troubles, training, life)
 
 
-def ended(troubles: Troubles, training: Training, life: Life) -> str:
+def ended(troubles: Troubles, training: TrainingRun, life: Life) -> str:
     """What is wrong when a life should have reached the end by itself."""
     if life.end():
         return f"exit code {life.code}: {life.said[-600:]}"
@@ -131,7 +131,7 @@ def ended(troubles: Troubles, training: Training, life: Life) -> str:
     return f"other bits: {', '.join(unlike)}" if unlike else ""
 
 
-def with_first(troubles: Troubles, first: Callable[[], None]) -> tuple[Training, Life]:
+def with_first(troubles: Troubles, first: Callable[[], None]) -> tuple[TrainingRun, Life]:
     """A training whose process does something before it begins."""
     training = troubles.training()
     return training, begin(training.command, training.log, training.prepared(first))
@@ -232,7 +232,7 @@ def main() -> int:
     proof = Proof("signals", "trainings that are stopped, frozen and starved")
     import_parts()
     few = max(1, options.stops // 20)
-    with workshop() as folder:
+    with temp_folder() as folder:
         troubles = Troubles(folder, proof)
         for _ in range(options.stops // 2):
             for number in (signal.SIGTERM, signal.SIGINT):

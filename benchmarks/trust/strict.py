@@ -36,7 +36,7 @@ from jumok.training.trainer import Trainer
 
 from .lives import begin_any, import_parts
 from .result import Proof, parser
-from .training import workshop
+from .training import temp_folder
 
 COST = 0.10  # of a step
 BATCHES = 4  # a step
@@ -167,7 +167,7 @@ def main() -> int:
     import_parts()
     wanted = {}
     for size in (1, 2):
-        with workshop() as home, tempfile.TemporaryDirectory(dir=home) as folder:
+        with temp_folder() as home, tempfile.TemporaryDirectory(dir=home) as folder:
             rounds = measured(size, options.rounds, Path(folder))
         ratios = [strict[0] / plain[0] for plain, strict in rounds]
         worked = [strict[1] / plain[1] for plain, strict in rounds]

@@ -17,7 +17,7 @@ from .lives import Life, begin
 ROWS = 4_200  # a few more than what is worth a place in the cache of tokens
 TIMES = {"seconds", "tokens_per_second", "training_seconds", "wall_seconds", "peak_memory_bytes"}
 
-EVERYTHING = (  # accumulation, an average, clipping, warm-up, dropout; commits within epochs
+ALL_OPTIONS = (  # accumulation, an average, clipping, warm-up, dropout; commits within epochs
     "training.gradient_accumulation_steps=2",
     "training.ema_decay=0.9",
     "training.clip_norm=0.5",
@@ -31,7 +31,7 @@ EVERYTHING = (  # accumulation, an average, clipping, warm-up, dropout; commits 
 
 
 @contextmanager
-def workshop() -> Iterator[Path]:
+def temp_folder() -> Iterator[Path]:
     """A folder that is gone afterwards; in memory where that can be had.
 
     What SIGKILL leaves is in the hands of the system, be it on a disk or not; a disk only costs
@@ -53,7 +53,7 @@ def write_corpus(folder: Path, train_rows: int = ROWS) -> Path:
     return recipe
 
 
-class Training:
+class TrainingRun:
     """A training of `recipe` in `run`, in as many lives as it takes, with a cache of its own."""
 
     def __init__(self, recipe: Path, run: Path, *words: str) -> None:
@@ -66,7 +66,7 @@ class Training:
         """What a supervisor that knows nothing would do: go on with what is there, or begin."""
         if (self.run / "recipe.toml").exists():
             return ["train", "--resume", str(self.run)]
-        return ["train", str(self.recipe), *EVERYTHING, *self.words, "--out", str(self.run)]
+        return ["train", str(self.recipe), *ALL_OPTIONS, *self.words, "--out", str(self.run)]
 
     def begin(self) -> Life:
         """One more life."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import jumok
-from benchmarks.trust.fuzz_seeds import write_run
+from benchmarks.trust.fuzz_corpus import write_run
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.evaluate import evaluate, evaluation_tables

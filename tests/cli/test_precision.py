@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.trust.fuzz_seeds import write_run
+from benchmarks.trust.fuzz_corpus import write_run
 from tests.cli.commands import call
 
 Capture = pytest.CaptureFixture[str]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import jumok
-from benchmarks.trust.fuzz_seeds import write_run
+from benchmarks.trust.fuzz_corpus import write_run
 from jumok.errors import InputError
 from jumok.tasks.pipeline.generation import align_output
 from tests.cli.commands import call, sibling

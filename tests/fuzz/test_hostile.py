@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.trust.hostile import open_vehicle, warm_up, watching
-from benchmarks.trust.hostile_vehicles import MARKER, SECRET, VEHICLES, Call, Vehicle
+from benchmarks.trust.hostile import open_payload, warm_up, watching
+from benchmarks.trust.payloads import MARKER, PAYLOADS, SECRET, Call, Payload
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pickles are read on Linux only")
 
 CHILDREN = ("bin, reduce", "bin, protocol", "bin of", "opcodes")  # checked, then a child looks
-QUICK = [vehicle for vehicle in VEHICLES if not vehicle.name.startswith(CHILDREN)]
+QUICK = [payload for payload in PAYLOADS if not payload.name.startswith(CHILDREN)]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -25,23 +25,23 @@ def _hooked() -> None:
     warm_up()
 
 
-@pytest.mark.parametrize("vehicle", QUICK, ids=lambda vehicle: vehicle.name)
-def test_nothing_runs(vehicle: Vehicle) -> None:
-    for opened in open_vehicle(vehicle):
+@pytest.mark.parametrize("payload", QUICK, ids=lambda payload: payload.name)
+def test_nothing_runs(payload: Payload) -> None:
+    for opened in open_payload(payload):
         assert opened.seen == (), opened
         assert opened.foreign is None, opened
 
 
 def test_nothing_runs_in_the_child_either() -> None:
-    vehicle = next(vehicle for vehicle in VEHICLES if vehicle.name == "bin, reduce to exec")
-    (opened,) = open_vehicle(vehicle, ["jumok.load"])
+    payload = next(payload for payload in PAYLOADS if payload.name == "bin, reduce to exec")
+    (opened,) = open_payload(payload, ["jumok.load"])
     assert opened.refused
     assert opened.seen == ()
 
 
 def test_there_are_sixty_and_no_two_alike() -> None:
-    assert len(VEHICLES) >= 60
-    assert len({vehicle.name for vehicle in VEHICLES}) == len(VEHICLES)
+    assert len(PAYLOADS) >= 60
+    assert len({payload.name for payload in PAYLOADS}) == len(PAYLOADS)
 
 
 def test_the_watch_would_tell(tmp_path: Path) -> None:
@@ -63,12 +63,12 @@ def test_the_watch_would_tell(tmp_path: Path) -> None:
 
 
 def test_a_vehicle_that_gets_in_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Were a door to unpickle, both the watch and the folder it makes would tell."""
+    """Were a entry_point to unpickle, both the watch and the folder it makes would tell."""
     monkeypatch.setitem(
         sys.modules["benchmarks.trust.hostile"].DOORS,  # type: ignore[arg-type]
         "rows",
         lambda folder: pickle.loads((folder / "rows.tsv").read_bytes()),
     )
-    (opened,) = open_vehicle(next(v for v in VEHICLES if v.name == "rows, pickle"))
+    (opened,) = open_payload(next(v for v in PAYLOADS if v.name == "rows, pickle"))
     assert "its code ran" in opened.seen
     assert any("pickle.find_class" in event for event in opened.seen)

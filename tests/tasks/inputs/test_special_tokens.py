@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import jumok
-from benchmarks.trust.fuzz_seeds import write_run
+from benchmarks.trust.fuzz_corpus import write_run
 from jumok.tasks.inputs import special_tokens
 
 LONG = "이 영화 정말 재미있어요 " * 60

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import jumok
-from benchmarks.trust.fuzz_seeds import write_run
+from benchmarks.trust.fuzz_corpus import write_run
 from jumok.device import memory_bytes
 from jumok.errors import InputError
 from jumok.models import Encoder, EncoderDecoder, TransformerConfig

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import jumok
-from benchmarks.trust.fuzz_seeds import write_run
+from benchmarks.trust.fuzz_corpus import write_run
 from jumok.errors import InputError
 from jumok.safetensors_io import read_tensors, serialize
 

@@ -1,8 +1,8 @@
 """Sixty folders and files that carry code, or lead out of themselves; none of it may ever happen.
 
-Each vehicle changes one thing in a folder that is fine without it: a tiny BERT in the format of
+Each payload changes one thing in a folder that is fine without it: a tiny BERT in the format of
 Hugging Face, a run, a trace, or a file of rows. What would run, if anything did, makes a folder
-`it-ran` beside the vehicle; what would be read from elsewhere is the file `secret` beside it.
+`it-ran` beside the payload; what would be read from elsewhere is the file `secret` beside it.
 """
 
 import io
@@ -30,7 +30,7 @@ Change: TypeAlias = Callable[[Path], object]
 
 
 @dataclass(frozen=True)
-class Vehicle:
+class Payload:
     """What is changed in which folder: "foreign", "run", "trace", "table" or "recipe"."""
 
     name: str
@@ -279,8 +279,8 @@ _JINJA = "{{ cycler.__init__.__globals__.os.system('COMMAND') }}"
 _PAGE = "<script>fetch('http://127.0.0.1:9/')</script><img src=x onerror=alert(1)>"
 _SYSTEM = b"cposix\nsystem\n"
 
-FOREIGN: tuple[Vehicle, ...] = tuple(
-    Vehicle(name, "foreign", change)
+HF_PAYLOADS: tuple[Payload, ...] = tuple(
+    Payload(name, "foreign", change)
     for name, change in (
         *((f"bin, reduce to {name}", _pickled(name)) for name in _calls(Path("folder"))),
         *((f"bin, protocol {n}", _pickled("os.system", n)) for n in (3, 4, 5)),
@@ -356,23 +356,23 @@ FOREIGN: tuple[Vehicle, ...] = tuple(
     )
 )  # fmt: skip
 
-OURS: tuple[Vehicle, ...] = (
-    Vehicle("recipe, model.init from elsewhere", "recipe", _recipe('[model]\ninit = "OUTSIDE"\n')),
-    Vehicle("recipe, code as values", "recipe", _recipe('[data]\ntext = "$(COMMAND)"\n')),
-    Vehicle("recipe, objects", "recipe", _recipe("[python]\nobject = \"os.system('COMMAND')\"\n")),
-    Vehicle("run, recipe names code", "run", _recipe("[decoding]\npattern = \"CODE\"\n")),
-    Vehicle("run, pickle as weights", "run", _plain_pickle("model.safetensors", 4)),
-    Vehicle("run, pickle as vocabulary", "run", _plain_pickle("vocabulary.model", 2, alone=False)),
-    Vehicle("run, labels with HTML", "run", _set("config.json", labels=["no", _PAGE])),
-    Vehicle("run, origin leads out", "run", _set("config.json", origin="OUTSIDE", task="../x")),
-    Vehicle("trace, pickle", "trace", _plain_pickle("trace.safetensors", 4)),
-    Vehicle("trace, HTML in tokens", "trace", lambda folder: _with_html(folder)),
-    Vehicle("rows, formulas and HTML", "table", _write(
+JUMOK_PAYLOADS: tuple[Payload, ...] = (
+    Payload("recipe, model.init from elsewhere", "recipe", _recipe('[model]\ninit = "OUTSIDE"\n')),
+    Payload("recipe, code as values", "recipe", _recipe('[data]\ntext = "$(COMMAND)"\n')),
+    Payload("recipe, objects", "recipe", _recipe("[python]\nobject = \"os.system('COMMAND')\"\n")),
+    Payload("run, recipe names code", "run", _recipe("[decoding]\npattern = \"CODE\"\n")),
+    Payload("run, pickle as weights", "run", _plain_pickle("model.safetensors", 4)),
+    Payload("run, pickle as vocabulary", "run", _plain_pickle("vocabulary.model", 2, alone=False)),
+    Payload("run, labels with HTML", "run", _set("config.json", labels=["no", _PAGE])),
+    Payload("run, origin leads out", "run", _set("config.json", origin="OUTSIDE", task="../x")),
+    Payload("trace, pickle", "trace", _plain_pickle("trace.safetensors", 4)),
+    Payload("trace, HTML in tokens", "trace", lambda folder: _with_html(folder)),
+    Payload("rows, formulas and HTML", "table", _write(
         "rows.tsv", f"text\tlabel\n=cmd|' /C calc'!A0\t{_PAGE}\n{_PAGE}\tno\n")),
-    Vehicle("rows, pickle", "table", _plain_pickle("rows.tsv", 0)),
+    Payload("rows, pickle", "table", _plain_pickle("rows.tsv", 0)),
 )  # fmt: skip
 
-VEHICLES: tuple[Vehicle, ...] = (*FOREIGN, *OURS)
+PAYLOADS: tuple[Payload, ...] = (*HF_PAYLOADS, *JUMOK_PAYLOADS)
 
 
 def _with_html(folder: Path) -> None:
@@ -392,7 +392,7 @@ def _with_html(folder: Path) -> None:
 
 
 def lay_out(base: str, folder: Path) -> None:
-    """A folder that is fine, before a vehicle changes it."""
+    """A folder that is fine, before a payload changes it."""
     folder.mkdir(parents=True)
     if base == "foreign":
         _write_bert(folder)

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-PATIENCE = 300.0  # seconds that one life may take, if nothing else is said
+MAX_SECONDS = 300.0  # seconds that one life may take, if nothing else is said
 
 # What a training imports on its way, here once for all lives.
-PARTS = (
+PRELOADED = (
     "jumok.cli.train",
     "jumok.tasks.runs.train",
     "jumok.tasks.classification",
@@ -36,13 +36,13 @@ PARTS = (
 
 
 @dataclass
-class Life:
+class WorkerProcess:
     """A process begun here; `code` is its exit code, or minus the signal that ended it."""
 
     process: int
     log: Path
     begun: float
-    patience: float = PATIENCE  # seconds
+    patience: float = MAX_SECONDS  # seconds
     code: int | None = None
 
     def over(self) -> bool:
@@ -92,7 +92,7 @@ class Life:
             self.code = os.waitstatus_to_exitcode(status)
 
 
-def import_parts() -> None:
+def preload_modules() -> None:
     """Import what every life needs, and keep the libraries to one thread each."""
     from importlib import import_module
 
@@ -101,14 +101,16 @@ def import_parts() -> None:
 
     torch.set_num_threads(1)
     pyarrow.set_cpu_count(1)
-    for part in PARTS:
+    for part in PRELOADED:
         import_module(part)
     from jumok.tasks.recipe.recipe import load_recipe
 
     load_recipe("nsmc", [])  # what checks recipes is made once
 
 
-def begin(words: Sequence[str], log: Path, first: Callable[[], None] = lambda: None) -> Life:
+def start_jumok(
+    words: Sequence[str], log: Path, first: Callable[[], None] = lambda: None
+) -> WorkerProcess:
     """A life that runs `jumok WORDS`, after it did what is `first`."""
 
     def command() -> None:
@@ -117,16 +119,16 @@ def begin(words: Sequence[str], log: Path, first: Callable[[], None] = lambda: N
         first()
         main(list(words))
 
-    return begin_any(command, log)
+    return start_process(command, log)
 
 
-def begin_any(action: Callable[[], None], log: Path) -> Life:
+def start_process(action: Callable[[], None], log: Path) -> WorkerProcess:
     """A life that does `action` and ends with 0, or as SystemExit says, or with 70."""
     sys.stdout.flush()
     sys.stderr.flush()
     process = os.fork()
     if process:
-        return Life(process, log, time.monotonic())
+        return WorkerProcess(process, log, time.monotonic())
     code = 70
     try:
         out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

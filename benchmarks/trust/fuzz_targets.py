@@ -1,6 +1,6 @@
-"""Every door that takes what others wrote: how it is entered, and with what one begins.
+"""Every target that takes what others wrote: how it is entered, and with what one begins.
 
-Entering gives whatever the door gives, or raises a `JumokError`. Anything else is a fault.
+Entering gives whatever the target gives, or raises a `JumokError`. Anything else is a fault.
 """
 
 import contextlib
@@ -35,17 +35,17 @@ ODD_TEXTS = (
 )
 
 
-class ForeignError(Exception):
-    """What the door said was no sentence of jumok's."""
+class UnexpectedError(Exception):
+    """What the target said was no sentence of jumok's."""
 
 
 @dataclass(frozen=True)
-class Door:
-    """A door; `share` is how many of a million inputs it gets: the quick ones take most."""
+class FuzzTarget:
+    """A target; `share` is how many of a million inputs it gets: the quick ones take most."""
 
     name: str
     seeds: Callable[[], Sequence[Files]]
-    enter: Callable[[Files], object]
+    run: Callable[[Files], object]
     share: int
     seconds: float = 1.0  # of computing that one input may take
 
@@ -78,7 +78,7 @@ def use_folder(home: Path) -> None:
     _HOME[os.getpid()] = home
 
 
-def leave() -> None:
+def remove_folder() -> None:
     """Remove this process's folder."""
     home = _HOME.pop(os.getpid(), None)
     if home is not None:
@@ -347,7 +347,7 @@ def command(files: Files) -> object:
     err.flush()
     said = err.buffer.getvalue().decode()  # type: ignore[attr-defined]
     if "bug in jumok" in said or "Traceback" in said or code not in (0, 1, 2, 3, 4, 5):
-        raise ForeignError(f"exit {code}: {said[-300:]}")
+        raise UnexpectedError(f"exit {code}: {said[-300:]}")
     return said
 
 
@@ -418,29 +418,29 @@ def _odd_texts() -> list[Files]:
     return [*seeds.texts(), *odd]
 
 
-DOORS: Mapping[str, Door] = {
-    door.name: door
-    for door in (
-        Door("header", seeds.weights, header, 275_000),
-        Door("manifest", seeds.manifests, manifest, 130_000),
-        Door("request", seeds.requests, request, 130_000),
-        Door("state", seeds.states, state, 170_000),
-        Door("archive", seeds.archives, archive, 220_000),
-        Door("weights", seeds.weights, weights, 15_000),
-        Door("reports", seeds.reports, reports, 12_000),
-        Door("vocabulary", seeds.vocabularies, vocabulary, 4_000),
-        Door("config", _configs, config, 8_000),
-        Door("trace", seeds.traces, trace, 4_000),
-        Door("table", seeds.tables, table, 6_000),
-        Door("recipe", _recipes, recipe, 5_000),
-        Door("words", _words, words, 1_500),
-        Door("pattern", seeds.patterns, pattern, 40, seconds=4.0),
-        Door("ids", _ids, ids, 12_000),
-        Door("tokenizer", seeds.tokenizers, tokenizer, 4_000),
-        Door("text", _odd_texts, text, 500),
-        Door("traced", _odd_texts, traced, 300),
-        Door("run", seeds.runs, run, 500),
-        Door("figure", lambda: seeds.requests()[2:], figure, 300),
-        Door("command", seeds.commands, command, 1_500),
+TARGETS: Mapping[str, FuzzTarget] = {
+    target.name: target
+    for target in (
+        FuzzTarget("header", seeds.weights, header, 275_000),
+        FuzzTarget("manifest", seeds.manifests, manifest, 130_000),
+        FuzzTarget("request", seeds.requests, request, 130_000),
+        FuzzTarget("state", seeds.states, state, 170_000),
+        FuzzTarget("archive", seeds.archives, archive, 220_000),
+        FuzzTarget("weights", seeds.weights, weights, 15_000),
+        FuzzTarget("reports", seeds.reports, reports, 12_000),
+        FuzzTarget("vocabulary", seeds.vocabularies, vocabulary, 4_000),
+        FuzzTarget("config", _configs, config, 8_000),
+        FuzzTarget("trace", seeds.traces, trace, 4_000),
+        FuzzTarget("table", seeds.tables, table, 6_000),
+        FuzzTarget("recipe", _recipes, recipe, 5_000),
+        FuzzTarget("words", _words, words, 1_500),
+        FuzzTarget("pattern", seeds.patterns, pattern, 40, seconds=4.0),
+        FuzzTarget("ids", _ids, ids, 12_000),
+        FuzzTarget("tokenizer", seeds.tokenizers, tokenizer, 4_000),
+        FuzzTarget("text", _odd_texts, text, 500),
+        FuzzTarget("traced", _odd_texts, traced, 300),
+        FuzzTarget("run", seeds.runs, run, 500),
+        FuzzTarget("figure", lambda: seeds.requests()[2:], figure, 300),
+        FuzzTarget("command", seeds.commands, command, 1_500),
     )
 }
