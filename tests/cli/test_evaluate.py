@@ -153,13 +153,13 @@ def test_pairs_in_a_file(capsys: Capture, tmp_path: Path, reading_run: Path) -> 
 @pytest.mark.parametrize(
     ("content", "code", "sentence"),
     [
-        (b"text\tlabel\n", 2, "own.tsv holds no row that can be used"),
-        (b"", 2, "is empty, wanted a header line and rows"),
-        (b"text\tscore\na\t1\n", 2, ":1: no column 'label' in the header (seen 'text | score')"),
+        (b"text\tlabel\n", 2, "own.tsv has no usable row"),
+        (b"", 2, "must have a header line and rows"),
+        (b"text\tscore\na\t1\n", 2, ":1: no column 'label' in the header (got 'text | score')"),
         (b"text\tlabel\na\tgood\n", 2, ":2: "),
         (b"text\tlabel\na\t1\n\t1\n", 2, ":3: "),  # an empty text
         (b"text\tlabel\na\t2\n", 2, ":2: "),
-        (b"text\tlabel\na\n", 2, ":2: 1 cell, wanted 2"),
+        (b"text\tlabel\na\n", 2, ":2: 1 cell, expected 2"),
         (b"text\tlabel\nok\t1\n\xff\xfe\t1\n", 2, ":3: byte 1 is not UTF-8"),
         (None, 3, "own.tsv cannot be read (No such file or directory); check the path"),
     ],

@@ -174,8 +174,8 @@ def test_bad_data_stops_before_anything_is_made(
 @pytest.mark.parametrize(
     ("file", "content", "sentence"),
     [
-        ("train", "text\tlabel\n", "train.tsv holds no row that can be used"),
-        ("dev", "text\tlabel\n", "dev.tsv holds no row that can be used"),
+        ("train", "text\tlabel\n", "train.tsv has no usable row"),
+        ("dev", "text\tlabel\n", "dev.tsv has no usable row"),
         ("train", "text\tlabel\n영화\tpositive\n음악\tpositive\n", "two labels are needed"),
         ("train", "글\tlabel\n영화\tpositive\n", "no column 'text' in the header"),
     ],

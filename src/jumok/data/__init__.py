@@ -1,1 +1,1 @@
-"""From files to batches: readers, known corpora, token caches, packing and loading."""
+"""Data: known corpora, files, splits, token caches, packing and loading."""

@@ -1,7 +1,7 @@
-"""Arrow tables in the user's cache: written in one stroke, checked whole, mapped into memory.
+"""Arrow tables in the user's cache: written atomically, verified, and memory-mapped.
 
-A cached file is an Arrow file followed by its own sha256, so that one rename brings both and no
-flipped bit, torn write or foreign file is ever taken for data. What is damaged is made again.
+A cached file is an Arrow file followed by its sha256, so that one rename publishes both and a
+damaged or incomplete file is never read as data. Damaged files are written again.
 """
 
 import hashlib
@@ -17,25 +17,25 @@ import pyarrow as pa
 logger = logging.getLogger(__name__)
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
-_NOTE = b"jumok"  # the key under which a table's own note is kept
+_METADATA_KEY = b"jumok"
 
 CacheMetadata = Callable[[], bytes]
 
 
 def cache_folder(kind: str) -> Path:
-    """Where the user's cache keeps files of one kind; jumok's part of it can always be deleted.
+    """The folder of the user's cache for one kind of files; it can always be deleted.
 
-    XDG_CACHE_HOME names the cache; without it, ~/.cache is taken. A user without a home has none.
+    The cache is XDG_CACHE_HOME, by default ~/.cache. A user without a home has no cache.
     """
     try:
         home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    except RuntimeError:  # a container with a number for a user: no HOME, no entry in passwd
-        home = os.devnull  # in it is nothing, and nothing can be kept
+    except RuntimeError:  # a container with a numeric user: no HOME, no entry in passwd
+        home = os.devnull  # nothing can be read or written there
     return Path(home) / "jumok" / kind
 
 
 def cached_table(path: Path) -> tuple[pa.Table, bytes] | None:
-    """The table at `path`, mapped into memory, and its note; None if it is absent or damaged."""
+    """The memory-mapped table at `path` and its metadata; None if missing or damaged."""
     try:
         mapped = pa.memory_map(os.fspath(path))
         size = mapped.size() - _DIGEST_BYTES
@@ -47,42 +47,45 @@ def cached_table(path: Path) -> tuple[pa.Table, bytes] | None:
         with pa.ipc.open_file(content) as file:
             last = file.num_record_batches - 1
             batches = [file.get_batch(index) for index in range(last)]
-            note = file.get_batch_with_custom_metadata(last).custom_metadata[_NOTE]
-            return pa.Table.from_batches(batches, file.schema), note
+            metadata = file.get_batch_with_custom_metadata(last).custom_metadata[_METADATA_KEY]
+            return pa.Table.from_batches(batches, file.schema), metadata
     except (OSError, pa.ArrowInvalid):
         return None
 
 
 def write_table(
-    path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: CacheMetadata = bytes
+    path: Path,
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    metadata: CacheMetadata = bytes,
 ) -> bool:
-    """Writes a table, batch by batch, where `cached_table` finds it; False if that cannot be done.
+    """Write a table batch by batch to `path` for `cached_table`; False if that is impossible.
 
-    `note` is asked for its bytes after the last batch. What `batches` raises is passed on, and
-    leaves nothing behind.
+    `metadata` is called after the last batch. Exceptions of `batches` are raised, and the partial
+    file is deleted.
     """
     temporary = ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
-        with _Hashed(handle) as file:
+        with _HashingFile(handle) as file:
             with pa.ipc.new_file(file, schema) as writer:
                 for batch in batches:
                     writer.write_batch(batch)
-                writer.write_batch(_empty(schema), custom_metadata={_NOTE: note()})
+                writer.write_batch(_empty(schema), custom_metadata={_METADATA_KEY: metadata()})
             file.write(file.digest.digest())
         os.replace(temporary, path)
         return True
     except OSError as error:
-        logger.warning("%s cannot be written (%s); going on without it", path, error.strerror)
+        logger.warning("%s cannot be written (%s); nothing is cached", path, error.strerror)
         return False
     finally:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
 
 
-class _Hashed(io.FileIO):
-    """A file that knows the sha256 of what was written to it."""
+class _HashingFile(io.FileIO):
+    """A file with the sha256 of the bytes that have been written."""
 
     def __init__(self, handle: int) -> None:
         super().__init__(handle, "wb")

@@ -1,4 +1,4 @@
-"""How many rows of a split are in train as well: what a score may owe to remembering."""
+"""Contamination: the rows of a split that are in train as well, which inflate its score."""
 
 import unicodedata
 from dataclasses import dataclass
@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from jumok.data.splits import Splits
 from jumok.data.table import Table
 
-_INPUTS = ("text", "pair", "source")  # what a model is given; other columns are its answers
+_INPUTS = ("text", "pair", "source")  # inputs of a model; other columns are labels
 
-Given = tuple[str, ...]
+Cells = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Contamination:
-    """Of the `rows` of a split, those whose input, and those whose input and answer, are in train.
+    """Counts of a split: all rows, rows whose input is in train, rows that are in train.
 
-    The input is the text, both texts of a pair, or the source; compared to the last letter, in
-    composed form (NFC).
+    The input is the text, both texts of a pair, or the source; it is compared exactly, in NFC.
     """
 
     rows: int
@@ -25,12 +24,12 @@ class Contamination:
 
 
 def contamination(splits: Splits) -> dict[str, Contamination]:
-    """For every split but train, how many of its rows are in train too.
+    """The contamination of every split except train.
 
     >>> train = Table.from_columns({"text": ["굿", "별로"], "label": ["positive", "negative"]})
     >>> test = Table.from_columns({"text": ["굿", "별로", "음"], "label": ["positive"] * 3})
-    >>> overlap(Splits({"train": train, "test": test}))
-    {'test': Overlap(rows=3, inputs=2, whole_rows=1)}
+    >>> contamination(Splits({"train": train, "test": test}))
+    {'test': Contamination(rows=3, inputs=2, whole_rows=1)}
     """
     inputs = tuple(name for name in splits.train.column_names if name in _INPUTS)
     everything = splits.train.column_names
@@ -46,7 +45,7 @@ def contamination(splits: Splits) -> dict[str, Contamination]:
     }
 
 
-def _rows(table: Table, columns: Given) -> list[Given]:
+def _rows(table: Table, columns: Cells) -> list[Cells]:
     cells = [
         map(str, table.numbers(name))
         if name == "score"

@@ -1,6 +1,8 @@
-"""Which rows a recipe trains, develops and tests on: a known corpus, or one's own files."""
+"""Load the splits of a recipe: those of a known corpus, or of the user's files."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,56 +11,59 @@ from jumok.data.config import DataConfig
 from jumok.data.corpora.corpus import Corpus, RowRange
 from jumok.data.corpora.paths import corpus_file
 from jumok.data.corpora.registry import corpus_by_name
-from jumok.data.files.tables import combined_checksum
-from jumok.data.own_files import own_splits
-from jumok.data.split_rules import select_split, split_keys
+from jumok.data.files.lines import suffix
+from jumok.data.files.rows import BadRows
+from jumok.data.files.tables import FORMATS, combined_checksum
+from jumok.data.split_rules import N_BUCKETS, select_split, slice_text, split_keys
 from jumok.data.splits import CLASSIFICATION, SEQUENCES, Splits
 from jumok.data.table import Table
 from jumok.data.table_files import read_files
 from jumok.errors import InputError
 
-_KEY = "key"  # the column a corpus is split by, while it is read
+_KEY = "key"  # the column by which a corpus is split, during reading
 
 
 def load_splits(
     config: DataConfig, columns: Sequence[str] = CLASSIFICATION, only: Sequence[str] = ()
 ) -> Splits:
-    """The splits of a recipe, each a table of the given columns; `only` names those wanted.
+    """The splits of a recipe, each a table of the given columns; `only` restricts the splits.
 
-    `columns` is one of CLASSIFICATION, PAIRS, REGRESSION, SEQUENCES, TAGGING and TEXTS. Labels
-    come out as names, scores as numbers. Raises InputError for bad rows (unless they are
-    skipped), a corpus that is not there, or data of another kind.
+    `columns` is one of CLASSIFICATION, PAIRS, REGRESSION, SEQUENCES, TAGGING and TEXTS. Labels are
+    names, scores are numbers. Raises InputError for bad rows (unless they are skipped), a missing
+    corpus, or data of another task.
 
     >>> splits = load_splits(DataConfig(corpus="numbers", test_rows=3), SEQUENCES, only=["test"])
     >>> splits.test.column_names, len(splits.test)
     (('source', 'target'), 3)
     """
-    never = corpus_by_name(config.corpus).excluded if config.corpus else ()
-    mixed = bool(config.extra or never) and (not only or "train" in only)
+    excluded = corpus_by_name(config.corpus).excluded if config.corpus else ()
+    mixed = bool(config.extra or excluded) and (not only or "train" in only)
     splits = _read_splits(config, columns, () if mixed else only)
     tables = dict(splits.tables)
     if mixed:
         held_out = [table for name, table in tables.items() if name != "train" and config.extra]
-        tables["train"] = _with_extra(splits, config, columns, [*held_out, *_kept(never, columns)])
-    wanted = [name for name in tables if not only or name in only]
-    return Splits({name: _finished(tables[name], name, config) for name in wanted}, splits.labels)
+        tables["train"] = _with_extra(
+            splits, config, columns, [*held_out, *_held_out(excluded, columns)]
+        )
+    names = [name for name in tables if not only or name in only]
+    return Splits({name: _limited(tables[name], name, config) for name in names}, splits.labels)
 
 
 def _read_splits(config: DataConfig, columns: Sequence[str], only: Sequence[str]) -> Splits:
-    """The splits as the corpus or the files have them, whatever else is to be learned from."""
+    """The splits of the corpus or of the files, without extra corpora."""
     if not config.corpus:
-        return own_splits(config, columns, only)
+        return _user_splits(config, columns, only)
     corpus = corpus_by_name(config.corpus)
-    _same_kind(corpus, columns)
+    _check_columns(corpus, columns)
     read = _generated_splits if corpus.generated else _corpus_splits
     return read(corpus, config, columns, only)
 
 
-def _same_kind(corpus: Corpus, columns: Sequence[str]) -> None:
+def _check_columns(corpus: Corpus, columns: Sequence[str]) -> None:
     if not set(columns) <= set(corpus.columns):
         raise InputError(
-            f"the corpus {corpus.name!r} holds {' and '.join(corpus.columns)}, the task wants "
-            f"{' and '.join(columns)}; choose another corpus or task"
+            f"the corpus must have the columns of the task ({' and '.join(columns)}), got "
+            f"{' and '.join(corpus.columns)} in {corpus.name!r}; choose another corpus or task"
         )
 
 
@@ -133,14 +138,14 @@ def _corpus_table(
 def _with_extra(
     splits: Splits, config: DataConfig, columns: Sequence[str], held_out: Sequence[Table]
 ) -> Table:
-    """The training rows and those of the extra corpora, but none whose text is held out."""
+    """The training rows and those of the extra corpora, without texts that are held out."""
     tables = [splits.train]
     for name in config.extra:
         extra = load_splits(DataConfig(corpus=name), columns, only=["train"])
         if not set(extra.labels) <= set(splits.labels):
             raise InputError(
-                f"the extra corpus {name!r} has the labels {', '.join(extra.labels)}, the data "
-                f"have {', '.join(splits.labels)}; leave it out"
+                f"extra corpora must have the labels {', '.join(splits.labels)}, got "
+                f"{', '.join(extra.labels)} in {name!r}; remove it"
             )
         tables.append(extra.train)
     train = Table.concat(tables)
@@ -148,14 +153,87 @@ def _with_extra(
     return train.without(first, [text for table in held_out for text in table.column(first)])
 
 
-def _kept(corpora: Sequence[str], columns: Sequence[str]) -> Iterator[Table]:
-    """The dev and test rows of other corpora, from which nothing may be learned."""
+def _held_out(corpora: Sequence[str], columns: Sequence[str]) -> Iterator[Table]:
+    """The dev and test rows of other corpora, which must not be in train."""
     for name in corpora:
         splits = load_splits(DataConfig(corpus=name), columns, only=["dev", "test"])
         yield from splits.tables.values()
 
 
-def _finished(table: Table, split: str, config: DataConfig) -> Table:
+def _limited(table: Table, split: str, config: DataConfig) -> Table:
     limit = config.rows(split)
     table = table.slice(0, limit) if limit else table
     return table.without_empty(table.column_names[0]) if split == "train" else table
+
+
+def _user_splits(config: DataConfig, columns: Sequence[str], only: Sequence[str]) -> Splits:
+    """The tables of the files in the recipe; without a dev file, dev is the last rows of train.
+
+    Only the files that are necessary for the splits in `only` and for unknown labels are read.
+    """
+    if not config.train:
+        raise InputError("the recipe has no data; set data.corpus or data.train")
+    _check_parallel_files(config)
+    headers = {name: config.header(name) for name in columns}
+    labelled = bool({"label", "tags"} & set(columns))
+    labels = config.labels if labelled else ()
+    splits = [split for split in ("train", "dev", "test") if not only or split in only]
+    splits_train = not config.dev and "dev" in splits
+    tables: dict[str, Table] = {}
+    if "train" in splits or splits_train or (labelled and not labels):
+        train = read_files(config.train, config, headers, labels, config.format)
+        labels = labels or _labels_of(train)
+        tables = {"train": train}
+        if not config.dev and {"train", "dev"} & set(splits):
+            tables = _split_off_dev(train, config)
+    for split, files in (("dev", config.dev), ("test", config.test)):
+        if files and split in splits:
+            tables[split] = read_files(files, config, headers, labels, config.format)
+    return Splits({name: tables[name] for name in splits if name in tables}, labels)
+
+
+def _check_parallel_files(config: DataConfig) -> None:
+    """Raises InputError for several files if one of them is not plain lines."""
+    for split in ("train", "dev", "test"):
+        files = getattr(config, split)
+        for file in files if isinstance(files, tuple) and len(files) > 1 else ():
+            kind = config.format or FORMATS.get(suffix(Path(file)), "lines")
+            if kind != "lines":
+                raise InputError(
+                    f"several files in data.{split} must be plain lines, one column each, got "
+                    f"{file}, which is {kind}; name one file, or set data.format = "
+                    '"lines"'
+                )
+
+
+def _split_off_dev(train: Table, config: DataConfig) -> dict[str, Table]:
+    """The training rows split into train and dev, which gets the last rows."""
+    if config.format == "text":
+        return {
+            "train": slice_text(train, 0, 900),
+            "dev": slice_text(train, 900, N_BUCKETS),
+        }
+    rows = config.dev_rows or max(1, len(train) // 10)
+    if rows >= len(train):
+        raise InputError(
+            f"dev must have fewer rows than train ({len(train)}), got {rows}; name a data.dev file"
+        )
+    first = len(train) - rows
+    dev = replace(train.slice(first), bad_rows=BadRows())  # counted once, in train
+    return {"train": train.slice(0, first), "dev": dev}
+
+
+def _labels_of(train: Table) -> tuple[str, ...]:
+    """The labels or tags of the training rows, in order; () if there are none."""
+    if "tags" in train.column_names:
+        tags = {tag for cell in train.column("tags") for tag in cell.split(" ")} - {"O"}
+        if not tags:
+            raise InputError("train must have a tag other than O, got O for every character")
+        return ("O", *sorted(tags, key=lambda tag: (tag[2:], tag)))
+    if "label" not in train.column_names:
+        return ()
+    found = set(train.column("label"))
+    if len(found) < 2:
+        raise InputError(f"train must have at least two labels, got {found.pop()!r} only")
+    numbers = all(name.isdecimal() for name in found)
+    return tuple(sorted(found, key=int) if numbers else sorted(found))

@@ -1,6 +1,6 @@
-"""Batches without padding: texts of one length together, or several texts end to end in one row.
+"""Batches with little padding: texts of similar length, or several texts packed into one row.
 
-Everything here is a pure function of lengths and an order, so it can be made again on resuming.
+Everything here is a pure function of lengths and an order, so it is reproducible on resuming.
 """
 
 from collections.abc import Sequence
@@ -16,19 +16,20 @@ TokenIds = Sequence[int] | NDArray[np.integer]  # ids
 def length_batches(
     lengths: Ints, order: Ints, batch_tokens: int, rng: np.random.Generator
 ) -> list[Ints]:
-    """Cut the examples into batches of like length, `batch_tokens` tokens each, padding counted.
+    """Batches of similar length with at most `batch_tokens` tokens each, padding included.
 
     lengths (n,): tokens of each example; (n, 2) for a source and a target, whose padded sum
-    counts. order (n,): which examples, and which of equal length come first. The batches
-    themselves come in random order. An example longer than the budget is a batch of its own.
+    counts. order (n,): the examples; those of equal length keep this order. The order of batches
+    is random. An example longer than the budget is a batch of its own.
 
     >>> rng = np.random.default_rng(0)
-    >>> sorted(batch.tolist() for batch in bucketed(np.array([3, 1, 3, 1]), np.arange(4), 6, rng))
+    >>> batches = length_batches(np.array([3, 1, 3, 1]), np.arange(4), 6, rng)
+    >>> sorted(batch.tolist() for batch in batches)
     [[0, 2], [1, 3]]
     """
     table = lengths if lengths.ndim == 2 else lengths[:, None]
     keys = tuple(table[order, column] for column in range(table.shape[1]))
-    by_length = order[np.lexsort(keys)]  # stable: equal lengths stay in `order`
+    by_length = order[np.lexsort(keys)]  # stable: equal lengths keep `order`
     batches: list[Ints] = []
     start = 0
     widest = np.zeros(table.shape[1], dtype=np.int64)
@@ -44,20 +45,22 @@ def length_batches(
 
 
 def plan_packing(lengths: Sequence[int] | Ints, order: Ints, width: int) -> list[list[int]]:
-    """Lay examples end to end in rows of one width: which examples stand in each row.
+    """The examples of each row when they are packed into rows of one width.
 
-    First fit among the rows still open; an example longer than the width is refused.
+    First fit among the last rows. Raises ValueError for an example longer than the width.
 
-    >>> pack([3, 4, 1, 2], np.arange(4), 5)
+    >>> plan_packing([3, 4, 1, 2], np.arange(4), 5)
     [[0, 2], [1], [3]]
     """
     rows: list[list[int]] = []
-    free: list[int] = []  # room left in the last few rows
+    free: list[int] = []  # free positions of each row
     window = 64
     for example in order:
         need = int(lengths[example])
         if need > width:
-            raise ValueError(f"{need} tokens do not fit a row of {width}; widen it or truncate")
+            raise ValueError(
+                f"an example must have at most {width} tokens, got {need}; truncate it"
+            )
         for row in range(max(0, len(rows) - window), len(rows)):
             if free[row] >= need:
                 rows[row].append(int(example))
@@ -71,48 +74,48 @@ def plan_packing(lengths: Sequence[int] | Ints, order: Ints, width: int) -> list
 
 @dataclass(frozen=True)
 class PaddedArrays:
-    """A rectangle of ids and which of them are real tokens."""
+    """A rectangle of ids and the mask of its tokens: False on padding."""
 
     ids: Ints  # (B, T)
     mask: NDArray[np.bool_]  # (B, T)
 
 
 def pad(rows: Sequence[TokenIds], pad_id: int, *, left: bool = False) -> PaddedArrays:
-    """The rows below each other, the shorter ones filled up on the right, or else on the left.
+    """A rectangle of rows, padded on the right, or on the left.
 
     >>> pad([[5, 6], [7]], pad_id=0).ids
     array([[5, 6],
            [7, 0]])
-    >>> pad([[5, 6], [7]], pad_id=0, left=True).real
+    >>> pad([[5, 6], [7]], pad_id=0, left=True).mask
     array([[ True,  True],
            [False,  True]])
     """
     lengths = np.array([len(row) for row in rows])
     width = int(lengths.max(initial=1))
-    places = np.arange(width)
-    real = places >= width - lengths[:, None] if left else places < lengths[:, None]  # (B, T)
-    ids = np.full(real.shape, pad_id, dtype=np.int64)
+    positions = np.arange(width)
+    mask = positions >= width - lengths[:, None] if left else positions < lengths[:, None]  # (B, T)
+    ids = np.full(mask.shape, pad_id, dtype=np.int64)
     if len(rows):
-        ids[real] = np.concatenate(rows)
-    return PaddedArrays(ids, real)
+        ids[mask] = np.concatenate(rows)
+    return PaddedArrays(ids, mask)
 
 
 @dataclass(frozen=True)
 class PackedArrays:
-    """Rows of one width holding several texts each."""
+    """Rows of one width with several texts each."""
 
     ids: Ints  # (R, W)
-    document_ids: Ints  # (R, W): the number of the text a token belongs to; -1 on padding
-    positions: Ints  # (R, W): beginning at 0 with every text
+    document_ids: Ints  # (R, W): the number of the token's text; -1 on padding
+    positions: Ints  # (R, W): from 0 in every text
 
 
 def fill_packed(
     rows: Sequence[Sequence[int]], examples: Sequence[NDArray[np.int32]], width: int, pad_id: int
 ) -> PackedArrays:
-    """The rows that `pack` planned, filled; texts are numbered in the order they stand.
+    """The rows of `plan_packing`, filled; texts are numbered in order.
 
     >>> two = [np.array([5, 6], np.int32), np.array([7], np.int32)]
-    >>> packed([[0, 1]], two, width=4, pad_id=0).texts
+    >>> fill_packed([[0, 1]], two, width=4, pad_id=0).document_ids
     array([[ 0,  0,  1, -1]])
     """
     ids = np.full((len(rows), width), pad_id, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""A loader whose place can be written down in two numbers and found again exactly."""
+"""A loader whose state is two numbers, from which it resumes exactly."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ B = TypeVar("B", covariant=True)
 
 
 class Epoch(Protocol[B]):
-    """The batches of one pass over the data, each made when it is asked for."""
+    """The batches of one pass over the data, each built on access."""
 
     def __len__(self) -> int: ...
 
@@ -17,23 +17,23 @@ class Epoch(Protocol[B]):
 
 @dataclass(frozen=True)
 class LoaderState:
-    """So many whole epochs are done, and so many batches of the one under way."""
+    """The number of completed epochs, and of completed batches of the current one."""
 
     epoch: int = 0
     batch: int = 0
 
 
 class ResumableLoader(Generic[B]):
-    """Batches without end, epoch after epoch, from any position.
+    """An endless stream of batches, epoch after epoch, from any state.
 
-    `make_epoch(number)` must be a pure function of the number: then a loader set to an old
-    position goes on as if it had never stopped.
+    `make_epoch(number)` must be a pure function of the number, so that a loader with an old state
+    continues as if it had not been interrupted.
 
-    >>> loader = Loader(lambda number: [f"{number}a", f"{number}b"])
+    >>> loader = ResumableLoader(lambda number: [f"{number}a", f"{number}b"])
     >>> batches = iter(loader)
-    >>> next(batches), next(batches), next(batches), loader.position
-    ('0a', '0b', '1a', Position(epoch=1, batch=1))
-    >>> next(iter(Loader(lambda number: [f"{number}a", f"{number}b"], loader.position)))
+    >>> next(batches), next(batches), next(batches), loader.state
+    ('0a', '0b', '1a', LoaderState(epoch=1, batch=1))
+    >>> next(iter(ResumableLoader(lambda number: [f"{number}a", f"{number}b"], loader.state)))
     '1b'
     """
 
@@ -46,7 +46,7 @@ class ResumableLoader(Generic[B]):
 
     @property
     def epoch(self) -> Epoch[B]:
-        """The epoch under way."""
+        """The current epoch."""
         if self._number != self.state.epoch:
             self._current = self._make_epoch(self.state.epoch)
             self._number = self.state.epoch
@@ -54,20 +54,20 @@ class ResumableLoader(Generic[B]):
 
     @property
     def epoch_progress(self) -> float:
-        """How many passes over the data are done, as a fraction."""
+        """The number of passes over the data, with a fraction for the current one."""
         epoch, batch = self.state.epoch, self.state.batch
-        return epoch + batch / len(self.epoch) if batch else float(epoch)  # makes no new epoch
+        return epoch + batch / len(self.epoch) if batch else float(epoch)  # does not build an epoch
 
     def __iter__(self) -> Iterator[B]:
         while True:
             yield from self.next_batches(range(1), 1)
 
     def next_batches(self, selected: range, n: int) -> list[B]:
-        """Those of the next n batches that are wanted; the others are passed over, never made.
+        """The selected ones of the next n batches; the others are skipped without being built.
 
-        >>> loader = Loader(lambda number: [f"{number}a", f"{number}b"])
-        >>> loader.take(range(1, 3), 4), loader.position
-        (['0b', '1a'], Position(epoch=2, batch=0))
+        >>> loader = ResumableLoader(lambda number: [f"{number}a", f"{number}b"])
+        >>> loader.next_batches(range(1, 3), 4), loader.state
+        (['0b', '1a'], LoaderState(epoch=2, batch=0))
         """
         batches = []
         for number in range(n):

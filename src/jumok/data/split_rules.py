@@ -1,4 +1,4 @@
-"""Which rows of a file belong to a split: by their place, by a hash that never moves, by letter."""
+"""Rules that select the rows of a split: by position, by a stable hash, or by characters."""
 
 import hashlib
 from collections.abc import Sequence
@@ -13,35 +13,33 @@ N_BUCKETS = 1_000
 
 
 def hash_bucket(text: str) -> int:
-    """Which of a thousand buckets a text falls into, on every machine the same.
+    """The bucket of a text, the same on every machine: its sha1 as an integer, modulo 1,000.
 
-    It is the sha1 of the text in UTF-8, read as a number, modulo 1,000: like texts share one.
-
-    >>> bucket("안녕"), bucket("안녕!")
+    >>> hash_bucket("안녕"), hash_bucket("안녕!")
     (917, 159)
     """
     return int.from_bytes(_sha1(text)) % N_BUCKETS
 
 
 def split_keys(keys: Sequence[str], by: SplitBy) -> NDArray[np.int64]:
-    """The number of each row that the splits of its file are cut by.
+    """The number of each row by which the splits of its file are selected.
 
-    By "hash" it is the bucket of the row's key; by "order" its place when the rows are sorted by
-    the sha1 of their keys, so that each split has just so many rows.
+    For "hash" it is the bucket of the row's key; for "order" its rank by the sha1 of the keys, so
+    that each split has an exact number of rows.
 
-    >>> sorted(places(["가", "나", "다"], "order").tolist())
+    >>> sorted(split_keys(["가", "나", "다"], "order").tolist())
     [0, 1, 2]
     """
     if by == "hash":
         return np.array([hash_bucket(key) for key in keys], np.int64)
-    sums = [_sha1(key) for key in keys]
-    found = np.empty(len(sums), np.int64)
-    found[sorted(range(len(sums)), key=sums.__getitem__)] = np.arange(len(sums))
+    digests = [_sha1(key) for key in keys]
+    found = np.empty(len(digests), np.int64)
+    found[sorted(range(len(digests)), key=digests.__getitem__)] = np.arange(len(digests))
     return found
 
 
 def select_split(table: Table, rows: RowRange, numbers: NDArray[np.int64]) -> Table:
-    """The rows of a split; `numbers` are those of `places`, for splits that are cut by them."""
+    """The rows of a split; `numbers` are from `split_keys`, if the split is by these."""
     match rows.by:
         case "rows":
             return table.slice(rows.first, rows.stop)
@@ -53,15 +51,15 @@ def select_split(table: Table, rows: RowRange, numbers: NDArray[np.int64]) -> Ta
 
 
 def slice_text(table: Table, first: int, stop: int) -> Table:
-    """A table of one text cut down to some thousandths of its characters.
+    """A table of one text, reduced to a range of thousandths of its characters.
 
     >>> table = Table.from_columns({"text": ["열 글자 된다면 참"]})
-    >>> part_of_text(table, 900, 1_000).column("text")[0]
+    >>> slice_text(table, 900, 1_000).column("text")[0]
     '참'
     """
     (name,) = table.column_names
     (text,) = table.column(name)
-    begin, end = (len(text) * place // N_BUCKETS for place in (first, stop))
+    begin, end = (len(text) * part // N_BUCKETS for part in (first, stop))
     return Table.from_columns({name: [text[begin:end]]})
 
 

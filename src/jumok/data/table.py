@@ -1,4 +1,4 @@
-"""Named columns of text that never change, held by Arrow in memory or in a mapped file."""
+"""Immutable tables of text, stored by Arrow in memory or in a memory-mapped file."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,16 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from jumok.data.files.bad_rows import BadRows
+from jumok.data.files.rows import BadRows
 from jumok.errors import InputError
 
 Cell = TypeVar("Cell", str, float, list[str])
 
-_BLOCK = 4_096  # rows turned into Python strings at a time
+_BLOCK = 4_096  # rows converted to Python strings at a time
 
 
 class Column(Sequence[Cell], Generic[Cell]):
-    """One column, read like a list; cells become Python objects only when they are asked for."""
+    """One column as a sequence; cells are converted to Python objects on access."""
 
     def __init__(self, array: pa.ChunkedArray) -> None:
         self._array = array
@@ -47,7 +47,7 @@ class Column(Sequence[Cell], Generic[Cell]):
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text in named columns, and what was wrong with the rows that are not in it.
+    """Rows of text in named columns, and a report on the bad rows that were skipped.
 
     >>> table = Table.from_columns({"text": ["좋다", "싫다"], "label": ["positive", "negative"]})
     >>> len(table), table.column("text")[1], list(table.slice(0, 1).column("label"))
@@ -56,13 +56,13 @@ class Table:
 
     arrow: pa.Table
     bad_rows: BadRows = field(default_factory=BadRows)
-    sha256: str = ""  # of the files' content once unpacked; "" when the rows come from no file
+    sha256: str = ""  # of the decompressed content; "" if the rows are not from a file
 
     @classmethod
     def from_columns(
         cls, columns: Mapping[str, Sequence[str] | Sequence[float] | Sequence[list[str]]]
     ) -> "Table":
-        """A table of rows that are in memory already."""
+        """A table from columns in memory."""
         return cls(pa.table({name: list(cells) for name, cells in columns.items()}))
 
     @classmethod
@@ -70,7 +70,7 @@ class Table:
         """The rows of several tables with the same columns, one table after the other.
 
         >>> one = Table.from_columns({"text": ["가"]})
-        >>> list(Table.concatenated([one, one]).column("text"))
+        >>> list(Table.concat([one, one]).column("text"))
         ['가', '가']
         """
         first, *others = tables
@@ -88,7 +88,7 @@ class Table:
         return tuple(self.arrow.column_names)
 
     def column(self, name: str) -> Column[str]:
-        """The cells of a column of text. Raises InputError when there is none of that name."""
+        """The cells of a column of text. Raises InputError for an unknown name."""
         return Column[str](self._of_type(name, "text"))
 
     def numbers(self, name: str) -> Column[float]:
@@ -96,16 +96,16 @@ class Table:
         return Column[float](self._of_type(name, "numbers"))
 
     def pieces(self, name: str) -> Column[list[str]]:
-        """The cells of a column of lists of pieces, as pre-tokenised files hold them."""
+        """The cells of a column of lists of pieces, from pre-tokenized files."""
         return Column[list[str]](self._of_type(name, "lists of pieces"))
 
     def slice(self, start: int, stop: int | None = None) -> "Table":
-        """The rows from `start` up to `stop`; nothing is copied."""
+        """The rows from `start` up to `stop`, without copying."""
         length = None if stop is None else max(0, stop - start)
         return replace(self, arrow=self.arrow.slice(start, length))
 
     def without_empty(self, name: str) -> "Table":
-        """The rows whose cell in the column `name` holds more than white space."""
+        """The rows whose cell in the column `name` has more than white space."""
         array = self.arrow.column(name)
         if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
             filled = pc.greater(pc.list_value_length(array), 0)
@@ -114,17 +114,17 @@ class Table:
         return self if pc.all(filled).as_py() else replace(self, arrow=self.arrow.filter(filled))
 
     def select(self, names: Sequence[str]) -> "Table":
-        """The columns of these names alone."""
+        """The columns with these names only."""
         return replace(self, arrow=self.arrow.select(list(names)))
 
     def keep(self, chosen: NDArray[np.bool_]) -> "Table":
-        """The rows for which `chosen` (rows,) says True."""
+        """The rows for which `chosen` (rows,) is True."""
         return replace(self, arrow=self.arrow.filter(pa.array(chosen)))
 
     def without(self, name: str, texts: Sequence[str]) -> "Table":
-        """The rows whose text in the column `name` is none of `texts`.
+        """The rows whose text in the column `name` is not in `texts`.
 
-        White space is one space; how letters are stored (NFC or NFD) makes no difference.
+        Texts are compared in NFC and with white space as one space.
 
         >>> table = Table.from_columns({"text": ["안 녕", "잘 가"]})
         >>> list(table.without("text", ["안  녕 "]).column("text"))
@@ -134,17 +134,20 @@ class Table:
         cells = _spaced(self.arrow.column(name).cast(pa.large_string()))
         return replace(self, arrow=self.arrow.filter(pc.invert(pc.is_in(cells, unwanted))))
 
-    def _of_type(self, name: str, wanted: str) -> pa.ChunkedArray:
+    def _of_type(self, name: str, expected: str) -> pa.ChunkedArray:
         if name not in self.arrow.column_names:
             raise InputError(f"no column {name!r}; the table has {', '.join(self.column_names)}")
         array = self.arrow.column(name)
         kind = _kind(array.type)
-        if kind != wanted:
-            raise InputError(f"the column {name!r} holds {kind}; read it with Table.{_DOORS[kind]}")
+        if kind != expected:
+            raise InputError(
+                f"the column {name!r} must have {expected}, got {kind}; read it with "
+                f"Table.{_METHODS[kind]}"
+            )
         return array
 
 
-_DOORS = {"text": "column", "numbers": "numbers", "lists of pieces": "pieces"}
+_METHODS = {"text": "column", "numbers": "numbers", "lists of pieces": "pieces"}
 
 
 def _kind(type_: pa.DataType) -> str:
@@ -154,6 +157,6 @@ def _kind(type_: pa.DataType) -> str:
 
 
 def _spaced(texts: pa.Array) -> pa.Array:
-    """The texts with single spaces and composed letters (NFC), for comparing."""
+    """The texts with single spaces and in NFC, for comparison."""
     composed = pc.utf8_normalize(texts, "NFC")
     return pc.utf8_trim_whitespace(pc.replace_substring_regex(composed, r"\s+", " "))

@@ -1,4 +1,4 @@
-"""Files read as a recipe's `[data]` says: one's own, a corpus's, and one to be scored."""
+"""Read files by the `[data]` table of a recipe: data of the recipe, or a file to evaluate."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,11 +16,11 @@ def read_files(
     config: DataConfig,
     headers: Mapping[str, str],
     labels: Sequence[str],
-    format: Format | None,  # noqa: A002 - the word the recipes use
+    format: Format | None,  # noqa: A002 - the key of recipes
 ) -> Table:
-    """One file, or parallel files, as the recipe's `[data]` says.
+    """One file, or parallel files, with the options of the recipe's `[data]`.
 
-    `headers` are those of the columns wanted, `labels` the names that cells hold or number.
+    `headers` are the names of the columns in the file; cells have one of `labels` or its index.
     """
     paths = files if isinstance(files, tuple) else (files,)
     cells = label_cells(labels) if "label" in headers else {tag: tag for tag in labels}
@@ -40,29 +40,28 @@ def read_files(
 def evaluation_table(
     path: Path | str, config: DataConfig, columns: Sequence[str], labels: Sequence[str] = ()
 ) -> Table:
-    """A file to be scored: the recipe's columns, in TSV unless the suffix says CSV or JSON.
+    """A file to evaluate: the recipe's columns, in TSV unless the suffix is that of CSV or JSON.
 
-    Where text alone is wanted, a .txt holds it line by line; a recipe that reads its files as one
-    text each has this one read so too. A suffix that says nothing is read as the recipe's own
-    files are; so are tags, unless a header names them. `labels` are the names the model knows; a
-    cell holds a name or its number. The official NSMC files are recognised by checksum, and their
-    empty reviews are scored like all others.
+    For a column of texts only, a .txt is read line by line, or as one text if the recipe's files
+    are. A file with another suffix has the format of the recipe's files; so have tags, unless the
+    header contains them. `labels` are the model's labels; a cell has a label or its index. The
+    official NSMC files are recognised by checksum, and their empty reviews are scored.
     """
     path = Path(path)
-    own = corpus_by_name(config.corpus).format if config.corpus else config.format
-    kind = FORMATS.get(suffix(path), own or "tsv")
+    recipe_format = corpus_by_name(config.corpus).format if config.corpus else config.format
+    kind = FORMATS.get(suffix(path), recipe_format or "tsv")
     headers = {name: config.header(name) for name in columns}
     if kind == "lines":
-        kind = "tsv" if len(columns) > 1 else "text" if own == "text" else "lines"
-    if own == "bio" and kind == "tsv" and "tags" in headers:
+        kind = "tsv" if len(columns) > 1 else "text" if recipe_format == "text" else "lines"
+    if recipe_format == "bio" and kind == "tsv" and "tags" in headers:
         kind = "tsv" if headers["tags"] in _first_line(path).split("\t") else "bio"
     return read_files(path, config, headers, labels, kind)
 
 
 def label_cells(labels: Sequence[str]) -> dict[str, str]:
-    """What a label's cell may hold, with the name it stands for: the name, or its number.
+    """The possible cells of labels with their names: the name, or its index.
 
-    Names that are numbers themselves stand for themselves alone.
+    If a name is a number itself, cells are names only.
 
     >>> label_cells(["negative", "positive"])
     {'negative': 'negative', 'positive': 'positive', '0': 'negative', '1': 'positive'}
@@ -74,5 +73,5 @@ def label_cells(labels: Sequence[str]) -> dict[str, str]:
 
 
 def _first_line(path: Path) -> str:
-    """The header of a file, if it has one."""
+    """The first line of a file."""
     return next((line.content.decode("utf-8", "replace") for line in read_lines(path)), "")

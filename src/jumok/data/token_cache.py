@@ -1,4 +1,4 @@
-"""Texts into ids once: the ids are kept under a key made of the content, and mapped afterwards."""
+"""A cache of token ids, keyed by the texts and the tokenizer and memory-mapped."""
 
 import hashlib
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ import pyarrow as pa
 from jumok.data.arrow_cache import cache_folder, cached_table, write_table
 from jumok.text.ragged import Ragged
 
-MIN_CACHED_TEXTS = 4_096  # texts; fewer are encoded again in less time than it takes to look
+MIN_CACHED_TEXTS = 4_096  # fewer texts are encoded faster than the cache is read
 
-_VERSION = 1  # to be raised when the same texts would be kept differently
+_VERSION = 1  # to be increased when the format of the cache changes
 _BATCH = 8_192  # texts encoded at a time
 _SCHEMA = pa.schema([("ids", pa.large_list(pa.int32()))])
 
 
 class Encoder(Protocol):
-    """What is asked of a vocabulary here."""
+    """The part of a tokenizer that is used here."""
 
     @property
     def identity(self) -> str:
@@ -29,45 +29,45 @@ class Encoder(Protocol):
         """The ids of each text."""
 
 
-def encode_cached(texts: Sequence[str], vocabulary: Encoder) -> Ragged:
-    """The ids of each text, from the cache when the same texts were encoded before.
+def encode_cached(texts: Sequence[str], tokenizer: Encoder) -> Ragged:
+    """The ids of each text, from the cache if the same texts have been encoded before.
 
-    The key is a checksum of all texts and of the vocabulary. Mapped ids are read-only. Without a
-    cache that can be written, the ids stay in memory.
+    The key is a checksum of all texts and of the tokenizer. Cached ids are read-only. If the cache
+    cannot be written, the ids stay in memory.
     """
     if len(texts) < MIN_CACHED_TEXTS:
-        return Ragged.from_lists(vocabulary.encode_batch(list(texts)))
-    path = cache_folder("tokens") / f"{_key(texts, vocabulary)}.arrow"
-    kept = _mapped(path)
-    if kept is not None:
-        return kept
-    encoded = _encoded(texts, vocabulary)
+        return Ragged.from_lists(tokenizer.encode_batch(list(texts)))
+    path = cache_folder("tokens") / f"{_key(texts, tokenizer)}.arrow"
+    cached = _read(path)
+    if cached is not None:
+        return cached
+    encoded = _encode(texts, tokenizer)
     ids = pa.LargeListArray.from_arrays(pa.array(encoded.offsets), pa.array(encoded.ids))
     write_table(path, _SCHEMA, [pa.RecordBatch.from_arrays([ids], schema=_SCHEMA)])
-    return _mapped(path) or encoded
+    return _read(path) or encoded
 
 
-def _mapped(path: Path) -> Ragged | None:
-    kept = cached_table(path)
-    if kept is None:
+def _read(path: Path) -> Ragged | None:
+    cached = cached_table(path)
+    if cached is None:
         return None
-    rows = kept[0].column("ids").chunk(0)
+    rows = cached[0].column("ids").chunk(0)
     return Ragged(rows.values.to_numpy(), rows.offsets.to_numpy())
 
 
-def _encoded(texts: Sequence[str], vocabulary: Encoder) -> Ragged:
+def _encode(texts: Sequence[str], tokenizer: Encoder) -> Ragged:
     parts = [
-        Ragged.from_lists(vocabulary.encode_batch(list(texts[start : start + _BATCH])))
+        Ragged.from_lists(tokenizer.encode_batch(list(texts[start : start + _BATCH])))
         for start in range(0, len(texts), _BATCH)
     ]
     lengths = np.concatenate([part.lengths for part in parts])
     return Ragged.from_lengths(np.concatenate([part.ids for part in parts]), lengths)
 
 
-def _key(texts: Sequence[str], vocabulary: Encoder) -> str:
-    digest = hashlib.sha256(f"{_VERSION} {vocabulary.identity}".encode())
+def _key(texts: Sequence[str], tokenizer: Encoder) -> str:
+    digest = hashlib.sha256(f"{_VERSION} {tokenizer.identity}".encode())
     for text in texts:
-        content = text.encode(errors="surrogatepass")  # half a character: the vocabulary says so
-        digest.update(len(content).to_bytes(8, "little"))  # where one text ends
+        content = text.encode(errors="surrogatepass")  # a lone surrogate: the tokenizer rejects it
+        digest.update(len(content).to_bytes(8, "little"))  # marks the end of the text
         digest.update(content)
     return digest.hexdigest()

@@ -101,7 +101,7 @@ def test_a_corpus_is_fetched_once(server: Server, tmp_path: Path) -> None:
 def test_a_broken_download_goes_on_where_it_stopped(server: Server, tmp_path: Path) -> None:
     target = tmp_path / "train.txt"
     server.breaks_after = 300_000
-    with pytest.raises(StorageError, match=r"300,000 of .* the same command goes on from there"):
+    with pytest.raises(StorageError, match=r"300,000 of .* run the same command again to resume"):
         fetch(f"{server.base}/train.txt", target, known("train.txt"))
     assert not target.exists()
     server.breaks_after = None
@@ -129,7 +129,7 @@ def test_a_whole_part_needs_no_server(tmp_path: Path) -> None:
 def test_other_content_is_never_kept(server: Server, tmp_path: Path) -> None:
     target = tmp_path / "train.txt"
     server.content["train.txt"] = CONTENT["train.txt"].replace(b"7", b"8")
-    with pytest.raises(InputError, match=r"is not the known train\.txt: .* wanted 788,890"):
+    with pytest.raises(InputError, match=r"is not the known train\.txt: .* expected 788,890"):
         fetch(f"{server.base}/train.txt", target, known("train.txt"))
     assert list(tmp_path.iterdir()) == []
     server.content["train.txt"] = CONTENT["train.txt"] * 3
@@ -153,9 +153,9 @@ def test_addresses_that_answer_nothing(server: Server, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="404"):
         fetch(f"{server.base}/none.txt", tmp_path / "train.txt", known("train.txt"))
     server.server_close()
-    with pytest.raises(StorageError, match=r"could not be fetched .* --from"):
+    with pytest.raises(StorageError, match=r"could not be downloaded .* --from"):
         fetch(f"{server.base}/train.txt", tmp_path / "train.txt", known("train.txt"))
-    with pytest.raises(InputError, match="is no web address"):
+    with pytest.raises(InputError, match="must begin with https://"):
         fetch("file:///etc/passwd", tmp_path / "train.txt", known("train.txt"))
 
 
@@ -175,14 +175,14 @@ def test_a_local_file_is_recognised_by_its_content(tmp_path: Path) -> None:
     (path,) = copy_corpus(CORPUS, tmp_path / "some.name", tmp_path / "cache")
     assert path == tmp_path / "cache" / "train.txt"
     (tmp_path / "other").write_bytes(b"other")
-    with pytest.raises(InputError, match=r"is none of the files of 'lines': train\.txt, test\.txt"):
+    with pytest.raises(InputError, match=r"one of the files of 'lines' \(train\.txt, test\.txt\)"):
         list(copy_corpus(CORPUS, tmp_path / "other", tmp_path / "cache"))
 
 
 def test_a_local_copy_is_checked_as_well(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
-    with pytest.raises(InputError, match=r"holds no train\.txt \(nor \.xz, \.gz\)"):
+    with pytest.raises(InputError, match=r"has no train\.txt \(nor \.xz, \.gz\)"):
         list(copy_corpus(CORPUS, source, tmp_path / "cache"))
     (source / "train.txt").write_bytes(b"other")
     with pytest.raises(InputError, match=r"is not the known train\.txt: 5 bytes"):
@@ -205,9 +205,9 @@ def test_what_is_here_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_is_built_in_cannot_be_fetched() -> None:
-    with pytest.raises(InputError, match="'numbers' is built in; there is nothing to fetch"):
+    with pytest.raises(InputError, match="'numbers' is built in and has no files to download"):
         list(download_corpus(NUMBERS))
-    with pytest.raises(InputError, match="is none of the files"):
+    with pytest.raises(InputError, match="must be one of the files"):
         list(copy_corpus(replace(CORPUS, files=()), Path(__file__)))
 
 
@@ -215,9 +215,9 @@ def test_a_packed_file_is_fetched_as_it_is_and_gone_on_with(server: Server, tmp_
     packed = gzip.compress(CONTENT["train.txt"])
     server.content["raw/train.txt.gz"] = packed
     address = f"{server.base}/raw/train.txt.gz"
-    file = replace(known("train.txt"), address=address, packed_size=len(packed))
+    file = replace(known("train.txt"), url=address, compressed_size=len(packed))
     server.breaks_after = len(packed) // 2
-    with pytest.raises(StorageError, match=r"could not be fetched .*goes on from there"):
+    with pytest.raises(StorageError, match=r"could not be downloaded .*run the same command again"):
         list(download_corpus(replace(CORPUS, files=(file,)), tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["train.txt.part.gz"]
     server.breaks_after = None
@@ -229,9 +229,9 @@ def test_a_packed_file_is_fetched_as_it_is_and_gone_on_with(server: Server, tmp_
 
 
 def test_what_was_made_from_others_files_has_no_address(tmp_path: Path) -> None:
-    made = replace(CORPUS, files=(replace(known("train.txt"), address=""),))
+    made = replace(CORPUS, files=(replace(known("train.txt"), url=""),))
     with pytest.raises(
-        InputError, match=r"train\.txt .* has no address; .* get lines --from FOLDER"
+        InputError, match=r"train\.txt .* without a URL; .* get lines --from FOLDER"
     ):
         list(download_corpus(made, tmp_path))
     (tmp_path / "train.txt").write_bytes(CONTENT["train.txt"])

@@ -11,7 +11,7 @@ from jumok.data.contamination import Contamination, contamination
 from jumok.data.corpora.paths import find_file
 from jumok.data.corpora.registry import CORPORA
 from jumok.data.files.lines import measure_content
-from jumok.data.files.tables import read_table
+from jumok.data.files.tables import DOUBLE_QUOTED_SHA256, read_table
 from jumok.data.load import load_splits
 from jumok.data.split_rules import hash_bucket
 from jumok.data.splits import CLASSIFICATION, PAIRS, REGRESSION, SEQUENCES, TAGGING, TEXTS, Splits
@@ -151,9 +151,13 @@ def test_korsts_scores_are_numbers(shared: Path) -> None:
     assert scores[:3] == [5.0, 3.8, 3.8]
     for table in splits.tables.values():
         assert 0 == min(table.numbers("score")) < max(table.numbers("score")) == 5
-    with pytest.raises(InputError, match=r"'score' holds numbers; read it with Table\.numbers"):
+    with pytest.raises(
+        InputError, match=r"must have text, got numbers; read it with Table\.numbers"
+    ):
         splits.train.column("score")
-    with pytest.raises(InputError, match=r"'text' holds text; read it with Table\.column"):
+    with pytest.raises(
+        InputError, match=r"must have numbers, got text; read it with Table\.column"
+    ):
         splits.train.numbers("text")
 
 
@@ -207,7 +211,7 @@ def test_koen_and_enko_are_one_another_turned(shared: Path) -> None:
         *koen["tatoeba_dev"].column("target"),
         *koen["bible_dev"].column("target"),
     ]
-    with pytest.raises(InputError, match=r"no 'test' split; it has train, dev, docs_test"):
+    with pytest.raises(InputError, match=r"no 'test' split; choose one of train, dev, docs_test"):
         _ = koen.test
 
 
@@ -243,3 +247,7 @@ def test_novels_are_one_text_cut_at_nine_tenths(shared: Path) -> None:
     assert (len(train + dev), len((train + dev).encode())) == (705_250, 1_691_616)
     assert "\n\n" in train  # between novels
     assert (train + dev).endswith("\n")
+
+
+def test_the_double_quoted_files_are_those_of_nsmc() -> None:
+    assert {file.sha256 for file in CORPORA["nsmc"].files} == DOUBLE_QUOTED_SHA256

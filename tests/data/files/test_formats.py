@@ -49,13 +49,13 @@ def test_tagged_sentences(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        ("가나\tO\n", r"a\.txt:1: no character with its tag O, B-X or I-X \(seen '가나\\tO'\)"),
-        ("가\tO\n나\n", r"a\.txt:2: no character with its tag .* \(seen '나'\)"),
-        ("가\tO\n나\tPS\n", r"a\.txt:2: no character with its tag .* \(seen '나\\tPS'\)"),
-        ("가\tO\n\t\tO\n", r"a\.txt:2: no character"),
-        ("가\tO\n나\t\n", r"a\.txt:2: no character"),
-        ("## a\n\n가\tO\tO\n", r"a\.txt:3: no character"),
-        ("", r"a\.txt holds no row that can be used"),
+        ("가나\tO\n", r"a\.txt:1: not a character with a tag O, B-X or I-X \(got '가나\\tO'\)"),
+        ("가\tO\n나\n", r"a\.txt:2: not a character with a tag .* \(got '나'\)"),
+        ("가\tO\n나\tPS\n", r"a\.txt:2: not a character with a tag .* \(got '나\\tPS'\)"),
+        ("가\tO\n\t\tO\n", r"a\.txt:2: not a character"),
+        ("가\tO\n나\t\n", r"a\.txt:2: not a character"),
+        ("## a\n\n가\tO\tO\n", r"a\.txt:3: not a character"),
+        ("", r"a\.txt has no usable row"),
     ],
 )
 def test_sentences_that_are_not_tagged(tmp_path: Path, content: str, fault: str) -> None:
@@ -72,12 +72,12 @@ def test_a_bad_sentence_alone_is_left_out(tmp_path: Path) -> None:
     )
     assert list(table.column("text")) == ["가", "다"]
     assert [str(row)[-40:] for row in table.bad_rows.first] == [
-        f"{tmp_path}/a.bio:4: byte 1 is not UTF-8 (seen b'\\xff\\tO')"[-40:]
+        f"{tmp_path}/a.bio:4: byte 1 is not UTF-8 (got b'\\xff\\tO')"[-40:]
     ]
 
 
 def test_columns_that_tagged_sentences_lack(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no column 'label' .*seen 'id \| text \| tags'"):
+    with pytest.raises(InputError, match=r"no column 'label' .*got 'id \| text \| tags'"):
         read(tmp_path, BIO, ("text", "label"), "bio")
 
 
@@ -93,11 +93,14 @@ def test_a_json_array(tmp_path: Path) -> None:
     [
         ("[{", r"a\.json: not JSON: .*correct the file"),
         ('{"text": "가"}', r"a\.json: not a JSON array of objects; .*\.jsonl"),
-        ('["가"]', r"a\.json:1: not a JSON object \(seen \"'가'\"\)"),
-        ('[{"text": "가"}, {"txt": "나"}]', r"a\.json:2: no key 'text' \(seen 'txt'\)"),
-        ('[{"text": "가"}, {"text": "", "text": "나"}]', r"a\.json:2: the key 'text' comes twice"),
-        ('[{"text": 1.5}]', r"a\.json:1: text is no text \(seen '1\.5'\)"),
-        ('[{"text": "\\ud800"}]', r"a\.json:1: text holds half a character"),
+        ('["가"]', r"a\.json:1: not a JSON object \(got \"'가'\"\)"),
+        ('[{"text": "가"}, {"txt": "나"}]', r"a\.json:2: no key 'text' \(got 'txt'\)"),
+        (
+            '[{"text": "가"}, {"text": "", "text": "나"}]',
+            r"a\.json:2: the key 'text' is not",
+        ),
+        ('[{"text": 1.5}]', r"a\.json:1: text is not a text \(got '1\.5'\)"),
+        ('[{"text": "\\ud800"}]', r"a\.json:1: text has a lone surrogate"),
     ],
 )
 def test_json_that_does_not_fit(tmp_path: Path, content: str, fault: str) -> None:
@@ -114,7 +117,7 @@ def test_json_that_is_not_utf8(tmp_path: Path) -> None:
 def test_one_text(tmp_path: Path) -> None:
     table = read(tmp_path, "\ufeff첫 줄\r\n\n둘째 줄", ("text",), "text")
     assert list(table.column("text")) == ["첫 줄\n\n둘째 줄\n"]
-    with pytest.raises(InputError, match="is read as one text; text, label were wanted"):
+    with pytest.raises(InputError, match="is read as one text, expected text, label"):
         read(tmp_path, "가", ("text", "label"), "text")
 
 

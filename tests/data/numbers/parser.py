@@ -1,6 +1,6 @@
 """A second opinion on the numbers corpus: every way a spoken sentence can be read.
 
-It shares nothing with the generator but the lines of the carriers. Numbers are summed up from
+It shares nothing with the generator but the lines of the templates. Numbers are summed up from
 left to right instead of being looked up, any value is allowed instead of the generator's ranges,
 and all derivations are followed: a sentence has one reading when exactly one comes back.
 """
@@ -25,19 +25,19 @@ PHONE = re.compile("공D{1,2} D{3,4} D{4}".replace("D", "[공일이삼사오육�
 Reading = tuple[int, str]  # where an expression ends in the sentence, and its written form
 
 
-def all_readings(sentence: str, carriers: Iterable[str]) -> list[str]:
-    """The written form of every derivation of a spoken sentence by any of the carriers."""
+def all_readings(sentence: str, templates: Iterable[str]) -> list[str]:
+    """The written form of every derivation of a spoken sentence by any of the templates."""
     return [
         written
-        for tokens in map(_tokens, carriers)
+        for tokens in map(_tokens, templates)
         if sentence.startswith(tokens[0])
         for written in _derive(sentence, 0, tokens, "")
     ]
 
 
 @cache
-def _tokens(carrier: str) -> tuple[str, ...]:
-    return tuple(TOKEN.split(carrier))
+def _tokens(template: str) -> tuple[str, ...]:
+    return tuple(TOKEN.split(template))
 
 
 def _derive(sentence: str, start: int, tokens: tuple[str, ...], written: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The corpus: one reading for each sentence, splits that do not meet, the same on every machine."""
+"""The numbers corpus: unique readings, disjoint splits, the same sentences on every machine."""
 
 import subprocess
 import sys
@@ -12,12 +12,12 @@ import pytest
 
 from jumok.data.numbers import EXAMPLES, SPLITS, Sentence, examples, generate, sentences
 from jumok.data.numbers.expressions import counter, date, ordinal, time
-from jumok.data.numbers.grammar import FRAMES
-from jumok.data.numbers.splits import side
+from jumok.data.numbers.splits import number_split
+from jumok.data.numbers.templates import FAMILIES
 from jumok.errors import InputError
 from tests.data.numbers.parser import KINDS, all_readings
 
-CARRIERS = [carrier.text for frame in FRAMES for row in frame.carriers() for carrier in row]
+TEMPLATES = [template.text for family in FAMILIES for row in family.templates() for template in row]
 
 
 @cache
@@ -38,7 +38,7 @@ def many(split: str, n: int) -> list[Sentence]:
 )
 def test_every_sentence_has_one_reading_and_it_is_the_written_form(split: str, n: int) -> None:
     for spoken, written in generate(split, n, seed=7):
-        assert all_readings(spoken, CARRIERS) == [written]
+        assert all_readings(spoken, TEMPLATES) == [written]
 
 
 def test_small_kinds_are_read_right_throughout() -> None:
@@ -73,54 +73,68 @@ def test_the_proof_finds_two_readings_where_there_are_two() -> None:
 
 
 @pytest.mark.parametrize("split", ["dev", "test"])
-def test_held_out_numbers_never_come_in_another_split(split: str) -> None:
+def test_held_out_numbers_are_in_no_other_split(split: str) -> None:
     held_out = {e[:2] for sentence in many(split, 2_000) for e in sentence.expressions}
     seen = {e[:2] for sentence in many("train", 20_000) for e in sentence.expressions}
     other = "test" if split == "dev" else "dev"
     others = {e[:2] for sentence in many(other, 2_000) for e in sentence.expressions}
     assert not held_out & (seen | others)
-    assert all(side(e) == split for s in many(split, 500) for e in s.expressions)
+    assert all(number_split(e) == split for s in many(split, 500) for e in s.expressions)
 
 
-def test_one_number_in_ten_is_held_out_and_no_word_of_the_language() -> None:
-    sides = Counter(side(counter(number, "개")) for number in range(1, 9_999))
-    assert 0.04 < sides["dev"] / 9_998 < 0.06
-    assert 0.04 < sides["test"] / 9_998 < 0.06
+def test_one_number_in_ten_is_held_out_but_no_basic_number_word() -> None:
+    splits = Counter(number_split(counter(number, "개")) for number in range(1, 9_999))
+    assert 0.04 < splits["dev"] / 9_998 < 0.06
+    assert 0.04 < splits["test"] / 9_998 < 0.06
     words = [*range(1, 11), *range(20, 100, 10), *range(100, 1_000, 100)]
-    assert {side(counter(number, "개")) for number in words} == {"train"}
+    assert {number_split(counter(number, "개")) for number in words} == {"train"}
 
 
-def test_unseen_patterns_are_unseen_but_made_of_known_words() -> None:
-    seen = {carrier for carriers in SPLITS["train"].carriers.values() for carrier in carriers}
-    held_out = {c for carriers in SPLITS["test_patterns"].carriers.values() for c in carriers}
-    assert len(seen) + len(held_out) == len(CARRIERS) == len(set(CARRIERS))
+def test_held_out_templates_combine_openings_and_endings_of_training() -> None:
+    seen = {template for templates in SPLITS["train"].templates.values() for template in templates}
+    held_out = {c for templates in SPLITS["test_patterns"].templates.values() for c in templates}
+    assert len(seen) + len(held_out) == len(TEMPLATES) == len(set(TEMPLATES))
     assert not seen & held_out
     assert len(held_out) > 100
-    assert SPLITS["train"].carriers.keys() == SPLITS["test_patterns"].carriers.keys()
+    assert SPLITS["train"].templates.keys() == SPLITS["test_patterns"].templates.keys()
     for split in ("dev", "test"):
-        assert SPLITS[split].carriers is SPLITS["train"].carriers
-    openings = {carrier.opening for carrier in seen}
-    endings = {carrier.text.rpartition("}")[2] for carrier in seen}
-    for carrier in held_out:
-        assert carrier.opening in openings
-        assert carrier.text.rpartition("}")[2] in endings
+        assert SPLITS[split].templates is SPLITS["train"].templates
+    openings = {template.opening for template in seen}
+    endings = {template.text.rpartition("}")[2] for template in seen}
+    for template in held_out:
+        assert template.opening in openings
+        assert template.text.rpartition("}")[2] in endings
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_every_kind_comes_in_every_split(split: str) -> None:
-    kinds = Counter(sentence.carrier.kind for sentence in many(split, 3_000))
+def test_every_kind_is_in_every_split(split: str) -> None:
+    kinds = Counter(sentence.template.kind for sentence in many(split, 3_000))
     assert len(kinds) == 10
     assert min(kinds.values()) > 100
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_sentences_are_short_and_begin_with_the_shorter_list(split: str) -> None:
+def test_sentences_are_short_and_extend_shorter_lists(split: str) -> None:
     pairs = generate(split, 3_000, seed=5)
     assert pairs[:50] == generate(split, 50, seed=5)
     assert pairs != generate(split, 3_000, seed=6)
     assert max(len(spoken) for spoken, _ in pairs) <= 42
     if split != "train":
         assert len({spoken for spoken, _ in pairs}) == len(pairs)
+
+
+@pytest.mark.parametrize(
+    ("split", "checksum"),
+    [
+        ("train", "a7b1dc864be342970b96eaad6aa5407700265b69eb6aa485bbc246af452151cf"),
+        ("dev", "b5309e05edfe9df9bad4ce7ff10235277f89f5b8b2e6fb0c332eb5b5d42a6c06"),
+        ("test", "850e01ea5e668fcd26a5dbd0c73615935aab284f367cef90e84dd3799769fcdc"),
+        ("test_patterns", "69dbeb47ee575de371629500352b7d7b933f22795498ed51ca1efa9027b6c8f9"),
+    ],
+)
+def test_sentences_never_change(split: str, checksum: str) -> None:
+    """Scores of different versions are comparable only on the same sentences."""
+    assert sha256(repr(generate(split, 1_000, 7)).encode()).hexdigest() == checksum
 
 
 def test_the_same_sentences_in_every_process() -> None:
@@ -142,11 +156,11 @@ def test_the_same_sentences_in_every_process() -> None:
 def test_examples_are_five_known_patterns_with_unseen_numbers() -> None:
     assert len(EXAMPLES) == 5
     for sentence, (spoken, written) in zip(EXAMPLES, examples(), strict=True):
-        assert sentence.carrier in SPLITS["train"].carriers[sentence.carrier.kind]
-        assert {side(expression) for expression in sentence.expressions} == {"test"}
-        assert all_readings(spoken, CARRIERS) == [written]
+        assert sentence.template in SPLITS["train"].templates[sentence.template.kind]
+        assert {number_split(expression) for expression in sentence.expressions} == {"test"}
+        assert all_readings(spoken, TEMPLATES) == [written]
 
 
-def test_an_unknown_split_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match=r"no split 'valid'.*test_patterns"):
+def test_an_unknown_split_is_an_error() -> None:
+    with pytest.raises(InputError, match=r"test_patterns, got 'valid'"):
         generate("valid", 1)

@@ -1,1 +1,1 @@
-"""The corpora jumok knows, kind by kind: where from, under which licence, split how."""
+"""Known corpora: sources, licences, checksums and splits."""

@@ -1,4 +1,4 @@
-"""What is known of a corpus: its files with their checksums, and which rows make which split."""
+"""A known corpus: its files with checksums, and the rows of its splits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,24 +11,24 @@ SplitBy = Literal["rows", "hash", "order", "characters"]
 
 @dataclass(frozen=True)
 class CorpusFile:
-    """One file of a corpus; checksum and size in bytes are those of the unpacked content."""
+    """One file of a corpus; checksum and size in bytes are of the decompressed content."""
 
     name: str
     sha256: str
     size: int
-    url: str  # where it can be fetched, plain or as .gz; "": it was made from others' files
-    folder: str = ""  # the folder it lies in; "" for the one named like the corpus
-    compressed_size: int = 0  # bytes of what is fetched, where the address is that of a .gz
+    url: str  # of the file, plain or .gz; "": it is derived from other files
+    folder: str = ""  # its folder; "" for the one with the name of the corpus
+    compressed_size: int = 0  # bytes of the download, if the URL is a .gz
 
 
 @dataclass(frozen=True)
 class RowRange:
-    """Some of the rows of one file, or of parallel files of plain lines.
+    """A range of rows of one file, or of parallel files of plain lines.
 
-    What `first` and `stop` count is said by `by`: rows; the thousand buckets that the sha1 of the
-    cell under the header `key` falls into, so that like cells stay together wherever they stand;
-    rows in the order of that sha1; or thousandths of the characters of a file that is one text.
-    All splits of a file are cut by the same. See `jumok.data.split_rules`.
+    `by` is the unit of `first` and `stop`: rows; thousand buckets by the sha1 of the cell in the
+    column `key`, so that equal cells are in one split; rows sorted by that sha1; or thousandths of
+    the characters of a file that is one text. All splits of a file have the same unit. See
+    `jumok.data.split_rules`.
     """
 
     files: tuple[str, ...]
@@ -36,40 +36,40 @@ class RowRange:
     stop: int | None = None
     by: SplitBy = "rows"
     key: str = ""
-    columns: Mapping[str, str] = field(default_factory=dict)  # where they differ from the corpus's
+    columns: Mapping[str, str] = field(default_factory=dict)  # if different from the corpus
     format: Format | None = None  # None: the corpus's
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus: what a person should know before using it, and how its rows are read."""
+    """A corpus: description and licence, files, and how its rows are read."""
 
     name: str
     description: str
     licence: str
     url: str
-    columns: Mapping[str, str]  # the name tasks use -> the name in the file's header
+    columns: Mapping[str, str]  # the name in tasks -> the name in the file's header
     files: tuple[CorpusFile, ...] = ()
     splits: Mapping[str, tuple[RowRange, ...]] = field(default_factory=dict)
-    generated: Mapping[str, int] = field(default_factory=dict)  # split -> rows made by default
+    generated: Mapping[str, int] = field(default_factory=dict)  # split -> number of rows by default
     format: Format = "tsv"
-    labels: tuple[str, ...] = ()  # names; a cell holds the name or its number in this list
+    labels: tuple[str, ...] = ()  # names; a cell has the name or its index in this list
     tags: tuple[str, ...] = ()  # of the column `tags`
-    target_language: str = ""  # of translations: a code such as "de", where scores depend on it
-    excluded: tuple[str, ...] = ()  # corpora whose dev and test texts must not be in train
-    redistributable: bool = True  # may it be passed on, in a package for instance?
+    target_language: str = ""  # of translations: a code such as "de", if scores depend on it
+    excluded: tuple[str, ...] = ()  # corpora whose dev and test texts are removed from train
+    redistributable: bool = True  # whether a package may contain it
 
     @property
     def size(self) -> int:
-        """Bytes of all files, unpacked; 0 for a corpus that is generated."""
+        """Bytes of all files, decompressed; 0 for a generated corpus."""
         return sum(file.size for file in self.files)
 
     @property
     def fetch_command(self) -> str:
-        """The command that brings its files here: one without an address is copied in alone."""
+        """The command that downloads its files, or copies them if one has no URL."""
         copied = "" if all(file.url for file in self.files) else " --from FOLDER"
         return f"jumok data get {self.name}{copied}"
 
     def folder(self, file: CorpusFile) -> str:
-        """The folder one of its files lies in; corpora that share files share a folder."""
+        """The folder of one of its files; corpora that share files share a folder."""
         return file.folder or self.name

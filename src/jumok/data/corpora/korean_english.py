@@ -1,4 +1,4 @@
-"""Korean and English sentence by sentence: documentation, everyday sentences, verses, news."""
+"""Parallel Korean and English sentences: documentation, everyday sentences, verses, news."""
 
 from jumok.data.corpora.corpus import Corpus, CorpusFile, RowRange
 
@@ -70,7 +70,7 @@ def _rows(*parts: str) -> tuple[RowRange, ...]:
 
 
 def _sentences(name: str, about: str, columns: dict[str, str]) -> Corpus:
-    """One direction; every test set has a score of its own, and so may every dev set."""
+    """One direction; every test set is scored separately, and dev sets can be."""
     return Corpus(
         name=name,
         description=f"{about}: documentation, everyday sentences, verses: 76,215 + 2,750 + 4,750",
@@ -97,7 +97,7 @@ def _sentences(name: str, about: str, columns: dict[str, str]) -> Corpus:
 def _old_verses(name: str, direction: str, columns: dict[str, str]) -> Corpus:
     return Corpus(
         name=name,
-        description=f"{direction}: 11,823 verses in the Korean of 1961; only ever an extra for training",
+        description=f"{direction}: 11,823 verses in the Korean of 1961; for training only",
         licence="public domain (author: 대한성서공회; not to be altered)",
         url="https://github.com/bluesaurel/Korean-Bible-1961-KRV",
         columns=columns,

@@ -56,7 +56,7 @@ CHATBOT = Corpus(
             "4cf20d13fc46f5037fd1c531cd566e2dd9f72974/ChatbotData.csv",
         ),
     ),
-    # By question: 161 questions stand there more than once, with other answers.
+    # By question: 161 questions occur more than once, with different answers.
     splits={
         "train": (RowRange(_TALK, stop=800, by="hash", key="Q"),),
         "dev": (RowRange(_TALK, first=800, stop=900, by="hash", key="Q"),),
@@ -69,7 +69,7 @@ _KINDS = ("DT", "LC", "OG", "PS", "QT", "TI")  # date, location, organisation, p
 
 KLUE_NER = Corpus(
     name="klue-ner",
-    description="Korean sentences, dates, places, organisations, people, numbers and times tagged: 5,000",
+    description="Korean sentences with tagged dates, places, organisations, people, numbers: 5,000",
     licence="CC BY-SA 4.0",
     url="https://github.com/KLUE-benchmark/KLUE",
     columns={"text": "text", "tags": "tags"},

@@ -1,4 +1,4 @@
-"""Two Korean sentences and how they stand to one another: same, following, or how alike."""
+"""Pairs of Korean sentences: paraphrases, entailment, similarity."""
 
 from jumok.data.corpora.corpus import Corpus, CorpusFile, RowRange
 
@@ -49,7 +49,7 @@ _XNLI = (("xnli.dev.ko.tsv",), ("xnli.test.ko.tsv",))
 
 KORNLI = Corpus(
     name="kornli",
-    description="does one Korean sentence follow from another? XNLI's 7,500 and 3,000 of KLUE",
+    description="entailment between two Korean sentences: XNLI's 7,500 and 3,000 of KLUE",
     licence="CC BY-SA 4.0",
     url="https://github.com/kakaobrain/kor-nlu-datasets, https://github.com/KLUE-benchmark/KLUE",
     columns={"text": "sentence1", "pair": "sentence2", "label": "gold_label"},
@@ -75,7 +75,7 @@ KORNLI = Corpus(
             folder="klue",
         ),
     ),
-    # By premise, so that its three hypotheses stay together.
+    # By premise, so that its three hypotheses are in one split.
     splits={
         "train": tuple(RowRange(file, stop=900, by="hash", key="sentence1") for file in _XNLI),
         "dev": tuple(RowRange(file, first=900, by="hash", key="sentence1") for file in _XNLI),
@@ -91,7 +91,7 @@ KORNLI = Corpus(
 
 KORSTS = Corpus(
     name="korsts",
-    description="how alike two Korean sentences are, from 0 to 5: 5,749 + 1,500 + 1,379",
+    description="similarity of two Korean sentences from 0 to 5: 5,749 + 1,500 + 1,379",
     licence="CC BY-SA 4.0",
     url="https://github.com/kakaobrain/kor-nlu-datasets",
     columns={"text": "sentence1", "pair": "sentence2", "score": "score"},

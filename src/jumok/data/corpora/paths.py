@@ -1,4 +1,4 @@
-"""Where the files of a corpus lie: in JUMOK_DATA's folder, or in the user's cache."""
+"""Paths of corpus files: in the folder JUMOK_DATA, or in the user's cache."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -11,23 +11,23 @@ from jumok.errors import InputError
 
 
 def corpus_folders(folder: str) -> list[Path]:
-    """Where the files of a corpus may lie: in JUMOK_DATA's folder, then in the user's cache."""
+    """The folders of a corpus in search order: in JUMOK_DATA, then in the user's cache."""
     named = os.environ.get("JUMOK_DATA")
     return [*([Path(named) / folder] if named else []), downloads(folder)]
 
 
 def downloads(folder: str) -> Path:
-    """Where `jumok data get` puts the files that a corpus keeps in `folder`."""
+    """The folder in the cache where `jumok data get` saves the files of `folder`."""
     return cache_folder("data") / folder
 
 
 def find_file(folders: Sequence[Path], name: str) -> Path | None:
-    """The first of these there is: the file as it is named, .xz or .gz, folder by folder."""
+    """The first existing file, plain, .xz or .gz, folder by folder."""
     return next(find_files(folders, name), None)
 
 
 def find_files(folders: Sequence[Path], name: str) -> Iterator[Path]:
-    """All of these there are, the first one first."""
+    """All existing files in search order."""
     for folder in folders:
         for ending in ("", *COMPRESSED):
             path = folder / f"{name}{ending}"
@@ -36,14 +36,14 @@ def find_files(folders: Sequence[Path], name: str) -> Iterator[Path]:
 
 
 def corpus_file(corpus: Corpus, file: CorpusFile) -> Path:
-    """One file of a corpus. Raises InputError that says how to get it, when it is not here."""
+    """One file of a corpus. Raises InputError with the command to get it if it is missing."""
     folder = corpus.folder(file)
     folders = corpus_folders(folder)
     path = find_file(folders, file.name)
     if path is None:
         raise InputError(
-            f"the corpus {corpus.name!r} is not here (no {file.name} in "
-            f"{' or '.join(map(str, folders))}); fetch it with {corpus.fetch_command}, "
-            f"or set JUMOK_DATA to a folder that holds {folder}/"
+            f"the corpus {corpus.name!r} is missing (no {file.name} in "
+            f"{' or '.join(map(str, folders))}); get it with {corpus.fetch_command}, "
+            f"or set JUMOK_DATA to a folder that contains {folder}/"
         )
     return path

@@ -1,4 +1,4 @@
-"""The corpora jumok knows by name; what is known of each stands in the catalogue."""
+"""The registry of known corpora."""
 
 from jumok.config_io import suggest
 from jumok.data.corpora.corpus import Corpus
@@ -12,7 +12,7 @@ from jumok.errors import InputError
 
 NUMBERS = Corpus(
     name="numbers",
-    description="spoken Korean numbers, dates, times and prices -> written form; generated, endless",
+    description="spoken Korean numbers, dates, times, prices -> written form; generated, endless",
     licence="Apache-2.0 (part of jumok)",
     url="built in",
     columns={"source": "source", "target": "target"},
@@ -44,14 +44,14 @@ CORPORA: dict[str, Corpus] = {
 
 
 def corpus_by_name(name: str) -> Corpus:
-    """The corpus of that name. Raises InputError that names the nearest known one.
+    """The corpus with this name. Raises InputError with the most similar name.
 
     >>> corpus_by_name("nsmc").licence
     'CC0 1.0'
     >>> corpus_by_name("nscm")
     Traceback (most recent call last):
-    jumok.errors.InputError: no corpus is called 'nscm'; did you mean nsmc?
+    jumok.errors.InputError: no corpus is named 'nscm'; did you mean nsmc?
     """
     if name not in CORPORA:
-        raise InputError(f"no corpus is called {name!r}; {suggest(name, list(CORPORA))}")
+        raise InputError(f"no corpus is named {name!r}; {suggest(name, list(CORPORA))}")
     return CORPORA[name]

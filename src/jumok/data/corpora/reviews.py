@@ -1,4 +1,4 @@
-"""Naver's movie reviews: with a sentiment, and without one to learn the language from."""
+"""Naver movie reviews: labelled with a sentiment, and unlabelled for language models."""
 
 from jumok.data.corpora.corpus import Corpus, CorpusFile, RowRange
 
@@ -51,7 +51,7 @@ NSMC_TEXT = Corpus(
             folder="nsmc",
         ),
     ),
-    # The file is in the order of the films, so what is held out is chosen by hash.
+    # The file is sorted by film, so held-out rows are chosen by hash.
     splits={
         "train": (RowRange(_LINES, stop=990, by="hash", key="text"),),
         "dev": (RowRange(_LINES, first=990, stop=995, by="hash", key="text"),),
@@ -59,6 +59,3 @@ NSMC_TEXT = Corpus(
     },
     excluded=("nsmc",),
 )
-
-# Files whose cells were quoted twice when they were made; their few empty reviews are known.
-QUOTED_TWICE = frozenset(file.sha256 for file in NSMC.files)

@@ -1,10 +1,10 @@
-"""Plain texts of about a megabyte, each read as one text, to model letter by letter."""
+"""Plain texts of about a megabyte, each read as one text, for character language models."""
 
 from jumok.data.corpora.corpus import Corpus, CorpusFile, RowRange
 
 
 def _one_text(name: str, about: str, licence: str, home: str, file: CorpusFile) -> Corpus:
-    """The first nine tenths of the characters are for training, the rest for dev, as in nanoGPT."""
+    """The first 90 % of the characters are train, the rest dev, as in nanoGPT."""
     return Corpus(
         name=name,
         description=about,

@@ -1,1 +1,1 @@
-"""Files."""
+"""Files to tables: lines, rows, formats."""

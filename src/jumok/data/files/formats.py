@@ -1,15 +1,17 @@
-"""Lines into rows: one function for each format, each telling what is wrong with a row."""
+"""Lines to rows: one function for each file format, which reports the fault of every bad row."""
 
+import csv
+import json
 import re
-from collections.abc import Iterator, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from jumok.data.files.csv_rows import csv_rows
-from jumok.data.files.json_rows import json_rows, jsonl_rows
-from jumok.data.files.lines import Line, quote
+from jumok.data.files.lines import Line, decode_line, quote
 from jumok.data.files.rows import (
+    Cell,
     Row,
     RowReader,
     cell_count_error,
@@ -25,15 +27,16 @@ Format = Literal["tsv", "csv", "jsonl", "json", "lines", "text", "bio"]
 
 BIO_COLUMNS = ("id", "text", "tags")
 BIO_TAG = re.compile(r"O|[BI]-\S+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def tsv_rows(
-    path: Path, lines: Iterator[Line], wanted: Sequence[str], lists: frozenset[str]
+    path: Path, lines: Iterator[Line], columns: Sequence[str], lists: frozenset[str]
 ) -> Iterator[Row]:
-    """Rows of a file with a header line, cells parted by TAB and quotes that mean nothing."""
+    """Rows of a file with a header line and cells separated by TAB; quotes have no meaning."""
     reject_lists(path, lists)
     header = _tsv_header(path, lines)
-    places = column_indices(path, header, wanted)
+    indices = column_indices(path, header, columns)
     for line in lines:
         text, fault = line_text(line)
         if fault:
@@ -41,7 +44,7 @@ def tsv_rows(
             continue
         cells = text.split("\t")
         if len(cells) == len(header):
-            yield Row(line.number, tuple(cells[place] for place in places))
+            yield Row(line.number, tuple(cells[index] for index in indices))
         else:
             yield Row(line.number, fault=cell_count_error(cells, header, text))
 
@@ -54,15 +57,198 @@ def _tsv_header(path: Path, lines: Iterator[Line]) -> list[str]:
     return check_header(path, text.split("\t"), fault)
 
 
-def line_rows(
-    path: Path, lines: Iterator[Line], wanted: Sequence[str], lists: frozenset[str]
+def csv_rows(
+    path: Path, lines: Iterator[Line], columns: Sequence[str], lists: frozenset[str]
 ) -> Iterator[Row]:
-    """Rows of a file of plain lines: the line is the one column."""
+    """Rows of a file with a header row and CSV quoting; a cell may have several lines.
+
+    If a row breaks off within a cell, all its lines up to the closing quote are bad rows.
+    """
     reject_lists(path, lists)
-    if len(wanted) != 1:
+    source = _CsvLines(lines)
+    reader = csv.reader(source, strict=True)
+    header: list[str] = []
+    while True:
+        line = source.number + 1
+        source.in_quotes = False
+        try:
+            cells = next(reader)
+        except StopIteration:
+            break
+        except (csv.Error, _LineError) as error:
+            fault = str(error) if isinstance(error, _LineError) else _csv_fault(error)
+            if not header:
+                raise InputError(f"{path}:{line}: {fault}; correct the header") from error
+            yield Row(line, fault=fault)
+            further = range(line + 1, source.number + 1)
+            rest = source.lines_to_closing_quote() if _breaks_off(error) else ()
+            for number in chain(further, rest):
+                yield Row(number, fault=f"part of the bad row at line {line}")
+            continue
+        text = ",".join(cells)
+        fault = decode_line(text.encode(errors="surrogateescape"))[1]
+        if not header:
+            header = check_header(path, cells, fault)
+            indices = column_indices(path, header, columns)
+        elif fault:
+            yield Row(line, fault=fault)
+        elif len(cells) == len(header):
+            yield Row(line, tuple(cells[index] for index in indices))
+        else:
+            yield Row(line, fault=cell_count_error(cells, header, text))
+    if not header:
+        raise missing_header_error(path)
+
+
+class _LineError(ValueError):
+    """A line that cannot be given to the CSV reader."""
+
+
+class _CsvLines:
+    """Text lines for csv.reader; invalid UTF-8 is escaped as surrogates and found later."""
+
+    def __init__(self, lines: Iterator[Line]) -> None:
+        self.lines = lines
+        self.number = 0
+        self.in_quotes = False  # whether a quote is open at the end of the line
+        self.lost = False  # whether a line within quotes is missing, with unknown quotes in it
+
+    def __iter__(self) -> "_CsvLines":
+        return self
+
+    def __next__(self) -> str:
+        line = next(self.lines)
+        self._track(line)
+        if line.fault:
+            raise _LineError(line.fault)
+        return line.content.decode(errors="surrogateescape") + "\n"
+
+    def lines_to_closing_quote(self) -> Iterator[int]:
+        """The numbers of the lines up to the closing quote; all if a line is missing."""
+        while self.in_quotes and (line := next(self.lines, None)):
+            self._track(line)
+            yield line.number
+
+    def _track(self, line: Line) -> None:
+        self.number = line.number
+        self.lost |= self.in_quotes and bool(line.fault)
+        self.in_quotes = self.lost or self.in_quotes ^ (line.content.count(b'"') % 2 == 1)
+
+
+def _breaks_off(error: Exception) -> bool:
+    """Whether the CSV reader stopped before the end of the cell."""
+    return isinstance(error, _LineError) or "field limit" in str(error)
+
+
+def _csv_fault(error: Exception) -> str:
+    if "field limit" in str(error):
+        return "a cell of more than 131,072 characters; a closing quote is probably missing"
+    return f"not CSV: {error}"
+
+
+def jsonl_rows(
+    path: Path, lines: Iterator[Line], columns: Sequence[str], lists: frozenset[str]
+) -> Iterator[Row]:
+    """Rows of a file with one JSON object per line; the columns in `lists` are lists of pieces."""
+    for line in lines:
+        text, fault = line_text(line)
+        if fault:
+            yield Row(line.number, fault=fault)
+            continue
+        try:
+            row = json.loads(text, object_pairs_hook=_json_object)
+        except (ValueError, RecursionError) as error:
+            yield Row(line.number, fault=f"not JSON: {error} (got {quote(text)})")
+            continue
+        yield _json_row(line.number, row, text, columns, lists)
+
+
+def json_rows(
+    path: Path, lines: Iterator[Line], columns: Sequence[str], lists: frozenset[str]
+) -> Iterator[Row]:
+    """Rows of a file that is one JSON array of objects; line numbers are object numbers."""
+    parts: list[str] = []
+    for line in lines:
+        text, fault = line_text(line)
+        if fault:
+            raise InputError(f"{path}:{line.number}: {fault}; correct the file")
+        parts.append(text)
+    try:
+        rows = json.loads("\n".join(parts), object_pairs_hook=_json_object)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not JSON: {error}; correct the file") from error
+    if not isinstance(rows, list):
+        raise InputError(f"{path}: not a JSON array of objects; name a file of JSON lines .jsonl")
+    for number, row in enumerate(rows, start=1):
+        yield _json_row(number, row, repr(row), columns, lists)
+
+
+class _DuplicateKey(NamedTuple):
+    """A JSON object that has a key twice, so that its value is ambiguous."""
+
+    key: str
+
+
+def _json_object(pairs: list[tuple[str, object]]) -> dict[str, object] | _DuplicateKey:
+    row = dict(pairs)
+    if len(row) == len(pairs):
+        return row
+    keys = [key for key, _ in pairs]
+    return _DuplicateKey(next(key for key in row if keys.count(key) > 1))
+
+
+def _json_row(
+    line: int, row: object, text: str, columns: Sequence[str], lists: frozenset[str]
+) -> Row:
+    if isinstance(row, _DuplicateKey):
+        return Row(line, fault=f"the key {quote(row.key)} is not unique")
+    if not isinstance(row, dict):
+        return Row(line, fault=f"not a JSON object (got {quote(text)})")
+    cells: list[Cell] = []
+    for name in columns:
+        key = name if name in row else _composed_keys(row).get(unicodedata.normalize("NFC", name))
+        if key is None:
+            return Row(line, fault=f"no key {name!r} (got {quote(', '.join(row))})")
+        value = row[key]
+        if name in lists:
+            if not isinstance(value, list) or not all(isinstance(piece, str) for piece in value):
+                return Row(line, fault=f"{name} is not a list of pieces (got {quote(repr(value))})")
+            cells.append(value)
+        elif isinstance(value, str | float):
+            cells.append(value)
+        elif isinstance(value, int) and not isinstance(value, bool):
+            cells.append(str(value))
+        else:
+            return Row(line, fault=f"{name} is not a text (got {quote(repr(value))})")
+        fault = _character_fault(name, cells[-1])
+        if fault:
+            return Row(line, fault=fault)
+    return Row(line, tuple(cells))
+
+
+def _composed_keys(row: Iterable[str]) -> dict[str, str]:
+    """The keys of an object by their composed form (NFC)."""
+    return {unicodedata.normalize("NFC", key): key for key in row}
+
+
+def _character_fault(name: str, cell: Cell) -> str:
+    text = "".join(cell) if isinstance(cell, list) else str(cell)
+    if "\0" in text:
+        return f"{name} has a NUL character (got {quote(text)})"
+    if _SURROGATE.search(text):
+        return f"{name} has a lone surrogate (got {quote(text)})"
+    return ""
+
+
+def line_rows(
+    path: Path, lines: Iterator[Line], columns: Sequence[str], lists: frozenset[str]
+) -> Iterator[Row]:
+    """Rows of a file of plain lines, whose one column is the line."""
+    reject_lists(path, lists)
+    if len(columns) != 1:
         raise InputError(
-            f"{path} holds plain lines, one column; {', '.join(wanted)} were wanted: "
-            'name a .tsv, .csv or .jsonl file, or say format = "tsv"'
+            f"{path} is a file of plain lines with one column, expected {', '.join(columns)}; "
+            'name a .tsv, .csv or .jsonl file, or set format = "tsv"'
         )
     for line in lines:
         text, fault = line_text(line)
@@ -70,12 +256,12 @@ def line_rows(
 
 
 def text_rows(
-    path: Path, lines: Iterator[Line], wanted: Sequence[str], lists: frozenset[str]
+    path: Path, lines: Iterator[Line], columns: Sequence[str], lists: frozenset[str]
 ) -> Iterator[Row]:
-    """The one row of a file that is one text; each of its lines, the last too, ends in a LF."""
+    """The single row of a file that is one text; every line, the last one too, ends in LF."""
     reject_lists(path, lists)
-    if len(wanted) != 1:
-        raise InputError(f"{path} is read as one text; {', '.join(wanted)} were wanted")
+    if len(columns) != 1:
+        raise InputError(f"{path} is read as one text, expected {', '.join(columns)}")
     parts: list[str] = []
     for line in lines:
         text, fault = line_text(line)
@@ -87,18 +273,18 @@ def text_rows(
 
 
 def bio_rows(
-    path: Path, lines: Iterator[Line], wanted: Sequence[str], lists: frozenset[str]
+    path: Path, lines: Iterator[Line], columns: Sequence[str], lists: frozenset[str]
 ) -> Iterator[Row]:
-    r"""Sentences of a file with a character, a TAB and its tag on a line, spaces among them.
+    r"""Sentences of a file with a character, a TAB and its tag per line, spaces included.
 
-    An empty line ends a sentence. Its id is that of the last comment `## ID<TAB>...` in it, or
-    its number without one. The columns are `id`, `text` and `tags`, of which there is one
-    for each character, parted by spaces: `서울 가` has `B-LC I-LC O O`.
+    An empty line ends a sentence. Its id is that of its last comment `## ID<TAB>...`, else its
+    number. The columns are `id`, `text` and `tags`, one tag for each character, separated by
+    spaces: `서울 가` has `B-LC I-LC O O`.
     """
     reject_lists(path, lists)
-    column_indices(path, BIO_COLUMNS, wanted)
+    column_indices(path, BIO_COLUMNS, columns)
     for number, sentence in enumerate(_sentences(lines), start=1):
-        begin, fault = sentence[0].number, ""
+        first, fault = sentence[0].number, ""
         cells = {"id": str(number), "text": "", "tags": ""}
         tags: list[str] = []
         for line in sentence:
@@ -108,18 +294,18 @@ def bio_rows(
                 continue
             character, _, tag = text.partition("\t")
             if not fault and (len(character) != 1 or not BIO_TAG.fullmatch(tag)):
-                fault = f"no character with its tag O, B-X or I-X (seen {quote(text)})"
+                fault = f"not a character with a tag O, B-X or I-X (got {quote(text)})"
             if fault:
-                begin = line.number
+                first = line.number
                 break
             cells["text"] += character
             tags.append(tag)
         cells["tags"] = " ".join(tags)
-        yield Row(begin, tuple(cells[name] for name in wanted), fault)
+        yield Row(first, tuple(cells[name] for name in columns), fault)
 
 
 def _sentences(lines: Iterator[Line]) -> Iterator[list[Line]]:
-    """The lines between empty ones, when there is more among them than comments."""
+    """The groups of lines between empty lines, except groups of comments only."""
     sentence: list[Line] = []
     for line in chain(lines, [Line(0, b"")]):
         if line.content or line.fault:
@@ -135,9 +321,9 @@ def _is_comment(line: Line) -> bool:
 
 
 def parallel_rows(paths: Sequence[Path], files: Sequence[Iterator[Line]]) -> Iterator[Row]:
-    """Rows of files of plain lines that say the same in several languages, line by line.
+    """Rows of parallel files of plain lines, one file for each column.
 
-    Raises InputError with all counts when the files are not equally long.
+    Raises InputError with all line counts if these differ.
     """
     counts = [0] * len(files)
     for number, lines in enumerate(zip_longest(*files), start=1):
@@ -157,8 +343,8 @@ def parallel_rows(paths: Sequence[Path], files: Sequence[Iterator[Line]]) -> Ite
         else:
             yield Row(number, tuple(text for text, _ in texts))
     if len(set(counts)) > 1:
-        seen = ", ".join(f"{path} has {n:,} lines" for path, n in zip(paths, counts, strict=True))
-        raise InputError(f"{seen}; parallel files need equally many: align them first")
+        found = ", ".join(f"{path} has {n:,} lines" for path, n in zip(paths, counts, strict=True))
+        raise InputError(f"parallel files must have equally many lines: {found}; align them first")
 
 
 READERS: dict[Format, RowReader] = {

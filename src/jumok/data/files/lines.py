@@ -1,4 +1,4 @@
-"""The bytes of a file, plain or compressed, line by line, with limits on what is taken in."""
+"""The lines of a file, plain or compressed, with limits on lines and on decompression."""
 
 import gzip
 import hashlib
@@ -17,8 +17,8 @@ from jumok.errors import InputError, StorageError
 
 COMPRESSED = (".xz", ".gz")
 MAX_LINE_BYTES = 2**20
-MAX_EXPANSION = 200  # text shrinks to a tenth, seldom to a fiftieth
-MIN_EXPANDED_BYTES = 16 * 2**20  # bytes that even a tiny file may unpack to
+MAX_EXPANSION = 200  # text is usually compressed to a tenth, rarely to a fiftieth
+MIN_EXPANDED_BYTES = 16 * 2**20  # allowed for archives of any size
 
 _BLOCK = 2**18
 _DAMAGED = (gzip.BadGzipFile, lzma.LZMAError, zlib.error)
@@ -26,32 +26,31 @@ _WIDE_MARKS = {b"\xff\xfe\x00\x00": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff"
 
 
 class Line(NamedTuple):
-    r"""One line without its line end; `fault` says why it cannot be used, if it cannot.
+    r"""One line without its line ending; `fault` is the reason if it cannot be used.
 
-    Only "\n" ends a line, and one "\r" before it belongs to the end: U+2028, U+0085 and the like
-    are text.
+    Only "\n" ends a line, with an optional "\r" before it: U+2028, U+0085 and others are text.
     """
 
     number: int
     content: bytes
     fault: str = ""
-    last: bool = False  # the file is broken here: no line follows
+    last: bool = False  # the file is broken here, and no line follows
 
 
 @dataclass(frozen=True)
 class Content:
-    """What a file holds once unpacked: checksum and size in bytes, up to where it can be read."""
+    """Checksum and size in bytes of the decompressed content, as far as it can be read."""
 
     sha256: str
     size: int
 
 
 class _ExpansionError(ValueError):
-    """A small compressed file turns into a huge one."""
+    """A small compressed file decompresses to a huge one."""
 
 
 class _Limited(io.RawIOBase):
-    """An unpacking stream that stops when it has given `limit` bytes."""
+    """A decompressing stream that raises _ExpansionError after `limit` bytes."""
 
     def __init__(self, stream: gzip.GzipFile | lzma.LZMAFile, limit: int) -> None:
         self.stream = stream
@@ -70,7 +69,7 @@ class _Limited(io.RawIOBase):
 
 
 def suffix(path: Path) -> str:
-    """The suffix that tells the format, without the compression's.
+    """The suffix of the format, without that of the compression.
 
     >>> suffix(Path("ratings.TSV.xz"))
     '.tsv'
@@ -80,13 +79,13 @@ def suffix(path: Path) -> str:
 
 
 def checksum(path: Path) -> str:
-    """The sha256 of the file as it lies there, still compressed."""
+    """The sha256 of the file itself, compressed or not."""
     with _reading(path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def measure_content(path: Path, max_expansion: int = MAX_EXPANSION) -> Content:
-    """Checksum and size of what the file holds once unpacked."""
+    """Checksum and size of the decompressed content."""
     digest, size = hashlib.sha256(), 0
     with _open(path, max_expansion) as stream:
         try:
@@ -101,11 +100,11 @@ def measure_content(path: Path, max_expansion: int = MAX_EXPANSION) -> Content:
 def read_lines(
     path: Path, max_line_bytes: int = MAX_LINE_BYTES, max_expansion: int = MAX_EXPANSION
 ) -> Iterator[Line]:
-    """The lines of a file, plain, .gz or .xz, counted from 1, without a leading byte order mark.
+    """The lines of a file, plain, .gz or .xz, numbered from 1, without a byte order mark.
 
-    A line that is too long and an archive that breaks off come as lines with a fault: what stood
-    before is sound. Raises StorageError for a file that cannot be read, InputError for an archive
-    whose own check fails (any line may be wrong), for UTF-16 and for lines that end in CR alone.
+    A line that is too long and the end of a truncated archive are lines with a fault; the lines
+    before are valid. Raises StorageError for an unreadable file, InputError for an archive with a
+    wrong checksum (any line may be wrong), for UTF-16 and for lines that end in CR only.
     """
     with _open(path, max_expansion) as stream:
         number = 1
@@ -114,16 +113,18 @@ def read_lines(
                 content = stream.readline(max_line_bytes + 1)
                 dropped = 0 if len(content) <= max_line_bytes else _skip_line(stream, content)
             except EOFError:
-                fault = f"the {path.suffix} file breaks off here; fetch it again"
+                fault = f"the {path.suffix} file is truncated here; download it again"
                 yield Line(number, b"", fault, last=True)
                 return
             except _DAMAGED as error:
                 raise InputError(
                     f"{path}:{number}: the {path.suffix} file is damaged here or before "
-                    f"({error}); fetch it again"
+                    f"({error}); download it again"
                 ) from error
             except _ExpansionError:
-                fault = f"unpacks to more than {max_expansion} times its size; unpack it by hand"
+                fault = (
+                    f"decompresses to more than {max_expansion} times its size; decompress it first"
+                )
                 yield Line(number, b"", fault, last=True)
                 return
             if not content:
@@ -132,8 +133,8 @@ def read_lines(
                 content = _without_mark(path, content)
             if dropped:
                 fault = (
-                    f"a line of {len(content) + dropped:,} bytes, wanted at most "
-                    f"{max_line_bytes:,} (seen {quote(content)})"
+                    f"a line of {len(content) + dropped:,} bytes, expected at most "
+                    f"{max_line_bytes:,} (got {quote(content)})"
                 )
                 yield Line(number, b"", fault)
             else:
@@ -142,39 +143,39 @@ def read_lines(
 
 
 def decode_line(content: bytes) -> tuple[str, str]:
-    r"""The text of a line, and why it cannot be used, if it cannot.
+    r"""The text of a line, and the fault if it cannot be used.
 
-    >>> decoded("좋다".encode())
+    >>> decode_line("좋다".encode())
     ('좋다', '')
-    >>> decoded("좋다".encode("cp949"))[1].split("; ")[0]
-    "byte 1 is not UTF-8 (seen b'\\xc1\\xc1\\xb4\\xd9')"
+    >>> decode_line("좋다".encode("cp949"))[1].split("; ")[0]
+    "byte 1 is not UTF-8 (got b'\\xc1\\xc1\\xb4\\xd9')"
     """
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
-        seen = bytes(content[max(0, error.start - 8) : error.start + 8])
-        return "", f"byte {error.start + 1} is not UTF-8 (seen {seen!r}){_cp949_hint(content)}"
+        around = bytes(content[max(0, error.start - 8) : error.start + 8])
+        return "", f"byte {error.start + 1} is not UTF-8 (got {around!r}){_cp949_hint(content)}"
     if "\0" in text:
-        return "", f"a NUL character (seen {quote(text)})"
+        return "", f"a NUL character (got {quote(text)})"
     return text, ""
 
 
 def quote(text: str | bytes, limit: int = 60) -> str:
-    """Text for a message: quoted, on one line, shortened."""
+    """Text for a message: quoted, on one line, truncated."""
     return repr(text) if len(text) <= limit else f"{text[:limit]!r}..."
 
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Refuses what is no regular file (a FIFO would hang), and names the file in errors."""
+    """Check for a regular file (a FIFO would block) and name the file in errors."""
     check_path_name(path)
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise InputError(f"{path} is not a file; name a file")
+            raise InputError(f"{path} must be a file, got a folder or a device")
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        where = "" if path.is_absolute() else f", which is sought in {Path.cwd()}"
+        where = "" if path.is_absolute() else f", which is relative to {Path.cwd()}"
         raise StorageError(f"{path} cannot be read ({reason}); check the path{where}") from error
 
 
@@ -194,9 +195,9 @@ def _open(path: Path, max_expansion: int) -> Iterator[io.BufferedReader]:
                     yield io.BufferedReader(plain, _BLOCK)
 
 
-def _skip_line(stream: io.BufferedReader, begun: bytes) -> int:
-    """How many further bytes the line goes on for, leaving the stream at the next line."""
-    if begun.endswith(b"\n"):
+def _skip_line(stream: io.BufferedReader, start: bytes) -> int:
+    """Skip to the next line; returns the number of skipped bytes."""
+    if start.endswith(b"\n"):
         return 0
     dropped = 0
     while part := stream.readline(_BLOCK):
@@ -210,12 +211,12 @@ def _without_mark(path: Path, content: bytes) -> bytes:
     for mark, name in _WIDE_MARKS.items():
         if content.startswith(mark):
             raise InputError(
-                f"{path} is {name}, wanted UTF-8; convert it with iconv -f {name} -t utf-8"
+                f"{path} must be UTF-8, got {name}; convert it with iconv -f {name} -t utf-8"
             )
     if b"\r" in content.removesuffix(b"\n").removesuffix(b"\r"):
         raise InputError(
-            f"{path}:1: a CR inside the line, wanted lines that end with LF or CRLF; "
-            "convert it with tr '\\r' '\\n'"
+            f"{path}:1: lines must end with LF or CRLF, got a CR within a line; convert the file "
+            "with tr '\\r' '\\n'"
         )
     return content.removeprefix(b"\xef\xbb\xbf")
 
@@ -227,4 +228,4 @@ def _cp949_hint(content: bytes) -> str:
         return ""
     if not any("가" <= letter <= "힣" for letter in text):
         return ""
-    return "; it looks like cp949: convert the file with iconv -f cp949 -t utf-8"
+    return "; it may be cp949: convert the file with iconv -f cp949 -t utf-8"

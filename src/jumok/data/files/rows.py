@@ -1,72 +1,137 @@
-"""A row of a file, and what every format with rows asks: the header, the cells, what is wrong."""
+"""Rows of a file, their header, and a report on the rows that cannot be used."""
 
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from jumok.config_io import suggest
 from jumok.data.files.lines import Line, decode_line, quote
 from jumok.errors import InputError
 
 Cell = str | float | list[str]
+OnBadRows = Literal["stop", "skip"]
+
+MAX_REASONS = 1_000  # reasons that are kept; further bad rows are only counted
+MAX_LISTED = 10  # reasons in an error message
 
 
 class Row(NamedTuple):
-    """The wanted cells of a row in the order they were asked for, or why it cannot be used."""
+    """The requested cells of a row in the requested order, or why the row cannot be used."""
 
     line: int
     cells: tuple[Cell, ...] = ()
     fault: str = ""
-    file: int = 0  # which of several files the fault is in
+    file: int = 0  # the index of the file with the fault, if there are several
 
 
 RowReader = Callable[[Path, Iterator[Line], Sequence[str], frozenset[str]], Iterator[Row]]
 
 
+@dataclass(frozen=True)
+class BadRow:
+    r"""One row that cannot be used.
+
+    >>> print(BadRow("reviews.tsv", 17, "2 cells, expected 3 (got '7')"))
+    reviews.tsv:17: 2 cells, expected 3 (got '7')
+    """
+
+    file: str
+    line: int  # from 1; the first line of a row of several lines
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class BadRows:
+    """The bad rows of a table: their number, and the first of them."""
+
+    count: int = 0
+    first: tuple[BadRow, ...] = ()
+
+    def __str__(self) -> str:
+        listed = [f"  {row}" for row in self.first[:MAX_LISTED]]
+        more = self.count - len(listed)
+        return "\n".join([*listed, *([f"  and {more:,} more"] if more else [])])
+
+
+@dataclass
+class BadRowCollector:
+    """Counts bad rows while files are read and keeps the first 1,000 reasons."""
+
+    count: int = 0
+    kept: list[tuple[int, int, str]] = field(default_factory=list)  # file, line, reason
+
+    def add(self, line: int, reason: str, file: int = 0) -> None:
+        """Count a bad row at `line` of the file with the index `file`."""
+        self.count += 1
+        if len(self.kept) < MAX_REASONS:
+            self.kept.append((file, line, reason))
+
+    def report(self, paths: Sequence[str]) -> BadRows:
+        """The report, with the names of the files."""
+        return BadRows(
+            self.count,
+            tuple(BadRow(paths[file], line, reason) for file, line, reason in self.kept),
+        )
+
+
+def raise_if_any(bad_rows: BadRows) -> None:
+    """Raises InputError with the number of bad rows and the first ten, if there are any."""
+    if bad_rows.count:
+        rows = "1 row" if bad_rows.count == 1 else f"{bad_rows.count:,} rows"
+        raise InputError(
+            f"{rows} cannot be used; correct them, or skip them with "
+            f'on_bad_rows = "skip":\n{bad_rows}'
+        )
+
+
 def line_text(line: Line) -> tuple[str, str]:
-    """The text of a line, and why it cannot be read, "" if it can."""
+    """The text of a line, and why it cannot be read ("" if it can)."""
     return ("", line.fault) if line.fault else decode_line(line.content)
 
 
 def missing_header_error(path: Path) -> InputError:
-    """What to raise for a file without a header."""
-    return InputError(f"{path} is empty, wanted a header line and rows; name another file")
+    """The error for a file without a header."""
+    return InputError(f"{path} must have a header line and rows, got an empty file")
 
 
 def check_header(path: Path, header: list[str], fault: str) -> list[str]:
-    """The header, which has to be readable and to name each column once."""
+    """The header; InputError if it is unreadable or has a name twice."""
     if fault:
         raise InputError(f"{path}:1: {fault}; correct the header")
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
-        raise InputError(f"{path}:1: two columns are called {twice[0]!r}; rename one")
+        raise InputError(f"{path}:1: column names must be unique, got {twice[0]!r} twice")
     return header
 
 
-def column_indices(path: Path, header: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """Where the wanted columns stand in the header; letters stored apart (NFD) are the same."""
+def column_indices(path: Path, header: Sequence[str], columns: Sequence[str]) -> list[int]:
+    """The indices of columns in the header; names are compared in NFC."""
     composed = [unicodedata.normalize("NFC", name) for name in header]
-    places = []
-    for name in wanted:
+    indices = []
+    for name in columns:
         if unicodedata.normalize("NFC", name) not in composed:
             raise InputError(
-                f"{path}:1: no column {name!r} in the header (seen {quote(' | '.join(header))}); "
+                f"{path}:1: no column {name!r} in the header (got {quote(' | '.join(header))}); "
                 f"{suggest(name, header)}"
             )
-        places.append(composed.index(unicodedata.normalize("NFC", name)))
-    return places
+        indices.append(composed.index(unicodedata.normalize("NFC", name)))
+    return indices
 
 
 def reject_lists(path: Path, lists: frozenset[str]) -> None:
-    """Refuse columns that are to hold lists, in a format that has none."""
+    """Raises InputError for columns of lists in a format without lists."""
     if lists:
-        raise InputError(f"{path}: only JSON lines hold lists of pieces; name a .jsonl file")
+        raise InputError(f"{path}: lists of pieces must be in JSON lines; name a .jsonl file")
 
 
 def cell_count_error(cells: Sequence[str], header: Sequence[str], text: str) -> str:
-    """What is wrong with a row that has not as many cells as the header."""
+    """The fault of a row with another number of cells than the header."""
     if not text:
-        return f"an empty line, wanted {len(header)} cells"
-    seen = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
-    return f"{seen}, wanted {len(header)} (seen {quote(text)})"
+        return f"an empty line, expected {len(header)} cells"
+    count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+    return f"{count}, expected {len(header)} (got {quote(text)})"

@@ -1,4 +1,4 @@
-"""Files of text into tables: every row checked, large files parsed once and then mapped."""
+"""Read files of text into tables: every row is checked, large files are parsed once and cached."""
 
 import csv
 import hashlib
@@ -13,8 +13,6 @@ from typing import Literal, get_args
 import pyarrow as pa
 
 from jumok.data.arrow_cache import cache_folder, cached_table, write_table
-from jumok.data.corpora.reviews import QUOTED_TWICE
-from jumok.data.files.bad_rows import BadRowCollector, BadRows, OnBadRows, raise_if_any
 from jumok.data.files.formats import BIO_TAG, READERS, Format, parallel_rows
 from jumok.data.files.lines import (
     MAX_LINE_BYTES,
@@ -25,7 +23,14 @@ from jumok.data.files.lines import (
     read_lines,
     suffix,
 )
-from jumok.data.files.rows import Cell, Row
+from jumok.data.files.rows import (
+    BadRowCollector,
+    BadRows,
+    Cell,
+    OnBadRows,
+    Row,
+    raise_if_any,
+)
 from jumok.data.table import Table
 from jumok.errors import InputError
 
@@ -33,8 +38,8 @@ Labels = Sequence[str] | Mapping[str, str]
 Empty = Literal["bad", "keep"]
 Rows = Callable[[], Iterator[Row]]
 
-MAX_DOCUMENT_BYTES = 2**28  # of a line where lines mean nothing: one JSON array, one text
-MIN_CACHED_BYTES = 2 * 2**20  # bytes of text from which a file is parsed once and then mapped
+MAX_DOCUMENT_BYTES = 2**28  # of a line in files that are one document: a JSON array, one text
+MIN_CACHED_BYTES = 2 * 2**20  # smaller files are parsed every time
 FORMATS: dict[str, Format] = {
     ".tsv": "tsv",
     ".csv": "csv",
@@ -44,13 +49,21 @@ FORMATS: dict[str, Format] = {
     ".txt": "lines",
 }
 
-_VERSION = 5  # to be raised when the same file would be read differently
-_BATCH = 8_192  # rows of one Arrow batch
+_VERSION = 6  # to be increased when the same file is read or reported differently
+_BATCH_ROWS = 8_192  # of one Arrow batch
+
+# The two official NSMC files, whose texts were quoted twice and whose few empty reviews are kept.
+DOUBLE_QUOTED_SHA256 = frozenset(
+    {
+        "e03b7d14e9e41be8d464a28057cd25d7396c53e67aa7fd5f7e552c59b0ee2940",
+        "8ac9f64052f11dbf6ae0acb5e038f03d90a76f0eda7820cfb3a92d02edfcebda",
+    }
+)
 
 
 @dataclass(frozen=True)
 class _Options:
-    """What, beside the bytes of the files, decides which rows a table has."""
+    """The options that decide, with the bytes of the files, which rows a table has."""
 
     columns: dict[str, str]
     format: str
@@ -73,33 +86,32 @@ def read_table(
     path: Path | str,
     columns: Sequence[str] | Mapping[str, str],
     *,
-    format: Format | None = None,  # noqa: A002 - the word the recipes use
+    format: Format | None = None,  # noqa: A002 - the key of recipes
     labels: Labels | None = None,
     lists: Sequence[str] = (),
     on_bad_rows: OnBadRows = "stop",
     empty: Empty = "bad",
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Table:
-    r"""The wanted columns of a TSV, CSV, JSON, BIO or text file, also .gz and .xz.
+    r"""Columns of a TSV, CSV, JSON, BIO or text file, also .gz and .xz.
 
-    `columns` are names in the header, or a mapping from the name wanted to that name. The format
-    is told by the suffix unless `format` says it. TSV cells are never quoted; the two official
-    NSMC files alone, recognised by checksum, have their double quoting undone and keep their
-    known empty reviews.
+    `columns` are names in the header, or a mapping from column names to names in the header. The
+    suffix decides the format unless `format` is given. TSV cells are never quoted, except in the
+    two official NSMC files, recognised by checksum.
 
-    `labels` are the words the column `label` may hold, or a mapping from each to the name it
-    gets; white space around a label, and whether its letters are stored composed, tell none apart.
-    Of the column `tags`, whose cells hold a tag for each character of `text`, they are the tags.
-    The column `score` holds numbers. The columns in `lists` hold lists of pieces (JSON only).
+    `labels` are the allowed values of the column `label`, or a mapping from values to names; white
+    space around a label is ignored, and labels are compared in NFC. For the column `tags`, whose
+    cells have a tag for each character of `text`, they are the tags. The column `score` has
+    numbers, the columns in `lists` have lists of pieces (JSON only).
 
-    A row is bad when a cell is missing or too many, not UTF-8, holds a NUL or half a character, is
-    a label not in `labels`, no number under `score`, a tag too many or too few, is empty (unless
-    `empty` is "keep"), or its line is longer than `max_line_bytes` (256 MiB where lines mean
-    nothing); so is the place where an archive breaks off or grows out of bounds. An archive whose
-    own check fails is always refused: any of its rows may be wrong.
+    A row is bad if it has too few or too many cells or tags, a cell that is not UTF-8, has a NUL or
+    a lone surrogate or is empty (unless `empty` is "keep"), an unknown label, a score that is not a
+    number, or a line longer than `max_line_bytes` (256 MiB for a file that is one document). The
+    position where an archive is truncated or exceeds its limit is a bad row; an archive with a
+    wrong checksum is always an error, because any of its rows may be wrong.
 
-    Raises InputError that lists the first ten bad rows when `on_bad_rows` is "stop"; with "skip"
-    they are left out and counted in `Table.bad_rows`. Raises StorageError for an unreadable file.
+    Raises InputError with the first ten bad rows if `on_bad_rows` is "stop"; with "skip" bad rows
+    are skipped and counted in `Table.bad_rows`. Raises StorageError for an unreadable file.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -113,7 +125,7 @@ def read_table(
     path = Path(path)
     kind = format or format_of(path)
     options = _Options(
-        columns=_named(columns),
+        columns=_column_names(columns),
         format=kind,
         labels=_label_names(labels),
         lists=tuple(lists),
@@ -124,10 +136,10 @@ def read_table(
     headers = list(options.columns.values())
     in_lists = frozenset(options.columns[name] for name in lists)
 
-    longest = MAX_DOCUMENT_BYTES if kind in ("json", "text") else max_line_bytes
+    max_bytes = MAX_DOCUMENT_BYTES if kind in ("json", "text") else max_line_bytes
 
     def rows() -> Iterator[Row]:
-        return READERS[kind](path, read_lines(path, longest), headers, in_lists)
+        return READERS[kind](path, read_lines(path, max_bytes), headers, in_lists)
 
     return _table([path], options, rows)
 
@@ -141,16 +153,18 @@ def read_parallel(
     empty: Empty = "bad",
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Table:
-    """Files of plain lines that say the same, one column for each; also .gz and .xz.
+    """Parallel files of plain lines, one column for each file; also .gz and .xz.
 
-    Labels and bad rows are as in `read_table`. Raises InputError with the counts when the files are
-    not equally long.
+    Labels and bad rows are as in `read_table`. Raises InputError with the line counts if these
+    differ.
     """
     files = [Path(path) for path in paths]
     if len(files) != len(columns):
-        raise InputError(f"{len(files)} files for {len(columns)} columns; name one file for each")
+        raise InputError(
+            f"there must be one file for each of {len(columns)} columns, got {len(files)} files"
+        )
     options = _Options(
-        columns=_named(columns),
+        columns=_column_names(columns),
         format="parallel",
         labels=_label_names(labels),
         lists=(),
@@ -166,21 +180,21 @@ def read_parallel(
 
 
 def format_of(path: Path) -> Format:
-    """The format a file's suffix tells. Raises InputError when it tells none.
+    """The format of a file by its suffix. Raises InputError for an unknown suffix.
 
     >>> format_of(Path("train.csv.gz"))
     'csv'
     """
     if suffix(path) not in FORMATS:
         raise InputError(
-            f"{path}: the suffix tells no format; wanted {', '.join(FORMATS)} (also .gz, .xz): "
-            f"rename the file or give one of {', '.join(get_args(Format))}"
+            f"the suffix of {path} must be one of {', '.join(FORMATS)} (also .gz, .xz); rename the "
+            f"file or set the format to one of {', '.join(get_args(Format))}"
         )
     return FORMATS[suffix(path)]
 
 
 def combined_checksum(checksums: Sequence[str]) -> str:
-    """One checksum for one or more files: of a single file, its own."""
+    """One checksum for several files; the file's own if there is one."""
     if len(checksums) == 1:
         return checksums[0]
     return hashlib.sha256(" ".join(checksums).encode()).hexdigest()
@@ -188,26 +202,30 @@ def combined_checksum(checksums: Sequence[str]) -> str:
 
 def _table(paths: Sequence[Path], options: _Options, rows: Rows) -> Table:
     key = [str(_VERSION), json.dumps(asdict(options)), *(checksum(path) for path in paths)]
-    kept = cache_folder("tables") / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()}.arrow"
-    cached = cached_table(kept)
+    cache_path = (
+        cache_folder("tables") / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()}.arrow"
+    )
+    cached = cached_table(cache_path)
     if cached is None:
         contents = [measure_content(path) for path in paths]
-        reading = _Reading(paths, contents, options, rows)
+        reader = _Reader(paths, contents, options, rows)
         if sum(content.size for content in contents) < MIN_CACHED_BYTES:
-            return reading.in_memory()
-        written = write_table(kept, options.schema(), reading.batches(), reading.note)
-        cached = cached_table(kept) if written else None
+            return reader.in_memory()
+        written = write_table(cache_path, options.schema(), reader.batches(), reader.metadata)
+        cached = cached_table(cache_path) if written else None
         if cached is None:
-            return _Reading(paths, contents, options, rows).in_memory()
-    arrow, note = cached
-    told = json.loads(note)
+            return _Reader(paths, contents, options, rows).in_memory()
+    arrow, metadata = cached
+    stored = json.loads(metadata)
     return Table(
-        arrow, BadRowCollector(told["bad"], told["kept"]).report(_texts(paths)), told["sha256"]
+        arrow,
+        BadRowCollector(stored["bad"], stored["kept"]).report(_names(paths)),
+        stored["sha256"],
     )
 
 
-class _Reading:
-    """One pass over the files: rows checked, good ones in batches, bad ones counted."""
+class _Reader:
+    """One pass over the files: good rows in batches, bad ones counted."""
 
     def __init__(
         self,
@@ -220,7 +238,7 @@ class _Reading:
         self.options = options
         self.rows = rows
         self.sha256 = combined_checksum([content.sha256 for content in contents])
-        self.official = options.format == "tsv" and self.sha256 in QUOTED_TWICE
+        self.official = options.format == "tsv" and self.sha256 in DOUBLE_QUOTED_SHA256
         self.keeps_empty = self.official or options.empty == "keep"
         self.counter = BadRowCollector()
 
@@ -230,15 +248,15 @@ class _Reading:
         return Table(arrow, self.bad_rows(), self.sha256)
 
     def bad_rows(self) -> BadRows:
-        return self.counter.report(_texts(self.paths))
+        return self.counter.report(_names(self.paths))
 
-    def note(self) -> bytes:
-        """What is kept beside the rows: the bad ones and the content's checksum."""
-        note = {"bad": self.counter.count, "kept": self.counter.kept, "sha256": self.sha256}
-        return json.dumps(note).encode()
+    def metadata(self) -> bytes:
+        """The metadata in the cache: bad rows and the checksum of the content."""
+        metadata = {"bad": self.counter.count, "kept": self.counter.kept, "sha256": self.sha256}
+        return json.dumps(metadata).encode()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The good rows. Raises InputError at the end when bad ones must stop, or none is good."""
+        """The good rows. Raises InputError at the end for bad rows, or if no row is good."""
         schema = self.options.schema()
         good: list[tuple[Cell, ...]] = []
         any_good = False
@@ -247,7 +265,7 @@ class _Reading:
                 self.counter.add(row.line, row.fault, row.file)
                 continue
             good.append(row.cells)
-            if len(good) == _BATCH:
+            if len(good) == _BATCH_ROWS:
                 yield _batch(good, schema)
                 good, any_good = [], True
         if self.options.on_bad_rows == "stop":
@@ -256,63 +274,62 @@ class _Reading:
             yield _batch(good, schema)
         elif not any_good:
             found = f": {self.bad_rows()}" if self.counter.count else ""
-            raise InputError(f"{self.paths[0]} holds no row that can be used{found}")
+            raise InputError(f"{self.paths[0]} has no usable row{found}")
 
     def _checked(self, row: Row) -> Row:
-        """The row with its label named, or with what is wrong with its cells."""
+        """The row with the name of its label, or with the fault of its cells."""
         if row.fault:
             return row
         cells = list(row.cells)
         if self.official:
-            cells = [_unquoted_twice(cell) for cell in cells]
+            cells = [_unquote_twice(cell) for cell in cells]
         named = dict(zip(self.options.columns, cells, strict=True))
-        for place, (name, cell) in enumerate(named.items()):
+        for index, (name, cell) in enumerate(named.items()):
             fault = ""
             if isinstance(cell, float) and name != "score":
-                fault = f"{self.options.columns[name]} is no text (seen {quote(str(cell))})"
+                fault = f"{self.options.columns[name]} is not a text (got {quote(str(cell))})"
             elif name == "label" and (self.options.labels or str(cell).strip()):
                 label, known = _label(str(cell)), self.options.labels
-                cells[place] = known.get(label, label)
+                cells[index] = known.get(label, label)
                 if known and label not in known:
-                    wanted = ", ".join(known)
-                    fault = f"unknown label {quote(str(cell))}, wanted one of {wanted}"
+                    fault = f"unknown label {quote(str(cell))}, expected one of {', '.join(known)}"
             elif name == "score":
                 number = _number(str(cell))
-                cells[place] = number
+                cells[index] = number
                 if not math.isfinite(number):
-                    fault = f"score {quote(str(cell))} is no number"
+                    fault = f"score {quote(str(cell))} is not a number"
             elif name == "tags":
-                tags = cells[place] = unicodedata.normalize("NFC", str(cell))
-                fault = _wrong_tags(tags, named.get("text"), self.options.labels)
+                tags = cells[index] = unicodedata.normalize("NFC", str(cell))
+                fault = _tags_fault(tags, named.get("text"), self.options.labels)
             elif not self.keeps_empty and not (cell.strip() if isinstance(cell, str) else cell):
-                fault = f"empty {name} (seen {quote(cell) if isinstance(cell, str) else cell})"
+                fault = f"empty {name} (got {quote(cell) if isinstance(cell, str) else cell})"
             if fault:
-                return Row(row.line, fault=fault, file=place if len(self.paths) > 1 else 0)
+                return Row(row.line, fault=fault, file=index if len(self.paths) > 1 else 0)
         return Row(row.line, tuple(cells))
 
 
 def _number(cell: str) -> float:
-    """The number in a cell; NaN when there is none: Python's 4_5 is no number in a file."""
+    """The number in a cell; NaN if it is not one. 4_5 is a number in Python only."""
     try:
         return math.nan if "_" in cell else float(cell)
     except ValueError:
         return math.nan
 
 
-def _wrong_tags(tags: str, text: Cell | None, known: Mapping[str, str]) -> str:
-    """What is wrong with the tags of a text, where it was read as well; "" if nothing is.
+def _tags_fault(tags: str, text: Cell | None, known: Mapping[str, str]) -> str:
+    """The fault of the tags of a text ("" if none); `text` is None if it is not read.
 
-    >>> _wrong_tags("B-LC I-LC O", "서울 가", {})
-    "3 tags for 4 characters (seen 'B-LC I-LC O')"
+    >>> _tags_fault("B-LC I-LC O", "서울 가", {})
+    "3 tags for 4 characters (got 'B-LC I-LC O')"
     """
     cells = tags.split(" ")
     if isinstance(text, str) and len(cells) != len(text):
-        return f"{len(cells)} tags for {len(text)} characters (seen {quote(tags)})"
+        return f"{len(cells)} tags for {len(text)} characters (got {quote(tags)})"
     for tag in cells:
         if known and tag not in known:
-            return f"unknown tag {quote(tag)}, wanted one of {', '.join(known)}"
+            return f"unknown tag {quote(tag)}, expected one of {', '.join(known)}"
         if not BIO_TAG.fullmatch(tag):
-            return f"tag {quote(tag)}, wanted O, B-X or I-X"
+            return f"tag {quote(tag)}, expected O, B-X or I-X"
     return ""
 
 
@@ -322,10 +339,10 @@ def _batch(rows: Sequence[tuple[Cell, ...]], schema: pa.Schema) -> pa.RecordBatc
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _unquoted_twice(cell: Cell) -> Cell:
-    """A cell of the official NSMC files, whose texts with a double quote were quoted twice.
+def _unquote_twice(cell: Cell) -> Cell:
+    """A cell of the official NSMC files, where texts with a double quote are quoted twice.
 
-    >>> print(_unquoted_twice('"' * 3 + '그 ' + '"' * 4 + '명작' + '"' * 7))
+    >>> print(_unquote_twice('"' * 3 + '그 ' + '"' * 4 + '명작' + '"' * 7))
     그 "명작"
     """
     for _ in range(2):
@@ -334,7 +351,7 @@ def _unquoted_twice(cell: Cell) -> Cell:
     return cell
 
 
-def _named(columns: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+def _column_names(columns: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
     return dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
 
 
@@ -346,7 +363,7 @@ def _label_names(labels: Labels | None) -> dict[str, str]:
 
 
 def _label(cell: str) -> str:
-    """A label as it is compared: letters composed (NFC), no white space around it.
+    """A label for comparison: in NFC and without white space around it.
 
     >>> _label(unicodedata.normalize("NFD", "긍정 ")) == "긍정"
     True
@@ -354,5 +371,5 @@ def _label(cell: str) -> str:
     return unicodedata.normalize("NFC", cell).strip()
 
 
-def _texts(paths: Sequence[Path]) -> list[str]:
+def _names(paths: Sequence[Path]) -> list[str]:
     return [str(path) for path in paths]

@@ -1,4 +1,4 @@
-"""The built-in `numbers` corpus: spoken Korean numbers -> written form, endless and exact to score.
+"""The built-in `numbers` corpus: spoken Korean numbers -> written form, endless, exactly scored.
 
 | kind     | spoken                                | written                        |
 |----------|---------------------------------------|--------------------------------|
@@ -13,7 +13,7 @@
 | ordinal  | 올해가 제이십삼 회 대회입니다         | 올해가 제23회 대회입니다       |
 | pair     | 사과 세 개에 이천 원입니다            | 사과 3개에 2,000원입니다       |
 
-Each kind's function in `expressions` shows its numbers alone. The splits are "train", "dev" and
+The functions of `expressions` give the numbers of each kind. The splits are "train", "dev" and
 "test" (numbers never seen in training) and "test_patterns" (sentence patterns never seen in
 training); see `splits`.
 """
@@ -33,8 +33,8 @@ from jumok.data.numbers.expressions import (
     price,
     time,
 )
-from jumok.data.numbers.splits import SPLITS, side
-from jumok.data.numbers.templates import Carrier, Slot
+from jumok.data.numbers.splits import SPLITS, number_split
+from jumok.data.numbers.templates import SentenceTemplate, Slot
 from jumok.errors import InputError
 
 __all__ = ["EXAMPLES", "SPLITS", "Sentence", "examples", "generate", "sentences"]
@@ -54,48 +54,48 @@ _WEIGHTS = {  # how often each kind is drawn: more where there is more to learn
 
 
 class Sentence(NamedTuple):
-    """A carrier and the number expressions that fill its slots."""
+    """A template and the number expressions in its slots."""
 
-    carrier: Carrier
+    template: SentenceTemplate
     expressions: tuple[Expression, ...]
 
     @property
     def spoken(self) -> str:
-        """The sentence as it is said."""
-        return self.carrier.spoken(self.expressions)
+        """The spoken sentence."""
+        return self.template.spoken(self.expressions)
 
     @property
     def written(self) -> str:
-        """The sentence as it is written."""
-        return self.carrier.written(self.expressions)
+        """The written sentence."""
+        return self.template.written(self.expressions)
 
 
 EXAMPLES = (
     Sentence(
-        Carrier("date", "다음 대회는 {date:coming}에 열립니다"),
+        SentenceTemplate("date", "다음 대회는 {date:coming}에 열립니다"),
         (date(2026, 11, 22),),
     ),
     Sentence(
-        Carrier("pair", "회의는 {date:day} {time}에 시작합니다"),
+        SentenceTemplate("pair", "회의는 {date:day} {time}에 시작합니다"),
         (date(0, 10, 25), time("오후", 2, 30, half=True)),
     ),
     Sentence(
-        Carrier("pair", "사과 {counter:개}에 {price}입니다"),
+        SentenceTemplate("pair", "사과 {counter:개}에 {price}입니다"),
         (counter(32, "개"), price(41_700)),
     ),
     Sentence(
-        Carrier("phone", "제 번호는 {phone}입니다"),
+        SentenceTemplate("phone", "제 번호는 {phone}입니다"),
         (phone("010-1234-5091"),),
     ),
     Sentence(
-        Carrier("decimal", "금리는 {decimal:퍼센트}까지 올랐습니다"),
+        SentenceTemplate("decimal", "금리는 {decimal:퍼센트}까지 올랐습니다"),
         (decimal("3.4", "퍼센트"),),
     ),
 )
 
 
 def examples() -> list[tuple[str, str]]:
-    """Five sentences worth showing, their numbers unseen in training.
+    """Five example sentences, whose numbers are not in training.
 
     >>> for spoken, written in examples():
     ...     print(spoken, "->", written)
@@ -109,9 +109,9 @@ def examples() -> list[tuple[str, str]]:
 
 
 def generate(split: str, n: int, seed: int = 0) -> list[tuple[str, str]]:
-    """The first `n` (spoken, written) pairs of a split under a seed, the same on every machine.
+    """The first `n` (spoken, written) pairs of a split with a seed, the same on every machine.
 
-    Outside train no pair comes twice. An unknown split is an InputError.
+    Outside train all pairs are distinct. Raises InputError for an unknown split.
 
     >>> for spoken, written in generate("train", 3, seed=1):
     ...     print(spoken, "->", written)
@@ -123,31 +123,33 @@ def generate(split: str, n: int, seed: int = 0) -> list[tuple[str, str]]:
 
 
 def sentences(split: str, seed: int = 0) -> Iterator[Sentence]:
-    """The endless sentences of a split under a seed, with the parts they are made of.
+    """The endless sentences of a split with a seed, with their templates and expressions.
 
     >>> sentence = next(sentences("test", seed=1))
-    >>> sentence.carrier.text, [expression.value for expression in sentence.expressions]
+    >>> sentence.template.text, [expression.value for expression in sentence.expressions]
     ('금리는 {decimal:퍼센트}까지 내렸어요', ['88.58'])
     """
     if split not in SPLITS:
-        raise InputError(f"the numbers corpus has no split {split!r}; take one of {[*SPLITS]}")
-    carriers, wanted = SPLITS[split].carriers, SPLITS[split].side
+        raise InputError(f"split must be one of {', '.join(SPLITS)}, got {split!r}")
+    templates, numbers = SPLITS[split].templates, SPLITS[split].numbers
     random = Random(f"jumok numbers {split} {seed}")
     kinds = [kind for kind, weight in _WEIGHTS.items() for _ in range(weight)]
-    said: set[str] = set()
+    drawn: set[str] = set()
     while True:
-        carrier = random.choice(carriers[random.choice(kinds)])
-        sentence = Sentence(carrier, tuple(_number(slot, random, wanted) for slot in carrier.slots))
+        template = random.choice(templates[random.choice(kinds)])
+        sentence = Sentence(
+            template, tuple(_draw(slot, random, numbers) for slot in template.slots)
+        )
         if split == "train":
             yield sentence
-        elif sentence.spoken not in said:
-            said.add(sentence.spoken)
+        elif sentence.spoken not in drawn:
+            drawn.add(sentence.spoken)
             yield sentence
 
 
-def _number(slot: Slot, random: Random, wanted: str) -> Expression:
-    """A random number for a slot from the wanted side."""
+def _draw(slot: Slot, random: Random, split: str) -> Expression:
+    """A random number of a split for a slot."""
     while True:
         expression = draw(random, slot.kind, slot.detail)
-        if side(expression) == wanted:
+        if number_split(expression) == split:
             return expression

@@ -1,7 +1,7 @@
-"""One number expression of each kind: what it is worth, how it is said, how it is written.
+"""Number expressions of each kind: value, spoken form and written form.
 
-A function named after its kind makes the expression of a given value; `draw` makes a random one.
-Thousands are separated by commas everywhere but in years and phone numbers.
+A function named after its kind returns the expression of a value; `draw` returns a random one.
+Thousands are separated by commas except in years and phone numbers.
 """
 
 from calendar import monthrange
@@ -9,7 +9,13 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
-from jumok.data.numbers.number_words import counted, month, native, one_by_one, sino
+from jumok.data.numbers.number_words import (
+    counter_number,
+    digit_by_digit,
+    month_name,
+    native_korean,
+    sino_korean,
+)
 
 _ABBREVIATIONS = {"킬로미터": "km", "킬로그램": "kg", "센티미터": "cm", "퍼센트": "%"}
 _HOURS = {  # the hours a part of the day may name; "" is a time without one
@@ -42,7 +48,7 @@ _DATE_YEARS = {"past": (1950, 2025), "coming": (2026, 2035)}
 
 
 class Expression(NamedTuple):
-    """A number expression; `value` is what a split holds out, the same for all its units."""
+    """A number expression; splits are by `value`, which is the same for all units."""
 
     kind: str
     value: str
@@ -56,7 +62,7 @@ def cardinal(number: int) -> Expression:
     >>> cardinal(356_700)
     Expression(kind='cardinal', value='356700', spoken='삼십오만 육천칠백', written='356,700')
     """
-    return Expression("cardinal", str(number), sino(number), f"{number:,}")
+    return Expression("cardinal", str(number), sino_korean(number), f"{number:,}")
 
 
 def counter(number: int, unit: str) -> Expression:
@@ -65,17 +71,19 @@ def counter(number: int, unit: str) -> Expression:
     >>> counter(21, "명")
     Expression(kind='counter', value='21', spoken='스물한 명', written='21명')
     """
-    return Expression("counter", str(number), f"{counted(number)} {unit}", f"{number:,}{unit}")
+    return Expression(
+        "counter", str(number), f"{counter_number(number)} {unit}", f"{number:,}{unit}"
+    )
 
 
 def unit(number: int, name: str) -> Expression:
-    """A measure or a number of something, always Sino-Korean.
+    """A quantity with a unit, always Sino-Korean.
 
     >>> unit(42, "킬로미터")
     Expression(kind='unit', value='42', spoken='사십이 킬로미터', written='42km')
     """
     written = f"{number:,}{_ABBREVIATIONS.get(name, name)}"
-    return Expression("unit", str(number), f"{sino(number)} {name}", written)
+    return Expression("unit", str(number), f"{sino_korean(number)} {name}", written)
 
 
 def price(number: int) -> Expression:
@@ -84,23 +92,23 @@ def price(number: int) -> Expression:
     >>> price(15_000)
     Expression(kind='price', value='15000', spoken='만 오천 원', written='15,000원')
     """
-    return Expression("price", str(number), f"{sino(number)} 원", f"{number:,}원")
+    return Expression("price", str(number), f"{sino_korean(number)} 원", f"{number:,}원")
 
 
 def decimal(number: str, name: str) -> Expression:
-    """A whole number or a decimal fraction (given as it is written) with its unit.
+    """An integer or a decimal fraction (in written form) with its unit.
 
     >>> decimal("3.14", "퍼센트")
     Expression(kind='decimal', value='3.14', spoken='삼 점 일사 퍼센트', written='3.14%')
     """
     whole, _, fraction = number.partition(".")
-    spoken = sino(int(whole)) + (f" 점 {one_by_one(fraction)}" if fraction else "")
+    spoken = sino_korean(int(whole)) + (f" 점 {digit_by_digit(fraction)}" if fraction else "")
     written = number + _ABBREVIATIONS.get(name, name)
     return Expression("decimal", number, f"{spoken} {name}", written)
 
 
 def ordinal(number: int, unit: str) -> Expression:
-    """A place in an order: native with 번째, otherwise Sino-Korean behind 제.
+    """An ordinal: native with 번째, otherwise Sino-Korean after 제.
 
     >>> ordinal(1, "번째").spoken, ordinal(21, "번째").written
     ('첫 번째', '21번째')
@@ -108,13 +116,15 @@ def ordinal(number: int, unit: str) -> Expression:
     Expression(kind='ordinal', value='23', spoken='제이십삼 회', written='제23회')
     """
     if unit == "번째":
-        spoken = "첫" if number == 1 else native(number)
+        spoken = "첫" if number == 1 else native_korean(number)
         return Expression("ordinal", str(number), f"{spoken} 번째", f"{number}번째")
-    return Expression("ordinal", str(number), f"제{sino(number)} {unit}", f"제{number}{unit}")
+    return Expression(
+        "ordinal", str(number), f"제{sino_korean(number)} {unit}", f"제{number}{unit}"
+    )
 
 
 def date(year: int = 0, month_number: int = 0, day: int = 0) -> Expression:
-    """A calendar date; a part that is 0 is left out.
+    """A calendar date; a part that is 0 is omitted.
 
     >>> date(2026, 11, 20)
     Expression(kind='date', value='2026-11-20', spoken='이천이십육 년 십일월 이십 일', \
@@ -125,21 +135,21 @@ written='2026년 11월 20일')
     value, spoken, written = [], [], []
     if year:
         value.append(str(year))
-        spoken.append(f"{sino(year)} 년")
+        spoken.append(f"{sino_korean(year)} 년")
         written.append(f"{year}년")
     if month_number:
         value.append(f"{month_number:02d}")
-        spoken.append(month(month_number))
+        spoken.append(month_name(month_number))
         written.append(f"{month_number}월")
     if day:
         value.append(f"{day:02d}")
-        spoken.append(f"{sino(day)} 일")
+        spoken.append(f"{sino_korean(day)} 일")
         written.append(f"{day}일")
     return Expression("date", "-".join(value), " ".join(spoken), " ".join(written))
 
 
 def time(part: str, hour: int, minute: int = 0, half: bool = False) -> Expression:
-    """A time of day: hours native, minutes Sino-Korean; `half` says thirty minutes as 반.
+    """A time of day: hours native, minutes Sino-Korean; with `half` thirty minutes are 반.
 
     >>> time("오후", 3, 25)
     Expression(kind='time', value='오후 3:25', spoken='오후 세 시 이십오 분', \
@@ -147,21 +157,21 @@ written='오후 3시 25분')
     >>> time("", 3, 30, half=True)[2:] + time("", 3, 30)[2:]
     ('세 시 반', '3시 30분', '세 시 삼십 분', '3시 30분')
     """
-    spoken, written = f"{part} {native(hour)} 시".lstrip(), f"{part} {hour}시".lstrip()
+    spoken, written = f"{part} {native_korean(hour)} 시".lstrip(), f"{part} {hour}시".lstrip()
     if minute:
-        spoken += " 반" if half else f" {sino(minute)} 분"
+        spoken += " 반" if half else f" {sino_korean(minute)} 분"
         written += f" {minute}분"
     return Expression("time", f"{part} {hour}:{minute:02d}".lstrip(), spoken, written)
 
 
 def phone(number: str) -> Expression:
-    """A phone number, given with its hyphens.
+    """A phone number with hyphens.
 
     >>> phone("010-1234-5678")
     Expression(kind='phone', value='010-1234-5678', spoken='공일공 일이삼사 오육칠팔', \
 written='010-1234-5678')
     """
-    spoken = " ".join(one_by_one(group, zero="공") for group in number.split("-"))
+    spoken = " ".join(digit_by_digit(group, zero="공") for group in number.split("-"))
     return Expression("phone", number, spoken, number)
 
 
@@ -171,7 +181,7 @@ def draw(random: Random, kind: str, detail: str = "") -> Expression:
 
 
 def _number(random: Random, low: int, high: int) -> int:
-    """A number of low ... high: its length drawn first, zeros commoner than other digits."""
+    """A number of low ... high: its length is drawn first; zeros are more frequent."""
     while True:
         length = random.randint(len(str(low)), len(str(high)))
         number = random.randint(1, 9)

@@ -1,8 +1,8 @@
-"""A value -> how it is said in Korean.
+"""Numbers in Korean words.
 
-One spacing convention, that of the Hangul orthography: a number has a space after 만 (article 44:
-"삼십오만 육천칠백") and stands apart from its unit (article 43: "세 개", "만 오천 원"). The name of
-a month is one word (십일월). A leading one is not said before 십, 백, 천 and 만.
+Spaces follow the Hangul orthography: after 만 (article 44: "삼십오만 육천칠백") and before a unit
+(article 43: "세 개", "만 오천 원"). The name of a month is one word (십일월). A leading one is
+omitted before 십, 백, 천 and 만.
 """
 
 DIGITS = "영일이삼사오육칠팔구"
@@ -15,10 +15,10 @@ _FINALS = 28  # finals of a Hangul syllable, "none" included
 _RIEUL = 8  # the index of the final ㄹ
 
 
-def sino(number: int) -> str:
+def sino_korean(number: int) -> str:
     """The Sino-Korean reading of 0 ... 99,999,999.
 
-    >>> sino(356_700), sino(15_000), sino(10_010_000), sino(0)
+    >>> sino_korean(356_700), sino_korean(15_000), sino_korean(10_010_000), sino_korean(0)
     ('삼십오만 육천칠백', '만 오천', '천일만', '영')
     """
     if number == 0:
@@ -33,20 +33,20 @@ def sino(number: int) -> str:
 
 
 def _group(number: int) -> str:
-    """The reading of 1 ... 9,999: digit and place by turns, zeros unsaid."""
+    """The reading of 1 ... 9,999: each digit except zero with its place value."""
     spoken = ""
     for place in (3, 2, 1, 0):
         digit = number // 10**place % 10
         if digit:
-            silent = digit == 1 and place > 0
-            spoken += ("" if silent else DIGITS[digit]) + _PLACES[place]
+            omitted = digit == 1 and place > 0
+            spoken += ("" if omitted else DIGITS[digit]) + _PLACES[place]
     return spoken
 
 
-def native(number: int) -> str:
-    """The native Korean reading of 1 ... 99 as it stands before a counter.
+def native_korean(number: int) -> str:
+    """The native Korean reading of 1 ... 99 before a counter.
 
-    >>> native(3), native(20), native(21)
+    >>> native_korean(3), native_korean(20), native_korean(21)
     ('세', '스무', '스물한')
     """
     if number == 20:
@@ -55,41 +55,41 @@ def native(number: int) -> str:
     return _NATIVE_TENS[tens] + _NATIVE_ONES[ones]
 
 
-def counted(number: int) -> str:
+def counter_number(number: int) -> str:
     """The reading before a native counter: native up to 99, Sino-Korean from 100 on.
 
-    >>> counted(99), counted(120)
+    >>> counter_number(99), counter_number(120)
     ('아흔아홉', '백이십')
     """
-    return native(number) if number < 100 else sino(number)
+    return native_korean(number) if number < 100 else sino_korean(number)
 
 
-def month(number: int) -> str:
+def month_name(number: int) -> str:
     """The name of month 1 ... 12.
 
-    >>> month(6), month(10), month(11)
+    >>> month_name(6), month_name(10), month_name(11)
     ('유월', '시월', '십일월')
     """
-    return _IRREGULAR_MONTHS.get(number, sino(number) + "월")
+    return _IRREGULAR_MONTHS.get(number, sino_korean(number) + "월")
 
 
-def one_by_one(digits: str, zero: str = "영") -> str:
-    """Digits said singly: with 영 after a decimal point, with 공 in a phone number.
+def digit_by_digit(digits: str, zero: str = "영") -> str:
+    """Digits one by one: zero is 영 after a decimal point, 공 in a phone number.
 
-    >>> one_by_one("05"), one_by_one("010", zero="공")
+    >>> digit_by_digit("05"), digit_by_digit("010", zero="공")
     ('영오', '공일공')
     """
     return "".join(DIGITS[int(digit)] for digit in digits).replace(DIGITS[0], zero)
 
 
-def particle(word: str, pair: str) -> str:
-    """The form of a particle that fits the final sound of a Hangul word.
+def josa(word: str, pair: str) -> str:
+    """The form of a particle (josa) that agrees with the final sound of a Hangul word.
 
-    Pairs are written as in a dictionary; 로 also follows ㄹ.
+    `pair` is the dictionary form; 로 also follows ㄹ.
 
-    >>> particle("만 오천 원", "을(를)"), particle("퍼센트", "을(를)")
+    >>> josa("만 오천 원", "을(를)"), josa("퍼센트", "을(를)")
     ('을', '를')
-    >>> particle("칠", "(으)로"), particle("육", "(으)로"), particle("이", "(으)로")
+    >>> josa("칠", "(으)로"), josa("육", "(으)로"), josa("이", "(으)로")
     ('로', '으로', '로')
     """
     final = (ord(word[-1]) - _FIRST_SYLLABLE) % _FINALS

@@ -1,25 +1,27 @@
-"""The sentences that carry number expressions.
+"""Sentence templates with slots for number expressions.
 
-A carrier is one line of Korean, spoken and written alike but for its slots: `{time}` is any time,
-`{counter:개}` a number of 개. A particle that follows a slot is given as a dictionary gives it,
-을(를), and takes the form that the spoken number asks for. After a bare number no particle may
-follow that could be a digit: "십이라고" would be both 10이라고 and 12라고.
+A template is one line of Korean whose spoken and written forms differ only in its slots: `{time}`
+is any time, `{counter:개}` a number of 개. A particle after a slot is given in its dictionary form,
+을(를), and agrees with the spoken number. After a bare number no particle may follow that could be
+a digit: "십이라고" would be both 10이라고 and 12라고.
 """
 
 import re
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import resources
 from typing import NamedTuple
 
 from jumok.data.numbers.expressions import Expression
-from jumok.data.numbers.number_words import particle
+from jumok.data.numbers.number_words import josa
 
 _SLOT = re.compile(r"\{(\w+):?(\w*)\}(을\(를\)|이\(가\)|은\(는\)|\(으\)로)?")
 
 
 class Slot(NamedTuple):
-    """A place for a number, the particle that leans on it and the text up to the next slot."""
+    """The position of a number, the particle after it and the text up to the next slot."""
 
     kind: str
     detail: str
@@ -28,11 +30,11 @@ class Slot(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Carrier:
-    """A sentence with slots, and the kind it is counted under.
+class SentenceTemplate:
+    """A sentence with slots, and its kind.
 
-    >>> carrier = Carrier("price", "점심값으로 {price}을(를) 냈다")
-    >>> carrier.opening, carrier.slots
+    >>> template = SentenceTemplate("price", "점심값으로 {price}을(를) 냈다")
+    >>> template.opening, template.slots
     ('점심값으로 ', (Slot(kind='price', detail='', particle='을(를)', after=' 냈다'),))
     """
 
@@ -52,15 +54,15 @@ class Carrier:
         return tuple(Slot(kind, detail, pair or "", after) for kind, detail, pair, after in fields)
 
     def spoken(self, expressions: Sequence[Expression]) -> str:
-        """The sentence as it is said, an expression for each slot."""
+        """The spoken sentence with an expression for each slot."""
         return self._filled([expression.spoken for expression in expressions], expressions)
 
     def written(self, expressions: Sequence[Expression]) -> str:
-        """The sentence as it is written; the particles stay as they are said.
+        """The written sentence; particles agree with the spoken expressions.
 
         >>> from jumok.data.numbers.expressions import counter
-        >>> carrier = Carrier("counter", "감자 {counter:개}을(를) 샀다")
-        >>> carrier.spoken([counter(2, "개")]), carrier.written([counter(2, "개")])
+        >>> template = SentenceTemplate("counter", "감자 {counter:개}을(를) 샀다")
+        >>> template.spoken([counter(2, "개")]), template.written([counter(2, "개")])
         ('감자 두 개를 샀다', '감자 2개를 샀다')
         """
         return self._filled([expression.written for expression in expressions], expressions)
@@ -68,23 +70,39 @@ class Carrier:
     def _filled(self, forms: Sequence[str], expressions: Sequence[Expression]) -> str:
         text = self.opening
         for form, expression, slot in zip(forms, expressions, self.slots, strict=True):
-            leaning = particle(expression.spoken, slot.particle) if slot.particle else ""
-            text += form + leaning + slot.after
+            particle = josa(expression.spoken, slot.particle) if slot.particle else ""
+            text += form + particle + slot.after
         return text
 
 
 @dataclass(frozen=True)
-class Frame:
-    """Openings and endings that all go with one another around the same slots."""
+class TemplateFamily:
+    """Openings and endings that all combine with one another around the same slots."""
 
     kind: str
     openings: tuple[str, ...]
     slots: str
     endings: tuple[str, ...]
 
-    def carriers(self) -> list[list[Carrier]]:
+    def templates(self) -> list[list[SentenceTemplate]]:
         """Every opening with every ending: a row per opening, a column per ending."""
         return [
-            [Carrier(self.kind, f"{opening} {self.slots}{ending}") for ending in self.endings]
+            [
+                SentenceTemplate(self.kind, f"{opening} {self.slots}{ending}")
+                for ending in self.endings
+            ]
             for opening in self.openings
         ]
+
+
+def _families() -> tuple[TemplateFamily, ...]:
+    text = resources.files("jumok.data.numbers").joinpath("grammar.toml").read_text("utf-8")
+    return tuple(
+        TemplateFamily(
+            family["kind"], tuple(family["openings"]), family["slots"], tuple(family["endings"])
+        )
+        for family in tomllib.loads(text)["family"]
+    )
+
+
+FAMILIES = _families()
