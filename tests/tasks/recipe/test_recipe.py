@@ -149,7 +149,7 @@ def test_unknown_recipe(source: str, sentence: str) -> None:
             "model.relative_attention_num_buckets=2",
             "relative_attention_num_buckets must be at least 4",
         ),
-        ("data.train_rows=-1", "data.train_rows = -1; wanted 0 (all) or more"),
+        ("data.train_rows=-1", "data.train_rows must be 0 (all) or more, got -1"),
         ("data.corpus=nscm", "nscm"),
         ("data.target_language=korean", "data.target_language must be"),
     ],

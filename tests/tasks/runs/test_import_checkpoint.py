@@ -602,7 +602,9 @@ def test_mixed_files_of_an_import_are_an_error(made: Made, tmp_path: Path) -> No
     )
     refused("vocabulary/facts.json", '"bert"', '"electra"', "must be the tokenizer of")
     refused("recipe.toml", "n_layers = 2", "n_layers = 1", "describe different models; restore")
-    refused("origin/origin.json", '"tying"', '"tieing"', "not as written; restore the file")
+    refused(
+        "origin/origin.json", '"tying"', '"tieing"', "as jumok import writes them; restore the file"
+    )
     refused(
         "origin/config.json",
         '"hidden_size": 24',
