@@ -128,7 +128,7 @@ def test_a_draft_of_a_language_model(capsys: Capture, tmp_path: Path) -> None:
     alone = call(capsys, "predict", run, *texts, *words)
     helped = call(capsys, "predict", run, *texts, *words, "--draft", small)
     assert [row["output"] for row in helped.rows] == [row["output"] for row in alone.rows]
-    assert " of 0 guesses" not in helped.err
+    assert " of 0 draft tokens" not in helped.err
 
 
 def test_invalid_drafts(
