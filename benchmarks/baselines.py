@@ -1,11 +1,11 @@
-"""What is reached without a network: the commonest answer, and words and letters counted.
+"""Baselines without a neural network: the most frequent label, TF-IDF, BM25.
 
     python benchmarks/baselines.py --data FOLDER [ynat question_pair kornli korsts klue-ner chatbot]
 
-TF-IDF of character n-grams with a linear model on top, and BM25 for the dialogue; whatever they may
-choose (which n-grams, how much regularisation) is chosen on the development split. The test split
-is scored once, with what was chosen. A pair is told by both texts' weights, their differences,
-their products and their cosine; a character to be tagged by the n-grams around it.
+TF-IDF of character n-grams with a linear model, and BM25 for the dialogue. N-grams and
+regularization are chosen on the validation split; the test split is scored once. The features of a
+pair are the weights of both texts, their differences, products and cosine; those of a character are
+the n-grams around it.
 """
 
 import argparse
@@ -215,7 +215,7 @@ def tags_of_texts(corpus: str) -> list[Baseline]:
 
 
 def _tagged(model: LogisticRegression, matrix: Matrix, texts: Sequence[str]) -> list[list[str]]:
-    """The likeliest valid tags of each text, its characters end to end in the matrix."""
+    """The most likely valid tags of each text, its characters end to end in the matrix."""
     log_p = model.predict_log_proba(matrix).astype(np.float32)
     names = [str(name) for name in model.classes_]
     ends = np.cumsum([len(text) for text in texts])[:-1]
@@ -323,7 +323,7 @@ def both(tables: Sequence[Table], ngrams: tuple[int, int]) -> list[tuple[Matrix,
 
 
 def pairs(tables: Sequence[Table], ngrams: tuple[int, int]) -> list[Matrix]:
-    """What tells of pairs: both texts, their differences, products and cosine."""
+    """The features of pairs: both texts, their differences, products and cosine."""
     return [
         sp.hstack(
             [

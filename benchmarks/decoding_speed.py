@@ -5,12 +5,12 @@
 An encoder-decoder of the base size (6+6 layers, d 512, 8 heads, d_ff 2048, post-norm, sinusoidal
 positions, tied embeddings; 8,000 and 32,000 tokens) and a GPT-2 of the small size, with random
 weights from a fixed seed: made by transformers, brought to jumok by the name tables below, and from
-there to CTranslate2 by `jumok.export`. Nobody may end early: each row gets exactly 32 tokens.
+there to CTranslate2 by `jumok.export`. No row ends early: each has exactly 32 tokens.
 Sources are 10 to 38 tokens long (24 in the mean), prompts 16.
 
 Each system is a process of its own with two threads, and they take turns. Output tokens a second
 are those of the best hypothesis of each row. Peak memory is the process's high-water mark; weights
-are what stands on the disk, and for jumok what is kept in memory. transformers writes in float32;
+are the size on disk, for jumok the size in memory. transformers writes in float32;
 its bfloat16 is not measured. `equal` is the share of
 tokens that are those of transformers in float32 (random weights decide by hairs: with trained ones
 far more are).
@@ -176,9 +176,9 @@ def _marian(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     yield "encoder.embedding.tokens.weight", weights["model.shared.weight"]
     for name, weight in weights.items():
         match name.split("."):
-            case ["model", tower, "layers", number, *middle, kind]:
+            case ["model", side, "layers", number, *middle, kind]:
                 part = parts[".".join(middle)]
-                yield f"{tower}.stack.layers.{number}.{part}.{kind}", weight
+                yield f"{side}.stack.layers.{number}.{part}.{kind}", weight
 
 
 def _gpt2(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
@@ -536,7 +536,7 @@ def main() -> None:
 
 
 def in_its_own_process(case: Case, folder: Path) -> None:
-    """Convert the weights where nobody's peak memory is measured."""
+    """Convert the weights in a process whose peak memory is not measured."""
     import subprocess
     import sys
 

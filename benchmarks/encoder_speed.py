@@ -5,7 +5,7 @@
 12 layers, d 768, 12 heads, d_ff 3072, 30,522 tokens, post-norm, GELU; random weights from a fixed
 seed, made by transformers and opened by jumok and (exported, quantised) by onnxruntime. Texts are
 of 128 tokens, and in the last case of 5 to 128 (lengths as those of reviews), padded to the
-longest: nobody is told more than ids and which tokens are real.
+longest. The only inputs are ids and the attention mask.
 
 Each system is a process of its own with two threads, and they take turns; tokens a second are real
 tokens. onnxruntime's int8 is `quantize_dynamic`, of the graph as exported and of that graph with

@@ -1,8 +1,8 @@
-"""How long a person waits: `jumok --help`, and `jumok predict` from its start to the first answer.
+"""Latency: `jumok --help`, and `jumok predict` from its start to the first answer.
 
 python benchmarks/first_answer.py RUN [--times 7]
 
-The files are in memory already after the first time, as they are for whoever asks twice.
+After the first repetition the files are in the page cache.
 """
 
 import argparse

@@ -3,7 +3,7 @@
     python benchmarks/nsmc.py --data FOLDER_WITH_NSMC --out RUNS [--seeds 0 1 2] [--pretrained RUN]
 
 With RUN, a finished run of `mlm-ko`, the recipe is `nsmc-pretrained` and begins from it; what RUN
-cost is stated beside it. A run that is finished already is read, not trained again.
+cost is printed too. Finished runs are read, not trained again.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Six small Korean tasks: our recipes beside the commonest answer and TF-IDF or BM25.
+"""Six small Korean tasks: our recipes, the most frequent label, and TF-IDF or BM25.
 
     python benchmarks/small_tasks.py --data FOLDER --out RUNS [ynat ...] [--seed 0] [--init RUN]
 

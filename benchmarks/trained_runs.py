@@ -1,4 +1,4 @@
-"""Runs that a benchmark reads: trained where they are not there, gone on with where they were."""
+"""Runs of a benchmark: trained if missing, resumed if interrupted."""
 
 import os
 import subprocess

@@ -1,10 +1,10 @@
-"""A finished translation run on every test set of its corpus, counted in every way, written down.
+"""Scores of a finished translation run on every test set of its corpus.
 
     JUMOK_DATA=... python benchmarks/translation.py RUN [--decoding KEY=VALUE ...] [--name NAME]
 
-BLEU over 13a tokens and chrF stand beside BLEU as papers count it for the language: over morphemes
-(ko-mecab), or tokenised by Moses' rules and lower-cased (Multi30k). Nothing is chosen here: what
-was chosen, was on the development split.
+Prints BLEU over 13a tokens, chrF, and BLEU as in papers for the language: over morphemes
+(ko-mecab), or tokenized by Moses and lower-cased (Multi30k). All choices were made on
+the validation split.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The page beside BertViz: bytes, elements, time until it is there, work of a hover; and its start.
+"""The page compared with BertViz: bytes, elements, load time, work of a hover, start-up.
 
     python benchmarks/viewer.py [--scripts FOLDER] [--hovers 50] [--rounds 5]
 
@@ -228,7 +228,7 @@ def browser() -> Iterator[Browser]:
 
 @contextmanager
 def page(chromium: Browser, scripts: Path | None = None) -> Iterator[Page]:
-    """A window; what it asks the network for is answered out of a folder, or not at all."""
+    """A window whose network requests are answered from a folder, or fail."""
     context = chromium.new_context(viewport={"width": 1280, "height": 800})
     window = context.new_page()
     window.set_default_timeout(PATIENCE)

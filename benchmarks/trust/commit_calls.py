@@ -1,8 +1,8 @@
-"""One commit in a process of its own, and every system call of it in our hands (strace).
+"""One commit in its own process, with every system call under control (strace).
 
-The life is begun by fork, waits until strace holds it, commits step 3 beside steps 1 and 2, and
-says so. What strace does to it is killing it at one call, answering one call with an error, or
-only writing all calls down. Without strace the calls that change the disk are caught in Python.
+The process is forked, waits for strace, commits step 3 after steps 1 and 2, and reports it. strace
+kills it at one call, returns an error for one call, or records all calls. Without strace the Python
+calls that change the disk are intercepted.
 """
 
 import io
@@ -25,7 +25,7 @@ from torch import Tensor
 from jumok.errors import JumokError
 from jumok.training.checkpoints.store import CheckpointStore
 
-from .lives import Life, begin_any
+from .worker_processes import WorkerProcess, start_process
 
 CHANGING = ("mkdir", "open", "fsync", "close", "rename", "replace", "unlink", "rmdir")
 Act = Callable[[int], None]
@@ -90,8 +90,8 @@ def commit_under_strace(store: CheckpointStore, log: Path, *strace: str) -> Endi
             pass
         _commit(store, signs)
 
-    process = begin_any(life, log)
-    while not (signs[2] or process.over()):  # what it does to begin is no part of a commit
+    process = start_process(life, log)
+    while not (signs[2] or process.over()):  # its start-up does not belong to the commit
         time.sleep(0.001)
     command = ["strace", "-q", "-p", str(process.process), *strace]
     holder = subprocess.Popen(command, stderr=subprocess.DEVNULL)
@@ -110,7 +110,7 @@ def commit_under(store: CheckpointStore, log: Path, act: Act) -> Ending:
         with before_each(act):
             _commit(store, signs)
 
-    process = begin_any(life, log)
+    process = start_process(life, log)
     code = process.end()
     return Ending(code, bool(signs[1]), process.said)
 
@@ -171,7 +171,7 @@ def _commit(store: CheckpointStore, signs: mmap.mmap) -> None:
     signs[1] = 1
 
 
-def _until_held(process: Life) -> None:
+def _until_held(process: WorkerProcess) -> None:
     """Until strace has the process in its hands."""
     status = Path(f"/proc/{process.process}/status")
     while not re.search(r"TracerPid:\t[1-9]", status.read_text()):

@@ -1,10 +1,10 @@
-"""Damage checkpoints in every way; each damage is noticed, and no wrong weight is ever loaded.
+"""Damage checkpoints in every way; all damage is detected, and no wrong weight is loaded.
 
     python -m benchmarks.trust.corrupt [--damages 10000] [--seed 0]
 
 Flipped bits, bytes overwritten, cut off or added, pages zeroed, files swapped, removed, renamed,
-or taken from another step or another model; in the manifest too, with sums that somebody
-"corrected". What is found must be the older checkpoint, which was left alone, to the last bit.
+or taken from another step or another model; also in the manifest, with corrected
+checksums. What is found must be the older checkpoint, which was left alone, to the last bit.
 """
 
 import hashlib

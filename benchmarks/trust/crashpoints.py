@@ -32,9 +32,9 @@ from .commit_calls import (
     states,
     two_committed,
 )
-from .lives import import_parts
 from .result import Proof, parser
 from .training import temp_folder
+from .worker_processes import preload_modules
 
 ERRORS = ("ENOSPC", "EIO", "EDQUOT", "EMFILE", "EINTR")
 
@@ -145,7 +145,7 @@ def main() -> int:
     words.add_argument("--python", action="store_true", help="calls of Python, strace or not")
     options = words.parse_args()
     proof = Proof("crashpoints", "a commit killed, or failing, at each of its system calls")
-    import_parts()
+    preload_modules()
     strace = has_strace() and not options.python
     proof.say("calls of the kernel, by strace" if strace else "calls of Python")
     with temp_folder() as folder:

@@ -4,7 +4,7 @@
 
 One process trains alone; then 2 and 4 do, from beginning to end. Then each path is a training that
 is stopped up to three times, at random steps, by SIGTERM or SIGKILL, to one of its processes or to
-all, and goes on with another random number of them, from 1 to 4. Weights, both moments of AdamW,
+all, and resumed with another random number of them, from 1 to 4. Weights, both moments of AdamW,
 the running average, every line of metrics and the results must be those of the one alone. With
 `--ordinary` the trainings are not strict, and the proof is seen to fail.
 """
@@ -19,9 +19,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .lives import Life, begin, import_parts
 from .result import Proof, parser
 from .training import TrainingRun, differences, temp_folder, write_corpus
+from .worker_processes import WorkerProcess, preload_modules, start_jumok
 
 LAST = 24  # steps
 WORDS = (
@@ -41,7 +41,7 @@ ENDS = {0, 6, 143, -signal.SIGTERM, -signal.SIGKILL}  # 6: another process was l
 class WorkerGroup:
     """The processes of one stretch of a training, by rank."""
 
-    lives: list[Life]
+    lives: list[WorkerProcess]
 
     def until(self, what: Callable[[], bool]) -> bool:
         """Watch until `what` happens; False when the first process was over before."""
@@ -83,7 +83,9 @@ def gang(training: TrainingRun, size: int) -> WorkerGroup:
 
     return WorkerGroup(
         [
-            begin(words, training.log.with_suffix(f".{rank}.log"), training.prepared(place(rank)))
+            start_jumok(
+                words, training.log.with_suffix(f".{rank}.log"), training.prepared(place(rank))
+            )
             for rank in range(size)
         ]
     )
@@ -134,7 +136,7 @@ def main() -> int:
     settings = (*WORDS, "training.strict=false") if options.ordinary else WORDS
     chance = random.Random(options.seed)
     proof = Proof("elastic", "strict trainings by changing numbers of processes")
-    import_parts()
+    preload_modules()
     stops: list[signal.Signals] = []
     different = stuck = 0
     with temp_folder() as folder:

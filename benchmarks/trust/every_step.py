@@ -14,9 +14,9 @@ from pathlib import Path
 
 from jumok.training.checkpoints.store import CheckpointStore
 
-from .lives import import_parts
 from .result import Proof, parser
 from .training import TrainingRun, differences, temp_folder, write_corpus
+from .worker_processes import preload_modules
 
 SAMPLING = (
     "augmentation.subword_sampling=0.7",
@@ -43,7 +43,7 @@ def copied(alone: TrainingRun, run: Path, step: int) -> TrainingRun:
 def resumed(alone: TrainingRun, training: TrainingRun, step: int, last: int) -> list[str]:
     """What differs when `step` goes on: to the end, or to a later step where it is stopped."""
     whole = step <= FURTHER or step % 10 == 0 or step + FURTHER >= last
-    life = training.begin()
+    life = training.start()
     if whole:
         if life.end():
             return [life.said[-500:]]
@@ -66,13 +66,13 @@ def main() -> int:
     options = command.parse_args()
     last = options.steps
     proof = Proof("every_step", f"a training of {last} steps, resumed at each of them")
-    import_parts()
+    preload_modules()
     same = 0
     with temp_folder() as folder:
         recipe = write_corpus(folder / "corpus", train_rows=600)
         words = (*SAMPLING, f"training.steps={last}", f"training.keep_checkpoints={last + 1}")
         alone = TrainingRun(recipe, folder / "alone", *words)
-        if alone.begin().end():
+        if alone.start().end():
             raise SystemExit(f"the training that was left alone failed: {alone.log.read_text()}")
         for step in range(1, last):
             training = copied(alone, folder / f"from-{step}", step)
@@ -84,7 +84,7 @@ def main() -> int:
                 proof.say(f"from step {step:>3}: {same} of {step} resumed to the same bits")
             shutil.rmtree(training.run)
         fresh = TrainingRun(recipe, folder / "from-0", *words)  # step 0: the training once more
-        same += fresh.begin().end() == 0 and not differences(alone.story(), fresh.story())
+        same += fresh.start().end() == 0 and not differences(alone.story(), fresh.story())
     proof.say(f"from the beginning and from each step: {same} of {last} to the same bits")
     proof.figures |= {"steps": last, "same": same}
     return proof.end({f"{last} of {last} bit for bit": same == last})

@@ -1,17 +1,16 @@
-"""Enter every target with damaged files, millions of them: no crash, no hang, no foreign error.
+"""Pass millions of damaged files to every entry point: no crash, no hang, no unexpected exception.
 
     python -m benchmarks.trust.fuzz [--total 1e7] [--minutes M] [--target NAME] [--first N]
 
-Input number N of a target is the same on every machine: a valid file (`fuzz_seeds`, and what
-tests/fuzz/corpus holds) with a few changes drawn by a generator that N begins. Two workers enter
-the targets in turn, in rounds, so that each target has had its share whenever the time is over. The
-operating system ends a worker for what must not be: more than a second of computing for one input
-(a hang; 4 for a regular expression, whose machine takes that to build), more memory than at the
-start plus 4 times the largest input plus 64 MB, or a fault of a library (a crash). Another takes
-over behind the input that ended it.
+Input number N of a target is the same on every machine: a valid file (`fuzz_corpus` and
+tests/fuzz/corpus) with a few mutations drawn by a generator seeded with N. Two workers process the
+targets in rounds, so that each target has had its share at any time. The operating system kills a
+worker that takes more than a second of CPU time for one input (a hang; 4 s for regular
+expressions), more memory than at its start plus 4 times the largest input plus 64 MB, or that
+crashes in a library. Another worker continues with the next input.
 
-Exit code 1 if anything was found, or fewer inputs entered than asked; what was found is written to
-the folder `--keep` names, for tests/fuzz/corpus. With `--first` other numbers come, so runs add up.
+The exit code is 1 if a fault was found, or fewer inputs were processed than requested. Faults are
+written to the folder `--keep`, for tests/fuzz/corpus. `--first` selects other numbers.
 """
 
 import json
@@ -35,8 +34,8 @@ from typing import NoReturn
 from jumok.errors import JumokError
 
 from . import result
-from .fuzz_doors import DOORS, Door, ForeignError, leave
 from .fuzz_mutations import MAX_INPUT_BYTES, Files, mutated
+from .fuzz_targets import TARGETS, FuzzTarget, UnexpectedError, remove_folder
 
 CORPUS = Path(__file__).resolve().parents[2] / "tests" / "fuzz" / "corpus"
 MAX_WAIT = 60.0  # seconds with one input, on a busy machine
@@ -51,7 +50,7 @@ _BOARD = struct.Struct("<Q")  # the number of the input at work
 
 @dataclass
 class TargetResult:
-    """What became of the inputs of one target."""
+    """The results of the inputs of one target."""
 
     inputs: int = 0
     seconds: float = 0.0  # of computing
@@ -71,7 +70,7 @@ class TargetResult:
         return sum(len(n) for what, n in self.faults.items() if what.startswith(kind))
 
 
-def seed_inputs(target: Door) -> list[Files]:
+def seed_inputs(target: FuzzTarget) -> list[Files]:
     """What changes begin from: valid files, and what once was a fault."""
     return [*target.seeds(), *corpus(target.name)]
 
@@ -84,18 +83,18 @@ def corpus(name: str) -> list[Files]:
     ]
 
 
-def make_input(target: Door, seeds: Sequence[Files], number: int) -> dict[str, bytes]:
+def make_input(target: FuzzTarget, seeds: Sequence[Files], number: int) -> dict[str, bytes]:
     """Input number `number` of a target."""
     return mutated(random.Random(f"{target.name} {number}"), seeds)
 
 
-def find_fault(target: Door, files: Files) -> str | None:
-    """What a target answered that is no sentence of jumok's; None for an answer or a refusal."""
+def find_fault(target: FuzzTarget, files: Files) -> str | None:
+    """The description of an unexpected exception; None for a result or an error of jumok."""
     try:
-        target.enter(files)
+        target.run(files)
     except JumokError:
         return None
-    except ForeignError as error:
+    except UnexpectedError as error:
         return f"foreign: {error}"
     except (KeyboardInterrupt, SystemExit):
         raise
@@ -111,12 +110,12 @@ def find_fault(target: Door, files: Files) -> str | None:
 class WorkItem:
     """The inputs `first` to `end` - 1 of a target, for one worker."""
 
-    target: Door
+    target: FuzzTarget
     first: int
     end: int
 
 
-def work_items(targets: Sequence[Door], total: float, first: int) -> Iterable[WorkItem]:
+def work_items(targets: Sequence[FuzzTarget], total: float, first: int) -> Iterable[WorkItem]:
     """The work in its order: each round a part of the share of every target."""
     shares = sum(target.share for target in targets)
     wanted = {target.name: math.ceil(total * target.share / shares) for target in targets}
@@ -129,7 +128,7 @@ def work_items(targets: Sequence[Door], total: float, first: int) -> Iterable[Wo
 
 
 def fuzz(
-    targets: Sequence[Door], total: float, first: int = 0, until: float = float("inf")
+    targets: Sequence[FuzzTarget], total: float, first: int = 0, until: float = float("inf")
 ) -> dict[str, TargetResult]:
     """Enter targets by workers that may die, until `until` of the monotonic clock."""
     seeds = {target.name: seed_inputs(target) for target in targets}
@@ -144,11 +143,11 @@ def fuzz(
                 shift = work.popleft()
                 if not found[shift.target.name].given_up and time.monotonic() < until:
                     worker = _Worker(shift, seeds[shift.target.name])
-                    selector.register(worker.told, selectors.EVENT_READ, worker)
+                    selector.register(worker.output, selectors.EVENT_READ, worker)
             for key, _ in selector.select():
                 worker = key.data
                 if not worker.hear(found[worker.shift.target.name]):
-                    selector.unregister(worker.told)
+                    selector.unregister(worker.output)
                     rest = worker.end(found[worker.shift.target.name])
                     if rest is not None:
                         work.appendleft(rest)
@@ -161,18 +160,18 @@ class _Worker:
     def __init__(self, shift: WorkItem, seeds: Sequence[Files]) -> None:
         self.shift = shift
         self._board = mmap.mmap(-1, _BOARD.size)
-        self.told, write = os.pipe()
+        self.output, write = os.pipe()
         self._said = b""
         sys.stdout.flush()
         self._child = os.fork()
         if self._child == 0:
-            os.close(self.told)
+            os.close(self.output)
             _work(shift.target, seeds, shift.first, shift.end, self._board, write)
         os.close(write)
 
     def hear(self, found: TargetResult) -> bool:
-        """Take what it tells; False when it tells no more."""
-        data = os.read(self.told, 65_536)
+        """Read its output; False at the end."""
+        data = os.read(self.output, 65_536)
         *lines, self._said = (self._said + data).split(b"\n")
         for line in lines:
             found.add(*json.loads(line))
@@ -180,7 +179,7 @@ class _Worker:
 
     def end(self, found: TargetResult) -> WorkItem | None:
         """Wait for its end; the rest of its shift, if it died before."""
-        os.close(self.told)
+        os.close(self.output)
         _, status, used = os.wait4(self._child, 0)
         found.seconds += used.ru_utime + used.ru_stime
         first, end = self.shift.first, self.shift.end
@@ -196,7 +195,12 @@ class _Worker:
 
 
 def _work(
-    target: Door, seeds: Sequence[Files], number: int, end: int, board: mmap.mmap, told: int
+    target: FuzzTarget,
+    seeds: Sequence[Files],
+    number: int,
+    end: int,
+    board: mmap.mmap,
+    columns: int,
 ) -> NoReturn:
     """The life of a worker; never returns."""
     code = 1
@@ -217,14 +221,14 @@ def _work(
             signal.setitimer(signal.ITIMER_PROF, 0)
             signal.setitimer(signal.ITIMER_REAL, 0)
             if fault:
-                os.write(told, json.dumps([fault, at]).encode() + b"\n")
+                os.write(columns, json.dumps([fault, at]).encode() + b"\n")
         code = 0
     finally:
-        leave()
+        remove_folder()
         os._exit(code)
 
 
-def keep(target: Door, found: TargetResult, folder: Path) -> None:
+def keep(target: FuzzTarget, found: TargetResult, folder: Path) -> None:
     """Write the smallest input of every fault, for the corpus."""
     seeds = seed_inputs(target)
     for what, numbers in found.faults.items():
@@ -241,19 +245,21 @@ def report(found: Mapping[str, TargetResult], proof: result.Proof, folder: Path)
     """The table, and the smallest input of every fault in a folder; how many faults."""
     kinds = {"crash": "crashes", "hang": "hangs", "foreign": "foreign"}
     total, counts = 0, dict.fromkeys(kinds, 0)
-    told = "".join(f"{name:>9}" for name in kinds.values())
-    proof.say(f"{'target':<12}{'inputs':>12}{'CPU s':>8}{'a second':>10}{told}")
-    for name, of_door in found.items():
-        here = {kind: of_door.count(kind) for kind in kinds}
-        told = "".join(f"{number:>9}" for number in here.values())
-        rate = of_door.inputs / max(of_door.seconds, 1e-9)
-        proof.say(f"{name:<12}{of_door.inputs:>12,}{of_door.seconds:>8.0f}{rate:>10,.0f}{told}")
-        total += of_door.inputs
+    columns = "".join(f"{name:>9}" for name in kinds.values())
+    proof.say(f"{'target':<12}{'inputs':>12}{'CPU s':>8}{'a second':>10}{columns}")
+    for name, of_target in found.items():
+        here = {kind: of_target.count(kind) for kind in kinds}
+        columns = "".join(f"{number:>9}" for number in here.values())
+        rate = of_target.inputs / max(of_target.seconds, 1e-9)
+        proof.say(
+            f"{name:<12}{of_target.inputs:>12,}{of_target.seconds:>8.0f}{rate:>10,.0f}{columns}"
+        )
+        total += of_target.inputs
         for kind in kinds:
             counts[kind] += here[kind]
-        if of_door.faults:
-            keep(DOORS[name], of_door, folder)
-    seconds = sum(of_door.seconds for of_door in found.values())
+        if of_target.faults:
+            keep(TARGETS[name], of_target, folder)
+    seconds = sum(of_target.seconds for of_target in found.values())
     proof.say(f"{'all':<12}{total:>12,}{seconds:>8.0f}")
     proof.figures |= {"inputs": total, "cpu_seconds": round(seconds)}
     proof.figures |= {name: counts[kind] for kind, name in kinds.items()}
@@ -261,11 +267,11 @@ def report(found: Mapping[str, TargetResult], proof: result.Proof, folder: Path)
 
 
 def main() -> int:
-    """Fuzz as the command line says."""
-    words = result.parser("Damaged files at every target: an answer or a sentence.")
+    """Run the command."""
+    words = result.parser("Damaged files at every target: a result or an error of jumok.")
     words.add_argument("--total", type=float, default=1e7)
     words.add_argument("--minutes", type=float, default=float("inf"))
-    words.add_argument("--target", action="append", choices=sorted(DOORS))
+    words.add_argument("--target", action="append", choices=sorted(TARGETS))
     words.add_argument("--first", type=int, default=0)
     words.add_argument("--keep", type=Path, default=Path("fuzz-found"))
     words.add_argument("--remark", help="what else the machine did meanwhile")
@@ -274,7 +280,7 @@ def main() -> int:
     proof = result.Proof(
         "fuzz", "Every target, entered with damaged files: an answer or a sentence."
     )
-    targets = [DOORS[name] for name in asked.target or DOORS]
+    targets = [TARGETS[name] for name in asked.target or TARGETS]
     found = fuzz(targets, asked.total, asked.first, proof.begun + 60 * asked.minutes)
     bad = report(found, proof, asked.keep)
     if asked.remark:

@@ -1,7 +1,7 @@
 """Small changes to valid files: bits, numbers, words, JSON, protobuf fields, safetensors headers.
 
-What is changed, and how, is told by a random generator alone: the same seed, the same bytes. The
-name of a file says what is inside, so that most changes reach further than the first check.
+A random generator selects all changes: the same seed gives the same bytes. The name of a file
+determines its format, so that most changes get past the first check.
 """
 
 import json
@@ -169,7 +169,7 @@ def _line_of_json(chance: random.Random, data: bytes) -> bytes:
 
 
 def header_changed(chance: random.Random, data: bytes) -> bytes:
-    """A safetensors file whose header says something else, its length right as a rule."""
+    """A safetensors file with a changed header, usually with the correct length."""
     length = int.from_bytes(data[:8], "little")
     if length > len(data):
         return _bits(chance, data)

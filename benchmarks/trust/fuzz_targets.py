@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import fuzz_seeds as seeds
+from . import fuzz_corpus as seeds
 from .fuzz_mutations import NASTY_TEXTS, Files
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def folder_of(files: Files) -> Iterator[Path]:
 
 
 def use_folder(home: Path) -> None:
-    """Let this process lay its files into a folder that somebody else removes."""
+    """Use a folder for this process's files that its caller removes."""
     _HOME[os.getpid()] = home
 
 

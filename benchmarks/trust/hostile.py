@@ -1,16 +1,16 @@
-"""Open 60 payloads of code through every public entry_point, while an audit hook watches the interpreter.
+"""Open model files that contain code through every public entry point, under an audit hook.
 
     python -m benchmarks.trust.hostile [--only WORDS] [--unrecorded]
 
-Watched are the programs run, modules imported, sockets opened, objects found by pickle, processes
-begun, and files opened outside the payload's own folder, by `sys.addaudithook` (PEP 578), and the
-folder that a payload's code would make. One process may begin: the guarded entry_point's own program for
-foreign `pytorch_model.bin`. What stands behind the commands is what opens a payload: `jumok.load`
-(predict, evaluate, view, check, export), `jumok import`, a training's model.init, vocabularies,
-traces with their pages in one file, recipes, and files of rows.
+The audit hook (`sys.addaudithook`, PEP 578) records programs, imported modules, sockets, objects
+found by pickle, processes, and files outside the payload's folder; the folder that a payload's code
+would create is checked too. One child process is allowed: the guarded reader of
+`pytorch_model.bin`. The entry points are those of the commands: `jumok.load` (predict, evaluate,
+view, check, export), `jumok import`, `model.init` of a training, vocabularies, traces with their
+pages, recipes, and data files.
 
-Prints a table; exit code 1 when anything ran, was imported or called, or when a entry_point answered with
-anything but a result or a sentence of jumok's.
+Prints a table; the exit code is 1 if anything was executed, imported or called, or if an entry
+point returned anything but a result or an error of jumok.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from pathlib import Path
 from jumok.errors import JumokError
 
 from . import result
-from .hostile_vehicles import MARKER, SECRET, VEHICLES, Vehicle, lay_out
+from .payloads import MARKER, PAYLOADS, SECRET, Payload, lay_out
 
 _RUNS = ("os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty", "pty.spawn")
 _CALLS = ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.sendto", "urllib.Request")
@@ -69,7 +69,7 @@ class AuditLog:
 
 
 def _is_our_own(words: tuple[object, ...]) -> bool:
-    """Whether this is the guarded entry_point's program, begun by the interpreter that runs this."""
+    """Whether this is the guarded pickle reader, started by this interpreter."""
     from jumok.pretrained.pickle_reader import WORKER
 
     arguments = words[1]
@@ -157,7 +157,7 @@ def _begin(folder: Path) -> object:
     from jumok.tasks.runs.initialize_from import initialize_from, load_tokenizers
 
     recipe = folder.parent / "begin.toml"
-    from .fuzz_seeds import recipe as text
+    from .fuzz_corpus import recipe as text
 
     recipe.write_text(text("classification"), encoding="utf-8")
     plan = load_recipe(str(recipe), [f'model.init="{folder}"'])
@@ -181,7 +181,7 @@ def _trace(folder: Path) -> object:
     found = Trace.open(next((name for name in names if name.exists()), names[0]))
     page = found.html(folder.parent / "page.html")
     if b"<img src=x" in page.read_bytes():
-        raise AssertionError("HTML of a token stands in the page as it is")
+        raise AssertionError("HTML of a token is in the page unescaped")
     return found.to_bytes()
 
 
@@ -210,7 +210,7 @@ ENTRY_POINTS: Mapping[str, Callable[[Path], object]] = {
 
 @dataclass(frozen=True)
 class Opened:
-    """What became of a payload at one entry_point."""
+    """The result of a payload at one entry point."""
 
     payload: str
     entry_point: str
@@ -228,8 +228,8 @@ _LED_TO: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def open_payload(payload: Vehicle, entry_points: Sequence[str] = ()) -> list[Opened]:
-    """One payload through some entry_points, or all that look at such folders; laid out anew for each."""
+def open_payload(payload: Payload, entry_points: Sequence[str] = ()) -> list[Opened]:
+    """Open a payload through the given entry points, by default all for its kind of folder."""
     found = []
     for entry_point in entry_points or _LED_TO[payload.base]:
         with tempfile.TemporaryDirectory(prefix="hostile-") as temporary:
@@ -241,7 +241,7 @@ def open_payload(payload: Vehicle, entry_points: Sequence[str] = ()) -> list[Ope
     return found
 
 
-def _entered(payload: Vehicle, entry_point: str, folder: Path) -> Opened:
+def _entered(payload: Payload, entry_point: str, folder: Path) -> Opened:
     foreign, refused, here = None, False, Path.cwd()
     os.chdir(folder)  # where Python would look for modules, if it looked
     try:
@@ -261,10 +261,10 @@ def _entered(payload: Vehicle, entry_point: str, folder: Path) -> Opened:
 
 
 def warm_up() -> None:
-    """Go through every entry_point with what is fine, so that all is imported before the hook is set."""
+    """Open a valid folder through every entry point, so that all modules are imported first."""
     for base in ("foreign", "run", "trace", "table"):
-        open_payload(Vehicle("fine", base, lambda folder: None))
-    open_payload(next(v for v in VEHICLES if v.name == "bin, reduce to os.system"), ["jumok.load"])
+        open_payload(Payload("fine", base, lambda folder: None))
+    open_payload(next(v for v in PAYLOADS if v.name == "bin, reduce to os.system"), ["jumok.load"])
     sys.addaudithook(_hook)
 
 
@@ -276,15 +276,15 @@ def main() -> int:
     proof = result.Proof("hostile", "Vehicles of code at every public entry_point: nothing runs.")
     warm_up()
     bad = entered = refused = 0
-    chosen = [payload for payload in VEHICLES if words in payload.name]
+    chosen = [payload for payload in PAYLOADS if words in payload.name]
     for payload in chosen:
         opened = open_payload(payload)
         entered += len(opened)
         refused += sum(each.refused for each in opened)
-        told = [f"{each.entry_point}: {what}" for each in opened for what in each.seen]
-        told += [f"{each.entry_point}: {each.foreign}" for each in opened if each.foreign]
-        bad += len(told)
-        proof.say(f"{payload.name:<42}{'; '.join(told) if told else 'nothing ran'}")
+        faults = [f"{each.entry_point}: {what}" for each in opened for what in each.seen]
+        faults += [f"{each.entry_point}: {each.foreign}" for each in opened if each.foreign]
+        bad += len(faults)
+        proof.say(f"{payload.name:<42}{'; '.join(faults) if faults else 'nothing ran'}")
     proof.figures |= {"payloads": len(chosen), "openings": entered, "refused": refused}
     proof.figures["ran"] = bad
     return proof.end(

@@ -1,10 +1,10 @@
-"""Kill trainings at random moments; each goes on by itself to the same bits.
+"""Kill trainings at random moments; each resumes by itself with identical bits.
 
     python -m benchmarks.trust.kills [--kills 500] [--seed 0]
 
-SIGKILL strikes at any moment of a life, from its first line to the report it writes last; while a
-checkpoint is being written; and while the cache of tokens is. Whoever finds a dead training does
-the same each time: `jumok train --resume RUN` where there is a run, else the first command again.
+SIGKILL is sent at any moment of a process, from its start to its final report; while a checkpoint
+is written; and while the token cache is written. A supervisor then runs `jumok train --resume RUN`
+if there is a run, otherwise the first command again.
 """
 
 import random
@@ -16,9 +16,9 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from .lives import Life, import_parts
 from .result import Proof, parser
 from .training import TrainingRun, differences, temp_folder, write_corpus
+from .worker_processes import WorkerProcess, preload_modules
 
 KINDS = ("any moment", "in a commit", "in the cache")
 STEPS = "training.steps=60"
@@ -35,7 +35,7 @@ class Count:
 
 
 def wait(
-    training: TrainingRun, life: Life, kind: str, chance: random.Random, seconds: float
+    training: TrainingRun, life: WorkerProcess, kind: str, chance: random.Random, seconds: float
 ) -> None:
     """Until the moment to kill; what it looks for may not come in this life."""
     if kind == "in a commit":
@@ -71,7 +71,7 @@ def live_and_die(
         if kind == "in the cache":
             forget_cache(training)
         left = training.unfinished()
-        life = training.begin()
+        life = training.start()
         if deaths < most:
             wait(training, life, kind, chance, seconds)
             committed = training.committed()
@@ -96,7 +96,7 @@ def kills(wanted: int, seed: int, folder: Path, proof: Proof) -> tuple[Count, in
     recipe = write_corpus(folder / "corpus")
     alone = TrainingRun(recipe, folder / "alone", STEPS)
     begun = time.monotonic()
-    if alone.begin().end():
+    if alone.start().end():
         raise SystemExit(f"the training that was left alone failed: {alone.log.read_text()}")
     seconds = time.monotonic() - begun
     story, runs, different = alone.story(), 0, 0
@@ -124,7 +124,7 @@ def main() -> int:
     words.add_argument("--seed", type=int, default=0)
     options = words.parse_args()
     proof = Proof("kills", f"{options.kills} SIGKILLs at random moments of real trainings")
-    import_parts()
+    preload_modules()
     with temp_folder() as name:
         count, runs, different = kills(options.kills, options.seed, Path(name), proof)
     proof.figures |= {**vars(count), "trainings": runs, "different": different}

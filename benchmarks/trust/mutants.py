@@ -215,7 +215,7 @@ def _alone(copy: Path, words: Sequence[str], *, keeps: bool) -> str:
 
 
 def prepare() -> None:
-    """What every process of tests needs and is no part of jumok, once for all of them."""
+    """Import what all test processes need, except jumok itself, once."""
     import pytest  # noqa: F401
     import safetensors.torch  # noqa: F401
     import sentencepiece  # noqa: F401

@@ -1,11 +1,11 @@
-"""What trust costs: how long a checkpoint stops a training, and what its guards take of a step.
+"""The cost of reliability: the pause of a checkpoint, and the checks of each step.
 
     python -m benchmarks.trust.overhead [--millions 100]
 
 A checkpoint: a model of so many million parameters learns (forward and backward pass, AdamW, the
 running average) while commits are written behind its back, on a disk; what is measured is how long
 each of them held the training up: in the call of `commit`, and before the optimizer, which waits
-until the copy is made. How much longer the steps beside a commit took is said as well, and how much
+until the copy is made. It also reports how much longer the steps during a commit took, and how much
 memory the copy took. The guards: step by step in turn, one model learns in the trainer, with its
 looks at every loss and norm, at signals and at the clock, and another in the barest loop that
 learns the same. Guards take the same time however long a step is; these steps are about as long as
@@ -20,7 +20,6 @@ from itertools import cycle
 from pathlib import Path
 
 import torch
-from jumok.training.ema import EMA
 from torch import Tensor, nn
 
 from jumok.device import release_memory, tune_allocator
@@ -28,6 +27,7 @@ from jumok.models.weights import named_weights
 from jumok.training.checkpoints.async_writer import AsyncCheckpointWriter
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.config import TrainingConfig
+from jumok.training.ema import EMA
 from jumok.training.optimizer import Optimizer
 from jumok.training.trainer import Trainer
 from tests.training.toy_job import Circle, Points, points
@@ -124,7 +124,7 @@ def pauses(millions: float, proof: Proof) -> list[float]:
             beside.append(called + took - plain)
             proof.say(
                 f"commit {number}: held up for {held[-1]:.3f} s, written in {written[-1]:.1f} s; "
-                f"the step beside the copy took {took:.2f} s, those beside the writing "
+                f"the step during the copy took {took:.2f} s, those during the writing "
                 f"{statistics.median(meanwhile):.2f} s, alone {plain:.2f} s"
             )
     proof.say(f"the copy of {size / 2**20:,.0f} MB took {copied / 2**20:,.0f} MB of memory")

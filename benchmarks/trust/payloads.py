@@ -1,8 +1,8 @@
-"""Sixty folders and files that carry code, or lead out of themselves; none of it may ever happen.
+"""Folders and files that contain code, or paths that leave them; none of it may take effect.
 
-Each payload changes one thing in a folder that is fine without it: a tiny BERT in the format of
-Hugging Face, a run, a trace, or a file of rows. What would run, if anything did, makes a folder
-`it-ran` beside the payload; what would be read from elsewhere is the file `secret` beside it.
+Each payload changes one thing in a valid folder: a tiny BERT in the format of Hugging Face, a run,
+a trace, or a data file. If its code ran, it would create a folder `it-ran` next to the payload; a
+path that leaves the folder would read the file `secret` next to it.
 """
 
 import io
@@ -22,7 +22,7 @@ from typing import TypeAlias
 import numpy as np
 import torch
 
-from . import fuzz_seeds
+from . import fuzz_corpus
 
 MARKER, SECRET = "it-ran", "secret"
 
@@ -210,7 +210,7 @@ def _set(file: str, **values: object) -> Change:
 
 
 def _write(file: str, text: str) -> Change:
-    """A file with this text beside the others."""
+    """An additional file with this text."""
 
     def change(folder: Path) -> None:
         told = text.replace("CODE", _code(folder)).replace("COMMAND", _command(folder))
@@ -221,7 +221,7 @@ def _write(file: str, text: str) -> Change:
 
 
 def _index(shard: str) -> Change:
-    """An index that says the tensors are in this file."""
+    """An index that maps the tensors to this file."""
 
     def change(folder: Path) -> None:
         (folder / "model.safetensors").unlink()
@@ -251,10 +251,10 @@ def _pipe(file: str) -> Change:
 
 
 def _tokenizer(part: str, value: object) -> Change:
-    """A tokenizer.json with a part of somebody's."""
+    """A tokenizer.json with one part replaced."""
 
     def change(folder: Path) -> None:
-        state = json.loads(fuzz_seeds.tokenizers()[1]["tokenizer.json"])
+        state = json.loads(fuzz_corpus.tokenizers()[1]["tokenizer.json"])
         told = json.dumps(state | {part: value}).replace("OUTSIDE", str(folder.parent / SECRET))
         (folder / "tokenizer.json").write_text(told, encoding="utf-8")
 
@@ -265,7 +265,7 @@ def _recipe(lines: str) -> Change:
     """A recipe with these lines in its [data] or [model]."""
 
     def change(folder: Path) -> None:
-        text = fuzz_seeds.recipe("classification") + lines
+        text = fuzz_corpus.recipe("classification") + lines
         told = text.replace("COMMAND", _command(folder)).replace("CODE", _code(folder))
         told = told.replace("OUTSIDE", str(folder.parent / SECRET))
         (folder / "recipe.toml").write_text(told, encoding="utf-8")
@@ -274,7 +274,7 @@ def _recipe(lines: str) -> Change:
 
 
 _YAML = "!!python/object/apply:os.system ['COMMAND']\n"
-_REMOTE = "somebody/their-model--modeling_evil.EvilModel"
+_REMOTE = "owner/their-model--modeling_evil.EvilModel"
 _JINJA = "{{ cycler.__init__.__globals__.os.system('COMMAND') }}"
 _PAGE = "<script>fetch('http://127.0.0.1:9/')</script><img src=x onerror=alert(1)>"
 _SYSTEM = b"cposix\nsystem\n"
@@ -290,15 +290,15 @@ HF_PAYLOADS: tuple[Payload, ...] = tuple(
         ("bare pickle as vocab.txt", _plain_pickle("vocab.txt", 0, alone=False)),
         ("bare pickle as spiece.model", _plain_pickle("spiece.model", 2, alone=False)),
         ("bare pickle as config.json", _plain_pickle("config.json", 0, alone=False)),
-        ("training_args.bin beside", _plain_pickle("training_args.bin", 2, alone=False)),
-        ("optimizer.pt beside", _plain_pickle("optimizer.pt", 2, alone=False)),
+        ("training_args.bin next to it", _plain_pickle("training_args.bin", 2, alone=False)),
+        ("optimizer.pt next to it", _plain_pickle("optimizer.pt", 2, alone=False)),
         ("bin before zips", _legacy),
         ("bin of a whole module", _whole_module),
         ("bin of TorchScript", _script),
         ("bin, deflated", _zip({"a/data.pkl": "pickle"}, zipfile.ZIP_DEFLATED)),
         ("bin, entry leads out", _zip({"../data.pkl": "pickle", "a/data.pkl": "pickle"})),
         ("bin, two pickles", _zip({"a/data.pkl": "pickle", "b/data.pkl": "pickle"})),
-        ("bin, code beside", _zip({"a/data.pkl": "pickle", "a/code/__torch__.py": "code"})),
+        ("bin, code next to it", _zip({"a/data.pkl": "pickle", "a/code/__torch__.py": "code"})),
         ("bin, constants.pkl", _zip({"a/data.pkl": "pickle", "a/constants.pkl": "pickle"})),
         ("bin, zip behind zip", _zip_behind_zip),
         ("safetensors, zip behind", _zip_behind_tensors),
@@ -320,7 +320,7 @@ HF_PAYLOADS: tuple[Payload, ...] = tuple(
         ("trust_remote_code in config", _set(
             "config.json", trust_remote_code=True, custom_pipelines={"x": {"impl": "evil.Run"}})),
         ("attention named by path", _set(
-            "config.json", _attn_implementation_internal="somebody/kernel:run",
+            "config.json", _attn_implementation_internal="owner/kernel:run",
             _attn_implementation="OUTSIDE")),
         ("architecture named by path", _set(
             "config.json", architectures=["evil.EvilModel"], model_type="../evil")),
@@ -331,14 +331,14 @@ HF_PAYLOADS: tuple[Payload, ...] = tuple(
         ("chat template", _set("tokenizer_config.json", chat_template=_JINJA)),
         ("file names in tokenizer_config", _set(
             "tokenizer_config.json", vocab_file="OUTSIDE", tokenizer_file="OUTSIDE",
-            name_or_path="somebody/model", special_tokens_map_file="OUTSIDE")),
-        ("adapter_config beside", _set("adapter_config.json", base_model_name_or_path="OUTSIDE")),
-        ("YAML objects beside", _write("config.yaml", _YAML)),
+            name_or_path="owner/model", special_tokens_map_file="OUTSIDE")),
+        ("adapter_config", _set("adapter_config.json", base_model_name_or_path="OUTSIDE")),
+        ("YAML objects next to it", _write("config.yaml", _YAML)),
         ("YAML instead of JSON", _write("config.json", _YAML)),
-        ("Python beside", _write("modeling_evil.py", "CODE")),
+        ("Python next to it", _write("modeling_evil.py", "CODE")),
         ("conftest and sitecustomize", _write("sitecustomize.py", "CODE")),
         ("module named like torch", _write("torch.py", "CODE")),
-        ("pth beside", _write("evil.pth", "CODE")),
+        ("pth next to it", _write("evil.pth", "CODE")),
         ("index leads up", _index("../secret")),
         ("index leads to root", _index("OUTSIDE")),
         ("index with backslashes", _index("..\\secret.safetensors")),
@@ -398,9 +398,9 @@ def lay_out(base: str, folder: Path) -> None:
         _write_bert(folder)
     elif base == "run":
         folder.rmdir()
-        fuzz_seeds.write_run(folder)
+        fuzz_corpus.write_run(folder)
     elif base == "trace":
-        for name, content in fuzz_seeds.traces()[0].items():
+        for name, content in fuzz_corpus.traces()[0].items():
             (folder / name).write_bytes(content)
     (folder.parent / SECRET).write_bytes(_tensors())
 
@@ -412,7 +412,7 @@ def _write_bert(folder: Path) -> None:
     from jumok.safetensors_io import serialize
 
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmno"]
-    config = dict(fuzz_seeds.CONFIGS["bert"])
+    config = dict(fuzz_corpus.CONFIGS["bert"])
     described = parse_config(config, [])
     model = described.build()
     tensors = hf_state_dict(model, described, hf_tensor_names(model, described), {})

@@ -23,9 +23,9 @@ from pathlib import Path
 from jumok.training.checkpoints.store import CheckpointStore
 
 from .commit_calls import commit_under_strace, has_strace, sound, two_committed
-from .lives import import_parts
 from .result import Proof, parser
 from .training import temp_folder
+from .worker_processes import preload_modules
 
 PARTS = 64  # places where the bytes of a file may be cut
 
@@ -319,7 +319,7 @@ def main() -> int:
     if not has_strace():
         raise SystemExit("strace is not here, or may not be used; install it (apt install strace)")
     proof = Proof("powerloss", "states that a power cut may leave of a real commit")
-    import_parts()
+    preload_modules()
     with temp_folder() as folder:
         calls, before, after = recorded(folder)
         for number, call in enumerate(calls, start=1):

@@ -7,11 +7,11 @@ import re
 import sys
 from pathlib import Path
 
-from .lives import import_parts
 from .result import Proof, parser
 from .training import TrainingRun, temp_folder, write_corpus
+from .worker_processes import preload_modules
 
-# Where times and machines are told; what is left of such a file without them must be the same.
+# Fields with times and machines; the rest of such a file must be identical.
 TOLD = re.compile(
     rb'"(seconds|tokens_per_second|training_seconds|wall_seconds|peak_memory_bytes|process|sha256)"'
     rb":\s*[^,}\n]+"
@@ -36,12 +36,12 @@ def main() -> int:
     """Train twice, compare."""
     parser(str(__doc__).splitlines()[0]).parse_args()
     proof = Proof("rerun", "one recipe, one seed, trained twice")
-    import_parts()
+    preload_modules()
     with temp_folder() as folder:
         recipe = write_corpus(folder / "corpus")
         runs = [TrainingRun(recipe, folder / name, "training.steps=60") for name in ("one", "two")]
         for training in runs:
-            if training.begin().end():
+            if training.start().end():
                 raise SystemExit(f"a training failed: {training.log.read_text()}")
         one, two = (contents(training.run) for training in runs)
     different = [name for name in one.keys() | two.keys() if one.get(name) != two.get(name)]

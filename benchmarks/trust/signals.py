@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .lives import Life, begin, import_parts
 from .result import Proof, parser
 from .training import TrainingRun, differences, temp_folder, write_corpus
+from .worker_processes import WorkerProcess, preload_modules, start_jumok
 
 STEPS = "training.steps=60"
 SIZES = (1, 20_000, 200, 40_000, 3_000, 12_000)  # bytes that a file may have on a full disk
@@ -48,7 +48,7 @@ class Troubles:
         self.recipe = write_corpus(folder / "corpus", train_rows=600)
         alone = self.training()
         begun = time.monotonic()
-        if alone.begin().end():
+        if alone.start().end():
             raise SystemExit(f"the training that was left alone failed: {alone.log.read_text()}")
         self.seconds, self.story = time.monotonic() - begun, alone.story()
         self.cases: dict[str, Case] = {}
@@ -68,7 +68,7 @@ class Troubles:
 
     def after(self, training: TrainingRun) -> str:
         """What is wrong when the training goes on undisturbed to its end."""
-        life = training.begin()
+        life = training.start()
         if life.end():
             return f"exit code {life.code} when it went on: {life.said[-600:]}"
         unlike = differences(self.story, training.story())
@@ -79,7 +79,7 @@ class Troubles:
 def stopped(troubles: Troubles, number: signal.Signals, chance: random.Random) -> str:
     """One polite stop while steps are taken."""
     training = troubles.training()
-    life = training.begin()
+    life = training.start()
     wanted = 3 * chance.randint(1, 16)
     life.until(lambda: training.committed() >= wanted)
     life.for_seconds(chance.uniform(0, 0.05))
@@ -99,7 +99,7 @@ def stopped(troubles: Troubles, number: signal.Signals, chance: random.Random) -
 def stopped_twice(troubles: Troubles, number: signal.Signals, chance: random.Random) -> str:
     """Two signals in a row: it may end at once, by the second one, or in order."""
     training = troubles.training()
-    life = training.begin()
+    life = training.start()
     wanted = 3 * chance.randint(1, 16)
     life.until(lambda: training.committed() >= wanted)
     life.send(number)
@@ -115,7 +115,7 @@ def frozen(troubles: Troubles, chance: random.Random) -> str:
     """Stopped for a second in the middle of it, and let go on."""
     training = troubles.training()
     wanted = 3 * chance.randint(1, 10)
-    life = training.begin()
+    life = training.start()
     life.until(lambda: training.committed() >= wanted)
     life.send(signal.SIGSTOP)
     time.sleep(1.0)
@@ -123,7 +123,7 @@ def frozen(troubles: Troubles, chance: random.Random) -> str:
     return ended(troubles, training, life)
 
 
-def ended(troubles: Troubles, training: TrainingRun, life: Life) -> str:
+def ended(troubles: Troubles, training: TrainingRun, life: WorkerProcess) -> str:
     """What is wrong when a life should have reached the end by itself."""
     if life.end():
         return f"exit code {life.code}: {life.said[-600:]}"
@@ -131,14 +131,14 @@ def ended(troubles: Troubles, training: TrainingRun, life: Life) -> str:
     return f"other bits: {', '.join(unlike)}" if unlike else ""
 
 
-def with_first(troubles: Troubles, first: Callable[[], None]) -> tuple[TrainingRun, Life]:
+def with_first(troubles: Troubles, first: Callable[[], None]) -> tuple[TrainingRun, WorkerProcess]:
     """A training whose process does something before it begins."""
     training = troubles.training()
-    return training, begin(training.command, training.log, training.prepared(first))
+    return training, start_jumok(training.command, training.log, training.prepared(first))
 
 
 def deaf(troubles: Troubles) -> str:
-    """Nobody reads what it says: stdout and stderr are pipes whose other end is closed."""
+    """Closed output: stdout and stderr are pipes whose reading end is closed."""
 
     def close() -> None:
         reading, writing = os.pipe()
@@ -169,7 +169,7 @@ def small_files(troubles: Troubles, size: int) -> str:
         troubles, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
     )
     life.end()
-    # its log is a file, too: what it says may be cut
+    # its log is a file too, so its output may be truncated
     if life.code not in (0, 3, 120) or "Traceback" in life.said:
         return f"at {size} bytes exit code {life.code}: {life.said[-600:]}"
     return troubles.after(training)
@@ -179,7 +179,7 @@ def unwritable(troubles: Troubles, chance: random.Random) -> str:
     """The folder of checkpoints becomes a file: root may write everywhere, but not into that."""
     training = troubles.training()
     wanted = 3 * chance.randint(1, 10)
-    life = training.begin()
+    life = training.start()
     life.until(lambda: training.committed() >= wanted)
     aside = training.run / "aside"
     (training.run / "checkpoints").rename(aside)
@@ -195,7 +195,7 @@ def removed(troubles: Troubles, chance: random.Random) -> str:
     """The whole run is removed while it is trained; a new one may be begun there."""
     training = troubles.training()
     wanted = 3 * chance.randint(1, 10)
-    life = training.begin()
+    life = training.start()
     life.until(lambda: training.committed() >= wanted)
     training.run.rename(training.run.with_name("gone"))
     shutil.rmtree(training.run.with_name("gone"))
@@ -230,7 +230,7 @@ def main() -> int:
     options = words.parse_args()
     chance = random.Random(options.seed)
     proof = Proof("signals", "trainings that are stopped, frozen and starved")
-    import_parts()
+    preload_modules()
     few = max(1, options.stops // 20)
     with temp_folder() as folder:
         troubles = Troubles(folder, proof)

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .lives import begin, import_parts
 from .result import Proof, parser
 from .training import TrainingRun, temp_folder, write_corpus
+from .worker_processes import preload_modules, start_jumok
 
 EVERY = 100  # steps
 BAR = 1024.0  # bytes a step
@@ -84,14 +84,16 @@ def main() -> int:
         if options.minutes
         else (f"training.steps={options.steps}",)
     )
-    import_parts()
+    preload_modules()
     with temp_folder() as folder:
         recipe = write_corpus(folder / "corpus", train_rows=600)
         # a report of each of a million steps would be memory that is meant to be kept
         sparse = ("training.log_every=1000", "training.evaluate_every=1000")
         small = ("training.checkpoint_every=100", "training.gradient_accumulation_steps=1")
         training = TrainingRun(recipe, folder / "run", *end, *sparse, *small)
-        life = begin(training.command, training.log, training.prepared(watch(folder / "looks")))
+        life = start_jumok(
+            training.command, training.log, training.prepared(watch(folder / "looks"))
+        )
         life.patience = 60 * options.minutes + 3600
         if life.end():
             raise SystemExit(f"the training failed: {life.said[-800:]}")

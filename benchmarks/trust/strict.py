@@ -1,11 +1,11 @@
-"""What strict training costs: its step beside the ordinary one, with one process and with two.
+"""The cost of strict training: its step and the default one, with one process and with two.
 
     python -m benchmarks.trust.strict [--rounds 7]
 
 The model is that of the recipe nsmc, its batches are of as many tokens, four to a step; both ways
 of training it take some steps in turn, in the same processes of one thread each, which talk through
 gloo. The figure is the median over the rounds of strict time by ordinary time; processor time is
-said as well, as it tells more on a busy machine.
+printed too, because it is more reliable on a busy machine.
 """
 
 import json
@@ -34,9 +34,9 @@ from jumok.training.config import TrainingConfig
 from jumok.training.job import DevResult
 from jumok.training.trainer import Trainer
 
-from .lives import begin_any, import_parts
 from .result import Proof, parser
 from .training import temp_folder
+from .worker_processes import preload_modules, start_process
 
 COST = 0.10  # of a step
 BATCHES = 4  # a step
@@ -150,7 +150,7 @@ def measured(size: int, rounds: int, folder: Path) -> list[list[list[float]]]:
 
         return take
 
-    lives = [begin_any(process(rank), folder / f"{rank}.log") for rank in range(size)]
+    lives = [start_process(process(rank), folder / f"{rank}.log") for rank in range(size)]
     for life in lives:
         life.patience = 60.0 * rounds + 600
     if any(life.end() for life in lives):
@@ -163,8 +163,8 @@ def main() -> int:
     words = parser("What strict training costs.")
     words.add_argument("--rounds", type=int, default=7)
     options = words.parse_args()
-    proof = Proof("strict", "a step of strict training beside an ordinary one")
-    import_parts()
+    proof = Proof("strict", "a step of strict training and a default one")
+    preload_modules()
     wanted = {}
     for size in (1, 2):
         with temp_folder() as home, tempfile.TemporaryDirectory(dir=home) as folder:

@@ -12,7 +12,7 @@ from jumok.atomic_io import sha256_of
 from jumok.training.checkpoints.store import CheckpointStore
 from tests.tiny_runs import REVIEWS, reviews, write_tsv
 
-from .lives import Life, begin
+from .worker_processes import WorkerProcess, start_jumok
 
 ROWS = 4_200  # a few more than what is worth a place in the cache of tokens
 TIMES = {"seconds", "tokens_per_second", "training_seconds", "wall_seconds", "peak_memory_bytes"}
@@ -32,7 +32,7 @@ ALL_OPTIONS = (  # accumulation, an average, clipping, warm-up, dropout; commits
 
 @contextmanager
 def temp_folder() -> Iterator[Path]:
-    """A folder that is gone afterwards; in memory where that can be had.
+    """A temporary folder, in memory if available.
 
     What SIGKILL leaves is in the hands of the system, be it on a disk or not; a disk only costs
     time. What a power cut leaves is another question: see powerloss.py.
@@ -63,14 +63,14 @@ class TrainingRun:
 
     @property
     def command(self) -> list[str]:
-        """What a supervisor that knows nothing would do: go on with what is there, or begin."""
+        """The command of a supervisor: resume the run if there is one, otherwise start it."""
         if (self.run / "recipe.toml").exists():
             return ["train", "--resume", str(self.run)]
         return ["train", str(self.recipe), *ALL_OPTIONS, *self.words, "--out", str(self.run)]
 
-    def begin(self) -> Life:
-        """One more life."""
-        return begin(self.command, self.log, self.prepared())
+    def start(self) -> WorkerProcess:
+        """Start or resume the training in a new process."""
+        return start_jumok(self.command, self.log, self.prepared())
 
     def prepared(self, then: Callable[[], None] = lambda: None) -> Callable[[], None]:
         """What its process does before it begins: it takes the training's own cache; `then`."""

@@ -56,16 +56,16 @@ def test_the_watch_would_tell(tmp_path: Path) -> None:
         (tmp_path / SECRET).read_bytes()
         Path("/etc/passwd").read_bytes()
         exec(compile("1", str(folder / "evil.py"), "exec"))
-    told = "\n".join(watch.seen)
+    events = "\n".join(watch.seen)
     for what in ("pickle.find_class", "os.system", SECRET, "/etc/passwd", "exec ", "compile "):
-        assert what in told, what
+        assert what in events, what
     assert (tmp_path / MARKER).exists()
 
 
-def test_a_vehicle_that_gets_in_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Were a entry_point to unpickle, both the watch and the folder it makes would tell."""
+def test_executed_code_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry point that unpickles is detected by the hook and by the created folder."""
     monkeypatch.setitem(
-        sys.modules["benchmarks.trust.hostile"].DOORS,  # type: ignore[arg-type]
+        sys.modules["benchmarks.trust.hostile"].ENTRY_POINTS,  # type: ignore[arg-type]
         "rows",
         lambda folder: pickle.loads((folder / "rows.tsv").read_bytes()),
     )
