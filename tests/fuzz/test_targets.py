@@ -59,12 +59,12 @@ def test_a_valid_file_gets_in(target: FuzzTarget) -> None:
     assert answered
 
 
-def test_a_foreign_error_is_seen() -> None:
+def test_an_unexpected_exception_is_a_fault() -> None:
     def enter(files: Files) -> object:
         raise LookupError(files)
 
     target = FuzzTarget("broken", list, enter, 1)
-    assert "foreign: LookupError at test_doors.py" in str(find_fault(target, {"a": b""}))
+    assert "foreign: LookupError at test_targets.py" in str(find_fault(target, {"a": b""}))
 
 
 def test_the_same_number_is_the_same_input() -> None:
