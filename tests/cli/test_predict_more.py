@@ -145,8 +145,13 @@ def test_invalid_drafts(
             (),
             "must have the same vocabulary; train one with vocabulary.file naming",
         ),
-        (other, short, (), "the draft reviews holds 8 tokens, reviews 16; give one that holds"),
-        (reading_run, reading_run, ("--decoding", "beam=2"), "set decoding.beam=1 and n_best=1"),
+        (other, short, (), "model.max_length of the draft reviews must be at least 16"),
+        (
+            reading_run,
+            reading_run,
+            ("--decoding", "beam=2"),
+            "needs decoding.beam=1 and n_best=1, got 2 and 1",
+        ),
         (reading_run, tmp_path, (), "must be a run"),
     ):
         done = call(capsys, "predict", run, "삼", "--draft", draft, *words)
