@@ -64,7 +64,7 @@ def check_neuron(window: Window, trace: Trace, folder: Path, block: str, layer: 
         pytest.param("sequences", "sinusoidal", marks=pytest.mark.browser),
         pytest.param("classifier", "relative", marks=pytest.mark.browser),
         pytest.param("language model", "learned", marks=pytest.mark.browser),
-        pytest.param("note 002", "sinusoidal", marks=pytest.mark.browser),
+        pytest.param("encoder-decoder classifier", "sinusoidal", marks=pytest.mark.browser),
     ],
 )
 def test_a_neuron_is_computed_as_numpy_does(
@@ -86,7 +86,14 @@ def test_a_neuron_is_computed_as_numpy_does(
         ("sequences", "relative"),
         *(
             pytest.param(kind, positions, marks=pytest.mark.browser)
-            for kind in ("classifier", "pairs", "language model", "sequences", "note 002", "masked")
+            for kind in (
+                "classifier",
+                "pairs",
+                "language model",
+                "sequences",
+                "encoder-decoder classifier",
+                "masked",
+            )
             for positions in POSITIONS
             if (kind, positions) not in (("classifier", "sinusoidal"), ("sequences", "relative"))
         ),

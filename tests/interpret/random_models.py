@@ -19,7 +19,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "classifier": ("classification", {"pooling": "mean", "gated": True, "norm": "rms"}),
     "first token": ("classification", {"pooling": "first", "norm_first": True, "pooler": "tanh"}),
     "pairs": ("classification", {"pooling": "compare", "n_segments": 2}),
-    "note 002": ("classification", {"kind": "encoder_decoder", "d_head": 20}),
+    "encoder-decoder classifier": ("classification", {"kind": "encoder_decoder", "d_head": 20}),
     "regression": ("regression", {"n_segments": 2, "embedding_norm": True}),
     "tagging": ("tagging", {"attention_scale": 1.0}),
     "masked": ("masked_language_modeling", {"activation": "gelu"}),

@@ -18,7 +18,7 @@ def explained(made: Trace, number: int = 0) -> Explained:
     return made.info.classification.sequences[number]
 
 
-@pytest.mark.parametrize("kind", ["classifier", "first token", "note 002"])
+@pytest.mark.parametrize("kind", ["classifier", "first token", "encoder-decoder classifier"])
 def test_explanations_equal_predictions_without_the_word(kind: str) -> None:
     loaded = loaded_of(kind)
     made = trace(loaded, [LONG, REVIEWS[0]])
@@ -60,12 +60,12 @@ def test_muted_heads_apply_to_explanations() -> None:
     assert not np.allclose(muted.words[0].without, plain.words[0].without, atol=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["classifier", "first token", "note 002"])
+@pytest.mark.parametrize("kind", ["classifier", "first token", "encoder-decoder classifier"])
 def test_agreement_is_the_rank_correlation_with_attention(kind: str) -> None:
     loaded = loaded_of(kind)
     made = trace(loaded, LONG, pad_to=20)
     found, tokens = explained(made), made.info.tokens("source")
-    block = "cross" if kind == "note 002" else "encoder"
+    block = "cross" if kind == "encoder-decoder classifier" else "encoder"
     heads = made.weights(block, 1)
     real = made.info.tokens(made.info.block(block).queries).real
     paid = np.zeros(len(tokens))

@@ -384,7 +384,9 @@ def without_head(model: nn.Module, block: str, layer: int, head: int) -> nn.Modu
     return other
 
 
-@pytest.mark.parametrize("kind", ["classifier", "language model", "sequences", "note 002"])
+@pytest.mark.parametrize(
+    "kind", ["classifier", "language model", "sequences", "encoder-decoder classifier"]
+)
 def test_a_muted_head_is_one_whose_output_is_zero(kind: str) -> None:
     loaded = loaded_of(kind)
     target = [""] if kind == "language model" else ["3 1"] if kind == "sequences" else None

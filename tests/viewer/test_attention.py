@@ -43,8 +43,10 @@ def test_the_cross_attention_of_a_decoder(
 
 @pytest.mark.parametrize("head", [None, 0])
 def test_a_decoder_that_writes_nothing(tmp_path: Path, head: int | None) -> None:
-    """The classifier of note 002: its target is [BOS] alone."""
-    path = plot_attention(loaded_of("note 002"), "재미있어요", tmp_path / "own.png", head=head)
+    """The target of an encoder-decoder classifier is only [BOS]."""
+    path = plot_attention(
+        loaded_of("encoder-decoder classifier"), "재미있어요", tmp_path / "own.png", head=head
+    )
     assert path.read_bytes().startswith(PNG)
 
 
