@@ -197,7 +197,7 @@ def test_a_recipe_without_a_test_split(
     assert results["split"] == "dev"
     done = call(capsys, "evaluate", tmp_path / "run")
     assert done.code == 2
-    assert "no 'test' split; it has train, dev: name one of them, or a file" in done.err
+    assert "no 'test' split; choose one of train, dev, or name a file" in done.err
 
 
 def test_labels_are_the_runs_whatever_became_of_the_training_file(
@@ -215,7 +215,7 @@ def test_labels_are_the_runs_whatever_became_of_the_training_file(
         file.write("그저 그래요\t그저\n")
     done = call(capsys, "evaluate", tmp_path / "run")
     assert done.code == 2
-    assert "unknown label '그저', wanted one of" in done.err
+    assert "unknown label '그저', expected one of" in done.err
 
 
 def test_skipped_rows_are_reported(capsys: Capture, review_recipe: Path, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_an_imported_model_predicts_and_is_scored(
         assert (scores["task"], scores["n"]) == ("classification", 10)
     without = call(capsys, "evaluate", tmp_path / "out")
     assert without.code == 2
-    assert "names no data" in without.err
+    assert "has no data" in without.err
 
 
 def test_a_folder_without_a_tokenizer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

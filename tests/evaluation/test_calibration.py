@@ -29,7 +29,7 @@ def test_a_certainty_on_the_edge_belongs_below() -> None:
     assert calibration_error([0.5, 0.6], [True, False], bins=2) == pytest.approx(0.55)
 
 
-def test_answers_that_do_not_pair() -> None:
+def test_lengths_must_be_equal() -> None:
     assert calibration_error([], []) == 0.0
-    with pytest.raises(ValueError, match="2 certainties, 1 answers; pair them"):
+    with pytest.raises(ValueError, match="as many confidences as predictions, got 2"):
         calibration_error([0.1, 0.2], [True])

@@ -44,6 +44,6 @@ def test_nothing_to_score() -> None:
     assert (scores.n, scores.accuracy, scores.macro_f1) == (0, 0.0, 0.0)
 
 
-def test_lists_that_do_not_pair() -> None:
-    with pytest.raises(ValueError, match="1 labels wanted, 2 guessed; pair them"):
+def test_lengths_must_be_equal() -> None:
+    with pytest.raises(ValueError, match="each of 1 labels, got 2"):
         classification_metrics([0], [0, 1], 2)

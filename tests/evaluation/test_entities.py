@@ -58,8 +58,8 @@ def test_bounds_and_symmetry(wanted: list[list[str]]) -> None:
     )
 
 
-def test_sentences_that_do_not_pair() -> None:
-    with pytest.raises(ValueError, match="1 sentences wanted, 0 guessed; pair them"):
+def test_numbers_of_sentences_must_be_equal() -> None:
+    with pytest.raises(ValueError, match="for 1 sentences, got 0"):
         entity_metrics([["O"]], [])
-    with pytest.raises(ValueError, match="sentence 2: 2 tags wanted, 1 guessed"):
+    with pytest.raises(ValueError, match="sentence 2: there must be 2 predicted tags, got 1"):
         entity_metrics([["O"], ["O", "O"]], [["O"], ["O"]])

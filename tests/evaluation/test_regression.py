@@ -45,5 +45,5 @@ def test_where_there_is_no_correlation() -> None:
     assert pearson([0.1, 0.1, 0.1], [1, 2, 3]) == spearman([1, 2, 3], [0.1] * 3) == 0.0
     assert regression_metrics([], []).pearson == 0.0
     assert pearson([1e-300, 2e-300], [1e300, 2e300]) == 1.0
-    with pytest.raises(ValueError, match="2 numbers wanted, 3 guessed; pair them"):
+    with pytest.raises(ValueError, match="must be 2 predictions, one for each label, got 3"):
         pearson([1, 2], [1, 2, 3])

@@ -128,7 +128,7 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bleu_over_morphemes_that_cannot_be_counted_is_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sequences._tell_missing_once.cache_clear()
+    sequences._warn_missing_once.cache_clear()
     monkeypatch.setattr(sequences, "find_spec", lambda name: None)
     assert (
         bleu_tokenizations("ko")
@@ -138,8 +138,8 @@ def test_bleu_over_morphemes_that_cannot_be_counted_is_told(
         == ()
     )
     assert [record.getMessage() for record in caplog.records] == [
-        "BLEU over Korean morphemes is not counted: MeCab-ko is not installed; "
-        "pip install 'jumok[korean]' adds it",
-        "BLEU as papers count it is not counted: sacremoses is not installed; "
-        "pip install 'jumok[moses]' adds it",
+        "BLEU on Korean morphemes is not computed: MeCab-ko is not installed; "
+        "install it with pip install 'jumok[korean]'",
+        "BLEU of tokenized text is not computed: sacremoses is not installed; "
+        "install it with pip install 'jumok[moses]'",
     ]

@@ -1,7 +1,10 @@
-"""Scores: how good an answer is, whoever gave it."""
+"""Evaluation metrics of predictions and of generated text."""
 
-from jumok.evaluation.calibration import calibration_error
-from jumok.evaluation.classification import ClassificationMetrics, classification_metrics
+from jumok.evaluation.classification import (
+    ClassificationMetrics,
+    calibration_error,
+    classification_metrics,
+)
 from jumok.evaluation.entities import EntityMetrics, entity_metrics
 from jumok.evaluation.language_models import LanguageModelMetrics
 from jumok.evaluation.regression import RegressionMetrics, regression_metrics
@@ -18,11 +21,11 @@ __all__ = [
     "LanguageModelMetrics",
     "RegressionMetrics",
     "SequenceMetrics",
-    "calibration_error",
     "bleu_tokenizations",
-    "exact_match",
+    "calibration_error",
     "classification_metrics",
+    "entity_metrics",
+    "exact_match",
     "regression_metrics",
     "sequence_metrics",
-    "entity_metrics",
 ]

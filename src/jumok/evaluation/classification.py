@@ -1,4 +1,4 @@
-"""How well labels were guessed: accuracy, macro F1, and who was taken for whom."""
+"""Metrics of classification: accuracy, macro F1, confusion matrix and calibration error."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,10 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+CALIBRATION_BINS = 15
+
 
 @dataclass(frozen=True)
 class ClassificationMetrics:
-    """All from 0 to 1 but `n`, the number of texts; confusion[i, j]: label i taken for j."""
+    """Metrics from 0 to 1 of `n` texts; confusion[i, j]: texts of label i with prediction j."""
 
     n: int
     accuracy: float
@@ -20,21 +22,48 @@ class ClassificationMetrics:
 def classification_metrics(
     labels: Sequence[int], predictions: Sequence[int], n_labels: int
 ) -> ClassificationMetrics:
-    """Compare the label numbers wanted with those guessed, text by text.
+    """Compare labels with predictions, text by text.
 
-    The F1 of a label that is neither wanted nor guessed counts as 0, as it does in
-    scikit-learn when all labels are named to it.
+    The F1 of a label without texts and predictions is 0, as in scikit-learn if all labels are
+    given.
 
-    >>> scores = classification_metrics([0, 0, 1, 1], [0, 1, 1, 1], n_labels=2)
-    >>> scores.accuracy, round(scores.macro_f1, 3)
+    >>> metrics = classification_metrics([0, 0, 1, 1], [0, 1, 1, 1], n_labels=2)
+    >>> metrics.accuracy, round(metrics.macro_f1, 3)
     (0.75, 0.733)
     """
     if len(labels) != len(predictions):
-        raise ValueError(f"{len(labels)} labels wanted, {len(predictions)} guessed; pair them")
+        raise ValueError(
+            f"there must be one prediction for each of {len(labels)} labels, got {len(predictions)}"
+        )
     confusion = np.zeros((n_labels, n_labels), dtype=np.int64)
     np.add.at(confusion, (np.asarray(labels, int), np.asarray(predictions, int)), 1)
-    right = confusion.diagonal()
+    correct = confusion.diagonal()
     either = confusion.sum(0) + confusion.sum(1)
-    f1 = 2 * right / np.maximum(either, 1)
+    f1 = 2 * correct / np.maximum(either, 1)
     n = len(labels)
-    return ClassificationMetrics(n, float(right.sum() / max(n, 1)), float(f1.mean()), confusion)
+    return ClassificationMetrics(n, float(correct.sum() / max(n, 1)), float(f1.mean()), confusion)
+
+
+def calibration_error(
+    confidence: Sequence[float] | NDArray[np.float64],
+    correct: Sequence[bool] | NDArray[np.bool_],
+    bins: int = CALIBRATION_BINS,
+) -> float:
+    """The expected calibration error (Guo et al. 2017, equation 3), from 0 to 1.
+
+    `confidence` (n,) is the probability of each prediction, `correct` (n,) whether it is correct.
+    Predictions are divided into `bins` equally wide bins (a, b] by confidence; the error is the
+    mean over all predictions of the difference between the accuracy and the mean confidence of
+    their bin.
+
+    >>> round(calibration_error([0.9, 0.9, 0.9, 0.9], [True, True, True, False]), 3)
+    0.15
+    """
+    p, hit = np.asarray(confidence, np.float64), np.asarray(correct, np.float64)
+    if p.shape != hit.shape:
+        raise ValueError(f"there must be as many confidences as predictions, got {len(p)}")
+    if not len(p):
+        return 0.0
+    bin_of = np.clip(np.ceil(p * bins).astype(np.int64) - 1, 0, bins - 1)
+    gaps = np.bincount(bin_of, hit - p, minlength=bins)  # (bins,): sums over each bin
+    return float(np.abs(gaps).sum() / len(p))

@@ -1,4 +1,4 @@
-"""How well names were found: entities of BIO tags, right only from end to end and in kind."""
+"""Metrics of named entities in BIO tags: correct if the span and the kind are."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class EntitySpan(NamedTuple):
-    """A kind of thing, such as PS, and the places from `start` up to `stop` that name it."""
+    """An entity: its kind, such as PS, and the positions from `start` up to `stop`."""
 
     kind: str
     start: int
@@ -16,7 +16,7 @@ class EntitySpan(NamedTuple):
 
 @dataclass(frozen=True)
 class EntityCounts:
-    """How many entities there are, how many were named, and how many of those are right."""
+    """The numbers of expected, predicted and correctly predicted entities."""
 
     expected: int
     predicted: int
@@ -24,12 +24,12 @@ class EntityCounts:
 
     @property
     def precision(self) -> float:
-        """The share of the named that are right; 0 when none was named."""
+        """The fraction of predicted entities that are correct; 0 without predictions."""
         return self.correct / max(self.predicted, 1)
 
     @property
     def recall(self) -> float:
-        """The share of the wanted that were found; 0 when there are none."""
+        """The fraction of expected entities that are predicted; 0 if there are none."""
         return self.correct / max(self.expected, 1)
 
     @property
@@ -40,7 +40,7 @@ class EntityCounts:
 
 @dataclass(frozen=True)
 class EntityMetrics:
-    """All entities together, and kind by kind; `n` is the number of sentences."""
+    """Counts of all entities and of each kind; `n` is the number of sentences."""
 
     n: int
     overall: EntityCounts
@@ -48,61 +48,65 @@ class EntityMetrics:
 
     @property
     def f1(self) -> float:
-        """Micro F1: every entity counts the same."""
+        """Micro F1: every entity has the same weight."""
         return self.overall.f1
 
     @property
     def macro_f1(self) -> float:
-        """The mean F1 of the kinds that are wanted or guessed: every kind counts the same."""
+        """The mean F1 of the expected or predicted kinds: every kind has the same weight."""
         return sum(found.f1 for found in self.by_kind.values()) / max(len(self.by_kind), 1)
 
 
 def entities(tags: Sequence[str]) -> set[EntitySpan]:
-    """The entities of a sentence: each begins with B-X and goes on through I-X of its kind.
+    """The entities of a sentence: B-X followed by any number of I-X.
 
-    An I-X that follows no X begins nothing: this is strict IOB2, as KLUE scores it.
+    An I-X that does not follow an X is ignored: strict IOB2, as in KLUE.
 
     >>> sorted(entities("B-PS I-PS O B-LC B-LC I-PS".split()))
-    [Entity(kind='LC', start=3, stop=4), Entity(kind='LC', start=4, stop=5), \
-Entity(kind='PS', start=0, stop=2)]
+    [EntitySpan(kind='LC', start=3, stop=4), EntitySpan(kind='LC', start=4, stop=5), \
+EntitySpan(kind='PS', start=0, stop=2)]
     """
     found: set[EntitySpan] = set()
     kind, start = "", 0
-    for place, tag in enumerate([*tags, "O"]):
+    for i, tag in enumerate([*tags, "O"]):
         if kind and tag != f"I-{kind}":
-            found.add(EntitySpan(kind, start, place))
+            found.add(EntitySpan(kind, start, i))
             kind = ""
         if tag.startswith("B-"):
-            kind, start = tag[2:], place
+            kind, start = tag[2:], i
     return found
 
 
 def entity_metrics(
     labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]
 ) -> EntityMetrics:
-    """Compare the tags of sentences; an entity is right when its kind, start and stop are.
+    """Compare the tags of sentences; an entity is correct if its kind, start and stop are.
 
-    >>> scores = entity_metrics([["B-PS", "I-PS", "O", "B-LC"]], [["B-PS", "O", "O", "B-LC"]])
-    >>> scores.f1, scores.kinds["PS"].f1
+    >>> metrics = entity_metrics([["B-PS", "I-PS", "O", "B-LC"]], [["B-PS", "O", "O", "B-LC"]])
+    >>> metrics.f1, metrics.by_kind["PS"].f1
     (0.5, 0.0)
     """
     if len(labels) != len(predictions):
-        raise ValueError(f"{len(labels)} sentences wanted, {len(predictions)} guessed; pair them")
-    there: Counter[str] = Counter()
-    named: Counter[str] = Counter()
-    right: Counter[str] = Counter()
-    for number, (ours, theirs) in enumerate(zip(predictions, labels, strict=True), start=1):
-        if len(ours) != len(theirs):
-            raise ValueError(f"sentence {number}: {len(theirs)} tags wanted, {len(ours)} guessed")
-        truth, guess = entities(theirs), entities(ours)
-        there.update(entity.kind for entity in truth)
-        named.update(entity.kind for entity in guess)
-        right.update(entity.kind for entity in truth & guess)
+        raise ValueError(
+            f"there must be predictions for {len(labels)} sentences, got {len(predictions)}"
+        )
+    expected: Counter[str] = Counter()
+    predicted: Counter[str] = Counter()
+    correct: Counter[str] = Counter()
+    for number, (tags, guesses) in enumerate(zip(labels, predictions, strict=True), start=1):
+        if len(guesses) != len(tags):
+            raise ValueError(
+                f"sentence {number}: there must be {len(tags)} predicted tags, got {len(guesses)}"
+            )
+        truth, guessed = entities(tags), entities(guesses)
+        expected.update(entity.kind for entity in truth)
+        predicted.update(entity.kind for entity in guessed)
+        correct.update(entity.kind for entity in truth & guessed)
     return EntityMetrics(
         len(labels),
-        EntityCounts(there.total(), named.total(), right.total()),
+        EntityCounts(expected.total(), predicted.total(), correct.total()),
         {
-            kind: EntityCounts(there[kind], named[kind], right[kind])
-            for kind in sorted(there.keys() | named.keys())
+            kind: EntityCounts(expected[kind], predicted[kind], correct[kind])
+            for kind in sorted(expected.keys() | predicted.keys())
         },
     )

@@ -1,6 +1,6 @@
-"""How well texts were foreseen: perplexity a token, and bits a byte, which any two models share.
+"""Metrics of language models: perplexity per token, and bits per byte.
 
-A perplexity counts tokens, and tokens are cut differently by every vocabulary; bytes are not.
+Perplexities are comparable only with the same tokenizer, bits per byte with any.
 """
 
 import math
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LanguageModelMetrics:
-    """What a language model made of texts, every token of them foreseen exactly once.
+    """The negative log-likelihood of texts, every token of which is predicted once.
 
-    >>> scores = LanguageModelMetrics(n=1, tokens=4, bytes=6, nats=4 * math.log(8))
-    >>> round(scores.perplexity, 6), round(scores.bits_per_byte, 6)
+    >>> metrics = LanguageModelMetrics(n=1, tokens=4, bytes=6, nll_nats=4 * math.log(8))
+    >>> round(metrics.perplexity, 6), round(metrics.bits_per_byte, 6)
     (8.0, 2.0)
     """
 
     n: int  # texts
-    tokens: int  # foreseen: the pieces of every text and its [EOS]
-    bytes: int  # of the texts in UTF-8, letters composed (NFC)
+    tokens: int  # predicted: the pieces of every text and its [EOS]
+    bytes: int  # of the texts in UTF-8 and NFC
     nll_nats: float  # -log p, natural, summed over the tokens
 
     @property
@@ -28,10 +28,10 @@ class LanguageModelMetrics:
 
     @property
     def perplexity(self) -> float:
-        """exp of the mean -log p of a token: among so many equally likely tokens it chose."""
-        return math.exp(min(self.loss, 700.0))  # where floats end
+        """exp of the mean -log p of a token: the effective number of equally likely tokens."""
+        return math.exp(min(self.loss, 700.0))  # the largest exponent of a float
 
     @property
     def bits_per_byte(self) -> float:
-        """-log2 p of all texts, divided by their bytes: how far they could be compressed."""
+        """-log2 p of all texts, divided by their bytes: a bound of their compression."""
         return self.nll_nats / math.log(2) / max(self.bytes, 1)

