@@ -181,13 +181,13 @@ def test_words_without_end_are_no_trouble() -> None:
 @pytest.mark.parametrize(
     ("kind", "alpha", "seed", "message"),
     [
-        ("unigram", -0.1, 0, "alpha -0.1 for a unigram vocabulary; give"),
-        ("unigram", float("nan"), 0, "alpha nan"),
-        ("bpe", 1.5, 0, "alpha 1.5 for a BPE vocabulary; give"),
-        ("bpe", 0.1, -1, "seed -1; give"),
+        ("unigram", -0.1, 0, "a unigram vocabulary, got -0.1"),
+        ("unigram", float("nan"), 0, "got nan"),
+        ("bpe", 1.5, 0, "for a BPE vocabulary, got 1.5"),
+        ("bpe", 0.1, -1, "at least 0, got -1"),
     ],
 )
-def test_impossible_wishes_are_refused(kind: str, alpha: float, seed: int, message: str) -> None:
+def test_invalid_alpha_and_seed_are_errors(kind: str, alpha: float, seed: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
         trained(kind).sample_batch(["가"], alpha=alpha, seed=seed)
 

@@ -1,13 +1,13 @@
-"""Subword regularisation: cutting the same words another way at every reading.
+"""Subword regularization: random segmentations of the same words in every epoch.
 
 Unigram vocabularies draw a segmentation with probability proportional to P(segmentation)^alpha
-(Kudo 2018, "Subword Regularization", equation 9 with l = infinity); BPE vocabularies forget each
+(Kudo 2018, "Subword Regularization", equation 9 with l = infinity); BPE vocabularies drop each
 possible merge with probability alpha at every step (Provilkov et al. 2020, "BPE-Dropout",
-algorithm 1). SentencePiece can do both, but its random numbers are salted anew in every process,
-so that a resumed training could not continue bit for bit. Here they come from one numpy generator
-with the caller's seed, and all words of a batch are cut at once.
+algorithm 1). SentencePiece can do both, but cannot be seeded, so that a resumed training would
+differ. Here one numpy generator has the caller's seed, and all words of a batch are segmented at
+once.
 
-W: words that occur (in order), n: characters or symbols end to end, E: edges of the lattice.
+W: word occurrences (in order), n: characters or symbols of all words, E: edges of the lattice.
 """
 
 import itertools
@@ -32,7 +32,7 @@ _FIRST_STAND_IN, _STAND_INS = 0xD800, 2048  # no checked text holds a lone surro
 
 @dataclass(frozen=True)
 class _Words:
-    """Words end to end: `codes` (n,) their characters, `lengths` (W,) how many each has."""
+    """Concatenated words: `codes` (n,) their characters, `lengths` (W,) their numbers."""
 
     codes: Ints
     lengths: Ints
@@ -44,7 +44,7 @@ class _Words:
 
 @dataclass(frozen=True)
 class _Cut:
-    """Words cut into pieces end to end: `ids` in order, `counts` (W,) how many each word has.
+    """The concatenated pieces of words: `ids` in order, `counts` (W,) their numbers.
 
     An unknown character is -1 minus its code point.
     """
@@ -54,7 +54,7 @@ class _Cut:
 
 
 class SubwordSampler:
-    """Cuts texts at random with the pieces of one SentencePiece model."""
+    """Samples segmentations of texts with the pieces of one SentencePiece model."""
 
     def __init__(self, model: ModelFile) -> None:
         if model.kind not in ("unigram", "bpe"):
@@ -74,11 +74,11 @@ class SubwordSampler:
                 f"the vocabulary has {len(whole)} user-defined pieces; sampling knows at most "
                 f"{_STAND_INS}, encode without it"
             )
-        # A user-defined piece is never cut: inside here it travels as one character of its own.
+        # A user-defined piece is never split: here it is represented by one character.
         self._stand_in = {piece: chr(_FIRST_STAND_IN + i) for i, piece in enumerate(whole)}
         self._whole = re.compile("|".join(map(re.escape, whole))) if whole else None
         spelled |= {stand: model.pieces.index(piece) for piece, stand in self._stand_in.items()}
-        # Where no piece reaches over a space, words can be cut apart from each other.
+        # If no piece contains an inner space, words are segmented independently.
         reaching = any(_SPACE in piece[1:] for piece in spelled)
         self._word = re.compile(r".+" if reaching else rf"{_SPACE}[^{_SPACE}]*|[^{_SPACE}]+", re.S)
         self._unknown = next(iter(_of_type(model, PieceType.UNKNOWN).values()), -1)
@@ -87,10 +87,10 @@ class SubwordSampler:
         self._cutter: _BytePairs | _Unigram = cutter(model, spelled)
 
     def sample(self, normalized: Sequence[str], alpha: float, seed: int) -> list[list[int]]:
-        """Ids of texts that SentencePiece has normalised (spaces are ▁), cut at random."""
+        """Random ids of texts that SentencePiece has normalized (spaces are ▁)."""
         self._cutter.check(alpha)
         if seed < 0:
-            raise InputError(f"seed {seed}; give a whole number from 0 upwards")
+            raise InputError(f"seed must be an integer of at least 0, got {seed}")
         words: dict[str, int] = {}
         occurring: list[int] = []
         per_text: list[int] = []
@@ -113,7 +113,7 @@ class SubwordSampler:
         return self._whole.sub(lambda match: self._stand_in[match[0]], text)
 
     def _spelled_out(self, ids: Iterable[int]) -> list[int]:
-        """Unknown characters as bytes, or a run of them as one [UNK]: as SentencePiece does."""
+        """Unknown characters as bytes, or a run of them as one [UNK], as in SentencePiece."""
         result: list[int] = []
         after_unknown = False
         for piece in ids:
@@ -128,7 +128,7 @@ class SubwordSampler:
 
 
 class _Unigram:
-    """Draws from every way to cut a word, by its probability to the power alpha."""
+    """Samples from all segmentations of a word by their probability to the power alpha."""
 
     def __init__(self, model: ModelFile, spelled: dict[str, int]) -> None:
         self._trie = _Trie(spelled)
@@ -142,14 +142,14 @@ class _Unigram:
     def check(self, alpha: float) -> None:
         if not 0 <= alpha <= _LARGEST_ALPHA:
             raise InputError(
-                f"alpha {alpha} for a unigram vocabulary; give a number from 0 (every cut alike) "
-                f"to {_LARGEST_ALPHA} (the best cut alone), 0.1 is usual"
+                f"alpha must be from 0 (uniform) to {_LARGEST_ALPHA} (the best segmentation) for a "
+                f"unigram vocabulary, got {alpha}; 0.1 is usual"
             )
 
     def cut(
         self, words: _Words, occurring: Ints, alpha: float, generator: np.random.Generator
     ) -> _Cut:
-        """Forward over the distinct words, then backward once for each time a word occurs."""
+        """Forward over the distinct words, then backward once for each occurrence."""
         # The nodes of a word of n characters are its n + 1 gaps.
         first_node = words.starts + np.arange(len(words.lengths))  # (W,)
         start, end, level, ids = self._edges(words)  # (E,) each, by level of the end, then end
@@ -185,7 +185,7 @@ class _Unigram:
         return _from_the_back(steps, len(occurring))
 
     def _edges(self, words: _Words) -> tuple[Ints, Ints, Ints, Ints]:
-        """Every piece at every place it fits: start node, end node, level of the end, id."""
+        """Every piece at every position: start node, end node, level of the end, id."""
         word = np.repeat(np.arange(len(words.lengths)), words.lengths)  # (n,)
         place = np.arange(len(words.codes)) - words.starts[word]
         position, length, ids = self._trie.matches(words.codes, words.lengths[word] - place)
@@ -202,7 +202,7 @@ class _Unigram:
 
 
 class _BytePairs:
-    """Merges the best pair of neighbours again and again, each time forgetting some merges."""
+    """Merges the best pair of neighbours repeatedly and drops some merges at every step."""
 
     def __init__(self, model: ModelFile, spelled: dict[str, int]) -> None:
         self._size = len(model.pieces)
@@ -220,14 +220,14 @@ class _BytePairs:
     def check(self, alpha: float) -> None:
         if not 0 <= alpha <= 1:
             raise InputError(
-                f"alpha {alpha} for a BPE vocabulary; give a probability from 0 (every merge "
-                "done) to 1 (characters alone), 0.1 is usual"
+                f"alpha must be from 0 (every merge) to 1 (characters) for a BPE vocabulary, got "
+                f"{alpha}; 0.1 is usual"
             )
 
     def cut(
         self, words: _Words, occurring: Ints, alpha: float, generator: np.random.Generator
     ) -> _Cut:
-        """All words side by side, one merge in each at every step, until a word has none left."""
+        """All words in parallel, one merge in each at every step, until no merge is left."""
         lengths = words.lengths[occurring]
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         symbols = self._characters(words)[np.repeat(words.starts[occurring], lengths) + within]
@@ -275,7 +275,7 @@ class _BytePairs:
         return np.where(able, self._merged[found], np.int64(-1))
 
     def _best(self, kept: Ints, word: Ints, merged: Ints) -> Ints:
-        """The place of the best merge of each word that has one; the leftmost of equals."""
+        """The position of the best merge of each word that has one; the leftmost of equals."""
         if not len(kept):
             return kept
         score, owner = self._scores[merged[kept]], word[kept]
@@ -287,7 +287,7 @@ class _BytePairs:
 
 
 class _Trie:
-    """Pieces by their characters, walked by many places of a text at once."""
+    """Pieces by their characters, searched from many positions of a text at once."""
 
     def __init__(self, pieces: dict[str, int]) -> None:
         characters = sorted({ord(character) for piece in pieces for character in piece})
@@ -346,7 +346,7 @@ def _flat(words: Iterable[str]) -> _Words:
 
 
 def _from_the_back(steps: Sequence[tuple[Ints, Ints]], n: int) -> _Cut:
-    """Pieces drawn from the last to the first, step by step, put in order."""
+    """Pieces that were sampled from the last to the first, in order."""
     counts = np.zeros(n, dtype=np.int64)
     for who, _ in steps:
         counts[who] += 1
