@@ -24,7 +24,7 @@ def main(run: str, text: str, out: str = ".") -> None:
     folder = Path(out)
     trace.figure("explanation", width=3.3).savefig(folder / "explanation.pdf")
     trace.figure("heads", layer=-1, unit="word").savefig(folder / "heads.png")
-    trace.html(folder / "page.html", "v=explanation")  # opens in any browser, asks nobody
+    trace.html(folder / "page.html", "v=explanation")  # opens in any browser, without requests
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def run(*words: str | Path, cwd: Path, home: Path) -> str:
-    """What a command prints, in an environment that knows nothing of this folder."""
+    """The output of a command in an environment without this folder."""
     foreign = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "XDG_CACHE_HOME", "JUMOK_DATA"}
     environment = {key: value for key, value in os.environ.items() if key not in foreign}
     done = subprocess.run(
@@ -46,7 +46,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of commands of a new environment that holds the wheel.
 
-    What jumok stands on is borrowed from the environment that runs the tests; jumok itself is not,
+    The dependencies of jumok are those of the environment that runs the tests; jumok itself is not,
     for an editable installation is not passed on by a path in a .pth file.
     """
     home = tmp_path_factory.mktemp("installed")

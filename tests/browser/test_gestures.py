@@ -19,7 +19,7 @@ def state_of(window: Window) -> dict[str, str]:
 
 
 def says(window: Window, **wanted: str | None) -> None:
-    """The address says so, now or in a moment; None: it says nothing of that."""
+    """Wait until the URL has this value; None: the key is absent."""
     window.wait_until_equal(
         lambda: {key: state_of(window).get(key) for key in wanted}, wanted, "the address"
     )

@@ -27,7 +27,7 @@ def writer(reading_run: Path) -> Iterator[Server]:
 
 
 def settings(window: Window) -> str:
-    """What the generation view tells of how it was written."""
+    """The description of the decoding method in the generation view."""
     return str(window.run("document.querySelector('[data-role=stage]').innerText"))
 
 

@@ -138,7 +138,7 @@ def test_invalid_ensembles(
 def test_ensembles_have_no_coverage(
     capsys: Capture, reading_recipe: Path, other_run: Path, tmp_path: Path, verb: str
 ) -> None:
-    """Whoever asks for it, the recipe or a word; a word also takes it away."""
+    """In the recipe or as an override; an override also removes it."""
     texts = ["삼 일"] if verb == "predict" else []
     words = ("--with", other_run, "--decoding", "beam=2", "--decoding", "coverage=0.3")
     done = call(capsys, verb, other_run, *texts, *words)

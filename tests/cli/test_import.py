@@ -20,7 +20,7 @@ LABELS = ("negative", "positive")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A classifier of somebody else's."""
+    """A classifier saved by transformers."""
     path = tmp_path_factory.mktemp("foreign") / "klue"
     foreign.bert(path, "ForSequenceClassification", LABELS)
     return path

@@ -14,7 +14,7 @@ TEXTS = ("이 영화 정말 재미있어요", "지루하고 돈이 아까웠다"
 def shares(capsys: Capture, run: Path, *words: str) -> list[dict[str, float]]:
     """How sure the run is of each label, for each text."""
     done = call(capsys, "predict", run, *TEXTS, "--json", *words)
-    assert done.code == 0  # without a compiler int8 tells on stderr that it is slower
+    assert done.code == 0  # without a compiler int8 prints to stderr that it is slower
     assert [row["text"] for row in done.rows] == list(TEXTS)
     return [row["probabilities"] for row in done.rows]
 

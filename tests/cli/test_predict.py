@@ -60,7 +60,7 @@ def test_effective_settings_are_printed(capsys: Capture, reading_run: Path) -> N
 
 
 def test_several_answers(capsys: Capture, reading_run: Path) -> None:
-    """A line each with its rank, or a list beside the best one's keys."""
+    """One line per rank, or a list in addition to the keys of the best one."""
     texts = ["삼 일 오", "구"]
     rows = call(capsys, "predict", reading_run, *texts, "--n-best", 3, "--json").rows
     assert [list(row) for row in rows] == [["text", "output", "score", "n_best"]] * 2

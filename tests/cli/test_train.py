@@ -40,7 +40,7 @@ ALWAYS |= {
 def test_a_run_is_a_folder_one_can_read(
     capsys: Capture, tmp_path: Path, review_recipe: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without --out it lies in runs/NAME; its files are all there; the screen tells the scores."""
+    """Without --out it lies in runs/NAME; its files are all there; the scores are printed."""
     monkeypatch.chdir(tmp_path)
     done = call(capsys, "train", review_recipe, *QUICK, "seed=3")
     assert done.code == 0

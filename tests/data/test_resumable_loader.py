@@ -14,7 +14,7 @@ from jumok.seeding import derive_seed, permutation
 def loader_of(
     sizes: list[int], position: LoaderState | None = None
 ) -> ResumableLoader[tuple[int, int]]:
-    """An epoch as long as its number says; each batch tells its epoch and index."""
+    """An epoch as long as its number says; each batch has its epoch and index."""
 
     def epoch(number: int) -> list[tuple[int, int]]:
         return [(number, index) for index in range(sizes[number % len(sizes)])]

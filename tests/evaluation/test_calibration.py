@@ -25,7 +25,7 @@ def test_who_can_be_believed() -> None:
 
 
 def test_a_certainty_on_the_edge_belongs_below() -> None:
-    """0.5 lies in (0, 0.5]: beside 0.6 it has a bin of its own."""
+    """0.5 is in (0, 0.5], so 0.6 is in another bin."""
     assert calibration_error([0.5, 0.6], [True, False], bins=2) == pytest.approx(0.55)
 
 

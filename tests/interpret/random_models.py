@@ -30,7 +30,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 
 @cache
 def loaded_of(kind: str, positions: str = "sinusoidal") -> Pipeline:
-    """A model that knows nothing but is loud about it."""
+    """A random model with large weights."""
     task, changes = KINDS[kind]
     sequences = task == "sequence_to_sequence"
     vocabulary = reading_vocabulary() if sequences else review_vocabulary()

@@ -47,7 +47,7 @@ every_setting = pytest.mark.parametrize("words", SETTINGS.values(), ids=SETTINGS
 
 @cache
 def loaded_of(kind: Kind) -> Pipeline:
-    """A model that knows nothing but is loud about it."""
+    """A random model with large weights."""
     model = {"kind": "encoder_decoder" if kind == "sequence_to_sequence" else "decoder"}
     plan = recipe(kind, model | {"tie_embeddings": False})
     plan = plan.with_vocabulary(len(reading_vocabulary())).with_decoding(["max_length=9"])

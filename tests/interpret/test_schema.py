@@ -120,8 +120,8 @@ def changed(path: str, value: Any) -> str:
         ("notes", ..., "notes is missing"),
         (
             "model.kind",
-            "tower",
-            "model.kind must be 'encoder', 'decoder' or 'encoder_decoder', got \"tower\"",
+            "stack",
+            "model.kind must be 'encoder', 'decoder' or 'encoder_decoder', got \"stack\"",
         ),
         ("model.norm_eps", "1e-5", 'model.norm_eps must be a number, got "1e-5"'),
         ("model.gated", 1, "model.gated must be true or false, got 1"),

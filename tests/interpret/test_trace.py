@@ -122,7 +122,7 @@ def test_a_large_file_is_not_read_whole(tmp_path: Path) -> None:
         "print(read() - before)\n"
     )
     if not Path("/proc/self/io").is_file():
-        pytest.skip("only Linux tells how much a process has read")
+        pytest.skip("only Linux counts the bytes that a process has read")
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "t.safetensors")],
         capture_output=True,

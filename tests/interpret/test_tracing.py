@@ -34,7 +34,7 @@ FOREIGN = {
     "bert classifier": lambda folder: foreign_folders.bert(
         folder, "ForSequenceClassification", ("아니오", "예")
     ),
-    "bert tower": lambda folder: foreign_folders.bert(folder, "Model"),
+    "bert backbone": lambda folder: foreign_folders.bert(folder, "Model"),
     "roberta": foreign_folders.roberta,
     "gpt2": foreign_folders.gpt2,
     "t5": foreign_folders.t5,

@@ -187,7 +187,9 @@ def test_words_without_end_are_no_trouble() -> None:
         ("bpe", 0.1, -1, "at least 0, got -1"),
     ],
 )
-def test_invalid_alpha_and_seed_are_errors(kind: str, alpha: float, seed: int, message: str) -> None:
+def test_invalid_alpha_and_seed_are_errors(
+    kind: str, alpha: float, seed: int, message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         trained(kind).sample_batch(["가"], alpha=alpha, seed=seed)
 

@@ -316,7 +316,7 @@ def test_words_without_special_tokens_times_what_arrives() -> None:
 
 
 def bar_of(figure: Figure) -> str:
-    """What stands beside the colour bar."""
+    """The labels of the color bar."""
     (said,) = [text.get_text() for text in figure.texts if "weight" in text.get_text()]
     return said
 

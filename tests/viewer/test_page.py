@@ -48,7 +48,7 @@ class Elements(HTMLParser):
             self.found[-1] = (tag, attributes, text + data)
 
     def script(self, name: str | None) -> str:
-        """What stands in the script of this id; None: the one that runs."""
+        """The content of the script with this id; None: the executed one."""
         (text,) = [
             text for tag, given, text in self.found if tag == "script" and given.get("id") == name
         ]

@@ -1,4 +1,4 @@
-"""Examples for a report: outputs beside their references, and confident mistakes."""
+"""Examples for a report: outputs with their references, and confident mistakes."""
 
 from dataclasses import dataclass
 

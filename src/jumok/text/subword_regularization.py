@@ -25,7 +25,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _SPACE = "▁"
-_LARGEST_ALPHA = 100
+_MAX_ALPHA = 100
 _UNKNOWN_PENALTY = 10.0  # an unknown character scores this much under the worst piece, as there
 _FIRST_STAND_IN, _STAND_INS = 0xD800, 2048  # no checked text holds a lone surrogate
 
@@ -140,9 +140,9 @@ class _Unigram:
         self._unknown_score = min(normal, default=0.0) - _UNKNOWN_PENALTY
 
     def check(self, alpha: float) -> None:
-        if not 0 <= alpha <= _LARGEST_ALPHA:
+        if not 0 <= alpha <= _MAX_ALPHA:
             raise InputError(
-                f"alpha must be from 0 (uniform) to {_LARGEST_ALPHA} (the best segmentation) for a "
+                f"alpha must be from 0 (uniform) to {_MAX_ALPHA} (the best segmentation) for a "
                 f"unigram vocabulary, got {alpha}; 0.1 is usual"
             )
 

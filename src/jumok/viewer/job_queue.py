@@ -1,4 +1,4 @@
-"""A queue for long computations of a server: one at a time, in threads beside the event loop."""
+"""A queue for long computations of a server: one at a time, in threads next to the event loop."""
 
 import asyncio
 import threading

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from jumok.errors import InputError
 
 Positions: TypeAlias = NDArray[np.float64]
-LONGEST_WAVE = 10_000.0  # section 3.5: wavelengths run from 2 pi to 10,000 * 2 pi
+MAX_WAVELENGTH = 10_000.0  # section 3.5: wavelengths run from 2 pi to 10,000 * 2 pi
 
 
 def index(n: int) -> Positions:
@@ -110,4 +110,4 @@ def _frequencies(d: int) -> Positions:
     """w_i = 10000^(-2i/d), i = 0 ... d/2 - 1."""
     if d % 2:
         raise InputError(f"the number of dimensions must be even, got {d}; try {d + 1}")
-    return LONGEST_WAVE ** (-np.arange(0, d, 2) / d)
+    return MAX_WAVELENGTH ** (-np.arange(0, d, 2) / d)

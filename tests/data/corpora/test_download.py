@@ -25,7 +25,7 @@ CONTENT = {
 
 
 class Server(ThreadingHTTPServer):
-    """Serves CONTENT, with ranges unless told otherwise, and can break off in the middle."""
+    """Serves CONTENT, with ranges by default, and can break off in the middle."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -241,7 +241,7 @@ def test_what_was_made_from_others_files_has_no_address(tmp_path: Path) -> None:
 def test_a_damaged_file_does_not_hide_a_sound_one(
     server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Packed or not, fetched or taken from a folder; what is damaged is kept, and told."""
+    """Packed or not, fetched or taken from a folder; a damaged file is kept and reported."""
     (tmp_path / "train.txt").write_bytes(b"damaged")
     (tmp_path / "train.txt.gz").write_bytes(gzip.compress(CONTENT["train.txt"]))
     train, test = download_corpus(CORPUS, tmp_path, server.base)

@@ -225,7 +225,7 @@ def test_verses_of_1961_as_an_extra(shared: Path) -> None:
 
 @pytest.mark.timeout(600)
 def test_nothing_held_out_is_learned_from(shared: Path) -> None:
-    """Neither by the unlabelled lines nor with the official training reviews beside them."""
+    """Neither by the unlabelled lines nor together with the official training reviews."""
     splits = load_splits(DataConfig(corpus="nsmc-text", extra=("nsmc",)), TEXTS)
     assert counts(splits) == {"train": 617_101, "dev": 2_505, "test": 2_406}
     nsmc = load_splits(DataConfig(corpus="nsmc"))

@@ -20,7 +20,7 @@ BIO = (
     "## s-3\n"
     "나\tB-PS\n"
 )
-EVERYTHING = ("id", "text", "tags")
+COLUMNS = ("id", "text", "tags")
 
 
 def read(
@@ -35,8 +35,8 @@ def read(
 
 
 def test_tagged_sentences(tmp_path: Path) -> None:
-    table = read(tmp_path, BIO, EVERYTHING, "bio")
-    assert list(zip(*map(table.column, EVERYTHING), strict=True)) == [
+    table = read(tmp_path, BIO, COLUMNS, "bio")
+    assert list(zip(*map(table.column, COLUMNS), strict=True)) == [
         ("s-1", "서울 #1!", "B-LC I-LC O O O O"),
         ("2", "가", "O"),
         ("s-3", "나", "B-PS"),

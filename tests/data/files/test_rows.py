@@ -1,4 +1,4 @@
-"""Each fault of a row is told with file, line and reason; it stops, or is skipped and counted."""
+"""Each invalid row is reported with file, line and reason; it stops, or is skipped and counted."""
 
 import gzip
 import json

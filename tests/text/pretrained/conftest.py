@@ -47,7 +47,7 @@ def folder(learned: TrainedTokenizers, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="session")
 def resaved(folder: Folders, tmp_path_factory: pytest.TempPathFactory) -> Folders:
-    """The same, as transformers of today writes it."""
+    """The same, as current transformers writes it."""
     transformers = pytest.importorskip("transformers")
     root = tmp_path_factory.mktemp("resaved")
 

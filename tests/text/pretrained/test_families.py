@@ -24,7 +24,7 @@ def both(folder: Path) -> tuple[PretrainedTokenizer, Any]:
 
 
 def assert_same(ours: Iterable[TemplateOutput], theirs: Any, texts: list[str]) -> None:
-    """The same ids and segments in every row; the first text that differs is told."""
+    """The same ids and segments in every row; the first text that differs is reported."""
     rows = list(ours)
     assert len(rows) == len(theirs["input_ids"]) == len(texts)
     for row, ids, text in zip(rows, theirs["input_ids"], texts, strict=True):

@@ -1,4 +1,4 @@
-"""Folders, and what a vocabulary read from one can do beside ids."""
+"""Folders, and the functions of a loaded tokenizer besides ids."""
 
 import hashlib
 import json
@@ -225,7 +225,7 @@ def test_a_translation_may_name_its_language(folder: Folders) -> None:
 def test_a_file_of_another_model_is_followed_as_it_stands(
     model_type: str, learned: TrainedTokenizers, tmp_path: Path
 ) -> None:
-    """KoGPT2 is no byte-level BPE, pko-t5 is one: transformers 5 builds nonsense, or nothing."""
+    """KoGPT2 is not byte-level BPE, pko-t5 is: transformers 5 builds a wrong tokenizer, or none."""
     if model_type == "gpt2":
         tokenizer = learned.metaspace
     else:

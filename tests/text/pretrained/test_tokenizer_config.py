@@ -1,4 +1,4 @@
-"""What the files beside a vocabulary say, and in which order they are believed."""
+"""The additional files of a tokenizer, and their precedence."""
 
 import json
 
