@@ -176,7 +176,7 @@ def test_bad_data_stops_before_anything_is_made(
     [
         ("train", "text\tlabel\n", "train.tsv has no usable row"),
         ("dev", "text\tlabel\n", "dev.tsv has no usable row"),
-        ("train", "text\tlabel\n영화\tpositive\n음악\tpositive\n", "two labels are needed"),
+        ("train", "text\tlabel\n영화\tpositive\n음악\tpositive\n", "at least two labels"),
         ("train", "글\tlabel\n영화\tpositive\n", "no column 'text' in the header"),
     ],
 )
