@@ -42,7 +42,7 @@ def test_an_imported_folder(
         *("facts.json", "tokenizer_config.json", "vocab.txt")
     ]
     assert sorted(path.name for path in (out / "origin").iterdir()) == [
-        *("config.json", "origin.json", "unused.safetensors")
+        *("carried.safetensors", "config.json", "origin.json")
     ]
     facts = json.loads((out / "origin" / "origin.json").read_text())
     assert (facts["from"], facts["commit"], facts["family"]) == ("klue", None, "bert")
