@@ -74,6 +74,7 @@ def test_import_linter_accepts_the_layers() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_every_file_starts_with_a_docstring() -> None:
     missing = []
     for path in sources("src", "tests", "benchmarks", "examples", "scripts"):
@@ -189,6 +190,7 @@ def test_importing_jumok_does_not_import_torch() -> None:
     assert not {"torch", "matplotlib", "pyarrow", "sentencepiece"} & set(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_predicting_does_not_import_the_trainer() -> None:
     done = run_python(
         "import sys, jumok\n"

@@ -42,6 +42,7 @@ def test_every_example_is_short_and_tested() -> None:
         assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) < MAX_LINES
 
 
+@pytest.mark.slow
 def test_explaining_a_classifier(review_run: Path, tmp_path: Path) -> None:
     first, *words = run("explain_classifier.py", review_run, "이 영화 정말 최고예요", tmp_path)
     label, probability = first.split()
@@ -54,6 +55,7 @@ def test_explaining_a_classifier(review_run: Path, tmp_path: Path) -> None:
     assert is_page(tmp_path / "page.html", "explanation")
 
 
+@pytest.mark.slow
 def test_tracing_a_translation(reading_run: Path, tmp_path: Path) -> None:
     *steps, output, muted = run(
         "watch_translation.py", reading_run, "삼 일 오", "cross.0.1", tmp_path
@@ -66,6 +68,7 @@ def test_tracing_a_translation(reading_run: Path, tmp_path: Path) -> None:
     assert is_page(tmp_path / "page.html", "generation")
 
 
+@pytest.mark.slow
 def test_tracing_a_transformers_model(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     foreign_folders.bert(tmp_path / "bert", "Model")

@@ -58,6 +58,7 @@ def test_the_recipe_of_a_run_is_translated() -> None:
     assert Run(FOLDER / "masked_lm_finished").recipe().masking.mlm_probability == 0.2
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_resumes_bit_for_bit(tmp_path: Path) -> None:
     """On the processor that wrote the fixture; on others, within rounding."""
     run = tmp_path / "run"

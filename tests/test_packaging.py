@@ -89,6 +89,7 @@ def test_the_wheel_holds_nothing_but_the_package(wheel: Path) -> None:
     assert {room for room in rooms if not room.endswith(".dist-info")} == {"jumok"}
 
 
+@pytest.mark.slow
 def test_the_installed_wheel_trains_from_another_folder(installed: Path, tmp_path: Path) -> None:
     elsewhere, home = tmp_path / "elsewhere", tmp_path / "home"
     elsewhere.mkdir()

@@ -68,6 +68,7 @@ def test_the_version_is_the_installed_one() -> None:
     assert jumok.__version__ == importlib.metadata.version("jumok")
 
 
+@pytest.mark.slow
 def test_a_star_import_imports_exactly_the_public_names() -> None:
     code = (
         "before = set(globals()) | {'before'}\n"

@@ -78,6 +78,7 @@ def test_permutations_are_uniform() -> None:
     assert np.abs(first - 500).max() < 77
 
 
+@pytest.mark.slow
 def test_another_process_draws_the_same() -> None:
     program = (
         "import torch; from jumok.seeding import permutation, set_step_seed;"

@@ -31,6 +31,7 @@ def test_an_encoder_decoder_in_transformers(reading_run: Path) -> None:
     assert result.result == "pass", result
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the exporter's own libraries
 def test_a_tagger_in_onnx() -> None:
     for library in ("onnx", "onnxruntime", "onnxscript"):

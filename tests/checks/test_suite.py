@@ -58,6 +58,7 @@ def having(result: str, outcomes: dict[str, CheckResult]) -> set[str]:
     return {name for name, each in outcomes.items() if each.result == result}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm_first", [False, True], ids=["post-norm", "pre-norm"])
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

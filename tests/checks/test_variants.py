@@ -32,6 +32,7 @@ def opened(folder: Path) -> CheckTarget:
     return CheckTarget(loaded, draw_samples(loaded), padding_id=20)
 
 
+@pytest.mark.slow
 @quiet
 @pytest.mark.parametrize("variant", FOREIGN, ids=lambda variant: variant.name)
 def test_all_checks_pass(variant, tmp_path: Path) -> None:

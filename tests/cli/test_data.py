@@ -57,6 +57,7 @@ def test_list_as_json() -> None:
     assert (numbers["name"], numbers["present"], numbers["bytes"]) == ("numbers", True, 0)
 
 
+@pytest.mark.slow
 def test_get_from_a_folder_then_verify(cache_home: Path) -> None:
     source = shared_data("nsmc")
     folder = cache_home / "jumok" / "data" / "nsmc"
@@ -97,6 +98,7 @@ def test_unknown_names_and_built_in_ones() -> None:
     assert "built in" in str(run("get", "numbers").exception)
 
 
+@pytest.mark.slow
 def test_rows_that_are_in_train_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUMOK_DATA", str(shared_data()))
     *_, dev, test = rows(run("verify", "question_pair", "--overlap", "--json"))

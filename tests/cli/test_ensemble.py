@@ -82,6 +82,7 @@ def test_three_runs_and_a_run_with_itself(
     assert [row["score"] for row in done.rows] == pytest.approx(wanted, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [".", "checkpoints/step-10", "checkpoints/step-20"])
 def test_two_runs_are_scored_as_one(
     capsys: Capture, reading_run: Path, other_run: Path, place: str
@@ -134,6 +135,7 @@ def test_invalid_ensembles(
         assert sentence in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["predict", "evaluate"])
 def test_ensembles_have_no_coverage(
     capsys: Capture, reading_recipe: Path, other_run: Path, tmp_path: Path, verb: str

@@ -33,6 +33,7 @@ def asked(run_: Path, stdin: Path, *words: str) -> tuple[int, str, int]:
         return process.returncode, err.read().decode(), used.ru_maxrss * 1024
 
 
+@pytest.mark.slow
 def test_memory_has_a_bound(review_run: Path, tmp_path: Path) -> None:
     """Four times the input and 64 MiB above a process that reads a short line."""
     unit = "x"  # the shortest pieces: of Hangul a MiB is a third as many

@@ -64,6 +64,7 @@ def test_usage_errors_exit_with_2(capsys: Capture, words: tuple[str, ...]) -> No
     assert "usage" in done.err.lower()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [("--debug", "predict", "nowhere"), ("predict", "nowhere", "--debug")]
 )
@@ -141,6 +142,7 @@ def test_an_invalid_file_name_is_reported(capsys: Capture) -> None:
         assert "bug in jumok" not in done.err
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_not_an_error(review_run: Path) -> None:
     """As in `jumok predict RUN | head -1`."""
     with subprocess.Popen(
@@ -172,6 +174,7 @@ def test_the_exit_code_is_kept_when_stderr_cannot_be_written() -> None:
     assert done.returncode == 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_predictions_that_cannot_be_written(review_run: Path, unbuffered: str) -> None:

@@ -20,6 +20,7 @@ def jumok(*words: str) -> int:
     return int(ended.value.code or 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
 def test_positions(tmp_path: Path, ending: str, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / f"위치.{ending}"
@@ -80,6 +81,7 @@ def kept(tmp_path: Path) -> Path:
     return trace_of().save(tmp_path / "kept.safetensors")
 
 
+@pytest.mark.slow
 def test_attention_of_a_kept_trace(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert jumok("plot", "attention", str(kept)) == 0
     assert capsys.readouterr().out == f"{kept.with_suffix('.png')}\n"

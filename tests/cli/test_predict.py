@@ -158,6 +158,7 @@ def test_a_mistyped_option_is_not_a_text(
         assert (done.code, len(done.out.splitlines())) == (0, 2)
 
 
+@pytest.mark.slow
 def test_no_stdin_at_all(review_run: Path) -> None:
     """As under a daemon, or `<&-` in a shell."""
     command = shlex.join([*JUMOK, "predict", str(review_run)])
@@ -167,6 +168,7 @@ def test_no_stdin_at_all(review_run: Path) -> None:
     assert b"stdin is closed; give texts as arguments or on stdin" in done.stderr
 
 
+@pytest.mark.slow
 def test_lines_of_stdin(review_run: Path) -> None:
     """Empty lines, CRLF, a TAB, NFD, no end of the last line: an answer for each, in order."""
     lines = [
@@ -193,11 +195,13 @@ def test_lines_of_stdin(review_run: Path) -> None:
         assert row["probability"] == pytest.approx(answer.probability, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_empty_stdin(review_run: Path) -> None:
     done = run("predict", review_run, stdin=b"")
     assert (done.code, done.out, done.err) == (0, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("third", "sentence"),
     [
@@ -233,6 +237,7 @@ def test_lines_before_an_invalid_pair_are_predicted(capsys: Capture, tmp_path: P
     assert [row["text"] for row in done.rows] == texts[:1]
 
 
+@pytest.mark.slow
 def test_from_a_pipe_each_line_is_answered_at_once(review_run: Path) -> None:
     with subprocess.Popen(
         [*JUMOK, "predict", str(review_run)],
@@ -250,6 +255,7 @@ def test_from_a_pipe_each_line_is_answered_at_once(review_run: Path) -> None:
         assert process.wait(60) == 0
 
 
+@pytest.mark.slow
 def test_from_a_file_the_answers_are_the_same(review_run: Path, tmp_path: Path) -> None:
     path = tmp_path / "texts.txt"
     path.write_text("\n".join(TEXTS * 100) + "\n", encoding="utf-8")

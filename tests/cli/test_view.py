@@ -120,6 +120,7 @@ def test_a_trace_is_shown_at_once(file: Path) -> None:
     pytest.fail(f"jumok view took {best:.2f} s at best, wanted {CPU_SECONDS} s")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_every_end_tidies_up(file: Path, tmp_path: Path, number: int, code: int) -> None:
     with viewing(file, TMPDIR=str(tmp_path)) as page:
@@ -138,6 +139,7 @@ def test_ctrl_c_does_not_wait_for_clients(file: Path) -> None:
             assert time.monotonic() - begin < 10
 
 
+@pytest.mark.slow
 def test_the_page_requests_traces_of_a_run(review_run: Path, tmp_path: Path) -> None:
     with viewing(review_run, "이 영화 정말 최고예요", "--state", "v=matrix&L=0") as page:
         assert page.address.endswith("&v=matrix&L=0")
@@ -182,6 +184,7 @@ def test_the_page_requests_traces_of_a_run(review_run: Path, tmp_path: Path) -> 
         assert page.end() == 0
 
 
+@pytest.mark.slow
 def test_the_page_sets_decoding_options(reading_run: Path) -> None:
     with viewing(reading_run) as page:
         status, body = page.ask("/")
@@ -196,6 +199,7 @@ def test_the_page_sets_decoding_options(reading_run: Path) -> None:
         assert (status, "did you mean" in json.loads(body)["error"]) == (400, True)
 
 
+@pytest.mark.slow
 def test_a_forced_target_ignores_decoding_settings(reading_run: Path) -> None:
     """What --decode set holds for what is written, and a target that is given is not."""
     with viewing(reading_run, "일 이", "--decode", "beam=3") as page:

@@ -63,6 +63,7 @@ def test_rows_that_stop_are_not_kept(large: Path, cache_home: Path) -> None:
     assert kept(cache_home) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "other"])
 def test_a_damaged_file_is_made_again(large: Path, cache_home: Path, damage: str) -> None:
     whole = list(read_table(large, COLUMNS, on_bad_rows="skip").column("text"))

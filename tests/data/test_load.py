@@ -38,6 +38,7 @@ def nsmc(cache_home: Path, common_cache: Path, monkeypatch: pytest.MonkeyPatch) 
     return folder
 
 
+@pytest.mark.slow
 def test_nsmc_splits(nsmc: Path) -> None:
     splits = load_splits(NSMC)
     assert splits.labels == ("negative", "positive")
@@ -351,6 +352,7 @@ def test_texts_to_be_scored_are_lines(tmp_path: Path) -> None:
     assert list(evaluation_table(path, config, TEXTS).column("text")) == ["첫 줄", "둘째\t줄"]
 
 
+@pytest.mark.slow
 def test_extra_corpora_are_learned_from_as_well(tmp_path: Path) -> None:
     spoken = load_splits(DataConfig(corpus="numbers"), SEQUENCES, only=["train"]).train
     held_out = spoken.column("source")[0]

@@ -42,6 +42,7 @@ def test_by_hash_rows_keep_their_order() -> None:
     assert list(kept) == [key for key in KEYS if hash_bucket(key) < 500]
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=3), min_size=1, max_size=50))
 def test_by_order_splits_are_as_large_as_asked(keys: list[str]) -> None:
     numbers = split_keys(keys, "order")

@@ -127,6 +127,7 @@ def covered(model: Model, text: list[int], tokens: list[int], config: DecodingCo
     return float(config.coverage * seen.weights.sum(0).clamp(max=1.0).log().sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("early", [True, False, "never"])
 @pytest.mark.parametrize("beta", [0.3, 3.0])
 def test_coverage_penalty_as_documented(early: EarlyStopping, beta: float) -> None:

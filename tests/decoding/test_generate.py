@@ -57,6 +57,7 @@ def loop(model: Model, text: list[int], limit: int) -> Hypothesis:
     return Hypothesis(ids, sum(gains), False, gains)
 
 
+@pytest.mark.slow
 @every_kind
 @every_positions
 @pytest.mark.parametrize("side", SIDES)
@@ -71,6 +72,7 @@ def test_cached_is_uncached(kind: str, positions: str, side: Side) -> None:
         assert found.score == pytest.approx(plain.score, abs=1e-4)  # float32 sums of 14 terms
 
 
+@pytest.mark.slow
 @every_kind
 @every_positions
 @every_config
@@ -92,6 +94,7 @@ def test_single_equals_batched(kind: str, positions: str, name: str, side: Side)
     ]
 
 
+@pytest.mark.slow
 @every_kind
 @every_positions
 @pytest.mark.parametrize("side", SIDES)
@@ -113,6 +116,7 @@ def test_an_ensemble_alone_equals_batched(kind: str, positions: str, side: Side,
         ]
 
 
+@pytest.mark.slow
 @every_kind
 @every_positions
 @every_config
@@ -128,6 +132,7 @@ def test_scores_equal_teacher_forcing(kind: str, positions: str, name: str, side
             assert one.rank == pytest.approx(sum(gains) / len(gains), abs=1e-4) or name == "sample"
 
 
+@pytest.mark.slow
 @every_kind
 @every_positions
 @every_config

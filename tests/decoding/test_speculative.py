@@ -80,6 +80,7 @@ def both(
 PROMPTS = [[2, 5], [2, 7, 8, 4], [2], [6, 6, 6], [2, 11, 10, 4, 5]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ahead", [1, 4])
 @pytest.mark.parametrize("positions", ["rotary", "sinusoidal", "relative"])
 def test_greedy_output_is_that_of_plain_greedy(ahead: int, positions: str) -> None:
@@ -255,6 +256,7 @@ def distribution(
     return done | going
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.5, 3.0], ids=["good draft", "bad draft"])
 @pytest.mark.parametrize("settings", [{}, {"temperature": 1.5, "top_k": 3}], ids=str)
 def test_samples_follow_the_distribution_of_the_target(

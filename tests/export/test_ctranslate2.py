@@ -45,6 +45,7 @@ LLAMA = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [

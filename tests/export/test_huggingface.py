@@ -150,6 +150,7 @@ def test_a_classifier_is_a_bert(trained: Callable[..., Path], tmp_path: Path) ->
     assert "ids          30 of 30 texts equal" in card
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("to", ["hf", "onnx"])
 def test_a_regression_answers_on_the_scale_of_its_data(
     trained: Callable[..., Path], tmp_path: Path, to: str
@@ -209,6 +210,7 @@ def test_a_language_model_is_a_gpt2(trained: Callable[..., Path], tmp_path: Path
         assert loaded(text).output == whole.removeprefix(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "words"),
     [
@@ -267,6 +269,7 @@ def test_sampling_settings_are_exported_and_unsupported_ones_listed(
     assert 'missing from generation_config.json: max_ratio=1.5, stop=["구 구"].' in card
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "task", "words", "auto"),
     [

@@ -43,6 +43,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {  # the first token: test_huggingf
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_same_numbers(name: str, tmp_path: Path) -> None:
     model = drawn(MODELS[name]())

@@ -128,6 +128,7 @@ def test_unknown_pieces_share_the_words_between_known_ones() -> None:
     assert [text[begin:end] for begin, end in found] == ["이", "훌륭하다", "", "영", "화"]
 
 
+@pytest.mark.slow
 def test_a_long_text_is_aligned_in_little_memory() -> None:
     """Some 20,000 ids: the beginnings of them all would be 200 million."""
     vocabulary = bytes_vocabulary()

@@ -17,6 +17,7 @@ from tests.nn.tolerances import randomized
 every_positions = pytest.mark.parametrize("positions", POSITIONS)
 
 
+@pytest.mark.slow
 @every_positions
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
 @given(data=st.data())

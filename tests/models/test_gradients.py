@@ -21,6 +21,7 @@ IDS, TARGET = tokens(2, 3, size=VOCABULARY), tokens(2, 2, size=VOCABULARY, seed=
 REAL = sequence_mask([3, 1], 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_gradcheck_of_tiny_models(positions: Positions, norm_first: bool) -> None:

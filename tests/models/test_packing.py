@@ -43,6 +43,7 @@ def drawn(data: st.DataObject) -> tuple[list[list[Tensor]], int, int]:
     return rows, max(map(sum, sizes)) + data.draw(st.integers(0, 2)), seed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("backbone", [Encoder, Decoder])
 @given(data=st.data())
@@ -59,6 +60,7 @@ def test_packed_texts_give_the_same_vectors(
         assert close(packed[numbers == n], model(text[None])[0], FLOAT64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pooling", ["first", "mean", "max"])
 @given(data=st.data())
 def test_packed_texts_give_the_same_logits(pooling: TokenPooling, data: st.DataObject) -> None:

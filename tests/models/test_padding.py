@@ -24,6 +24,7 @@ every_positions = pytest.mark.parametrize("positions", POSITIONS)
 lengths = st.lists(st.integers(1, 6), min_size=1, max_size=3)
 
 
+@pytest.mark.slow
 @every_positions
 @pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
 @pytest.mark.parametrize("backbone", [Encoder, Decoder])

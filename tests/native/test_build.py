@@ -31,6 +31,7 @@ def test_compiler_that_cannot_start_raises_kernel_error(
         build.kernel_path.__wrapped__()
 
 
+@pytest.mark.slow
 def test_two_concurrent_processes_both_get_the_kernel(compiled: Path, tmp_path: Path) -> None:
     code = (
         "from jumok.native import build; "
@@ -55,6 +56,7 @@ def test_kernel_is_compiled_once(compiled: Path) -> None:
     assert compiled.stat().st_mtime_ns == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processor", OTHER_TARGETS)
 def test_other_instruction_sets_give_the_same_logits(
     processor: str, compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -79,6 +81,7 @@ def test_other_instruction_sets_give_the_same_logits(
         assert error < tolerance * expected.abs().max(), precision
 
 
+@pytest.mark.slow
 def test_forked_child_decodes_with_a_new_thread_pool(compiled: Path) -> None:
     code = """
 import os, torch
@@ -212,6 +215,7 @@ int main() {
 """
 
 
+@pytest.mark.slow
 def test_parallel_for_rethrows_exceptions(compiled: Path, tmp_path: Path) -> None:
     """An exception on any thread is rethrown at the end; the next loop runs normally."""
     source, program = tmp_path / "parallel_for.cpp", tmp_path / "parallel_for"

@@ -86,6 +86,7 @@ def test_on_packed_is_called_once_per_matrix(precision: WeightPrecision) -> None
         assert len(set(packed)) == len(packed)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak memory as Linux reports it")
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_packing_makes_no_second_copy(precision: WeightPrecision) -> None:
@@ -107,6 +108,7 @@ print(NativeModel(model, "{precision}").weight_bytes, peak() - before)
     assert grown < weights + 15e6
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="sets a memory limit of Linux")
 @pytest.mark.parametrize("threads", [1, 4])
 def test_out_of_memory_while_packing_raises_jumok_error(threads: int) -> None:
@@ -135,6 +137,7 @@ except JumokError as error:
     assert output.startswith("(1, 9)\nmemory ran out while the weights of output were packed")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="sets a memory limit of Linux")
 @pytest.mark.parametrize("threads", [1, 4])
 def test_out_of_memory_in_a_step_disables_the_decoder(threads: int) -> None:

@@ -119,6 +119,7 @@ def test_an_error_removes_all_hooks() -> None:
     assert not any(p.has_hooks for p in model.modules() if isinstance(p, HookPoint))
 
 
+@pytest.mark.slow
 def test_a_compiled_model_can_be_recorded() -> None:
     model = stack().eval()
     plain = run(model)

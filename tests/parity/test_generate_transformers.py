@@ -88,6 +88,7 @@ def test_greedy(pair: Pair) -> None:
     assert {one.finished for one in found} == {True, False}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("early", EARLY_STOPPING)
 @pytest.mark.parametrize("alpha", [0.0, 1.0, 0.6, -0.5])
 def test_beam(pair: Pair, early: Any, alpha: float) -> None:

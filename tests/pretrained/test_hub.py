@@ -179,6 +179,7 @@ def hub() -> Iterator[tuple[str, list[str]]]:
         server.server_close()
 
 
+@pytest.mark.slow
 def test_weights_and_no_code_are_downloaded(tmp_path: Path) -> None:
     pytest.importorskip("huggingface_hub")
     with hub() as (address, paths):

@@ -96,6 +96,7 @@ print(anonymous() - before, total)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
 def test_reading_all_values_takes_no_anonymous_memory(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"

@@ -28,6 +28,7 @@ def test_number_of_variants() -> None:
     assert len(GENERATIVE_VARIANTS) >= 30
 
 
+@pytest.mark.slow
 @each_padding
 @each_variant
 def test_same_outputs(name: str, padding: Padding) -> None:
@@ -35,6 +36,7 @@ def test_same_outputs(name: str, padding: Padding) -> None:
     assert max(found.values()) <= 1e-5, found
 
 
+@pytest.mark.slow
 @each_variant
 def test_same_outputs_in_float64(name: str) -> None:
     pair = make_pair(name, torch.float64)
@@ -50,6 +52,7 @@ def test_same_gradients(name: str) -> None:
     assert n >= len(make_pair(name).checkpoint.tensors) // 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GENERATIVE_VARIANTS)
 def test_same_generated_tokens(name: str) -> None:
     pair = make_pair(name)

@@ -35,6 +35,7 @@ class Call:
         return self.call
 
 
+@pytest.mark.slow
 def test_weights_are_read_exactly(tmp_path: Path) -> None:
     """Tied weights, views and half precision, in a sharded checkpoint."""
     weights = {
@@ -61,6 +62,7 @@ def test_weights_are_read_exactly(tmp_path: Path) -> None:
     assert not any(tensor.requires_grad for tensor in tensors.values())
 
 
+@pytest.mark.slow
 def test_code_is_reported_and_not_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     marker, path = tmp_path / "executed", tmp_path / "pytorch_model.bin"
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")  # must have no effect
@@ -96,6 +98,7 @@ def test_invalid_archives_are_not_unpickled(tmp_path: Path) -> None:
     assert not marker.exists()
 
 
+@pytest.mark.slow
 def test_memory_is_limited(tmp_path: Path) -> None:
     path = tmp_path / "pytorch_model.bin"
     torch.save({"a": Call(bytearray, 2**40)}, path)
@@ -103,6 +106,7 @@ def test_memory_is_limited(tmp_path: Path) -> None:
         read_pickle(path)
 
 
+@pytest.mark.slow
 def test_truncated_storage_raises_input_error(tmp_path: Path) -> None:
     """A pickle that declares a storage larger than its zip entry."""
     path = tmp_path / "pytorch_model.bin"
@@ -162,6 +166,7 @@ else:
     assert done.stdout == "none True\n"
 
 
+@pytest.mark.slow
 def test_no_temporary_file_remains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()

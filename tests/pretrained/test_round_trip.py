@@ -40,6 +40,7 @@ def load(folder: Path) -> PretrainedModel:
     return model_from_hf(stored.config, stored.tensors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @each_variant
 def test_same_bytes_under_the_same_names(

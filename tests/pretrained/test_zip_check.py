@@ -112,6 +112,7 @@ def with_directory_length(length: int) -> bytes:
     return data[:-10] + struct.pack("<L", length) + data[-6:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "reason"), BAD.values(), ids=BAD.keys())
 def test_other_archives_raise_input_error(make: Callable[[], bytes], reason: str) -> None:
     with pytest.raises(InputError, match=reason):

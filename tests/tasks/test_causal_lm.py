@@ -161,6 +161,7 @@ def test_every_epoch_has_every_token_once_in_new_windows() -> None:
 # Scores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("across", [False, True])
 @pytest.mark.parametrize("overlap", [0.0, 0.5, 0.9])
 def test_each_token_of_a_long_document_is_scored_once(across: bool, overlap: float) -> None:
@@ -359,6 +360,7 @@ def test_a_prompt_longer_than_the_window_is_continued() -> None:
 PROMPTS = ["이 영화", "", "연기가 너무 좋았어요", "이", "이 영화", " ".join(TEXTS[:6])]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize(
     "settings",

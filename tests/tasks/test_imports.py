@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 CODE = """
 import sys
 import jumok
@@ -11,6 +13,7 @@ print(*sorted(name for name in sys.modules if name.startswith("jumok.training.")
 """
 
 
+@pytest.mark.slow
 def test_load_imports_only_the_config_of_training() -> None:
     done = subprocess.run(
         [sys.executable, "-c", CODE], capture_output=True, text=True, check=False, timeout=60

@@ -209,6 +209,7 @@ def test_training_and_repeated_evaluation(run: Path) -> None:
     assert len(scored.examples) == 30
 
 
+@pytest.mark.slow
 def test_resuming_is_bit_identical(recipe_file: Path, tmp_path: Path) -> None:
     words = ["training.steps=30", "training.evaluate_every=10", "masking.whole_words=true"]
     words += ["augmentation.subword_sampling=0.5", "training.batch_tokens=256"]
@@ -313,6 +314,7 @@ def test_attention_can_be_plotted(run: Path, tmp_path: Path) -> None:
     assert plot_attention(jumok.load(run), "이 [MASK] 재미있어요", tmp_path / "blank.svg").is_file()
 
 
+@pytest.mark.slow
 def test_mlm_ko_excludes_the_other_splits_of_nsmc(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

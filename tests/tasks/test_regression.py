@@ -63,6 +63,7 @@ def test_rdrop_compares_both_views() -> None:
     torch.testing.assert_close(job.loss(batch), plain + term, rtol=1e-5, atol=0)
 
 
+@pytest.mark.slow
 def test_a_regression_model_overfits(tmp_path: Path) -> None:
     job = regression_job(ROWS, steps=100, **LEARNING)
     trainer = Trainer(job, job.recipe.training, tmp_path, seed=0, device=CPU, metadata={})

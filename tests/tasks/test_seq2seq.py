@@ -179,6 +179,7 @@ def test_padding_has_no_gradient() -> None:
     assert source[job.tokenizer.eos_id].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beam", [1, 3])
 def test_outputs_are_in_order_and_independent_of_the_batch(beam: int) -> None:
     job = sequence_job(ROWS)

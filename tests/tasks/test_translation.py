@@ -315,6 +315,7 @@ def test_parallel_text_files(tmp_path: Path) -> None:
 RECIPES = ("multi30k-en-de", "multi30k-en-fr", "koen", "enko", "chatbot")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECIPES)
 def test_the_first_batch_of_builtin_recipes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few rows and a small vocabulary; all other settings are unchanged."""

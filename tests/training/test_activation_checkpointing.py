@@ -1,5 +1,6 @@
 """Activation checkpointing: the same gradients from less memory."""
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -44,6 +45,7 @@ def test_the_layers_are_restored() -> None:
     assert not any("forward" in vars(layer) for layer in layers)
 
 
+@pytest.mark.slow
 def test_fewer_activations_are_saved() -> None:
     kept = []
     for recompute in (False, True):

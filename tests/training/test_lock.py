@@ -46,6 +46,7 @@ def test_an_unwritable_folder(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_a_second_training_fails_until_the_first_is_killed(
     review_recipe: Path, tmp_path: Path
 ) -> None:

@@ -143,12 +143,14 @@ def damage(checkpoint: Path) -> None:
     path.write_bytes(content)
 
 
+@pytest.mark.slow
 def test_resume_after_the_last_step(tmp_path: Path, whole: Path) -> None:
     folder = copied(whole, tmp_path / "run", STEPS)
     assert resume_run(folder)["steps"] == STEPS
     assert_the_same(folder, whole)
 
 
+@pytest.mark.slow
 def test_resume_from_an_older_checkpoint(tmp_path: Path, whole: Path) -> None:
     folder = copied(whole, tmp_path / "run", STEPS)
     damage(folder / "checkpoints" / f"step-{STEPS}")
@@ -159,6 +161,7 @@ def test_resume_from_an_older_checkpoint(tmp_path: Path, whole: Path) -> None:
     assert_the_same(folder, whole)
 
 
+@pytest.mark.slow
 def test_no_valid_checkpoint_exits_with_5(tmp_path: Path, whole: Path) -> None:
     folder = copied(whole, tmp_path / "run", STEPS)
     for checkpoint in (folder / "checkpoints").iterdir():
@@ -169,6 +172,7 @@ def test_no_valid_checkpoint_exits_with_5(tmp_path: Path, whole: Path) -> None:
     assert "copy a valid one back, or train in another folder" in done.err
 
 
+@pytest.mark.slow
 def test_resume_without_a_checkpoint_starts_again(tmp_path: Path, whole: Path) -> None:
     folder = copied(whole, tmp_path / "run", keep=0)
     assert newest(folder) == 0
@@ -176,6 +180,7 @@ def test_resume_without_a_checkpoint_starts_again(tmp_path: Path, whole: Path) -
     assert_the_same(folder, whole)
 
 
+@pytest.mark.slow
 def test_resume_with_two_views(tmp_path: Path, review_recipe: Path) -> None:
     """R-Drop: two views of every batch with their own subwords, masks and dropout."""
     overrides = ("training.steps=8", "training.keep_checkpoints=9", "training.evaluate_every=4")

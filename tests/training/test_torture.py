@@ -28,11 +28,13 @@ def prove(name: str, *words: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_killed_trainings_resume_bit_for_bit() -> None:
     found = prove("kills", "--kills", "5")
     assert (found["kills"], found["stuck"], found["lost"], found["different"]) == (5, 0, 0, 0)
 
 
+@pytest.mark.slow
 def test_stopped_and_starved_trainings_resume_bit_for_bit() -> None:
     found = prove("signals", "--stops", "2")
     assert found["ended_well"] == found["troubles"] == 11
@@ -93,6 +95,7 @@ def test_no_power_cut_loses_a_checkpoint(tmp_path: Path, trees: tuple[Tree, Tree
     assert (count.unusable, count.forgotten) == (0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "left_out",
     [
@@ -141,6 +144,7 @@ def test_strace_lines_are_parsed() -> None:
         list(parsed(["ftruncate(4</r/a>, 0) = 0"], Path("/r")))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not has_strace(), reason="needs strace")
 def test_a_real_commit_survives_power_cuts() -> None:
     found = prove("powerloss", "--most", "20")
@@ -148,6 +152,7 @@ def test_a_real_commit_survives_power_cuts() -> None:
     assert found["bad_without_fsync"] > 0
 
 
+@pytest.mark.slow
 def test_a_commit_survives_kills_and_errors_at_each_call() -> None:
     found = prove("crashpoints", "--python")
     assert (found["by"], found["lost"], found["acknowledged_but_lost"]) == ("Python", 0, 0)

@@ -515,6 +515,7 @@ FULL = replace(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("at", [1, 13, 30])
 def test_a_training_stopped_by_a_signal_resumes_bit_for_bit(
@@ -755,6 +756,7 @@ def test_the_state_is_json() -> None:
     assert math.isnan(TrainerState().best_score)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch.compile's own modules
 def test_training_continues_if_compilation_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -23,6 +23,7 @@ def writer(reading_run: Path) -> Pipeline:
     return load(reading_run, device="cpu")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", [None, 0])
 def test_the_attention_of_an_encoder(
     classifier: Pipeline, tmp_path: Path, head: int | None

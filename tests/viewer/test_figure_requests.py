@@ -42,6 +42,7 @@ def test_every_format(ending: str, start: bytes) -> None:
     assert first == write_figure(TRACE, request)
 
 
+@pytest.mark.slow
 def test_every_choice_reaches_the_figure() -> None:
     plain = FigureRequest(figure="alignment", block="cross", layer=1, head="mean")
     pictures = {write_figure(TRACE, replace(plain, format="png"))}
@@ -97,6 +98,7 @@ def test_invalid_numbers(field: dict[str, object]) -> None:
         write_figure(TRACE, FigureRequest.of_json({**ASKED, **field}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", FIGURE_OF_VIEW)
 def test_every_view_with_a_figure_is_drawn(view: str) -> None:
     state = ViewState.parse(f"v={view}&L=1&H=1&q=2")

@@ -349,6 +349,7 @@ def test_what_may_not_be_seen_is_hatched() -> None:
 # It fits and can be read
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [3.3, 6.9, None])
 @pytest.mark.parametrize("kind", KINDS)
 def test_everything_fits_and_can_be_read(
@@ -381,6 +382,7 @@ def assert_fits(figure: Figure) -> None:
         assert not any(lies_out), (text.get_text()[:40], lies_out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [3.3, 6.9])
 def test_long_texts_are_one_image_with_some_of_their_tokens(width: float) -> None:
     pieces = [f"▁{'가나다'[i % 3]}{i}" for i in range(300)]
@@ -394,6 +396,7 @@ def test_long_texts_are_one_image_with_some_of_their_tokens(width: float) -> Non
     assert figure_bytes(figure, "svg").count(b"<image") == 2  # the cells and the colour bar
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_read", "n_written"), [(1, 1), (1, 40), (60, 1)])
 @pytest.mark.parametrize("kind", ["attention", "heads", "model", "alignment", "neuron"])
 def test_any_shape_fits(kind: Kind, n_read: int, n_written: int) -> None:
@@ -457,6 +460,7 @@ def test_letters_of_a_pdf_stay_letters(tmp_path: Path) -> None:
         assert fonts == {b"DejaVuSans", b"JumokHangul-Regular"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["pdf", "svg", "png"])
 def test_the_same_figure_is_the_same_file(ending: str) -> None:
     first, second = (figure_bytes(TRACE.figure(head=0, width=3.3), ending) for _ in range(2))

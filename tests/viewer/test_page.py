@@ -171,6 +171,7 @@ def test_fewer_layers_are_exact_if_all_shown_do_not_fit(
     assert "encoder.11.weights" not in part.names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", ["explanation", "neuron", "alignment", "generation"])
 def test_a_page_holds_the_view_that_it_opens_on(view: str) -> None:
     trace = random_trace(32, 12, 12, 64)

@@ -12,6 +12,7 @@ from jumok.viewer.figures.positional_comparison import positional_comparison
 from jumok.viewer.positional_encodings import sinusoid_pairs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("length", "width"), [(64, 32), (4, 2), (64, 128)])
 def test_the_ladder_is_drawn_without_a_word(
     tmp_path: Path, length: int, width: int, caplog: pytest.LogCaptureFixture
@@ -27,6 +28,7 @@ def test_the_fifth_picture_is_the_table() -> None:
     np.testing.assert_array_equal(np.asarray(mesh.get_array()), sinusoid_pairs(64, 32))
 
 
+@pytest.mark.slow
 def test_only_the_fifth_line_lies_at_zero() -> None:
     lines = positional_comparison(64, 32).axes[-1].get_lines()
     errors = [np.asarray(line.get_ydata(), dtype=float) for line in lines]

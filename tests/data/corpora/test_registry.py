@@ -66,6 +66,7 @@ def counts(splits: Splits) -> dict[str, int]:
     return {name: len(table) for name, table in splits.tables.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "columns"), ROWS)
 def test_rows_of_each_split(shared: Path, name: str, columns: tuple[str, ...]) -> None:
     splits = load_splits(DataConfig(corpus=name), columns)
@@ -75,6 +76,7 @@ def test_rows_of_each_split(shared: Path, name: str, columns: tuple[str, ...]) -
         assert table.bad_rows.count == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [n for n, corpus in CORPORA.items() if corpus.files and n != "shakespeare"]
 )
@@ -88,6 +90,7 @@ def test_the_files_are_those_known(shared: Path, name: str) -> None:
         assert file.compressed_size in (0, path.stat().st_size)
 
 
+@pytest.mark.slow
 def test_no_input_is_in_train_too(shared: Path) -> None:
     """But for what is known: one of Multi30k's val, three pairs of KorSTS, eight questions."""
     known = {
@@ -107,6 +110,7 @@ def test_multi30k_val_has_one_french_pair_of_train(shared: Path) -> None:
     assert sum(rows.inputs for rows in found.values()) == 1
 
 
+@pytest.mark.slow
 def test_nsmc_test_rows_that_are_in_train(shared: Path) -> None:
     splits = load_splits(DataConfig(corpus="nsmc"))
     assert contamination(splits)["test"] == Contamination(50_000, 1_534, 1_465)
@@ -200,6 +204,7 @@ def test_the_chatbot_has_answers_and_topics(shared: Path) -> None:
     assert set(load_splits(renamed).train.column("label")) == {"일상", "이별", "사랑"}
 
 
+@pytest.mark.slow
 def test_koen_and_enko_are_one_another_turned(shared: Path) -> None:
     koen = load_splits(DataConfig(corpus="koen"), SEQUENCES)
     enko = load_splits(DataConfig(corpus="enko"), SEQUENCES)
@@ -215,6 +220,7 @@ def test_koen_and_enko_are_one_another_turned(shared: Path) -> None:
         _ = koen.test
 
 
+@pytest.mark.slow
 def test_verses_of_1961_as_an_extra(shared: Path) -> None:
     config = DataConfig(corpus="koen", extra=("koen-1961",))
     splits = load_splits(config, SEQUENCES, only=["train"])
@@ -223,6 +229,7 @@ def test_verses_of_1961_as_an_extra(shared: Path) -> None:
     assert len(load_splits(limited, SEQUENCES, only=["train"]).train) == 10
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_nothing_held_out_is_learned_from(shared: Path) -> None:
     """Neither by the unlabelled lines nor together with the official training reviews."""

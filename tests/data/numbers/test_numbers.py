@@ -33,6 +33,7 @@ def many(split: str, n: int) -> list[Sentence]:
     return drawn[:n]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("split", "n"), [("train", 20_000), ("dev", 4_000), ("test", 4_000), ("test_patterns", 8_000)]
 )
@@ -72,6 +73,7 @@ def test_the_proof_finds_two_readings_where_there_are_two() -> None:
     assert all_readings("십이 썼다", doubtful) == ["12 썼다", "10이 썼다"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", ["dev", "test"])
 def test_held_out_numbers_are_in_no_other_split(split: str) -> None:
     held_out = {e[:2] for sentence in many(split, 2_000) for e in sentence.expressions}
@@ -113,6 +115,7 @@ def test_every_kind_is_in_every_split(split: str) -> None:
     assert min(kinds.values()) > 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", SPLITS)
 def test_sentences_are_short_and_extend_shorter_lists(split: str) -> None:
     pairs = generate(split, 3_000, seed=5)

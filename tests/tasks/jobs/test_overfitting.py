@@ -41,6 +41,7 @@ def test_an_encoder_decoder_classifier_overfits(tmp_path: Path) -> None:
     assert job.evaluate().score == 1.0
 
 
+@pytest.mark.slow
 def test_a_seq2seq_model_overfits(tmp_path: Path) -> None:
     job = sequence_job(readings(32, 1), steps=250, **LEARNING)
     assert by_heart(job, tmp_path) < 0.05

@@ -262,6 +262,7 @@ def told(folder: Path, **settings: Any) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["t5", "bart", "marian", "marian-separate"])
 @pytest.mark.parametrize(
     "settings",
@@ -291,6 +292,7 @@ def test_continuation_equals_transformers(copied: Made, settings: dict[str, Any]
     assert isinstance(loaded("").output, str)  # they refuse it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt2", "bart", "t5", "marian"])
 @pytest.mark.parametrize("beam", [1, 3])
 def test_constraints_with_an_imported_tokenizer(made: Made, name: str, beam: int) -> None:
@@ -507,6 +509,7 @@ def test_a_model_without_a_head_has_hidden_states(
 # Imported
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(MODELS) - {"bare", "bare-gpt2"}))
 def test_an_imported_run_predicts_the_same(made: Made, tmp_path: Path, name: str) -> None:
     out = tmp_path / "온 것 (1)"
@@ -705,6 +708,7 @@ BEGINNINGS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "task", "words"), BEGINNINGS)
 def test_a_training_is_initialized_from_a_checkpoint(
     made: Made,

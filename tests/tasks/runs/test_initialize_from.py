@@ -114,6 +114,7 @@ def test_an_ignored_vocabulary_is_reported(
     ) in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_all_weights_of_a_similar_run_are_loaded(
     tmp_path: Path, review_recipe: Path, review_run: Path
 ) -> None:
@@ -224,6 +225,7 @@ def test_freeze_is_checked_before_a_run_is_created(tmp_path: Path, review_recipe
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_only_the_head_is_trained_on_a_frozen_encoder(
     tmp_path: Path, review_recipe: Path, guessing_run: Path, precision: str
@@ -239,6 +241,7 @@ def test_only_the_head_is_trained_on_a_frozen_encoder(
     assert changed == {"output.weight", "output.bias"}
 
 
+@pytest.mark.slow
 def test_resuming_fine_tuning_is_bit_identical(
     tmp_path: Path, review_recipe: Path, guessing_run: Path
 ) -> None:

@@ -93,6 +93,7 @@ assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 300_000
 """
 
 
+@pytest.mark.slow
 def test_a_run_with_a_forged_config(tmp_path: Path) -> None:
     """Its recipe and its config.json agree, and both were forged: 4 x 10^9 parameters."""
     run = write_run(tmp_path / "run")

@@ -77,6 +77,7 @@ IMPORTED = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IMPORTED)
 def test_a_file_of_another_import_is_an_error(tmp_path: Path, name: str) -> None:
     """Two checkpoints of one architecture with different weights, labels and pieces."""

@@ -95,6 +95,7 @@ def test_every_kind_gives_the_same_ids(tmp_path: Path, kind: str) -> None:
         assert getattr(tokenizer, f"{name.strip('[]').lower()}_token_id") == i
 
 
+@pytest.mark.slow
 def test_reviews_are_cut_the_same_but_for_ties(tmp_path: Path) -> None:
     packed = shared_data("nsmc/ratings_test.txt.xz").read_bytes()
     text = io.StringIO(lzma.decompress(packed).decode(), newline="")

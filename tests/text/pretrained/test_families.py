@@ -66,6 +66,7 @@ def compare(folder: Path, lines: list[str]) -> None:
 SPECIAL_NAMES = ("[PAD]", "[UNK]", "[BOS]", "[EOS]", "[SEP]", "[CLS]", "[MASK]")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FOLDERS)
 def test_ids_and_texts_are_those_of_transformers(
     family: str, folder: Folders, lines: list[str]
@@ -74,6 +75,7 @@ def test_ids_and_texts_are_those_of_transformers(
     compare(folder(family), lines[:2000] if family in VARIANTS else lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FOLDERS)
 def test_so_are_they_from_what_transformers_saves(
     family: str, resaved: Folders, lines: list[str]
@@ -81,6 +83,7 @@ def test_so_are_they_from_what_transformers_saves(
     compare(resaved(family), lines[:1000])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FOLDERS)
 def test_no_special_piece_comes_from_a_text(family: str, folder: Folders, lines: list[str]) -> None:
     ours, theirs = both(folder(family))

@@ -221,6 +221,7 @@ def test_a_translation_may_name_its_language(folder: Folders) -> None:
     assert vocabulary.encode("안녕 >>kor<<")[0] != vocabulary.id(">>kor<<")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model_type", ["gpt2", "t5"])
 def test_a_file_of_another_model_is_followed_as_it_stands(
     model_type: str, learned: TrainedTokenizers, tmp_path: Path

@@ -137,6 +137,7 @@ def test_no_thread_remains(tmp_path: Path) -> None:
     assert threading.active_count() == before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux's /proc")
 def test_the_thread_starts_no_openmp_workers(tmp_path: Path) -> None:
     """With more OpenMP threads than cores those of the training sleep between operations."""

@@ -401,6 +401,7 @@ def test_the_order_of_a_commit(store: CheckpointStore) -> None:
     assert {name for name, _ in calls[7:]} == {"unlink", "rmdir"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_kills_before_each_call_and_at_random_times(tmp_path: Path) -> None:
     done = subprocess.run(

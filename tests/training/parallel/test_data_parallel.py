@@ -84,6 +84,7 @@ def codes(ends: Sequence[tuple[WorkerGroup, GroupExit]]) -> list[list[int]]:
     return [ended.codes for _, ended in ends]
 
 
+@pytest.mark.slow
 def test_strict_gives_the_same_bits_with_any_number_of_processes(
     tmp_path: Path, review_recipe: Path
 ) -> None:
@@ -166,6 +167,7 @@ def test_generation_is_shared_by_the_processes(tmp_path: Path, reading_recipe: P
     assert one["n"] == 40
 
 
+@pytest.mark.slow
 def test_errors_at_the_start_are_printed_once(tmp_path: Path, review_recipe: Path) -> None:
     runs = Runs(review_recipe, tmp_path)
     runs.train("idle", 3, "training.gradient_accumulation_steps=2")
@@ -186,6 +188,7 @@ def test_errors_at_the_start_are_printed_once(tmp_path: Path, review_recipe: Pat
     assert all(f"-process-{rank}.safetensors" in name for rank, name in enumerate(names))
 
 
+@pytest.mark.slow
 def test_a_killed_process_ends_the_others_and_the_run_resumes(
     tmp_path: Path, review_recipe: Path
 ) -> None:
@@ -204,6 +207,7 @@ def test_a_killed_process_ends_the_others_and_the_run_resumes(
     assert bits(tmp_path / "lost") == bits(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_an_unwritable_model_ends_all_processes(tmp_path: Path, review_recipe: Path) -> None:
     """The other process does not begin the test, which both would share."""
     folder = tmp_path / "run"

@@ -97,6 +97,7 @@ def test_all_processes_stop_at_a_bad_step(trained: tuple[Path, Ends]) -> None:
     assert len(list((folder / "steep" / "bad-steps").iterdir())) == 2
 
 
+@pytest.mark.slow
 def test_a_process_killed_while_writing_leaves_the_previous_checkpoint(tmp_path: Path) -> None:
     """Rank 1 of 3 is killed in its file of step 3; the others detect it and clean up."""
     assert run_module("sharded_checkpoint_worker", tmp_path, 3, 1, 3) == [6, -9, 6]
@@ -230,6 +231,7 @@ def test_sharding_reduces_memory(tmp_path: Path) -> None:
     assert process.returncode == 0, process.stdout + process.stderr
 
 
+@pytest.mark.slow
 def test_a_sharded_model_is_gathered_and_restored(tmp_path: Path) -> None:
     """With the same bits, without pickle, and without traces of the sharding."""
     assert run_module("fsdp_worker", tmp_path, 3) == [0, 0, 0]
