@@ -31,7 +31,6 @@ from .mutants_list import MUTANTS, Mutant, own_tests
 from .result import Proof, parser
 
 TREE = Path(__file__).resolve().parents[2]
-NOT_COPIED = shutil.ignore_patterns(".*", "node_modules", "runs")
 LANES = 2
 FAILED, PASSED = 1, 0  # exit codes of pytest; others mean that no test was judged
 
@@ -64,7 +63,13 @@ def mutated(mutant: Mutant, tree: Path = TREE) -> str:
 
 def copy_of_the_tree(folder: Path, tree: Path = TREE) -> Path:
     """What tests need of the tree, compiled files too: they are the same."""
-    shutil.copytree(tree, folder, ignore=NOT_COPIED)
+    ignored = shutil.ignore_patterns(".*", "node_modules")
+    at_the_top = shutil.ignore_patterns(".*", "runs", "web")  # src/jumok/tasks/runs is a package
+    shutil.copytree(
+        tree,
+        folder,
+        ignore=lambda path, names: (at_the_top if Path(path) == tree else ignored)(path, names),
+    )
     return folder
 
 
