@@ -60,7 +60,7 @@ def test_the_recipe_of_a_run_is_translated() -> None:
 
 @pytest.mark.slow
 def test_an_interrupted_run_resumes_bit_for_bit(tmp_path: Path) -> None:
-    """On the processor that wrote the fixture; on others, within rounding."""
+    """Identical bits on the processor of the fixture; on others the loss within 2 %."""
     run = tmp_path / "run"
     shutil.copytree(FOLDER / "seq2seq_interrupted", run)
     resume(run)
@@ -68,16 +68,20 @@ def test_an_interrupted_run_resumes_bit_for_bit(tmp_path: Path) -> None:
     expected = rename_tensors(written, 1)
     weights = Run(run).read_weights()
     assert weights.keys() == expected.keys()
-    machine = EXPECTED["machine"]
-    same = machine == {
-        "torch": torch.__version__,
-        "cpu": torch.backends.cpu.get_cpu_capability(),
-    }
-    for name, weight in weights.items():
-        if same:
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
+    dev_loss = [record["loss"] for record in records if record["kind"] == "dev"][-1]
+    assert dev_loss == pytest.approx(EXPECTED["final_dev_loss"], rel=0.02)
+    if EXPECTED["machine"] == {"torch": torch.__version__, "processor": _processor()}:
+        for name, weight in weights.items():
             assert torch.equal(weight, expected[name]), name
-        else:
-            torch.testing.assert_close(weight, expected[name], atol=1e-3, rtol=1e-3)
+
+
+def _processor() -> str:
+    """Vendor, family and model of the processor on Linux; "" elsewhere."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    fields = dict(reversed([map(str.strip, line.split(":", 1)) for line in lines if ":" in line]))
+    return " ".join(fields.get(key, "") for key in ("vendor_id", "cpu family", "model"))
 
 
 @pytest.mark.parametrize("name", ["seq2seq", "classifier"])
