@@ -37,6 +37,7 @@ from jumok.tasks.runs.train import train
 from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from jumok.training.config import TrainingConfig
 from jumok.viewer.live_model import plot_attention
+from tests.tasks.tiny_jobs import joint, splits
 from tests.tiny_runs import reviews
 
 CPU = torch.device("cpu")
@@ -73,7 +74,8 @@ def documents(texts: list[str]) -> TokenizedDocuments:
 
 
 def job(plan: Recipe, texts: list[str] = TEXTS) -> CausalLMJob:
-    return CausalLMJob(plan, model(plan), vocabulary(), documents(texts), documents(texts), CPU)
+    data = splits([(text,) for text in texts], ["text"])
+    return CausalLMJob(plan, model(plan), joint(vocabulary()), data, CPU)
 
 
 @torch.inference_mode()

@@ -12,6 +12,7 @@ import torch
 import jumok
 from jumok.data.config import DataConfig
 from jumok.data.load import load_splits
+from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.models import MaskedLanguageModel
 from jumok.nn.losses import cross_entropy
@@ -29,7 +30,7 @@ from jumok.tasks.runs.train import resume, train
 from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from jumok.viewer.live_model import plot_attention
 from tests.shared_data import shared_data
-from tests.tasks.tiny_jobs import CPU, SMALL, recipe, review_vocabulary
+from tests.tasks.tiny_jobs import CPU, SMALL, joint, recipe, review_vocabulary
 from tests.tiny_runs import reviews
 
 TEXTS = [text for text, _ in reviews(40, 0)]
@@ -78,7 +79,9 @@ def job(texts: list[str], seed: int = 0, sampling: float = 0.0, **masking: objec
         augmentation=AugmentationConfig(subword_sampling=sampling, sampling_alpha=0.01),
     )
     torch.manual_seed(0)
-    return MaskedLMJob(plan, MaskedLanguageModel(plan.model), vocabulary, texts, texts[:10], CPU)
+    rows = {"train": texts, "dev": texts[:10]}
+    data = Splits({name: Table.from_columns({"text": each}) for name, each in rows.items()})
+    return MaskedLMJob(plan, MaskedLanguageModel(plan.model), joint(vocabulary), data, CPU)
 
 
 def batches(made: MaskedLMJob, number: int) -> list[MaskedBatch]:

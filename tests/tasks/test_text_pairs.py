@@ -17,26 +17,22 @@ from jumok.errors import InputError
 from jumok.models import PairClassifier, TransformerConfig
 from jumok.models.pooling import pair_features, similarity_features
 from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInputs, token_type_ids
-from jumok.tasks.jobs.sequence_classification import (
-    ClassificationJob,
-    TextBatch,
-    epoch_batches,
-    epoch_sampler,
-)
+from jumok.tasks.jobs.encoder_job import LabelledBatch
+from jumok.tasks.jobs.sequence_classification import ClassificationJob
 from jumok.tasks.pipeline.sequence_classification import predict_all
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.tasks.runs.train import train
 from jumok.text.ragged import Ragged
 from jumok.viewer.live_model import plot_attention
-from tests.tasks.tiny_jobs import CPU, classification_job, pair_rows, recipe, review_vocabulary
+from tests.tasks.tiny_jobs import CPU, classification_job, pair_rows, review_vocabulary
 from tests.tiny_runs import REVIEWS
 
 ROWS = pair_rows(40, 3)
 SEGMENTS = {"n_segments": 2}
 
 
-def batches(job: ClassificationJob, number: int = 0) -> Iterator[TextBatch]:
+def batches(job: ClassificationJob, number: int = 0) -> Iterator[LabelledBatch]:
     epoch = job.epoch(number)
     return (epoch[index] for index in range(len(epoch)))
 
@@ -307,15 +303,15 @@ def test_recipes_with_pairs() -> None:
 def test_epochs_of_single_texts_are_unchanged() -> None:
     """The order, the batches and the dropped tokens of an epoch are bit-identical."""
     rows = Ragged.from_lists([[5, *range(10, 11 + n % 7)] for n in range(50)])
-    plan = recipe("classification", {}, batch_tokens=48).with_vocabulary(66)
     known = LabelledTexts(TextInputs([""] * 50), rows, np.arange(50) % 2)
-    total = hashlib.sha256()
+    job, total = classification_job([("", "negative")], batch_tokens=48), hashlib.sha256()
+    job.texts, job.ids, job.train = known.texts, known.ids, known
     for augmentation in (
         AugmentationConfig(),
         AugmentationConfig(token_dropout=0.3, rdrop_alpha=2.0),
     ):
-        plan = replace(plan, augmentation=augmentation)
-        epoch = epoch_batches(epoch_sampler(plan, review_vocabulary(), known, CPU), known, 1)
+        job.recipe = replace(job.recipe, augmentation=augmentation)
+        epoch = job.epoch(1)
         for index in range(len(epoch)):
             batch = epoch[index]
             total.update(batch.texts.input_ids.numpy().astype("<i8").tobytes())

@@ -76,7 +76,7 @@ def test_no_texts_and_empty_texts() -> None:
 def test_tags_stay_aligned_with_their_pieces() -> None:
     hiding = AugmentationConfig(token_dropout=0.4, rdrop_alpha=2.0)
     job = tagging_job(ROWS, hiding)
-    wanted = {tuple(row.tolist()) for row in job.labels}
+    wanted = {tuple(row.tolist()) for row in job.train_labels}
     epoch = job.epoch(0)
     units = 0
     for index in range(len(epoch)):

@@ -6,17 +6,15 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Literal
 
-import numpy as np
 import torch
 
 from jumok.config_io import from_dict
 from jumok.data.config import DataConfig
+from jumok.data.splits import CLASSIFICATION, PAIRS, REGRESSION, SEQUENCES, TAGGING, Splits
 from jumok.data.table import Table
 from jumok.models import EncoderDecoder
 from jumok.tasks.classification import ClassificationTask
-from jumok.tasks.inputs.seq2seq_encoder import SentencePairs
-from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInputs
-from jumok.tasks.inputs.token_labels import LabelledTokens
+from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.jobs.seq2seq import Seq2SeqJob
 from jumok.tasks.jobs.sequence_classification import ClassificationJob, RegressionJob
 from jumok.tasks.jobs.token_classification import TokenClassificationJob
@@ -26,9 +24,10 @@ from jumok.tasks.recipe.tables import (
     ModelConfig,
     RegressionConfig,
 )
-from jumok.tasks.regression import RegressionTask, scale_targets
+from jumok.tasks.regression import RegressionTask
 from jumok.tasks.token_classification import TokenClassificationTask
 from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
+from jumok.text.tokenizer import Tokenizer
 from jumok.training.config import TrainingConfig
 from tests.tiny_runs import readings, reviews
 
@@ -58,11 +57,18 @@ def recipe(task: Any, model: dict[str, Any], **training: Any) -> Recipe:
     )
 
 
-def labelled(rows: Sequence[tuple[str, ...]], encode: TextEncoder) -> LabelledTexts:
-    """Texts, or pairs of texts, and their labels."""
-    *columns, labels = zip(*rows, strict=True)
-    wanted = np.array([LABELS.index(label) for label in labels], dtype=np.int64)
-    return LabelledTexts(TextInputs(*columns), encode(*columns), wanted)
+def splits(
+    rows: Sequence[tuple[Any, ...]], columns: Sequence[str], labels: tuple[str, ...] = ()
+) -> Splits:
+    """Rows that are both training and development data."""
+    cells = zip(*rows, strict=True) if rows else ([] for _ in columns)
+    table = Table.from_columns(dict(zip(columns, cells, strict=True)))
+    return Splits({"train": table, "dev": table}, labels)
+
+
+def joint(vocabulary: Tokenizer) -> TokenizerPair:
+    """One tokenizer for both sides."""
+    return TokenizerPair(vocabulary, vocabulary)
 
 
 def pair_rows(n: int, seed: int) -> list[tuple[str, str, str]]:
@@ -85,8 +91,8 @@ def classification_job(
     plan = replace(plan, seed=seed, augmentation=augmentation or AugmentationConfig())
     torch.manual_seed(0)
     built = ClassificationTask().build_model(plan.model, LABELS)
-    data = labelled(rows, TextEncoder(vocabulary, plan.model.max_length))
-    return ClassificationJob(plan, built, vocabulary, data, data, CPU)
+    data = splits(rows, PAIRS if len(rows[0]) == 3 else CLASSIFICATION, LABELS)
+    return ClassificationJob(plan, built, joint(vocabulary), data, CPU)
 
 
 def score_rows(n: int, seed: int) -> list[tuple[str, str, float]]:
@@ -110,12 +116,8 @@ def regression_job(
         regression=RegressionConfig(highest=5.0),
     )
     torch.manual_seed(0)
-    texts, pairs, scores = zip(*rows, strict=True)
-    table = Table.from_columns({"text": texts, "pair": pairs, "score": scores})
-    data = scale_targets(table, TextEncoder(vocabulary, plan.model.max_length), plan.regression)
-    return RegressionJob(
-        plan, RegressionTask().build_model(plan.model, ()), vocabulary, data, data, CPU
-    )
+    model = RegressionTask().build_model(plan.model, ())
+    return RegressionJob(plan, model, joint(vocabulary), splits(rows, REGRESSION), CPU)
 
 
 PEOPLE, PLACES = ("철수", "영희", "김민준"), ("서울", "부산역", "제주 공항")
@@ -160,11 +162,9 @@ def tagging_job(
     plan = recipe("tagging", {}, **training).with_vocabulary(len(vocabulary))
     plan = replace(plan, augmentation=augmentation or AugmentationConfig())
     torch.manual_seed(0)
-    texts, tags = zip(*rows, strict=True)
-    table = Table.from_columns({"text": texts, "tags": tags})
-    data = LabelledTokens.from_table(table, TextEncoder(vocabulary, plan.model.max_length))
     model = TokenClassificationTask().build_model(plan.model, TAGS)
-    return TokenClassificationJob(plan, model, vocabulary, data, data, TAGS, CPU)
+    data = splits(rows, TAGGING, TAGS)
+    return TokenClassificationJob(plan, model, joint(vocabulary), data, CPU)
 
 
 def sequence_job(
@@ -181,5 +181,5 @@ def sequence_job(
     plan = recipe("sequence_to_sequence", kind, **training).with_vocabulary(len(vocabulary))
     plan = replace(plan, seed=seed, augmentation=augmentation or AugmentationConfig())
     torch.manual_seed(0)
-    pairs = SentencePairs([source for source, _ in rows], [target for _, target in rows])
-    return Seq2SeqJob(plan, EncoderDecoder(plan.model), vocabulary, pairs, pairs, CPU)
+    model = EncoderDecoder(plan.model)
+    return Seq2SeqJob(plan, model, joint(vocabulary), splits(rows, SEQUENCES), CPU)

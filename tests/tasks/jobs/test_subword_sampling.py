@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from jumok.tasks.jobs.subword_sampling import SubwordSampling, sample_some
+from jumok.tasks.jobs.subword_sampling import sample_some
+from jumok.tasks.recipe.tables import AugmentationConfig
 from tests.tasks.tiny_jobs import review_vocabulary
 from tests.tiny_runs import reviews
 
@@ -14,10 +15,8 @@ TEXTS = [" ".join(text for text, _ in reviews(20, seed)) for seed in range(N)]  
 def anew(share: float, seed: int) -> list[bool]:
     """Which texts have another segmentation than the best one; each must decode to its text."""
     vocabulary = review_vocabulary()
-    rows = [
-        row.tolist()
-        for row in sample_some(TEXTS, vocabulary, SubwordSampling(share, alpha=0.0, seed=seed))
-    ]
+    augmentation = AugmentationConfig(subword_sampling=share, sampling_alpha=0.01)
+    rows = [row.tolist() for row in sample_some(TEXTS, vocabulary, augmentation, seed)]
     assert vocabulary.decode_batch(rows) == TEXTS
     return [row != best for row, best in zip(rows, vocabulary.encode_batch(TEXTS), strict=True)]
 

@@ -24,7 +24,7 @@ from jumok.models.weights import named_weights
 from jumok.tasks.inputs.masking import PieceInfo
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.inputs.token_labels import LabelledTokens, TokenizedTexts
-from jumok.tasks.jobs.epoch_sampler import drop_tokens
+from jumok.tasks.jobs.encoder_job import drop_tokens
 from jumok.tasks.pipeline.fill_mask import _fill, encode_with_masks
 from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline

@@ -51,6 +51,10 @@ class Seq2SeqEncoder:
         """[BOS] pieces [EOS]; the pieces and [EOS] are truncated to the model's length."""
         return self.target_rows(encode_cached(texts, self.target_tokenizer))
 
+    def pairs(self, pairs: SentencePairs) -> tuple[Ragged, Ragged]:
+        """The ids of both sides."""
+        return self.sources(pairs.sources), self.targets(pairs.targets)
+
     def source_rows(self, rows: Ragged) -> Ragged:
         """Rows of source pieces with their special tokens."""
         return build_source(self.source_tokenizer, rows, self.max_length)

@@ -1,8 +1,7 @@
 """Training job of causal language modeling: packed windows of documents, bits per byte."""
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from jumok.data.splits import Splits
 from jumok.models import LanguageModel
@@ -16,44 +15,22 @@ from jumok.tasks.causal_lm import (
     score_documents,
 )
 from jumok.tasks.inputs.batches import LazyBatches
-from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.inputs.windows import Windows, concatenate
-from jumok.tasks.recipe.recipe import Recipe
-from jumok.text.tokenizer import Tokenizer
+from jumok.tasks.jobs.recipe_job import RecipeJob
 from jumok.training.job import DevResult
 
 
-class CausalLMJob:
+class CausalLMJob(RecipeJob[PackedBatch]):
     """Trains a language model with cross-entropy of the next token."""
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        model: LanguageModel,
-        tokenizer: Tokenizer,
-        train: TokenizedDocuments,
-        dev: TokenizedDocuments,
-        device: torch.device,
-    ) -> None:
-        self.recipe, self.model, self.tokenizer = recipe, model, tokenizer
-        self.train, self.dev, self.device = train, dev, device
+    model: LanguageModel
 
-    @classmethod
-    def from_splits(
-        cls,
-        recipe: Recipe,
-        model: nn.Module,
-        tokenizers: TokenizerPair,
-        splits: Splits,
-        device: torch.device,
-    ) -> "CausalLMJob":
-        """The job of a recipe and its data."""
-        assert isinstance(model, LanguageModel)
-        train, dev = (
-            TokenizedDocuments.of(table.column("text"), tokenizers.source)
+    def prepare(self, splits: Splits) -> None:
+        """Tokenize the documents."""
+        self.train, self.dev = (
+            TokenizedDocuments.of(table.column("text"), self.tokenizer)
             for table in (splits.train, splits.dev)
         )
-        return cls(recipe, model, tokenizers.source, train, dev, device)
 
     def epoch(self, number: int) -> LazyBatches[PackedBatch]:
         """Every token once; the windows of long documents start elsewhere in every epoch."""
@@ -84,5 +61,4 @@ class CausalLMJob:
             self.device,
             processes,
         )
-        metric = self.recipe.selection_metric
-        return DevResult(scores.loss, float(getattr(scores, metric)), metric)
+        return self.dev_result(scores.loss, scores)

@@ -18,12 +18,12 @@ from jumok.tasks.recipe.task_spec import TaskName
 from jumok.training.job import TrainingJob
 
 JOBS: Mapping[TaskName, Callable[..., TrainingJob[Any]]] = {
-    "classification": ClassificationJob.from_splits,
-    "regression": RegressionJob.from_splits,
-    "tagging": TokenClassificationJob.from_splits,
-    "sequence_to_sequence": Seq2SeqJob.from_splits,
-    "language_modeling": CausalLMJob.from_splits,
-    "masked_language_modeling": MaskedLMJob.from_splits,
+    "classification": ClassificationJob,
+    "regression": RegressionJob,
+    "tagging": TokenClassificationJob,
+    "sequence_to_sequence": Seq2SeqJob,
+    "language_modeling": CausalLMJob,
+    "masked_language_modeling": MaskedLMJob,
 }
 
 

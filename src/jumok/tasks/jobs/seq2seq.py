@@ -6,96 +6,64 @@ Shapes: B pairs, T target tokens, D model width.
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
-from jumok.data.packing import length_batches
 from jumok.data.splits import Splits
 from jumok.decoding import GenerationRequest
 from jumok.evaluation import sequence_metrics
 from jumok.models import EncoderDecoder
 from jumok.nn.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
-from jumok.seeding import derive_seed, permutation
+from jumok.seeding import derive_seed
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, LazyBatches, batches_by_length
 from jumok.tasks.inputs.seq2seq_encoder import SentencePairs, Seq2SeqBatch, Seq2SeqEncoder
-from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
-from jumok.tasks.jobs.subword_sampling import SubwordSampling, sample_some
+from jumok.tasks.jobs.recipe_job import RecipeJob
+from jumok.tasks.jobs.subword_sampling import sample_some
 from jumok.tasks.pipeline.distributed_map import JSON_CODEC, distributed_map
 from jumok.tasks.pipeline.generation import generate_all, greedy_config
-from jumok.tasks.recipe.recipe import Recipe
 from jumok.text.ragged import Ragged
-from jumok.text.tokenizer import Tokenizer
 from jumok.training.job import DevResult
 
 
-class Seq2SeqJob:
+class Seq2SeqJob(RecipeJob[Seq2SeqBatch]):
     """Trains an encoder-decoder with cross-entropy of the next target token."""
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        model: EncoderDecoder,
-        tokenizer: Tokenizer,
-        train: SentencePairs,
-        dev: SentencePairs,
-        device: torch.device,
-        target_tokenizer: Tokenizer | None = None,
-    ) -> None:
-        self.recipe, self.model, self.tokenizer = recipe, model, tokenizer
-        self.target_tokenizer = target_tokenizer or tokenizer
-        self.train, self.dev, self.device = train, dev, device
-        self.encode = Seq2SeqEncoder(tokenizer, self.target_tokenizer, recipe.model.max_length)
-        self.train_ids = self.encode.sources(train.sources), self.encode.targets(train.targets)
-        self.dev_ids = self.encode.sources(dev.sources), self.encode.targets(dev.targets)
+    model: EncoderDecoder
 
-    @classmethod
-    def from_splits(
-        cls,
-        recipe: Recipe,
-        model: nn.Module,
-        tokenizers: TokenizerPair,
-        splits: Splits,
-        device: torch.device,
-    ) -> "Seq2SeqJob":
-        """The job of a recipe and its data."""
-        assert isinstance(model, EncoderDecoder)
-        train, dev = SentencePairs.from_table(splits.train), SentencePairs.from_table(splits.dev)
-        return cls(recipe, model, tokenizers.source, train, dev, device, tokenizers.target)
+    def prepare(self, splits: Splits) -> None:
+        """Encode the pairs of both splits."""
+        self.target_tokenizer = self.tokenizers.target
+        max_length = self.recipe.model.max_length
+        self.encode = Seq2SeqEncoder(self.tokenizer, self.target_tokenizer, max_length)
+        self.train, self.dev = map(SentencePairs.from_table, (splits.train, splits.dev))
+        self.train_ids, self.dev_ids = map(self.encode.pairs, (self.train, self.dev))
 
     def epoch(self, number: int) -> LazyBatches[Seq2SeqBatch]:
         """The batches of an epoch, in its order and with its augmentation."""
-        seed = self.recipe.seed
         n_views = 2 if self.recipe.augmentation.rdrop_alpha > 0 else 1
         sources = [self._sources(number, view) for view in range(n_views)]
         targets = self._targets(number)  # the same for both views, which R-Drop compares by token
         lengths = np.stack([rows.lengths for view in sources for rows in (view, targets)], -1)
-        order = permutation(len(targets), seed, number)
-        rng = np.random.Generator(np.random.Philox(derive_seed(seed, "batches", number)))
-        index_batches = length_batches(lengths, order, self.recipe.training.batch_tokens, rng)
+        index_batches = self.index_batches(lengths, number)
         return LazyBatches(index_batches, lambda examples: self._batch(sources, targets, examples))
 
     def _sources(self, number: int, view: int) -> Ragged:
         """The training sources of an epoch: a pure function of its number and the view."""
-        sampling = self._sampling("source", number, view)
-        if sampling is None:
-            return self.train_ids[0]
-        return self.encode.source_rows(sample_some(self.train.sources, self.tokenizer, sampling))
-
-    def _targets(self, number: int) -> Ragged:
-        sampling = self._sampling("target", number, 0)
-        if sampling is None:
-            return self.train_ids[1]
-        rows = sample_some(self.train.targets, self.target_tokenizer, sampling)
-        return self.encode.target_rows(rows)
-
-    def _sampling(self, side: str, number: int, view: int) -> SubwordSampling | None:
         augmentation = self.recipe.augmentation
         if not augmentation.subword_sampling:
-            return None
-        seed = derive_seed(self.recipe.seed, side, number, view)
-        return SubwordSampling(augmentation.subword_sampling, augmentation.sampling_alpha, seed)
+            return self.train_ids[0]
+        seed = derive_seed(self.recipe.seed, "source", number, view)
+        rows = sample_some(self.train.sources, self.tokenizer, augmentation, seed)
+        return self.encode.source_rows(rows)
+
+    def _targets(self, number: int) -> Ragged:
+        augmentation = self.recipe.augmentation
+        if not augmentation.subword_sampling:
+            return self.train_ids[1]
+        seed = derive_seed(self.recipe.seed, "target", number, 0)
+        rows = sample_some(self.train.targets, self.target_tokenizer, augmentation, seed)
+        return self.encode.target_rows(rows)
 
     def loss(self, batch: Seq2SeqBatch) -> Tensor:
         """Cross-entropy of each next token, summed over the targets; with two views plus R-Drop."""
@@ -146,8 +114,7 @@ class Seq2SeqJob:
             processes=processes,
         )
         scores = sequence_metrics([best.text for best, *_ in outputs], self.dev.targets)
-        metric = self.recipe.selection_metric
-        return DevResult(total / max(n_targets, 1), float(getattr(scores, metric)), metric)
+        return self.dev_result(total / max(n_targets, 1), scores)
 
     def _batch(
         self, views: Sequence[Ragged], targets: Ragged, examples: NDArray[np.int64]

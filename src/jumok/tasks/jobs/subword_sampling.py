@@ -1,35 +1,29 @@
 """Subword regularization of rows: random segmentations of the training texts (Kudo 2018)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jumok.data.token_cache import encode_cached
 from jumok.seeding import derive_seed
+from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
 
 SAMPLE_BATCH = 8_192  # texts; lists of ids take ten times the memory of rows
 
 
-@dataclass(frozen=True)
-class SubwordSampling:
-    """Which fraction of the texts is sampled, how strongly, and the seed."""
-
-    ratio: float  # of the texts; the others have their best segmentation
-    alpha: float  # as in `Tokenizer.sample_batch`
-    seed: int
-
-
-def sample_some(texts: Sequence[str], tokenizer: Tokenizer, sampling: SubwordSampling) -> Ragged:
-    """The ids of each text, some of them sampled: a pure function of its arguments."""
-    if sampling.ratio >= 1.0:
-        return sample_all(texts, tokenizer, sampling.alpha, sampling.seed)
-    rng = np.random.Generator(np.random.Philox(derive_seed(sampling.seed, "chosen")))
-    chosen = np.flatnonzero(rng.random(len(texts)) < sampling.ratio)
-    sampled = sample_all([texts[int(i)] for i in chosen], tokenizer, sampling.alpha, sampling.seed)
+def sample_some(
+    texts: Sequence[str], tokenizer: Tokenizer, augmentation: AugmentationConfig, seed: int
+) -> Ragged:
+    """The ids of each text, a fraction of them sampled: a pure function of the arguments."""
+    ratio, alpha = augmentation.subword_sampling, augmentation.sampling_alpha
+    if ratio >= 1.0:
+        return sample_all(texts, tokenizer, alpha, seed)
+    rng = np.random.Generator(np.random.Philox(derive_seed(seed, "chosen")))
+    chosen = np.flatnonzero(rng.random(len(texts)) < ratio)
+    sampled = sample_all([texts[int(i)] for i in chosen], tokenizer, alpha, seed)
     return replace_rows(encode_cached(texts, tokenizer), chosen, sampled)
 
 

@@ -1,0 +1,65 @@
+"""What the training jobs of all tasks share: the parts of a run and the order of an epoch."""
+
+from abc import ABC, abstractmethod
+from typing import Generic
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from jumok.data.packing import length_batches
+from jumok.data.splits import Splits
+from jumok.processes import SINGLE_PROCESS, ProcessGroup
+from jumok.seeding import derive_seed, permutation
+from jumok.tasks.inputs.batches import LazyBatches
+from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
+from jumok.tasks.recipe.recipe import Recipe
+from jumok.training.job import BatchT, DevResult
+
+
+class RecipeJob(ABC, Generic[BatchT]):
+    """Abstract: trains a recipe's model on the training split, evaluates it on the dev split."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        model: nn.Module,
+        tokenizers: TokenizerPair,
+        splits: Splits,
+        device: torch.device,
+    ) -> None:
+        self.recipe, self.model, self.device = recipe, model, device
+        self.tokenizers, self.tokenizer = tokenizers, tokenizers.source
+        self.prepare(splits)
+
+    @abstractmethod
+    def prepare(self, splits: Splits) -> None:
+        """Encode the training and the development split."""
+
+    @abstractmethod
+    def epoch(self, number: int) -> LazyBatches[BatchT]:
+        """The batches of an epoch, in its order and with its augmentation."""
+
+    @abstractmethod
+    def loss(self, batch: BatchT) -> Tensor:
+        """The loss of a batch, summed over its targets: ()."""
+
+    @abstractmethod
+    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
+        """The recipe's metric on the development split and the mean loss of its targets."""
+
+    def index_batches(self, lengths: NDArray[np.int64], number: int) -> list[NDArray[np.int64]]:
+        """The examples of each batch of an epoch: shuffled, with similar lengths together.
+
+        lengths (n,) or (n, sides).
+        """
+        seed = self.recipe.seed
+        order = permutation(len(lengths), seed, number)
+        rng = np.random.Generator(np.random.Philox(derive_seed(seed, "batches", number)))
+        return length_batches(lengths, order, self.recipe.training.batch_tokens, rng)
+
+    def dev_result(self, loss: float, metrics: object) -> DevResult:
+        """The mean loss, and the recipe's metric as an attribute of `metrics`."""
+        metric = self.recipe.selection_metric
+        return DevResult(loss, float(getattr(metrics, metric)), metric)
