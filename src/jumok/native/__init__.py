@@ -1,4 +1,4 @@
-"""Fast decoding on the CPU: a PyTorch model's weights in a C++ kernel, compiled at first use.
+"""Fast decoding on the CPU: a PyTorch model's weights in a C++ kernel, chosen for the processor.
 
     native = NativeModel(model, "int8")                 # or float32, bfloat16
     decoder = NativeDecoder(native, source, source_mask, capacity=100)
@@ -9,12 +9,16 @@ The PyTorch model is the reference: every precision is tested against it. If the
 available or does not support a model, KernelError is raised; use the PyTorch model then.
 """
 
-from jumok.native.build import KernelError
-from jumok.native.decoder import NativeDecoder
-from jumok.native.encoder import NativeEncoder
-from jumok.native.model import NativeModel, is_optimized, unsupported_reason
-from jumok.native.packed_weights import WeightPrecision
-from jumok.native.quantize import quantize_int8, quantize_rows, to_bfloat16
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jumok.native.build import KernelError
+    from jumok.native.decoder import NativeDecoder
+    from jumok.native.encoder import NativeEncoder
+    from jumok.native.model import NativeModel, is_optimized, unsupported_reason
+    from jumok.native.packed_weights import WeightPrecision
+    from jumok.native.quantize import quantize_int8, quantize_rows, to_bfloat16
 
 __all__ = [
     "KernelError",
@@ -28,3 +32,23 @@ __all__ = [
     "to_bfloat16",
     "unsupported_reason",
 ]
+
+# Imported on first access: `jumok.native.build` compiles the kernel without torch.
+_MODULES = {
+    "KernelError": "build",
+    "NativeDecoder": "decoder",
+    "NativeEncoder": "encoder",
+    "NativeModel": "model",
+    "WeightPrecision": "packed_weights",
+    "is_optimized": "model",
+    "quantize_int8": "quantize",
+    "quantize_rows": "quantize",
+    "to_bfloat16": "quantize",
+    "unsupported_reason": "model",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'jumok.native' has no attribute {name!r}")
+    return getattr(import_module(f"jumok.native.{_MODULES[name]}"), name)

@@ -1,22 +1,25 @@
-"""Compile the C++ kernel at first use with the system's compiler, into the user's cache."""
+"""The compiled C++ kernel: the one in the wheel, the one in the user's cache, or compiled now.
+
+`compile_kernel` needs neither torch nor an installed jumok, so that a build of the wheel can call
+it for every instruction set of the machine.
+"""
 
 import hashlib
 import logging
 import os
-import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from jumok.data.arrow_cache import cache_folder
 from jumok.errors import JumokError
+from jumok.native.instruction_sets import InstructionSet, usable
 
 logger = logging.getLogger(__name__)
 
 SOURCE_FOLDER = Path(__file__).parent / "kernel"
+BUNDLED_FOLDER = Path(__file__).parent / "lib"  # in a wheel only
 COMPILERS = ("c++", "g++", "clang++")  # tried after the environment variable CXX
 COMPILE_TIMEOUT = 600  # seconds
 COMMON_FLAGS = (
@@ -24,19 +27,13 @@ COMMON_FLAGS = (
     "-O3",
     "-fPIC",
     "-shared",
+    "-fvisibility=hidden",  # one process may load several kernels: they share no symbol
     "-pthread",
     "-fopenmp-simd",  # SIMD loops only: no OpenMP runtime
     "-fno-math-errno",
     "-fno-trapping-math",
     "-ffp-contract=fast",
     "-Wno-psabi",
-)
-# Flags for the instructions of this processor; the first choice the compiler accepts is used.
-TARGET_FLAGS = (
-    ("-march=native", "-mprefer-vector-width=512"),
-    ("-march=native",),
-    ("-mcpu=native",),
-    (),
 )
 
 
@@ -45,26 +42,35 @@ class KernelError(JumokError):
 
 
 @cache
-def kernel_path() -> Path:
-    """The path of the kernel for this processor, compiled if necessary; KernelError if impossible.
+def kernel_path(*, bundled: bool = True) -> Path:
+    """The path of the fastest kernel for this processor; KernelError if there is none.
 
-    Concurrent processes each compile it and rename it into place: the file is either absent or
-    complete.
+    A kernel is looked up in the wheel (unless not `bundled`) and in the user's cache, and compiled
+    otherwise. A compiler that does not know an instruction set compiles the next one. Concurrent
+    processes each compile and rename into place: the file is either absent or complete.
     """
-    compiler = find_compiler()
-    try:
-        path = cache_folder("native") / f"kernel-{fingerprint(compiler)}.so"
-        if not path.exists():
+    from jumok.data.arrow_cache import cache_folder
+
+    folders = [BUNDLED_FOLDER] * bundled + [cache_folder("native")]
+    failure: KernelError | None = None
+    for instruction_set in usable():
+        paths = [folder / kernel_name(instruction_set) for folder in folders]
+        for path in paths:
+            if path.exists():
+                return path
+        try:
             logger.info(
-                "compiling the C++ kernel, which takes about half a minute; the result is cached"
+                "compiling the C++ kernel for %s, which takes about half a minute; the result is "
+                "cached",
+                instruction_set.name,
             )
-            compile_kernel(compiler, path)
-    except (OSError, subprocess.TimeoutExpired) as error:  # a broken CXX
-        raise KernelError(
-            f"{compiler} cannot compile the C++ kernel into the cache ({error}); set CXX to "
-            "another compiler and XDG_CACHE_HOME to a writable folder, or use the PyTorch model"
-        ) from error
-    return path
+            compile_kernel(instruction_set, paths[-1])
+        except KernelError as error:
+            failure = failure or error
+        else:
+            return paths[-1]
+    assert failure is not None
+    raise failure
 
 
 def discard(path: Path) -> None:
@@ -85,37 +91,24 @@ def find_compiler() -> str:
     return found
 
 
-def fingerprint(compiler: str) -> str:
-    """16 hex digits of a hash over the sources, the compiler, its flags and the processor."""
-    digest = hashlib.sha256()
-    for source in sorted(SOURCE_FOLDER.iterdir()):
+def kernel_name(instruction_set: InstructionSet) -> str:
+    """The file name of a compiled kernel, with a hash of its sources and flags.
+
+    A kernel of other sources, as in the cache of an older version, has another name.
+    """
+    digest = hashlib.sha256(repr((COMMON_FLAGS, instruction_set.compiler_flags)).encode())
+    for source in sorted(SOURCE_FOLDER.rglob("*.*")):
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    version = subprocess.run(  # noqa: S603  (the user's own compiler)
-        [compiler, "--version"], capture_output=True, check=False, timeout=COMPILE_TIMEOUT
-    ).stdout
-    for part in (
-        version,
-        repr((COMMON_FLAGS, TARGET_FLAGS)).encode(),
-        processor_description().encode(),
-    ):
-        digest.update(part + b"\0")
-    return digest.hexdigest()[:16]
+    return f"kernel-{instruction_set.name}-{digest.hexdigest()[:16]}.so"
 
 
-def processor_description() -> str:
-    """The processor model and its instruction set flags."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return f"{platform.machine()} {platform.processor()}"
-    keys = ("flags", "Features", "model name", "CPU part")
-    return "\n".join(sorted({line for line in lines if line.startswith(keys)}))
+def compile_kernel(instruction_set: InstructionSet, path: Path, compiler: str = "") -> None:
+    """Compile the kernel for an instruction set into `path` atomically; KernelError on failure.
 
-
-def compile_kernel(
-    compiler: str, path: Path, choices: Sequence[Sequence[str]] = TARGET_FLAGS
-) -> None:
-    """Compile the kernel into `path` atomically, with the first choice of flags that works."""
+    The compiler is by default that of `find_compiler`. The processor that compiles does not need
+    to have the instructions.
+    """
+    compiler = compiler or find_compiler()
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".kernel-", suffix=".so")
@@ -126,29 +119,44 @@ def compile_kernel(
         ) from None
     os.close(descriptor)
     try:
-        for flags in choices:
-            done = subprocess.run(  # noqa: S603  (the user's own compiler)
-                [compiler, *COMMON_FLAGS, *flags, "-o", name, str(SOURCE_FOLDER / "c_api.cpp")],
-                capture_output=True,
-                text=True,
-                errors="replace",
-                check=False,
-                timeout=COMPILE_TIMEOUT,
-            )
-            if done.returncode == 0:
-                with open(name, "rb") as written:
-                    os.fsync(written.fileno())  # a power failure must not leave a partial file
-                os.replace(name, path)
-                return
-        message = next((line for line in done.stderr.splitlines() if "error" in line), "")
-        raise KernelError(
-            f"{compiler} cannot compile the C++ kernel ({message.strip() or 'no error message'}); "
-            "set CXX to another compiler, or use the PyTorch model"
+        done = subprocess.run(  # noqa: S603  (the user's own compiler)
+            [
+                compiler,
+                *compile_flags(instruction_set),
+                "-o",
+                name,
+                str(SOURCE_FOLDER / "c_api.cpp"),
+            ],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=COMPILE_TIMEOUT,
         )
+        if done.returncode != 0:
+            message = next((line for line in done.stderr.splitlines() if "error" in line), "")
+            raise KernelError(
+                f"{compiler} cannot compile the C++ kernel ({message.strip() or 'no error message'}"
+                "); set CXX to another compiler, or use the PyTorch model"
+            )
+        with open(name, "rb") as written:
+            os.fsync(written.fileno())  # a power failure must not leave a partial file
+        os.replace(name, path)
     except subprocess.TimeoutExpired:
         raise KernelError(
             f"{compiler} did not compile the C++ kernel within {COMPILE_TIMEOUT} seconds; try "
             "again when the machine is less busy, or use the PyTorch model"
         ) from None
+    except OSError as error:  # a broken CXX
+        raise KernelError(
+            f"{compiler} cannot compile the C++ kernel into {path.parent} ({error}); set CXX to "
+            "another compiler and XDG_CACHE_HOME to a writable folder, or use the PyTorch model"
+        ) from error
     finally:
         Path(name).unlink(missing_ok=True)
+
+
+def compile_flags(instruction_set: InstructionSet) -> tuple[str, ...]:
+    """The compiler's flags for an instruction set."""
+    target = f'-DJUMOK_TARGET="targets/{instruction_set.name}.h"'
+    return (*COMMON_FLAGS, *instruction_set.compiler_flags, target)

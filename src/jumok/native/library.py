@@ -7,7 +7,7 @@ from ctypes import POINTER, c_char_p, c_float, c_int, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
-from jumok.native.build import KernelError, discard, kernel_path
+from jumok.native.build import BUNDLED_FOLDER, KernelError, discard, kernel_path
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,8 @@ SIGNATURES = {
 def library() -> ctypes.CDLL:
     """The kernel, compiled if necessary and loaded once; a damaged cached file is recompiled.
 
-    Raises KernelError with the reason if the kernel cannot be compiled or loaded.
+    So is a kernel of the wheel that this system cannot load. Raises KernelError with the reason if
+    the kernel cannot be compiled or loaded.
     """
     path = kernel_path()
     try:
@@ -64,6 +65,8 @@ def library() -> ctypes.CDLL:
         if _is_noexec(path):
             raise
         logger.warning("%s cannot be loaded; recompiling", path)
+        if path.parent == BUNDLED_FOLDER:
+            return load_library(kernel_path(bundled=False))
         discard(path)
         return load_library(kernel_path())
 

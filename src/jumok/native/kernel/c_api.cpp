@@ -96,6 +96,8 @@ int catch_bad_alloc(const Work& work) {
 }  // namespace
 }  // namespace jumok
 
+#pragma GCC visibility push(default)  // all else is hidden
+
 extern "C" {
 
 using jumok::AnyModel;
@@ -163,3 +165,5 @@ int jumok_reorder(AnyRequest* request, const int64_t* order, int n) {
 void jumok_rewind(AnyRequest* request, int tokens) { request->rewind(tokens); }
 
 }  // extern "C"
+
+#pragma GCC visibility pop
