@@ -16,7 +16,6 @@ tokens that are those of transformers in float32 (random weights decide by hairs
 far more are).
 """
 
-import argparse
 import json
 import os
 import statistics
@@ -28,7 +27,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from turns import answer, heading, take_turns
+from turns import answer, heading, speed_parser, take_turns
 
 RESULTS = Path(__file__).parent / "results" / "decoding_speed.txt"
 OUTPUT, PROMPT, LONGEST = 32, 16, 512
@@ -499,14 +498,7 @@ def share_equal(ours: Ids, theirs: Ids) -> float:
 
 def main() -> None:
     """Prepare the weights, take turns case by case, print the tables, keep them."""
-    words = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    words.add_argument("--rounds", type=int, default=7)
-    words.add_argument("--only", default="", help="cases whose name holds this")
-    words.add_argument("--systems", default="", help="systems whose name holds one of these, by |")
-    words.add_argument("--case", help=argparse.SUPPRESS)
-    words.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    words.add_argument("--worker", type=int, help=argparse.SUPPRESS)
-    given = words.parse_args()
+    given = speed_parser(__doc__).parse_args()
     torch.set_num_threads(2)
     os.environ["HF_HUB_OFFLINE"] = "1"
     by_name = {case.name: case for case in CASES}

@@ -1,6 +1,6 @@
 """Reading speed of an encoder of BERT-base size against transformers and onnxruntime.
 
-    python benchmarks/encoder_speed.py [--rounds 7] [--quick] [--only "1 x 128"]
+    python benchmarks/encoder_speed.py [--rounds 7] [--only "1 x 128"]
 
 12 layers, d 768, 12 heads, d_ff 3072, 30,522 tokens, post-norm, GELU; random weights from a fixed
 seed, made by transformers and opened by jumok and (exported, quantised) by onnxruntime. Texts are
@@ -14,7 +14,6 @@ states against transformers in float32; `equal` is how often the token whose vec
 the hidden state (the largest product) is the same one.
 """
 
-import argparse
 import logging
 import os
 import statistics
@@ -28,7 +27,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from turns import answer, heading, take_turns
+from turns import answer, heading, speed_parser, take_turns
 
 RESULTS = Path(__file__).parent / "results" / "encoder_speed.txt"
 VOCABULARY, LAYERS, LONGEST = 30_522, 12, 128
@@ -305,15 +304,7 @@ def compare(ours: Tensor, truth: Tensor, words: Tensor) -> str:
 
 def main() -> None:
     """Prepare the weights, take turns case by case, print the tables, keep them."""
-    words = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    words.add_argument("--rounds", type=int, default=7)
-    words.add_argument("--quick", action="store_true", help="two rounds; nothing is kept")
-    words.add_argument("--only", default="", help="cases whose name begins so; nothing is kept")
-    words.add_argument("--systems", default="", help="systems whose name holds one of these, by |")
-    words.add_argument("--case", help=argparse.SUPPRESS)
-    words.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    words.add_argument("--worker", type=int, help=argparse.SUPPRESS)
-    given = words.parse_args()
+    given = speed_parser(__doc__).parse_args()
     torch.set_num_threads(2)
     os.environ["HF_HUB_OFFLINE"] = "1"
     if given.worker is not None:
@@ -325,19 +316,18 @@ def main() -> None:
         return
     named = given.systems.split("|")
     chosen = [i for i, system in enumerate(SYSTEMS) if any(n in system.name for n in named)]
-    rounds = 2 if given.quick else given.rounds
     load = os.getloadavg()[0]
     tables = []
     with tempfile.TemporaryDirectory() as folder:
         own_process = [sys.executable, __file__, "--folder", folder]  # whose memory is given back
         subprocess.run(own_process, check=True)
         for case in CASES:
-            if case.name.startswith(given.only):
-                tables.append(measure(case, chosen, rounds, Path(folder)))
+            if given.only in case.name:
+                tables.append(measure(case, chosen, given.rounds, Path(folder)))
                 print(tables[-1], end="\n\n", flush=True)
-    if given.quick or given.only or given.systems:
+    if given.only or given.systems:
         return
-    command = f"python benchmarks/encoder_speed.py --rounds {rounds}"
+    command = f"python benchmarks/encoder_speed.py --rounds {given.rounds}"
     top = heading(command, "transformers", "onnxruntime") + f"load of others {load:.1f}\n"
     RESULTS.write_text("\n\n".join([top, *tables]) + "\n", encoding="utf-8")
 

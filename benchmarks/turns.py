@@ -1,5 +1,6 @@
 """Systems that take turns, each in a process of its own: other load falls on all of them alike."""
 
+import argparse
 import json
 import platform
 import statistics
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from importlib.metadata import version
+from pathlib import Path
 
 import torch
 
@@ -59,6 +61,18 @@ def speed_lines(speeds: Mapping[str, Sequence[float]], unit: str) -> list[str]:
             for name, s in speeds.items()
         ),
     ]
+
+
+def speed_parser(doc: str) -> argparse.ArgumentParser:
+    """The options of a script that compares systems case by case, and those of its workers."""
+    parser = argparse.ArgumentParser(description=doc.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", default="", help="cases whose name contains this; no file")
+    parser.add_argument("--systems", default="", help="systems whose name contains one of A|B")
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
+    return parser
 
 
 def heading(command: str, *packages: str) -> str:

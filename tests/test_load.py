@@ -15,7 +15,7 @@ from jumok.models import Encoder, EncoderDecoder, ReplacedTokenDetector, TextCla
 from jumok.processes import SINGLE_PROCESS
 from jumok.tasks.pipeline.origin import Origin
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.registry import get_task
+from jumok.tasks.registry import TASKS
 from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from tests.interpret.random_models import loaded_of
 
@@ -178,7 +178,7 @@ def test_all_inputs_move_to_the_model_s_device(ask: str) -> None:
     here = loaded_of("pairs")
     meta = torch.device("meta")
     far = Pipeline(
-        get_task(here.recipe),
+        TASKS[here.recipe.task],
         copy.deepcopy(here.model),
         here.vocabulary,
         here.recipe,
@@ -194,7 +194,7 @@ def test_a_model_without_a_head(classifier: Pipeline) -> None:
     encoder = classifier.model.encoder
     assert isinstance(encoder, Encoder)
     bare = Pipeline(
-        get_task(classifier.recipe),
+        TASKS[classifier.recipe.task],
         encoder,
         classifier.vocabulary,
         classifier.recipe,
@@ -213,10 +213,10 @@ def test_a_head_may_have_logits_without_a_text_task(classifier: Pipeline, writer
     cpu, ids = torch.device("cpu"), torch.tensor([[5, 6, 7]])
     made = ReplacedTokenDetector(classifier.recipe.model)
     detector = Pipeline(
-        get_task(classifier.recipe), made, None, classifier.recipe, (), cpu, origin=origin
+        TASKS[classifier.recipe.task], made, None, classifier.recipe, (), cpu, origin=origin
     )
     headless = Pipeline(
-        get_task(writer.recipe),
+        TASKS[writer.recipe.task],
         writer.model,
         writer.vocabulary,
         writer.recipe,

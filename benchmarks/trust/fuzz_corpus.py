@@ -98,7 +98,7 @@ def write_run(
 
     from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
     from jumok.tasks.recipe.recipe import load_recipe
-    from jumok.tasks.registry import get_task
+    from jumok.tasks.registry import TASKS
     from jumok.tasks.runs.run import Run
     from jumok.text.sentencepiece import SentencePieceTokenizer
 
@@ -107,12 +107,13 @@ def write_run(
     source.write_text(recipe(task), encoding="utf-8")
     vocabulary = SentencePieceTokenizer.from_bytes(vocabulary_bytes(kind))
     both = TokenizerPair(vocabulary, vocabulary)
-    plan = both.apply_to(load_recipe(str(source), words))
+    plan = load_recipe(str(source), words).with_vocabulary(*both.sizes)
     source.unlink()
     labels = tuple(plan.data.labels)
     torch.manual_seed(seed)
-    run = Run.create(folder, plan, both)
-    run.save_model(get_task(plan).build_model(plan.model, labels), plan, labels, both.checksums)
+    run = Run.create(folder, plan.to_toml(), both)
+    model = TASKS[plan.task].build_model(plan.model, labels)
+    run.save_model(model, plan.task, plan.model, labels, both.checksums)
     return folder
 
 

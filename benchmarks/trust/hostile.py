@@ -153,7 +153,7 @@ def _import(folder: Path) -> object:
 def _begin(folder: Path) -> object:
     """What `jumok train` does with model.init before the first step."""
     from jumok.tasks.recipe.recipe import load_recipe
-    from jumok.tasks.registry import get_task
+    from jumok.tasks.registry import TASKS
     from jumok.tasks.runs.initialize_from import initialize_from, load_tokenizers
 
     recipe = folder.parent / "begin.toml"
@@ -161,9 +161,9 @@ def _begin(folder: Path) -> object:
 
     recipe.write_text(text("classification"), encoding="utf-8")
     plan = load_recipe(str(recipe), [f'model.init="{folder}"'])
-    plan = load_tokenizers(folder).apply_to(plan)
+    plan = plan.with_vocabulary(*load_tokenizers(folder).sizes)
     return initialize_from(
-        folder, plan, get_task(plan).build_model(plan.model, ("no", "yes")), ("no", "yes")
+        folder, plan, TASKS[plan.task].build_model(plan.model, ("no", "yes")), ("no", "yes")
     )
 
 

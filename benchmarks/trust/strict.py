@@ -16,24 +16,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from jumok.models.config import TransformerConfig
-from jumok.models.heads import TextClassifier
-from jumok.nn.losses import cross_entropy
-from jumok.processes import SINGLE_PROCESS, ProcessGroup, init_process_group
-from jumok.tasks.inputs.batches import LazyBatches
+from jumok.processes import ProcessGroup, init_process_group
+from jumok.tasks.jobs.encoder_job import LabelledBatch
 from jumok.training.config import TrainingConfig
-from jumok.training.job import DevResult
 from jumok.training.trainer import Trainer
 
+from .random_texts import RandomTextsJob
 from .result import Proof, parser
 from .training import temp_folder
 from .worker_processes import preload_modules, start_process
@@ -65,57 +61,23 @@ CONFIG = TrainingConfig(
 )
 
 
-@dataclass(frozen=True)
-class Reviews:
-    """Ids (B, T) and labels (B,)."""
-
-    ids: Tensor
-    labels: Tensor
-
-    @property
-    def tokens(self) -> int:
-        """All of them are real."""
-        return self.ids.numel()
-
-    @property
-    def n_targets(self) -> int:
-        """Texts."""
-        return len(self.labels)
-
-
-class Reading:
-    """Classify random texts of 64 tokens; notes when each loss is asked for."""
+class TimedJob(RandomTextsJob):
+    """Records when each loss is computed: wall-clock time and processor time, in seconds."""
 
     def __init__(self) -> None:
-        torch.manual_seed(0)
-        self.model = TextClassifier(MODEL, 2, "mean")
-        self.moments: list[tuple[float, float]] = []  # seconds: of the clock, of the processor
+        super().__init__(MODEL, 64, 64, BATCHES * (CONFIG.steps or 0))
+        self.times: list[tuple[float, float]] = []
 
-    def epoch(self, number: int) -> LazyBatches[Reviews]:
-        """As many batches as a round takes."""
-
-        def make(rows: NDArray[np.int64]) -> Reviews:
-            chance = torch.Generator().manual_seed(int(rows[0]))
-            ids = torch.randint(MODEL.vocabulary_size, (64, 64), generator=chance)
-            return Reviews(ids, ids[:, 0] % 2)
-
-        numbers = np.arange(BATCHES * (CONFIG.steps or 0))
-        return LazyBatches(np.split(numbers, len(numbers)), make)
-
-    def loss(self, batch: Reviews) -> Tensor:
+    def loss(self, batch: LabelledBatch) -> Tensor:
         """The summed loss."""
-        self.moments.append((time.perf_counter(), time.process_time()))
-        return cross_entropy(self.model(batch.ids), batch.labels)
-
-    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
-        """Nothing is asked."""
-        return DevResult(0.0, 0.0, "accuracy")
+        self.times.append((time.perf_counter(), time.process_time()))
+        return super().loss(batch)
 
 
 def seconds(strict: bool, processes: ProcessGroup, folder: Path) -> list[float]:
     """The median step of one round: by the clock, and of this process's processor time."""
     folder.mkdir(exist_ok=True)
-    job = Reading()
+    job = TimedJob()
     Trainer(
         job,
         replace(CONFIG, strict=strict),
@@ -126,7 +88,7 @@ def seconds(strict: bool, processes: ProcessGroup, folder: Path) -> list[float]:
         processes=processes,
     ).fit()
     torch.use_deterministic_algorithms(mode=False)
-    begun = job.moments[:: BATCHES // processes.size][WARM:]
+    begun = job.times[:: BATCHES // processes.size][WARM:]
     return [statistics.median(b[which] - a[which] for a, b in pairwise(begun)) for which in (0, 1)]
 
 

@@ -18,7 +18,7 @@ from jumok.models import (
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
-from jumok.tasks.registry import get_task
+from jumok.tasks.registry import TASKS
 from jumok.training.config import TrainingConfig
 from tests.nn.tolerances import randomized
 
@@ -54,6 +54,6 @@ def check_target(model: type[nn.Module], **dimensions: Any) -> CheckTarget:
     else:
         built = model(config, len(labels)) if labels else model(config)
     pipeline = Pipeline(
-        get_task(recipe), randomized(built), None, recipe, labels, torch.device("cpu")
+        TASKS[recipe.task], randomized(built), None, recipe, labels, torch.device("cpu")
     )
     return CheckTarget(pipeline, draw_samples(pipeline), padding_id=5)

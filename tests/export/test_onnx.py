@@ -26,7 +26,7 @@ from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.recipe.task_spec import TaskName
-from jumok.tasks.registry import get_task
+from jumok.tasks.registry import TASKS
 from jumok.tasks.runs.evaluate import evaluate
 from jumok.training.config import TrainingConfig
 from tests.export.small_models import DIMENSIONS, config, drawn
@@ -83,8 +83,8 @@ def test_a_session_is_scored_like_the_model(
     vocabulary = load(reading_run).vocabulary
     measures = ModelConfig(**DIMENSIONS | {"vocabulary_size": len(vocabulary)})
     recipe = Recipe(name="tiny", task=task, training=TrainingConfig(steps=1), model=measures)
-    model = drawn(get_task(recipe).build_model(measures, labels))
-    loaded = Pipeline(get_task(recipe), model, vocabulary, recipe, labels, torch.device("cpu"))
+    model = drawn(TASKS[recipe.task].build_model(measures, labels))
+    loaded = Pipeline(TASKS[recipe.task], model, vocabulary, recipe, labels, torch.device("cpu"))
     table = Table.from_columns(columns)
     asked = NamedInputs(shared_copy(model))
     found = evaluate(with_logits_from(loaded, asked), table, "dev").scores

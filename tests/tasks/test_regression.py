@@ -125,6 +125,5 @@ def test_an_invalid_range() -> None:
 
 def test_regression_of_single_texts() -> None:
     recipe = load_recipe("nsmc", ["task=regression", 'data={"train" = "my.tsv"}'])
-    from jumok.tasks.registry import get_task
 
-    assert get_task(recipe).columns(recipe) == ("text", "score")
+    assert recipe.columns == ("text", "score")

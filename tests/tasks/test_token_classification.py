@@ -17,6 +17,7 @@ from jumok.tasks.inputs.token_labels import IGNORE_INDEX, LabelledTokens, Tokeni
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.tasks.runs.evaluate import evaluate
+from jumok.tasks.runs.setup import vocabulary_texts
 from jumok.tasks.runs.train import train
 from jumok.tasks.token_classification import char_tags, forward, log_probabilities, viterbi_tags
 from jumok.training.trainer import Trainer
@@ -246,9 +247,6 @@ def test_subword_sampling_is_an_error() -> None:
 
 
 def test_the_vocabulary_is_trained_on_the_texts() -> None:
-    from jumok.tasks.token_classification import TokenClassificationTask
-
-    recipe = load_recipe("klue-ner")
-    texts = TokenClassificationTask().vocabulary_texts(recipe, table(ROWS))
+    texts = vocabulary_texts(table(ROWS), pieces=False)
     assert list(texts) == [text for text, _ in ROWS]
     assert set(chain.from_iterable(tags.split(" ") for _, tags in ROWS)) == set(TAGS)

@@ -14,10 +14,10 @@ from jumok.data.load import load_splits
 from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder
-from jumok.tasks.jobs.registry import build_job
+from jumok.tasks.jobs.seq2seq import Seq2SeqJob
 from jumok.tasks.pipeline.pipeline import GenerativeTask, Pipeline
 from jumok.tasks.recipe.recipe import load_recipe
-from jumok.tasks.registry import get_task
+from jumok.tasks.registry import TASKS
 from jumok.tasks.runs.evaluate import evaluate, evaluation_tables
 from jumok.tasks.runs.setup import train_or_load
 from jumok.tasks.runs.train import resume, train
@@ -322,12 +322,11 @@ def test_the_first_batch_of_builtin_recipes(name: str, monkeypatch: pytest.Monke
     monkeypatch.setenv("JUMOK_DATA", str(shared_data()))
     words = ["data.train_rows=300", "data.dev_rows=20", "vocabulary.size=800"]
     recipe = load_recipe(name, [*words, "model.d_model=16", "model.n_heads=2", "model.d_ff=16"])
-    task = Seq2SeqTask()
-    splits = load_splits(recipe.data, task.columns(recipe))
-    vocabularies = train_or_load(recipe, splits.train)
-    recipe = vocabularies.apply_to(recipe)
-    model = task.build_model(recipe.model, ())
-    job = build_job(recipe, model, vocabularies, splits, torch.device("cpu"))
+    splits = load_splits(recipe.data, recipe.columns)
+    vocabularies = train_or_load(recipe.vocabulary, splits.train)
+    recipe = recipe.with_vocabulary(*vocabularies.sizes)
+    model = Seq2SeqTask().build_model(recipe.model, ())
+    job = Seq2SeqJob(recipe, model, vocabularies, splits, torch.device("cpu"))
     batch = job.epoch(0)[0]
     assert batch.two_views == name.startswith("multi30k")
     padded = batch.source.input_ids.numel() + batch.target.input_ids.numel()
@@ -357,7 +356,7 @@ def test_korean_is_also_scored_by_morphemes(
     recipe = two_sided.recipe
     korean = replace(recipe, data=replace(recipe.data, target_language="ko"))
     loaded = Pipeline(
-        get_task(korean),
+        TASKS[korean.task],
         two_sided.model,
         two_sided.vocabulary,
         korean,

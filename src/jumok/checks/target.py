@@ -141,9 +141,8 @@ def dev_texts(pipeline: Pipeline) -> list[str]:
 
     Raises InputError if the data are not available.
     """
-    columns = pipeline.task.columns(pipeline.recipe)
     table = evaluation_tables(pipeline.recipe, "dev", pipeline.labels)["dev"]
-    lines = sorted(_lines(table, columns, pipeline), key=len)
+    lines = sorted(_lines(table, pipeline.recipe.columns, pipeline), key=len)
     indices = np.linspace(0, len(lines) - 1, N_TEXTS).round().astype(int)
     return list(dict.fromkeys(lines[i] for i in indices))
 

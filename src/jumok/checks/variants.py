@@ -55,7 +55,8 @@ def saved_and_loaded(target: CheckTarget) -> Outputs:
     with tempfile.TemporaryDirectory(prefix="jumok-check-") as folder:
         run = Run(Path(folder))
         run.write_text(run.recipe_path, pipeline.recipe.to_toml())
-        run.save_model(pipeline.model, pipeline.recipe, pipeline.labels, {"vocabulary": ""})
+        checksums, recipe = {"vocabulary": ""}, pipeline.recipe
+        run.save_model(pipeline.model, recipe.task, recipe.model, pipeline.labels, checksums)
         model = load(folder, str(pipeline.device)).model.train(pipeline.model.training)
     return batched(target.with_model(model))
 

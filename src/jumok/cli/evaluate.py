@@ -51,8 +51,8 @@ def evaluate(
     if data is None:
         tables = evaluation_tables(pipeline.recipe, split, pipeline.labels)
     else:
-        columns = pipeline.task.columns(pipeline.recipe)
-        table = evaluation_table(data, pipeline.recipe.data, columns, pipeline.labels)
+        recipe = pipeline.recipe
+        table = evaluation_table(data, recipe.data, recipe.columns, pipeline.labels)
         tables = {data.name: table}
     pipeline = apply_decoding(pipeline, decoding or [], ensemble, precision)
     report_bad_rows(tables.values())

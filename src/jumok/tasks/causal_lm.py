@@ -5,7 +5,7 @@ itself only and its positions start at 0, unless `windows.across_documents` make
 Shapes: R rows, W tokens, N target tokens, D model width.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from unicodedata import normalize
 
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from jumok.data.packing import plan_packing
-from jumok.data.splits import TEXTS
 from jumok.data.table import Table
 from jumok.data.token_cache import encode_cached
 from jumok.decoding import DecodingConfig
@@ -31,7 +30,6 @@ from jumok.tasks.pipeline.causal_generation import generate, stream
 from jumok.tasks.pipeline.distributed_map import JSON_CODEC, distributed_map
 from jumok.tasks.pipeline.outputs import EvaluationResult, GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig, WindowConfig
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer, unk_id
@@ -72,14 +70,6 @@ class TokenizedDocuments:
 
 class CausalLMTask:
     """The next token of texts."""
-
-    def columns(self, recipe: Recipe) -> tuple[str, ...]:
-        """A text."""
-        return TEXTS
-
-    def vocabulary_texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
-        """The training texts."""
-        yield from train.column("text")
 
     def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """A decoder with an output projection."""

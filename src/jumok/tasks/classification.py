@@ -1,12 +1,11 @@
 """Classification: one label per text, or pair of texts, by an encoder or an encoder-decoder."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from jumok.data.splits import CLASSIFICATION, PAIRS
 from jumok.data.table import Table
 from jumok.evaluation import ClassificationMetrics, calibration_error, classification_metrics
 from jumok.evaluation.examples import Mistake
@@ -16,7 +15,6 @@ from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInpu
 from jumok.tasks.pipeline.outputs import EvaluationResult, Prediction
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.sequence_classification import predict_all
-from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
@@ -26,14 +24,6 @@ MAX_EXAMPLES = 30  # mistakes in a report
 
 class ClassificationTask:
     """One label per text, or pair of texts."""
-
-    def columns(self, recipe: Recipe) -> tuple[str, ...]:
-        """A text, the second text of a pair, and the label."""
-        return PAIRS if recipe.paired else CLASSIFICATION
-
-    def vocabulary_texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
-        """The training texts; of pairs all first texts before all second ones."""
-        yield from TextInputs.from_table(train, recipe.data.pieces)
 
     def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """An encoder with a classification head, or an encoder-decoder with one."""

@@ -4,7 +4,7 @@ Shapes: B texts, T tokens, D model width, M masked tokens, V vocabulary.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jumok.data.splits import TEXTS
 from jumok.data.table import Table
 from jumok.evaluation.examples import Example
 from jumok.models import MaskedLanguageModel
@@ -25,7 +24,6 @@ from jumok.tasks.pipeline.distributed_map import JSON_CODEC, distributed_map
 from jumok.tasks.pipeline.fill_mask import fill_masks
 from jumok.tasks.pipeline.outputs import EvaluationResult, GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import MaskingConfig, ModelConfig
 from jumok.text.offsets import SPACE
 from jumok.text.pretrained import PretrainedTokenizer
@@ -85,14 +83,6 @@ class MaskedLMMetrics:
 
 class MaskedLMTask:
     """The masked tokens of texts."""
-
-    def columns(self, recipe: Recipe) -> tuple[str, ...]:
-        """A text."""
-        return TEXTS
-
-    def vocabulary_texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
-        """The training texts."""
-        yield from train.column("text")
 
     def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """An encoder with an output projection."""

@@ -6,7 +6,6 @@ from jumok.tasks.causal_lm import CausalLMTask
 from jumok.tasks.classification import ClassificationTask
 from jumok.tasks.masked_lm import MaskedLMTask
 from jumok.tasks.pipeline.pipeline import Task
-from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.task_spec import TaskName
 from jumok.tasks.regression import RegressionTask
 from jumok.tasks.seq2seq import Seq2SeqTask
@@ -20,8 +19,3 @@ TASKS: Mapping[TaskName, Task] = {
     "language_modeling": CausalLMTask(),
     "masked_language_modeling": MaskedLMTask(),
 }
-
-
-def get_task(recipe: Recipe) -> Task:
-    """The task of a recipe."""
-    return TASKS[recipe.task]

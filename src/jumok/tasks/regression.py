@@ -4,14 +4,13 @@ The model has one output. It is trained on scores scaled to `recipe.regression`;
 scaled back and may be slightly outside that range. Shapes: n texts.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from jumok.data.splits import REGRESSION
 from jumok.data.table import Table
 from jumok.evaluation import regression_metrics
 from jumok.models import text_classifier
@@ -20,7 +19,6 @@ from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInpu
 from jumok.tasks.pipeline.outputs import EvaluationResult, RegressionOutput
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.sequence_classification import predict_all
-from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig, RegressionConfig
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
@@ -28,14 +26,6 @@ from jumok.text.tokenizer import Tokenizer
 
 class RegressionTask:
     """One score per text, or pair of texts."""
-
-    def columns(self, recipe: Recipe) -> tuple[str, ...]:
-        """A text, the second text of a pair, and the score."""
-        return REGRESSION if recipe.paired else ("text", "score")
-
-    def vocabulary_texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
-        """The training texts; of pairs all first texts before all second ones."""
-        yield from TextInputs.from_table(train)
 
     def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """An encoder with one output."""

@@ -1,12 +1,11 @@
 """Sequence to sequence: a target is generated for a source. Number normalization, translation."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from unicodedata import normalize
 
 from torch import nn
 
-from jumok.data.splits import SEQUENCES
 from jumok.data.table import Table
 from jumok.decoding import DecodingConfig, OnToken, StepCallback, TextStreamer
 from jumok.evaluation import bleu_tokenizations, sequence_metrics
@@ -22,7 +21,6 @@ from jumok.tasks.pipeline.generation import (
 )
 from jumok.tasks.pipeline.outputs import EvaluationResult, GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 
 MAX_EXAMPLES = 30  # in a report
@@ -30,15 +28,6 @@ MAX_EXAMPLES = 30  # in a report
 
 class Seq2SeqTask:
     """A target for each source."""
-
-    def columns(self, recipe: Recipe) -> tuple[str, ...]:
-        """A source and its target."""
-        return SEQUENCES
-
-    def vocabulary_texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
-        """All sources, then all targets."""
-        for name in SEQUENCES:
-            yield from train.column(name)
 
     def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """The Transformer of figure 1."""

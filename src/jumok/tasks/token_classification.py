@@ -7,7 +7,7 @@ borders of names, and `reachable_f1` is the score of a model with perfect labels
 Shapes: B texts, T pieces, L tags.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 import numpy as np
@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jumok.data.splits import TAGGING
 from jumok.data.table import Table
 from jumok.evaluation import classification_metrics, entity_metrics
 from jumok.evaluation.entities import entities
@@ -29,7 +28,6 @@ from jumok.tasks.inputs.token_labels import LabelledTokens, TokenizedTexts
 from jumok.tasks.pipeline.distributed_map import TENSOR_CODEC, distributed_map
 from jumok.tasks.pipeline.outputs import EvaluationResult, NamedEntity, TokenClassification
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
@@ -39,14 +37,6 @@ MAX_EXAMPLES = 30  # in a report
 
 class TokenClassificationTask:
     """A tag for each character."""
-
-    def columns(self, recipe: Recipe) -> tuple[str, ...]:
-        """A text and the tags of its characters."""
-        return TAGGING
-
-    def vocabulary_texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
-        """The training texts."""
-        yield from train.column("text")
 
     def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """An encoder with a linear map from each hidden state to the tags."""

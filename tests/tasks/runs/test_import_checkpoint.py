@@ -30,7 +30,7 @@ from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
-from jumok.tasks.registry import get_task
+from jumok.tasks.registry import TASKS
 from jumok.tasks.runs.evaluate import evaluate
 from jumok.tasks.runs.import_checkpoint import import_checkpoint
 from jumok.tasks.runs.initialize_from import initialize_from, load_tokenizers
@@ -755,9 +755,9 @@ def test_initialization_from_an_import_equals_that_from_its_source(
         recipe = load_recipe(str(recipes[task]), [f'model.init="{folder}"', *words])
         vocabularies = load_tokenizers(folder)
         assert vocabularies.joint == recipe.vocabulary.joint
-        recipe = vocabularies.apply_to(recipe)
+        recipe = recipe.with_vocabulary(*vocabularies.sizes)
         torch.manual_seed(0)
-        model = get_task(recipe).build_model(recipe.model, TAGS)
+        model = TASKS[recipe.task].build_model(recipe.model, TAGS)
         taken = initialize_from(folder, recipe, model, TAGS)
         found.append((taken.loaded, taken.new, taken.skipped, named_weights(model)))
     (*first, own), (*second, others) = found
@@ -788,8 +788,8 @@ def test_a_model_is_initialized_from_a_backbone(
         folder = tmp_path / "out"
         import_checkpoint(made(name), folder)
     recipe = load_recipe(str(recipes[task]), [f'model.init="{folder}"', *words])
-    recipe = load_tokenizers(folder).apply_to(recipe)
-    model = get_task(recipe).build_model(recipe.model, LABELS)
+    recipe = recipe.with_vocabulary(*load_tokenizers(folder).sizes)
+    model = TASKS[recipe.task].build_model(recipe.model, LABELS)
     taken = initialize_from(folder, recipe, model, LABELS)
     before, after = named_weights(jumok.load(made(name)).model), named_weights(model)
     assert set(taken.loaded) == {f"{backbone}.{key}" for key in before}

@@ -52,7 +52,7 @@ def test_pieces_of_an_existing_vocabulary(tmp_path: Path, review_run: Path) -> N
     assert loaded.labels == ("0", "1")
     assert loaded("이 영화 재미있어요").label in ("0", "1")
     assert "▁" not in (tmp_path / "run" / "report.html").read_text()  # texts are spelled out
-    test = load_splits(loaded.recipe.data, loaded.task.columns(loaded.recipe)).test
+    test = load_splits(loaded.recipe.data, loaded.recipe.columns).test
     again = evaluate(loaded, test, "test").scores
     assert again["accuracy"] == finished.results["accuracy"]
 
@@ -103,7 +103,7 @@ def test_long_and_empty_texts_are_predicted(review_run: Path, reading_run: Path)
 
 def test_evaluation_lists_mistakes_for_the_report(review_run: Path) -> None:
     loaded = jumok.load(review_run)
-    test = load_splits(loaded.recipe.data, loaded.task.columns(loaded.recipe)).test
+    test = load_splits(loaded.recipe.data, loaded.recipe.columns).test
     scored = evaluate(loaded, test, "test")
     assert scored.confusion is not None
     n_wrong = sum(map(sum, scored.confusion)) - sum(scored.confusion[i][i] for i in range(2))
@@ -116,7 +116,7 @@ def test_evaluation_lists_mistakes_for_the_report(review_run: Path) -> None:
 
 def test_examples_list_wrong_outputs_first(reading_run: Path) -> None:
     loaded = jumok.load(reading_run)
-    test = load_splits(loaded.recipe.data, loaded.task.columns(loaded.recipe)).test
+    test = load_splits(loaded.recipe.data, loaded.recipe.columns).test
     scored = evaluate(loaded, test, "test")
     assert scored.confusion is None
     wrong = [example.output != example.target for example in scored.examples]
@@ -128,12 +128,12 @@ def test_an_existing_run_is_not_overwritten(tmp_path: Path, review_recipe: Path)
     recipe = load_recipe(str(review_recipe))
     vocabulary = review_vocabulary()
     only = TokenizerPair(vocabulary, vocabulary)
-    run = Run.create(tmp_path / "깊은" / "곳", recipe, only)
+    run = Run.create(tmp_path / "깊은" / "곳", recipe.to_toml(), only)
     assert run.recipe() == recipe
     assert run.tokenizers().source.fingerprint == vocabulary.fingerprint
     assert not run.finished
     with pytest.raises(InputError, match="must not hold a run"):
-        Run.create(run.folder, recipe, only)
+        Run.create(run.folder, recipe.to_toml(), only)
 
 
 def test_numbers_end_to_end(tmp_path: Path) -> None:

@@ -221,7 +221,7 @@ def test_sharding_reduces_memory(tmp_path: Path) -> None:
     """The memory of each process as the system measures it; the weights have 52 MB."""
     options = ["--layers", "6", "--width", "384", "--processes", "2", "--out"]
     process = subprocess.run(
-        [sys.executable, "-m", "benchmarks.sharding", *options, str(tmp_path / "table")],
+        [sys.executable, "-m", "benchmarks.trust.sharding", *options, str(tmp_path / "table")],
         capture_output=True,
         text=True,
         check=False,

@@ -14,9 +14,7 @@ from jumok.atomic_io import storage_errors, write_atomically
 from jumok.errors import InputError
 from jumok.pretrained.config_reader import ConfigReader
 from jumok.safe_json import read_json
-from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import VocabularyRecipe
-from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 from jumok.text.pretrained import PretrainedTokenizer, load_tokenizer
 from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.text.tokenizer import Tokenizer
@@ -56,26 +54,10 @@ class TokenizerPair:
             return self.fingerprints
         return self.fingerprints | {"vocabulary_identity": self.source.identity}
 
-    def apply_to(self, recipe: Recipe) -> Recipe:
-        """The recipe with the vocabulary sizes of its model filled in."""
-        target = None if self.joint else self.target.n_embeddings
-        return recipe.with_vocabulary(self.source.n_embeddings, target)
-
-    def check(self, recipe: Recipe) -> None:
-        """Raise InputError for a recipe that needs what these tokenizers do not have."""
-        augmentation, paired, source = recipe.augmentation, recipe.paired, self.source
-        if augmentation.subword_sampling:  # a tokenizer may have only one segmentation
-            for tokenizer in (source, self.target):
-                tokenizer.sample_batch(["가"], alpha=augmentation.sampling_alpha, seed=0)
-        required = {
-            "mask_id": augmentation.token_dropout > 0 or recipe.task == "masked_language_modeling",
-            "sep_id": paired and (recipe.model.n_segments > 1 or not source.input_template.pair),
-            "eos_id": recipe.task in GENERATIVE_TASKS,
-            "bos_id": recipe.task == "language_modeling",
-        }
-        for name, is_required in required.items():
-            if is_required:
-                getattr(source, name)  # raises for a missing piece
+    @property
+    def sizes(self) -> tuple[int, int | None]:
+        """The rows of the embeddings of source and target; None for a joint tokenizer."""
+        return self.source.n_embeddings, None if self.joint else self.target.n_embeddings
 
     def save(self, folder: Path) -> None:
         """Write the tokenizers into the folder of a run."""

@@ -24,7 +24,7 @@ from jumok.decoding.api import default_decoder
 from jumok.decoding.build import build_stopping_and_processors
 from jumok.decoding.incremental.decoder import IncrementalDecoder
 from jumok.errors import InputError
-from jumok.models import EncoderDecoder
+from jumok.models import EncoderDecoder, LanguageModel
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, batches_by_length, collate
 from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqEncoder
@@ -32,8 +32,6 @@ from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.pipeline.distributed_map import Codec, distributed_map
 from jumok.tasks.pipeline.outputs import Candidate, GeneratedText, GeneratedToken
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.recipe.recipe import Recipe
-from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer, piece_or_empty
 
@@ -66,14 +64,13 @@ def effective_config(config: DecodingConfig, model: EncoderDecoder) -> DecodingC
     return config.capped_at(model.decoder.embedding.max_length)
 
 
-def check_decoding(recipe: Recipe, model: nn.Module, tokenizer: Tokenizer) -> None:
+def check_decoding(config: DecodingConfig, model: nn.Module, tokenizer: Tokenizer) -> None:
     """Raise InputError for [decoding] that the tokenizer or the model does not support.
 
     Called before a training, so that it does not fail at its first evaluation.
     """
-    if recipe.task not in GENERATIVE_TASKS:
+    if not isinstance(model, EncoderDecoder | LanguageModel):
         return
-    config = recipe.decoding
     if isinstance(model, EncoderDecoder):
         config = effective_config(config, model)
     build_stopping_and_processors(
@@ -81,7 +78,7 @@ def check_decoding(recipe: Recipe, model: nn.Module, tokenizer: Tokenizer) -> No
         tokenizer.eos_id,
         [config.max_length],
         tokenizer,
-        continues_text=recipe.task == "language_modeling",
+        continues_text=isinstance(model, LanguageModel),
     )
 
 

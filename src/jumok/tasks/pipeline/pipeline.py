@@ -1,7 +1,7 @@
 """A task and a trained model as a function of text: what `jumok.load` returns."""
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol, overload, runtime_checkable
 
@@ -34,12 +34,6 @@ from jumok.text.tokenizer import Tokenizer
 
 class Task(Protocol):
     """One kind of task. It has no state: everything is in the recipe, the model and the run."""
-
-    def columns(self, recipe: Recipe) -> tuple[str, ...]:
-        """The columns of the recipe's data."""
-
-    def vocabulary_texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
-        """All texts of the training rows, which a tokenizer is trained on."""
 
     def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """The model that a recipe describes, newly initialized."""
@@ -93,7 +87,7 @@ class Pipeline:
         self.draft_model: DraftModel | None = None
         self.weights_path: Path | None = None  # the single file that holds the weights, if any
         self.backends = DecoderBackends(recipe.decoding)
-        self.processors = _generation_processors(origin, recipe)
+        self.processors = self._generation_processors()
 
     @property
     def constraints_summary(self) -> str:
@@ -283,8 +277,16 @@ class Pipeline:
         other = copy.copy(self)
         other.recipe, other.ensemble_models = recipe, tuple(ensemble_models)
         other.backends = DecoderBackends(recipe.decoding)
-        other.processors = _generation_processors(self.origin, recipe)
+        other.processors = other._generation_processors()
         return other
+
+    def _generation_processors(self) -> list[Processor]:
+        """The logits processors of an imported model's generation_config.json."""
+        if self.origin is None:
+            return []
+        decoding, model = self.recipe.decoding, self.recipe.model
+        max_tokens = min(decoding.max_length, model.max_length)
+        return generation_processors(self.origin, max_tokens, model.output_size)
 
     @torch.inference_mode()
     def logits(
@@ -337,14 +339,6 @@ class Pipeline:
             decoder_input_ids,
             start_id=self.vocabulary.decoder_start_id if starts else None,
         )
-
-
-def _generation_processors(origin: Origin | None, recipe: Recipe) -> list[Processor]:
-    """The logits processors of an imported model's generation_config.json."""
-    if origin is None:
-        return []
-    max_tokens = min(recipe.decoding.max_length, recipe.model.max_length)
-    return generation_processors(origin, max_tokens, recipe.model.output_size)
 
 
 def _check_tokenizer_size(tokenizer: Tokenizer, size: int) -> None:

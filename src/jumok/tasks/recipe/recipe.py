@@ -78,6 +78,12 @@ class Recipe:
         return bool(self.data.pair) or "pair" in columns
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the data that the task reads, without "pair" for single texts."""
+        columns = TASK_SPECS[self.task].columns
+        return tuple(name for name in columns if name != "pair" or self.paired)
+
+    @property
     def selection_metric(self) -> Metric:
         """The metric that selects the best checkpoint."""
         return self.metric or TASK_SPECS[self.task].metrics[0]

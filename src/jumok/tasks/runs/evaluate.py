@@ -14,7 +14,6 @@ from jumok.errors import InputError
 from jumok.tasks.pipeline.outputs import EvaluationResult
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe
-from jumok.tasks.registry import get_task
 
 
 @torch.inference_mode()
@@ -45,7 +44,7 @@ def evaluation_tables(
     the training file has changed. Raises InputError when the data have no such split, or no test
     set.
     """
-    data, columns = recipe.data, get_task(recipe).columns(recipe)
+    data, columns = recipe.data, recipe.columns
     if labels and not data.corpus:
         data = replace(data, labels=tuple(labels))
     names = ["test"] if split is None else [split]

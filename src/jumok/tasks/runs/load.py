@@ -20,7 +20,7 @@ from jumok.tasks.inputs.tokenizer_pair import (
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.inherited_config import ORIGIN_FOLDER
 from jumok.tasks.recipe.tables import ModelConfig
-from jumok.tasks.registry import get_task
+from jumok.tasks.registry import TASKS
 from jumok.tasks.runs.import_checkpoint import ImportedCheckpoint, open_hf, open_imported
 from jumok.tasks.runs.run import Run
 from jumok.text.sentencepiece import SentencePieceTokenizer
@@ -74,7 +74,7 @@ def load(folder: str | Path, device: str = "auto") -> Pipeline:
             f"{run.config_path} and {run.recipe_path.name} describe different models; "
             "restore the run's own files"
         )
-    labels, task = tuple(config["labels"]), get_task(recipe)
+    labels, task = tuple(config["labels"]), TASKS[recipe.task]
     weights = run.read_weights()
     check_model_size(recipe.model, sum(tensor.numel() for tensor in weights.values()))
     model = task.build_model(recipe.model, labels)
@@ -118,7 +118,7 @@ def _imported_pipeline(imported: ImportedCheckpoint, device: str, weights: Path)
     """The pipeline of a checkpoint; `weights` may be missing where there are several files."""
     tokenizers = imported.tokenizers
     pipeline = Pipeline(
-        get_task(imported.recipe),
+        TASKS[imported.recipe.task],
         imported.model,
         tokenizers.source if tokenizers else None,
         imported.recipe,

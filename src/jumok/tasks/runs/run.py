@@ -18,6 +18,8 @@ from jumok.models.weights import named_weights, tied_weights
 from jumok.safe_json import MAX_BYTES, read_json
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.recipe.recipe import Recipe, load_run_recipe
+from jumok.tasks.recipe.tables import ModelConfig
+from jumok.tasks.recipe.task_spec import TaskName
 
 MAX_WEIGHTS_BYTES = 2**40
 MUTABLE_KEYS = ("sharding", "timeout")  # keys of [training] that may change when a run is resumed
@@ -74,7 +76,7 @@ class Run:
                 )
 
     @classmethod
-    def create(cls, folder: Path, recipe: Recipe, tokenizers: TokenizerPair) -> "Run":
+    def create(cls, folder: Path, recipe_toml: str, tokenizers: TokenizerPair) -> "Run":
         """Create a run in `folder`; its recipe is written last and makes it a run.
 
         Raises InputError when the folder already has a run.
@@ -84,7 +86,7 @@ class Run:
         with storage_errors(f"{folder}: cannot be made"):
             folder.mkdir(parents=True, exist_ok=True)
         tokenizers.save(folder)
-        run.write_text(run.recipe_path, recipe.to_toml())
+        run.write_text(run.recipe_path, recipe_toml)
         return run
 
     @classmethod
@@ -142,7 +144,8 @@ class Run:
     def save_model(
         self,
         model: nn.Module,
-        recipe: Recipe,
+        task: TaskName,
+        config: ModelConfig,
         labels: tuple[str, ...],
         checksums: Mapping[str, str],
     ) -> None:
@@ -155,8 +158,8 @@ class Run:
             self.config_path,
             {
                 "format": FORMAT,
-                "task": recipe.task,
-                "model": to_dict(recipe.model),
+                "task": task,
+                "model": to_dict(config),
                 "labels": list(labels),
                 "weights_sha256": hashlib.sha256(data).hexdigest(),
                 **{f"{name}_sha256": value for name, value in checksums.items()},

@@ -1,7 +1,7 @@
 """The setup of a training: tokenizers, model, initial weights and job, before the first step."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,20 +10,22 @@ import torch
 from torch import nn
 
 from jumok.data.load import load_splits
-from jumok.data.splits import Splits
+from jumok.data.splits import SEQUENCES, Splits
 from jumok.data.table import Table
 from jumok.device import find_device, memory_bytes
 from jumok.errors import InputError
 from jumok.models.size import min_bytes, min_parameter_count
 from jumok.models.weights import named_weights
 from jumok.seeding import derive_seed
+from jumok.tasks.inputs.text_encoder import TextInputs
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair, non_default_keys
-from jumok.tasks.jobs.registry import build_job
+from jumok.tasks.jobs.registry import JOBS
 from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.pipeline.generation import check_decoding
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig, VocabularyRecipe
-from jumok.tasks.registry import get_task
+from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
+from jumok.tasks.registry import TASKS
 from jumok.tasks.runs.initialize_from import LoadReport, initialize_from, load_tokenizers
 from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.training.config import TrainingConfig
@@ -51,14 +53,15 @@ def prepare_training(recipe: Recipe, device: torch.device) -> TrainingSetup:
     Raises InputError or KernelError for what cannot be trained, or not be evaluated in the end.
     """
     DecoderBackends(recipe.decoding).check_available(device)
-    splits = load_splits(recipe.data, get_task(recipe).columns(recipe))
+    splits = load_splits(recipe.data, recipe.columns)
     tokenizers = get_tokenizers(recipe, splits.train)
-    tokenizers.check(recipe)
-    model = build_model(recipe, tokenizers, splits.labels, device)
-    check_decoding(recipe, model, tokenizers.target)
+    check_tokenizers(recipe, tokenizers)
+    recipe = recipe.with_vocabulary(*tokenizers.sizes)
+    model = build_model(recipe, splits.labels, device)
+    check_decoding(recipe.decoding, model, tokenizers.target)
     frozen_parameters(named_weights(model), recipe.training.freeze)  # raises for unknown names
     load_report = initialize_weights(recipe, model, splits.labels)
-    job = build_job(tokenizers.apply_to(recipe), model, tokenizers, splits, device)
+    job = JOBS[recipe.task](recipe, model, tokenizers, splits, device)
     return TrainingSetup(splits, tokenizers, model, load_report, job)
 
 
@@ -78,7 +81,7 @@ def get_tokenizers(recipe: Recipe, train: Table) -> TokenizerPair:
     """
     init = recipe.model.init
     if not init:
-        return train_or_load(recipe, train)
+        return train_or_load(recipe.vocabulary, train, recipe.data.pieces)
     tokenizers = load_tokenizers(Path(init))
     if tokenizers.joint != recipe.vocabulary.joint:
         raise InputError(
@@ -95,11 +98,10 @@ def get_tokenizers(recipe: Recipe, train: Table) -> TokenizerPair:
     return tokenizers
 
 
-def train_or_load(recipe: Recipe, train: Table) -> TokenizerPair:
-    """Load the tokenizers that a recipe names, or train them on the training rows."""
-    table = recipe.vocabulary
+def train_or_load(table: VocabularyRecipe, train: Table, pieces: bool = False) -> TokenizerPair:
+    """Load the tokenizers that [vocabulary] names, or train them on the training rows."""
     if table.joint:
-        tokenizer = _train_or_load(table, get_task(recipe).vocabulary_texts(recipe, train))
+        tokenizer = _train_or_load(table, vocabulary_texts(train, pieces))
         return TokenizerPair(tokenizer, tokenizer)
     source = _train_or_load(table, train.column("source"))
     target = replace(table, file=table.target_file, size=table.target_size or table.size)
@@ -109,23 +111,46 @@ def train_or_load(recipe: Recipe, train: Table) -> TokenizerPair:
         raise InputError(f"vocabulary of the targets (vocabulary.target_size): {error}") from error
 
 
+def vocabulary_texts(train: Table, pieces: bool) -> Iterator[str]:
+    """All texts of the training rows: first all texts or sources, then all pairs or targets."""
+    if "source" in train.column_names:
+        for name in SEQUENCES:
+            yield from train.column(name)
+    else:
+        yield from TextInputs.from_table(train, pieces)
+
+
 def _train_or_load(table: VocabularyRecipe, texts: Iterable[str]) -> SentencePieceTokenizer:
     if table.file:
         return SentencePieceTokenizer.load(table.file)
     return SentencePieceTokenizer.train(texts, table)
 
 
-def build_model(
-    recipe: Recipe, tokenizers: TokenizerPair, labels: tuple[str, ...], device: torch.device
-) -> nn.Module:
+def check_tokenizers(recipe: Recipe, tokenizers: TokenizerPair) -> None:
+    """Raise InputError for a recipe that needs what its tokenizers do not have."""
+    augmentation, paired, source = recipe.augmentation, recipe.paired, tokenizers.source
+    if augmentation.subword_sampling:  # a tokenizer may have only one segmentation
+        for tokenizer in (source, tokenizers.target):
+            tokenizer.sample_batch(["가"], alpha=augmentation.sampling_alpha, seed=0)
+    required = {
+        "mask_id": augmentation.token_dropout > 0 or recipe.task == "masked_language_modeling",
+        "sep_id": paired and (recipe.model.n_segments > 1 or not source.input_template.pair),
+        "eos_id": recipe.task in GENERATIVE_TASKS,
+        "bos_id": recipe.task == "language_modeling",
+    }
+    for name, is_required in required.items():
+        if is_required:
+            getattr(source, name)  # raises for a missing piece
+
+
+def build_model(recipe: Recipe, labels: tuple[str, ...], device: torch.device) -> nn.Module:
     """The model of a recipe on a device; its initial weights are determined by the seed.
 
     Raises InputError, before it is built, for a model that does not fit into memory.
     """
     torch.manual_seed(derive_seed(recipe.seed, "weights"))
-    config = tokenizers.apply_to(recipe).model
-    check_memory(config, recipe.training)
-    return get_task(recipe).build_model(config, labels).to(device)
+    check_memory(recipe.model, recipe.training)
+    return TASKS[recipe.task].build_model(recipe.model, labels).to(device)
 
 
 def check_memory(config: ModelConfig, training: TrainingConfig) -> None:

@@ -25,11 +25,11 @@ from jumok.processes import (
     is_elastic,
     raise_together,
 )
-from jumok.tasks.jobs.registry import build_job
+from jumok.tasks.jobs.registry import JOBS
 from jumok.tasks.pipeline.outputs import EvaluationResult
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe
-from jumok.tasks.registry import get_task
+from jumok.tasks.registry import TASKS
 from jumok.tasks.runs.evaluate import evaluate, report_bad_rows
 from jumok.tasks.runs.initialize_from import LoadReport
 from jumok.tasks.runs.run import Run
@@ -144,7 +144,7 @@ def _start_run(recipe: Recipe, folder: Path, device: torch.device, stack: ExitSt
     Run(folder).check_absent()
     setup = prepare_training(recipe, device)
     stack.enter_context(run_lock(folder))
-    run = Run.create(folder, recipe, setup.tokenizers)
+    run = Run.create(folder, recipe.to_toml(), setup.tokenizers)
     _report_initialization(run, setup.load_report)
     return _StartedRun(run, recipe, setup.splits, setup.model, setup.load_report, setup.job)
 
@@ -155,8 +155,9 @@ def _join_run(run: Run, device: torch.device, *, initialize: bool) -> _StartedRu
     A run that resumes from a checkpoint does not need `model.init`, which may be deleted.
     """
     recipe = run.recipe()
-    splits = load_splits(recipe.data, get_task(recipe).columns(recipe))
-    model = build_model(recipe, run.tokenizers(), splits.labels, device)
+    splits = load_splits(recipe.data, recipe.columns)
+    recipe = recipe.with_vocabulary(*run.tokenizers().sizes)
+    model = build_model(recipe, splits.labels, device)
     load_report = initialize_weights(recipe, model, splits.labels) if initialize else None
     return _StartedRun(run, recipe, splits, model, load_report)
 
@@ -173,7 +174,7 @@ def _train(
     if processes.rank == 0:
         report_bad_rows(splits.tables.values())
     tokenizers = run.tokenizers()
-    recipe = tokenizers.apply_to(started.recipe)
+    recipe = started.recipe.with_vocabulary(*tokenizers.sizes)
     metadata = {
         "recipe": run.recipe_fingerprint(),
         **tokenizers.fingerprints,
@@ -181,7 +182,7 @@ def _train(
     }
     _check_same_metadata(metadata, checkpoint, processes)
     with raise_together(processes):
-        job = started.job or build_job(recipe, model, tokenizers, splits, device)
+        job = started.job or JOBS[recipe.task](recipe, model, tokenizers, splits, device)
     with raise_together(processes):
         trainer = Trainer(
             job,
@@ -195,7 +196,7 @@ def _train(
         )
     state = trainer.fit()
     pipeline = Pipeline(
-        get_task(recipe),
+        TASKS[recipe.task],
         model,
         tokenizers.source,
         recipe,
@@ -206,7 +207,7 @@ def _train(
     )
     with raise_together(processes):
         if processes.rank == 0:
-            run.save_model(model, recipe, splits.labels, tokenizers.checksums)
+            run.save_model(model, recipe.task, recipe.model, splits.labels, tokenizers.checksums)
     with raise_together(processes):  # not the block above: all processes take part in this one
         evaluated = [evaluate(pipeline, splits[name], name) for name in splits.tests or ("dev",)]
     seconds_before = 0.0 if checkpoint is None else trainer.seconds_before

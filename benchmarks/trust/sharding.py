@@ -1,6 +1,6 @@
 """What each process of a training holds, whole and in parts (training.sharding).
 
-    python -m benchmarks.sharding [--layers 12] [--width 512] [--steps 3] [--processes 2 4]
+    python -m benchmarks.trust.sharding [--layers 12] [--width 512] [--steps 3] [--processes 2 4]
 
 Real processes on this machine train an encoder of random texts, a few tokens a batch, so that
 weights, gradients and moments are nearly all they hold. Of each process the most memory is taken
@@ -21,90 +21,35 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 import torch.distributed.fsdp  # before anything is measured
-from torch import Tensor, nn
+from torch import nn
 
 from jumok.atomic_io import write_atomically
 from jumok.device import release_memory
-from jumok.models import TextClassifier
 from jumok.models.config import TransformerConfig
-from jumok.nn.losses import cross_entropy
-from jumok.processes import SINGLE_PROCESS, ProcessGroup, init_process_group
-from jumok.tasks.inputs.batches import LazyBatches
+from jumok.processes import init_process_group
+from jumok.tasks.jobs.encoder_job import LabelledBatch
 from jumok.training.config import TrainingConfig
-from jumok.training.job import DevResult
 from jumok.training.trainer import Trainer
 
-RESULT = Path(__file__).parent / "results" / "sharding.txt"
+from .random_texts import RandomTextsJob
+
+RESULT = Path(__file__).parents[1] / "results" / "sharding.txt"
 CPU = torch.device("cpu")
 ROWS, LENGTH, VOCABULARY = 4, 32, 8000
 MEGABYTE = 2**20
 
 
-@dataclass(frozen=True)
-class Texts:
-    """Random ids (B, T), and labels of them (B,)."""
-
-    ids: Tensor
-    labels: Tensor
-
-    @property
-    def tokens(self) -> int:
-        """All of them."""
-        return self.ids.numel()
-
-    @property
-    def n_targets(self) -> int:
-        """One a text."""
-        return len(self.labels)
-
-
-class Job:
-    """A classifier of random texts."""
-
-    def __init__(self, layers: int, width: int) -> None:
-        config = TransformerConfig(
-            vocabulary_size=VOCABULARY,
-            d_model=width,
-            n_heads=width // 64,
-            d_ff=4 * width,
-            n_layers=layers,
-            max_length=LENGTH,
-        )
-        torch.manual_seed(0)
-        self.model: nn.Module = TextClassifier(config, 2)
-
-    def epoch(self, number: int) -> LazyBatches[Texts]:
-        """As many batches as anybody will take."""
-
-        def make(rows: Tensor) -> Texts:
-            generator = torch.Generator().manual_seed(number + int(rows[0]))
-            ids = torch.randint(VOCABULARY, (ROWS, LENGTH), generator=generator)
-            return Texts(ids, ids[:, 0] % 2)
-
-        return LazyBatches(list(torch.arange(64)[:, None].numpy()), make)  # type: ignore[arg-type]
-
-    def loss(self, batch: Texts) -> Tensor:
-        """Of the labels."""
-        return cross_entropy(self.model(batch.ids), batch.labels)
-
-    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
-        """One text."""
-        self.model(torch.zeros(1, LENGTH, dtype=torch.long))
-        return DevResult(0.0, 0.0, "accuracy")
-
-
-class Watched(Trainer[Texts]):
-    """A trainer that notes what was resident before the first evaluation."""
+class MeasuredTrainer(Trainer[LabelledBatch]):
+    """A trainer that records the peak memory before the first evaluation."""
 
     peak_of_steps = 0.0
 
     def evaluate(self) -> None:
-        """Note the peak, then evaluate."""
+        """Record the peak, then evaluate."""
         self.peak_of_steps = resident("VmHWM")
         super().evaluate()
 
@@ -126,7 +71,7 @@ def reset() -> None:
 def live(sharding: str, options: argparse.Namespace, folder: Path) -> None:
     """One process: train, and print what it held."""
     torch.set_num_threads(1)
-    config = TrainingConfig(
+    training = TrainingConfig(
         steps=options.steps,
         gradient_accumulation_steps=max(options.processes),
         checkpoint_every=options.steps,
@@ -137,9 +82,19 @@ def live(sharding: str, options: argparse.Namespace, folder: Path) -> None:
         nn.Linear(64, 64)(torch.ones(1, 64)).sum().backward()
         reset()
         before = resident("VmRSS")
-        job = Job(options.layers, options.width)
+        config = TransformerConfig(
+            vocabulary_size=VOCABULARY,
+            d_model=options.width,
+            n_heads=options.width // 64,
+            d_ff=4 * options.width,
+            n_layers=options.layers,
+            max_length=LENGTH,
+        )
+        job = RandomTextsJob(config, ROWS, LENGTH, 64)
         weights = sum(p.numel() for p in job.model.parameters())
-        trainer = Watched(job, config, folder, seed=0, device=CPU, metadata={}, processes=processes)
+        trainer = MeasuredTrainer(
+            job, training, folder, seed=0, device=CPU, metadata={}, processes=processes
+        )
         reset()
         begin = time.monotonic()
         trainer.fit()
@@ -160,7 +115,7 @@ def measure(size: int, sharding: str, words: Sequence[str]) -> dict[str, float]:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
         listening.close()
-        command = [sys.executable, "-m", "benchmarks.sharding", *words]
+        command = [sys.executable, "-m", "benchmarks.trust.sharding", *words]
         environment = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
         lives = [
             subprocess.Popen(
@@ -196,7 +151,7 @@ def main() -> None:
     found = {kind: measure(*kind, words) for kind in kinds}
     weights = found[kinds[0]]["weights"]
     lines = [
-        f"python -m benchmarks.sharding {' '.join(words)}".strip(),
+        f"python -m benchmarks.trust.sharding {' '.join(words)}".strip(),
         f"{datetime.date.today()}  torch {torch.__version__}  {platform.machine()}  "
         f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores",
         f"{options.layers} layers of width {options.width}: weights of {weights:,.0f} MB; "
