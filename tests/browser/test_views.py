@@ -218,6 +218,31 @@ def test_what_words_add_is_what_deleting_them_takes(
         assert words.first.get_attribute("aria-pressed") == "true"
 
 
+def test_words_that_were_not_read_are_struck_through(
+    windows: Windows, serve: Serve, tmp_path: Path
+) -> None:
+    """A text longer than the model's max_length: no contributions of unread words, and a note."""
+    from jumok.interpret.tracing import trace
+
+    text = "이 영화 정말 재미있어요 ㅋㅋ " * 3 + "배우 연기가 너무 아쉽고 지루했지만"
+    path = trace(loaded_of("classifier"), text).save(tmp_path / "long.safetensors")
+    info = Trace.open(path).info
+    assert info.classification is not None
+    n_truncated = info.tokens("source").truncated
+    assert n_truncated > 0
+    with windows() as window:
+        window.open(serve(path), "v=explanation&lang=ko")
+        words = window.page.locator(".explanation-word")
+        words.first.wait_for()
+        assert words.count() == len(info.classification.sequences[0].words) < len(text.split())
+        struck = window.page.locator(".explanation-text del").all_inner_texts()
+        assert "지루했지만" in "".join(struck)
+        assert f"조각 {n_truncated}개를 읽지 않았습니다" in window.page.inner_text(".explanation")
+        window.show("v=lines&lang=ko")
+        note = window.page.locator("[data-role=notes]")
+        assert f"조각 {n_truncated}개를 읽지 않음" in note.inner_text()
+
+
 def test_a_beam_is_played_back_step_by_step(windows: Windows, serve: Serve, tmp_path: Path) -> None:
     path = traced(tmp_path, "sequences", decode={"beam": 3})
     decoding = Trace.open(path).info.decoding

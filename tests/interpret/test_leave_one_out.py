@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from jumok.evaluation.regression import spearman
+from jumok.interpret import leave_one_out
 from jumok.interpret.leave_one_out import attention_received, remove_span
 from jumok.interpret.schema import Explained
 from jumok.interpret.trace import Trace
@@ -49,6 +50,35 @@ def test_words_of_pairs_are_left_out_of_their_own_text() -> None:
             first = remove_span(first, word.span)
         answer = loaded(f"{first}\t{second}").probabilities  # type: ignore[attr-defined]
         assert np.allclose(word.without, list(answer.values()), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["classifier", "first token", "encoder-decoder classifier"])
+def test_nothing_moves_into_the_window_of_a_truncated_text(kind: str) -> None:
+    """Words that were not read have no contribution, and the others none of words behind them."""
+    loaded = loaded_of(kind)
+    words = LONG.split()
+    ending = " 배우 연기가 너무 아쉽고 지루했지만 음악은 좋았어요"
+    sentence = " ".join(words * 3)
+    first, second = trace(loaded, sentence + ending), trace(loaded, sentence + " ㅋㅋ" * 40)
+    tokens = first.info.tokens("source")
+    assert tokens.truncated > 0
+    found, other = explained(first), explained(second)
+    last_read = max(tokens.words)
+    assert len(found.words) == last_read + 1 < len((sentence + ending).split())
+    for word, same in zip(found.words, other.words, strict=True):
+        assert np.allclose(word.without, same.without, atol=1e-5)
+
+
+def test_truncated_pairs_leave_out_the_words_of_both_texts_that_were_read() -> None:
+    loaded = loaded_of("pairs")
+    made = trace(loaded, "\t".join([" ".join(LONG.split() * 4)] * 2))
+    tokens = made.info.tokens("source")
+    assert tokens.truncated > 0
+    spans = [word.span for word in explained(made).words]
+    tab = tokens.text.index("\t")
+    assert any(end <= tab for _, end in spans)
+    assert any(begin > tab for begin, _ in spans)
+    assert len(spans) == len(set(tokens.words) - {-1}) < len(tokens.text.split())
 
 
 def test_muted_heads_apply_to_explanations() -> None:
@@ -98,10 +128,11 @@ def test_explanations_are_optional() -> None:
     assert abs(sum(found.probabilities) - 1) < 1e-6
 
 
-def test_only_the_first_words_of_long_texts_are_left_out() -> None:
-    made = trace(loaded_of("classifier"), " ".join("가" * 70))
-    assert len(explained(made).words) == 64
-    assert "Only the first 64 of 70 words were left out one at a time." in made.info.notes
+def test_only_the_first_words_of_long_texts_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leave_one_out, "MAX_WORDS", 3)
+    made = trace(loaded_of("classifier"), "가 나 다 라 마")
+    assert [word.text for word in explained(made).words] == ["가", "나", "다"]
+    assert "Only the first 3 of 5 words were left out one at a time." in made.info.notes
 
 
 def test_other_tasks_are_not_explained() -> None:

@@ -17,6 +17,8 @@ from jumok.interpret.trace import Trace
 from jumok.models import EncoderDecoderClassifier
 from jumok.tasks.pipeline.outputs import Prediction
 from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.pipeline.sequence_classification import predict_all
+from jumok.text.ragged import Ragged
 
 MAX_WORDS = 64  # left out of a sequence, one at a time
 MIN_WORDS = 3  # for a correlation
@@ -27,29 +29,34 @@ def explain_predictions(
 ) -> TraceInfo:
     """The header of a trace with the predictions (B, L), and the effect of each word on them.
 
-    Only the first 64 words are left out. The agreement is Spearman's correlation, over the words,
-    of the change of the predicted label's probability without the word and the attention that the
-    word receives (`attention_received`); None under 3 words.
+    Only words that the model read are left out, the first 64 of them. From a text longer than
+    max_length a word's tokens are removed and no others move in. The agreement is Spearman's
+    correlation, over the words, of the change of the predicted label's probability without the word
+    and the attention that the word receives (`attention_received`); None under 3 words.
     """
     labels, notes = pipeline.labels, list(trace.info.notes)
     found = []
     for sequence, probabilities in enumerate(logits.float().softmax(-1).tolist()):
         tokens = trace.info.tokens("source", sequence)
-        spans = words_of(tokens.text) if ablate else []
-        if len(spans) > MAX_WORDS:
+        spans = words_of(tokens.text)
+        words = words_read(tokens) if ablate else []
+        if len(words) > MAX_WORDS:
             notes.append(
-                f"Only the first {MAX_WORDS} of {len(spans)} words were left out one at a time."
+                f"Only the first {MAX_WORDS} of {len(words)} words were left out one at a time."
             )
-            spans = spans[:MAX_WORDS]
-        changed = score_without(pipeline, texts[sequence], spans)
+            words = words[:MAX_WORDS]
+        if tokens.truncated:
+            changed = score_without_tokens(pipeline, tokens, words)
+        else:
+            changed = score_without(pipeline, texts[sequence], [spans[word] for word in words])
         found.append(
             Explained(
                 probabilities=tuple(probabilities),
                 words=tuple(
-                    Word(text=tokens.text[begin:end], span=(begin, end), without=row)
-                    for (begin, end), row in zip(spans, changed, strict=True)
+                    Word(text=tokens.text[slice(*spans[word])], span=spans[word], without=row)
+                    for word, row in zip(words, changed, strict=True)
                 ),
-                agreement=_agreement(pipeline, trace, sequence, probabilities, changed),
+                agreement=_agreement(pipeline, trace, sequence, probabilities, words, changed),
             )
         )
     classification = Classification(labels=labels, sequences=tuple(found))
@@ -66,6 +73,33 @@ def score_without(
         assert isinstance(answer, Prediction)
         found.append(tuple(answer.probabilities[label] for label in pipeline.labels))
     return found
+
+
+def score_without_tokens(
+    pipeline: Pipeline, tokens: Tokens, words: Sequence[int]
+) -> list[tuple[float, ...]]:
+    """The probabilities of all labels for the same token ids without those of each of the words."""
+    real = [
+        (token, word)
+        for token, word, is_real in zip(tokens.ids, tokens.words, tokens.real, strict=True)
+        if is_real
+    ]
+    rows = Ragged.from_lists([[i for i, own in real if own != word] for word in words])
+    logits = predict_all(pipeline.model, rows, pipeline.vocabulary, pipeline.device)
+    return [tuple(row) for row in logits.softmax(-1).tolist()]
+
+
+def words_read(tokens: Tokens) -> list[int]:
+    """The indices of the words (eojeols) of which the model read at least one piece.
+
+    A tokenizer may drop a word that it read, a single U+200B for instance; a truncated text alone
+    has words that were not read.
+    """
+    everything = range(len(words_of(tokens.text)))
+    if not tokens.truncated:
+        return list(everything)
+    read = set(tokens.words)
+    return [word for word in everything if word in read]
 
 
 def remove_span(text: str, span: tuple[int, int]) -> str:
@@ -108,6 +142,7 @@ def _agreement(
     trace: Trace,
     sequence: int,
     probabilities: Sequence[float],
+    words: Sequence[int],
     changed: Sequence[Sequence[float]],
 ) -> float | None:
     if len(changed) < MIN_WORDS:
@@ -115,10 +150,10 @@ def _agreement(
     best = int(np.argmax(probabilities))
     changes = [abs(row[best] - probabilities[best]) for row in changed]
     tokens: Tokens = trace.info.tokens("source", sequence)
-    received = np.zeros(len(changed))
+    received = dict.fromkeys(words, 0.0)
     for word, attention in zip(
         tokens.words, attention_received(pipeline, trace, sequence), strict=True
     ):
-        if 0 <= word < len(received):
+        if word in received:
             received[word] += attention
-    return spearman(changes, received)
+    return spearman(changes, list(received.values()))

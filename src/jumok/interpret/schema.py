@@ -81,6 +81,7 @@ class Tokens:
     real: tuple[int, ...]  # 0: padding
     words: tuple[int, ...]  # index of the eojeol, -1: none
     segments: tuple[int, ...] | None = None  # index of the text, if several are joined
+    truncated: int = 0  # pieces of the text beyond max_length, which the model did not read
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -78,6 +78,7 @@ def padded_tokens(row: TokenSequence, tokenizer: Tokenizer, width: int) -> Token
         segments=None
         if row.segments is None
         else (*row.segments, *[row.padding_segment] * padding),
+        truncated=row.n_truncated,
     )
 
 

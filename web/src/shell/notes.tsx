@@ -1,6 +1,6 @@
 /** The note bar: how the displayed numbers were processed, their precision, and what the trace does not contain. */
 
-import { drawnFraction, focusedHead, measure, specials, unit } from "../state/state";
+import { drawnFraction, focusedHead, measure, sequence, specials, unit } from "../state/state";
 import { useAsync } from "../state/useAsync";
 import { headKey } from "../state/session";
 import { displayWeights } from "../trace/display";
@@ -11,6 +11,8 @@ export function NoteBar({ trace }: { readonly trace: Trace }) {
   const plain = unit.value === "piece" && specials.value !== "renormalise" && measure.value === "weights";
   const { value } = useAsync(async () => (plain ? null : displayWeights(trace, focusedHead.value)), [trace, plain]);
   const notes = [exactness(trace)];
+  const unread = truncatedPieces(trace);
+  if (unread) notes.unshift(t({ ko: `조각 ${unread}개를 읽지 않음 (최대 길이 초과)`, en: `${unread} pieces were not read (beyond the maximum length)` }));
   if (trace.info.muted.some(([block, layer, head]) => headKey({ block, layer, head }) === headKey(focusedHead.value)))
     notes.unshift(t({ ko: "꺼진 헤드", en: "this head is muted" }));
   if (drawnFraction.value !== null)
@@ -37,6 +39,11 @@ export function NoteBar({ trace }: { readonly trace: Trace }) {
       )}
     </div>
   );
+}
+
+/** The pieces of the selected sequence, on both sides, that the model did not read. */
+function truncatedPieces({ info }: Trace): number {
+  return Object.values(info.sides).reduce((sum, rows) => sum + (rows?.[sequence.value]?.truncated ?? 0), 0);
 }
 
 function fraction(): string {

@@ -27,6 +27,7 @@ export interface Sequence {
   readonly real: readonly number[];
   readonly words: readonly number[];
   readonly segments: readonly number[] | null;
+  readonly truncated?: number; // pieces that the model did not read; missing in older files
 }
 
 export interface Model {

@@ -55,7 +55,8 @@ def explanation(trace: Trace, sequence: int, style: FigureStyle) -> JumokFigure:
     if not prediction.words:
         raise InputError("the trace has no contributions of words; trace with explain=True")
     label = int(np.argmax(prediction.probabilities))
-    return _draw(predictions, prediction, label, style)
+    truncated = trace.info.tokens("source", sequence).truncated
+    return _draw(predictions, prediction, label, truncated, style)
 
 
 def contributions(prediction: Explained, label: int) -> NDArray[np.float64]:
@@ -77,7 +78,11 @@ class _Word:
 
 
 def _draw(
-    predictions: Classification, prediction: Explained, label: int, style: FigureStyle
+    predictions: Classification,
+    prediction: Explained,
+    label: int,
+    truncated: int,
+    style: FigureStyle,
 ) -> JumokFigure:
     width = style.width or DEFAULT_WIDTH
     large = style.font * 1.25
@@ -108,7 +113,8 @@ def _draw(
     left_out = (
         f"; {len(barred)} of {len(contribution)} words" if len(barred) < len(contribution) else ""
     )
-    what = f"p({predictions.labels[label]}) − p without the word{left_out}"
+    unread = f"; {truncated} pieces of the text were not read" if truncated else ""
+    what = f"p({predictions.labels[label]}) − p without the word{left_out}{unread}"
     width_limit = width - 2 * MARGIN
     canvas.draw_text(
         truncate_text(what, width_limit, small_font(style)),

@@ -4,6 +4,8 @@ import { argmax, signed, textParts, withoutWord, wordContributions } from "./con
 
 const word = (text: string, from: number, to: number, ...p: number[]) => ({ text, span: [from, to] as const, without: p });
 
+const source = (text: string, more: object = {}) => ({ text, spans: [], special: [], ...more });
+
 describe("explanation", () => {
   test("a supporting word is positive, an opposing one negative", () => {
     const explained = { probabilities: [0.2, 0.8], words: [word("a", 0, 1, 0.5, 0.5), word("b", 2, 3, 0.1, 0.9)], agreement: null };
@@ -13,12 +15,23 @@ describe("explanation", () => {
   });
 
   test("spans count code points, not UTF-16 units", () => {
-    expect(textParts("😀 영화 a", [word("😀", 0, 1), word("영화", 2, 4), word("a", 5, 6)])).toEqual([
-      { text: "😀", word: 0 },
-      { text: " ", word: -1 },
-      { text: "영화", word: 1 },
-      { text: " ", word: -1 },
-      { text: "a", word: 2 },
+    expect(textParts(source("😀 영화 a"), [word("😀", 0, 1), word("영화", 2, 4), word("a", 5, 6)])).toEqual([
+      { text: "😀", word: 0, read: true },
+      { text: " ", word: -1, read: true },
+      { text: "영화", word: 1, read: true },
+      { text: " ", word: -1, read: true },
+      { text: "a", word: 2, read: true },
+    ]);
+  });
+
+  test("what the model did not read is marked, in each text of a pair", () => {
+    const cut = { spans: [[0, 0], [0, 1], [4, 5], [5, 5]], special: [1, 0, 0, 1], truncated: 2 };
+    expect(textParts(source("a b\tc d", cut), [word("a", 0, 1), word("c", 4, 5)])).toEqual([
+      { text: "a", word: 0, read: true },
+      { text: " b", word: -1, read: false },
+      { text: "\t", word: -1, read: true },
+      { text: "c", word: 1, read: true },
+      { text: " d", word: -1, read: false },
     ]);
   });
 
@@ -26,7 +39,7 @@ describe("explanation", () => {
     const span = fc.tuple(fc.nat(12), fc.nat(12)).map(([a, b]) => [Math.min(a, b), Math.max(a, b)] as const);
     fc.assert(
       fc.property(fc.string({ unit: "grapheme", maxLength: 12 }), fc.array(span, { maxLength: 5 }), (text, spans) => {
-        const all = textParts(text, spans.map(([from, to]) => word("", from, to)));
+        const all = textParts(source(text), spans.map(([from, to]) => word("", from, to)));
         expect(all.map((part) => part.text).join("")).toBe(text);
       }),
     );

@@ -11,7 +11,7 @@ import { busy, currentTrace, liveModel, runModel } from "../../state/session";
 import { setting } from "../../state/settings";
 import { sequence } from "../../state/state";
 import { explanation as about } from "../viewInfo";
-import type { Classification, TraceInfo } from "../../trace/format";
+import type { Classification, Sequence, TraceInfo } from "../../trace/format";
 import type { Trace } from "../../trace/trace";
 import { type Message, t } from "../../i18n/i18n";
 import type { StageProps, ViewRenderer } from "../view";
@@ -38,7 +38,7 @@ effect(() => {
 });
 
 interface Explanation {
-  readonly text: string;
+  readonly source: Sequence;
   readonly labels: Classification["labels"];
   readonly explained: Classification["sequences"][number];
   readonly label: number;
@@ -48,11 +48,12 @@ interface Explanation {
 
 function explanationOf(info: TraceInfo): Explanation | null {
   const explained = info.classification?.sequences[sequence.value];
-  if (!info.classification || !explained) return null;
+  const source = info.sides.source?.[sequence.value];
+  if (!info.classification || !explained || !source) return null;
   const { labels } = info.classification;
   const label = labels[labelSetting.value] === undefined ? argmax(explained.probabilities) : labelSetting.value;
   return {
-    text: info.sides.source?.[sequence.value]?.text ?? "",
+    source,
     labels,
     explained,
     label,
@@ -84,6 +85,7 @@ function Stage({ trace }: StageProps) {
           ))}
         </select>
       </label>
+      {found.source.truncated ? <p>{t(unread(found.source.truncated))}</p> : null}
       {explained.words.length ? <Text of={found} /> : <p>{t(NO_WORDS)}</p>}
       {contributions.length ? <Legend max={colourRange(contributions)} /> : null}
       <p>{agreement(explained.agreement)}</p>
@@ -93,9 +95,9 @@ function Stage({ trace }: StageProps) {
 }
 
 /** In a live page the model can be run again without the word. */
-function RunWithoutWord({ of: { text, explained, deleted } }: { readonly of: Explanation }) {
-  if (deleted < 0 || !liveModel.value?.traces) return null;
-  const run = () => runModel({ text: withoutWord(text, explained.words[deleted].span), target: null, decode: null });
+function RunWithoutWord({ of: { source, explained, deleted } }: { readonly of: Explanation }) {
+  if (deleted < 0 || source.truncated || !liveModel.value?.traces) return null; // words behind it would be read
+  const run = () => runModel({ text: withoutWord(source.text, explained.words[deleted].span), target: null, decode: null });
   return (
     <button type="button" disabled={busy.value} onClick={() => void run()}>
       {t({ ko: "이 단어 없이 다시 실행", en: "Run again without this word" })}
@@ -112,6 +114,11 @@ const CAUTION: Message = {
   en: "Attention is not explanation: deleting a word with a large weight may not change the prediction. Deleting one word at a time does not show interactions between words.",
 };
 
+const unread = (pieces: number): Message => ({
+  ko: `텍스트가 모델의 최대 길이보다 깁니다: 조각 ${pieces}개를 읽지 않았습니다(취소선).`,
+  en: `The text is longer than the model's maximum length: ${pieces} pieces were not read (struck through).`,
+});
+
 function agreement(value: number | null): string {
   const rho = value === null ? "–" : signed(value, 2);
   return t({
@@ -121,14 +128,14 @@ function agreement(value: number | null): string {
 }
 
 /** The text: each word with a background for its contribution, and the number below. */
-function Text({ of: { text, explained, contributions, deleted } }: { readonly of: Explanation }) {
+function Text({ of: { source, explained, contributions, deleted } }: { readonly of: Explanation }) {
   const max = colourRange(contributions);
   const ramp = diverging(shade.value);
   return (
     <p class="explanation-text">
-      {textParts(text, explained.words).map(({ text: part, word }, i) =>
+      {textParts(source, explained.words).map(({ text: part, word, read }, i) =>
         word < 0 ? (
-          <Between key={i} text={part} />
+          <Between key={i} text={part} read={read} />
         ) : (
           <button
             key={i}
@@ -147,9 +154,10 @@ function Text({ of: { text, explained, contributions, deleted } }: { readonly of
   );
 }
 
-/** The text between words: blanks, and a line break between the texts of a pair. */
-function Between({ text }: { readonly text: string }) {
+/** The text between words: blanks, a line break between the texts of a pair, and what the model did not read. */
+function Between({ text, read }: { readonly text: string; readonly read: boolean }) {
   if (text.includes("\t") || text.includes("\n")) return <span class="explanation-break" />;
+  if (!read) return <del>{displayText(text)}</del>;
   return <span>{text.trim() ? displayText(text) : " "}</span>;
 }
 
@@ -211,7 +219,8 @@ async function svg(trace: Trace): Promise<string> {
   const name = displayText(found.labels[found.label]);
   const [edge, size, widest] = [12, 15, 690];
   let [x, y] = [edge, classes.height + 44];
-  const words = textParts(found.text, found.explained.words).flatMap(({ text, word }) => {
+  const words = textParts(found.source, found.explained.words).flatMap(({ text, word, read }) => {
+    if (!read) return []; // the note says how many pieces
     if (word < 0) {
       if (/[\t\n]/.test(text)) [x, y] = [edge, y + 46];
       else x += 6;
@@ -231,14 +240,16 @@ async function svg(trace: Trace): Promise<string> {
     return [content];
   });
   const note = agreement(found.explained.agreement);
+  const { truncated } = found.source;
   return svgDocument(
     Math.max(widest + edge, 2 * edge + 1.2 * textWidth(note, 11)), // other fonts may be wider
-    y + 80,
+    y + (truncated ? 96 : 80),
     summary(found),
     element("g", { transform: `translate(${edge} 12)` }, markup(classes.content)),
     line(edge, classes.height + 32, t({ ko: `단어의 기여도: ${name}`, en: `Contribution of words to ${name}` }), { size: 11, fill: PRINT_COLOURS.faint }),
     words,
     line(edge, y + 66, note, { size: 11, fill: PRINT_COLOURS.faint }),
+    truncated ? line(edge, y + 84, t(unread(truncated)), { size: 11, fill: PRINT_COLOURS.faint }) : "",
   );
 }
 
