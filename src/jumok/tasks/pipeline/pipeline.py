@@ -19,12 +19,14 @@ from jumok.models import (
     EncoderDecoderClassifier,
     LanguageModel,
 )
+from jumok.models.pooling import TokenPooling
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs import bio
 from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.pipeline.model_inputs import ModelInputs, model_inputs
 from jumok.tasks.pipeline.origin import Origin, describe_processors, generation_processors
 from jumok.tasks.pipeline.outputs import EvaluationResult, Output
+from jumok.tasks.pipeline.text_vectors import Vectors, text_vectors
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
@@ -159,6 +161,33 @@ class Pipeline:
         self.check_length(texts)
         self.check_supported()
         return list(self.task.predict(self, texts))
+
+    def encode(
+        self,
+        texts: str | Sequence[str],
+        *,
+        pooling: TokenPooling = "mean",
+        normalize: bool = True,
+    ) -> Vectors:
+        """One vector per text, (n, D) float32, or (D,) for a single text; for encoders.
+
+        The hidden states of the last layer are pooled over the tokens of a text, special tokens
+        included, and divided by their length unless `normalize` is false: the dot product of two
+        vectors is then the cosine of their angle. A text that is too long is truncated. Raises
+        InputError for a model that is not an encoder.
+        """
+        listed = [texts] if isinstance(texts, str) else list(texts)
+        self.check_length(listed)
+        vectors = text_vectors(
+            self.model,
+            listed,
+            self.vocabulary,
+            self.recipe.model.max_length,
+            self.device,
+            pooling=pooling,
+            normalize=normalize,
+        )
+        return vectors[0] if isinstance(texts, str) else vectors
 
     def check_supported(self) -> None:
         """Raise InputError for an imported model whose logits are not outputs for texts."""
