@@ -62,6 +62,44 @@ def get(
 
 
 @app.command()
+def assemble(
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The file. [default: in the user cache]")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make the text of ko-small from its sources in JUMOK_DATA: licences and counts of each.
+
+    Duplicates and every text that repeats a sentence of a dev or test set are left out; afterwards
+    the file is read again to prove it.
+    """
+    from jumok.data.assemble_korean import assemble_korean, repeated_lines
+    from jumok.data.corpora.korean_text import KO_SMALL, SOURCES
+    from jumok.data.corpora.paths import downloads
+    from jumok.errors import InputError
+
+    path = out or downloads(KO_SMALL.name) / KO_SMALL.files[0].name
+    assembly = assemble_korean(path)
+    for source in SOURCES:
+        counts = assembly.counts[source.name]
+        if as_json:
+            _print_json([{"source": source.name, "licence": source.licence, **asdict(counts)}])
+        else:
+            typer.echo(f"{source.name:<15} {source.domain}; {source.licence}")
+            typer.echo(
+                f"{'':<15} {counts.kept:,} of {counts.read:,} lines, {_size(counts.bytes)}; left "
+                f"out: {counts.duplicates:,} duplicates, {counts.held_out:,} held out"
+            )
+    repeated = repeated_lines(path)
+    if repeated:
+        raise InputError(
+            f"{path} must repeat no sentence of a dev or test set, got {len(repeated):,} lines, "
+            f"the first {repeated[0]!r}; report this as a bug"
+        )
+    typer.echo(f"{path}  repeats none of {len(assembly.held_out):,} held-out texts", err=True)
+
+
+@app.command()
 def verify(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="Check only this corpus.")

@@ -93,3 +93,76 @@ KLUE_NER = Corpus(
         "test": (RowRange(_NAMES, first=4_500, by="order", key="id"),),
     },
 )
+
+_INTENT_FILES = ("3i4k.train.tsv",)
+
+INTENTS = Corpus(
+    name="3i4k",
+    description="Korean utterances with one of seven intentions: 55,134 + 6,121",
+    licence="CC BY-SA 4.0",
+    url="https://github.com/warnikchow/3i4k",
+    columns={"text": "text", "label": "label"},
+    labels=(
+        "fragment",
+        "statement",
+        "question",
+        "command",
+        "rhetorical question",
+        "rhetorical command",
+        "intonation-dependent",
+    ),
+    files=(
+        CorpusFile(
+            "3i4k.train.tsv",
+            "abb26efb06404c90da5656a46dcb8bf86600bac3a8842ecd10ea7553e42caaf6",
+            2_603_147,
+            url="",
+            folder="korean/labelled",
+        ),
+        CorpusFile(
+            "3i4k.test.tsv",
+            "06e229843eff2f486daa6e149777c2b49d22400d34db977c04b0cdccce0831cb",
+            288_646,
+            url="",
+            folder="korean/labelled",
+        ),
+    ),
+    splits={
+        "train": (RowRange(_INTENT_FILES, stop=900, by="hash", key="text"),),
+        "dev": (RowRange(_INTENT_FILES, first=900, by="hash", key="text"),),
+        "test": (RowRange(("3i4k.test.tsv",)),),
+    },
+)
+
+_COMMENTS = ("hate.train.tsv",)
+
+HATE = Corpus(
+    name="hate",
+    description="Korean comments on entertainment news, hateful, offensive or neither: 7,896 + 471",
+    licence="CC BY-SA 4.0",
+    url="https://github.com/kocohub/korean-hate-speech",
+    columns={"text": "comments", "label": "hate"},
+    labels=("none", "offensive", "hate"),
+    files=(
+        CorpusFile(
+            "hate.train.tsv",
+            "ebebacdcd023af2c4acc8c0a37695fb6433ac04fc009feff8f222724e303a5a9",
+            913_546,
+            url="",
+            folder="korean/labelled",
+        ),
+        CorpusFile(
+            "hate.dev.tsv",
+            "232b615d6e359a9d31dfb8370f32e1733dc5bb3f9c5430d34d7fcc7ba4b7e8ef",
+            54_903,
+            url="",
+            folder="korean/labelled",
+        ),
+    ),
+    # The labels of the official test file are not public: the official dev file is our test.
+    splits={
+        "train": (RowRange(_COMMENTS, stop=900, by="hash", key="comments"),),
+        "dev": (RowRange(_COMMENTS, first=900, by="hash", key="comments"),),
+        "test": (RowRange(("hate.dev.tsv",)),),
+    },
+)

@@ -3,7 +3,8 @@
 from jumok.config_io import suggest
 from jumok.data.corpora.corpus import Corpus
 from jumok.data.corpora.korean_english import ENKO, ENKO_1961, KOEN, KOEN_1961
-from jumok.data.corpora.labelled import CHATBOT, KLUE_NER, YNAT
+from jumok.data.corpora.korean_text import KO_SMALL
+from jumok.data.corpora.labelled import CHATBOT, HATE, INTENTS, KLUE_NER, YNAT
 from jumok.data.corpora.multi30k import MULTI30K_EN_DE, MULTI30K_EN_FR
 from jumok.data.corpora.pairs import KORNLI, KORSTS, QUESTION_PAIR
 from jumok.data.corpora.reviews import NSMC, NSMC_TEXT
@@ -30,6 +31,8 @@ CORPORA: dict[str, Corpus] = {
         KORSTS,
         KLUE_NER,
         CHATBOT,
+        INTENTS,
+        HATE,
         MULTI30K_EN_DE,
         MULTI30K_EN_FR,
         KOEN,
@@ -37,6 +40,7 @@ CORPORA: dict[str, Corpus] = {
         KOEN_1961,
         ENKO_1961,
         NSMC_TEXT,
+        KO_SMALL,
         NOVELS,
         SHAKESPEARE,
     )
