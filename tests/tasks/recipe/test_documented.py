@@ -10,6 +10,7 @@ from jumok.decoding import DecodingConfig
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import (
     AugmentationConfig,
+    DistillationConfig,
     MaskingConfig,
     ModelConfig,
     RegressionConfig,
@@ -28,6 +29,7 @@ TABLES: dict[str, type] = {
     "decoding": DecodingConfig,
     "windows": WindowConfig,
     "masking": MaskingConfig,
+    "distillation": DistillationConfig,
     "regression": RegressionConfig,
 }
 

@@ -62,9 +62,13 @@ class MaskedRows:
 
 
 def mask_tokens(
-    rows: Ragged, pieces: PieceInfo, config: MaskingConfig, rng: np.random.Generator
+    rows: Ragged,
+    pieces: PieceInfo,
+    config: MaskingConfig,
+    rng: np.random.Generator,
+    epochs: float = 0.0,
 ) -> MaskedRows:
-    """Mask `config.mlm_probability` of the maskable tokens of each row.
+    """Mask a fraction of the maskable tokens of each row: `config.probability(epochs)`.
 
     >>> maskable, starts = np.arange(100) > 9, np.arange(100) % 2 == 0  # even ids start words
     >>> rows = Ragged.from_lists([[5, 20, 21, 23, 30, 32, 40, 41]])  # 5 is special; four words
@@ -77,7 +81,7 @@ def mask_tokens(
     >>> masked.mask.astype(int), masked.rows[0]
     (array([0, 0, 0, 0, 0, 0, 1, 1]), array([ 5, 20, 21, 23, 30, 32,  6,  6], dtype=int32))
     """
-    mask = _select(rows, pieces, config, rng)
+    mask = _select(rows, pieces, config, rng, config.probability(epochs))
     n = int(mask.sum())
     u = rng.random(n)
     candidates = np.flatnonzero(pieces.maskable)
@@ -90,7 +94,11 @@ def mask_tokens(
 
 
 def _select(
-    rows: Ragged, pieces: PieceInfo, config: MaskingConfig, rng: np.random.Generator
+    rows: Ragged,
+    pieces: PieceInfo,
+    config: MaskingConfig,
+    rng: np.random.Generator,
+    probability: float,
 ) -> Bools:
     """The masked tokens (tokens of all rows,): words in random order, up to the budget of a row.
 
@@ -115,7 +123,7 @@ def _select(
     before = (
         np.cumsum(length) - length - (np.cumsum(of_row) - of_row)[row]
     )  # tokens selected so far
-    budget = np.maximum(np.floor(config.mlm_probability * of_row + 0.5), 1)[row]
+    budget = np.maximum(np.floor(probability * of_row + 0.5), 1)[row]
     selected = (length > 0) & ((before == 0) | (before + length / 2 <= budget))
 
     of_words = np.empty_like(selected)

@@ -31,6 +31,7 @@ class LabelledBatch:
     texts: PaddedBatch
     labels: Tensor  # IGNORE_INDEX where a token has none
     two_views: bool = False
+    soft_labels: Tensor | None = None  # (B, L): probabilities of teachers; such texts count too
 
     @property
     def tokens(self) -> int:
@@ -39,7 +40,9 @@ class LabelledBatch:
 
     @property
     def n_targets(self) -> int:
-        """The number of labels."""
+        """The number of labels, or of texts with soft labels."""
+        if self.soft_labels is not None:
+            return len(self.soft_labels)
         return int((self.labels != IGNORE_INDEX).sum())
 
 
@@ -54,6 +57,12 @@ class EncoderJob(RecipeJob[LabelledBatch]):
     def labels_of(self, examples: NDArray[np.int64]) -> Tensor:
         """The labels of these training texts on the model's device."""
 
+    def labelled(
+        self, texts: PaddedBatch, examples: NDArray[np.int64], *, two_views: bool
+    ) -> LabelledBatch:
+        """The batch of these training texts."""
+        return LabelledBatch(texts, self.labels_of(examples), two_views)
+
     @property
     def rdrop_alpha(self) -> float:
         """The weight of R-Drop; above 0 a batch has each text twice, as two views."""
@@ -67,9 +76,7 @@ class EncoderJob(RecipeJob[LabelledBatch]):
         def build(examples: NDArray[np.int64]) -> LabelledBatch:
             rows = [view[i] for view in views for i in examples]
             texts = collate(rows, self.tokenizer.padding_id, self.device)
-            return LabelledBatch(
-                texts, self.labels_of(np.tile(examples, len(views))), len(views) > 1
-            )
+            return self.labelled(texts, np.tile(examples, len(views)), two_views=len(views) > 1)
 
         return LazyBatches(self.index_batches(lengths, number), build)
 

@@ -15,6 +15,7 @@ from jumok.tasks.recipe.inherited_config import inherit_model_config
 from jumok.tasks.recipe.renamed import check_renamed_keys, read_run_recipe
 from jumok.tasks.recipe.tables import (
     AugmentationConfig,
+    DistillationConfig,
     MaskingConfig,
     ModelConfig,
     RegressionConfig,
@@ -30,6 +31,7 @@ TABLE_TASKS: Mapping[str, tuple[tuple[TaskName, ...], str]] = {
     "windows": (("language_modeling",), "which reads no windows"),
     "masking": (("masked_language_modeling",), "which masks no tokens"),
     "regression": (("regression",), "which predicts no scores"),
+    "distillation": (("classification",), "which predicts no labels of texts"),
 }
 AUGMENTATION_TASKS: Mapping[str, tuple[TaskName, ...]] = {
     "subword_sampling": (
@@ -60,6 +62,7 @@ class Recipe:
     regression: RegressionConfig = field(default_factory=RegressionConfig)
     windows: WindowConfig = field(default_factory=WindowConfig)
     masking: MaskingConfig = field(default_factory=MaskingConfig)
+    distillation: DistillationConfig = field(default_factory=DistillationConfig)
     decoding: DecodingConfig = field(default_factory=DecodingConfig)  # of tests and predictions
 
     def __post_init__(self) -> None:
@@ -70,6 +73,7 @@ class Recipe:
         _check_augmentation(self)
         _check_vocabulary(self)
         _check_pairs(self)
+        _check_distillation(self)
 
     @property
     def paired(self) -> bool:
@@ -264,4 +268,14 @@ def _check_pairs(recipe: Recipe) -> None:
         raise InputError(
             'model.pooling "compare" needs text pairs (data.pair), model.n_segments = 2 and '
             'model.kind = "encoder"; choose another pooling otherwise'
+        )
+
+
+def _check_distillation(recipe: Recipe) -> None:
+    """Raise InputError for added texts where a row is not one plain text."""
+    added = recipe.distillation.corpus or recipe.distillation.texts
+    if added and (recipe.paired or recipe.data.pieces):
+        raise InputError(
+            "distillation.corpus and texts must be left out for pairs of texts and data.pieces: "
+            f"they add single texts, got {added!r}"
         )

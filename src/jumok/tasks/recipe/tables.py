@@ -65,13 +65,62 @@ class MaskingConfig:
     """The [masking] table: which tokens a masked language model must predict."""
 
     mlm_probability: float = 0.15  # fraction of the tokens of a text, at least one token
+    final_probability: float = 0.0  # the fraction after `falling_epochs`; 0: it does not change
+    falling_epochs: float = 1.0  # epochs in which the fraction changes linearly
     whole_words: bool = False  # mask all pieces of an eojeol (a space-separated word) together
+    packed: bool = False  # rows of max_length tokens, texts end to end: a static shape for a GPU
 
     def __post_init__(self) -> None:
         if not 0.0 < self.mlm_probability < 1.0:
             raise InputError(
                 "masking.mlm_probability must be more than 0 and less than 1, "
                 f"got {self.mlm_probability}"
+            )
+        if not 0.0 <= self.final_probability < 1.0 or not 0.0 < self.falling_epochs < math.inf:
+            raise InputError(
+                "masking.final_probability must be 0 or more and less than 1, and falling_epochs "
+                f"positive and finite, got {self.final_probability} and {self.falling_epochs}"
+            )
+
+    def probability(self, epochs: float) -> float:
+        """The fraction of the tokens that is masked after some epochs.
+
+        >>> MaskingConfig(mlm_probability=0.3, final_probability=0.1).probability(0.5)
+        0.2
+        """
+        if not self.final_probability:
+            return self.mlm_probability
+        done = min(epochs / self.falling_epochs, 1.0)
+        change = self.final_probability - self.mlm_probability
+        return round(self.mlm_probability + done * change, 12)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistillationConfig:
+    """The [distillation] table: learn from the predictions of finished runs too."""
+
+    teachers: tuple[str, ...] = ()  # runs of the same labels; their probabilities are averaged
+    temperature: float = 1.0  # above 1: softer probabilities, of teachers and student
+    weight: float = 1.0  # of the divergence from the teachers, added to the loss of the labels
+    corpus: str = ""  # a known corpus whose training texts are added without a label
+    texts: str = ""  # or a file of such texts, one a line
+    rows: int = 0  # the maximum of added texts; 0: all
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.temperature < math.inf and 0.0 < self.weight < math.inf):
+            raise InputError(
+                "distillation.temperature and weight must be more than 0 and finite, got "
+                f"{self.temperature} and {self.weight}"
+            )
+        if self.rows < 0:
+            raise InputError(f"distillation.rows must be 0 (all) or more, got {self.rows}")
+        if self.corpus and self.texts:
+            raise InputError(
+                "distillation.corpus and texts both name the texts to add; leave one of them out"
+            )
+        if not self.teachers and (self.corpus or self.texts):
+            raise InputError(
+                "distillation.teachers must name at least one run; leave the table out otherwise"
             )
 
 

@@ -1,0 +1,119 @@
+"""Distillation: a classifier learns from the predictions of finished runs (Hinton et al. 2015).
+
+Shapes: n texts, B of a batch, L labels.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from jumok.data.arrow_cache import cache_folder, cached_table, write_table
+from jumok.data.config import DataConfig
+from jumok.data.load import load_splits
+from jumok.data.splits import TEXTS, Splits
+from jumok.errors import InputError
+from jumok.models.weights import named_weights
+from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInputs
+from jumok.tasks.inputs.token_labels import IGNORE_INDEX
+from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.pipeline.sequence_classification import predict_all
+from jumok.tasks.recipe.tables import DistillationConfig
+from jumok.text.ragged import Ragged
+
+_SCHEMA = pa.schema([("logits", pa.list_(pa.float32()))])
+
+
+def distillation_loss(logits: Tensor, soft: Tensor, temperature: float) -> Tensor:
+    """T^2 KL(soft || softmax(logits / T)), summed over the texts: logits, soft (B, L) -> ().
+
+    T^2 keeps the size of the gradients the same for every temperature T (section 2).
+
+    >>> soft = torch.tensor([[0.5, 0.5]])
+    >>> distillation_loss(torch.tensor([[3.0, 3.0]]), soft, 2.0).item()
+    0.0
+    >>> round(distillation_loss(torch.tensor([[0.0, 2.0]]), soft, 1.0).item(), 4)
+    0.4338
+    """
+    student = (logits.float() / temperature).log_softmax(-1)
+    return temperature**2 * (soft * (soft.clamp(min=1e-12).log() - student)).sum()
+
+
+def unlabelled_texts(config: DistillationConfig, splits: Splits) -> list[str]:
+    """The texts that the recipe adds, without those of the dev and test splits and of train."""
+    if not config.corpus and not config.texts:
+        return []
+    data = (
+        DataConfig(corpus=config.corpus)
+        if config.corpus
+        else DataConfig(train=config.texts, format="lines")
+    )
+    table = load_splits(data, TEXTS, only=["train"]).train
+    known = [text for split in splits.tables.values() for text in split.column("text")]
+    texts = list(table.without("text", known).without_empty("text").column("text"))
+    return texts[: config.rows] if config.rows else texts
+
+
+def with_unlabelled(
+    train: LabelledTexts, texts: Sequence[str], encode: TextEncoder
+) -> LabelledTexts:
+    """The training texts, followed by texts without a label."""
+    if not texts:
+        return train
+    return LabelledTexts(
+        TextInputs([*train.texts.texts, *texts]),
+        Ragged.concat([train.ids, encode(texts)]),
+        np.concatenate([train.labels, np.full(len(texts), IGNORE_INDEX, train.labels.dtype)]),
+    )
+
+
+def soft_labels(
+    config: DistillationConfig, texts: TextInputs, labels: Sequence[str], device: torch.device
+) -> Tensor:
+    """The mean probabilities of the teachers at the temperature, (n, L) float32.
+
+    The logits of each teacher are kept in the user's cache, so that a training that resumes, or
+    another student, does not predict again. Raises InputError for a teacher of other labels.
+    """
+    from jumok.tasks.runs.load import load  # loads pipelines of all tasks
+
+    total = torch.zeros(len(texts.texts), len(labels))
+    for name in config.teachers:
+        teacher = load(name, str(device))
+        if teacher.recipe.task != "classification" or teacher.labels != tuple(labels):
+            raise InputError(
+                f"distillation.teachers must be runs with the labels {', '.join(labels)}, got "
+                f"{', '.join(teacher.labels) or 'none'} in {name}; remove it"
+            )
+        total += (_logits(teacher, texts) / config.temperature).softmax(-1)
+    return total / len(config.teachers)
+
+
+def _logits(teacher: Pipeline, texts: TextInputs) -> Tensor:
+    """The logits (n, L) of a teacher, from the cache if it has read the same texts before."""
+    rows = TextEncoder(teacher.vocabulary, teacher.recipe.model.max_length)(
+        texts.texts, texts.pairs
+    )
+    path = cache_folder("soft-labels") / f"{_key(teacher, rows)}.arrow"
+    cached = cached_table(path)
+    if cached is not None:
+        values = cached[0].column("logits").combine_chunks().values.to_numpy()
+        return torch.from_numpy(values.reshape(len(rows), -1).copy())
+    logits = predict_all(teacher.model, rows, teacher.vocabulary, teacher.device)
+    flat = pa.array(logits.numpy().ravel(), pa.float32())
+    offsets = pa.array(np.arange(len(rows) + 1, dtype=np.int32) * logits.shape[1])
+    column = pa.ListArray.from_arrays(offsets, flat)
+    write_table(path, _SCHEMA, [pa.RecordBatch.from_arrays([column], schema=_SCHEMA)])
+    return logits
+
+
+def _key(teacher: Pipeline, rows: Ragged) -> str:
+    """A checksum of the weights, the config and the input ids."""
+    digest = hashlib.sha256(repr(teacher.recipe.model).encode())
+    for name, weight in sorted(named_weights(teacher.model).items()):
+        digest.update(name.encode() + weight.detach().cpu().numpy().tobytes())
+    digest.update(rows.ids.tobytes() + rows.offsets.tobytes())
+    return digest.hexdigest()
