@@ -14,13 +14,14 @@ from jumok.data.config import DataConfig
 from jumok.data.load import load_splits
 from jumok.data.splits import Splits
 from jumok.data.table import Table
+from jumok.errors import InputError
 from jumok.models import MaskedLanguageModel
 from jumok.nn.losses import cross_entropy
 from jumok.nn.masks import AttentionMask
 from jumok.tasks.inputs.masking import PieceInfo
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.jobs.masked_lm import MaskedLMJob
-from jumok.tasks.masked_lm import MaskedBatch, fixed_masking, score_masked
+from jumok.tasks.masked_lm import MaskedBatch, fixed_masking, masked_hidden, score_masked
 from jumok.tasks.pipeline.fill_mask import _fill, encode_with_masks
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.tables import AugmentationConfig, MaskingConfig
@@ -148,6 +149,72 @@ def test_an_epoch_is_determined_by_seed_and_number(sampling: float) -> None:
         others_read, others_whole = map(sorted, rows(seed, number))
         assert others_read != read
         assert (others_whole != whole) is (sampling > 0)
+
+
+def test_packed_rows_hold_every_token_once() -> None:
+    """Static rows without padding; each text attends to itself only, from position 0."""
+    made = job(TEXTS, packed=True)
+    width = made.recipe.model.max_length
+    rows = made.encode(TEXTS)
+    total, seen = len(rows.ids), []
+    for batch in batches(made, 0):
+        assert batch.packed is not None
+        ids = batch.texts.input_ids
+        assert ids.shape[1] == width
+        assert ids.shape == batch.packed.text_ids.shape == batch.packed.positions.shape
+        restored = ids.flatten().index_copy(0, batch.positions, batch.labels)
+        seen += restored.tolist()
+        same = batch.packed.text_ids[:, 1:] == batch.packed.text_ids[:, :-1]
+        steps = batch.packed.positions[:, 1:] - batch.packed.positions[:, :-1]
+        assert (steps[same] == 1).all()
+        assert (batch.packed.positions[:, 1:][~same] == 0).all()
+        assert (batch.packed.positions[:, 0] == 0).all()
+    left_out = total - len(seen)
+    assert 0 <= left_out < made.recipe.training.batch_tokens
+    counts = np.bincount(rows.ids) - np.bincount(seen, minlength=rows.ids.max() + 1)
+    assert counts.min() >= 0
+    assert counts.sum() == left_out
+
+
+def test_a_packed_text_is_read_as_if_alone() -> None:
+    """The same mean loss as padded rows of the same masked tokens; float32 sums differ."""
+    made = job(TEXTS[:6], packed=True)
+    batch = batches(made, 0)[0]
+    assert batch.packed is not None
+    made.model.eval()
+    hidden, _ = masked_hidden(made.model, batch)
+    text_of = batch.packed.text_ids.flatten()
+    ids = batch.texts.input_ids.flatten()
+    width = batch.texts.input_ids.shape[1]
+    row_of = torch.arange(len(ids)) // width
+    assert isinstance(made.model, MaskedLanguageModel)
+    for place, expected in zip(batch.positions.tolist(), hidden, strict=True):
+        own = (text_of == text_of[place]) & (row_of == row_of[place])
+        alone = made.model.hidden_states(ids[own][None])[0]
+        at = int(own[:place].sum())
+        torch.testing.assert_close(made.model.transform(alone[at]), expected, atol=1e-5, rtol=0)
+
+
+def test_long_texts_are_cut_and_not_truncated() -> None:
+    text = " ".join(TEXTS[:12])
+    made = job([text])
+    ids = [batch.texts.input_ids for batch in batches(made, 0)]
+    assert sum(len(each) for each in ids) > 1
+    pieces = sum(int((each != made.tokenizer.pad_id).sum()) - len(each) for each in ids)
+    assert pieces == len(made.tokenizer.encode(text))
+
+
+def test_the_masked_fraction_falls() -> None:
+    made = job(TEXTS * 20, mlm_probability=0.5, final_probability=0.1, falling_epochs=2)
+
+    def fraction(number: int) -> float:
+        parts = batches(made, number)
+        return sum(batch.n_targets for batch in parts) / sum(batch.tokens for batch in parts)
+
+    first, second, later = (fraction(number) for number in (0, 1, 7))
+    assert first > second + 0.1 > later + 0.15
+    with pytest.raises(InputError, match="final_probability must be 0 or more and less than 1"):
+        MaskingConfig(final_probability=1.0)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

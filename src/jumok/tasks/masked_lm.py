@@ -16,6 +16,7 @@ from jumok.data.table import Table
 from jumok.evaluation.examples import Example
 from jumok.models import MaskedLanguageModel
 from jumok.nn.losses import cross_entropy
+from jumok.nn.masks import AttentionMask, Mask
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, PaddedBatch, batches_by_length, collate
 from jumok.tasks.inputs.masking import MaskedRows, PieceInfo, mask_tokens
@@ -40,6 +41,7 @@ class MaskedBatch:
     texts: PaddedBatch
     positions: Tensor  # (M,) int64: indices into the (B * T) tokens
     labels: Tensor  # (M,) int64
+    packed: "PackedTexts | None" = None  # several texts in each row
 
     @property
     def tokens(self) -> int:
@@ -65,6 +67,14 @@ class MaskedBatch:
             positions = np.flatnonzero(texts.attention_mask.cpu().numpy())[positions]
         labels = torch.from_numpy(masked.labels[tokens[mask]].astype(np.int64))
         return cls(texts, torch.from_numpy(positions).to(device), labels.to(device))
+
+
+@dataclass(frozen=True)
+class PackedTexts:
+    """Which text each token of a packed row belongs to, and its position in that text."""
+
+    text_ids: Tensor  # (B, T) int64
+    positions: Tensor  # (B, T) int64, from 0 in every text
 
 
 @dataclass(frozen=True)
@@ -123,7 +133,12 @@ def fixed_masking(rows: Ragged, pieces: PieceInfo, masking: MaskingConfig) -> Ma
 def masked_hidden(model: nn.Module, batch: MaskedBatch) -> tuple[Tensor, nn.Linear]:
     """The transformed hidden states of the masked tokens, (M, D), and the output projection."""
     assert isinstance(model, MaskedLanguageModel)
-    hidden = model.hidden_states(batch.texts.input_ids, batch.texts.attention_mask)  # (B, T, D)
+    mask: Mask = batch.texts.attention_mask
+    positions = None
+    if batch.packed is not None:
+        mask = AttentionMask.from_segments(batch.packed.text_ids)
+        positions = batch.packed.positions
+    hidden = model.hidden_states(batch.texts.input_ids, mask, positions=positions)  # (B, T, D)
     masked = hidden.flatten(0, 1).index_select(0, batch.positions)  # (M, D)
     return model.transform(masked), model.output
 

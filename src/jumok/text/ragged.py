@@ -110,6 +110,18 @@ class Ragged:
         starts = self.offsets[:-1] if side == "right" else self.offsets[1:] - kept
         return self._slices(starts, kept)
 
+    def split(self, width: int) -> "Ragged":
+        """Rows of more than `width` ids cut into the fewest rows of nearly equal length.
+
+        >>> list(Ragged.from_lists([[5, 6, 7, 8], [9]]).split(3))
+        [array([5, 6], dtype=int32), array([7, 8], dtype=int32), array([9], dtype=int32)]
+        """
+        parts = np.maximum(-(-self.lengths // width), 1)
+        row = np.repeat(np.arange(len(self)), parts)
+        number = np.arange(len(row)) - np.repeat(np.cumsum(parts) - parts, parts)
+        starts, stops = (self.lengths[row] * k // parts[row] for k in (number, number + 1))
+        return self._slices(self.offsets[:-1][row] + starts, stops - starts)
+
     def _slices(self, starts: Offsets, lengths: Offsets) -> "Ragged":
         """The rows that begin at `starts` in `ids` and have these lengths, copied."""
         offsets = _offsets(lengths)

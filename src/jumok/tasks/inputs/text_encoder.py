@@ -82,9 +82,13 @@ class TextEncoder:
 
     def __call__(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> Ragged:
         """The input ids of each text; an empty text is [CLS] alone."""
-        rows = encode_cached(texts, self.tokenizer)
+        rows = self.ids(texts)
         other = None if pairs is None else encode_cached(pairs, self.tokenizer)
         return self.add_special_tokens(rows, other)
+
+    def ids(self, texts: Sequence[str]) -> Ragged:
+        """The ids of each text, without special tokens and of any length."""
+        return encode_cached(texts, self.tokenizer)
 
     def encode_lines(self, lines: Sequence[str], paired: bool) -> Ragged:
         """The input ids of each line: a text, or a pair with a TAB between its texts."""

@@ -1,43 +1,64 @@
 """Training job of masked language modeling: new masks in every epoch, perplexity."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from jumok.data.resumable_loader import Epoch
 from jumok.data.splits import Splits
 from jumok.nn.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
-from jumok.seeding import derive_seed
-from jumok.tasks.inputs.batches import LazyBatches
-from jumok.tasks.inputs.masking import PieceInfo, mask_tokens
+from jumok.seeding import derive_seed, permutation
+from jumok.tasks.inputs.batches import PaddedBatch
+from jumok.tasks.inputs.masking import MaskedRows, PieceInfo, mask_tokens
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.jobs.recipe_job import RecipeJob
 from jumok.tasks.jobs.subword_sampling import sample_some
-from jumok.tasks.masked_lm import MaskedBatch, fixed_masking, masked_hidden, score_masked
+from jumok.tasks.masked_lm import (
+    MaskedBatch,
+    PackedTexts,
+    fixed_masking,
+    masked_hidden,
+    score_masked,
+)
 from jumok.text.ragged import Ragged
 from jumok.training.job import DevResult
 
 
 class MaskedLMJob(RecipeJob[MaskedBatch]):
-    """Trains a masked language model with cross-entropy of the masked tokens."""
+    """Trains a masked language model with cross-entropy of the masked tokens.
+
+    A text longer than `model.max_length` is cut into several.
+    """
 
     def prepare(self, splits: Splits) -> None:
         """Mask the development texts; the training texts are masked in each epoch."""
         self.encode = TextEncoder(self.tokenizer, self.recipe.model.max_length)
         self.pieces = PieceInfo.of(self.tokenizer)
         self.train = splits.train.column("text")
-        rows = self.encode(splits.dev.column("text"))
+        rows = self._cut(self.encode.ids(splits.dev.column("text")))
         self.dev = fixed_masking(rows, self.pieces, self.recipe.masking)
 
-    def epoch(self, number: int) -> LazyBatches[MaskedBatch]:
+    def epoch(self, number: int) -> Epoch[MaskedBatch]:
         """The batches of an epoch, in its order and with its masks."""
-        seed = self.recipe.seed
-        rng = np.random.Generator(np.random.Philox(derive_seed(seed, "masking", number)))
-        masked = mask_tokens(self._rows(number), self.pieces, self.recipe.masking, rng)
-        pad_id = self.tokenizer.padding_id
-        return LazyBatches(
-            self.index_batches(masked.rows.lengths, number),
-            lambda examples: MaskedBatch.of(masked, examples, pad_id, self.device),
+        rows, config = self._rows(number), self.recipe
+        if not config.masking.packed:
+            return MaskedBatches(self, number, rows, self.index_batches(rows.lengths, number))
+        stream = rows.take(permutation(len(rows), config.seed, number))
+        width = config.model.max_length
+        return PackedBatches(
+            self, number, stream, width, max(config.training.batch_tokens // width, 1)
         )
+
+    def mask(self, rows: Ragged, epoch: int, batch: int, n_batches: int) -> MaskedRows:
+        """Mask the rows of a batch: a pure function of its epoch and number."""
+        seed = derive_seed(self.recipe.seed, "masking", epoch, batch)
+        rng = np.random.Generator(np.random.Philox(seed))
+        return mask_tokens(rows, self.pieces, self.recipe.masking, rng, epoch + batch / n_batches)
 
     def loss(self, batch: MaskedBatch) -> Tensor:
         """Cross-entropy of the masked tokens, summed."""
@@ -54,7 +75,73 @@ class MaskedLMJob(RecipeJob[MaskedBatch]):
         """The input ids of the training texts in an epoch."""
         augmentation = self.recipe.augmentation
         if not augmentation.subword_sampling:
-            return self.encode(self.train)
+            return self._cut(self.encode.ids(self.train))
         seed = derive_seed(self.recipe.seed, "sampling", number)
-        rows = sample_some(self.train, self.tokenizer, augmentation, seed)
-        return self.encode.add_special_tokens(rows)
+        return self._cut(sample_some(self.train, self.tokenizer, augmentation, seed))
+
+    def _cut(self, rows: Ragged) -> Ragged:
+        """Rows of at most `model.max_length` tokens, special tokens included."""
+        n_special = self.tokenizer.input_template.n_special(paired=False)
+        return self.encode.add_special_tokens(rows.split(self.recipe.model.max_length - n_special))
+
+
+@dataclass(frozen=True)
+class MaskedBatches:
+    """The batches of an epoch: texts of similar length, masked when they are read."""
+
+    job: MaskedLMJob
+    number: int
+    rows: Ragged
+    index_batches: Sequence[NDArray[np.int64]]
+
+    def __len__(self) -> int:
+        return len(self.index_batches)
+
+    def __getitem__(self, index: int) -> MaskedBatch:
+        job, texts = self.job, self.rows.take(self.index_batches[index])
+        masked = job.mask(texts, self.number, index, len(self))
+        return MaskedBatch.of(masked, np.arange(len(texts)), job.tokenizer.padding_id, job.device)
+
+
+@dataclass(frozen=True)
+class PackedBatches:
+    """The batches of an epoch: all texts end to end in rows of one width, without padding.
+
+    A text that crosses the end of a row is two texts. Tokens after the last whole batch are left
+    out: those of other texts in every epoch.
+    """
+
+    job: MaskedLMJob
+    number: int
+    stream: Ragged  # the texts in the order of the epoch
+    width: int  # T
+    n_rows: int  # B
+
+    def __len__(self) -> int:
+        return max(len(self.stream.ids) // (self.width * self.n_rows), 1)
+
+    def __getitem__(self, index: int) -> MaskedBatch:
+        offsets, size = self.stream.offsets, self.width * self.n_rows
+        first = index * size
+        ids = self.stream.ids[first : first + size]
+        width = min(self.width, len(ids))  # fewer tokens than a row: all texts in one
+        tokens = first + np.arange(len(ids) // width * width)
+        text = np.searchsorted(offsets, tokens, side="right") - 1
+        row_start = tokens - (tokens - first) % width
+        rows = np.full(len(tokens) // width, width, np.int64)
+        masked = self.job.mask(
+            Ragged.from_lengths(ids[: len(tokens)], rows), self.number, index, len(self)
+        )
+
+        def grid(values: NDArray[np.integer]) -> Tensor:
+            return self._tensor(values).view(-1, width)  # (B, T)
+
+        return MaskedBatch(
+            PaddedBatch(grid(masked.rows.ids), None),
+            self._tensor(np.flatnonzero(masked.mask)),
+            self._tensor(masked.labels[masked.mask]),
+            PackedTexts(grid(text), grid(tokens - np.maximum(offsets[text], row_start))),
+        )
+
+    def _tensor(self, values: NDArray[np.integer]) -> Tensor:
+        return torch.from_numpy(values.astype(np.int64)).to(self.job.device)

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from jumok.data.packing import length_batches
+from jumok.data.resumable_loader import Epoch
 from jumok.data.splits import Splits
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.seeding import derive_seed, permutation
-from jumok.tasks.inputs.batches import LazyBatches
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.training.job import BatchT, DevResult
@@ -38,7 +38,7 @@ class RecipeJob(ABC, Generic[BatchT]):
         """Encode the training and the development split."""
 
     @abstractmethod
-    def epoch(self, number: int) -> LazyBatches[BatchT]:
+    def epoch(self, number: int) -> Epoch[BatchT]:
         """The batches of an epoch, in its order and with its augmentation."""
 
     @abstractmethod
