@@ -3,6 +3,7 @@
 # The first of them sets up .venv, which may use the network; nothing else does. Settings:
 #   PYTHON      the Python of the virtual environment    make demo PYTHON=python3.12
 #   TORCH_SPEC  the torch to install, as for pip         make demo TORCH_SPEC=torch==2.13.0+cpu
+#   KO_SMALL    overrides of its recipe                  make ko-small KO_SMALL=training.minutes=40
 #   PIP_...     the settings of pip and its pip.conf apply as always
 
 PYTHON ?= python3
@@ -14,7 +15,7 @@ PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 RUN := $(if $(wildcard runs/numbers),runs/demo-$(shell date +%Y%m%d-%H%M%S),runs/numbers)
 FAST := tests/nn tests/models tests/decoding tests/text tests/evaluation tests/interpret tests/inference
 
-.PHONY: help demo test test-fast coverage lint check format browser-tests web web-test trust-short \
+.PHONY: help demo test test-fast coverage lint check format browser-tests web web-test ko-small trust-short \
 	trust trust-long clean
 
 help: # this list
@@ -53,6 +54,13 @@ trust: $(READY) # the reliability tests with the promised figures
 
 trust-long: $(READY) # the reliability tests for hours
 	$(BIN)/python -m benchmarks.trust long
+
+# Makes the text from the sources in JUMOK_DATA, then trains; repeat the command to continue.
+ko-small: $(READY) # pretrain the Korean encoder: 20 epochs; a GPU is used if there is one
+	test -f "$${XDG_CACHE_HOME:-$$HOME/.cache}/jumok/data/ko-small/ko-small.txt" \
+		|| $(BIN)/jumok data assemble
+	if test -f runs/ko-small/recipe.toml; then $(BIN)/jumok train --resume runs/ko-small; \
+	else $(BIN)/jumok train ko-small $(KO_SMALL) --out runs/ko-small; fi
 
 browser-tests: $(READY) # the page in a real browser: every view, gesture and export
 	$(BIN)/pytest -m browser tests/browser

@@ -17,6 +17,7 @@ COMMANDS = {
     "average": "average the last checkpoints of a run:  average RUN --last N",
     "view": "show the attention heads in the browser:  view RUN [TEXT] [--export FILE]",
     "plot": "plot positional encodings, a run's history, or attention",
+    "models": "list the models that ship with jumok",
     "vocab": "train, use and examine a SentencePiece vocabulary",
     "data": "list, download and verify the known corpora",
 }

@@ -10,6 +10,7 @@ from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.pretrained.checkpoint import is_hf_folder
 from jumok.pretrained.state_dict import hf_model_config
+from jumok.shipped import resolve_model
 from jumok.tasks.recipe.renamed import read_run_recipe
 
 ORIGIN_FOLDER = "origin"  # in an imported run: the JSON files of the original checkpoint
@@ -53,7 +54,7 @@ def inherit_model_config(recipe: Mapping[str, Any], overrides: Sequence[str]) ->
     init = model.get("init") if isinstance(model, dict) else None
     if isinstance(model, dict) and isinstance(init, str) and init:
         explicit = overridden if isinstance(overridden, dict) and "init" in overridden else model
-        tree["model"] = model | _inherited_from(Path(init)) | explicit
+        tree["model"] = model | _inherited_from(resolve_model(init)) | explicit
     return tree
 
 

@@ -9,6 +9,7 @@ from jumok.errors import CheckpointError, InputError
 from jumok.models.weights import load_weights
 from jumok.pretrained.checkpoint import is_hf_folder
 from jumok.pretrained.state_dict import check_model_size
+from jumok.shipped import resolve_model
 from jumok.tasks.inputs.tokenizer_pair import (
     IMPORTED,
     SOURCE,
@@ -30,6 +31,8 @@ from jumok.text.tokenizer import Tokenizer
 def load(folder: str | Path, device: str = "auto") -> Pipeline:
     """Load a trained run, an imported checkpoint or a folder in the format of Hugging Face.
 
+    `folder` may be the name of a model that ships with jumok (`jumok models`).
+
     RUN/checkpoints/step-N is a finished run with the weights after N steps: their exponential
     moving average, if the recipe has one.
 
@@ -38,7 +41,7 @@ def load(folder: str | Path, device: str = "auto") -> Pipeline:
     well and accepts ids only. Raises InputError when the folder has no finished model, or files of
     different runs.
     """
-    folder = Path(folder)
+    folder = resolve_model(folder)
     check_path_name(folder)
     here = folder.absolute()
     if _is_checkpoint(here):

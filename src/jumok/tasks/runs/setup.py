@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +16,7 @@ from jumok.errors import InputError
 from jumok.models.size import min_bytes, min_parameter_count
 from jumok.models.weights import named_weights
 from jumok.seeding import derive_seed
+from jumok.shipped import resolve_model, resolve_vocabulary
 from jumok.tasks.inputs.text_encoder import TextInputs
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair, non_default_keys
 from jumok.tasks.jobs.registry import JOBS
@@ -82,7 +82,7 @@ def get_tokenizers(recipe: Recipe, train: Table) -> TokenizerPair:
     init = recipe.model.init
     if not init:
         return train_or_load(recipe.vocabulary, train, recipe.data.pieces)
-    tokenizers = load_tokenizers(Path(init))
+    tokenizers = load_tokenizers(resolve_model(init))
     if tokenizers.joint != recipe.vocabulary.joint:
         raise InputError(
             f"vocabulary.joint must be {str(tokenizers.joint).lower()} to initialize from {init}, "
@@ -122,7 +122,7 @@ def vocabulary_texts(train: Table, pieces: bool) -> Iterator[str]:
 
 def _train_or_load(table: VocabularyRecipe, texts: Iterable[str]) -> SentencePieceTokenizer:
     if table.file:
-        return SentencePieceTokenizer.load(table.file)
+        return SentencePieceTokenizer.load(resolve_vocabulary(table.file))
     return SentencePieceTokenizer.train(texts, table)
 
 
@@ -179,4 +179,4 @@ def initialize_weights(
     """Copy the weights of `model.init` into the model, if the recipe names a run."""
     if not recipe.model.init:
         return None
-    return initialize_from(Path(recipe.model.init), recipe, model, labels)
+    return initialize_from(resolve_model(recipe.model.init), recipe, model, labels)

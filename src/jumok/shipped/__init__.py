@@ -1,0 +1,45 @@
+"""Models that ship with jumok: folders of this package in the format of a run, found by name."""
+
+from pathlib import Path
+
+from jumok.errors import InputError
+
+VOCABULARY, WEIGHTS, CARD = "vocabulary.model", "model.safetensors", "README.md"
+
+_HERE = Path(__file__).parent
+
+
+def shipped_folders(here: Path = _HERE) -> dict[str, Path]:
+    """The folders by name; one without weights ships its vocabulary alone."""
+    return {path.parent.name: path.parent for path in sorted(here.glob(f"*/{VOCABULARY}"))}
+
+
+def resolve_model(name: str | Path, here: Path = _HERE) -> Path:
+    """The folder of a model that ships with jumok; any other name is a path.
+
+    A folder of that name in the working directory has precedence. Raises InputError for a model
+    whose vocabulary alone ships.
+
+    >>> resolve_model("runs/nsmc")
+    PosixPath('runs/nsmc')
+    """
+    path = Path(name)
+    folder = shipped_folders(here).get(str(name))
+    if folder is None or path.exists():
+        return path
+    if not (folder / WEIGHTS).is_file():
+        raise InputError(
+            f"{name} must have weights, but this version of jumok ships its vocabulary alone; "
+            f"train them with jumok train {name}, and name the folder of that run"
+        )
+    return folder
+
+
+def resolve_vocabulary(name: str, here: Path = _HERE) -> Path:
+    """The vocabulary of a model that ships with jumok; any other name is a path.
+
+    >>> resolve_vocabulary("ko-small").name, resolve_vocabulary("my.model").name
+    ('vocabulary.model', 'my.model')
+    """
+    folder = shipped_folders(here).get(name)
+    return Path(name) if folder is None or Path(name).exists() else folder / VOCABULARY

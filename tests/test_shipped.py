@@ -1,0 +1,46 @@
+"""Models that ship with jumok: found by name, listed, and complete."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from jumok.errors import InputError
+from jumok.shipped import VOCABULARY, resolve_model, resolve_vocabulary, shipped_folders
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.text.sentencepiece import SentencePieceTokenizer
+from tests.cli.commands import call
+
+MAX_VOCABULARY_BYTES, MAX_BYTES = 2**20, 25_000_000
+
+
+def test_names_and_paths(tmp_path: Path, review_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = tmp_path / "shipped"
+    shutil.copytree(review_run, here / "reviews")
+    (here / "words").mkdir()
+    shutil.copy(review_run / VOCABULARY, here / "words")
+    assert list(shipped_folders(here)) == ["reviews", "words"]
+    assert resolve_model("reviews", here) == here / "reviews"
+    assert resolve_model(tmp_path / "run", here) == tmp_path / "run"
+    assert resolve_vocabulary("words", here) == here / "words" / VOCABULARY
+    with pytest.raises(InputError, match=r"words must have weights.* jumok train words"):
+        resolve_model("words", here)
+    monkeypatch.chdir(tmp_path)
+    Path("reviews").mkdir()  # a folder of one's own has precedence
+    assert resolve_model("reviews", here) == Path("reviews")
+
+
+def test_what_ships_is_small_and_opens() -> None:
+    for name, folder in shipped_folders().items():
+        assert (folder / VOCABULARY).stat().st_size < MAX_VOCABULARY_BYTES
+        assert sum(path.stat().st_size for path in folder.iterdir()) < MAX_BYTES
+        recipe = load_recipe(name)  # the recipe of the same name trains it
+        tokenizer = SentencePieceTokenizer.load(resolve_vocabulary(recipe.vocabulary.file))
+        assert tokenizer.decode(tokenizer.encode("한국어 모델 ㅋㅋ")) == "한국어 모델 ㅋㅋ"
+
+
+def test_the_listing(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = call(capsys, "models", "--json").rows
+    assert [row["name"] for row in rows] == list(shipped_folders())
+    assert all(row["about"] for row in rows)
+    assert "ko-small" in call(capsys, "models").out
