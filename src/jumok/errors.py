@@ -23,7 +23,7 @@ class StorageError(JumokError):
 
 
 class NonFiniteError(JumokError):
-    """A loss or gradient is infinite or NaN."""
+    """A loss, a gradient or an answer is infinite or NaN."""
 
     exit_code = 4
 

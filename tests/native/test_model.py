@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from jumok.errors import InputError
 from jumok.models import TextClassifier
 from jumok.native import (
     KernelError,
@@ -39,6 +40,19 @@ def test_unsupported_models_raise_kernel_error() -> None:
         NativeModel(model)
     with pytest.raises(KernelError, match=r"precision must be one of .*, got 'int4'"):
         NativeModel(language_model(), "int4")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", ["output.weight", "decoder.embedding.norm.weight"])
+def test_weights_that_are_not_finite_are_not_packed(precision: WeightPrecision, name: str) -> None:
+    model = language_model("untied")
+    for value in (torch.inf, torch.nan, 3.4e38 if precision == "bfloat16" else -torch.inf):
+        with torch.no_grad():
+            model.get_parameter(name).view(-1)[-1] = value
+        if value == 3.4e38 and "norm" in name:  # a vector stays in float32
+            continue
+        with pytest.raises(InputError, match="a packed model must have finite weights, got"):
+            NativeModel(model, precision)
 
 
 def test_packed_weights_are_independent_of_the_model() -> None:

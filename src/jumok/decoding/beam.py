@@ -43,6 +43,7 @@ from torch import Tensor
 from jumok.decoding.callbacks import StepCallback, StepResult
 from jumok.decoding.config import DecodingConfig
 from jumok.decoding.constraints.constraint import can_end_here, no_continuation_error
+from jumok.decoding.finite import check_log_p
 from jumok.decoding.hypothesis import Hypothesis
 from jumok.decoding.incremental.decoder import IncrementalDecoder, SupportsAttention, SupportsTopK
 from jumok.decoding.inputs import GenerationInputs
@@ -115,10 +116,12 @@ def beam_search(
     while True:
         if ranking is not None:
             log_p, token = ranking.top_k(ids, n_top)  # 2 x (N * W, C)
+            check_log_p(log_p)
             scores = log_p
         else:
             n_cached = decoder.length
             log_p = decoder.step(ids).log_softmax(-1)  # (N * W, V)
+            check_log_p(log_p)
             scores = apply_processors(log_p, search.context, processors) if processors else log_p
             if callback is not None:
                 callback.on_scores(n_cached, log_p, scores)

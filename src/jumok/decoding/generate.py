@@ -13,6 +13,7 @@ from jumok.decoding.beam import beam_search, length_norm
 from jumok.decoding.callbacks import OnToken, StepCallback, StepResult
 from jumok.decoding.config import DecodingConfig
 from jumok.decoding.constraints.constraint import can_end_here, no_continuation_error
+from jumok.decoding.finite import check_log_p
 from jumok.decoding.hypothesis import Hypothesis
 from jumok.decoding.incremental.decoder import IncrementalDecoder, SupportsTopK
 from jumok.decoding.inputs import GenerationInputs
@@ -71,7 +72,9 @@ def decode_tokenwise(
     ids = inputs.prompt_ids
     for _ in range(inputs.max_new_tokens):
         if ranking is not None:
-            log_p, token = (part[:, 0] for part in ranking.top_k(ids, 1))  # 2 x (B)
+            top_log_p, top_token = ranking.top_k(ids, 1)  # 2 x (B, 1)
+            check_log_p(top_log_p)
+            log_p, token = top_log_p[:, 0], top_token[:, 0]  # 2 x (B)
         else:
             n_cached, logits = decoder.length, decoder.step(ids)  # (B, V)
             if state.t == 0 and config.n_best > 1:  # the rows of a text share its prompt
@@ -79,6 +82,7 @@ def decode_tokenwise(
                 logits = logits[state.texts]
             # change the logits
             log_probs = scores = logits.log_softmax(-1)
+            check_log_p(log_probs)
             if processors:
                 context = state.context(logits)
                 scores = apply_processors(log_probs, context, processors)

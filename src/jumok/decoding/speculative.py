@@ -26,6 +26,7 @@ from jumok.decoding.beam import length_norm
 from jumok.decoding.callbacks import OnToken
 from jumok.decoding.config import DecodingConfig
 from jumok.decoding.constraints.constraint import can_end_here, no_continuation_error
+from jumok.decoding.finite import check_log_p
 from jumok.decoding.hypothesis import Hypothesis
 from jumok.decoding.incremental.decoder import GenerativeModel, IncrementalDecoder
 from jumok.decoding.inputs import GenerationInputs
@@ -229,7 +230,9 @@ class _State:
     def _distribution(self, logits: Tensor, position: int) -> Tensor | None:
         """The distribution of the token at `position`, (1, V) -> (V) float64; None if all -inf."""
         context = self._context(logits, position)
-        scores = apply_processors(logits.log_softmax(-1), context, self._processors)[0]
+        log_p = logits.log_softmax(-1)
+        check_log_p(log_p)
+        scores = apply_processors(log_p, context, self._processors)[0]
         if scores.max() == NEG_INF:
             return None
         if self._stream is not None:

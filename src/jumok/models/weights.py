@@ -7,6 +7,8 @@ from torch import Tensor, nn
 
 from jumok.errors import InputError
 
+FLOAT32_MAX = torch.finfo(torch.float32).max
+
 
 def named_weights(model: nn.Module) -> dict[str, nn.Parameter]:
     """Every weight by name; a tied weight by the first of its names.
@@ -30,8 +32,8 @@ def tied_weights(model: nn.Module) -> dict[str, str]:
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Copy the tensors into the model.
 
-    Raises InputError with every missing or unexpected name and every wrong shape; then nothing is
-    copied.
+    Raises InputError with every missing or unexpected name and every wrong shape or dtype, or for
+    a tensor that is not finite; then nothing is copied.
     """
     expected = named_weights(model)
     wrong = [f"{name} is missing" for name in sorted(expected.keys() - tensors.keys())]
@@ -41,9 +43,39 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
         for name in sorted(expected.keys() & tensors.keys())
         if tensors[name].shape != expected[name].shape
     ]
+    wrong += [
+        f"{name} is {str(tensor.dtype).removeprefix('torch.')}, not floating point"
+        for name, tensor in sorted(tensors.items())
+        if not tensor.is_floating_point()
+    ]
     if wrong:
         raise InputError(
             f"the weights do not fit the model: {'; '.join(wrong)}; give the weights of this model"
         )
+    check_finite(tensors, "the weights")
     for name, parameter in expected.items():
         parameter.copy_(tensors[name])
+
+
+@torch.no_grad()
+def check_finite(tensors: Mapping[str, Tensor], where: str) -> None:
+    """Raise InputError, which names the tensor, unless all elements are finite in float32.
+
+    One pass at the speed of memory: the smallest and the largest element are NaN if any element
+    is, and infinite if one is.
+
+    >>> check_finite({"bias": torch.tensor([0.0, torch.nan])}, "model.safetensors")
+    Traceback (most recent call last):
+    jumok.errors.InputError: model.safetensors must have finite weights, got nan in bias; get or \
+train it again
+    """
+    for name, tensor in tensors.items():
+        if not tensor.is_floating_point() or not tensor.numel():
+            continue
+        values = tensor.float() if tensor.element_size() == 1 else tensor  # float8 has no aminmax
+        for value in torch.aminmax(values):
+            if not abs(value.item()) <= FLOAT32_MAX:  # NaN compares as False
+                raise InputError(
+                    f"{where} must have finite weights, got {value.item()} in {name}; get or train "
+                    "it again"
+                )

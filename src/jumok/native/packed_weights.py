@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.errors import JumokError
+from jumok.models.weights import check_finite
 from jumok.native.build import KernelError
 from jumok.native.library import OK, OUT_OF_MEMORY, ModelDims, library
 from jumok.native.quantize import quantize_rows
@@ -85,9 +86,11 @@ class PackedWeights:
             packed, scale = quantize_rows(weight.cpu())
         else:
             packed = weight.cpu().to(getattr(torch, self.precision))
-        packed = packed.contiguous()
+        packed = packed.contiguous()  # a finite float32 may be infinite in bfloat16
+        check_finite({name: weight if scale is not None else packed}, "a packed model")
         if bias is not None:
             bias = bias.detach().float().cpu().contiguous()
+            check_finite({f"{name}.bias": bias}, "a packed model")
         status = self.library.jumok_set_rows(
             *(self.handle, name.encode(), first, len(packed)),
             *(_address(packed), _address(scale), _address(bias)),
@@ -97,6 +100,7 @@ class PackedWeights:
     def upload_vector(self, name: str, vector: Tensor) -> None:
         """Copy a vector or a table that stays in float32."""
         values = vector.detach().float().cpu().contiguous()
+        check_finite({name: values}, "a packed model")
         status = self.library.jumok_set_vector(
             self.handle, name.encode(), values.numel(), _address(values)
         )

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.models.size import min_parameter_count
-from jumok.models.weights import named_weights
+from jumok.models.weights import check_finite, named_weights
 from jumok.pretrained.architecture import HFArchitecture, parse_config
 from jumok.pretrained.assign import TensorAssignment, canonical_names, resolve_tying
 from jumok.pretrained.checkpoint import open_checkpoint
@@ -41,7 +41,8 @@ def model_from_hf(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> P
     """The module that a config.json describes, with these tensors as its weights, not copied.
 
     The weights keep their stored dtype. Raises InputError that lists every tensor that is missing,
-    unexpected, of another shape, or stored twice with different values.
+    unexpected, of another shape, or stored twice with different values; or names one that is not
+    finite.
     """
     architecture, names, canonical = _resolve(config, tensors)
     check_model_size(architecture.config, sum(tensor.numel() for tensor in canonical.values()))
@@ -49,6 +50,8 @@ def model_from_hf(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> P
     mappings = expand(architecture.name_rules(), named_weights(model))
     assignment = TensorAssignment(architecture, mappings, model, canonical)
     assignment.raise_errors()
+    used = canonical.keys() - assignment.unused.keys()
+    check_finite({names[name]: canonical[name] for name in used}, "a checkpoint")
     assign_weights(model, assignment.weights)
     stored_names = {stored: name for name, stored in names.items()}
     return PretrainedModel(architecture, model, stored_names, assignment.unused)

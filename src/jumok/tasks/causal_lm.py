@@ -5,6 +5,7 @@ itself only and its positions start at 0, unless `windows.across_documents` make
 Shapes: R rows, W tokens, N target tokens, D model width.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from unicodedata import normalize
@@ -18,6 +19,7 @@ from jumok.data.packing import plan_packing
 from jumok.data.table import Table
 from jumok.data.token_cache import encode_cached
 from jumok.decoding import DecodingConfig
+from jumok.decoding.finite import non_finite_error
 from jumok.errors import InputError
 from jumok.evaluation.language_models import LanguageModelMetrics
 from jumok.models import LanguageModel
@@ -97,6 +99,8 @@ class CausalLMTask:
             pipeline.device,
             pipeline.processes,
         )
+        if not math.isfinite(metrics.loss):
+            raise non_finite_error("losses")
         unknown = documents.count(unk_id(tokenizer))
         return EvaluationResult(
             {

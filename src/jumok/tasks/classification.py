@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.data.table import Table
+from jumok.decoding.finite import check_logits
 from jumok.evaluation import ClassificationMetrics, calibration_error, classification_metrics
 from jumok.evaluation.examples import Mistake
 from jumok.models import EncoderDecoderClassifier, text_classifier
@@ -45,6 +46,7 @@ class ClassificationTask:
             pipeline.device,
             pipeline.processes,
         )
+        check_logits(probabilities)
         confidence, predicted = probabilities.max(-1)
         correct = predicted == torch.tensor(truth)
         wrong = (~correct).nonzero().flatten().tolist()
@@ -75,6 +77,7 @@ class ClassificationTask:
         encode = TextEncoder(pipeline.vocabulary, pipeline.recipe.model.max_length)
         rows = encode.encode_lines(texts, pipeline.recipe.paired)
         logits = predict_all(pipeline.model, rows, pipeline.vocabulary, pipeline.device)
+        check_logits(logits)
         return [
             _prediction(text, row, pipeline.labels)
             for text, row in zip(texts, logits.softmax(-1).tolist(), strict=True)

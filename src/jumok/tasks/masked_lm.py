@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from jumok.data.table import Table
+from jumok.decoding.finite import non_finite_error
 from jumok.evaluation.examples import Example
 from jumok.models import MaskedLanguageModel
 from jumok.nn.losses import cross_entropy
@@ -107,6 +108,8 @@ class MaskedLMTask:
         metrics, predicted = score_masked(
             pipeline.model, masked, tokenizer, pipeline.device, pipeline.processes
         )
+        if not math.isfinite(metrics.loss):
+            raise non_finite_error("losses")
         return EvaluationResult(
             {
                 "task": recipe.task,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from jumok.data.table import Table
+from jumok.decoding.finite import non_finite_error
 from jumok.evaluation import regression_metrics
 from jumok.models import text_classifier
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
@@ -70,6 +71,8 @@ def predict_scores(pipeline: Pipeline, rows: Ragged) -> NDArray[np.float64]:
     outputs = predict_scaled(
         pipeline.model, rows, pipeline.vocabulary, pipeline.device, pipeline.processes
     )
+    if not np.isfinite(outputs).all():
+        raise non_finite_error("scores")
     regression = pipeline.recipe.regression
     return outputs * regression.span + regression.lowest
 

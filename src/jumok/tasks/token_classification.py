@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from jumok.data.table import Table
+from jumok.decoding.finite import non_finite_error
 from jumok.evaluation import classification_metrics, entity_metrics
 from jumok.evaluation.entities import entities
 from jumok.evaluation.examples import Example
@@ -123,6 +124,8 @@ def predict_tags(pipeline: Pipeline, texts: TokenizedTexts) -> list[list[str]]:
     log_p = log_probabilities(
         pipeline.model, texts.ids, pipeline.vocabulary, pipeline.device, pipeline.processes
     )
+    if any(np.isnan(row).any() for row in log_p):
+        raise non_finite_error("logits")
     return viterbi_tags(texts, log_p, pipeline.labels)
 
 

@@ -2,11 +2,18 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal
+
+from jumok import config_io
+from jumok.errors import InputError
+
+EndReason = Literal["", "done", "minutes", "patience"]
 
 LOSS_DECAY = 0.98  # of the running mean of the loss, each step
 LOWER_IS_BETTER = frozenset({"loss", "perplexity", "bits_per_byte"})
+MAX_COUNT = 2**53  # every integer below is a float64, in which processes exchange them
+_MAY_BE_NAN = ("best_score", "mean_loss")  # null in JSON
 
 
 def is_better(metric: str, score: float, best: float) -> bool:
@@ -37,7 +44,7 @@ class TrainerState:
     mean_loss: float = math.nan  # exponential moving average over the applied steps
     skipped: int = 0  # steps that were not applied
     skipped_in_a_row: int = 0
-    ended: str = ""  # why the training ended; empty while it runs
+    ended: EndReason = ""  # why the training ended; empty while it runs
 
     def after_step(self, loss: float) -> "TrainerState":
         """After an applied step with this loss.
@@ -82,9 +89,36 @@ class TrainerState:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "TrainerState":
-        """The inverse of `to_dict`."""
-        values: dict[str, Any] = {k: math.nan if v is None else v for k, v in content.items()}
-        return cls(**values)
+        """The inverse of `to_dict`.
+
+        Raises InputError, which names the field, for an unknown, missing or impossible one.
+
+        >>> TrainerState.from_dict(TrainerState().to_dict() | {"epoch": -1})
+        Traceback (most recent call last):
+        jumok.errors.InputError: progress.epoch must be from 0 to 2^53, got -1
+        """
+        if not isinstance(content, Mapping):
+            raise InputError("progress must be a table")
+        unknown = {name for name in _MAY_BE_NAN if content.get(name, 0.0) is None}
+        known = {**content, **dict.fromkeys(unknown, 0.0)}
+        state = config_io.from_dict(cls, known, "progress", complete=True)
+        for field in fields(cls):
+            value = getattr(state, field.name)
+            counted = type(value) is int or field.name == "seconds"
+            if counted and not 0 <= value < MAX_COUNT:
+                raise InputError(f"progress.{field.name} must be from 0 to 2^53, got {value:g}")
+        for name in ("best_step", "best_step_before", "evaluations_since_best", "skipped"):
+            if getattr(state, name) > state.step:
+                raise InputError(
+                    f"progress.{name} must be at most the {state.step:,} steps, got "
+                    f"{getattr(state, name):,}"
+                )
+        if state.skipped_in_a_row > state.skipped:
+            raise InputError(
+                f"progress.skipped_in_a_row must be at most the {state.skipped:,} skipped steps, "
+                f"got {state.skipped_in_a_row:,}"
+            )
+        return replace(state, **dict.fromkeys(unknown, math.nan))
 
 
 def _null(value: object) -> object:

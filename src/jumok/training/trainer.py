@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from jumok.data.resumable_loader import LoaderState, ResumableLoader
 from jumok.device import release_memory, resolve_dtype, set_deterministic, tune_allocator
-from jumok.errors import StorageError
+from jumok.errors import InputError, StorageError
 from jumok.processes import (
     SINGLE_PROCESS,
     ProcessGroup,
@@ -46,6 +46,13 @@ from jumok.training.bad_steps import (
 from jumok.training.checkpoints.async_writer import AsyncCheckpointWriter
 from jumok.training.checkpoints.best import best_valid, missing_best_warning
 from jumok.training.checkpoints.checkpoint import Checkpoint, check_same_run
+from jumok.training.checkpoints.contents import (
+    check_optimizer,
+    check_states,
+    check_tensors,
+    read_progress,
+    unusable,
+)
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.config import TrainingConfig
 from jumok.training.ema import EMA
@@ -57,7 +64,7 @@ from jumok.training.reporting.metrics import LogRecord, MetricsLog, dev_record, 
 from jumok.training.reporting.progress_bar import ProgressBar, Throughput
 from jumok.training.schedules import lr_multiplier
 from jumok.training.signals import StopRequest, handle_signals
-from jumok.training.state import TrainerState
+from jumok.training.state import EndReason, TrainerState
 
 
 class Trainer(Generic[BatchT]):
@@ -96,6 +103,8 @@ class Trainer(Generic[BatchT]):
         if resume is not None:
             self._restore(resume)
         self.loader = ResumableLoader(job.epoch, LoaderState(self.state.epoch, self.state.batch))
+        if resume is not None:
+            self._check_position(resume)
         self.metrics = MetricsLog(folder, resumed_step=self.state.step, enabled=processes.rank == 0)
         self.seconds_before = self.state.seconds  # of training before a resume
         self.throughput = Throughput(self.seconds_before)
@@ -312,7 +321,7 @@ class Trainer(Generic[BatchT]):
         """How much of the training is done after `step` steps, from 0 to 1."""
         return self.config.progress(step, self.loader.epoch_progress, self.seconds)
 
-    def _end(self, reason: str) -> None:
+    def _end(self, reason: EndReason) -> None:
         self.state = replace(self.state, ended=self.state.ended or reason)
 
     def _log_step(self, loss: float) -> None:
@@ -387,12 +396,28 @@ class Trainer(Generic[BatchT]):
     def _restore(self, checkpoint: Checkpoint) -> None:
         """Load weights, optimizer, average and state."""
         check_same_run(checkpoint, self.metadata)
-        states = self.strategy.load(checkpoint)
+        with unusable(checkpoint.path):
+            averaged = ["average"] if self.ema.values else []
+            check_states(checkpoint, ["model", "optimizer", *averaged])
+            accumulated = self.config.gradient_accumulation_steps
+            self.state = read_progress(checkpoint, accumulated)
+            states = self.strategy.load(checkpoint)
+            check_tensors("model", states["model"], self.parameters)
+            check_tensors("average", states.get("average", {}), self.ema.values)
+            trainable = {n: p for n, p in self.parameters.items() if p.requires_grad}
+            applied_steps = self.state.step - self.state.skipped
+            check_optimizer(states["optimizer"], trainable, applied_steps)
         self.optimizer.load(states["optimizer"])
         self.ema.load(states.get("average", {}))
-        state = checkpoint.metadata["progress"]
-        assert isinstance(state, Mapping)  # the checksum of the manifest is right
-        self.state = TrainerState.from_dict(state)
+
+    def _check_position(self, checkpoint: Checkpoint) -> None:
+        """Raise CheckpointError unless the epoch has the batch to continue with."""
+        batch = self.state.batch
+        if batch and batch >= (n := len(self.loader.epoch)):
+            with unusable(checkpoint.path):
+                raise InputError(
+                    f"progress.batch must be below the {n:,} of its epoch, got {batch:,}"
+                )
 
     def _warn_invalid_checkpoints(self) -> None:
         """Log the checkpoints that cannot be used when a training resumes."""

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from jumok.decoding.finite import check_log_p
 from jumok.errors import InputError
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, batches_by_length, collate
 from jumok.tasks.inputs.masking import PieceInfo
@@ -39,6 +40,7 @@ def fill_masks(pipeline: Pipeline, texts: Sequence[str]) -> list[GeneratedText]:
         logits = pipeline.model(padded.input_ids, padded.attention_mask)
         for i, row, row_logits in zip(batch, padded.input_ids, logits, strict=True):
             log_p = row_logits[row == tokenizer.mask_id].log_softmax(-1)  # (masks, V)
+            check_log_p(log_p)
             output, score = _fill(parts[i], log_p.cpu().numpy(), pieces, tokenizer)
             outputs[int(i)] = GeneratedText(texts[i], output, score)
     return [outputs[i] for i in range(len(texts))]

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from jumok.config_io import from_dict
 from jumok.errors import InputError
-from jumok.models.weights import named_weights
+from jumok.models.weights import check_finite, named_weights
 from jumok.pretrained.checkpoint import is_hf_folder
 from jumok.safe_json import read_json
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair, read_hf_tokenizer
@@ -65,6 +65,7 @@ def initialize_from(
     )
     weights, own = source.weights, named_weights(model)
     _check_embedding_sizes(folder, weights, own)
+    check_finite(weights, str(folder))
     loaded = tuple(
         name
         for name in own

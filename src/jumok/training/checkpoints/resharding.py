@@ -59,7 +59,8 @@ def group_shards(names: Iterable[str]) -> dict[str, list[str]]:
     for state, shards in states.items():
         match = _SHARD.fullmatch(shards[0])
         count = int(match["count"]) if match else 1
-        if match and shards != [shard_name(state, rank, count) for rank in range(count)]:
+        complete = [shard_name(state, rank, count) for rank in range(count)] if match else [state]
+        if shards != complete:
             raise CheckpointError(
                 f"the shards of state {state!r} must be one complete set, got {shards}; copy a "
                 "valid checkpoint back"
@@ -102,6 +103,8 @@ def read_local_rows(
         holders = [file for file in opened if name in file.entries]
         first = holders[0].entries[name]
         dtype = safetensors_io.torch_dtype(first.dtype)
+        for file in holders:
+            _check_row_kind(file, name, first)
         if not first.shape:
             tensors[name] = torch.empty((), dtype=dtype)
             _request(holders[0], name, tensors[name], 0)
@@ -119,6 +122,17 @@ def read_local_rows(
     for file in opened:
         _read(file)
     return tensors
+
+
+def _check_row_kind(file: _File, name: str, first: safetensors_io.TensorEntry) -> None:
+    """Raise CheckpointError unless the rows in this file can follow those in the first one."""
+    entry = file.entries[name]
+    same_rank = len(entry.shape) == len(first.shape)
+    if not same_rank or (entry.dtype, entry.shape[1:]) != (first.dtype, first.shape[1:]):
+        raise CheckpointError(
+            f"{file.path}: {name} must have rows of {first.dtype} {list(first.shape[1:])} as in "
+            f"the first file, got {entry.dtype} {list(entry.shape)}; copy a valid checkpoint back"
+        )
 
 
 def _open(path: Path, record: FileRecord) -> _File:

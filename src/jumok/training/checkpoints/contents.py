@@ -1,0 +1,106 @@
+"""What a resumed training reads back must be what a training writes.
+
+The checksums of a checkpoint show that its files are complete, not that a training wrote them.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from jumok.errors import CheckpointError, InputError
+from jumok.models.weights import check_finite
+from jumok.training.checkpoints.checkpoint import Checkpoint
+from jumok.training.state import TrainerState
+
+MOMENTS = ("exp_avg", "exp_avg_sq")
+STEP = "step"
+
+
+@contextmanager
+def unusable(path: Path) -> Iterator[None]:
+    """Raise CheckpointError with the path and with advice for an InputError of the body."""
+    try:
+        yield
+    except InputError as error:
+        reason, _, _ = str(error).partition(";")
+        raise CheckpointError(
+            f"{path}: {reason}; move it away to resume from an older one, or train in another "
+            "folder"
+        ) from error
+
+
+def read_progress(checkpoint: Checkpoint, microbatches_per_step: int) -> TrainerState:
+    """The trainer's state in a checkpoint.
+
+    Raises InputError, which names the field, for one that no training of so many microbatches a
+    step has after the checkpoint's steps.
+    """
+    progress = checkpoint.metadata.get("progress")
+    state = TrainerState.from_dict(progress)  # type: ignore[arg-type]  # checked there
+    if state.step != checkpoint.step:
+        raise InputError(f"progress.step must be {checkpoint.step:,}, got {state.step:,}")
+    most = state.step * microbatches_per_step
+    for name in ("epoch", "batch"):
+        if getattr(state, name) > most:
+            raise InputError(
+                f"progress.{name} must be at most the {most:,} batches of its steps, got "
+                f"{getattr(state, name):,}"
+            )
+    return state
+
+
+def check_states(checkpoint: Checkpoint, expected: Collection[str]) -> None:
+    """Raise InputError unless a checkpoint has exactly these states."""
+    if set(checkpoint.states) != set(expected):
+        raise InputError(
+            f"its states must be {', '.join(sorted(expected))}, got "
+            f"{', '.join(sorted(checkpoint.states))[:200]}"
+        )
+
+
+def check_tensors(
+    state: str, tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]
+) -> None:
+    """Raise InputError unless these are finite tensors of the expected names, shapes and dtypes."""
+    for name in sorted(expected.keys() ^ tensors.keys()):
+        reason = "missing" if name in expected else "unexpected"
+        raise InputError(f"{name[:200]} of state {state} is {reason}")
+    for name, like in expected.items():
+        tensor = tensors[name]
+        if tensor.shape != like.shape or tensor.dtype != like.dtype:
+            raise InputError(f"{name} of state {state} must be {_kind(like)}, got {_kind(tensor)}")
+    check_finite(tensors, f"state {state}")
+
+
+def check_optimizer(
+    tensors: Mapping[str, Tensor], trainable: Mapping[str, Tensor], applied_steps: int
+) -> None:
+    """Raise InputError unless these are the moments of these weights after so many steps.
+
+    A weight that never got a gradient has no moments.
+    """
+    known = {name.partition(":")[2] for name in tensors}
+    expected = {
+        f"{part}:{name}": weight if part in MOMENTS else torch.empty(())
+        for name, weight in trainable.items()
+        if name in known
+        for part in (*MOMENTS, STEP)
+    }
+    check_tensors("optimizer", tensors, expected)
+    if not tensors and applied_steps and trainable:
+        raise InputError(f"state optimizer must have the moments of {applied_steps:,} steps")
+    for name, tensor in tensors.items():
+        if name.startswith(f"{STEP}:") and not 1 <= tensor.item() <= applied_steps:
+            raise InputError(
+                f"{name} of state optimizer must be from 1 to {applied_steps:,}, got "
+                f"{tensor.item():g}"
+            )
+        if name.startswith("exp_avg_sq:") and tensor.numel() and tensor.min().item() < 0:
+            raise InputError(f"{name} of state optimizer must be at least 0, a mean of squares")
+
+
+def _kind(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"
