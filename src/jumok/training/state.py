@@ -118,7 +118,8 @@ class TrainerState:
                 f"progress.skipped_in_a_row must be at most the {state.skipped:,} skipped steps, "
                 f"got {state.skipped_in_a_row:,}"
             )
-        return replace(state, **dict.fromkeys(unknown, math.nan))
+        missing: dict[str, Any] = dict.fromkeys(unknown, math.nan)
+        return replace(state, **missing)
 
 
 def _null(value: object) -> object:
