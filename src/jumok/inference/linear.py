@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.native.quantize import QuantizedLinear
+from jumok.torch_ops import has_onednn, pack_linear, packed_linear
 
 # Makes the replacement of a linear map, fused with the activation after it, if any.
 LinearFactory = Callable[[nn.Linear, nn.Module | None], nn.Module]
@@ -37,18 +38,15 @@ class PackedLinear(nn.Module):
         self.dtype = dtype
         self.activation, self.algorithm = _onednn_activation(activation)
         weight = linear.weight.detach().to(dtype).contiguous()
-        packed = torch.ops.mkldnn._reorder_linear_weight(weight)
-        self.register_buffer("weight", packed, persistent=False)
+        self.register_buffer("weight", pack_linear(weight), persistent=False)
         bias = None if linear.bias is None else linear.bias.detach().to(dtype)
         self.register_buffer("bias", bias, persistent=False)
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
         """x (..., K) -> (..., N), in the dtype of x."""
-        y = torch.ops.mkldnn._linear_pointwise(
-            x.to(self.dtype), self.weight, self.bias, self.activation, [], self.algorithm
-        )
-        return y.to(x.dtype)  # type: ignore[no-any-return]
+        y = packed_linear(x.to(self.dtype), self.weight, self.bias, self.activation, self.algorithm)
+        return y.to(x.dtype)
 
 
 def _onednn_activation(activation: nn.Module | None) -> tuple[str, str]:
@@ -94,12 +92,9 @@ class CastLinear(nn.Module):
 
 def linear_factory(dtype: torch.dtype) -> LinearFactory:
     """A factory of linear maps in float32 or bfloat16, packed if oneDNN supports the dtype."""
-    supported = torch._C._has_mkldnn and (
-        dtype == torch.float32 or torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    )
-    linear_class = PackedLinear if supported else CastLinear
 
     def make(linear: nn.Linear, activation: nn.Module | None) -> nn.Module:
+        linear_class = PackedLinear if has_onednn(dtype) else CastLinear
         return linear_class(linear, dtype, activation)
 
     return make

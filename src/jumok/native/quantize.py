@@ -13,6 +13,8 @@ import copy
 import torch
 from torch import Tensor, nn
 
+from jumok.torch_ops import int8_matmul
+
 INT8_MAX = 127
 
 
@@ -42,7 +44,7 @@ class QuantizedLinear(nn.Module):
     True
     """
 
-    weight: Tensor  # (K, N) int8, transposed for torch._int_mm
+    weight: Tensor  # (K, N) int8, transposed for int8_matmul
     scale: Tensor  # (N)
     bias: Tensor | None
 
@@ -56,7 +58,7 @@ class QuantizedLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x (..., K) -> (..., N)."""
         q, scale = quantize_rows(x.reshape(-1, x.shape[-1]))  # (M, K), (M)
-        y = torch._int_mm(q, self.weight) * (scale[:, None] * self.scale)  # (M, N)
+        y = int8_matmul(q, self.weight) * (scale[:, None] * self.scale)  # (M, N)
         y = y if self.bias is None else y + self.bias
         return y.view(*x.shape[:-1], -1)
 

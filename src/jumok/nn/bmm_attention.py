@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
 from jumok.nn.dropout import dropout_mask
+from jumok.torch_ops import softmax_backward
 
 
 def bmm_attention(
@@ -88,7 +89,7 @@ class _BmmAttention(torch.autograd.Function):
         dw = torch.bmm(dy, v.mT)  # (N, T, S)
         if mask is not None:
             dw.mul_(mask)
-        ds = torch.ops.aten._softmax_backward_data(dw, weights, -1, weights.dtype)
+        ds = softmax_backward(dw, weights)
         d_added = None
         if ctx.needs_input_grad[3]:  # type: ignore[attr-defined]
             by_head = ds.view(B, H, *ds.shape[1:])

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from jumok.torch_ops import lerp_all_
+
 
 class EMA:
     """average <- decay * average + (1 - decay) * weights, after every step.
@@ -28,9 +30,7 @@ class EMA:
         """Average in the weights after this step."""
         if self.decay:
             decay = min(self.decay, (1 + step) / (10 + step))
-            torch._foreach_lerp_(
-                list(self.values.values()), list(self.parameters.values()), 1 - decay
-            )
+            lerp_all_(list(self.values.values()), list(self.parameters.values()), 1 - decay)
 
     @contextmanager
     def swap(self) -> Iterator[None]:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.processes import ProcessGroup, microbatches_of_rank
+from jumok.torch_ops import add_all_
 
 BUCKET_NUMEL = 2**23  # 32 MB of float32
 
@@ -161,5 +162,5 @@ def _add(left: Gradients, right: Gradients) -> Gradients:
     """The sum of both, in the memory of the left one; None plus a gradient is the gradient."""
     pairs = [(a, b) for a, b in zip(left, right, strict=True) if a is not None and b is not None]
     if pairs:
-        torch._foreach_add_([a for a, _ in pairs], [b for _, b in pairs])
+        add_all_([a for a, _ in pairs], [b for _, b in pairs])
     return [b if a is None else a for a, b in zip(left, right, strict=True)]

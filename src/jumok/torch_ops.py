@@ -1,0 +1,110 @@
+"""The private operations of torch that jumok uses, each with a plain substitute.
+
+torch may change or remove them in any version. So they are looked up by name when they are needed,
+the plain form is used where one is missing, and no other file names one.
+"""
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_CUDA_INT8_ROWS, _CUDA_INT8_MULTIPLE = 17, 8  # the least rows, and the unit of the other sizes
+
+
+def find_op(name: str) -> Callable[..., Any] | None:
+    """The operation `torch.NAME`; None if this version or build of torch lacks it.
+
+    >>> find_op("matmul") is torch.matmul, find_op("ops.aten._no_such_operation")
+    (True, None)
+    """
+    try:
+        found: Callable[..., Any] = attrgetter(name)(torch)
+    except AttributeError:
+        return None
+    return found
+
+
+def softmax_backward(grad: Tensor, weights: Tensor) -> Tensor:
+    """The gradient of the scores, given that of weights = softmax(scores): all (..., S).
+
+    >>> scores = torch.randn(2, 3, requires_grad=True)
+    >>> weights, grad = scores.softmax(-1), torch.randn(2, 3)
+    >>> weights.backward(grad)
+    >>> torch.allclose(softmax_backward(grad, weights.detach()), scores.grad, atol=1e-6)
+    True
+    """
+    op = find_op("ops.aten._softmax_backward_data")
+    if op is not None:
+        return op(grad, weights, -1, weights.dtype)  # type: ignore[no-any-return]
+    product = grad * weights
+    return product - weights * product.sum(-1, keepdim=True, dtype=torch.float32).to(weights.dtype)
+
+
+def add_all_(tensors: Sequence[Tensor], others: Sequence[Tensor]) -> None:
+    """tensors[i] += others[i], for all i at once.
+
+    >>> total = [torch.ones(2), torch.zeros(1)]
+    >>> add_all_(total, [torch.ones(2), torch.ones(1)]); total
+    [tensor([2., 2.]), tensor([1.])]
+    """
+    op = find_op("_foreach_add_")
+    if op is not None:
+        op(tensors, others)
+        return
+    for tensor, other in zip(tensors, others, strict=True):
+        tensor.add_(other)
+
+
+def lerp_all_(tensors: Sequence[Tensor], others: Sequence[Tensor], weight: float) -> None:
+    """tensors[i] += weight * (others[i] - tensors[i]), for all i at once.
+
+    >>> average = [torch.zeros(2)]
+    >>> lerp_all_(average, [torch.ones(2)], 0.25); average
+    [tensor([0.2500, 0.2500])]
+    """
+    op = find_op("_foreach_lerp_")
+    if op is not None:
+        op(tensors, others, weight)
+        return
+    for tensor, other in zip(tensors, others, strict=True):
+        tensor.lerp_(other, weight)
+
+
+def int8_matmul(x: Tensor, weight: Tensor) -> Tensor:
+    """The exact product of int8 matrices: (M, K) x (K, N) -> (M, N) int32.
+
+    >>> x, weight = torch.tensor([[100, -3]]), torch.tensor([[127], [127]])
+    >>> int8_matmul(x.to(torch.int8), weight.to(torch.int8))
+    tensor([[12319]], dtype=torch.int32)
+    """
+    op = find_op("_int_mm")
+    units = x.shape[1] % _CUDA_INT8_MULTIPLE or weight.shape[1] % _CUDA_INT8_MULTIPLE
+    if op is not None and not (x.is_cuda and (len(x) < _CUDA_INT8_ROWS or units)):
+        return op(x, weight)  # type: ignore[no-any-return]
+    return (x.double() @ weight.double()).to(torch.int32)  # exact: far less than 2^53
+
+
+def has_onednn(dtype: torch.dtype) -> bool:
+    """Whether `pack_linear` and `packed_linear` exist and compute this dtype on this processor."""
+    names = ("_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported")
+    pack, multiply, has_bfloat16 = (find_op(f"ops.mkldnn.{name}") for name in names)
+    has_library = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    if pack is None or multiply is None or not has_library:
+        return False
+    return dtype == torch.float32 or (has_bfloat16 is not None and bool(has_bfloat16()))
+
+
+def pack_linear(weight: Tensor) -> Tensor:
+    """The weight (N, K) of a linear map in an opaque layout; only if `has_onednn`."""
+    return torch.ops.mkldnn._reorder_linear_weight(weight)  # type: ignore[no-any-return]
+
+
+def packed_linear(
+    x: Tensor, weight: Tensor, bias: Tensor | None, activation: str, algorithm: str
+) -> Tensor:
+    """act(x W^T + b), with x (..., K) and W of `pack_linear`, both of one dtype -> (..., N)."""
+    op = torch.ops.mkldnn._linear_pointwise
+    return op(x, weight, bias, activation, [], algorithm)  # type: ignore[no-any-return]
