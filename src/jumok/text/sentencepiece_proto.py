@@ -18,6 +18,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from jumok.errors import InputError
+from jumok.text.limits import check_pieces
 from jumok.text.precompiled_charsmap import max_expansion
 
 _KINDS = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}  # TrainerSpec.ModelType
@@ -48,6 +49,7 @@ _MESSAGES = {
         "pieces": (1, "repeated SentencePiece", ""),
         "trainer_spec": (2, "TrainerSpec", ""),
         "normalizer_spec": (3, "NormalizerSpec", ""),
+        "denormalizer_spec": (5, "NormalizerSpec", ""),
     },
 }
 
@@ -157,8 +159,9 @@ def _read(data: bytes) -> ModelFile:
     trainer, normalizer = model.trainer_spec, model.normalizer_spec
     if trainer.model_type not in _KINDS:
         raise ValueError(f"unknown model type {trainer.model_type}")
-    if normalizer.precompiled_charsmap:
-        max_expansion(normalizer.precompiled_charsmap)
+    for spec in (normalizer, model.denormalizer_spec):
+        if spec.precompiled_charsmap:
+            max_expansion(spec.precompiled_charsmap)
     return ModelFile(
         kind=_KINDS[trainer.model_type],
         pieces=pieces,
@@ -191,3 +194,4 @@ def _check_pieces(
         seen.add(key)
     if not seen:
         raise ValueError("it has no pieces")
+    check_pieces(piece for piece, _ in seen)
