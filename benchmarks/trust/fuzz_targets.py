@@ -277,7 +277,7 @@ def _trace() -> "Trace":
 def state(files: Files) -> object:
     """What follows # in an address, and a Range header."""
     from jumok.viewer.responses import parse_range
-    from jumok.viewer.security import AllowedHosts
+    from jumok.web_access import AllowedHosts
     from jumok.viewer.view_state import ViewState
 
     text = _decoded(_only(files))

@@ -15,6 +15,7 @@ COMMANDS = {
     "check": "compare a model's outputs across equivalent computations:  check RUN",
     "export": "convert a run to another format:  export RUN --to FORMAT OUT",
     "average": "average the last checkpoints of a run:  average RUN --last N",
+    "serve": "answer over HTTP:  serve RUN ... [--port N] [--precision int8]",
     "view": "show the attention heads in the browser:  view RUN [TEXT] [--export FILE]",
     "plot": "plot positional encodings, a run's history, or attention",
     "models": "list the models that ship with jumok",

@@ -1,6 +1,5 @@
 """jumok predict: one prediction per text, in order."""
 
-import json
 import os
 import re
 import stat
@@ -98,16 +97,14 @@ def predict(
 def _to_json(pipeline: "Pipeline", output: "Output", tokens: bool, alignment: bool) -> str:
     """A prediction as one line of JSON, with tokens and alignment if requested."""
     from jumok.config_io import to_dict
-    from jumok.tasks.pipeline.outputs import GeneratedText
+    from jumok.tasks.pipeline.outputs import GeneratedText, to_json
 
-    tree = to_dict(output)
-    if not tokens:
-        tree.pop("tokens", None)
+    extra = None
     if alignment and isinstance(output, GeneratedText):
         from jumok.tasks.pipeline.generation import align_output
 
-        tree |= to_dict(align_output(pipeline, output))
-    return json.dumps(tree, ensure_ascii=False)
+        extra = to_dict(align_output(pipeline, output))
+    return to_json(output, extra, tokens=tokens)
 
 
 def _predict_each(pipeline: "Pipeline", texts: list[str]) -> "Iterator[Output]":

@@ -162,10 +162,10 @@ def _serve(
     browse: bool,
 ) -> None:
     """Serve the page until Ctrl-C."""
-    from jumok.viewer.security import is_loopback
     from jumok.viewer.serve import has_display, listen, make_server, serve
     from jumok.viewer.server import OneTimeTokens
     from jumok.viewer.trace_store import open_trace_store
+    from jumok.web_access import is_loopback
 
     listener, address = listen(*server_address)
     with listener, open_trace_store() as store:

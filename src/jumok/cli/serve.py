@@ -1,0 +1,75 @@
+"""jumok serve: models over HTTP."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jumok.cli.options import DecodingOverrides, PrecisionOption
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def serve(
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN ...", help="Runs, imported checkpoints or Hugging Face folders."
+        ),
+    ],
+    host: Annotated[
+        str,
+        typer.Option(
+            metavar="H",
+            help="Address to listen on; one that other machines reach needs --token-file.",
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0 for a free one.")
+    ] = 8000,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1, max=64, metavar="N", help="Processes per model, which share the cores."
+        ),
+    ] = 1,
+    precision: PrecisionOption = None,
+    decoding: DecodingOverrides = None,
+    max_wait: Annotated[
+        float,
+        typer.Option(
+            min=0.0, max=600.0, metavar="SECONDS", help="Refuse requests that would wait longer."
+        ),
+    ] = 2.0,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A file with the token that every request must have."),
+    ] = None,
+    log: Annotated[str, typer.Option(metavar="FORMAT", help="text or json.")] = "text",
+) -> None:
+    """Serve models over HTTP, with the answers of jumok predict.
+
+    SIGTERM and Ctrl-C finish the requests in progress; SIGHUP loads the models again.
+    """
+    from jumok.errors import InputError
+    from jumok.serving.limits import Limits
+    from jumok.serving.server import ServeOptions, read_token
+    from jumok.serving.server import serve as run
+
+    if log not in ("text", "json"):
+        raise InputError(f"--log must be text or json, got {log!r}; choose one of them")
+    run(
+        ServeOptions(
+            folders=models,
+            host=host,
+            port=port,
+            workers=workers,
+            precision=precision,
+            decoding=tuple(decoding or ()),
+            token=None if token_file is None else read_token(token_file),
+            log="json" if log == "json" else "text",
+            limits=replace(Limits(), max_wait=max_wait),
+        )
+    )

@@ -1,0 +1,155 @@
+"""The web application: access rules, error responses, metrics and logs around the routes."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from jumok.serving.logs import Log
+from jumok.serving.metrics import Metrics
+from jumok.serving.replies import RequestError, error_reply, invalid
+from jumok.serving.requests import ClientGone
+from jumok.web_access import AllowedHosts
+
+QUIET = ("/health", "/ready", "/metrics")  # their successes are not logged
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+SECURITY_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+@dataclass(frozen=True)
+class Route:
+    """A path and the method that it accepts; `public`: no token is asked for."""
+
+    method: str
+    path: str
+    endpoint: Endpoint
+    public: bool = False
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who may send requests: known hosts on the loopback address, else whoever has the token."""
+
+    hosts: AllowedHosts
+    token: str | None
+
+    def violation(self, route: Route | None, method: str, headers: Headers) -> RequestError | None:
+        """Why a request is refused; None if it is accepted."""
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or (self.token is None and not self.hosts.allows(hosts[0])):
+            return invalid("the Host header must name this server; use its address", status=421)
+        if method not in ("GET", "HEAD"):
+            origin = headers.get("origin")
+            if origin is not None and origin.lower().partition("://")[2] != hosts[0].lower():
+                return invalid("requests of other origins are refused", status=403)
+            if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+                return invalid("requests of other sites are refused", status=403)
+        if self.token is None or (route is not None and route.public):
+            return None
+        given = headers.get("authorization", "")
+        if not secrets.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
+            return invalid("the header Authorization: Bearer TOKEN must be right", status=401)
+        return None
+
+
+class App:
+    """The ASGI application."""
+
+    def __init__(self, routes: list[Route], access: Access, metrics: Metrics, log: Log) -> None:
+        self._routes: Mapping[str, dict[str, Route]] = {}
+        table: dict[str, dict[str, Route]] = {}
+        for route in routes:
+            table.setdefault(route.path, {})[route.method] = route
+        self._routes, self._access = table, access
+        self._metrics, self._log = metrics, log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        assert scope["type"] == "http"
+        started = time.perf_counter()
+        status, sent_hash = 0, ""
+        method, path = scope["method"], scope["path"]
+        methods = self._routes.get(path, {})
+        route = methods.get("GET" if method == "HEAD" else method)
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status, sent_hash
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers.update({k: v for k, v in SECURITY_HEADERS.items() if k not in headers})
+                sent_hash = headers.get("x-jumok-model", "")
+            await send(message)
+
+        request = Request(scope, receive)
+        response = await self._respond(request, method, methods, route)
+        if response is not None:
+            await response(scope, receive, send_with_headers)
+        name = path if route is not None else "other"
+        seconds = time.perf_counter() - started
+        self._metrics.requests.labels(name, str(status or 499)).inc()
+        self._metrics.seconds.labels(name).observe(seconds)
+        if name not in QUIET or status >= 400:
+            self._log("reply", route=name, status=status or 499, seconds=seconds, hash=sent_hash)
+
+    async def _respond(
+        self, request: Request, method: str, methods: Mapping[str, Route], route: Route | None
+    ) -> Response | None:
+        """The response; None if the client has left."""
+        try:
+            violation = self._access.violation(route, method, request.headers)
+            if violation is not None:
+                return error_reply(violation)
+            if not methods:
+                raise invalid("there is no such address; see /openapi.json", status=404)
+            if route is None:
+                response = error_reply(
+                    invalid("the method is not allowed here; see /openapi.json", status=405)
+                )
+                response.headers["allow"] = ", ".join(sorted(methods))
+                return response
+            return await route.endpoint(request)
+        except RequestError as error:
+            return error_reply(error)
+        except (ClientGone, asyncio.CancelledError):
+            return None
+        except Exception as error:
+            self._log("bug", error=type(error).__name__, message=str(error)[:400])
+            return error_reply(
+                RequestError(500, "server_error", "an internal error; see the server's log")
+            )
+
+
+async def unless_gone(request: Request, work: Awaitable[Any]) -> Any:
+    """The result of `work`; raises ClientGone, and cancels it, when the client closes first."""
+    task = asyncio.ensure_future(work)
+    watch = asyncio.ensure_future(_disconnected(request))
+    try:
+        await asyncio.wait((task, watch), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientGone
+        return task.result()
+    finally:
+        for each in (task, watch):
+            if not each.done():
+                each.cancel()
+        await asyncio.gather(task, watch, return_exceptions=True)
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

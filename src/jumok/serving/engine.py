@@ -1,0 +1,158 @@
+"""A model in a computing process: its answers, with the kernel calls of all requests merged."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from jumok.errors import InputError
+from jumok.inference import optimize
+from jumok.inference.unpadded_stack import NativeBackend
+from jumok.serving.merging import JobHub, MergedEncoder
+from jumok.tasks.pipeline.embeddings import encode
+from jumok.tasks.pipeline.outputs import to_json
+from jumok.tasks.pipeline.pipeline import GenerativeTask, Pipeline
+from jumok.tasks.runs.examples import examples
+from jumok.tasks.runs.load import load
+
+HASH_CHARS = 12
+FALLBACK_EXAMPLES = ("이 영화 정말 재미있어요 ㅋㅋ", "시간이 아깝다", "안녕하세요")
+MAX_PIPELINES = 16  # with different decoding settings
+SERVER_SETTINGS = ("kernel", "precision")  # of [decoding]: the same for all requests
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """What `jumok serve` sets for a model, as the same options of `jumok predict`."""
+
+    precision: str | None = None
+    decoding: tuple[str, ...] = ()
+
+
+class Engine:
+    """A loaded model and the answers to single texts.
+
+    Called inside of a job of the hub, its kernel calls are merged with those of other jobs.
+    """
+
+    def __init__(self, folder: str, options: EngineOptions, hub: JobHub) -> None:
+        pipeline = load(folder)
+        if options.precision is not None:
+            pipeline = with_precision(pipeline, options.precision)
+        if options.decoding:
+            pipeline = pipeline.with_decoding(options.decoding)
+        pipeline.check_supported()
+        self._pipeline, self._hub = pipeline, hub
+        self.hash = weights_hash(Path(folder))
+        _merge_encoders(pipeline, hub)
+        self.pipeline = lru_cache(MAX_PIPELINES)(self._with_decoding)
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What the front process has to know about the model."""
+        pipeline = self._pipeline
+        recipe = pipeline.recipe
+        return {
+            "hash": self.hash,
+            "task": recipe.task,
+            "labels": list(pipeline.labels),
+            "paired": recipe.paired,
+            "generates": isinstance(pipeline.task, GenerativeTask),
+            "embeds": hasattr(pipeline.model, "encoder"),
+            "max_length": recipe.model.max_length,
+            "languages": [recipe.data.language],
+        }
+
+    def predict(self, text: str, decoding: str = "") -> str:
+        """The line of `jumok predict --json` for this text."""
+        return to_json(self.pipeline(decoding)(text))
+
+    def stream(self, text: str, decoding: str, emit: Any) -> str:
+        """The same for a model that generates text; each final part is passed to `emit`."""
+        pipeline = self.pipeline(decoding)
+        assert isinstance(pipeline.task, GenerativeTask)
+        pipeline.check_length([text])
+        return to_json(pipeline.task.stream(pipeline, text, emit))
+
+    def embed(self, text: str, normalize: bool = True) -> bytes:
+        """The embedding of a text as float32 in little-endian order."""
+        vector = encode(self._pipeline, [text], normalize=normalize)[0]
+        return bytes(vector.astype("<f4"))
+
+    def count_tokens(self, text: str) -> int:
+        """The number of tokens of a text without special tokens."""
+        return len(self._pipeline.vocabulary.encode(text))
+
+    def output_tokens(self, line: str, decoding: str = "") -> int:
+        """The number of generated tokens in an answer, counted on its text."""
+        output = json.loads(line).get("output", "")
+        return len(self._pipeline.target_vocabulary.encode(output))
+
+    def examples(self) -> list[str]:
+        """Texts to warm up with and to compare a new version of the model on."""
+        recipe = self._pipeline.recipe
+        found = examples(recipe) or list(FALLBACK_EXAMPLES)
+        if recipe.paired:
+            found = [text if "\t" in text else f"{text}\t{text}" for text in found]
+        return found
+
+    def _with_decoding(self, decoding: str) -> Pipeline:
+        """The pipeline with the settings of a request: the JSON text of an object, or ""."""
+        if not decoding:
+            return self._pipeline
+        return self._pipeline.with_decoding(decoding_overrides(json.loads(decoding)))
+
+
+def with_precision(pipeline: Pipeline, precision: str) -> Pipeline:
+    """The pipeline with an optimized encoder, as `--precision` of `jumok predict`."""
+    if pipeline.recipe.task == "language_modeling":
+        raise InputError(
+            "--precision needs a model with an encoder, got a language model; use "
+            f"--decoding precision={precision}"
+        )
+    return pipeline.with_models(lambda model: optimize(model, precision))  # type: ignore[arg-type]
+
+
+def decoding_overrides(settings: Mapping[str, Any]) -> list[str]:
+    r"""The settings of a request as overrides of [decoding].
+
+    >>> decoding_overrides({"beam": 4, "stop": ["\n"], "sample": False})
+    ['beam=4', 'stop=["\\n"]', 'sample=false']
+    """
+    return [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in settings.items()]
+
+
+def weights_hash(folder: Path) -> str:
+    """The first 12 hexadecimal digits of the SHA-256 of all weights in a folder."""
+    total = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        with path.open("rb") as file:
+            total.update(hashlib.file_digest(file, "sha256").digest())
+    return total.hexdigest()[:HASH_CHARS]
+
+
+def agreement(ours: Sequence[str], theirs: Sequence[str]) -> float:
+    """The share of answers that are equal in all but their numbers.
+
+    >>> agreement(['{"label": "a", "p": 0.1}'], ['{"label": "a", "p": 0.2}'])
+    1.0
+    """
+    same = sum(
+        _without_numbers(a) == _without_numbers(b) for a, b in zip(ours, theirs, strict=True)
+    )
+    return float(same / max(len(ours), 1))
+
+
+def _without_numbers(line: str) -> Any:
+    return json.loads(line, parse_float=lambda _: 0.0)
+
+
+def _merge_encoders(pipeline: Pipeline, hub: JobHub) -> None:
+    """Let the native encoders of a model compute the texts of several jobs together."""
+    for model in (pipeline.model, *pipeline.ensemble_models):
+        for module in model.modules():
+            if isinstance(module, NativeBackend):
+                module.encoder = MergedEncoder(module.encoder, hub)  # type: ignore[assignment]

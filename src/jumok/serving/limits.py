@@ -1,0 +1,34 @@
+"""All limits of the server, published at GET /v1/limits."""
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Times are absolute: bytes that arrive slowly do not extend them."""
+
+    body_bytes: int = 2**20
+    texts: int = 1_024  # of a request
+    text_bytes: int = 2**18  # of one text in UTF-8
+    waiting_bytes: int = 2**26  # of all texts that wait for one model
+    max_wait: float = 2.0  # seconds in the queue that are still accepted
+    request_seconds: float = 60.0  # without the header X-Jumok-Deadline-Ms
+    max_deadline_ms: int = 600_000
+    header_seconds: float = 10.0
+    body_seconds: float = 30.0
+    write_seconds: float = 30.0  # for a client that does not read
+    keep_alive_seconds: float = 5.0
+    grace_seconds: float = 30.0  # for requests in progress after SIGTERM
+    stall_seconds: float = 60.0  # without a sign of life, a busy computing process is replaced
+    beam: int = 16
+    n_best: int = 16
+    new_tokens: int = 4_096
+    stop: int = 16  # stop strings of a completion
+
+    def as_json(self) -> dict[str, float]:
+        """All limits by name.
+
+        >>> Limits().as_json()["texts"]
+        1024
+        """
+        return asdict(self)

@@ -1,0 +1,64 @@
+r"""The server's log on stderr: one line per event, as text or JSON.
+
+Every value is written as JSON in ASCII, so no request can add a line or a control character. A full
+disk or a closed stderr loses lines and nothing else.
+"""
+
+import json
+import logging
+import sys
+import time
+from typing import Literal
+
+LogFormat = Literal["text", "json"]
+
+
+class Log:
+    r"""Writes events.
+
+    >>> Log("text").line("reply", route="/v1/predict", status=200, seconds=0.0123)
+    'reply route="/v1/predict" status=200 seconds=0.0123'
+    >>> Log("text").line("load", name="a\nb\u202e")
+    'load name="a\\nb\\u202e"'
+    """
+
+    def __init__(self, kind: LogFormat) -> None:
+        self._kind = kind
+
+    def line(self, event: str, **fields: object) -> str:
+        """The line of an event."""
+        values = {key: _rounded(value) for key, value in fields.items()}
+        if self._kind == "json":
+            return json.dumps({"time": round(time.time(), 3), "event": event, **values})
+        return " ".join([event, *(f"{key}={json.dumps(value)}" for key, value in values.items())])
+
+    def __call__(self, event: str, **fields: object) -> None:
+        """Write the line of an event to stderr."""
+        try:
+            sys.stderr.write(self.line(event, **fields) + "\n")
+            sys.stderr.flush()
+        except (OSError, ValueError, AttributeError):
+            return
+
+    def capture(self, *names: str) -> None:
+        """Write the warnings of these loggers in the same form."""
+        for name in names:
+            logger = logging.getLogger(name)
+            logger.handlers = [_Handler(self)]
+            logger.propagate = False
+            logger.setLevel(logging.WARNING)
+
+
+class _Handler(logging.Handler):
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record; of an exception its type only."""
+        error = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else None
+        self._log(record.levelname.lower(), message=record.getMessage()[:400], error=error)
+
+
+def _rounded(value: object) -> object:
+    return round(value, 6) if isinstance(value, float) else value

@@ -1,0 +1,138 @@
+"""Jobs that run side by side, with the kernel calls of all of them merged into one.
+
+A job is the unchanged code of `jumok predict` for one text, in a greenlet. Where it reaches the
+kernel it is suspended. When no job can go on, the calls of one kind are computed together, and the
+jobs continue. So batches form without a timer, a new text joins a generation at its next step, and
+a finished one leaves. The kernel computes each row independently of the others (`linear.h`), so an
+answer has the same bytes alone and in a batch.
+
+Shapes: n tokens of all merged texts, D model width.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from greenlet import GreenletExit, getcurrent, greenlet
+from torch import Tensor
+
+BATCH_TOKENS = 512  # of one call of an encoder, as in jumok.inference
+
+
+class MergedCall(Protocol):
+    """A kind of kernel call: how several of them are computed together."""
+
+    @property
+    def order(self) -> int:
+        """Calls with the lowest order are computed first."""
+
+    def size(self, arguments: Any) -> int:
+        """The size of a call; a batch has at most `BATCH_TOKENS`, or a single call."""
+
+    def compute(self, calls: Sequence[Any]) -> Sequence[Any]:
+        """The result of each call."""
+
+
+@dataclass(eq=False)
+class _Waiting:
+    job: greenlet
+    call: MergedCall
+    arguments: Any
+
+
+class JobHub:
+    """Runs jobs until each has ended or waits for the kernel; `step` computes one batch."""
+
+    def __init__(self) -> None:
+        self._hub = getcurrent()
+        self._jobs: dict[Hashable, greenlet] = {}
+        self._keys: dict[greenlet, Hashable] = {}
+        self._waiting: list[_Waiting] = []
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def start(self, key: Hashable, function: Callable[[], None]) -> None:
+        """Run a job up to its first kernel call, or to its end."""
+        job = greenlet(function)
+        self._jobs[key], self._keys[job] = job, key
+        self._resume(job)
+
+    def cancel(self, key: Hashable) -> bool:
+        """End a job; its code sees GreenletExit. False if it has ended already."""
+        job = self._jobs.pop(key, None)
+        if job is None:
+            return False
+        del self._keys[job]
+        self._waiting = [each for each in self._waiting if each.job is not job]
+        job.throw(GreenletExit)
+        return True
+
+    def call(self, call: MergedCall, arguments: Any) -> Any:
+        """Compute a kernel call together with those of other jobs; alone outside of a job."""
+        current = getcurrent()
+        if current is self._hub:
+            return call.compute([arguments])[0]
+        return self._hub.switch(_Waiting(current, call, arguments))
+
+    def step(self) -> None:
+        """Compute one batch of waiting calls and continue its jobs."""
+        if not self._waiting:
+            return
+        first = min(self._waiting, key=lambda each: each.call.order)
+        batch: list[_Waiting] = []
+        size = 0
+        for each in self._waiting:
+            if each.call is not first.call:
+                continue
+            size += each.call.size(each.arguments)
+            if batch and size > BATCH_TOKENS:
+                break
+            batch.append(each)
+        chosen = set(map(id, batch))
+        self._waiting = [each for each in self._waiting if id(each) not in chosen]
+        try:
+            results = first.call.compute([each.arguments for each in batch])
+        except Exception as error:
+            for each in batch:
+                self._resume(each.job, error=error)
+            return
+        for each, result in zip(batch, results, strict=True):
+            self._resume(each.job, result)
+
+    def _resume(self, job: greenlet, value: Any = None, error: Exception | None = None) -> None:
+        if error is not None:
+            waiting = job.throw(error)
+        elif job:  # has started
+            waiting = job.switch(value)
+        else:
+            waiting = job.switch()
+        if isinstance(waiting, _Waiting):
+            self._waiting.append(waiting)
+        if job.dead:
+            self._jobs.pop(self._keys.pop(job, None), None)
+
+
+class MergedEncoder:
+    """A `NativeEncoder` whose calls from several jobs are computed together."""
+
+    order = 0
+
+    def __init__(self, encoder: Callable[..., Tensor], hub: JobHub) -> None:
+        self._encoder, self._hub = encoder, hub
+
+    def __call__(self, x: Tensor, lengths: Tensor, positions: Tensor, columns: Tensor) -> Tensor:
+        """Concatenated tokens (n, D) of texts -> hidden states (n, D) float32."""
+        result: Tensor = self._hub.call(self, (x, lengths, positions, columns))
+        return result
+
+    def size(self, arguments: Any) -> int:
+        """The number of tokens."""
+        return len(arguments[0])
+
+    def compute(self, calls: Sequence[Any]) -> Sequence[Tensor]:
+        """One call of the kernel for the texts of all jobs."""
+        x, lengths, positions, columns = (torch.cat(each) for each in zip(*calls, strict=True))
+        hidden = self._encoder(x, lengths, positions, columns)
+        return torch.split(hidden, [len(call[0]) for call in calls])

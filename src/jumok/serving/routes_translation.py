@@ -1,0 +1,109 @@
+"""The routes of LibreTranslate: /translate and /languages."""
+
+import re
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from jumok.safe_json import parse_json
+from jumok.serving.app import Route
+from jumok.serving.limits import Limits
+from jumok.serving.replies import invalid, json_reply
+from jumok.serving.requests import check_integer, check_keys, check_text, check_texts, read_object
+from jumok.serving.routes import HASH_HEADER, answer, one_version
+from jumok.serving.service import ServedModel, Service
+
+LANGUAGES = {
+    "de": "German",
+    "en": "English",
+    "fr": "French",
+    "ja": "Japanese",
+    "ko": "Korean",
+    "zh": "Chinese",
+}
+_PAIR = re.compile(rf"({'|'.join(LANGUAGES)})-?({'|'.join(LANGUAGES)})")
+KEYS = ("q", "source", "target", "format", "alternatives", "api_key")
+
+
+class TranslationRoutes:
+    """Endpoints that LibreTranslate's clients call."""
+
+    def __init__(self, service: Service, limits: Limits) -> None:
+        self._service, self._limits = service, limits
+
+    @property
+    def routes(self) -> list[Route]:
+        """The routes."""
+        return [
+            Route("POST", "/translate", self.translate),
+            Route("GET", "/languages", self.languages),
+        ]
+
+    async def translate(self, request: Request) -> Response:
+        """The translation of one text or of several, which are computed together."""
+        content = await read_object(request, self._limits)
+        check_keys(content, KEYS)
+        if content.get("format", "text") != "text":
+            raise invalid("format must be text; HTML is not translated", "format")
+        n = check_integer(content.get("alternatives", 0), "alternatives", 0, self._limits.beam - 1)
+        q = content.get("q")
+        single = isinstance(q, str)
+        texts = [check_text(q, "q", self._limits)] if single else check_texts(q, "q", self._limits)
+        model = self._model(content.get("source", "auto"), content.get("target"))
+        decoding = f'{{"beam": {n + 1}, "n_best": {n + 1}, "sample": false}}' if n else ""
+        message = {"kind": "predict", "decoding": decoding}
+        answers = await answer(request, model, message, texts, self._limits)
+        one_version(answers)
+        outputs = [parse_json(each.payload) for each in answers]
+        found = [output["output"] for output in outputs]
+        reply: dict[str, object] = {"translatedText": found[0] if single else found}
+        if n:
+            others = [[each["output"] for each in output["n_best"][1:]] for output in outputs]
+            reply["alternatives"] = others[0] if single else others
+        return json_reply(reply, headers={HASH_HEADER: answers[0].hash})
+
+    async def languages(self, request: Request) -> Response:
+        """The languages of all translating models, and what each is translated into."""
+        targets: dict[str, list[str]] = {}
+        for model in self._translators():
+            if (pair := language_pair(model.name)) is not None:
+                targets.setdefault(pair[0], []).append(pair[1])
+                targets.setdefault(pair[1], [])
+        return json_reply(
+            [{"code": code, "name": LANGUAGES[code], "targets": to} for code, to in targets.items()]
+        )
+
+    def _translators(self) -> list[ServedModel]:
+        return [
+            model
+            for model in self._service.models.values()
+            if model.info.get("task") == "sequence_to_sequence"
+        ]
+
+    def _model(self, source: object, target: object) -> ServedModel:
+        """The model for a pair of languages; the only one if its name has no languages."""
+        models = self._translators()
+        if not models:
+            self._unready()
+            raise invalid("/translate needs a translating model; see /v1/models")
+        for model in models:
+            pair = language_pair(model.name)
+            if pair is None or (pair[1] == target and source in ("auto", pair[0])):
+                return model
+        raise invalid("source and target must be a pair of /languages; change them", "target")
+
+    def _unready(self) -> None:
+        """Raise RequestError 503 while a model is loading: it may be a translating one."""
+        for model in self._service.models.values():
+            if not model.ready:
+                raise model.unavailable()
+
+
+def language_pair(name: str) -> tuple[str, str] | None:
+    """The languages in the name of a model.
+
+    >>> language_pair("koen"), language_pair("multi30k-en-de"), language_pair("reading")
+    (('ko', 'en'), ('en', 'de'), None)
+    """
+    match = re.search(rf"(?<![a-z]){_PAIR.pattern}(?![a-z])", name.lower())
+    return None if match is None else (match[1], match[2])

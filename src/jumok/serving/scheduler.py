@@ -1,0 +1,278 @@
+"""The queue of one model: admission by expected wait, the nearest deadline first.
+
+Work is measured in bytes of UTF-8 text plus a constant per text. The work that waits, over the
+measured speed, is the expected wait; a request that would wait longer than `max_wait` is refused
+with the time after which it would be accepted. Its texts are taken all or none.
+"""
+
+import asyncio
+import heapq
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from jumok.serving.computing import ComputingProcess
+from jumok.serving.limits import Limits
+from jumok.serving.replies import RequestError
+
+TEXT_WORK = 32  # bytes that each text counts besides its own
+IN_FLIGHT_SECONDS = 0.05  # of work in the computing process: enough to keep it busy
+MIN_IN_FLIGHT, MAX_IN_FLIGHT = 2, 256  # texts
+MAX_GENERATING = 32  # texts that are generated side by side
+SPEED_SECONDS = 2.0  # over which the speed is averaged
+MAX_RETRY_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer for one text: its bytes and the counted tokens."""
+
+    payload: bytes
+    info: dict[str, Any]
+    hash: str
+
+
+@dataclass(eq=False)
+class Item:
+    """One text that waits or is computed."""
+
+    number: int
+    message: dict[str, Any]
+    payload: bytes
+    deadline: float  # of time.monotonic
+    done: asyncio.Future[Answer]
+    on_text: Callable[[bytes], None] | None = None
+    process: ComputingProcess | None = None  # once it is computed
+    work: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.work = len(self.payload) + TEXT_WORK
+
+    def __lt__(self, other: "Item") -> bool:
+        return (self.deadline, self.number) < (other.deadline, other.number)
+
+
+class Speed:
+    """Work per second of computing, averaged over the last seconds.
+
+    >>> speed = Speed(100.0)
+    >>> speed.add(300, 1.0)
+    >>> 100 < speed.value < 300
+    True
+    """
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def add(self, work: float, seconds: float) -> None:
+        """Record some work and the time that it took."""
+        if seconds > 0:
+            weight = 1 - math.exp(-seconds / SPEED_SECONDS)
+            self.value += weight * (work / seconds - self.value)
+
+
+class Promises:
+    """When refused work would be accepted: each refusal reserves its own time.
+
+    Without reservations all refused clients would return at once and most would be refused again.
+    """
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    def retry_after(self, now: float, excess: float, seconds: float) -> int:
+        """Whole seconds, for work that takes `seconds` and finds `excess` seconds too many.
+
+        >>> promises = Promises()
+        >>> [promises.retry_after(100.0, 0.5, 1.0) for _ in range(3)]
+        [2, 3, 4]
+        """
+        self._until = max(self._until, now + excess) + seconds
+        self._until = min(self._until, now + MAX_RETRY_SECONDS)
+        return max(math.ceil(self._until - now), 1)
+
+
+class ModelQueue:
+    """The texts that wait for a model, and those that its computing processes work on."""
+
+    def __init__(self, limits: Limits, generates: bool, speed: float) -> None:
+        self.limits, self.generates = limits, generates
+        self.speed = Speed(speed)
+        self.processes: list[ComputingProcess] = []
+        self.cancelled = 0
+        self._waiting: list[Item] = []
+        self._in_flight: dict[int, Item] = {}
+        self._numbers = count()
+        self._promises = Promises()
+        self._waiting_work = self._flight_work = 0
+        self._busy_since: float | None = None
+        self._work_done = 0
+        self.last_sign = time.monotonic()
+        self.recent: deque[float] = deque(maxlen=1024)  # seconds that answered texts waited
+
+    @property
+    def idle(self) -> bool:
+        """Whether no text waits or is computed."""
+        return not self._waiting and not self._in_flight
+
+    @property
+    def waiting_texts(self) -> int:
+        """Texts that wait or are computed."""
+        return len(self._waiting) + len(self._in_flight)
+
+    @property
+    def waiting_work(self) -> int:
+        """Their work in bytes."""
+        return self._waiting_work + self._flight_work
+
+    @property
+    def expected_wait(self) -> float:
+        """Seconds until a new text would be done."""
+        return self.waiting_work / max(self.speed.value * max(len(self.processes), 1), 1e-9)
+
+    def submit(
+        self,
+        message: dict[str, Any],
+        texts: Sequence[str],
+        deadline: float,
+        on_text: Callable[[bytes], None] | None = None,
+    ) -> list[Item]:
+        """Accept all texts of a request, or raise RequestError 429."""
+        payloads = [text.encode() for text in texts]
+        work = sum(map(len, payloads)) + TEXT_WORK * len(payloads)
+        now = time.monotonic()
+        wait, speed = self.expected_wait, max(self.speed.value * len(self.processes), 1e-9)
+        allowed = min(self.limits.max_wait, max(deadline - now, 0.0))
+        full = self.waiting_work + work > self.limits.waiting_bytes and not self.idle
+        if wait > allowed or full:
+            excess = max(wait - allowed, 0.0)
+            raise RequestError(
+                429,
+                "overloaded",
+                f"the expected wait of {wait:.1f} s exceeds {allowed:.1f} s; send the request "
+                "again after the time in Retry-After",
+                retry_after=self._promises.retry_after(now, excess, work / speed),
+            )
+        loop = asyncio.get_running_loop()
+        items = [
+            Item(next(self._numbers), message, payload, deadline, loop.create_future(), on_text)
+            for payload in payloads
+        ]
+        for item in items:
+            heapq.heappush(self._waiting, item)
+        self._waiting_work += work
+        self.pump()
+        return items
+
+    def pump(self) -> None:
+        """Send waiting texts to computing processes that have room."""
+        while self._waiting and self.processes:
+            item = self._waiting[0]
+            if item.done.done() or item.deadline <= time.monotonic():
+                heapq.heappop(self._waiting)
+                self._waiting_work -= item.work
+                if not item.done.done():
+                    item.done.set_exception(expired())
+                continue
+            process = self._process_with_room(item)
+            if process is None:
+                return
+            heapq.heappop(self._waiting)
+            self._waiting_work -= item.work
+            self._flight_work += item.work
+            item.process = process
+            if not self._in_flight:
+                self._busy_since, self._work_done = time.monotonic(), 0
+                self.last_sign = time.monotonic()
+            self._in_flight[item.number] = item
+            process.send({"op": "run", "id": item.number, **item.message}, item.payload)
+
+    def _process_with_room(self, item: Item) -> ComputingProcess | None:
+        best, least = None, math.inf
+        for process in self.processes:
+            flight = [each for each in self._in_flight.values() if each.process is process]
+            work = sum(each.work for each in flight)
+            if self.generates:
+                room = len(flight) < MAX_GENERATING
+            else:
+                room = len(flight) < MAX_IN_FLIGHT and (
+                    len(flight) < MIN_IN_FLIGHT
+                    or work + item.work < self.speed.value * IN_FLIGHT_SECONDS
+                )
+            if room and work < least:
+                best, least = process, work
+        return best
+
+    def cancel(self, items: Sequence[Item]) -> None:
+        """Drop texts whose client left or whose deadline has passed."""
+        for item in items:
+            if item.done.done():
+                continue
+            self.cancelled += 1
+            item.done.cancel()
+            if item.number in self._in_flight:
+                assert item.process is not None
+                item.process.send({"op": "cancel", "id": item.number})
+                self._finish(item, counts=False)
+        self.pump()
+
+    def on_frame(self, process: ComputingProcess, message: dict[str, Any], payload: bytes) -> None:
+        """Handle a frame of a computing process."""
+        self.last_sign = time.monotonic()
+        item = self._in_flight.get(message.get("id", -1))
+        if item is None:  # cancelled, or a pong
+            return
+        if message["op"] == "text":
+            if item.on_text is not None:
+                item.on_text(payload)
+            return
+        self._finish(item, counts=True)
+        if not item.done.done():
+            if message["op"] == "done":
+                item.done.set_result(Answer(payload, message, process.info["hash"]))
+            else:
+                kind = "invalid_request_error" if message["status"] < 500 else "server_error"
+                item.done.set_exception(RequestError(message["status"], kind, message["message"]))
+        self.pump()
+
+    def _finish(self, item: Item, *, counts: bool) -> None:
+        del self._in_flight[item.number]
+        self._flight_work -= item.work
+        if counts:
+            self._work_done += item.work
+        now = time.monotonic()
+        assert self._busy_since is not None
+        seconds = now - self._busy_since
+        if seconds > 0.1 or (not self._in_flight and seconds > 0):
+            if self._work_done:
+                self.speed.add(self._work_done / max(len(self.processes), 1), seconds)
+            self._busy_since, self._work_done = now, 0
+
+    def fail(self, process: ComputingProcess | None, error: RequestError) -> None:
+        """Fail the texts that a lost process computed, or with None all that wait."""
+        for item in [each for each in self._in_flight.values() if process in (None, each.process)]:
+            del self._in_flight[item.number]
+            self._flight_work -= item.work
+            if not item.done.done():
+                item.done.set_exception(error)
+        if not self.processes or process is None:
+            for item in self._waiting:
+                if not item.done.done():
+                    item.done.set_exception(error)
+            self._waiting.clear()
+            self._waiting_work = 0
+
+    def busy(self, process: ComputingProcess) -> bool:
+        """Whether a process still computes accepted texts."""
+        return any(item.process is process for item in self._in_flight.values())
+
+
+def expired() -> RequestError:
+    """The error of a text whose deadline has passed."""
+    return RequestError(
+        504, "timeout", "the deadline passed before the answer was ready; allow more time"
+    )

@@ -1,0 +1,219 @@
+"""Run the server: sockets, signals, the life of the service."""
+
+import asyncio
+import contextlib
+import os
+import resource
+import signal
+import socket
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.requests import Request
+from starlette.responses import Response
+
+from jumok import __version__
+from jumok.errors import InputError, JumokError
+from jumok.serving.app import Access, App, Route
+from jumok.serving.computing import ModelSource
+from jumok.serving.deadlines import protocol_class
+from jumok.serving.limits import Limits
+from jumok.serving.logs import Log, LogFormat
+from jumok.serving.metrics import Metrics
+from jumok.serving.openapi import openapi
+from jumok.serving.replies import json_reply
+from jumok.serving.routes import NativeRoutes
+from jumok.serving.routes_openai import OpenAIRoutes
+from jumok.serving.routes_tei import TeiRoutes
+from jumok.serving.routes_translation import TranslationRoutes
+from jumok.serving.service import ServedModel, Service, unique_names
+from jumok.web_access import AllowedHosts, is_loopback, open_listener, validate_token
+
+BACKLOG = 4_096
+BACKLOG_SECONDS = 0.1  # for connections that were made before the shutdown
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions:
+    """The options of `jumok serve`."""
+
+    folders: Sequence[str]
+    host: str = "127.0.0.1"
+    port: int = 8000
+    workers: int = 1
+    precision: str | None = None
+    decoding: tuple[str, ...] = ()
+    token: str | None = None
+    log: LogFormat = "text"
+    limits: Limits = field(default_factory=Limits)
+
+
+def read_token(path: Path) -> str:
+    """The token in a file. Raises InputError unless it is long enough."""
+    try:
+        text = path.read_text(encoding="ascii", errors="replace")
+    except OSError as error:
+        raise InputError(
+            f"--token-file must be a readable file, got {path} ({error.strerror}); check the path"
+        ) from error
+    return validate_token(text.strip(), "the token in --token-file")
+
+
+def serve(options: ServeOptions) -> None:
+    """Serve until SIGTERM or Ctrl-C. Raises JumokError if a model cannot be loaded."""
+    if options.token is None and not is_loopback(options.host):
+        raise InputError(f"other machines can reach {options.host}; add --token-file with a secret")
+    names = unique_names(options.folders)
+    for folder in options.folders:
+        if not Path(folder).is_dir():
+            raise InputError(f"a model to serve must be a folder, got {folder}; check the path")
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(open_listener(options.host, options.port, BACKLOG))
+        turns = stack.enter_context(tempfile.TemporaryFile())
+        _raise_file_limit()
+        asyncio.run(_run(options, names, listener, turns.fileno()))
+
+
+def model_sources(
+    options: ServeOptions, names: Sequence[str], turn_fd: int
+) -> list[list[ModelSource]]:
+    """What the processes of each model load, and their share of the cores.
+
+    The cores are divided among the workers; the models of one worker compute in turns.
+    """
+    threads = max(available_cores() // options.workers, 1)
+    return [
+        [
+            ModelSource(
+                name=name,
+                folder=str(folder),
+                precision=options.precision,
+                decoding=options.decoding,
+                threads=threads,
+                turn_fd=turn_fd if len(names) > 1 else None,
+                turn_group=worker,
+            )
+            for worker in range(options.workers)
+        ]
+        for name, folder in zip(names, options.folders, strict=True)
+    ]
+
+
+def available_cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server without its signal handlers, and with a grace for open connections."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """`_run` handles the signals."""
+        yield
+
+
+async def _run(
+    options: ServeOptions, names: Sequence[str], listener: socket.socket, turn_fd: int
+) -> None:
+    log = Log(options.log)
+    log.capture("uvicorn.error", "uvicorn.access", "asyncio")
+    sources = model_sources(options, names, turn_fd)
+    models = {
+        name: ServedModel(each, options.limits, log)
+        for name, each in zip(names, sources, strict=True)
+    }
+    service = Service(models)
+    server = _Server(_config(options, service, listener, log))
+    loop = asyncio.get_running_loop()
+    failure: JumokError | None = None
+
+    async def end() -> None:
+        service.draining = True
+        await asyncio.sleep(BACKLOG_SECONDS)
+        server.should_exit = True
+
+    async def load() -> None:
+        nonlocal failure
+        try:
+            await service.start()
+        except JumokError as error:
+            failure = error
+            server.should_exit = True
+
+    async def reload() -> None:
+        try:
+            await service.reload()
+        except JumokError as error:
+            log("reload failed", message=str(error)[:400])
+
+    tasks: set[asyncio.Task[Any]] = set()
+
+    def spawn(work: Any) -> None:
+        task = loop.create_task(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, lambda: spawn(end()))
+    loop.add_signal_handler(signal.SIGHUP, lambda: spawn(reload()))
+    spawn(load())
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await service.close()
+    if failure is not None:
+        raise failure
+    log("end")
+
+
+def _config(
+    options: ServeOptions, service: Service, listener: socket.socket, log: Log
+) -> uvicorn.Config:
+    host, port = options.host, listener.getsockname()[1]
+    metrics = Metrics(service)
+    limits = options.limits
+    routes = [
+        *NativeRoutes(service, limits, metrics).routes,
+        *TeiRoutes(service, limits).routes,
+        *OpenAIRoutes(service, limits).routes,
+        *TranslationRoutes(service, limits).routes,
+    ]
+
+    async def describe(request: Request) -> Response:
+        return json_reply(openapi(__version__, limits, token=options.token is not None))
+
+    routes.append(Route("GET", "/openapi.json", describe))
+    access = Access(AllowedHosts.of(host, port), options.token)
+    name = f"[{host}]" if ":" in host else host
+    log("listening", address=f"http://{name}:{port}/", models=list(service.models))
+    return uvicorn.Config(
+        App(routes, access, metrics, log),
+        http=protocol_class(options.limits),
+        ws="none",
+        loop="asyncio",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=int(options.limits.keep_alive_seconds),
+        timeout_graceful_shutdown=int(options.limits.grace_seconds),
+    )
+
+
+def _raise_file_limit() -> None:
+    """Allow as many connections as the system allows."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,271 @@
+"""The served models: their computing processes, restarts, reloads, and answers to texts."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jumok.errors import InputError, JumokError
+from jumok.serving.computing import ComputingProcess, ModelSource
+from jumok.serving.limits import Limits
+from jumok.serving.logs import Log
+from jumok.serving.replies import RequestError
+from jumok.serving.scheduler import Answer, Item, ModelQueue
+
+BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.05, 10.0
+STABLE_SECONDS = 30.0  # of life, after which the backoff starts again
+PING_SECONDS = 5.0
+DRAIN_POLL_SECONDS = 0.02
+
+
+class ServedModel:
+    """A model by its name: one or several computing processes and their queue."""
+
+    def __init__(self, sources: Sequence[ModelSource], limits: Limits, log: Log) -> None:
+        self.sources, self.limits, self._log = sources, limits, log
+        self.name = sources[0].name
+        self.info: dict[str, Any] = {}
+        self.queue = ModelQueue(limits, generates=False, speed=1.0)
+        self.restarts = 0
+        self.reason = "the model is loading"  # why it does not answer
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._reloading = asyncio.Lock()
+        self._closed = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether a computing process is loaded and warm."""
+        return bool(self.queue.processes)
+
+    @property
+    def hash(self) -> str:
+        """The hash of the newest weights."""
+        return str(self.info.get("hash", ""))
+
+    async def start(self) -> None:
+        """Start all processes. Raises JumokError if the model cannot be loaded."""
+        processes = await _start_all(self.sources, [])
+        self._log("ready", model=self.name, hash=processes[0].info["hash"])
+        info = processes[0].info
+        self.info = info
+        speed = 1 / max(info["seconds_per_byte"], 1e-9)
+        self.queue = ModelQueue(self.limits, info["generates"], speed)
+        for source, process in zip(self.sources, processes, strict=True):
+            self._adopt(source, process)
+        self._spawn(self._watch_stalls())
+
+    async def close(self) -> None:
+        """End all processes."""
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        processes, self.queue.processes = self.queue.processes, []
+        await asyncio.gather(*(process.close() for process in processes))
+
+    async def reload(self) -> dict[str, Any]:
+        """Load the folder again beside the running version, compare, switch, drain.
+
+        Raises JumokError, and the running version stays, if the new one cannot be loaded, has
+        another task, or its answers are not finite.
+        """
+        async with self._reloading:
+            started = time.monotonic()
+            processes = await _start_all(self.sources, self.info.get("examples", []))
+            info = processes[0].info
+            kinds = ("task", "labels", "paired")
+            if any(info[key] != self.info[key] for key in kinds):
+                await asyncio.gather(*(process.close() for process in processes))
+                raise InputError(
+                    "the new version must have the task and the labels of the running one; start "
+                    "another server for it"
+                )
+            before, self.queue.processes = self.queue.processes, []
+            former, self.info = self.info, info
+            for source, process in zip(self.sources, processes, strict=True):
+                self._adopt(source, process)
+            self.queue.pump()
+            for process in before:
+                self._spawn(self._drain(process))
+            result = {
+                "model": self.name,
+                "hash": info["hash"],
+                "former_hash": former["hash"],
+                "agreement": info["agreement"],
+                "seconds": round(time.monotonic() - started, 3),
+            }
+            self._log("reload", **result)
+            return result
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _adopt(self, source: ModelSource, process: ComputingProcess) -> None:
+        queue = self.queue
+        self.queue.processes.append(process)
+        process.listen(lambda message, payload: queue.on_frame(process, message, payload))
+        self._spawn(self._watch(source, process))
+
+    async def _drain(self, process: ComputingProcess) -> None:
+        """Let a replaced process finish its texts, then end it."""
+        while self.queue.busy(process) and not process.lost.is_set():
+            await asyncio.sleep(DRAIN_POLL_SECONDS)
+        await process.close()
+
+    async def _watch(self, source: ModelSource, process: ComputingProcess) -> None:
+        """Restart a process that is lost, after a pause that doubles with each failure."""
+        adopted = time.monotonic()
+        await process.lost.wait()
+        current = process in self.queue.processes
+        if current:
+            self.queue.processes.remove(process)
+            self.reason = "the computing process ended and is started again"
+        self.queue.fail(process, self.unavailable())
+        self._log("lost", model=self.name, pid=process.pid)
+        await process.close()
+        pause = BACKOFF_SECONDS
+        while current and not self._closed:
+            self.restarts += 1
+            if time.monotonic() - adopted < STABLE_SECONDS:
+                await asyncio.sleep(pause)
+            try:
+                replacement = await ComputingProcess.start(source, [])
+            except JumokError as error:
+                self.reason = "the model cannot be loaded again; see the log"
+                self._log("failed", model=self.name, message=str(error)[:400])
+                pause = min(2 * pause, MAX_BACKOFF_SECONDS)
+                adopted = time.monotonic()
+                continue
+            self.info = replacement.info
+            self._adopt(source, replacement)
+            self._log("restarted", model=self.name, pid=replacement.pid)
+            self.queue.pump()
+            return
+
+    async def _watch_stalls(self) -> None:
+        """Kill processes that are busy and have given no sign for too long."""
+        while True:
+            await asyncio.sleep(PING_SECONDS)
+            if self.queue.idle:
+                continue
+            for process in self.queue.processes:
+                process.send({"op": "ping"})
+            if time.monotonic() - self.queue.last_sign > self.limits.stall_seconds:
+                self._log("stalled", model=self.name)
+                for process in list(self.queue.processes):
+                    process.kill()
+
+    def unavailable(self) -> RequestError:
+        """The error while no process is ready."""
+        return RequestError(503, "server_error", f"{self.reason}; try again", retry_after=2)
+
+    def submit(
+        self,
+        message: dict[str, Any],
+        texts: Sequence[str],
+        seconds: float,
+        on_text: Callable[[bytes], None] | None = None,
+    ) -> list[Item]:
+        """Queue the texts of a request. Raises RequestError 429 or 503."""
+        if not self.ready:
+            raise self.unavailable()
+        return self.queue.submit(message, texts, time.monotonic() + seconds, on_text)
+
+
+async def _start_all(sources: Sequence[ModelSource], answers: list[str]) -> list[ComputingProcess]:
+    """One process for each source; if one fails, the others are ended."""
+    starts = (ComputingProcess.start(source, answers) for source in sources)
+    found = await asyncio.gather(*starts, return_exceptions=True)
+    started = [each for each in found if isinstance(each, ComputingProcess)]
+    for each in found:
+        if isinstance(each, BaseException):
+            await asyncio.gather(*(process.close() for process in started))
+            raise each
+    return started
+
+
+@dataclass
+class Service:
+    """All models by name; the first one answers requests that name none."""
+
+    models: Mapping[str, ServedModel]
+    draining: bool = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether every model answers and the server is not ending."""
+        return not self.draining and all(model.ready for model in self.models.values())
+
+    def model(self, name: object = None) -> ServedModel:
+        """A model by its name. Raises RequestError 404."""
+        if name is None:
+            return next(iter(self.models.values()))
+        found = self.models.get(name) if isinstance(name, str) else None
+        if found is None:
+            known = ", ".join(self.models)
+            raise RequestError(
+                404, "invalid_request_error", f"model must be one of {known[:400]}", param="model"
+            )
+        return found
+
+    def model_that(self, property_name: str, what: str, name: object = None) -> ServedModel:
+        """The named model, or the first one with a property. Raises RequestError."""
+        if name is None:
+            for model in self.models.values():
+                if model.info.get(property_name):
+                    return model
+        model = self.model(name)
+        if model.ready and not model.info[property_name]:
+            raise RequestError(
+                400,
+                "invalid_request_error",
+                f"the model must {what}; see /v1/models",
+                param="model",
+            )
+        return model
+
+    async def start(self) -> None:
+        """Load all models side by side."""
+        await asyncio.gather(*(model.start() for model in self.models.values()))
+
+    async def close(self) -> None:
+        """End all computing processes."""
+        await asyncio.gather(*(model.close() for model in self.models.values()))
+
+    async def reload(self, name: object = None) -> list[dict[str, Any]]:
+        """Reload one model, or all of them one after another."""
+        models = list(self.models.values()) if name is None else [self.model(name)]
+        return [await model.reload() for model in models]
+
+
+async def gather_answers(model: ServedModel, items: Sequence[Item], seconds: float) -> list[Answer]:
+    """The answers of all texts of a request; the others are dropped if one fails."""
+    try:
+        async with asyncio.timeout(seconds):
+            return [await item.done for item in items]
+    except TimeoutError:
+        raise RequestError(
+            504, "timeout", "the deadline passed before the answer was ready; allow more time"
+        ) from None
+    finally:
+        model.queue.cancel(items)
+        for item in items:  # an unread error is no warning
+            if item.done.done() and not item.done.cancelled():
+                item.done.exception()
+
+
+def unique_names(folders: Sequence[str]) -> list[str]:
+    """The name of each model: the last part of its folder. Raises InputError for equal ones.
+
+    >>> unique_names(["runs/nsmc", "runs/koen/"])
+    ['nsmc', 'koen']
+    """
+    names = [Path(folder).absolute().name or folder for folder in folders]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"served models must have different names, got {name} twice")
+    return names

@@ -1,0 +1,30 @@
+"""Two servers for all tests of this folder: in float32, and in int8 with the native kernel."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.serving.server_process import Server, serving
+
+
+@pytest.fixture(scope="session")
+def server(
+    review_run: Path, reading_run: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """The classifier `run` of reviews and, as a second model, that of readings."""
+    reading = tmp_path_factory.mktemp("served") / "reading"
+    reading.symlink_to(reading_run)
+    review = reading.parent / "reviews"
+    review.symlink_to(review_run)
+    with serving(tmp_path_factory.mktemp("serving"), [review, reading]) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def merging_server(
+    compiled: Path, review_run: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """The classifier in int8, whose texts are computed in batches."""
+    with serving(tmp_path_factory.mktemp("serving"), [review_run], precision="int8") as started:
+        yield started

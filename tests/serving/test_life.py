@@ -1,0 +1,248 @@
+"""Signals, lost processes, reloads, overload, clients that leave."""
+
+import hashlib
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import psutil
+import pytest
+
+from jumok import safetensors_io
+from jumok.serving.server import available_cores
+from tests.serving.server_process import Reply, Server, serving
+
+JSON = {"Content-Type": "application/json"}
+TEXT = "이 영화 정말 재미있어요"
+
+
+def copy_of(run: Path, folder: Path, name: str) -> Path:
+    """A copy of a run that a test may change."""
+    copied = folder / name
+    shutil.copytree(run, copied, ignore=shutil.ignore_patterns("checkpoints", "*.png"))
+    return copied
+
+
+def wait_until(condition: object, seconds: float = 60) -> None:
+    """Poll a condition."""
+    assert callable(condition)
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.slow
+def test_a_killed_process_is_replaced_and_no_request_is_lost(
+    review_run: Path, tmp_path: Path
+) -> None:
+    with serving(tmp_path, [review_run]) as server:
+        expected = server.predict(TEXT).body
+        stop = threading.Event()
+        replies: list[Reply] = []
+
+        def ask() -> None:
+            while not stop.is_set():
+                replies.append(server.predict(TEXT))
+
+        with ThreadPoolExecutor(4) as pool:
+            futures = [pool.submit(ask) for _ in range(4)]
+            for _ in range(3):
+                (pid,) = server.computing_pids()
+                os.kill(pid, signal.SIGKILL)
+                wait_until(lambda pid=pid: not psutil.pid_exists(pid))
+                wait_until(lambda: server.request("/ready").status == 200)
+                assert server.predict(TEXT).body == expected
+            stop.set()
+            for future in futures:
+                future.result()
+        assert {reply.status for reply in replies} == {200, 503}
+        for reply in replies:
+            if reply.status == 503:
+                assert "the computing process ended" in reply.error["message"]
+                assert int(reply.headers["retry-after"]) >= 1
+            else:
+                assert reply.body == expected
+        assert 'jumok_restarts_total{model="run"} 3.0' in server.request("/metrics").body.decode()
+
+
+@pytest.mark.slow
+def test_a_stopped_process_is_taken_for_stalled(review_run: Path, tmp_path: Path) -> None:
+    with serving(tmp_path, [review_run], limits={"stall_seconds": 2.0}) as server:
+        (pid,) = server.computing_pids()
+        os.kill(pid, signal.SIGSTOP)
+        assert server.predict(TEXT).status == 503
+        server.until_ready()
+        assert server.predict(TEXT).status == 200
+        assert "stalled" in server.log.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_sigterm_answers_all_accepted_requests(review_run: Path, tmp_path: Path) -> None:
+    for number in range(3):
+        with serving(tmp_path / str(number), [review_run]) as server:
+            body = json.dumps({"texts": [TEXT] * 100}).encode()
+            with ExitStack() as stack:
+                waiting = stack.enter_context(socket.create_connection(server.address))
+                waiting.sendall(b"POST /v1/predict HTTP/1.1\r\nHost: x")  # a client that stalls
+                callers = []
+                for _ in range(8):
+                    caller = http.client.HTTPConnection(*server.address, timeout=60)
+                    stack.enter_context(closing(caller))
+                    caller.request("POST", "/v1/predict", body, JSON)
+                    callers.append(caller)
+                started = time.monotonic()
+                server.process.send_signal(signal.SIGTERM)
+                replies = [stack.enter_context(caller.getresponse()) for caller in callers]
+                assert {reply.status for reply in replies} <= {200, 429}
+                assert all(json.loads(reply.read()) for reply in replies)
+                assert server.process.wait(60) == 0
+                assert time.monotonic() - started < 31
+
+
+@pytest.mark.slow
+def test_reload_switches_between_requests_and_keeps_the_old_one_on_failure(
+    review_run: Path, tmp_path: Path
+) -> None:
+    run = copy_of(review_run, tmp_path, "model")
+    other = copy_of(review_run, tmp_path, "other")
+    _retrain(other)
+    with serving(tmp_path / "server", [run]) as server:
+        first = server.predict(TEXT)
+        stop = threading.Event()
+        replies: list[Reply] = []
+
+        def ask() -> None:
+            while not stop.is_set():
+                replies.append(server.predict(TEXT))
+
+        with ThreadPoolExecutor(2) as pool:
+            futures = [pool.submit(ask) for _ in range(2)]
+            for name in ("model.safetensors", "config.json"):
+                shutil.copy(other / name, run / name)
+            reply = server.request("/admin/reload", {})
+            assert reply.status == 200, reply.body
+            (result,) = reply.json["reloaded"]
+            assert result["former_hash"] == first.json["hash"] != result["hash"]
+            assert 0 <= result["agreement"] <= 1
+            second = server.predict(TEXT)
+            assert second.json["hash"] == result["hash"]
+            (run / "model.safetensors").write_bytes(b"damaged")
+            refused = server.request("/admin/reload", {"model": "model"})
+            assert refused.status == 409
+            assert refused.error["message"].startswith("the running version stays: ")
+            server.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: "reload failed" in server.log.read_text(encoding="utf-8"))
+            assert server.predict(TEXT).body == second.body
+            stop.set()
+            for future in futures:
+                future.result()
+        assert {reply.body for reply in replies} == {first.body, second.body}
+        assert len(server.computing_pids()) == 1
+
+
+def _retrain(run: Path) -> None:
+    """Change the weights of a run a little, as another training would."""
+    path, config = run / "model.safetensors", run / "config.json"
+    weights = safetensors_io.deserialize(path.read_bytes())
+    path.write_bytes(safetensors_io.serialize({k: 0.9 * v for k, v in weights.items()}))
+    tree = json.loads(config.read_text(encoding="utf-8"))
+    tree["weights_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    config.write_text(json.dumps(tree), encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_overload_is_refused_at_once_and_retry_after_is_true(
+    review_run: Path, tmp_path: Path
+) -> None:
+    with serving(tmp_path, [review_run], limits={"max_wait": 0.3}) as server:
+        server.predict(*[TEXT] * 100)  # measures the speed
+        replies: list[tuple[float, Reply]] = []
+
+        def ask(_: int) -> None:
+            started = time.monotonic()
+            reply = server.predict(*[TEXT] * 50)
+            replies.append((time.monotonic() - started, reply))
+
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(ask, range(32)))
+        statuses = [reply.status for _, reply in replies]
+        assert set(statuses) == {200, 429}
+        refused = [reply for _, reply in replies if reply.status == 429]
+        for reply in refused:
+            assert reply.error["type"] == "overloaded"
+            assert 1 <= int(reply.headers["retry-after"]) <= 60
+        time.sleep(int(refused[-1].headers["retry-after"]))
+        assert server.predict(*[TEXT] * 50).status == 200
+
+
+def test_deadlines_and_clients_that_leave(server: Server) -> None:
+    reply = server.predict(*["삼 일 오 " * 4] * 400, model="reading")
+    assert reply.status in (200, 429)
+    late = server.request(
+        "/v1/predict",
+        {"texts": ["삼 일 오"] * 200, "model": "reading"},
+        X_Jumok_Deadline_Ms="1",
+    )
+    assert late.status in (429, 504)
+    body = json.dumps({"texts": ["삼 일 오"] * 200, "model": "reading"}).encode()
+    head = (
+        f"POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    ).encode()
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
+        client.sendall(head + body)
+        time.sleep(0.05)
+    text = 'jumok_waiting_texts{model="reading"} 0.0'
+    wait_until(lambda: text in server.request("/metrics").body.decode(), 10)
+
+
+@pytest.mark.slow
+def test_other_addresses_need_a_token_on_every_route(review_run: Path, tmp_path: Path) -> None:
+    with (
+        pytest.raises(AssertionError, match="other machines can reach"),
+        serving(tmp_path / "open", [review_run], host="0.0.0.0"),
+    ):
+        pass
+    token = "a-token-of-letters"
+    with serving(tmp_path / "guarded", [review_run], host="0.0.0.0", token=token) as server:
+        paths = server.request("/openapi.json").json["paths"]
+        assert {"/v1/predict", "/health", "/metrics", "/admin/reload"} <= set(paths)
+        for path, methods in paths.items():
+            for method in methods:
+                body = {} if method == "post" else None
+                for wrong in ("Bearer a-token-of-lettera", token, ""):
+                    reply = server.request(path, body, Authorization=wrong)
+                    assert reply.status == 401, path
+                    assert reply.error["message"].startswith("the header Authorization")
+                assert server.request(path, body).status != 401
+        assert server.request("/health", Host="any.example").status == 200
+
+
+def test_two_models_share_the_cores_in_turns(server: Server) -> None:
+    """Both processes have all cores and never compute at once."""
+
+    def ask(model: str) -> None:
+        for _ in range(20):
+            assert server.predict("삼 일 오", TEXT, model=model).status == 200
+
+    before = _cpu_seconds(server)
+    started = time.monotonic()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(ask, ["reviews", "reading"]))
+    elapsed = time.monotonic() - started
+    used = _cpu_seconds(server) - before
+    assert used <= elapsed * (available_cores() + 0.5)
+
+
+def _cpu_seconds(server: Server) -> float:
+    times = [psutil.Process(pid).cpu_times() for pid in server.computing_pids()]
+    return sum(each.user + each.system for each in times)

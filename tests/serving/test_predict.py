@@ -1,0 +1,188 @@
+"""POST /v1/predict: the bytes of `jumok predict --json`, alone and in company."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jumok.serving.engine import with_precision
+from jumok.serving.server import available_cores
+from jumok.tasks.pipeline.outputs import to_json
+from jumok.tasks.runs.load import load
+from tests.serving.server_process import Reply, Server
+from tests.tiny_runs import readings, reviews
+
+
+@pytest.fixture(autouse=True)
+def threads_of_the_server() -> Iterator[None]:
+    """PyTorch in float32 sums in another order with another number of threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(available_cores())
+    yield
+    torch.set_num_threads(before)
+
+
+TEXTS = [text for text, _ in reviews(40, 7)]
+
+
+def answers(reply: Reply) -> bytes:
+    """The list of answers as it was sent."""
+    assert reply.status == 200, reply.body
+    return reply.body.partition(b'"answers": ')[2].removesuffix(b"}")
+
+
+def test_answers_are_the_bytes_of_the_command(server: Server, review_run: Path) -> None:
+    text = "이 영화 정말 재미있어요 ㅋㅋ"
+    command = [sys.executable, "-m", "jumok", "predict", str(review_run), text, "--json"]
+    printed = subprocess.run(command, capture_output=True, check=True).stdout
+    assert answers(server.predict(text)) == b"[" + printed.rstrip(b"\n") + b"]"
+
+
+@given(
+    st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), min_size=1, max_size=4)
+)
+def test_any_text_has_the_answer_of_the_pipeline(
+    server: Server, review_run: Path, texts: list[str]
+) -> None:
+    pipeline = load(review_run)
+    expected = ", ".join(to_json(pipeline(text)) for text in texts)
+    assert answers(server.predict(*texts)) == f"[{expected}]".encode()
+
+
+def test_the_second_model_and_its_decoding(server: Server, reading_run: Path) -> None:
+    pipeline = load(reading_run).with_decoding(["beam=3", "n_best=2"])
+    texts = [text for text, _ in readings(5, 3)]
+    reply = server.predict(*texts, model="reading", decoding={"beam": 3, "n_best": 2})
+    expected = ", ".join(to_json(pipeline(text)) for text in texts)
+    assert answers(reply) == f"[{expected}]".encode()
+    assert reply.json["model"] == "reading"
+    assert reply.headers["x-jumok-model"] == reply.json["hash"]
+
+
+def test_merged_texts_have_the_bytes_of_texts_alone(
+    merging_server: Server, review_run: Path
+) -> None:
+    pipeline = with_precision(load(review_run), "int8")
+    expected = {text: to_json(pipeline(text)) for text in TEXTS}
+
+    def ask(number: int) -> None:
+        batch = TEXTS[number % 7 :: 1 + number % 5]
+        found = answers(merging_server.predict(*batch))
+        assert found == f"[{', '.join(expected[text] for text in batch)}]".encode()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ask, range(60)))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({}, "texts must be a list of 1 to 1024 strings"),
+        ({"texts": []}, "texts must be a list of 1 to 1024 strings"),
+        ({"texts": ["a"] * 1025}, "texts must be a list of 1 to 1024 strings"),
+        ({"texts": [3]}, "texts[0] must be a string"),
+        ({"texts": ["가" * 100_000]}, "texts[0] must have at most 262144 bytes"),
+        ({"texts": ["a"], "top": 1}, "the keys must be among"),
+        ({"texts": ["a"], "decoding": []}, "decoding must be an object"),
+        ({"texts": ["a"], "decoding": {"beam": 2}}, "decoding needs a model that generates"),
+        ({"texts": ["a"], "model": "reading", "decoding": {"beam": 17}}, "decoding.beam must be"),
+        ({"texts": ["a"], "model": "reading", "decoding": {"beam": True}}, "decoding.beam must"),
+        ({"texts": ["a"], "model": "reading", "decoding": {"top_p": 2}}, "decoding.top_p must be"),
+        ({"texts": ["a"], "model": "reading", "decoding": {"sample": 1}}, "decoding.sample must"),
+        ({"texts": ["a"], "model": "reading", "decoding": {"stop": [""]}}, "decoding.stop must"),
+        ({"texts": ["a"], "model": "reading", "decoding": {"stop": ["a"] * 17}}, "at most 16"),
+        ({"texts": ["a"], "model": "reading", "decoding": {"prefix": "a" * 2000}}, "at most 1000"),
+        ({"texts": ["a"], "model": "reading", "decoding": {"temperature": -1}}, "temperature must"),
+        ({"texts": ["a"], "model": "reading", "decoding": {"kernel": "native"}}, "the keys must"),
+    ],
+)
+def test_invalid_values_are_refused(
+    server: Server, content: dict[str, object], message: str
+) -> None:
+    reply = server.request("/v1/predict", content)
+    assert reply.status == 400
+    assert message in reply.error["message"]
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "<b>", "a\nb", "", 3, ["run"]])
+def test_unknown_models_are_404_and_never_echoed(server: Server, name: object) -> None:
+    reply = server.predict("a", model=name)
+    assert reply.status == 404
+    assert reply.error["message"] == "model must be one of reviews, reading"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"texts": ["a"], "texts": ["b"]}',
+        b'{"texts": [NaN]}',
+        b'{"texts": ["\\ud800"]}',
+        b'{"texts": ["\xff"]}',
+        b'{"texts": ' + b"[" * 100_000,
+        b'{"texts": ' + b"1" * 5_000 + b"}",
+    ],
+)
+def test_malformed_json_is_refused(server: Server, body: bytes) -> None:
+    reply = server.request("/v1/predict", body)
+    assert reply.status == 400
+    assert "must be a JSON object" in reply.error["message"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Content_Type": "text/plain"}, 415),
+        ({"Content_Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Content_Encoding": "gzip"}, 415),
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "127.0.0.1.evil"}, 421),
+        ({"Host": "localhost"}, 421),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec_Fetch_Site": "cross-site"}, 403),
+        ({"X_Jumok_Deadline_Ms": "soon"}, 400),
+        ({"X_Jumok_Deadline_Ms": "0"}, 400),
+        ({"X_Jumok_Deadline_Ms": "600001"}, 400),
+    ],
+)
+def test_headers_are_checked(server: Server, headers: dict[str, str], status: int) -> None:
+    reply = server.request("/v1/predict", {"texts": ["a"]}, **headers)
+    assert (reply.status, reply.error["type"]) == (status, "invalid_request_error")
+    assert "access-control-allow-origin" not in reply.headers
+
+
+def test_other_addresses_and_methods(server: Server) -> None:
+    assert server.request("/v1/nothing").error["message"].startswith("there is no such address")
+    reply = server.request("/v1/predict")
+    assert (reply.status, reply.headers["allow"]) == (405, "POST")
+    assert server.request("/health", method="HEAD").body == b""
+
+
+def test_state_of_the_server(server: Server) -> None:
+    assert server.request("/health").json == {"status": "ok", "not_ready": {}}
+    assert server.request("/ready").status == 200
+    names = [model["id"] for model in server.request("/v1/models").json["data"]]
+    assert names == ["reviews", "reading"]
+    assert server.request("/v1/limits").json["body_bytes"] == 2**20
+    server.predict("a")
+    metrics = server.request("/metrics").body.decode()
+    assert 'jumok_requests_total{route="/v1/predict",status="200"}' in metrics
+    assert 'jumok_waiting_texts{model="reviews"} 0.0' in metrics
+    assert "evil" not in metrics
+
+
+def test_log_lines_do_not_contain_input(server: Server) -> None:
+    server.request("/v1/evil%0Aline", {"texts": ["비밀"]}, method="POST")
+    lines = server.log.read_text(encoding="utf-8").splitlines()
+    assert not any("evil" in line or "비밀" in line for line in lines)
+    assert json.loads(lines[-1].partition("route=")[2].partition(" ")[0])
