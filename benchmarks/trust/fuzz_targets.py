@@ -277,8 +277,8 @@ def _trace() -> "Trace":
 def state(files: Files) -> object:
     """What follows # in an address, and a Range header."""
     from jumok.viewer.responses import parse_range
-    from jumok.web_access import AllowedHosts
     from jumok.viewer.view_state import ViewState
+    from jumok.web_access import AllowedHosts
 
     text = _decoded(_only(files))
     parse_range(text, 1000)
