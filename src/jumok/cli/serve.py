@@ -1,5 +1,6 @@
 """jumok serve: models over HTTP."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -54,6 +55,9 @@ def serve(
     SIGTERM and Ctrl-C finish the requests in progress; SIGHUP loads the models again.
     """
     from jumok.errors import InputError
+
+    if sys.platform == "win32":
+        raise InputError("jumok serve needs Linux or macOS; use WSL on Windows")
     from jumok.serving.limits import Limits
     from jumok.serving.server import ServeOptions, read_token
     from jumok.serving.server import serve as run

@@ -12,7 +12,6 @@ from jumok.errors import InputError
 from jumok.inference import optimize
 from jumok.inference.unpadded_stack import NativeBackend
 from jumok.serving.merging import JobHub, MergedEncoder
-from jumok.tasks.pipeline.embeddings import encode
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.pipeline.pipeline import GenerativeTask, Pipeline
 from jumok.tasks.runs.examples import examples
@@ -46,7 +45,8 @@ class Engine:
             pipeline = pipeline.with_decoding(options.decoding)
         pipeline.check_supported()
         self._pipeline, self._hub = pipeline, hub
-        self.hash = weights_hash(Path(folder))
+        weights = sorted(Path(folder).glob("*.safetensors"))
+        self.hash = weights_hash(weights or [pipeline.weights_path])
         _merge_encoders(pipeline, hub)
         self.pipeline = lru_cache(MAX_PIPELINES)(self._with_decoding)
 
@@ -61,7 +61,7 @@ class Engine:
             "labels": list(pipeline.labels),
             "paired": recipe.paired,
             "generates": isinstance(pipeline.task, GenerativeTask),
-            "embeds": hasattr(pipeline.model, "encoder"),
+            "embeds": recipe.model.kind == "encoder",
             "max_length": recipe.model.max_length,
             "languages": [recipe.data.language],
         }
@@ -79,7 +79,7 @@ class Engine:
 
     def embed(self, text: str, normalize: bool = True) -> bytes:
         """The embedding of a text as float32 in little-endian order."""
-        vector = encode(self._pipeline, [text], normalize=normalize)[0]
+        vector = self._pipeline.encode([text], normalize=normalize)[0]
         return bytes(vector.astype("<f4"))
 
     def count_tokens(self, text: str) -> int:
@@ -125,10 +125,10 @@ def decoding_overrides(settings: Mapping[str, Any]) -> list[str]:
     return [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in settings.items()]
 
 
-def weights_hash(folder: Path) -> str:
-    """The first 12 hexadecimal digits of the SHA-256 of all weights in a folder."""
+def weights_hash(paths: Sequence[Path | None]) -> str:
+    """The first 12 hexadecimal digits of the SHA-256 of all weights of a model."""
     total = hashlib.sha256()
-    for path in sorted(folder.glob("*.safetensors")):
+    for path in filter(None, paths):
         with path.open("rb") as file:
             total.update(hashlib.file_digest(file, "sha256").digest())
     return total.hexdigest()[:HASH_CHARS]

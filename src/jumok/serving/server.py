@@ -68,9 +68,6 @@ def serve(options: ServeOptions) -> None:
     if options.token is None and not is_loopback(options.host):
         raise InputError(f"other machines can reach {options.host}; add --token-file with a secret")
     names = unique_names(options.folders)
-    for folder in options.folders:
-        if not Path(folder).is_dir():
-            raise InputError(f"a model to serve must be a folder, got {folder}; check the path")
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(open_listener(options.host, options.port, BACKLOG))
         turns = stack.enter_context(tempfile.TemporaryFile())
