@@ -42,7 +42,7 @@ class Route:
 
 @dataclass(frozen=True)
 class Access:
-    """Who may send requests: known hosts on the loopback address, else whoever has the token."""
+    """Who may send requests: known hosts on the loopback address, else requests with the token."""
 
     hosts: AllowedHosts
     token: str | None

@@ -20,7 +20,6 @@ from jumok.tasks.runs.load import load
 HASH_CHARS = 12
 FALLBACK_EXAMPLES = ("이 영화 정말 재미있어요 ㅋㅋ", "시간이 아깝다", "안녕하세요")
 MAX_PIPELINES = 16  # with different decoding settings
-SERVER_SETTINGS = ("kernel", "precision")  # of [decoding]: the same for all requests
 
 
 @dataclass(frozen=True)

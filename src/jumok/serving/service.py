@@ -66,7 +66,7 @@ class ServedModel:
         await asyncio.gather(*(process.close() for process in processes))
 
     async def reload(self) -> dict[str, Any]:
-        """Load the folder again beside the running version, compare, switch, drain.
+        """Load the folder again while the running version answers, compare, switch, drain.
 
         Raises JumokError, and the running version stays, if the new one cannot be loaded, has
         another task, or its answers are not finite.
@@ -253,7 +253,7 @@ async def gather_answers(model: ServedModel, items: Sequence[Item], seconds: flo
         ) from None
     finally:
         model.queue.cancel(items)
-        for item in items:  # an unread error is no warning
+        for item in items:  # marks errors as read
             if item.done.done() and not item.done.cancelled():
                 item.done.exception()
 
