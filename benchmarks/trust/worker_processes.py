@@ -24,7 +24,6 @@ PRELOADED = (
     "jumok.viewer.live_model",
     "matplotlib.backends.backend_agg",
     "matplotlib.figure",
-    "pydantic",
     "rich.console",
     "rich.markup",
     "rich.progress",

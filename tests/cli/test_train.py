@@ -135,7 +135,7 @@ def test_an_existing_run_is_not_overwritten(
         (("numbers", "training.steps=many"), 'training.steps must be an integer, got "many"'),
         (("numbers", "hello"), "an override must be key=value, got 'hello'; write for example"),
         (("numbers", "device=tpu"), "device must be auto or one of "),
-        (("--resume", "nowhere"), "nowhere must be a run, got a folder without recipe.toml"),
+        (("--resume", "nowhere"), "nowhere must be a run, got no such folder"),
         (("numbers", "--resume", "x"), "--resume takes no recipe and no --out"),
         (("--resume", "x", "--out", "y"), "--resume takes no recipe and no --out"),
     ],

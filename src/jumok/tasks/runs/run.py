@@ -94,9 +94,10 @@ class Run:
         """Open the run in `folder`. Raises InputError when there is none."""
         run = cls(folder)
         if not run.recipe_path.is_file():
+            found = "a folder without recipe.toml" if folder.is_dir() else "a file"
             raise InputError(
-                f"{folder} must be a run, got a folder without recipe.toml; name a folder of "
-                "jumok train"
+                f"{folder} must be a run, got {found if folder.exists() else 'no such folder'}; "
+                "name a folder of jumok train"
             )
         return run
 
