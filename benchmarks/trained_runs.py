@@ -11,9 +11,9 @@ from jumok.tasks.runs.run import Run
 
 
 def results_of(folder: Path, words: Sequence[str], data: Path | None = None) -> dict[str, Any]:
-    """What `results.json` of the run in `folder` says, trained first with these words if need be.
+    """The results of the run in `folder`; it is trained first with these arguments if necessary.
 
-    `data` is a folder of corpora; without one they are looked for where they always are.
+    `data` is the folder of corpora; by default JUMOK_DATA or the user cache.
     """
     if not (folder / "results.json").exists():
         begun = (folder / "recipe.toml").exists()

@@ -127,7 +127,7 @@ def test_an_existing_run_is_not_overwritten(
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("arguments", "sentence"),
     [
         ((), "no recipe was given; try jumok train numbers, or --resume RUN"),
         (("numbres",), "got 'numbres' (did you mean numbers?)"),
@@ -144,11 +144,11 @@ def test_invalid_arguments_of_train(
     capsys: Capture,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    words: tuple[str, ...],
+    arguments: tuple[str, ...],
     sentence: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done = call(capsys, "train", *words)
+    done = call(capsys, "train", *arguments)
     assert (done.code, done.out) == (2, "")
     assert sentence in done.err
     assert done.err.startswith("jumok: ")
@@ -195,14 +195,14 @@ def test_a_nonfinite_loss_exits_with_4(
     capsys: Capture, tmp_path: Path, review_recipe: Path
 ) -> None:
     """A decay that multiplies every weight by millions."""
-    words = (
+    arguments = (
         "training.steps=100",
         "training.learning_rate=9",
         "training.weight_decay=1e6",
         "training.warmup_steps=0",
         "training.evaluate_every=1000",
     )
-    done = call(capsys, "train", review_recipe, *words, "--out", tmp_path / "run")
+    done = call(capsys, "train", review_recipe, *arguments, "--out", tmp_path / "run")
     assert done.code == 4
     assert "the loss or a gradient is not finite, first in " in done.err
     assert "train again" in done.err

@@ -57,10 +57,10 @@ def test_drawing_leaves_the_model_as_it_was(classifier: Pipeline, tmp_path: Path
     assert classifier("재미있어요") == before
 
 
-@pytest.mark.parametrize("place", [{"layer": 9}, {"head": 99}])
+@pytest.mark.parametrize("location", [{"layer": 9}, {"head": 99}])
 def test_an_unknown_layer_or_head(
-    classifier: Pipeline, tmp_path: Path, place: dict[str, int]
+    classifier: Pipeline, tmp_path: Path, location: dict[str, int]
 ) -> None:
     with pytest.raises(InputError, match="must be 0 to"):
-        plot_attention(classifier, "재미있어요", tmp_path / "own.png", **place)
+        plot_attention(classifier, "재미있어요", tmp_path / "own.png", **location)
     assert not (tmp_path / "own.png").exists()

@@ -44,8 +44,8 @@ def test_pieces_of_an_existing_vocabulary(tmp_path: Path, review_run: Path) -> N
     """Files tokenized by a model, and that model next to them."""
     model = review_run / "vocabulary.model"
     recipe = write_pieces(tmp_path, SentencePieceTokenizer.load(model))
-    words = [*SHORT, f'vocabulary.file="{model}"', "model.kind=encoder_decoder"]
-    finished = train(load_recipe(str(recipe), words), tmp_path / "run")
+    overrides = [*SHORT, f'vocabulary.file="{model}"', "model.kind=encoder_decoder"]
+    finished = train(load_recipe(str(recipe), overrides), tmp_path / "run")
     assert finished.results["n"] == 40
     assert (tmp_path / "run" / "vocabulary.model").read_bytes() == model.read_bytes()
     loaded = jumok.load(tmp_path / "run")
@@ -138,15 +138,15 @@ def test_an_existing_run_is_not_overwritten(tmp_path: Path, review_recipe: Path)
 
 def test_numbers_end_to_end(tmp_path: Path) -> None:
     """The built-in recipe, with separate scores of two held-out splits."""
-    words = [*SHORT, "data.train_rows=300", "data.dev_rows=20", "data.test_rows=20"]
-    words += [
+    overrides = [*SHORT, "data.train_rows=300", "data.dev_rows=20", "data.test_rows=20"]
+    overrides += [
         "vocabulary.size=400",
         "vocabulary.max_piece_length=4",
         "model.d_model=16",
         "model.n_layers=1",
         "model.d_ff=32",
     ]
-    finished = train(load_recipe("numbers", words), tmp_path / "run")
+    finished = train(load_recipe("numbers", overrides), tmp_path / "run")
     assert finished.results["split"] == "test"
     assert len(finished.results["others"]) == 1
     assert finished.results["others"][0]["split"] != "test"
@@ -171,16 +171,16 @@ def test_a_vocabulary_without_cls_is_an_error_before_the_run(
         minloglevel=2,
     )
     (tmp_path / "plain.model").write_bytes(model.getvalue())
-    words = [f"vocabulary.file={tmp_path / 'plain.model'}"]
+    overrides = [f"vocabulary.file={tmp_path / 'plain.model'}"]
     with pytest.raises(InputError, match=r"\[CLS\]"):
-        train(load_recipe(str(review_recipe), words), tmp_path / "run")
+        train(load_recipe(str(review_recipe), overrides), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_a_vocabulary_without_sampling_is_an_error_before_the_run(
     review_recipe: Path, tmp_path: Path
 ) -> None:
-    words = ["vocabulary.kind=char", "augmentation.subword_sampling=0.5"]
+    overrides = ["vocabulary.kind=char", "augmentation.subword_sampling=0.5"]
     with pytest.raises(InputError, match="char"):
-        train(load_recipe(str(review_recipe), words), tmp_path / "run")
+        train(load_recipe(str(review_recipe), overrides), tmp_path / "run")
     assert not (tmp_path / "run").exists()
