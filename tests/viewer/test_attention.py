@@ -19,7 +19,7 @@ def classifier(review_run: Path) -> Pipeline:
 
 
 @pytest.fixture(scope="module")
-def writer(reading_run: Path) -> Pipeline:
+def seq2seq(reading_run: Path) -> Pipeline:
     return load(reading_run, device="cpu")
 
 
@@ -36,14 +36,14 @@ def test_the_attention_of_an_encoder(
 
 @pytest.mark.parametrize("head", [None, 0])
 def test_the_cross_attention_of_a_decoder(
-    writer: Pipeline, tmp_path: Path, head: int | None
+    seq2seq: Pipeline, tmp_path: Path, head: int | None
 ) -> None:
-    path = plot_attention(writer, "세 시", tmp_path / "cross.png", head=head)
+    path = plot_attention(seq2seq, "세 시", tmp_path / "cross.png", head=head)
     assert path.read_bytes().startswith(PNG)
 
 
 @pytest.mark.parametrize("head", [None, 0])
-def test_a_decoder_that_writes_nothing(tmp_path: Path, head: int | None) -> None:
+def test_a_decoder_with_only_bos(tmp_path: Path, head: int | None) -> None:
     """The target of an encoder-decoder classifier is only [BOS]."""
     path = plot_attention(
         loaded_of("encoder-decoder classifier"), "재미있어요", tmp_path / "own.png", head=head
@@ -51,7 +51,7 @@ def test_a_decoder_that_writes_nothing(tmp_path: Path, head: int | None) -> None
     assert path.read_bytes().startswith(PNG)
 
 
-def test_drawing_leaves_the_model_as_it_was(classifier: Pipeline, tmp_path: Path) -> None:
+def test_plotting_leaves_the_model_unchanged(classifier: Pipeline, tmp_path: Path) -> None:
     before = classifier("재미있어요")
     plot_attention(classifier, "재미있어요", tmp_path / "own.png")
     assert classifier("재미있어요") == before
