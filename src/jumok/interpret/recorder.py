@@ -19,6 +19,7 @@ from jumok.interpret.schema import SIDES, Block, BlockName, ModelInfo, Muted, Si
 from jumok.models import Decoder, Encoder, TransformerConfig
 from jumok.models.backbones import backbones
 from jumok.nn.attention import MultiHeadAttention
+from jumok.nn.embedding import TokenEmbedding
 from jumok.nn.hooks import HookPoint
 from jumok.nn.layer import ResidualNorm, TransformerLayer
 
@@ -90,7 +91,9 @@ def describe_blocks(model: nn.Module) -> tuple[Block, ...]:
 
 def model_info(model: nn.Module, config: TransformerConfig, family: str) -> ModelInfo:
     """The hyperparameters of a model for the header of a trace."""
-    names = list(backbones(model))
+    found = backbones(model)
+    names = list(found)
+    tokens: TokenEmbedding = next(iter(found.values())).embedding.tokens
     kind = "encoder_decoder" if len(names) == 2 else names[0]
     return ModelInfo(
         kind=kind,  # type: ignore[arg-type]  # one of the three
@@ -104,6 +107,9 @@ def model_info(model: nn.Module, config: TransformerConfig, family: str) -> Mode
         norm_first=config.norm_first,
         gated=config.gated,
         activation=config.activation,
+        implementation="jumok",
+        embedding_scale=tokens.scale,
+        bias=config.bias,
     )
 
 
