@@ -1,12 +1,12 @@
 """What a pipeline returns: one output per text, and the result of an evaluation."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from jumok.config_io import to_dict
 from jumok.evaluation.examples import Example, Mistake
+from jumok.terminal import to_json_line
 
 
 class Output(Protocol):
@@ -133,7 +133,7 @@ def to_json(output: Output, extra: Mapping[str, Any] | None = None, *, tokens: b
     tree = to_dict(output)
     if not tokens:
         tree.pop("tokens", None)
-    return json.dumps({**tree, **(extra or {})}, ensure_ascii=False)
+    return to_json_line({**tree, **(extra or {})})
 
 
 @dataclass(frozen=True)
