@@ -63,7 +63,7 @@ def test_a_run_is_a_folder_one_can_read(
     assert "runs/reviews" in done.out
     assert "dev loss" in done.err
     records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    assert [r["step"] for r in records if r["kind"] == "train"] == [2, 4, 6]
+    assert [r["step"] for r in records if r["kind"] == "train"] == [2, 3, 4, 6]
     assert [r["step"] for r in records if r["kind"] == "dev"] == [3, 6]
 
 

@@ -83,7 +83,7 @@ def trace(
         return trace_texts(model, tokenizer, texts, targets)
     if targets is not None and decode:
         raise InputError("decode must be left out with a target, got both")
-    model.check_length([*texts, *(targets or [])])
+    model.check_texts([*texts, *(targets or [])])
     own = _own(model, decode or {})
     muted = recorder.mute_heads(own.model, mute)
     inputs = trace_inputs(own, texts, targets)

@@ -73,7 +73,7 @@ class Engine:
         """The same for a model that generates text; each final part is passed to `emit`."""
         pipeline = self.pipeline(decoding)
         assert isinstance(pipeline.task, GenerativeTask)
-        pipeline.check_length([text])
+        pipeline.check_texts([text])
         return to_json(pipeline.task.stream(pipeline, text, emit))
 
     def embed(self, text: str, normalize: bool = True) -> bytes:
