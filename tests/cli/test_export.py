@@ -31,5 +31,5 @@ def test_an_unsupported_model(capsys: Capture, reading_run: Path, tmp_path: Path
     done = call(capsys, "export", reading_run, "--to", "onnx", tmp_path / "out")
     assert (done.code, done.out) == (2, "")
     assert done.err.count("\n") == 1
-    assert "use --to ctranslate2" in done.err
+    assert "use --to hf or ctranslate2" in done.err
     assert call(capsys, "export", reading_run, tmp_path / "out").code == 2

@@ -113,7 +113,7 @@ def test_two_vocabularies_and_int8(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (TextClassifier(config(), 2), "got a TextClassifier; use --to onnx"),
+        (TextClassifier(config(), 2), "got the class TextClassifier"),
         (LanguageModel(config(positions="relative")), "relative positions of prompts"),
         (
             EncoderDecoder(config(positions="rotary", n_segments=2)),

@@ -177,7 +177,8 @@ def test_export_difference(reading_run: Path) -> None:
 def test_unsupported_exports(reading_run: Path, review_run: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with pytest.raises(
-        InputError, match=r"ONNX export needs an encoder, got a .*; use --to ctranslate2"
+        InputError,
+        match=r"ONNX export needs an encoder, got the class .*; use --to hf or ctranslate2",
     ):
         export(reading_run, "onnx", out)
     with pytest.raises(InputError, match="use --to onnx"):
