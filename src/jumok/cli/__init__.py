@@ -5,6 +5,8 @@ import keyword
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 
 COMMANDS = {
@@ -15,7 +17,6 @@ COMMANDS = {
     "check": "compare a model's outputs across equivalent computations:  check RUN",
     "export": "convert a run to another format:  export RUN --to FORMAT OUT",
     "average": "average the last checkpoints of a run:  average RUN --last N",
-    "serve": "answer over HTTP:  serve RUN ... [--port N] [--precision int8]",
     "view": "show the attention heads in the browser:  view RUN [TEXT] [--export FILE]",
     "plot": "plot positional encodings, a run's history, or attention",
     "models": "list the models that ship with jumok",
@@ -32,18 +33,21 @@ def main(argv: list[str] | None = None) -> None:
 
     With `--debug` anywhere in `argv`, errors also print a traceback.
     """
+    from jumok.terminal import safe_streams
+
     argv = sys.argv[1:] if argv is None else argv
     debug = "--debug" in argv
     argv = [argument for argument in argv if argument != "--debug"]
-    if not argv or argv[0] in ("--help", "-h", "help"):
-        print(help_text())
-        sys.exit(0)
-    if argv[0] == "--version":
-        from jumok import __version__
+    with safe_streams():
+        if not argv or argv[0] in ("--help", "-h", "help"):
+            print(help_text())
+            sys.exit(0)
+        if argv[0] == "--version":
+            from jumok import __version__
 
-        print(f"jumok {__version__}")
-        sys.exit(0)
-    sys.exit(_run(argv, debug))
+            print(f"jumok {__version__}")
+            sys.exit(0)
+        sys.exit(_run(argv, debug))
 
 
 def help_text() -> str:
@@ -69,17 +73,16 @@ def _run(argv: list[str], debug: bool) -> int:
 
             raise InputError(f"unknown command {command!r}; {suggest(command, list(COMMANDS))}")
         module = f"{command}_" if keyword.iskeyword(command) else command
-        import_module(f"jumok.cli.{module}").app(rest, prog_name=f"jumok {command}")
+        with _flushed_stdout():
+            import_module(f"jumok.cli.{module}").app(rest, prog_name=f"jumok {command}")
     except JumokError as error:
         if debug:
             traceback.print_exc()
         _print_error(str(error))
         return error.exit_code
-    except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):  # the reader of the pipe has exited
-            _discard_stdout()
-            return 0
-        raise
+    except BrokenPipeError:  # the reader of stdout has exited
+        _discard_stdout()
+        return 0
     except KeyboardInterrupt:
         _print_error("stopped by Ctrl-C")
         return 130
@@ -110,6 +113,16 @@ def _run(argv: list[str], debug: bool) -> int:
     return 0
 
 
+@contextmanager
+def _flushed_stdout() -> Iterator[None]:
+    """Context whose output is written at its end, so that a failure is reported as any other."""
+    try:
+        yield
+    finally:
+        if sys.stdout is not None:  # None: the process was started with stdout closed
+            sys.stdout.flush()
+
+
 def _os_error_message(error: OSError) -> str:
     """A message for a path given on the command line, or for stdin and stdout, which have none."""
     why = error.strerror or str(error)
@@ -137,37 +150,15 @@ def _print_error(message: str) -> None:
     if sys.stderr is None:  # started with stderr closed; print would write to stdout
         return
     try:
-        print(f"jumok: {_escape_control(message)}", file=sys.stderr, flush=True)
+        print(f"jumok: {_shortened(message)}", file=sys.stderr, flush=True)
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
-def _escape_control(message: str) -> str:
-    r"""A message that is safe to print to a terminal; it may quote untrusted input.
-
-    Control characters, and characters that change the direction of text, are escaped; the middle
-    of a very long message is removed.
-
-    >>> _escape_control("no split '\x1b[2Jtest\u202e'")
-    "no split '\\x1b[2Jtest\\u202e'"
-    """
-    if len(message) > MAX_MESSAGE_CHARS:
-        half = MAX_MESSAGE_CHARS // 2
-        left_out = len(message) - 2 * half
-        message = f"{message[:half]} ({left_out:,} characters left out) {message[-half:]}"
-    return "".join(
-        char if char == "\n" or not _is_control(char) else ascii(char)[1:-1] for char in message
-    )
-
-
-def _is_control(char: str) -> bool:
-    """Whether a character is a control, a bidirectional mark, or half of a surrogate pair."""
-    code = ord(char)
-    return (
-        code < 0x20
-        or 0x7F <= code <= 0x9F
-        or code in (0x061C, 0x200E, 0x200F)
-        or 0x2028 <= code <= 0x202E
-        or 0x2066 <= code <= 0x2069
-        or 0xD800 <= code <= 0xDFFF
-    )
+def _shortened(message: str) -> str:
+    """The message without the middle of a very long one, which quotes untrusted input."""
+    if len(message) <= MAX_MESSAGE_CHARS:
+        return message
+    half = MAX_MESSAGE_CHARS // 2
+    left_out = len(message) - 2 * half
+    return f"{message[:half]} ({left_out:,} characters left out) {message[-half:]}"

@@ -1,10 +1,11 @@
 """jumok average: a new run with the mean weights of the last checkpoints of a run."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from jumok.terminal import print_json, print_line
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -29,13 +30,13 @@ def average(
     finished = averaging.average_checkpoints(run, last, out or _default_output(run, last))
     results = finished.results
     if as_json:
-        typer.echo(json.dumps(results, ensure_ascii=False))
+        print_json(results)
         return
     steps = ", ".join(map(str, results["averaged_steps"]))
-    typer.echo(f"{finished.run.folder}: average of steps {steps}")
+    print_line(f"{finished.run.folder}: average of steps {steps}")
     for name, value in results["before"].items():
         if isinstance(value, float):
-            typer.echo(f"dev {name:<12} {value:.4f} before, {results[name]:.4f} averaged")
+            print_line(f"dev {name:<12} {value:.4f} before, {results[name]:.4f} averaged")
 
 
 def _default_output(run: Path, last: int) -> Path:

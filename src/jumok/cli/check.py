@@ -1,11 +1,11 @@
 """jumok check: compare a model's outputs across equivalent computations."""
 
-import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from jumok.terminal import print_json, print_line, print_notice
 
 if TYPE_CHECKING:
     from torch import nn
@@ -47,16 +47,14 @@ def check(
     checks = _checks(quick)
     width = max(len(each.name) for each in checks)
     if not as_json:
-        typer.echo(f"{'':<{width}}  difference  tolerance  result")
+        print_line(f"{'':<{width}}  difference  tolerance  result")
     failed = False
     for result in run_checks(target, checks):
         failed |= result.result == "fail"
         if as_json:
-            line = json.dumps(result.as_json(), ensure_ascii=False, allow_nan=False)
+            print_json(result.as_json())
         else:
-            line = _line(result, width)
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()  # with a large model each check takes seconds
+            print_line(_line(result, width))
     if failed:
         raise typer.Exit(1)
 
@@ -74,10 +72,10 @@ def _target(pipeline: "Pipeline", texts: list[str]) -> "CheckTarget":
             samples = text_samples(pipeline, dev_texts(pipeline))
             description = f"{len(samples)} dev texts and "
         except JumokError as error:
-            print(f"no dev texts ({error})", file=sys.stderr)
+            print_notice(f"no dev texts ({error})")
             samples, description = [], ""
     lengths = ", ".join(str(len(sample.ids)) for sample in random_samples)
-    print(f"inputs: {description}random ids of {lengths} tokens", file=sys.stderr)
+    print_notice(f"inputs: {description}random ids of {lengths} tokens")
     padding_id = int(random_samples[-1].ids[0])
     return CheckTarget(pipeline, [*samples, *random_samples], len(samples), padding_id)
 

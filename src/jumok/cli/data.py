@@ -1,12 +1,13 @@
 """jumok data: list, download and verify the known corpora."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from jumok.terminal import print_json, print_line, print_notice
 
 if TYPE_CHECKING:
     from jumok.data.corpora.corpus import Corpus
@@ -32,9 +33,9 @@ def list_corpora(as_json: AsJson = False) -> None:
         return
     for corpus in CORPORA.values():
         row = _describe(corpus)
-        typer.echo(f"{row['name']:<15} {row['about']}")
-        typer.echo(f"{'':<15} {_size(row['bytes'])} · {row['licence']} · {row['home']}")
-        typer.echo(f"{'':<15} {_presence(row, corpus.fetch_command)}")
+        print_line(f"{row['name']:<15} {row['about']}")
+        print_line(f"{'':<15} {_size(row['bytes'])} · {row['licence']} · {row['home']}")
+        print_line(f"{'':<15} {_presence(row, corpus.fetch_command)}")
 
 
 @app.command()
@@ -53,12 +54,12 @@ def get(
     from jumok.data.corpora.registry import corpus_by_name
 
     corpus = corpus_by_name(name)
-    typer.echo(f"{name}: {_size(corpus.size)}, {corpus.licence}", err=True)
+    print_notice(f"{name}: {_size(corpus.size)}, {corpus.licence}")
     for path in copy_corpus(corpus, source) if source else download_corpus(corpus):
         if as_json:
             _print_json([{"corpus": name, "file": str(path)}])
         else:
-            typer.echo(f"{path}  verified")
+            print_line(f"{path}  verified")
 
 
 @app.command()
@@ -85,8 +86,8 @@ def assemble(
         if as_json:
             _print_json([{"source": source.name, "licence": source.licence, **asdict(counts)}])
         else:
-            typer.echo(f"{source.name:<15} {source.domain}; {source.licence}")
-            typer.echo(
+            print_line(f"{source.name:<15} {source.domain}; {source.licence}")
+            print_line(
                 f"{'':<15} {counts.kept:,} of {counts.read:,} lines, {_size(counts.bytes)}; left "
                 f"out: {counts.duplicates:,} duplicates, {counts.held_out:,} held out"
             )
@@ -96,7 +97,7 @@ def assemble(
             f"{path} must repeat no sentence of a dev or test set, got {len(repeated):,} lines, "
             f"the first {repeated[0]!r}; report this as a bug"
         )
-    typer.echo(f"{path}  repeats none of {len(assembly.held_out):,} held-out texts", err=True)
+    print_notice(f"{path}  repeats none of {len(assembly.held_out):,} held-out texts")
 
 
 @app.command()
@@ -116,19 +117,21 @@ def verify(
     from jumok.errors import InputError
 
     damaged: list[str] = []
+    commands: dict[str, None] = {}
     for corpus in CORPORA.values() if name is None else [corpus_by_name(name)]:
         for file, (state, path) in corpus_status(corpus).items():
             if as_json:
                 row = {"corpus": corpus.name, "file": file, "state": state}
                 _print_json([row | {"path": str(path) if path else None}])
             else:
-                typer.echo(f"{state:<8} {corpus.name}/{file}{f'  {path}' if path else ''}")
+                print_line(f"{state:<8} {corpus.name}/{file}{f'  {path}' if path else ''}")
             if state == "damaged":
                 damaged.append(str(path))
+                commands[corpus.fetch_command] = None
     if damaged:
         raise InputError(
-            f"{', '.join(damaged)}: checksum mismatch; delete the file and download it again "
-            "with jumok data get"
+            f"{', '.join(damaged)}: checksum mismatch; delete the file and get it again with "
+            f"{' and '.join(commands)}"
         )
     if overlap:
         if name is None:
@@ -146,7 +149,7 @@ def _print_overlap(corpus: "Corpus", as_json: bool) -> None:
         if as_json:
             _print_json([{"corpus": corpus.name, "split": split, **asdict(found)}])
         else:
-            typer.echo(
+            print_line(
                 f"{split}: {found.inputs:,} of {found.rows:,} inputs also occur in train, "
                 f"{found.whole_rows:,} of them with the same label"
             )
@@ -181,4 +184,4 @@ def _size(size: str | int | bool | None) -> str:
 
 def _print_json(rows: Iterable[object]) -> None:
     for row in rows:
-        typer.echo(json.dumps(row, ensure_ascii=False))
+        print_json(row)

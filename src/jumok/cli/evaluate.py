@@ -1,6 +1,5 @@
 """jumok evaluate: score a run on test data."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +15,7 @@ from jumok.cli.options import (
     load_ensemble,
     with_precision,
 )
+from jumok.terminal import print_json, print_line
 
 if TYPE_CHECKING:
     from jumok.data.table import Table
@@ -63,10 +63,10 @@ def evaluate(
         for name, table in tables.items()
     ]
     if as_json:
-        typer.echo(json.dumps(first | ({"others": others} if others else {}), ensure_ascii=False))
+        print_json(first | ({"others": others} if others else {}))
         return
     for number, scores in enumerate([first, *others]):
-        typer.echo(("\n" if number else "") + _lines(scores))
+        print_line(("\n" if number else "") + _lines(scores))
 
 
 def _skipped(table: "Table") -> dict[str, int]:

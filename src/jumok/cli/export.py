@@ -1,11 +1,11 @@
 """jumok export: convert a run to the format of another library."""
 
-import json
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+
+from jumok.terminal import print_json, print_line, print_notice
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -28,13 +28,13 @@ def export(
     from jumok.export import export
 
     def show_progress(step: str) -> None:
-        print(f"{step} ...", file=sys.stderr)
+        print_notice(f"{step} ...")
 
     result = export(run, to, out, quantize, show_progress)
     if as_json:
         fields = {"folder": str(result.folder), "to": result.to, "numbers": result.weight_type}
-        typer.echo(json.dumps(fields | to_dict(result.report), ensure_ascii=False))
+        print_json(fields | to_dict(result.report))
         return
-    typer.echo(f"{result.folder}: {result.to} in {result.weight_type}")
+    print_line(f"{result.folder}: {result.to} in {result.weight_type}")
     for line in result.report.lines():
-        typer.echo(line)
+        print_line(line)

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from jumok.terminal import print_notice
+
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
@@ -32,8 +34,6 @@ def import_(
 
     found = import_checkpoint(resolve(checkpoint, revision), out)
     parameters = sum(p.numel() for p in named_weights(found.model).values())
-    typer.echo(f"{out}: {found.origin.architecture}, {parameters:,} parameters", err=True)
+    print_notice(f"{out}: {found.origin.architecture}, {parameters:,} parameters")
     if found.tokenizers is None:
-        typer.echo(
-            "the checkpoint has no tokenizer files: the model accepts token ids only", err=True
-        )
+        print_notice("the checkpoint has no tokenizer files: the model accepts token ids only")

@@ -1,10 +1,11 @@
 """jumok models: list the models that ship with jumok."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from jumok.terminal import print_json, print_line
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -19,15 +20,15 @@ def models(
     for folder in shipped_folders().values():
         row = _describe(folder)
         if as_json:
-            typer.echo(json.dumps(row, ensure_ascii=False))
+            print_json(row)
             continue
         name = row["name"]
-        typer.echo(f"{name:<15} {row['about']}")
+        print_line(f"{name:<15} {row['about']}")
         if row["weights"]:
-            typer.echo(f"{'':<15} {row['weights']:,} weights, {int(row['bytes']) / 1e6:,.1f} MB")
-            typer.echo(f"{'':<15} jumok train RECIPE model.init={name}; card: {row['card']}")
+            print_line(f"{'':<15} {row['weights']:,} weights, {int(row['bytes']) / 1e6:,.1f} MB")
+            print_line(f"{'':<15} jumok train RECIPE model.init={name}; card: {row['card']}")
         else:
-            typer.echo(f"{'':<15} vocabulary only: train the weights with jumok train {name}")
+            print_line(f"{'':<15} vocabulary only: train the weights with jumok train {name}")
 
 
 def _describe(folder: Path) -> dict[str, str | int]:

@@ -1,12 +1,13 @@
 """Options shared by `predict` and `evaluate`: decoding settings, ensembles, encoder precision."""
 
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from jumok.terminal import print_notice
 
 if TYPE_CHECKING:
     from jumok.tasks.pipeline.pipeline import Pipeline
@@ -107,5 +108,5 @@ def apply_decoding(
     if "precision" in info:
         settings.append(f"encoder in {info['precision']}")
     if settings:
-        print("; ".join(settings), file=sys.stderr)
+        print_notice("; ".join(settings))
     return pipeline

@@ -1,10 +1,11 @@
 """jumok plot: figures of positional encodings, training history and attention."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from jumok.terminal import print_line
 
 if TYPE_CHECKING:
     from jumok.interpret.trace import Trace
@@ -36,7 +37,7 @@ def positions(
     from jumok.viewer.figures.positional_comparison import positional_comparison
 
     save_figure(positional_comparison(length, width), out)
-    typer.echo(os.fsencode(out))
+    print_line(str(out))
 
 
 @app.command()
@@ -51,7 +52,7 @@ def history(run: Run, out: Out = None) -> None:
         raise InputError(f"{run} has no {METRICS}; give the folder of a training run")
     path = out or run / "history.png"
     save_figure(draw_charts(charts(read_records(run / METRICS)), run.resolve().name), path)
-    typer.echo(os.fsencode(path))
+    print_line(str(path))
 
 
 @app.command()
@@ -118,7 +119,7 @@ def attention(
     )
     path = out or (run.with_suffix(".png") if run.is_file() else run / "attention.png")
     save_figure(figure, path)
-    typer.echo(os.fsencode(path))
+    print_line(str(path))
 
 
 def _trace(run: Path, text: str | None, target: str | None, *, explain: bool) -> "Trace":

@@ -18,6 +18,7 @@ from jumok.cli.options import (
     load_ensemble,
     with_precision,
 )
+from jumok.terminal import command_line, print_notice, to_json_line
 
 if TYPE_CHECKING:
     from jumok.tasks.pipeline.outputs import Output
@@ -68,6 +69,7 @@ def predict(
     _check_mistyped_options(
         texts or [], [name for each in context.command.params for name in each.opts]
     )
+    _report_file_names(run, texts or [])
     overrides = decoding or []
     pipeline = with_precision(load_ensemble(run, ensemble, overrides), precision)
     if n_best is not None:
@@ -91,20 +93,22 @@ def predict(
             _report_loop(output)
         sys.stdout.flush()
     if pipeline.draft_model is not None:
-        print(f"draft: {pipeline.draft_model}", file=sys.stderr)
+        print_notice(f"draft: {pipeline.draft_model}")
 
 
 def _to_json(pipeline: "Pipeline", output: "Output", tokens: bool, alignment: bool) -> str:
     """A prediction as one line of JSON, with tokens and alignment if requested."""
     from jumok.config_io import to_dict
-    from jumok.tasks.pipeline.outputs import GeneratedText, to_json
+    from jumok.tasks.pipeline.outputs import GeneratedText
 
-    extra = None
+    tree = to_dict(output)
+    if not tokens:
+        tree.pop("tokens", None)
     if alignment and isinstance(output, GeneratedText):
         from jumok.tasks.pipeline.generation import align_output
 
-        extra = to_dict(align_output(pipeline, output))
-    return to_json(output, extra, tokens=tokens)
+        tree |= to_dict(align_output(pipeline, output))
+    return to_json_line(tree)
 
 
 def _predict_each(pipeline: "Pipeline", texts: list[str]) -> "Iterator[Output]":
@@ -136,6 +140,17 @@ def _check_mistyped_options(texts: list[str], known: list[str]) -> None:
             raise InputError(
                 f"unknown option {text} ({suggest(text.partition('=')[0], known)}); "
                 "give texts that look like options on stdin"
+            )
+
+
+def _report_file_names(run: Path, texts: list[str]) -> None:
+    """Report on stderr a text that is the name of a file, whose lines may have been meant."""
+    for text in texts:
+        if os.path.isfile(text):
+            words = command_line("jumok", "predict", run)
+            print_notice(
+                f"jumok: {text!r} is predicted as a text, but there is a file of this name; for "
+                f"its lines use: {words} < {command_line(text)}"
             )
 
 
@@ -184,7 +199,7 @@ def _stream(pipeline: "Pipeline", text: str) -> None:
         sys.stdout.flush()
 
     assert isinstance(pipeline.task, GenerativeTask)  # checked with the options
-    pipeline.check_length([text])
+    pipeline.check_texts([text])
     output = pipeline.task.stream(pipeline, text, show)
     show("\n")
     _report_loop(output)
@@ -195,7 +210,7 @@ def _report_loop(output: "Output") -> None:
     from jumok.tasks.pipeline.outputs import GeneratedText
 
     if isinstance(output, GeneratedText) and output.loop is not None:
-        print(f"jumok: the output for {output.text[:40]!r} repeats: {output.loop}", file=sys.stderr)
+        print_notice(f"jumok: the output for {output.text[:40]!r} repeats: {output.loop}")
 
 
 def _chunks() -> Iterator[list[str]]:

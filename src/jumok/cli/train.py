@@ -1,10 +1,11 @@
 """jumok train: train a recipe, or resume a run."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from jumok.terminal import command_line, make_console, print_json, print_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,7 +63,7 @@ def train(
     if not is_main_process():
         return
     if as_json:
-        typer.echo(json.dumps(finished.results, ensure_ascii=False))
+        print_json(finished.results)
     else:
         _print_results(finished.run, finished.results)
 
@@ -85,7 +86,7 @@ def _estimate(
     parts = {n: found.bytes_per_rank(n) for n in SHARD_COUNTS if plan.training.sharding == "full"}
     if as_json:
         parted = {"bytes_per_rank": parts} if parts else {}
-        typer.echo(json.dumps(asdict(found) | {"bytes": found.bytes} | parted))
+        print_json(asdict(found) | {"bytes": found.bytes} | parted)
         return
     for name, value in (
         ("parameters", f"{found.parameters:,}"),
@@ -101,8 +102,8 @@ def _estimate(
         ("steps", f"{found.steps:,}"),
         ("training time", format_duration(found.seconds)),
     ):
-        typer.echo(f"{name:<28}{value:>18}")
-    typer.echo("Not included: evaluation, the final test, and torch itself (about 400 MB).")
+        print_line(f"{name:<28}{value:>18}")
+    print_line("Not included: evaluation, the final test, and torch itself (about 400 MB).")
 
 
 def _megabytes(size: int) -> str:
@@ -111,8 +112,7 @@ def _megabytes(size: int) -> str:
 
 def _print_results(run: "Run", results: dict[str, Any]) -> None:
     """Print the evaluations, the final scores, some predictions, and the run's folder."""
-    from rich.console import Console
-    from rich.markup import escape
+    from rich.text import Text
 
     from jumok.training.reporting.metrics import (
         METRICS,
@@ -122,22 +122,21 @@ def _print_results(run: "Run", results: dict[str, Any]) -> None:
     )
     from jumok.training.reporting.report import HEADLINE_METRICS
 
-    console = Console(soft_wrap=True, highlight=False)
+    console = make_console()
     console.print(evaluation_table(evaluations(read_records(run.folder / METRICS))))
     for scores in [results, *results["others"]]:
         shown = {
             name: _format_score(name, scores[name]) for name in HEADLINE_METRICS if name in scores
         }
         text = "  ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())
-        console.print(f"[bold]{escape(scores['split'])}[/bold] ({scores['n']:,} rows)  {text}")
+        console.print(Text(scores["split"], "bold") + Text(f" ({scores['n']:,} rows)  {text}"))
     _print_predictions(run, console)
-    console.print(
+    print_line(
         f"{results['parameters']:,} parameters, {results['wall_seconds']:,.0f} s, "
         f"peak memory {results['peak_memory_bytes'] / 2**20:,.0f} MB"
     )
-    folder = escape(str(run.folder))
-    console.print(f"Results: {folder}/report.html. Try the model:")
-    console.print(f'  jumok predict {folder} "..."')
+    print_line(f"Results: {run.folder}/report.html. Try the model:")
+    print_line(f'  {command_line("jumok", "predict", run.folder)} "..."')
 
 
 def _format_score(name: str, score: float) -> str:
@@ -152,7 +151,7 @@ def _print_predictions(run: "Run", console: "Console") -> None:
 
     A failed plot is only reported: the training has finished.
     """
-    from rich.markup import escape
+    from rich.text import Text
 
     from jumok.errors import JumokError
     from jumok.tasks.runs.examples import examples
@@ -163,12 +162,12 @@ def _print_predictions(run: "Run", console: "Console") -> None:
     if not texts:
         return
     for text, answer in zip(texts, pipeline.predict(texts), strict=True):
-        console.print(f"  {escape(text)}\n    [bold]{escape(answer.display)}[/bold]")
+        console.print(Text(f"  {text}\n    ") + Text(answer.display, "bold"))
     from jumok.viewer.live_model import plot_attention
 
     try:
         picture = plot_attention(pipeline, texts[0], run.folder / "attention.png")
     except JumokError as error:
-        console.print(f"Attention plot failed: {escape(str(error))}")
+        print_line(f"Attention plot failed: {error}")
     else:
-        console.print(f"Attention plot: {escape(str(picture))}")
+        print_line(f"Attention plot: {picture}")

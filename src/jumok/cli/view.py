@@ -1,12 +1,12 @@
 """jumok view: the page that shows the attention heads of a model on a text, and its exports."""
 
-import os
-import sys
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
+
+from jumok.terminal import print_line, print_notice
 
 if TYPE_CHECKING:
     from jumok.interpret.trace import Trace
@@ -91,9 +91,7 @@ def view(
     if export is not None:
         from jumok.viewer.export import export as write
 
-        typer.echo(
-            os.fsencode(write(_trace(run, request), export, state, full))
-        )  # the path may not be UTF-8
+        print_line(str(write(_trace(run, request), export, state, full)))
         return
     _serve(run, request, state, ServerAddress(host, port, token), browse=not no_browser)
 
@@ -162,10 +160,10 @@ def _serve(
     browse: bool,
 ) -> None:
     """Serve the page until Ctrl-C."""
+    from jumok.viewer.security import is_loopback
     from jumok.viewer.serve import has_display, listen, make_server, serve
     from jumok.viewer.server import OneTimeTokens
     from jumok.viewer.trace_store import open_trace_store
-    from jumok.web_access import is_loopback
 
     listener, address = listen(*server_address)
     with listener, open_trace_store() as store:
@@ -173,14 +171,13 @@ def _serve(
         tickets = OneTimeTokens()
         server = make_server(address, content, tickets)
         page = address.with_state(state)
-        print(page, flush=True)
+        print_line(page)
         if not is_loopback(server_address.host):
-            print(
+            print_notice(
                 f"jumok: warning: anyone who reaches {server_address.host} and has the token can "
-                "use this page and this model; the connection is not encrypted",
-                file=sys.stderr,
+                "use this page and this model; the connection is not encrypted"
             )
-        print("jumok: press Ctrl-C to stop", file=sys.stderr)
+        print_notice("jumok: press Ctrl-C to stop")
         if browse and has_display():
             webbrowser.open(f"{address.origin}open/{tickets.issue(page)}")
         serve(listener, server)

@@ -1,6 +1,5 @@
 """jumok vocab: train a SentencePiece vocabulary, encode and decode, and measure its fit."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import islice
@@ -11,6 +10,7 @@ import typer
 
 from jumok.cli.stdin import read_lines
 from jumok.errors import InputError
+from jumok.terminal import print_json, print_line
 
 if TYPE_CHECKING:
     from jumok.text import SentencePieceTokenizer, VocabularyReport
@@ -81,9 +81,10 @@ def train(
     tokenizer = SentencePieceTokenizer.train(_texts(files, column), config)
     tokenizer.save(out)
     answer = _describe(tokenizer) | {"file": str(out), "sha256": tokenizer.fingerprint}
-    typer.echo(
-        json.dumps(answer, ensure_ascii=False) if as_json else f"{out}: {len(tokenizer)} pieces"
-    )
+    if as_json:
+        print_json(answer)
+    else:
+        print_line(f"{out}: {len(tokenizer)} pieces")
 
 
 @app.command()
@@ -113,9 +114,9 @@ def encode(
         for text, row in zip(batch, rows, strict=True):
             pieces = [tokenizer.piece(i) for i in row]
             if as_json:
-                _print_json({"text": text, "pieces": pieces, "ids": row})
+                print_json({"text": text, "pieces": pieces, "ids": row})
             else:
-                typer.echo(" ".join(map(str, row) if ids else map(_visible, pieces)))
+                print_line(" ".join(map(str, row) if ids else map(_visible, pieces)))
         number += 1
 
 
@@ -136,9 +137,9 @@ def decode(
         row = [_id(token) for token in line.replace(",", " ").split()]
         text = tokenizer.decode(row)
         if as_json:
-            _print_json({"ids": row, "text": text})
+            print_json({"ids": row, "text": text})
         else:
-            typer.echo(text)
+            print_line(text)
 
 
 @app.command()
@@ -160,10 +161,10 @@ def report(
             "tokens_per_character": found.tokens_per_character,
             "tokens_per_eojeol": found.tokens_per_eojeol,
         }
-        _print_json({**asdict(found), **rates, "special_ids": tokenizer.special_ids})
+        print_json({**asdict(found), **rates, "special_ids": tokenizer.special_ids})
         return
     for line in _report_lines(tokenizer, found):
-        typer.echo(line)
+        print_line(line)
 
 
 def _report_lines(tokenizer: "SentencePieceTokenizer", found: "VocabularyReport") -> list[str]:
@@ -231,7 +232,3 @@ def _id(token: str) -> int:
     if not (token.isascii() and token.removeprefix("-").isdigit()):
         raise InputError(f"ids must be integers, got {token!r}; use the output of `encode --ids`")
     return int(token)
-
-
-def _print_json(row: object) -> None:
-    typer.echo(json.dumps(row, ensure_ascii=False))

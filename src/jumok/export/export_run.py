@@ -22,6 +22,7 @@ from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.tables import RegressionConfig
 from jumok.tasks.runs.load import load
+from jumok.terminal import escape_control
 from jumok.text.pretrained import PretrainedTokenizer
 
 TARGETS: dict[str, Target] = {"hf": HuggingFace(), "ctranslate2": CTranslate2(), "onnx": Onnx()}
@@ -71,7 +72,7 @@ def export(
             weight_type=weight_type,
             usage_example=target.usage_example(pipeline),
         )
-        (scratch / CARD).write_text(text, encoding="utf-8")
+        (scratch / CARD).write_text(escape_control(text), encoding="utf-8")
     return ExportResult(out, to, weight_type, report)
 
 
@@ -83,10 +84,15 @@ def get_target(name: str) -> Target:
 
 
 def check_exportable(target: Target, pipeline: Pipeline) -> None:
-    """Raises InputError if the target does not support the model, or a library is missing."""
+    """Raises InputError if the target does not support the model, or a library is missing.
+
+    The message names the formats that do support it.
+    """
     reason = target.unsupported_reason(pipeline)
     if reason is not None:
-        raise InputError(reason)
+        others = [name for name, each in TARGETS.items() if not each.unsupported_reason(pipeline)]
+        advice = f"use --to {' or '.join(others)}" if others else "no other format supports it"
+        raise InputError(f"{reason}; {advice}")
     check_installed(target.libraries)
 
 

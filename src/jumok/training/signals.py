@@ -1,7 +1,6 @@
 """Graceful shutdown: the first SIGINT or SIGTERM saves a checkpoint, the second one terminates."""
 
 import contextlib
-import shlex
 import signal
 import threading
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from pathlib import Path
 from types import FrameType
 
 from jumok.errors import Interrupted
+from jumok.terminal import command_line
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -33,7 +33,7 @@ runs/nsmc 143
         name = signal.Signals(self.requested).name
         return Interrupted(
             f"stopped by {name} after step {step}, which is saved; "
-            f"to resume: jumok train --resume {shlex.quote(str(run))}",
+            f"to resume: {command_line('jumok', 'train', '--resume', run)}",
             int(self.requested),
         )
 

@@ -1,6 +1,5 @@
 """Evaluate a pipeline on a table, and find the tables that a recipe is evaluated on."""
 
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -14,6 +13,7 @@ from jumok.errors import InputError
 from jumok.tasks.pipeline.outputs import EvaluationResult
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe
+from jumok.terminal import print_notice
 
 
 @torch.inference_mode()
@@ -32,7 +32,7 @@ def report_bad_rows(tables: Iterable[Table]) -> None:
     """Print the errors of rows that a recipe skips to stderr."""
     for message in {str(table.bad_rows): None for table in tables}:
         if message:
-            print(message, file=sys.stderr)
+            print_notice(message)
 
 
 def evaluation_tables(

@@ -1,6 +1,5 @@
 """The setup of a training: tokenizers, model, initial weights and job, before the first step."""
 
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,6 +26,7 @@ from jumok.tasks.recipe.tables import ModelConfig, VocabularyRecipe
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 from jumok.tasks.registry import TASKS
 from jumok.tasks.runs.initialize_from import LoadReport, initialize_from, load_tokenizers
+from jumok.terminal import print_notice
 from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.training.config import TrainingConfig
 from jumok.training.estimate import Cost, estimate
@@ -90,10 +90,9 @@ def get_tokenizers(recipe: Recipe, train: Table) -> TokenizerPair:
         )
     ignored = non_default_keys(recipe.vocabulary)
     if ignored:
-        print(
+        print_notice(
             f"jumok: {' and '.join(ignored)} of the recipe are ignored, because model.init = "
-            f"{init} sets the vocabulary",
-            file=sys.stderr,
+            f"{init} sets the vocabulary"
         )
     return tokenizers
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import sys
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
@@ -34,6 +33,7 @@ from jumok.tasks.runs.evaluate import evaluate, report_bad_rows
 from jumok.tasks.runs.initialize_from import LoadReport
 from jumok.tasks.runs.run import Run
 from jumok.tasks.runs.setup import build_model, initialize_weights, prepare_training
+from jumok.terminal import print_notice
 from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.job import TrainingJob
@@ -141,7 +141,7 @@ class _StartedRun:
 
 def _start_run(recipe: Recipe, folder: Path, device: torch.device, stack: ExitStack) -> _StartedRun:
     """Create a run in `folder`, which is locked until `stack` is closed."""
-    Run(folder).check_absent()
+    Run(folder).check_absent(resumable=True)
     setup = prepare_training(recipe, device)
     stack.enter_context(run_lock(folder))
     run = Run.create(folder, recipe.to_toml(), setup.tokenizers)
@@ -240,7 +240,7 @@ def _check_same_metadata(
 def _report_initialization(run: Run, load_report: LoadReport | None) -> None:
     """Print the load report of `model.init`, and write it into the run for its results."""
     if load_report is not None:
-        print(load_report, file=sys.stderr)
+        print_notice(str(load_report))
         run.write_text(run.initialization_path, f"{load_report}\n")
 
 

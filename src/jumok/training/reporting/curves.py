@@ -83,29 +83,29 @@ def svg(chart: Chart) -> str:
     """
     curves = [curve.thinned() for curve in chart.curves if curve.points]
     points = [point for curve in curves for point in curve.points] or [(0.0, 0.0)]
-    x_axis = _Axis([x for x, _ in points], LEFT, WIDTH - RIGHT)
-    y_axis = _Axis([y for _, y in points], HEIGHT - BOTTOM, TOP)
+    across = _Axis([x for x, _ in points], LEFT, WIDTH - RIGHT)
+    up = _Axis([y for _, y in points], HEIGHT - BOTTOM, TOP)
     parts = [
         f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'aria-label="{escape(chart.name)}">',
         f'<text class="name" x="{LEFT}" y="16">{escape(chart.name)}</text>',
         f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">epoch</text>',
     ]
-    for tick in y_axis.ticks:
-        y = y_axis.at(tick)
+    for tick in up.ticks:
+        y = up.at(tick)
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}"/>')
         parts.append(f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{_label(tick)}</text>')
-    for tick in x_axis.ticks:
-        x = x_axis.at(tick)
+    for tick in across.ticks:
+        x = across.at(tick)
         parts.append(f'<text x="{x}" y="{HEIGHT - 22}" text-anchor="middle">{_label(tick)}</text>')
     offset = WIDTH - RIGHT
     for curve in reversed(curves):
-        points_text = " ".join(f"{x_axis.at(x)},{y_axis.at(y)}" for x, y in curve.points)
+        points_text = " ".join(f"{across.at(x)},{up.at(y)}" for x, y in curve.points)
         style_attributes = f'stroke="{curve.colour}" stroke-width="{1 if curve.faint else 2}"'
         parts.append(f'<polyline fill="none" {style_attributes} points="{points_text}"/>')
         if not curve.faint:
             parts += [
-                f'<circle cx="{x_axis.at(x)}" cy="{y_axis.at(y)}" r="3" fill="{curve.colour}">'
+                f'<circle cx="{across.at(x)}" cy="{up.at(y)}" r="3" fill="{curve.colour}">'
                 f"<title>epoch {x:.2f}: {y:.4f}</title></circle>"
                 for x, y in curve.points
             ]
@@ -115,7 +115,7 @@ def svg(chart: Chart) -> str:
         )
         offset -= 8 * len(curve.name) + 14
     if chart.best:
-        x, y = x_axis.at(chart.best[0]), y_axis.at(chart.best[1])
+        x, y = across.at(chart.best[0]), up.at(chart.best[1])
         parts.append(f'<circle class="best" cx="{x}" cy="{y}" r="7" fill="none"/>')
     return "".join([*parts, "</svg>"])
 
@@ -153,9 +153,9 @@ def _draw(axes: "Axes", chart: Chart) -> None:
     """Draw one panel of the figure."""
     for curve in (curve.thinned() for curve in chart.curves if curve.points):
         x, y = zip(*curve.points, strict=True)
-        line_style = "-" if curve.faint else ".-"
+        look = "-" if curve.faint else ".-"
         width = 1 if curve.faint else 2
-        axes.plot(x, y, line_style, color=curve.colour, linewidth=width, label=curve.name)
+        axes.plot(x, y, look, color=curve.colour, linewidth=width, label=curve.name)
     if chart.best:
         x_best, y_best = chart.best
         axes.plot([x_best], [y_best], "o", ms=11, mfc="none", mec="black")

@@ -2,8 +2,11 @@
 
 import sys
 import time
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
+
+from jumok.terminal import make_console, stderr_lines_to
 
 
 class ProgressBar:
@@ -13,24 +16,28 @@ class ProgressBar:
     """
 
     def __init__(self, progress: float = 0.0, *, quiet: bool = False) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self._console = Console(stderr=True, quiet=quiet)
+        self._console = make_console(stderr=True, quiet=quiet)
         self._bar = Progress(
             BarColumn(bar_width=30),
             TextColumn("{task.percentage:>3.0f}%  {task.description}"),
             TimeRemainingColumn(),
             console=self._console,
             transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,  # rich would interpret the control sequences in messages
             disable=quiet or not sys.stderr.isatty(),
         )
+        self._messages = ExitStack()
         self._task = self._bar.add_task("", total=1.0)
         self._bar.update(self._task, completed=progress)
         self._score = ""
 
     def __enter__(self) -> Self:
         self._bar.start()
+        if not self._bar.disable:
+            self._messages.enter_context(stderr_lines_to(self._print))
         return self
 
     def __exit__(
@@ -39,6 +46,7 @@ class ProgressBar:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._messages.close()
         self._bar.stop()
 
     def update(self, progress: float, step: int, loss: float, tokens_per_second: float) -> None:
@@ -49,7 +57,10 @@ class ProgressBar:
     def log(self, text: str, score: str = "") -> None:
         """Print a line above the bar, on a terminal or not; the bar shows `score` from now on."""
         self._score = f"  {score}" if score else self._score
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._print(text)
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, markup=False)
 
 
 class Throughput:

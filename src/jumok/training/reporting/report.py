@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from jumok.atomic_io import write_atomically
 from jumok.errors import InputError
 from jumok.evaluation.examples import Example, Mistake
+from jumok.terminal import escape_control
 from jumok.training.reporting.curves import svg
 from jumok.training.reporting.metrics import (
     LogRecord,
@@ -111,14 +112,15 @@ def _template() -> "Template":
 
 
 def _visible(value: object) -> object:
-    r"""Replace control characters of a text by their pictures; other values are unchanged.
+    r"""Replace control characters of a text by pictures or escapes; other values are unchanged.
 
-    >>> _visible("a\x00\x7f")
-    'a␀␡'
+    >>> _visible("a\x00\x7f\u202e")
+    'a␀␡\\u202e'
     """
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
-    return CONTROLS.sub(lambda c: "␡" if c[0] == "\x7f" else chr(0x2400 + ord(c[0])), value)
+    shown = CONTROLS.sub(lambda c: "␡" if c[0] == "\x7f" else chr(0x2400 + ord(c[0])), value)
+    return escape_control(shown)
 
 
 def _with_shares(

@@ -1,0 +1,180 @@
+r"""What reaches a terminal or a pipe: text of others cannot control the terminal of the reader.
+
+A label, a token or a file name may contain escape sequences that retitle or clear a terminal, and
+marks that change the direction of the text around them. On a terminal these characters are printed
+as their escapes; so are, on stderr, all of them everywhere. A pipe gets the text itself in UTF-8,
+whatever the locale. Only `make_console` writes control sequences: its own.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# C0 without TAB and LF, DEL and C1, marks of direction, line and paragraph separators, invisible
+# operators, halves of surrogate pairs.
+_CONTROL = re.compile(
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff]"
+)
+
+
+def escape_control(text: str) -> str:
+    r"""The text with its control characters and marks of direction as escapes.
+
+    >>> escape_control("a label\x1b[2J\u202e\tof others\n")
+    'a label\\x1b[2J\\u202e\tof others\n'
+    """
+    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def to_json_line(tree: object) -> str:
+    r"""The JSON of `tree` on one line for stdout: control characters are escaped.
+
+    So are all that are not ASCII, on a terminal whose encoding lacks one of them.
+
+    >>> to_json_line({"label": "긍정\x1b[2J\x9b\u202e"})
+    '{"label": "긍정\\u001b[2J\\u009b\\u202e"}'
+    """
+    text = json.dumps(tree, ensure_ascii=False)
+    text = _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(tree)
+    return text
+
+
+def print_line(text: str) -> None:
+    """Print a line to stdout at once."""
+    print(text, flush=True)
+
+
+def print_json(tree: object) -> None:
+    """Print a value to stdout as one line of JSON."""
+    print_line(to_json_line(tree))
+
+
+def print_notice(text: str) -> None:
+    """Print a line for the user to stderr, escaped also outside the command line."""
+    print(escape_control(text), file=sys.stderr, flush=True)
+
+
+def command_line(*words: object) -> str:
+    """A command as it has to be typed into a shell, with a path of spaces in quotes.
+
+    >>> command_line("jumok", "predict", "runs/내 실험")
+    "jumok predict 'runs/내 실험'"
+    """
+    parts = [os.fspath(word) if isinstance(word, os.PathLike) else str(word) for word in words]
+    if os.name == "nt":
+        return subprocess.list2cmdline(parts)
+    return " ".join(part if _PLAIN_WORD.fullmatch(part) else shlex.quote(part) for part in parts)
+
+
+_PLAIN_WORD = re.compile(r"[\w@%+=:,./-]+")  # as in shlex, with the letters of all scripts
+
+
+class StreamWithWrite:
+    """A text stream with another `write`; everything else is that of the stream."""
+
+    def __init__(self, stream: TextIO, write: Callable[[str], int]) -> None:
+        self.stream = stream
+        self.write = write
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write each line with the other `write`."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+@contextmanager
+def safe_streams() -> Iterator[None]:
+    """Context in which stdout and stderr are safe to print any text to.
+
+    On a terminal, and always on stderr, control characters are escaped, and characters that its
+    encoding lacks. Any other stdout is UTF-8, and keeps the bytes of file names.
+    """
+    with ExitStack() as stack:
+        for name in ("stdout", "stderr"):
+            stream = getattr(sys, name)
+            if stream is None:  # the process was started with it closed
+                continue
+            escaped = name == "stderr" or stream.isatty()
+            if isinstance(stream, TextIOWrapper):
+                if escaped:
+                    stream.reconfigure(errors="backslashreplace")
+                else:
+                    stream.reconfigure(encoding="utf-8", errors="surrogateescape")
+            if escaped:
+                stack.enter_context(_replaced(name, _escaping(stream)))
+        yield
+
+
+def _escaping(stream: TextIO) -> StreamWithWrite:
+    return StreamWithWrite(stream, lambda text: stream.write(escape_control(text)))
+
+
+@contextmanager
+def _replaced(name: str, stream: StreamWithWrite) -> Iterator[None]:
+    """Context in which `sys.stdout` or `sys.stderr` is this stream."""
+    before = getattr(sys, name)
+    setattr(sys, name, stream)
+    try:
+        yield
+    finally:
+        setattr(sys, name, before)
+
+
+@contextmanager
+def stderr_lines_to(print_text: Callable[[str], None]) -> Iterator[None]:
+    """Context in which whole lines written to stderr are passed to `print_text`."""
+    if sys.stderr is None:
+        yield
+        return
+    pending = ""
+
+    def write(text: str) -> int:
+        nonlocal pending
+        *lines, pending = (pending + text).split("\n")
+        for line in lines:
+            print_text(line)
+        return len(text)
+
+    with _replaced("stderr", StreamWithWrite(sys.stderr, write)):
+        yield
+    if pending:
+        print_text(pending)
+
+
+def make_console(*, stderr: bool = False, quiet: bool = False) -> "Console":
+    """A rich console whose texts are escaped and whose own control sequences are not.
+
+    Emoji codes such as :smile: stay as they are.
+    """
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+
+    class EscapingConsole(Console):
+        def render(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> Iterable[Segment]:
+            for segment in super().render(renderable, options):
+                text, style, control = segment
+                yield segment if control else Segment(escape_control(text), style)
+
+    file: TextIO | StreamWithWrite = sys.stderr if stderr else sys.stdout
+    while isinstance(file, StreamWithWrite):
+        file = file.stream
+    return EscapingConsole(file=file, quiet=quiet, highlight=False, emoji=False, soft_wrap=True)
