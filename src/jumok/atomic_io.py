@@ -116,6 +116,15 @@ def open_regular(path: Path) -> Iterator[tuple[BufferedReader, int]]:
             yield file, os.fstat(file.fileno()).st_size
 
 
+def expand_home(path: str) -> str:
+    """The path with a leading ~ replaced by the home directory, as a shell does.
+
+    >>> expand_home("data/train.tsv")
+    'data/train.tsv'
+    """
+    return os.path.expanduser(path)
+
+
 def check_path_name(path: Path) -> None:
     r"""Raises StorageError for an invalid file name: too long, with a NUL, half a surrogate pair.
 

@@ -63,7 +63,7 @@ def test_a_run_is_a_folder_one_can_read(
     assert "runs/reviews" in done.out
     assert "dev loss" in done.err
     records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    assert [r["step"] for r in records if r["kind"] == "train"] == [2, 4, 6]
+    assert [r["step"] for r in records if r["kind"] == "train"] == [2, 3, 4, 6]
     assert [r["step"] for r in records if r["kind"] == "dev"] == [3, 6]
 
 
@@ -127,7 +127,7 @@ def test_an_existing_run_is_not_overwritten(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("words", "sentence"),
     [
         ((), "no recipe was given; try jumok train numbers, or --resume RUN"),
         (("numbres",), "got 'numbres' (did you mean numbers?)"),
@@ -135,7 +135,7 @@ def test_an_existing_run_is_not_overwritten(
         (("numbers", "training.steps=many"), 'training.steps must be an integer, got "many"'),
         (("numbers", "hello"), "an override must be key=value, got 'hello'; write for example"),
         (("numbers", "device=tpu"), "device must be auto or one of "),
-        (("--resume", "nowhere"), "nowhere must be a run, got no such folder"),
+        (("--resume", "nowhere"), "nowhere must be a run, and there is no such folder"),
         (("numbers", "--resume", "x"), "--resume takes no recipe and no --out"),
         (("--resume", "x", "--out", "y"), "--resume takes no recipe and no --out"),
     ],
@@ -144,11 +144,11 @@ def test_invalid_arguments_of_train(
     capsys: Capture,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    arguments: tuple[str, ...],
+    words: tuple[str, ...],
     sentence: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done = call(capsys, "train", *arguments)
+    done = call(capsys, "train", *words)
     assert (done.code, done.out) == (2, "")
     assert sentence in done.err
     assert done.err.startswith("jumok: ")
@@ -195,14 +195,14 @@ def test_a_nonfinite_loss_exits_with_4(
     capsys: Capture, tmp_path: Path, review_recipe: Path
 ) -> None:
     """A decay that multiplies every weight by millions."""
-    arguments = (
+    words = (
         "training.steps=100",
         "training.learning_rate=9",
         "training.weight_decay=1e6",
         "training.warmup_steps=0",
         "training.evaluate_every=1000",
     )
-    done = call(capsys, "train", review_recipe, *arguments, "--out", tmp_path / "run")
+    done = call(capsys, "train", review_recipe, *words, "--out", tmp_path / "run")
     assert done.code == 4
     assert "the loss or a gradient is not finite, first in " in done.err
     assert "train again" in done.err

@@ -10,7 +10,7 @@ from jumok.text.ragged import Ragged
 
 
 class Letters:
-    """A vocabulary of code points: one id per code point."""
+    """A vocabulary of code points: one id a letter."""
 
     def __init__(self, shift: int = 0) -> None:
         self.shift = shift
@@ -48,18 +48,18 @@ def test_other_texts_and_other_vocabularies_have_other_keys() -> None:
     assert lists(encode_cached(joined, Letters())) == Letters().encode_batch(joined)
 
 
-def test_a_lone_surrogate_is_left_to_the_tokenizer() -> None:
+def test_half_a_character_is_for_the_vocabulary_to_refuse() -> None:
     texts = [*TEXTS, "\ud800"]
     assert lists(encode_cached(texts, Letters())) == Letters().encode_batch(texts)
 
 
-def test_few_texts_are_not_cached(cache_home: Path) -> None:
+def test_few_texts_are_not_kept(cache_home: Path) -> None:
     assert lists(encode_cached(["가나", ""], Letters())) == [[0xAC00, 0xB098], []]
     assert lists(encode_cached([], Letters())) == []
     assert not cache_home.exists()
 
 
-def test_damaged_ids_are_computed_again(cache_home: Path) -> None:
+def test_damaged_ids_are_made_again(cache_home: Path) -> None:
     encode_cached(TEXTS, Letters())
     (file,) = (path for path in cache_home.rglob("*.arrow"))
     file.write_bytes(file.read_bytes()[:-1])
@@ -68,6 +68,6 @@ def test_damaged_ids_are_computed_again(cache_home: Path) -> None:
     assert letters.encoded == len(TEXTS)
 
 
-def test_ids_stay_in_memory_without_a_cache_folder(cache_home: Path) -> None:
+def test_ids_stay_in_memory_when_nothing_can_be_kept(cache_home: Path) -> None:
     cache_home.write_text("a file where the folder should be")
     assert lists(encode_cached(TEXTS, Letters())) == Letters().encode_batch(TEXTS)

@@ -184,9 +184,9 @@ def test_the_order_of_heads_does_not_matter(heads: list[int], seed: int) -> None
     rows = torch.tensor([2 * h + i for h in heads for i in range(2)])
     with torch.no_grad():
         for name in ("query", "key", "value"):
-            actual, reference = getattr(attention, name), getattr(other, name)
-            reference.weight.copy_(actual.weight[rows])
-            reference.bias.copy_(actual.bias[rows])
+            ours, theirs = getattr(attention, name), getattr(other, name)
+            theirs.weight.copy_(ours.weight[rows])
+            theirs.bias.copy_(ours.bias[rows])
         other.output.weight.copy_(attention.output.weight[:, rows])
         other.output.bias.copy_(attention.output.bias)
     x = noise(2, 4, 6, seed=seed, dtype=torch.float64)

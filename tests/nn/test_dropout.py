@@ -48,8 +48,8 @@ def test_neighbouring_numbers_are_dropped_independently() -> None:
 def test_bytes_are_uniform_at_every_offset_of_a_word() -> None:
     torch.manual_seed(3)
     n = 2**20
-    for location in random_bytes(n).view(-1, 8).unbind(-1):
-        counts = torch.bincount(location.int(), minlength=256).double()
+    for place in random_bytes(n).view(-1, 8).unbind(-1):
+        counts = torch.bincount(place.int(), minlength=256).double()
         expected = n / 8 / 256
         chi_square = float(((counts - expected) ** 2 / expected).sum())
         assert abs(chi_square - 255) < 4 * math.sqrt(2 * 255)
@@ -122,8 +122,8 @@ def test_the_residual_sum_in_one_pass(lowered: torch.dtype) -> None:
         assert y.grad is not None
         assert y.grad.dtype == lowered
         results.append([z.detach(), x.grad, y.grad])
-    for actual, wanted in zip(*results, strict=True):
-        assert close(actual, wanted, 1e-6 if lowered == torch.float32 else 1e-2)
+    for ours, wanted in zip(*results, strict=True):
+        assert close(ours, wanted, 1e-6 if lowered == torch.float32 else 1e-2)
     x, y = noise(3, 50), noise(3, 50, seed=1)
     assert torch.equal(Dropout(0.3).eval().add_residual(x, y), x + y)
 

@@ -9,11 +9,11 @@ from jumok.nn.losses import cross_entropy, rdrop_kl
 
 
 def written_out(
-    hidden: Tensor, output: nn.Linear, expected: Tensor, smoothing: float, rdrop_alpha: float
+    hidden: Tensor, output: nn.Linear, wanted: Tensor, smoothing: float, rdrop_alpha: float
 ) -> Tensor:
     logits = output(hidden)
     log_p = logits.log_softmax(-1)
-    picked = -log_p.gather(1, expected[:, None]).sum()
+    picked = -log_p.gather(1, wanted[:, None]).sum()
     loss = (1 - smoothing) * picked - smoothing * log_p.mean(-1).sum()
     if rdrop_alpha:
         p, q = log_p.chunk(2)
@@ -31,17 +31,17 @@ def test_the_same_loss_and_derivatives(
     torch.manual_seed(n)
     output = nn.Linear(6, 11, bias=bias).double()
     hidden = torch.randn(n, 6, dtype=torch.float64, requires_grad=True)
-    expected = torch.randint(11, (n // 2,)).repeat(2)
+    wanted = torch.randint(11, (n // 2,)).repeat(2)
     inputs = [hidden, *output.parameters()]
-    actual = fused_linear_cross_entropy(
-        hidden, output, expected, label_smoothing=smoothing, rdrop_alpha=rdrop_alpha
+    ours = fused_linear_cross_entropy(
+        hidden, output, wanted, label_smoothing=smoothing, rdrop_alpha=rdrop_alpha
     )
-    reference = written_out(hidden, output, expected, smoothing, rdrop_alpha)
-    assert torch.allclose(actual, reference, rtol=1e-12)
+    theirs = written_out(hidden, output, wanted, smoothing, rdrop_alpha)
+    assert torch.allclose(ours, theirs, rtol=1e-12)
     weight = torch.tensor(0.25, dtype=torch.float64)  # what a trainer divides by
     for mine, other in zip(
-        torch.autograd.grad(actual * weight, inputs),
-        torch.autograd.grad(reference * weight, inputs),
+        torch.autograd.grad(ours * weight, inputs),
+        torch.autograd.grad(theirs * weight, inputs),
         strict=True,
     ):
         assert torch.allclose(mine, other, rtol=1e-9, atol=1e-12)
@@ -50,26 +50,24 @@ def test_the_same_loss_and_derivatives(
 def test_the_same_as_the_separate_losses() -> None:
     torch.manual_seed(0)
     output, hidden = nn.Linear(6, 11, bias=False), torch.randn(40, 6)
-    expected = torch.randint(11, (20,)).repeat(2)
+    wanted = torch.randint(11, (20,)).repeat(2)
     logits = output(hidden)
-    plain = cross_entropy(logits, expected, 0.1) + 2 * rdrop_kl(*logits.chunk(2))
-    actual = fused_linear_cross_entropy(
-        hidden, output, expected, label_smoothing=0.1, rdrop_alpha=2
-    )
-    assert torch.allclose(actual, plain, rtol=1e-5)  # both sum in float32
+    plain = cross_entropy(logits, wanted, 0.1) + 2 * rdrop_kl(*logits.chunk(2))
+    ours = fused_linear_cross_entropy(hidden, output, wanted, label_smoothing=0.1, rdrop_alpha=2)
+    assert torch.allclose(ours, plain, rtol=1e-5)  # both sum in float32
 
 
 def test_in_bfloat16_the_sums_are_float32() -> None:
     torch.manual_seed(0)
-    output, expected = nn.Linear(32, 500, bias=False), torch.randint(500, (600,))
+    output, wanted = nn.Linear(32, 500, bias=False), torch.randint(500, (600,))
     hidden = torch.randn(600, 32, requires_grad=True)
     with torch.autocast("cpu", torch.bfloat16):
-        actual = fused_linear_cross_entropy(hidden, output, expected)
-        plain = cross_entropy(output(hidden), expected)
-    assert actual.dtype == torch.float32
-    assert torch.allclose(actual, plain, rtol=1e-5)  # the same bfloat16 logits
+        ours = fused_linear_cross_entropy(hidden, output, wanted)
+        plain = cross_entropy(output(hidden), wanted)
+    assert ours.dtype == torch.float32
+    assert torch.allclose(ours, plain, rtol=1e-5)  # the same bfloat16 logits
     for mine, other in zip(
-        torch.autograd.grad(actual, [hidden, output.weight]),
+        torch.autograd.grad(ours, [hidden, output.weight]),
         torch.autograd.grad(plain, [hidden, output.weight]),
         strict=True,
     ):
@@ -79,18 +77,18 @@ def test_in_bfloat16_the_sums_are_float32() -> None:
 
 
 def test_no_gradients_without_requires_grad() -> None:
-    output, expected = nn.Linear(4, 5), torch.tensor([1, 2, 3])
+    output, wanted = nn.Linear(4, 5), torch.tensor([1, 2, 3])
     with torch.inference_mode():
-        loss = fused_linear_cross_entropy(torch.ones(3, 4), output, expected)
+        loss = fused_linear_cross_entropy(torch.ones(3, 4), output, wanted)
     assert not loss.requires_grad
-    assert torch.allclose(loss, cross_entropy(output(torch.ones(3, 4)), expected))
+    assert torch.allclose(loss, cross_entropy(output(torch.ones(3, 4)), wanted))
 
 
 def test_two_views_need_an_even_number_of_tokens() -> None:
     """One without its like would be left out of the loss, its derivative never written."""
-    output, expected = nn.Linear(4, 5), torch.tensor([1, 2, 3])
+    output, wanted = nn.Linear(4, 5), torch.tensor([1, 2, 3])
     with pytest.raises(AssertionError, match="an even number"):
-        fused_linear_cross_entropy(torch.ones(3, 4), output, expected, rdrop_alpha=1.0)
+        fused_linear_cross_entropy(torch.ones(3, 4), output, wanted, rdrop_alpha=1.0)
 
 
 @pytest.mark.parametrize("rdrop_alpha", [0.0, 1.0])

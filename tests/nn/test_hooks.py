@@ -62,10 +62,10 @@ def test_one_tensor_per_attention_and_forward_pass() -> None:
     with record(model) as seen:
         run(model)
         run(model)
-    locations = {
+    places = {
         f"layers.{i}.{kind}" for i in range(2) for kind in ("self_attention", "cross_attention")
     }
-    assert set(seen) == locations
+    assert set(seen) == places
     assert {len(passes) for passes in seen.values()} == {2}
     assert {passes[0].shape for name, passes in seen.items() if "cross" in name} == {(3, 2, 5, 4)}
     assert not any(p.hook_pattern.has_hooks for p in model.modules() if hasattr(p, "hook_pattern"))
@@ -75,8 +75,8 @@ def test_rows_sum_to_one_or_zero() -> None:
     model = stack().eval()
     with record(model) as seen:
         run(model)
-    for location, (weights,) in seen.items():
-        mask = MEMORY_MASK if "cross" in location else MASK
+    for place, (weights,) in seen.items():
+        mask = MEMORY_MASK if "cross" in place else MASK
         table = mask.dense(*weights.shape[-2:], torch.device("cpu"))
         assert table is not None
         table = table.expand_as(weights)

@@ -1,11 +1,14 @@
 """True means "may attend"; masks combine; with a cache the queries are the newest positions."""
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from jumok.nn import NO_MASK, AttentionMask, positions_from_mask
+from jumok.errors import InputError
+from jumok.models import Encoder, TransformerConfig
+from jumok.nn import NO_MASK, AttentionMask, MultiHeadAttention, positions_from_mask
 from tests.nn.strategies import random_mask, seeds, sequence_mask
 
 CPU = torch.device("cpu")
@@ -71,3 +74,20 @@ def test_positions_count_real_tokens(lengths: list[int], left: bool) -> None:
     for row, n in zip(range(len(lengths)), lengths, strict=True):
         assert positions[row][real[row]].tolist() == list(range(n))
         assert not positions[row][~real[row]].any()
+
+
+@pytest.mark.parametrize("mask", [torch.ones(2, 3), torch.ones(2, 3, 3, dtype=torch.bool)])
+def test_a_padding_mask_is_two_dimensional_and_bool(mask: Tensor) -> None:
+    with pytest.raises(InputError, match=r"a padding mask must be \(B, S\) bool, True = real"):
+        AttentionMask.from_padding(mask)
+
+
+def test_a_bool_tensor_is_a_padding_mask_of_a_model_and_refused_by_its_parts() -> None:
+    """In attention (B, S) and (T, S) look the same."""
+    config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
+    ids, x = torch.tensor([[1, 2, 0]]), torch.zeros(1, 3, 8)
+    real = ids != 0
+    model = Encoder(config).eval()
+    assert torch.equal(model(ids, real), model(ids, AttentionMask.from_padding(real)))
+    with pytest.raises(InputError, match="mask must be an AttentionMask, got a Tensor; try Att"):
+        MultiHeadAttention(8, 2)(x, x, real)  # type: ignore[arg-type]

@@ -39,20 +39,20 @@ def test_halves_are_the_interleaved_table_reordered(d: int) -> None:
 
 
 def test_only_learned_positions_are_saved() -> None:
-    locations = torch.tensor([[3, 0, 3]])
+    places = torch.tensor([[3, 0, 3]])
     fixed = SinusoidalPositions(5, 4)
-    assert torch.equal(fixed(locations), sinusoids(5, 4)[locations])
+    assert torch.equal(fixed(places), sinusoids(5, 4)[places])
     assert not fixed.state_dict()
     assert not list(fixed.parameters())
     learned = LearnedPositions(5, 4)
-    assert torch.equal(learned(locations), learned.weight[locations])
+    assert torch.equal(learned(places), learned.weight[places])
 
 
 @given(shift=st.integers(0, 500), base=st.sampled_from([100.0, 10_000.0]))
 def test_rotary_scores_depend_only_on_the_distance(shift: int, base: float) -> None:
     q, k = noise(1, 2, 5, 6, dtype=torch.float64), noise(1, 2, 5, 6, seed=1, dtype=torch.float64)
-    rotary, locations = RotaryPositions(6, base), torch.arange(5)[None]
-    here, there = rotary(locations), rotary(locations + shift)
+    rotary, places = RotaryPositions(6, base), torch.arange(5)[None]
+    here, there = rotary(places), rotary(places + shift)
     assert close(there(q) @ there(k).mT, here(q) @ here(k).mT, 1e-4)  # angles are float32
     assert close(here(q).norm(dim=-1), q.norm(dim=-1), 1e-6)  # a rotation keeps the length
 
@@ -72,9 +72,9 @@ def test_rotation_matches_roformer_equation_15() -> None:
 def test_angles_are_computed_in_float32() -> None:
     """bfloat16 has 8 bits: a rounded frequency gives a wrong angle at position 1000."""
     exact, half = RotaryPositions(8), RotaryPositions(8).bfloat16()
-    locations = torch.tensor([[1000, 1001]])
-    assert close(half(locations).cosine, exact(locations).cosine, 1e-6)
-    assert half(locations)(noise(1, 1, 2, 8, dtype=torch.bfloat16)).dtype == torch.bfloat16
+    places = torch.tensor([[1000, 1001]])
+    assert close(half(places).cosine, exact(places).cosine, 1e-6)
+    assert half(places)(noise(1, 1, 2, 8, dtype=torch.bfloat16)).dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])

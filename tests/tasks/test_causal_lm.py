@@ -83,9 +83,9 @@ def nats(network: LanguageModel, row: Any, context: int = 10_000) -> Tensor:
     """-log p of every token but the first, each from at most `context` previous tokens."""
     ids = torch.tensor(np.asarray(row)[None].astype(np.int64))
     found = []
-    for location in range(1, ids.shape[1]):
-        logits = network(ids[:, max(location - context, 0) : location])[0, -1]
-        found.append(-logits.log_softmax(-1)[ids[0, location]])
+    for place in range(1, ids.shape[1]):
+        logits = network(ids[:, max(place - context, 0) : place])[0, -1]
+        found.append(-logits.log_softmax(-1)[ids[0, place]])
     return torch.stack(found)
 
 
@@ -389,13 +389,11 @@ def test_the_native_kernel_continues_the_same(
     with_native_alone(monkeypatch)
     native = loaded.with_decoding(["kernel=native"])
     found = go_on(native, *short) + go_on(native, *PROMPTS)
-    for actual, plain in zip(found, wanted, strict=True):
-        assert (actual.text, actual.output, actual.loop) == (plain.text, plain.output, plain.loop)
-        assert [token.id for token in actual.tokens] == [token.id for token in plain.tokens]
-        assert actual.score == pytest.approx(
-            plain.score, rel=1e-4, abs=1e-4
-        )  # sums in another order
-        for one, other in zip(actual.n_best or (), plain.n_best or (), strict=True):
+    for ours, plain in zip(found, wanted, strict=True):
+        assert (ours.text, ours.output, ours.loop) == (plain.text, plain.output, plain.loop)
+        assert [token.id for token in ours.tokens] == [token.id for token in plain.tokens]
+        assert ours.score == pytest.approx(plain.score, rel=1e-4, abs=1e-4)  # sums in another order
+        for one, other in zip(ours.n_best or (), plain.n_best or (), strict=True):
             assert one.output == other.output
             assert one.rank == pytest.approx(other.rank, rel=1e-4, abs=1e-4)
 
@@ -425,11 +423,11 @@ def test_an_ensemble_of_native_models(monkeypatch: pytest.MonkeyPatch) -> None:
     both = continuer().with_decoding(["max_length=20"]).ensemble([other])
     wanted = go_on(both, *PROMPTS)
     with_native_alone(monkeypatch)
-    for actual, plain in zip(
+    for ours, plain in zip(
         go_on(both.with_decoding(["kernel=native"]), *PROMPTS), wanted, strict=True
     ):
-        assert actual.output == plain.output
-        assert actual.score == pytest.approx(plain.score, rel=1e-4, abs=1e-4)
+        assert ours.output == plain.output
+        assert ours.score == pytest.approx(plain.score, rel=1e-4, abs=1e-4)
 
 
 def with_native_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -495,8 +493,8 @@ def test_a_language_model_learns_reviews(run: Path) -> None:
     assert results["task"] == "language_modeling"
     assert results["perplexity"] < 10  # 66 before anything is learned
     assert results["dev"]["metric"] == "bits_per_byte"
-    rng = random.Random(0)
-    prompts = rng.sample(["이 영화 정말", "음악이 너무", "결말이 정말", "배우들이 너무"], 4)
+    chance = random.Random(0)
+    prompts = chance.sample(["이 영화 정말", "음악이 너무", "결말이 정말", "배우들이 너무"], 4)
     known = {word for text, _ in reviews(120, 0) for word in text.split()}
     for answer in go_on(loaded, *prompts):
         assert answer.output.startswith(" ")

@@ -45,9 +45,9 @@ def test_tokenized_texts() -> None:
     vocabulary = review_vocabulary()
     cut = [vocabulary.pieces(text) for text, _ in ROWS]
     given = encoder().encode_pieces(cut)
-    expected = encoder()([text for text, _ in ROWS])
-    assert given.ids.tolist() == expected.ids.tolist()
-    assert given.offsets.tolist() == expected.offsets.tolist()
+    wanted = encoder()([text for text, _ in ROWS])
+    assert given.ids.tolist() == wanted.ids.tolist()
+    assert given.offsets.tolist() == wanted.offsets.tolist()
 
 
 def test_an_unknown_piece_is_unk() -> None:
@@ -100,12 +100,12 @@ def seen(job_rows: list[tuple[str, str]], number: int, **training: object) -> li
 
 def test_every_text_occurs_once_with_its_label() -> None:
     rows = seen(ROWS, 0)
-    expected = [
+    wanted = [
         (LABELS.index(label), *ids.tolist())
         for (_, label), ids in zip(ROWS, encoder()([t for t, _ in ROWS]), strict=True)
     ]
-    assert sorted(rows) == sorted(expected)
-    assert rows != expected
+    assert sorted(rows) == sorted(wanted)
+    assert rows != wanted
 
 
 def test_the_order_is_determined_by_seed_and_epoch() -> None:
@@ -171,8 +171,8 @@ def test_label_smoothing_is_for_training_only(smoothing: float) -> None:
     job.model.eval()
     batch = job.epoch(0)[0]
     logits = forward(job.model, batch.texts, job.tokenizer)
-    expected = F.cross_entropy(logits, batch.labels, reduction="sum", label_smoothing=smoothing)
-    torch.testing.assert_close(job.loss(batch), expected, rtol=1e-5, atol=0)
+    wanted = F.cross_entropy(logits, batch.labels, reduction="sum", label_smoothing=smoothing)
+    torch.testing.assert_close(job.loss(batch), wanted, rtol=1e-5, atol=0)
     logits = predict_all(job.model, job.dev.ids, job.tokenizer, CPU)
     plain = F.cross_entropy(logits, torch.from_numpy(job.dev.labels))
     assert job.evaluate().loss == pytest.approx(plain.item(), rel=1e-5)
@@ -232,14 +232,14 @@ def test_outputs_are_in_order_and_independent_of_the_batch(kind: str) -> None:
 def test_scores_and_probabilities() -> None:
     job = classification_job(ROWS)
     job.model.eval()
-    expected = job.dev.labels.tolist()
-    scores, probabilities = score_texts(job.model, job.dev.ids, expected, job.tokenizer, CPU)
+    wanted = job.dev.labels.tolist()
+    scores, probabilities = score_texts(job.model, job.dev.ids, wanted, job.tokenizer, CPU)
     assert scores.n == len(ROWS) == int(scores.confusion.sum())
-    predicted = probabilities.argmax(-1).numpy()
-    assert scores.accuracy == np.mean(predicted == job.dev.labels)
+    guessed = probabilities.argmax(-1).numpy()
+    assert scores.accuracy == np.mean(guessed == job.dev.labels)
     torch.testing.assert_close(probabilities.sum(-1), torch.ones(len(ROWS)))
     dev = job.evaluate()
-    log_p = probabilities.log()[torch.arange(len(ROWS)), torch.tensor(expected)]
+    log_p = probabilities.log()[torch.arange(len(ROWS)), torch.tensor(wanted)]
     assert dev.loss == pytest.approx(-log_p.mean().item(), rel=1e-5)
     assert (dev.score, dev.metric) == (scores.accuracy, "accuracy")
 

@@ -227,8 +227,8 @@ def test_the_loss_equals_that_of_all_logits_at_the_masks(smoothing: float) -> No
     for batch in batches(made, 0):
         mask = AttentionMask.from_padding(batch.texts.attention_mask)
         logits = made.model(batch.texts.input_ids, mask).flatten(0, 1)[batch.positions]
-        expected = cross_entropy(logits, batch.labels, smoothing)
-        torch.testing.assert_close(made.loss(batch), expected, atol=1e-4, rtol=1e-5)
+        wanted = cross_entropy(logits, batch.labels, smoothing)
+        torch.testing.assert_close(made.loss(batch), wanted, atol=1e-4, rtol=1e-5)
 
 
 def test_scores_equal_those_of_single_texts() -> None:
@@ -244,8 +244,8 @@ def test_scores_equal_those_of_single_texts() -> None:
             chosen = torch.from_numpy(masked.mask[here])
             ids = torch.from_numpy(masked.rows[i].astype(np.int64))[None]
             logits = model(ids)[0][chosen]
-            expected = torch.from_numpy(rows[i].astype(np.int64))[chosen]
-            loss += cross_entropy(logits, expected).item()
+            wanted = torch.from_numpy(rows[i].astype(np.int64))[chosen]
+            loss += cross_entropy(logits, wanted).item()
             best += logits.argmax(-1).tolist()
     assert found.tokens == int(masked.mask.sum()) == len(best)
     assert guesses.tolist() == best
@@ -281,9 +281,9 @@ def test_training_and_repeated_evaluation(run: Path) -> None:
 
 @pytest.mark.slow
 def test_resuming_is_bit_identical(recipe_file: Path, tmp_path: Path) -> None:
-    overrides = ["training.steps=30", "training.evaluate_every=10", "masking.whole_words=true"]
-    overrides += ["augmentation.subword_sampling=0.5", "training.batch_tokens=256"]
-    train(load_recipe(str(recipe_file), overrides), tmp_path / "whole")
+    words = ["training.steps=30", "training.evaluate_every=10", "masking.whole_words=true"]
+    words += ["augmentation.subword_sampling=0.5", "training.batch_tokens=256"]
+    train(load_recipe(str(recipe_file), words), tmp_path / "whole")
     shutil.copytree(tmp_path / "whole", tmp_path / "half")
     for name in ("results.json", "model.safetensors", "config.json"):
         (tmp_path / "half" / name).unlink()

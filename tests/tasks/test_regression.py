@@ -34,8 +34,8 @@ LEARNING = {
 
 def test_targets_are_scaled_to_0_to_1() -> None:
     job = regression_job(ROWS)
-    expected = [batch.labels for batch in map(job.epoch(0).__getitem__, range(len(job.epoch(0))))]
-    found = sorted(float(score) for part in expected for score in part)
+    wanted = [batch.labels for batch in map(job.epoch(0).__getitem__, range(len(job.epoch(0))))]
+    found = sorted(float(score) for part in wanted for score in part)
     assert found == pytest.approx(sorted(score / 5 for *_, score in ROWS))
 
 
@@ -84,9 +84,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     path = folder / "recipe.toml"
     path.write_text(REVIEWS.format(folder=folder), encoding="utf-8")
-    overrides = ["task=regression", "metric=spearman", "data.pair=pair", "model.n_segments=2"]
-    overrides += ["model.max_length=24", "model.pooling=compare", "regression.highest=5.0"]
-    train(load_recipe(str(path), overrides), folder / "run")
+    words = ["task=regression", "metric=spearman", "data.pair=pair", "model.n_segments=2"]
+    words += ["model.max_length=24", "model.pooling=compare", "regression.highest=5.0"]
+    train(load_recipe(str(path), words), folder / "run")
     return folder / "run"
 
 
@@ -98,10 +98,10 @@ def test_a_run_predicts_on_the_scale_of_the_data(run: Path) -> None:
     assert (scores["task"], scores["split"], scores["n"]) == ("regression", "test", 40)
     rows = score_rows(40, 2)
     answers = loaded([f"{one}\t{two}" for one, two, _ in rows])
-    predicted, expected = [answer.score for answer in answers], [row[2] for row in rows]
-    assert scores["mse"] == pytest.approx(np.mean((np.array(predicted) - expected) ** 2), rel=1e-4)
-    assert scores["pearson"] == pytest.approx(np.corrcoef(predicted, expected)[0, 1], abs=1e-4)
-    assert answers[0].display == f"{predicted[0]:.4f}"
+    guessed, wanted = [answer.score for answer in answers], [row[2] for row in rows]
+    assert scores["mse"] == pytest.approx(np.mean((np.array(guessed) - wanted) ** 2), rel=1e-4)
+    assert scores["pearson"] == pytest.approx(np.corrcoef(guessed, wanted)[0, 1], abs=1e-4)
+    assert answers[0].display == f"{guessed[0]:.4f}"
     assert loaded("\t").text == "\t"
 
 
@@ -112,8 +112,8 @@ def test_an_exported_model_predicts_on_the_scale_of_the_data(run: Path) -> None:
     alone = fold_target_scaling(loaded)
     assert alone.recipe.regression == RegressionConfig()
     texts = [f"{one}\t{two}" for one, two, _ in score_rows(10, 2)]
-    expected = [answer.score for answer in loaded(texts)]
-    assert [answer.score for answer in alone(texts)] == pytest.approx(expected, abs=1e-4)
+    wanted = [answer.score for answer in loaded(texts)]
+    assert [answer.score for answer in alone(texts)] == pytest.approx(wanted, abs=1e-4)
 
 
 def test_an_invalid_range() -> None:

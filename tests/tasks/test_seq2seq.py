@@ -69,15 +69,15 @@ def test_every_pair_occurs_once_per_epoch_with_shifted_labels(
     for batch in batches(job):
         assert batch.source.input_ids.numel() + batch.target.input_ids.numel() <= 120
         assert batch.target.input_ids.shape == batch.labels.shape
-        for source, target, expected in zip(
+        for source, target, wanted in zip(
             batch.source.input_ids, batch.target.input_ids, batch.labels, strict=True
         ):
             n = int((target != vocabulary.pad_id).sum())
             assert target[0] == vocabulary.bos_id
-            assert expected[n - 1] == vocabulary.eos_id
-            assert target[1:n].tolist() == expected[: n - 1].tolist()
+            assert wanted[n - 1] == vocabulary.eos_id
+            assert target[1:n].tolist() == wanted[: n - 1].tolist()
             lengths.append(n)
-            found.append((vocabulary.decode(source.tolist()), vocabulary.decode(expected.tolist())))
+            found.append((vocabulary.decode(source.tolist()), vocabulary.decode(wanted.tolist())))
     assert sorted(found) == sorted(ROWS)
     assert sum(batch.n_targets for batch in batches(job)) == sum(lengths)
     best = sorted(job.train_ids[1].lengths - 1)
@@ -143,9 +143,9 @@ def test_the_loss_ignores_padding(smoothing: float) -> None:
     assert batch.target.attention_mask is not None
     mask = AttentionMask.from_padding(batch.source.attention_mask)
     logits = job.model(batch.source.input_ids, batch.target.input_ids, mask)
-    expected = batch.labels.masked_fill(~batch.target.attention_mask, -100)
+    wanted = batch.labels.masked_fill(~batch.target.attention_mask, -100)
     plain = F.cross_entropy(
-        logits.transpose(1, 2), expected, reduction="sum", label_smoothing=smoothing
+        logits.transpose(1, 2), wanted, reduction="sum", label_smoothing=smoothing
     )
     torch.testing.assert_close(job.loss(batch), plain, rtol=1e-5, atol=0)
 
@@ -159,8 +159,8 @@ def test_rdrop_compares_both_views_of_a_pair() -> None:
     assert batch.target.attention_mask is not None
     mask = AttentionMask.from_padding(batch.source.attention_mask)
     logits = job.model(batch.source.input_ids, batch.target.input_ids, mask)  # (B, T, V)
-    expected = batch.labels.masked_fill(~batch.target.attention_mask, -100)
-    plain = F.cross_entropy(logits.transpose(1, 2), expected, reduction="sum")
+    wanted = batch.labels.masked_fill(~batch.target.attention_mask, -100)
+    plain = F.cross_entropy(logits.transpose(1, 2), wanted, reduction="sum")
     once, again = logits.chunk(2)
     real = batch.target.attention_mask.chunk(2)[0]  # the same in both halves
     apart = rdrop_kl(once[real], again[real])

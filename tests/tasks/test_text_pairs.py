@@ -37,9 +37,9 @@ def batches(job: ClassificationJob, number: int = 0) -> Iterator[LabelledBatch]:
     return (epoch[index] for index in range(len(epoch)))
 
 
-def popped(first: int, second: int, capacity: int) -> tuple[int, int]:
+def popped(first: int, second: int, room: int) -> tuple[int, int]:
     """As in BERT: remove pieces of the longer text until both fit."""
-    while first + second > capacity:
+    while first + second > room:
         if first > second:
             first -= 1
         else:
@@ -96,8 +96,8 @@ def test_every_pair_occurs_once_with_its_label() -> None:
             kept = ids if real is None else ids[real[i]]
             rows.append((int(batch.labels[i]), *kept.tolist()))
     train = job.train
-    expected = [(int(n), *ids.tolist()) for n, ids in zip(train.labels, train.ids, strict=True)]
-    assert sorted(rows) == sorted(expected)
+    wanted = [(int(n), *ids.tolist()) for n, ids in zip(train.labels, train.ids, strict=True)]
+    assert sorted(rows) == sorted(wanted)
 
 
 def test_augmentation_keeps_the_separator() -> None:
@@ -128,8 +128,8 @@ def test_sampled_pairs_decode_to_the_same_texts() -> None:
             spelled.append((*texts, int(label)))
     texts = job.train.texts
     assert texts.pairs is not None
-    expected = zip(texts.texts, texts.pairs, job.train.labels.tolist(), strict=True)
-    assert sorted(spelled) == sorted(expected)
+    wanted = zip(texts.texts, texts.pairs, job.train.labels.tolist(), strict=True)
+    assert sorted(spelled) == sorted(wanted)
 
 
 def test_both_segment_embeddings_are_trained() -> None:
@@ -181,9 +181,9 @@ def test_similarity_features_by_hand() -> None:
     for row, (firsts, seconds) in enumerate([([1, 2], [4]), ([3, 4], [6])]):
         a, b = hidden[row, firsts], hidden[row, seconds]
         near = torch.tensor([[F.cosine_similarity(x, y, dim=0) for y in b] for x in a])
-        expected = [F.cosine_similarity(a.mean(0), b.mean(0), dim=0)]
-        expected += [near.amax(1).mean(), near.amax(0).mean()]
-        torch.testing.assert_close(found[row], torch.stack(expected))
+        wanted = [F.cosine_similarity(a.mean(0), b.mean(0), dim=0)]
+        wanted += [near.amax(1).mean(), near.amax(0).mean()]
+        torch.testing.assert_close(found[row], torch.stack(wanted))
 
 
 def test_similarity_is_learned_first() -> None:
@@ -224,9 +224,9 @@ def test_compare_pooling_trains_and_is_independent_of_the_batch() -> None:
 
 
 def test_compare_pooling_needs_pairs() -> None:
-    for overrides in (["data.corpus=nsmc"], ["data.corpus=kornli", "model.n_segments=0"]):
+    for words in (["data.corpus=nsmc"], ["data.corpus=kornli", "model.n_segments=0"]):
         with pytest.raises(InputError, match="needs text pairs"):
-            load_recipe("nsmc", ["model.pooling=compare", *overrides])
+            load_recipe("nsmc", ["model.pooling=compare", *words])
 
 
 # A run
@@ -241,8 +241,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     path = folder / "recipe.toml"
     path.write_text(REVIEWS.format(folder=folder), encoding="utf-8")
-    overrides = ["data.text=one", "data.pair=other", "model.n_segments=2", "model.max_length=24"]
-    train(load_recipe(str(path), overrides), folder / "run")
+    words = ["data.text=one", "data.pair=other", "model.n_segments=2", "model.max_length=24"]
+    train(load_recipe(str(path), words), folder / "run")
     return folder / "run"
 
 
@@ -276,19 +276,19 @@ def test_initialization_from_a_run_without_segments(
 ) -> None:
     """Every weight that fits is loaded; the segment embedding is new."""
     path = run.parent / "recipe.toml"
-    overrides = ["data.text=one", "data.pair=other", "model.n_segments=2", "training.steps=1"]
-    overrides += [f"model.init={review_run}", "training.learning_rate=1e-9"]
-    train(load_recipe(str(path), overrides), tmp_path / "run")
+    words = ["data.text=one", "data.pair=other", "model.n_segments=2", "training.steps=1"]
+    words += [f"model.init={review_run}", "training.learning_rate=1e-9"]
+    train(load_recipe(str(path), words), tmp_path / "run")
     old, new = jumok.load(review_run).model, jumok.load(tmp_path / "run").model
     name = "encoder.embedding.tokens.weight"
     torch.testing.assert_close(new.get_parameter(name), old.get_parameter(name))
     assert new.get_parameter("encoder.embedding.segments.weight").any()
 
 
-@pytest.mark.parametrize("overrides", [["model.n_segments=1"], ["data.pieces=true"]])
-def test_invalid_settings_for_pairs(overrides: list[str]) -> None:
+@pytest.mark.parametrize("words", [["model.n_segments=1"], ["data.pieces=true"]])
+def test_invalid_settings_for_pairs(words: list[str]) -> None:
     with pytest.raises(InputError, match=r"text pairs need data\.pieces = false"):
-        load_recipe("nsmc", ["data.corpus=question_pair", "augmentation={}", *overrides])
+        load_recipe("nsmc", ["data.corpus=question_pair", "augmentation={}", *words])
 
 
 def test_recipes_with_pairs() -> None:

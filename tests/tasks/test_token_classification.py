@@ -60,8 +60,8 @@ def test_pieces_that_cross_a_border() -> None:
 def test_truncated_characters_are_outside() -> None:
     data = tagged("char", max_length=4)
     laid = char_tags(data.piece_tags(), data.texts)
-    for tags, expected in zip(laid, data.tags, strict=True):
-        assert tags == [*expected[:3], *["O"] * (len(expected) - 3)]
+    for tags, wanted in zip(laid, data.tags, strict=True):
+        assert tags == [*wanted[:3], *["O"] * (len(wanted) - 3)]
 
 
 def test_no_texts_and_empty_texts() -> None:
@@ -77,7 +77,7 @@ def test_no_texts_and_empty_texts() -> None:
 def test_tags_stay_aligned_with_their_pieces() -> None:
     hiding = AugmentationConfig(token_dropout=0.4, rdrop_alpha=2.0)
     job = tagging_job(ROWS, hiding)
-    expected = {tuple(row.tolist()) for row in job.train_labels}
+    wanted = {tuple(row.tolist()) for row in job.train_labels}
     epoch = job.epoch(0)
     units = 0
     for index in range(len(epoch)):
@@ -92,7 +92,7 @@ def test_tags_stay_aligned_with_their_pieces() -> None:
             else batch.texts.attention_mask
         )
         rows = zip(batch.labels, real.bool(), strict=True)
-        assert {tuple(row[there].tolist()) for row, there in rows} <= expected
+        assert {tuple(row[there].tolist()) for row, there in rows} <= wanted
         assert (batch.labels[~real.bool()] == IGNORE_INDEX).all()
         units += batch.n_targets
         assert job.loss(batch).isfinite()
@@ -114,14 +114,14 @@ def test_label_smoothing_of_tags_is_for_training_only(smoothing: float) -> None:
     job.model.eval()
     batch = job.epoch(0)[0]
     logits = forward(job.model, batch.texts).flatten(0, 1)
-    expected = F.cross_entropy(
+    wanted = F.cross_entropy(
         logits,
         batch.labels.flatten(),
         ignore_index=IGNORE_INDEX,
         reduction="sum",
         label_smoothing=smoothing,
     )
-    torch.testing.assert_close(job.loss(batch), expected, rtol=1e-5, atol=0)
+    torch.testing.assert_close(job.loss(batch), wanted, rtol=1e-5, atol=0)
     plain = tagging_job(ROWS)
     plain.model.eval()
     assert job.evaluate().loss == plain.evaluate().loss
@@ -181,8 +181,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     path = folder / "recipe.toml"
     path.write_text(REVIEWS.format(folder=folder), encoding="utf-8")
-    overrides = ["task=tagging", "vocabulary.kind=char", "model.max_length=40", "model.d_model=32"]
-    train(load_recipe(str(path), [*overrides, "training.steps=60"]), folder / "run")
+    words = ["task=tagging", "vocabulary.kind=char", "model.max_length=40", "model.d_model=32"]
+    train(load_recipe(str(path), [*words, "training.steps=60"]), folder / "run")
     return folder / "run"
 
 

@@ -113,14 +113,8 @@ def test_without_a_target_vocabulary_only_ids_are_accepted(
 def test_initialization_from_a_run_with_two_vocabularies(
     two_sided_run: Path, reading_recipe: Path, tmp_path: Path
 ) -> None:
-    overrides = [
-        f'model.init="{two_sided_run}"',
-        "training.steps=1",
-        "training.learning_rate=1e-12",
-    ]
-    train(
-        load_recipe(str(reading_recipe), [*overrides, "vocabulary.joint=false"]), tmp_path / "run"
-    )
+    words = [f'model.init="{two_sided_run}"', "training.steps=1", "training.learning_rate=1e-12"]
+    train(load_recipe(str(reading_recipe), [*words, "vocabulary.joint=false"]), tmp_path / "run")
     before, after = (
         tensorfile.read_tensors(folder / "model.safetensors")
         for folder in (two_sided_run, tmp_path / "run")
@@ -130,11 +124,11 @@ def test_initialization_from_a_run_with_two_vocabularies(
     with pytest.raises(
         InputError, match=r"vocabulary\.joint must be false to initialize from .*, which has two"
     ):
-        train(load_recipe(str(reading_recipe), overrides), tmp_path / "other")
+        train(load_recipe(str(reading_recipe), words), tmp_path / "other")
 
 
 @pytest.mark.parametrize(
-    ("overrides", "sentence"),
+    ("words", "sentence"),
     [
         (
             [*TWO, "vocabulary.target_size=900"],
@@ -155,10 +149,10 @@ def test_initialization_from_a_run_with_two_vocabularies(
     ],
 )
 def test_invalid_settings_for_two_vocabularies(
-    reading_recipe: Path, tmp_path: Path, overrides: list[str], sentence: str
+    reading_recipe: Path, tmp_path: Path, words: list[str], sentence: str
 ) -> None:
     with pytest.raises(InputError, match=sentence):
-        train(load_recipe(str(reading_recipe), [*SHORT, *overrides]), tmp_path / "run")
+        train(load_recipe(str(reading_recipe), [*SHORT, *words]), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -304,8 +298,8 @@ def test_invalid_ensembles(reading_run: Path, two_sided: Pipeline, review_run: P
 def test_parallel_text_files(tmp_path: Path) -> None:
     """The rows of the TSV as text files: a run with bit-identical weights."""
     recipe = write_readings(tmp_path / "tsv")
-    overrides = [*TWO, *SHORT, "training.steps=2"]
-    train(load_recipe(str(recipe), overrides), tmp_path / "one")
+    words = [*TWO, *SHORT, "training.steps=2"]
+    train(load_recipe(str(recipe), words), tmp_path / "one")
     files = []
     for seed, (split, n) in enumerate([("train", 120), ("dev", 30), ("test", 40)]):
         rows = readings(n, seed)
@@ -313,7 +307,7 @@ def test_parallel_text_files(tmp_path: Path) -> None:
         for path, texts in zip(paths, zip(*rows, strict=True), strict=True):
             path.write_text("\n".join(texts) + "\n", encoding="utf-8")
         files.append(f'data.{split}=["{paths[0]}", "{paths[1]}"]')
-    train(load_recipe(str(recipe), [*overrides, *files]), tmp_path / "two")
+    train(load_recipe(str(recipe), [*words, *files]), tmp_path / "two")
     first, second = (tmp_path / name / "model.safetensors" for name in ("one", "two"))
     assert first.read_bytes() == second.read_bytes()
 
@@ -326,8 +320,8 @@ RECIPES = ("multi30k-en-de", "multi30k-en-fr", "koen", "enko", "chatbot")
 def test_the_first_batch_of_builtin_recipes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few rows and a small vocabulary; all other settings are unchanged."""
     monkeypatch.setenv("JUMOK_DATA", str(shared_data()))
-    overrides = ["data.train_rows=300", "data.dev_rows=20", "vocabulary.size=800"]
-    recipe = load_recipe(name, [*overrides, "model.d_model=16", "model.n_heads=2", "model.d_ff=16"])
+    words = ["data.train_rows=300", "data.dev_rows=20", "vocabulary.size=800"]
+    recipe = load_recipe(name, [*words, "model.d_model=16", "model.n_heads=2", "model.d_ff=16"])
     splits = load_splits(recipe.data, recipe.columns)
     vocabularies = train_or_load(recipe.vocabulary, splits.train)
     recipe = recipe.with_vocabulary(*vocabularies.sizes)

@@ -126,14 +126,14 @@ TAGS = ("O", "B-LC", "I-LC", "B-PS", "I-PS")
 
 def tag_rows(n: int, seed: int) -> list[tuple[str, str]]:
     """Sentences with persons and places, and a tag for each character."""
-    rng = random.Random(seed)
+    chance = random.Random(seed)
     rows = []
     for _ in range(n):
         parts = [
-            (rng.choice(PEOPLE), "PS"),
-            (rng.choice(("가 ", "도 정말 ")), ""),
-            (rng.choice(PLACES), "LC"),
-            (rng.choice(("에 가요", "에서 만나요")), ""),
+            (chance.choice(PEOPLE), "PS"),
+            (chance.choice(("가 ", "도 정말 ")), ""),
+            (chance.choice(PLACES), "LC"),
+            (chance.choice(("에 가요", "에서 만나요")), ""),
         ]
         tags = [
             tag

@@ -11,9 +11,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def proof(name: str, *overrides: str) -> tuple[int, dict[str, Any]]:
+def proof(name: str, *words: str) -> tuple[int, dict[str, Any]]:
     """Run a proof in a separate process; its exit code and figures."""
-    command = [sys.executable, "-m", f"benchmarks.trust.{name}", *overrides, "--unrecorded"]
+    command = [sys.executable, "-m", f"benchmarks.trust.{name}", *words, "--unrecorded"]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False
     )

@@ -74,9 +74,9 @@ def test_a_hundred_steps_equal_numpy() -> None:
         take_step(optimizer, step)
         for name, gradient in gradients(step).items():
             numpy[name].step(gradient.double().numpy(), rate(step))
-    for name, actual in named.items():
+    for name, ours in named.items():
         expected = numpy[name].weight
-        error = np.abs(actual.detach().numpy() - expected).max() / np.abs(expected).max()
+        error = np.abs(ours.detach().numpy() - expected).max() / np.abs(expected).max()
         assert error < 1e-6  # float32 keeps 6e-8 a step; they do not add up
 
 

@@ -18,9 +18,9 @@ from jumok.training.checkpoints.store import CheckpointStore
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def prove(name: str, *overrides: str) -> dict[str, Any]:
+def prove(name: str, *words: str) -> dict[str, Any]:
     """Run a proof, which must pass, in a separate process; its figures."""
-    command = [sys.executable, "-m", f"benchmarks.trust.{name}", *overrides, "--unrecorded"]
+    command = [sys.executable, "-m", f"benchmarks.trust.{name}", *words, "--unrecorded"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -26,7 +26,14 @@ from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.config import TrainingConfig
 from jumok.training.job import DevResult
-from jumok.training.reporting.metrics import METRICS, LogRecord, MetricsLog, read_records
+from jumok.training.reporting.metrics import (
+    METRICS,
+    LogRecord,
+    MetricsLog,
+    charts,
+    evaluations,
+    read_records,
+)
 from jumok.training.state import TrainerState
 from jumok.training.trainer import Trainer
 from tests.tasks.tiny_jobs import classification_job
@@ -98,6 +105,17 @@ def test_training_ends_at_the_first_limit(
     assert (progress.step, progress.ended) == (step, ended)
     assert CheckpointStore(tmp_path).checkpoint(step).step == step
     assert reports(tmp_path, "dev")[-1]["step"] == step
+
+
+def test_an_epoch_shorter_than_log_every_has_a_training_loss(tmp_path: Path) -> None:
+    """In metrics.jsonl, and so in the table, history.csv and the curve."""
+    config = replace(CONFIG, steps=None, epochs=3.0, log_every=100)
+    trainer(Circle(points(32, 0)), tmp_path, config).fit()  # 4 batches an epoch
+    rows = evaluations(read_records(tmp_path / METRICS))
+    assert [row.step for row in rows] == [4, 8, 12]
+    assert all(row.loss is not None and row.tokens_per_second for row in rows)
+    train, dev = (curve.points for curve in charts(read_records(tmp_path / METRICS))[0].curves[1:])
+    assert len(train) == len(dev) == 3
 
 
 def rates(folder: Path) -> list[float]:

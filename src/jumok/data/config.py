@@ -4,6 +4,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
+from jumok.atomic_io import expand_home
 from jumok.data.corpora.registry import corpus_by_name
 from jumok.data.files.formats import Format
 from jumok.data.files.rows import OnBadRows
@@ -55,6 +56,11 @@ class DataConfig:
                 f"data.format must not be set with a corpus, got {self.format!r} with "
                 f"{self.corpus!r}; remove it"
             )
+        for name in ("train", "dev", "test"):
+            files = getattr(self, name)
+            several = isinstance(files, tuple)
+            expanded = tuple(map(expand_home, files)) if several else expand_home(files)
+            object.__setattr__(self, name, expanded)
         labels = tuple(unicodedata.normalize("NFC", label) for label in self.labels)
         if labels and len(set(labels)) < max(len(labels), 2):
             raise InputError(

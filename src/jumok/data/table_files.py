@@ -17,16 +17,20 @@ def read_files(
     headers: Mapping[str, str],
     labels: Sequence[str],
     format: Format | None,  # noqa: A002 - the key of recipes
+    skip_with: str = "data.on_bad_rows=skip",
 ) -> Table:
     """One file, or parallel files, with the options of the recipe's `[data]`.
 
     `headers` are the names of the columns in the file; cells have one of `labels` or its index.
+    `skip_with` is what a user sets to skip bad rows.
     """
     paths = files if isinstance(files, tuple) else (files,)
     cells = label_cells(labels) if "label" in headers else {tag: tag for tag in labels}
     if len(paths) > 1:
         columns = tuple(headers)
-        return read_parallel(paths, columns, labels=cells, on_bad_rows=config.on_bad_rows)
+        return read_parallel(
+            paths, columns, labels=cells, on_bad_rows=config.on_bad_rows, skip_with=skip_with
+        )
     return read_table(
         paths[0],
         headers,
@@ -34,6 +38,7 @@ def read_files(
         labels=cells or None,
         lists=("text",) if config.pieces and "text" in headers else (),
         on_bad_rows=config.on_bad_rows,
+        skip_with=skip_with,
     )
 
 
@@ -55,7 +60,7 @@ def evaluation_table(
         kind = "tsv" if len(columns) > 1 else "text" if recipe_format == "text" else "lines"
     if recipe_format == "bio" and kind == "tsv" and "tags" in headers:
         kind = "tsv" if headers["tags"] in _first_line(path).split("\t") else "bio"
-    return read_files(path, config, headers, labels, kind)
+    return read_files(path, config, headers, labels, kind, skip_with="")
 
 
 def label_cells(labels: Sequence[str]) -> dict[str, str]:

@@ -19,7 +19,6 @@ from jumok.interpret.schema import SIDES, Block, BlockName, ModelInfo, Muted, Si
 from jumok.models import Decoder, Encoder, TransformerConfig
 from jumok.models.backbones import backbones
 from jumok.nn.attention import MultiHeadAttention
-from jumok.nn.embedding import TokenEmbedding
 from jumok.nn.hooks import HookPoint
 from jumok.nn.layer import ResidualNorm, TransformerLayer
 
@@ -91,9 +90,7 @@ def describe_blocks(model: nn.Module) -> tuple[Block, ...]:
 
 def model_info(model: nn.Module, config: TransformerConfig, family: str) -> ModelInfo:
     """The hyperparameters of a model for the header of a trace."""
-    found = backbones(model)
-    names = list(found)
-    tokens: TokenEmbedding = next(iter(found.values())).embedding.tokens
+    names = list(backbones(model))
     kind = "encoder_decoder" if len(names) == 2 else names[0]
     return ModelInfo(
         kind=kind,  # type: ignore[arg-type]  # one of the three
@@ -107,9 +104,6 @@ def model_info(model: nn.Module, config: TransformerConfig, family: str) -> Mode
         norm_first=config.norm_first,
         gated=config.gated,
         activation=config.activation,
-        implementation="jumok",
-        embedding_scale=tokens.scale,
-        bias=config.bias,
     )
 
 

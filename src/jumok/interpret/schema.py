@@ -22,8 +22,6 @@ ModelKind: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 Positions: TypeAlias = Literal[
     "sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none", "unknown"
 ]
-Implementation: TypeAlias = Literal["jumok", "transformers"]
-TokenizerLibrary: TypeAlias = Literal["sentencepiece", "tokenizers", "marian"]
 Method: TypeAlias = Literal["greedy", "beam", "sampling", "given"]
 Setting: TypeAlias = (
     bool | int | float | str | tuple[bool | int | float | str | None, ...] | None
@@ -53,10 +51,6 @@ class ModelInfo:
     gated: bool
     activation: str
     weights_sha256: str | None = None  # None: the model is not from a file
-    implementation: Implementation | None = None  # the library whose code computed the trace
-    tokenizer: TokenizerLibrary | None = None  # that encoded the text, for traces of jumok's models
-    embedding_scale: float | None = None  # of the token embedding (section 3.4); None: not known
-    bias: bool | None = None  # whether linear layers have biases; None: not known
 
 
 @dataclass(frozen=True, kw_only=True)

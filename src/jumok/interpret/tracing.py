@@ -22,7 +22,7 @@ from jumok.interpret.hf_trace.tokens import HFTokenizer
 from jumok.interpret.hf_trace.trace import trace_texts
 from jumok.interpret.inputs import TraceInputs, trace_inputs
 from jumok.interpret.leave_one_out import explain_predictions
-from jumok.interpret.schema import Candidate, Side, TokenizerLibrary, Tokens, TraceInfo
+from jumok.interpret.schema import Candidate, Side, Tokens, TraceInfo
 from jumok.interpret.tokens import padded_tokens
 from jumok.interpret.trace import Trace
 from jumok.interpret.trace_writer import MAX_FLOAT32_BYTES, NO_PARAMETERS
@@ -38,9 +38,7 @@ from jumok.tasks.inputs.batches import PaddedBatch
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.sequence_classification import forward
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
-from jumok.text.pretrained.marian import MarianBackend
-from jumok.text.sentencepiece import SentencePieceTokenizer
-from jumok.text.tokenizer import Tokenizer, piece_or_empty
+from jumok.text.tokenizer import piece_or_empty
 
 Batch = Mapping[Side, PaddedBatch]
 
@@ -83,7 +81,7 @@ def trace(
         return trace_texts(model, tokenizer, texts, targets)
     if targets is not None and decode:
         raise InputError("decode must be left out with a target, got both")
-    model.check_length([*texts, *(targets or [])])
+    model.check_texts([*texts, *(targets or [])])
     own = _own(model, decode or {})
     muted = recorder.mute_heads(own.model, mute)
     inputs = trace_inputs(own, texts, targets)
@@ -105,7 +103,6 @@ def trace(
         model=replace(
             recorder.model_info(own.model, own.recipe.model, _family(own)),
             weights_sha256=_checksum(own.weights_path),
-            tokenizer=_tokenizer_library(own.vocabulary),
         ),
         made={
             "jumok": metadata.version("jumok"),
@@ -153,14 +150,6 @@ def _family(pipeline: Pipeline) -> str:
     if pipeline.origin is None:
         return "jumok"
     return str(pipeline.origin.config.get("model_type", "unknown"))
-
-
-def _tokenizer_library(tokenizer: Tokenizer) -> TokenizerLibrary:
-    """The library that splits text into the pieces of a tokenizer."""
-    if isinstance(tokenizer, SentencePieceTokenizer):
-        return "sentencepiece"
-    is_marian = isinstance(getattr(tokenizer, "backend", None), MarianBackend)
-    return "marian" if is_marian else "tokenizers"
 
 
 def _checksum(path: Path | None) -> str | None:

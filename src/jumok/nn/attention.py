@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from jumok.errors import InputError
 from jumok.nn.bmm_attention import bmm_attention
 from jumok.nn.dropout import dropout
 from jumok.nn.hooks import HookPoint
@@ -156,6 +157,11 @@ class MultiHeadAttention(nn.Module):
         rotation: Rotation = NO_ROTATION,
     ) -> Tensor:
         """The positions of x (B, T, D) attend to keys and values (B, H, S, K) -> (B, T, D)."""
+        if not isinstance(mask, AttentionMask):
+            raise InputError(
+                f"mask must be an AttentionMask, got a {type(mask).__name__}; try "
+                "AttentionMask.from_padding(mask) for a mask (B, S), AttentionMask(mask) for (T, S)"
+            )
         q = rotation(self.split(self.query(x)))  # (B, H, T, K)
         p_dropout = self.dropout if self.training else 0.0
         if self.has_hooks:

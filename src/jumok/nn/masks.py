@@ -9,6 +9,8 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from jumok.errors import InputError
+
 
 @dataclass(frozen=True)
 class AttentionMask:
@@ -39,6 +41,11 @@ class AttentionMask:
         """
         if mask is None:
             return cls(causal=causal)
+        if mask.dtype != torch.bool or mask.dim() != 2:
+            raise InputError(
+                f"a padding mask must be (B, S) bool, True = real token, got "
+                f"{tuple(mask.shape)} {str(mask.dtype).removeprefix('torch.')}; try ids != pad_id"
+            )
         return cls(mask[:, None, None, :], causal)
 
     @classmethod

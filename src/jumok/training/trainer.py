@@ -285,13 +285,13 @@ class Trainer(Generic[BatchT]):
         progress = self._progress(step)
         out_of_time = config.minutes is not None and self.seconds >= 60 * config.minutes
         finished = progress >= 1.0 or out_of_time
-        if step % config.log_every == 0 or finished:
+        every = config.evaluate_every
+        evaluated = finished or (step % every == 0 if every else epoch_ended)
+        if step % config.log_every == 0 or evaluated:  # an epoch may be shorter than log_every
             self.tokens_per_second = self.throughput.read()
             self._log_step(loss)
             release_memory()
         self.bar.update(progress, step, loss, self.tokens_per_second)
-        every = config.evaluate_every
-        evaluated = finished or (step % every == 0 if every else epoch_ended)
         if evaluated:
             self.evaluate()
             if config.patience and self.state.evaluations_since_best >= config.patience:
@@ -344,7 +344,6 @@ class Trainer(Generic[BatchT]):
 
     def evaluate(self) -> None:
         """Score the (averaged) weights on the development split; record the best step."""
-        self.tokens_per_second = self.tokens_per_second or self.throughput.read()
         self.job.model.eval()
         self._in_train_mode = False
         with self.strategy.with_ema(self.ema), torch.inference_mode(), self._autocast():

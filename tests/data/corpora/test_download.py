@@ -43,14 +43,14 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
-        name, expected = self.path.removeprefix("/"), self.headers["Range"]
-        self.server.asked.append((name, expected))
+        name, wanted = self.path.removeprefix("/"), self.headers["Range"]
+        self.server.asked.append((name, wanted))
         if name not in self.server.content:
             self.send_error(404)
             return
         content, start = self.server.content[name], 0
-        if expected and self.server.knows_ranges:
-            start = int(re.fullmatch(r"bytes=(\d+)-", expected)[1])
+        if wanted and self.server.knows_ranges:
+            start = int(re.fullmatch(r"bytes=(\d+)-", wanted)[1])
             if start >= len(content):
                 self.send_error(416)
                 return

@@ -125,3 +125,39 @@ def test_one_text_with_a_bad_line_is_bad(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"a\nb\n\xff\n")
     with pytest.raises(InputError, match=r"a\.txt:3: byte 1 is not UTF-8"):
         read_table(tmp_path / "a.txt", ("text",), format="text")
+
+
+def test_json_lines_in_a_file_named_json(tmp_path: Path) -> None:
+    """As of many corpora; a bad row has its line."""
+    good = '{"text": "좋아요", "label": "1"}\n'
+    table = read(tmp_path, good + good, ("text", "label"), name="a.json")
+    assert list(table.column("text")) == ["좋아요"] * 2
+    with pytest.raises(InputError, match=r"a\.json:2: not JSON"):
+        read(tmp_path, good + "{\n" + good, ("text", "label"), name="a.json")
+
+
+@pytest.mark.parametrize(
+    ("content", "where"),
+    [
+        ('"text"\t"label"\n"좋아요"\t"1"\n', "the header"),
+        ('text\tlabel\n"좋아요"\t1\n"싫어요"\t0\n', "every cell of column 'text'"),
+    ],
+)
+def test_a_quoted_tsv_is_refused(tmp_path: Path, content: str, where: str) -> None:
+    """Written by pandas or Excel with the quotes of CSV, which would be learned with the text."""
+    sentence = rf"a\.tsv: cells of TSV must not be quoted, got {where} in double quotes; save "
+    with pytest.raises(InputError, match=sentence):
+        read(tmp_path, content, ("text", "label"), name="a.tsv")
+
+
+def test_some_quoted_cells_are_texts(tmp_path: Path) -> None:
+    content = 'text\tlabel\n"명작"\t1\n좋아요\t1\n'
+    table = read(tmp_path, content, ("text", "label"), name="a.tsv")
+    assert list(table.column("text")) == ['"명작"', "좋아요"]
+    table = read(tmp_path, 'text\tlabel\n"명작"\t1\n', ("text", "label"), name="a.tsv")
+    assert list(table.column("text")) == ['"명작"']
+
+
+def test_a_header_with_spaces_around_its_names(tmp_path: Path) -> None:
+    table = read(tmp_path, " text \tlabel\n좋아요\t1\n", ("text", "label"), name="a.tsv")
+    assert list(table.column("text")) == ["좋아요"]

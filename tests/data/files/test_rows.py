@@ -46,7 +46,9 @@ def test_a_bad_row_stops_with_file_line_and_reason(tmp_path: Path, fault: str) -
     path.write_bytes(HEADER + GOOD + line + GOOD)
     with pytest.raises(InputError, match=rf"(?s)^1 row .*reviews\.tsv:3: {reason}") as caught:
         read_table(path, COLUMNS, labels=NAMES)
-    assert 'on_bad_rows = "skip"' in str(caught.value)
+    assert str(caught.value).startswith("1 row cannot be used; correct them:\n")
+    with pytest.raises(InputError, match="correct them, or skip them with the setting:"):
+        read_table(path, COLUMNS, labels=NAMES, skip_with="the setting")
 
 
 @pytest.mark.parametrize("fault", TSV_FAULTS)

@@ -88,8 +88,8 @@ def test_one_number_in_ten_is_held_out_but_no_basic_number_word() -> None:
     splits = Counter(number_split(counter(number, "개")) for number in range(1, 9_999))
     assert 0.04 < splits["dev"] / 9_998 < 0.06
     assert 0.04 < splits["test"] / 9_998 < 0.06
-    overrides = [*range(1, 11), *range(20, 100, 10), *range(100, 1_000, 100)]
-    assert {number_split(counter(number, "개")) for number in overrides} == {"train"}
+    words = [*range(1, 11), *range(20, 100, 10), *range(100, 1_000, 100)]
+    assert {number_split(counter(number, "개")) for number in words} == {"train"}
 
 
 def test_held_out_templates_combine_openings_and_endings_of_training() -> None:

@@ -26,7 +26,7 @@ def test_viterbi_against_exhaustive_search(seed: int, length: int) -> None:
     rows = [row for row in itertools.product(TAGS, repeat=length) if valid(row)]
 
     def total(row: tuple[str, ...]) -> float:
-        return sum(float(log_p[location, TAGS.index(tag)]) for location, tag in enumerate(row))
+        return sum(float(log_p[place, TAGS.index(tag)]) for place, tag in enumerate(row))
 
     found = tuple(TAGS[number] for number in bio.viterbi(log_p, TAGS))
     assert valid(found)
@@ -39,7 +39,7 @@ def test_viterbi_of_no_pieces() -> None:
 
 @given(st.lists(st.sampled_from(TAGS), max_size=12).map(tuple).filter(valid))
 def test_character_pieces_are_lossless(tags: tuple[str, ...]) -> None:
-    spans = [(location, location + 1) for location in range(len(tags))]
+    spans = [(place, place + 1) for place in range(len(tags))]
     pieces = bio.piece_tags(tags, spans)
     assert bio.char_tags(pieces, spans, "가" * len(tags)) == list(tags)
 

@@ -45,12 +45,12 @@ def test_a_text_of_max_length_is_not_truncated(
     tmp_path: Path, warnings: pytest.LogCaptureFixture
 ) -> None:
     loaded = jumok.load(write_run(tmp_path / "run"), device="cpu")
-    overrides = "이"
-    while len(loaded.vocabulary.encode(f"{overrides} 이")) <= 15:
-        overrides += " 이"
-    loaded(overrides)
+    words = "이"
+    while len(loaded.vocabulary.encode(f"{words} 이")) <= 15:
+        words += " 이"
+    loaded(words)
     assert not warnings.messages
-    loaded(f"{overrides} 이")
+    loaded(f"{words} 이")
     assert len(warnings.messages) == 1
 
 

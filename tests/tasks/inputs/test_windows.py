@@ -38,8 +38,8 @@ def test_every_token_is_predicted_exactly_once(
     )
     windows = Windows.over(rows, width, overlap, None if first is None else np.array(first))
     box = filled(windows, width)
-    expected = sorted(box.labels[box.loss_mask].tolist())
-    assert expected == sorted(id_ for row in rows for id_ in row[1:].tolist())
+    wanted = sorted(box.labels[box.loss_mask].tolist())
+    assert wanted == sorted(id_ for row in rows for id_ in row[1:].tolist())
     real = box.window_ids >= 0
     assert (box.labels[real] == box.ids[real] + 1).all()  # the next token
     assert (box.ids[~real] == PAD).all()

@@ -26,15 +26,13 @@ def test_the_native_kernel_generates_the_same(
 ) -> None:
     loaded = load(reading_run, "cpu")
     plain = loaded.with_decoding([search]).predict(SPOKEN)
-    overrides = [search, "kernel=native", f"precision={precision}"]
-    native = loaded.with_decoding(overrides).predict(SPOKEN)
+    words = [search, "kernel=native", f"precision={precision}"]
+    native = loaded.with_decoding(words).predict(SPOKEN)
     same = sum(a.display == b.display for a, b in zip(native, plain, strict=True))
     assert same >= (len(SPOKEN) if precision == "float32" else 10)  # of 12; the run knows little
     if precision == "float32":  # the order of sums differs, nothing else
-        for actual, reference in zip(native, plain, strict=True):
-            assert vars(actual)["score"] == pytest.approx(
-                vars(reference)["score"], rel=1e-4, abs=1e-4
-            )
+        for ours, theirs in zip(native, plain, strict=True):
+            assert vars(ours)["score"] == pytest.approx(vars(theirs)["score"], rel=1e-4, abs=1e-4)
 
 
 @pytest.mark.parametrize("search", ["beam=1", "beam=3"])

@@ -28,7 +28,7 @@ def test_to_toml_round_trips(tmp_path: Path) -> None:
 
 
 def test_overrides_of_stable_keys() -> None:
-    overrides = [
+    words = [
         "seed=3",
         "device=cpu",
         "model.init=runs/old",
@@ -40,7 +40,7 @@ def test_overrides_of_stable_keys() -> None:
         "training.precision=float32",
         "training.strict=true",
     ]
-    recipe = load_recipe("numbers", overrides)
+    recipe = load_recipe("numbers", words)
     training = recipe.training
     assert (recipe.seed, recipe.device, recipe.model.init) == (3, "cpu", "runs/old")
     assert (training.steps, training.epochs, training.minutes) == (10, 0.5, 1.0)
@@ -161,7 +161,7 @@ def test_invalid_values(review_recipe: Path, word: str, sentence: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "sentence"),
+    ("words", "sentence"),
     [
         (["task=sequence_to_sequence"], 'model.kind must be "encoder_decoder" for the task'),
         (
@@ -220,16 +220,16 @@ def test_invalid_values(review_recipe: Path, word: str, sentence: str) -> None:
         ),
     ],
 )
-def test_conflicting_settings(review_recipe: Path, overrides: list[str], sentence: str) -> None:
+def test_conflicting_settings(review_recipe: Path, words: list[str], sentence: str) -> None:
     with pytest.raises(InputError) as error:
-        load_recipe(str(review_recipe), overrides)
+        load_recipe(str(review_recipe), words)
     assert sentence in str(error.value)
 
 
 def test_an_encoder_may_be_initialized_from_a_run_with_a_decoder(review_recipe: Path) -> None:
     """All hyperparameters are inherited: T5 scales its output and has decoder layers."""
-    overrides = ["model.init=runs/t5", "model.scale_output=true", "model.n_decoder_layers=2"]
-    recipe = load_recipe(str(review_recipe), overrides)
+    words = ["model.init=runs/t5", "model.scale_output=true", "model.n_decoder_layers=2"]
+    recipe = load_recipe(str(review_recipe), words)
     assert recipe.model.scale_output
     assert recipe.model.n_decoder_layers == 2
 

@@ -20,14 +20,14 @@ from jumok.training.checkpoints.store import CheckpointStore
 @pytest.fixture(scope="module")
 def kept_run(reading_recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with its last three checkpoints and a moving average."""
-    overrides = [
+    words = [
         "training.steps=8",
         "training.evaluate_every=2",
         "training.keep_checkpoints=3",
         "training.ema_decay=0.5",
     ]
     folder = tmp_path_factory.mktemp("kept") / "run"
-    train(load_recipe(str(reading_recipe), overrides), folder)
+    train(load_recipe(str(reading_recipe), words), folder)
     return folder
 
 
@@ -105,15 +105,15 @@ def test_load_a_checkpoint_of_a_run(kept_run: Path, tmp_path: Path) -> None:
 
 def test_average_of_a_classifier(review_recipe: Path, tmp_path: Path) -> None:
     """Also of a task that generates no text."""
-    overrides = ["training.steps=6", "training.evaluate_every=3"]
-    train(load_recipe(str(review_recipe), overrides), tmp_path / "run")
+    words = ["training.steps=6", "training.evaluate_every=3"]
+    train(load_recipe(str(review_recipe), words), tmp_path / "run")
     results = average_checkpoints(tmp_path / "run", 2, tmp_path / "mean").results
     assert (results["task"], results["averaged_steps"]) == ("classification", [3, 6])
 
 
 def test_more_checkpoints_than_there_are(reading_recipe: Path, tmp_path: Path) -> None:
-    overrides = ["training.steps=2", "training.evaluate_every=2", "training.keep_checkpoints=3"]
-    train(load_recipe(str(reading_recipe), overrides), tmp_path / "run")
+    words = ["training.steps=2", "training.evaluate_every=2", "training.keep_checkpoints=3"]
+    train(load_recipe(str(reading_recipe), words), tmp_path / "run")
     with pytest.raises(InputError, match=r"must hold 3 valid checkpoints, got 1; train longer"):
         average_checkpoints(tmp_path / "run", 3, tmp_path / "mean")
 
@@ -123,9 +123,9 @@ def test_skipped_rows_are_reported(
 ) -> None:
     dev = tmp_path / "dev.tsv"
     dev.write_bytes((reading_recipe.parent / "dev.tsv").read_bytes() + "일 이 삼\n".encode())
-    overrides = [f"data.dev={dev}", "data.on_bad_rows=skip", "training.keep_checkpoints=2"]
-    overrides += ["training.steps=4", "training.evaluate_every=2"]
-    train(load_recipe(str(reading_recipe), overrides), tmp_path / "run")
+    words = [f"data.dev={dev}", "data.on_bad_rows=skip", "training.keep_checkpoints=2"]
+    words += ["training.steps=4", "training.evaluate_every=2"]
+    train(load_recipe(str(reading_recipe), words), tmp_path / "run")
     capsys.readouterr()
     assert average_checkpoints(tmp_path / "run", 2, tmp_path / "mean").results["n"] == 30
     assert "dev.tsv:32: " in capsys.readouterr().err

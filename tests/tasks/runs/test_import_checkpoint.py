@@ -125,10 +125,10 @@ def test_probabilities_equal_those_of_transformers(made: Made, name: str) -> Non
     for text, answer in zip(TEXTS[:3], loaded(TEXTS[:3]), strict=True):
         model, tokenizer = theirs(made(name))
         with torch.no_grad():
-            expected = model.float()(**tokenizer(text, return_tensors="pt")).logits[0].softmax(-1)
-        assert answer.label == LABELS[int(expected.argmax())]
+            wanted = model.float()(**tokenizer(text, return_tensors="pt")).logits[0].softmax(-1)
+        assert answer.label == LABELS[int(wanted.argmax())]
         found = torch.tensor([answer.probabilities[label] for label in LABELS])
-        torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+        torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("name", ["pairs-bytes", "pairs-unsaid"])
@@ -146,9 +146,9 @@ def test_token_types_of_a_pair_equal_those_of_transformers(
     asked = tokenizer("이 영화", "별로예요", return_tensors="pt")
     assert "token_type_ids" not in asked
     with torch.no_grad():
-        expected = model(**asked).logits[0].softmax(-1)
+        wanted = model(**asked).logits[0].softmax(-1)
     found = torch.tensor([answer.probabilities[label] for label in LABELS])
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0)
     (sample,) = text_samples(loaded, ["이 영화\t별로예요"])
     assert sample.segments is None
     assert set(source_sequence(loaded, "이 영화\t별로예요").segments) == {0}
@@ -175,8 +175,8 @@ def test_one_label_is_regression(made: Made) -> None:
     loaded = jumok.load(made("score"), device="cpu")
     assert loaded.recipe.task == "regression"
     for text in [*TEXTS, "연기가 " * 60]:  # a [SEP] that is typed, and more than is read
-        expected = float(their_logits(made("score"), text)[0])
-        assert loaded(text).score == pytest.approx(expected, abs=1e-5)
+        wanted = float(their_logits(made("score"), text)[0])
+        assert loaded(text).score == pytest.approx(wanted, abs=1e-5)
 
 
 def test_entities_follow_id2label(made: Made) -> None:
@@ -184,9 +184,9 @@ def test_entities_follow_id2label(made: Made) -> None:
     texts = [text for text, _ in tag_rows(6, 3)]
     read = TokenizedTexts.encode(texts, TextEncoder(loaded.vocabulary, 38))
     numbers = [their_logits(made("tokens"), text).log_softmax(-1).numpy() for text in texts]
-    expected = viterbi_tags(read, numbers, TAGS)
+    wanted = viterbi_tags(read, numbers, TAGS)
     assert loaded(texts) == [
-        to_entities(text, tags) for text, tags in zip(texts, expected, strict=True)
+        to_entities(text, tags) for text, tags in zip(texts, wanted, strict=True)
     ]
     assert any(answer.entities for answer in loaded(texts))
 
@@ -234,8 +234,8 @@ def test_texts_with_masks_are_tokenized_as_in_transformers(
         "[MASK]",
     ]
     rows = encode_with_masks(texts, TextEncoder(loaded.vocabulary, 38))
-    expected = [tokenizer(text.replace("[MASK]", mask))["input_ids"] for text in texts]
-    assert [rows[i].tolist() for i in range(len(rows))] == expected
+    wanted = [tokenizer(text.replace("[MASK]", mask))["input_ids"] for text in texts]
+    assert [rows[i].tolist() for i in range(len(rows))] == wanted
 
 
 # What is written
@@ -311,12 +311,12 @@ def test_constraints_with_an_imported_tokenizer(made: Made, name: str, beam: int
 def test_syllables_of_several_byte_pieces(made: Made, name: str) -> None:
     """Some byte-level pieces are parts of a syllable."""
     loaded = jumok.load(made(name), device="cpu").with_decoding(["max_length=30"])
-    for overrides in (['choices=["뷁훮"]'], ['prefix="뷁훮"'], ['pattern="뷁훮[가-힣]{0,2}"']):
-        [one] = loaded.with_decoding(overrides).predict(SPOKEN[:1])
+    for words in (['choices=["뷁훮"]'], ['prefix="뷁훮"'], ['pattern="뷁훮[가-힣]{0,2}"']):
+        [one] = loaded.with_decoding(words).predict(SPOKEN[:1])
         assert one.output.startswith("뷁훮")  # type: ignore[union-attr]
     free, held = (
-        loaded.with_decoding([*overrides, "beam=4"]).predict(SPOKEN[:1])[0].output  # type: ignore[union-attr]
-        for overrides in (['pattern="[가-힣]{2}"'], ['pattern="[가-힣]{2}"', 'forbidden=["가"]'])
+        loaded.with_decoding([*words, "beam=4"]).predict(SPOKEN[:1])[0].output  # type: ignore[union-attr]
+        for words in (['pattern="[가-힣]{2}"'], ['pattern="[가-힣]{2}"', 'forbidden=["가"]'])
     )
     assert re.fullmatch("[가-힣]{2}", free)
     assert re.fullmatch("[가-힣]{2}", held)
@@ -330,13 +330,13 @@ def test_a_forced_token_is_before_the_prefix(copied: Made, beam: int) -> None:
     loaded = jumok.load(folder, device="cpu").with_decoding([f"beam={beam}"])
     vocabulary = loaded.target_vocabulary
     plain, known = vocabulary.decode([7]), vocabulary.decode(vocabulary.encode("3 1"))
-    for overrides, expected in ((["prefix=3 1"], known), (["choices=['3 1', '5']"], None)):
-        for answer in loaded.with_decoding(overrides).predict(SPOKEN):
+    for words, wanted in ((["prefix=3 1"], known), (["choices=['3 1', '5']"], None)):
+        for answer in loaded.with_decoding(words).predict(SPOKEN):
             assert isinstance(answer, GeneratedText)
             assert answer.tokens[0].id == 7
             text = vocabulary.decode([token.id for token in answer.tokens[1:]])
             assert answer.output.startswith(plain)
-            assert text.startswith(expected) if expected else text in ("3 1", "5")
+            assert text.startswith(wanted) if wanted else text in ("3 1", "5")
 
 
 def test_the_rules_of_generation_config_are_printed(
@@ -438,10 +438,10 @@ def test_padding_does_not_change_the_logits(made: Made, name: str, side: str) ->
         with torch.no_grad():
             out = model(**asked, output_hidden_states=True)
         last = (out.get("decoder_hidden_states") or out.hidden_states)[-1][0]
-        locations = slice(None) if given is not None else real[number] == 1
-        torch.testing.assert_close(hidden[number][locations], last, atol=1e-5, rtol=1e-5)
-        actual = logits[number] if name == "texts" else logits[number][locations]
-        torch.testing.assert_close(actual, out.logits[0], atol=1e-5, rtol=1e-5)
+        places = slice(None) if given is not None else real[number] == 1
+        torch.testing.assert_close(hidden[number][places], last, atol=1e-5, rtol=1e-5)
+        ours = logits[number] if name == "texts" else logits[number][places]
+        torch.testing.assert_close(ours, out.logits[0], atol=1e-5, rtol=1e-5)
 
 
 def test_without_a_tokenizer_ids_are_accepted(copied: Made) -> None:
@@ -449,8 +449,8 @@ def test_without_a_tokenizer_ids_are_accepted(copied: Made) -> None:
     loaded = jumok.load(folder, device="cpu")
     ids = torch.tensor([[2, 9, 11, 3]])
     with torch.no_grad():
-        expected = theirs_alone(folder)(ids).logits
-    torch.testing.assert_close(loaded.logits(ids), expected, atol=1e-5, rtol=0)
+        wanted = theirs_alone(folder)(ids).logits
+    torch.testing.assert_close(loaded.logits(ids), wanted, atol=1e-5, rtol=0)
     with pytest.raises(InputError, match="text needs a tokenizer, and the folder has none"):
         loaded("재미있어요")
     out = folder.parent / "out"
@@ -501,9 +501,9 @@ def test_a_model_without_a_head_has_hidden_states(
         loaded("재미있어요")
     asked = {"input_ids": ids} | ({} if given is None else {"decoder_input_ids": given})
     with torch.no_grad():
-        expected = model(**asked).last_hidden_state
+        wanted = model(**asked).last_hidden_state
     found = loaded.hidden_states(ids, decoder_input_ids=given)
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
 
 
 # Imported
@@ -632,9 +632,9 @@ def test_the_recipe_of_an_import_may_be_edited(made: Made, tmp_path: Path) -> No
     answer = jumok.load(tmp_path / "pairs", device="cpu")("이 영화\t별로예요")
     model, tokenizer = theirs(made("texts"))
     with torch.no_grad():
-        expected = model(**tokenizer("이 영화", "별로예요", return_tensors="pt")).logits[0]
+        wanted = model(**tokenizer("이 영화", "별로예요", return_tensors="pt")).logits[0]
     found = torch.tensor([answer.probabilities[label] for label in LABELS])
-    torch.testing.assert_close(found, expected.softmax(-1), atol=1e-5, rtol=0)
+    torch.testing.assert_close(found, wanted.softmax(-1), atol=1e-5, rtol=0)
 
 
 def test_an_import_is_evaluated_on_a_file(made: Made, tmp_path: Path) -> None:
@@ -709,17 +709,17 @@ BEGINNINGS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "task", "overrides"), BEGINNINGS)
+@pytest.mark.parametrize(("name", "task", "words"), BEGINNINGS)
 def test_a_training_is_initialized_from_a_checkpoint(
     made: Made,
     recipes: dict[str, Path],
     tmp_path: Path,
     name: str,
     task: str,
-    overrides: list[str],
+    words: list[str],
 ) -> None:
     """The step changes no weight, so the run equals the checkpoint except for its head."""
-    init = [f'model.init="{made(name)}"', *overrides]
+    init = [f'model.init="{made(name)}"', *words]
     finished = train(load_recipe(str(recipes[task]), init), tmp_path / "run")
     start, run = jumok.load(made(name), device="cpu"), jumok.load(tmp_path / "run", device="cpu")
     before, after = named_weights(start.model), named_weights(run.model)
@@ -744,15 +744,15 @@ def test_a_training_is_initialized_from_a_checkpoint(
     assert resume(tmp_path / "run").results == finished.results
 
 
-@pytest.mark.parametrize(("name", "task", "overrides"), BEGINNINGS)
+@pytest.mark.parametrize(("name", "task", "words"), BEGINNINGS)
 def test_initialization_from_an_import_equals_that_from_its_source(
-    made: Made, recipes: dict[str, Path], tmp_path: Path, name: str, task: str, overrides: list[str]
+    made: Made, recipes: dict[str, Path], tmp_path: Path, name: str, task: str, words: list[str]
 ) -> None:
     out = tmp_path / "out"
     import_checkpoint(made(name), out)
     found = []
     for folder in (made(name), out):
-        recipe = load_recipe(str(recipes[task]), [f'model.init="{folder}"', *overrides])
+        recipe = load_recipe(str(recipes[task]), [f'model.init="{folder}"', *words])
         vocabularies = load_tokenizers(folder)
         assert vocabularies.joint == recipe.vocabulary.joint
         recipe = recipe.with_vocabulary(*vocabularies.sizes)
@@ -767,7 +767,7 @@ def test_initialization_from_an_import_equals_that_from_its_source(
 
 @pytest.mark.parametrize("imported", [False, True])
 @pytest.mark.parametrize(
-    ("name", "task", "overrides", "backbone"),
+    ("name", "task", "words", "backbone"),
     [
         ("bare", "classification", [], "encoder"),
         ("bare-gpt2", "language_modeling", ["model.max_length=40"], "decoder"),
@@ -779,7 +779,7 @@ def test_a_model_is_initialized_from_a_backbone(
     tmp_path: Path,
     name: str,
     task: str,
-    overrides: list[str],
+    words: list[str],
     backbone: str,
     imported: bool,
 ) -> None:
@@ -787,7 +787,7 @@ def test_a_model_is_initialized_from_a_backbone(
     if imported:
         folder = tmp_path / "out"
         import_checkpoint(made(name), folder)
-    recipe = load_recipe(str(recipes[task]), [f'model.init="{folder}"', *overrides])
+    recipe = load_recipe(str(recipes[task]), [f'model.init="{folder}"', *words])
     recipe = recipe.with_vocabulary(*load_tokenizers(folder).sizes)
     model = TASKS[recipe.task].build_model(recipe.model, LABELS)
     taken = initialize_from(folder, recipe, model, LABELS)
@@ -803,8 +803,8 @@ def test_resuming_does_not_need_the_initial_run(
 ) -> None:
     """The folder of model.init may be deleted."""
     gone = copied("masked")
-    overrides = [f'model.init="{gone}"', "training.steps=4", "training.learning_rate=0.001"]
-    whole = train(load_recipe(str(recipes["classification"]), overrides), tmp_path / "whole")
+    words = [f'model.init="{gone}"', "training.steps=4", "training.learning_rate=0.001"]
+    whole = train(load_recipe(str(recipes["classification"]), words), tmp_path / "whole")
     shutil.rmtree(gone)
     half = Path(shutil.copytree(tmp_path / "whole", tmp_path / "half"))
     for name in ("results.json", "model.safetensors", "config.json"):
@@ -841,7 +841,7 @@ def test_a_tokenizer_of_another_model_is_an_error(
 
 
 @pytest.mark.parametrize(
-    ("name", "task", "overrides", "sentence"),
+    ("name", "task", "words", "sentence"),
     [
         (
             "masked",
@@ -872,13 +872,13 @@ def test_invalid_settings_with_init(
     tmp_path: Path,
     name: str,
     task: str,
-    overrides: list[str],
+    words: list[str],
     sentence: str,
 ) -> None:
-    expected = sentence.format(re.escape(str(made(name))))
-    with pytest.raises(InputError, match=expected):
+    wanted = sentence.format(re.escape(str(made(name))))
+    with pytest.raises(InputError, match=wanted):
         train(
-            load_recipe(str(recipes[task]), [f'model.init="{made(name)}"', *overrides]),
+            load_recipe(str(recipes[task]), [f'model.init="{made(name)}"', *words]),
             tmp_path / "run",
         )
     assert list(tmp_path.iterdir()) == []
@@ -897,10 +897,10 @@ def test_two_tokenizers_of_a_translation_model(made: Made) -> None:
     both = load_tokenizers(made("marian-separate"))
     assert not both.joint
     assert both.source.fingerprint != both.target.fingerprint  # ids are kept by it
-    spoken, expected = zip(*readings(4, 9), strict=True)
+    spoken, wanted = zip(*readings(4, 9), strict=True)
     _, tokenizer = theirs(made("marian-separate"))
-    assert [both.target.encode(text) for text in expected] == [
-        row[:-1] for row in tokenizer(text_target=list(expected))["input_ids"]
+    assert [both.target.encode(text) for text in wanted] == [
+        row[:-1] for row in tokenizer(text_target=list(wanted))["input_ids"]
     ]
     assert [both.source.encode(text) for text in spoken] == [
         row[:-1] for row in tokenizer(list(spoken))["input_ids"]
@@ -916,9 +916,9 @@ def test_tags_of_a_typed_special_token(made: Made) -> None:
     assert vocabulary.mask_id not in ids
     read = TokenizedTexts.encode([text], TextEncoder(vocabulary, 38))
     assert list(read.positions[0]) == list(range(1, len(ids) - 1))
-    for location, (start, stop) in zip(read.positions[0], read.spans[0], strict=True):
-        if ids[location] != vocabulary.unk_id:
-            assert vocabulary.piece(ids[location]).removeprefix("##") == text[start:stop]
+    for place, (start, stop) in zip(read.positions[0], read.spans[0], strict=True):
+        if ids[place] != vocabulary.unk_id:
+            assert vocabulary.piece(ids[place]).removeprefix("##") == text[start:stop]
     assert read.spans[0][-1][1] == len(text)
 
 
@@ -987,8 +987,8 @@ def test_tags_with_truncation_on_the_left(copied: Made) -> None:
     text = "철수가 서울에 가요 " * 4
     read = TokenizedTexts.encode([text], TextEncoder(vocabulary, 8))
     assert read.spans[0][-1][1] == len(text.rstrip())
-    for location, (start, stop) in zip(read.positions[0], read.spans[0], strict=True):
-        piece = vocabulary.piece(int(read.ids[0][location]))
+    for place, (start, stop) in zip(read.positions[0], read.spans[0], strict=True):
+        piece = vocabulary.piece(int(read.ids[0][place]))
         assert piece in (f"##{text[start:stop]}", text[start:stop], "[UNK]")
 
 

@@ -82,8 +82,8 @@ def test_a_masked_language_model_becomes_a_classifier(
     tmp_path: Path, review_recipe: Path, guessing_run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Vocabulary, hyperparameters and encoder are inherited; dropout and head are the recipe's."""
-    overrides = [f'model.init="{guessing_run}"', *STILL]
-    finished = train(load_recipe(str(review_recipe), overrides), tmp_path / "run")
+    words = [f'model.init="{guessing_run}"', *STILL]
+    finished = train(load_recipe(str(review_recipe), words), tmp_path / "run")
     first, second = (folder / "vocabulary.model" for folder in (guessing_run, tmp_path / "run"))
     assert first.read_bytes() == second.read_bytes()
     old, new = jumok.load(guessing_run).recipe.model, jumok.load(tmp_path / "run").recipe.model
@@ -106,8 +106,8 @@ def test_an_ignored_vocabulary_is_reported(
     review_recipe: Path, review_run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The recipe has a vocabulary of 66 pieces; that of the run is used."""
-    overrides = [f'model.init="{review_run}"', 'vocabulary.kind="bpe"', *STILL]
-    dry_run(load_recipe(str(review_recipe), overrides))
+    words = [f'model.init="{review_run}"', 'vocabulary.kind="bpe"', *STILL]
+    dry_run(load_recipe(str(review_recipe), words))
     assert (
         "jumok: vocabulary.kind and vocabulary.size of the recipe are ignored, because model.init "
         f"= {review_run} sets the vocabulary\n"
@@ -119,8 +119,8 @@ def test_all_weights_of_a_similar_run_are_loaded(
     tmp_path: Path, review_recipe: Path, review_run: Path
 ) -> None:
     """Including the head: task and labels are the same."""
-    overrides = [f'model.init="{review_run}"', *STILL]
-    finished = train(load_recipe(str(review_recipe), overrides), tmp_path / "run")
+    words = [f'model.init="{review_run}"', *STILL]
+    finished = train(load_recipe(str(review_recipe), words), tmp_path / "run")
     before, after = weights(review_run), weights(tmp_path / "run")
     assert before.keys() == after.keys()
     assert not differing(before, after)
@@ -133,8 +133,8 @@ def test_other_labels_have_a_new_head(
     tmp_path: Path, review_recipe: Path, review_run: Path
 ) -> None:
     """A head of the same size with another meaning."""
-    overrides = [f'model.init="{review_run}"', 'data.labels=["positive","negative"]', *STILL]
-    finished = train(load_recipe(str(review_recipe), overrides), tmp_path / "run")
+    words = [f'model.init="{review_run}"', 'data.labels=["positive","negative"]', *STILL]
+    finished = train(load_recipe(str(review_recipe), words), tmp_path / "run")
     assert "new: output.weight, output.bias; skipped" in finished.results["begun_from"]
 
 
@@ -142,8 +142,8 @@ def test_an_encoder_of_any_model_can_be_loaded(
     tmp_path: Path, review_recipe: Path, reading_run: Path
 ) -> None:
     """Here that of a sequence-to-sequence model; its decoder is skipped."""
-    overrides = [f'model.init="{reading_run}"', *STILL]
-    finished = train(load_recipe(str(review_recipe), overrides), tmp_path / "run")
+    words = [f'model.init="{reading_run}"', *STILL]
+    finished = train(load_recipe(str(review_recipe), words), tmp_path / "run")
     before, after = weights(reading_run), weights(tmp_path / "run")
     assert differing(before, after) == {"output.weight", "output.bias"}
     assert re.search(r"skipped: decoder\..* and \d+ more$", finished.results["begun_from"])
@@ -230,13 +230,13 @@ def test_freeze_is_checked_before_a_run_is_created(tmp_path: Path, review_recipe
 def test_only_the_head_is_trained_on_a_frozen_encoder(
     tmp_path: Path, review_recipe: Path, guessing_run: Path, precision: str
 ) -> None:
-    overrides = [f'model.init="{guessing_run}"', 'training.freeze=["encoder"]', "training.steps=4"]
-    overrides += [
+    words = [f'model.init="{guessing_run}"', 'training.freeze=["encoder"]', "training.steps=4"]
+    words += [
         "training.evaluate_every=4",
         "training.ema_decay=0.5",
         f"training.precision={precision}",
     ]
-    train(load_recipe(str(review_recipe), overrides), tmp_path / "run")
+    train(load_recipe(str(review_recipe), words), tmp_path / "run")
     changed = differing(weights(guessing_run), weights(tmp_path / "run"))
     assert changed == {"output.weight", "output.bias"}
 
@@ -248,9 +248,9 @@ def test_resuming_fine_tuning_is_bit_identical(
     """With frozen layers and layer decay; the initial run may be deleted."""
     gone = tmp_path / "gone"
     shutil.copytree(guessing_run, gone)
-    overrides = [f'model.init="{gone}"', "training.layer_decay=0.5", "training.steps=6"]
-    overrides += ['training.freeze=["embeddings", "layers.0"]', "training.evaluate_every=2"]
-    whole = train(load_recipe(str(review_recipe), overrides), tmp_path / "whole")
+    words = [f'model.init="{gone}"', "training.layer_decay=0.5", "training.steps=6"]
+    words += ['training.freeze=["embeddings", "layers.0"]', "training.evaluate_every=2"]
+    whole = train(load_recipe(str(review_recipe), words), tmp_path / "whole")
     shutil.rmtree(gone)
     shutil.copytree(tmp_path / "whole", tmp_path / "half")
     (tmp_path / "half" / "results.json").unlink()

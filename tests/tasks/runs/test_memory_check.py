@@ -66,13 +66,13 @@ def test_frozen_weights_need_less_memory() -> None:
             check_memory(config, STEPS)
 
 
-@pytest.mark.parametrize("overrides", [(), ("--dry-run",)])
+@pytest.mark.parametrize("words", [(), ("--dry-run",)])
 def test_a_recipe_with_a_trillion_parameters(
-    capsys: Capture, review_recipe: Path, tmp_path: Path, overrides: tuple[str, ...]
+    capsys: Capture, review_recipe: Path, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    out = () if overrides else ("--out", tmp_path / "run")
+    out = () if words else ("--out", tmp_path / "run")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    done = call(capsys, "train", review_recipe, *GIANT, *overrides, *out)
+    done = call(capsys, "train", review_recipe, *GIANT, *words, *out)
     assert (done.code, done.out) == (2, "")
     sentence = done.err.splitlines()[-1]
     assert "1,649,2" in sentence

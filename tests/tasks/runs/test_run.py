@@ -27,12 +27,12 @@ def fingerprint(folder: Path, text: str) -> str:
 def test_the_fingerprint_ignores_missing_keys(tmp_path: Path) -> None:
     """A run can be resumed after an upgrade: only the keys in its file are compared."""
     learnt = {"task": "classification", "seed": 3, "training": {"steps": 40, "learning_rate": 1e-3}}
-    expected = hashlib.sha256(json.dumps(learnt, sort_keys=True).encode()).hexdigest()
-    assert fingerprint(tmp_path, EARLIER) == expected
+    wanted = hashlib.sha256(json.dumps(learnt, sort_keys=True).encode()).hexdigest()
+    assert fingerprint(tmp_path, EARLIER) == wanted
 
 
 @pytest.mark.parametrize(
-    ("overrides", "others"),
+    ("words", "others"),
     [
         ('sharding = "none"', 'sharding = "full"'),
         ('sharding = "none"', "timeout = 30.0"),
@@ -40,16 +40,16 @@ def test_the_fingerprint_ignores_missing_keys(tmp_path: Path) -> None:
         ('task = "classification"\nseed = 3', 'seed = 3\ntask = "classification"'),
     ],
 )
-def test_mutable_keys(tmp_path: Path, overrides: str, others: str) -> None:
-    changed = EARLIER.replace(overrides, others)
+def test_mutable_keys(tmp_path: Path, words: str, others: str) -> None:
+    changed = EARLIER.replace(words, others)
     assert changed != EARLIER
     assert fingerprint(tmp_path, changed) == fingerprint(tmp_path, EARLIER)
 
 
 @pytest.mark.parametrize(
-    ("overrides", "others"),
+    ("words", "others"),
     [("seed = 3", "seed = 4"), ("1e-3", "2e-3"), ("steps = 40", ""), ("[training]", "[other]")],
 )
-def test_immutable_keys(tmp_path: Path, overrides: str, others: str) -> None:
-    changed = EARLIER.replace(overrides, others)
+def test_immutable_keys(tmp_path: Path, words: str, others: str) -> None:
+    changed = EARLIER.replace(words, others)
     assert fingerprint(tmp_path, changed) != fingerprint(tmp_path, EARLIER)

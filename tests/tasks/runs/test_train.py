@@ -44,8 +44,8 @@ def test_pieces_of_an_existing_vocabulary(tmp_path: Path, review_run: Path) -> N
     """Files tokenized by a model, and that model next to them."""
     model = review_run / "vocabulary.model"
     recipe = write_pieces(tmp_path, SentencePieceTokenizer.load(model))
-    overrides = [*SHORT, f'vocabulary.file="{model}"', "model.kind=encoder_decoder"]
-    finished = train(load_recipe(str(recipe), overrides), tmp_path / "run")
+    words = [*SHORT, f'vocabulary.file="{model}"', "model.kind=encoder_decoder"]
+    finished = train(load_recipe(str(recipe), words), tmp_path / "run")
     assert finished.results["n"] == 40
     assert (tmp_path / "run" / "vocabulary.model").read_bytes() == model.read_bytes()
     loaded = jumok.load(tmp_path / "run")
@@ -53,8 +53,8 @@ def test_pieces_of_an_existing_vocabulary(tmp_path: Path, review_run: Path) -> N
     assert loaded("이 영화 재미있어요").label in ("0", "1")
     assert "▁" not in (tmp_path / "run" / "report.html").read_text()  # texts are spelled out
     test = load_splits(loaded.recipe.data, loaded.recipe.columns).test
-    second = evaluate(loaded, test, "test").scores
-    assert second["accuracy"] == finished.results["accuracy"]
+    again = evaluate(loaded, test, "test").scores
+    assert again["accuracy"] == finished.results["accuracy"]
 
 
 def test_training_on_pieces_equals_training_on_texts(tmp_path: Path, review_run: Path) -> None:
@@ -64,14 +64,14 @@ def test_training_on_pieces_equals_training_on_texts(tmp_path: Path, review_run:
     texts = tmp_path / "texts.toml"
     content = pieces.read_text().replace("pieces = true\n", 'text = "doc"\n')
     texts.write_text(content, encoding="utf-8")
-    override = f'vocabulary.file="{model}"'
-    train(load_recipe(str(pieces), [*SHORT, override]), tmp_path / "pieces")
+    word = f'vocabulary.file="{model}"'
+    train(load_recipe(str(pieces), [*SHORT, word]), tmp_path / "pieces")
     for split in ("train", "dev", "test"):
         path = tmp_path / f"{split}.json"
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         lines = [row | {"doc": "".join(row["doc"]).replace("▁", " ").strip()} for row in rows]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    train(load_recipe(str(texts), [*SHORT, override]), tmp_path / "texts")
+    train(load_recipe(str(texts), [*SHORT, word]), tmp_path / "texts")
     first, second = (tmp_path / name / "model.safetensors" for name in ("pieces", "texts"))
     assert first.read_bytes() == second.read_bytes()
 
@@ -80,9 +80,9 @@ def test_pieces_of_another_vocabulary_are_an_error(
     tmp_path: Path, review_run: Path, reading_run: Path
 ) -> None:
     recipe = write_pieces(tmp_path, SentencePieceTokenizer.load(review_run / "vocabulary.model"))
-    override = f'vocabulary.file="{reading_run / "vocabulary.model"}"'
+    word = f'vocabulary.file="{reading_run / "vocabulary.model"}"'
     with pytest.raises(InputError, match=r"set vocabulary\.file to the model that tokenized"):
-        train(load_recipe(str(recipe), [*SHORT, override]), tmp_path / "run")
+        train(load_recipe(str(recipe), [*SHORT, word]), tmp_path / "run")
 
 
 def test_the_same_seed_gives_the_same_weights(tmp_path: Path, review_recipe: Path) -> None:
@@ -108,8 +108,8 @@ def test_evaluation_lists_mistakes_for_the_report(review_run: Path) -> None:
     assert scored.confusion is not None
     n_wrong = sum(map(sum, scored.confusion)) - sum(scored.confusion[i][i] for i in range(2))
     assert len(scored.mistakes) == min(n_wrong, 30)
-    probabilities = [mistake.probability for mistake in scored.mistakes]
-    assert probabilities == sorted(probabilities, reverse=True)
+    sure = [mistake.probability for mistake in scored.mistakes]
+    assert sure == sorted(sure, reverse=True)
     with pytest.raises(InputError, match="test must have rows, got none"):
         evaluate(loaded, test.slice(0, 0), "test")
 
@@ -127,26 +127,26 @@ def test_examples_list_wrong_outputs_first(reading_run: Path) -> None:
 def test_an_existing_run_is_not_overwritten(tmp_path: Path, review_recipe: Path) -> None:
     recipe = load_recipe(str(review_recipe))
     vocabulary = review_vocabulary()
-    tokenizers = TokenizerPair(vocabulary, vocabulary)
-    run = Run.create(tmp_path / "깊은" / "곳", recipe.to_toml(), tokenizers)
+    only = TokenizerPair(vocabulary, vocabulary)
+    run = Run.create(tmp_path / "깊은" / "곳", recipe.to_toml(), only)
     assert run.recipe() == recipe
     assert run.tokenizers().source.fingerprint == vocabulary.fingerprint
     assert not run.finished
     with pytest.raises(InputError, match="must not hold a run"):
-        Run.create(run.folder, recipe.to_toml(), tokenizers)
+        Run.create(run.folder, recipe.to_toml(), only)
 
 
 def test_numbers_end_to_end(tmp_path: Path) -> None:
     """The built-in recipe, with separate scores of two held-out splits."""
-    overrides = [*SHORT, "data.train_rows=300", "data.dev_rows=20", "data.test_rows=20"]
-    overrides += [
+    words = [*SHORT, "data.train_rows=300", "data.dev_rows=20", "data.test_rows=20"]
+    words += [
         "vocabulary.size=400",
         "vocabulary.max_piece_length=4",
         "model.d_model=16",
         "model.n_layers=1",
         "model.d_ff=32",
     ]
-    finished = train(load_recipe("numbers", overrides), tmp_path / "run")
+    finished = train(load_recipe("numbers", words), tmp_path / "run")
     assert finished.results["split"] == "test"
     assert len(finished.results["others"]) == 1
     assert finished.results["others"][0]["split"] != "test"
@@ -171,16 +171,16 @@ def test_a_vocabulary_without_cls_is_an_error_before_the_run(
         minloglevel=2,
     )
     (tmp_path / "plain.model").write_bytes(model.getvalue())
-    overrides = [f"vocabulary.file={tmp_path / 'plain.model'}"]
+    words = [f"vocabulary.file={tmp_path / 'plain.model'}"]
     with pytest.raises(InputError, match=r"\[CLS\]"):
-        train(load_recipe(str(review_recipe), overrides), tmp_path / "run")
+        train(load_recipe(str(review_recipe), words), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_a_vocabulary_without_sampling_is_an_error_before_the_run(
     review_recipe: Path, tmp_path: Path
 ) -> None:
-    overrides = ["vocabulary.kind=char", "augmentation.subword_sampling=0.5"]
+    words = ["vocabulary.kind=char", "augmentation.subword_sampling=0.5"]
     with pytest.raises(InputError, match="char"):
-        train(load_recipe(str(review_recipe), overrides), tmp_path / "run")
+        train(load_recipe(str(review_recipe), words), tmp_path / "run")
     assert not (tmp_path / "run").exists()

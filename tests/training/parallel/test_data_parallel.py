@@ -123,11 +123,11 @@ def test_several_processes_learn_what_one_learns(tmp_path: Path, review_recipe: 
     for name, gradient in one.items():
         torch.testing.assert_close(gradient, three[name], rtol=0, atol=1e-6)
     for name in ("3", "changed"):
-        for mine, reference in zip(
+        for mine, theirs in zip(
             untimed_records(tmp_path / name), untimed_records(tmp_path / "1"), strict=True
         ):
-            assert mine["step"] == reference["step"]
-            assert mine["loss"] == pytest.approx(reference["loss"], rel=1e-5)  # a few steps on
+            assert mine["step"] == theirs["step"]
+            assert mine["loss"] == pytest.approx(theirs["loss"], rel=1e-5)  # a few steps on
     results = json.loads((tmp_path / "3" / "results.json").read_text())
     assert (results["steps"], results["ended"], results["n"]) == (STEPS, "done", 40)
 

@@ -253,17 +253,17 @@ def run_module(module: str, folder: Path, *numbers: int) -> list[int]:
     return codes
 
 
-def assert_same_curve(mine: Path, reference: Path, within: float = 1e-5) -> None:
-    for a, b in zip(untimed_records(mine), untimed_records(reference), strict=True):
+def assert_same_curve(mine: Path, theirs: Path, within: float = 1e-5) -> None:
+    for a, b in zip(untimed_records(mine), untimed_records(theirs), strict=True):
         assert a["step"] == b["step"]
         assert a["loss"] == pytest.approx(b["loss"], rel=within)  # a few steps on
 
 
-def assert_same_weights(mine: Path, reference: Path) -> None:
+def assert_same_weights(mine: Path, theirs: Path) -> None:
     """The weights of finished runs; AdamW moves weights without a real gradient by rounding."""
-    a, b = (read_tensors(folder / "model.safetensors") for folder in (mine, reference))
+    a, b = (read_tensors(folder / "model.safetensors") for folder in (mine, theirs))
     assert a.keys() == b.keys()
-    gradients = first_gradients(reference)
+    gradients = first_gradients(theirs)
     for name, tensor in a.items():
         if gradients[f"exp_avg:{name}"].abs().max() > 1e-6:  # the bias of the keys has no gradient
             torch.testing.assert_close(tensor, b[name], rtol=0, atol=1e-4)

@@ -35,8 +35,8 @@ def test_charts_are_drawn_without_warnings(
 
 
 def test_svg_points_are_in_order_within_the_image() -> None:
-    locations = re.findall(r'points="([^"]+)"', svg(Chart("loss", (LOSS,))))
-    points = [tuple(map(float, location.split(","))) for location in locations[0].split()]
+    places = re.findall(r'points="([^"]+)"', svg(Chart("loss", (LOSS,))))
+    points = [tuple(map(float, place.split(","))) for place in places[0].split()]
     assert [x for x, _ in points] == sorted(x for x, _ in points)
     assert [y for _, y in points] == sorted(y for _, y in points)  # the loss falls, so y grows
     assert all(0 < x < 520 and 0 < y < 300 for x, y in points)

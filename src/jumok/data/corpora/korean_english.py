@@ -2,7 +2,7 @@
 
 from jumok.data.corpora.corpus import Corpus, CorpusFile, RowRange
 
-_FILES = {  # SHA-256 and bytes
+_FILES = {
     "docs.train": (
         "da1b894858f00c0f3d2b2b1136926a2e7eedf351341c872a3f0ad22c1602fee5",
         12_745_619,
@@ -52,7 +52,7 @@ _FILES = {  # SHA-256 and bytes
         3_305_330,
     ),
 }
-_SOURCES = "https://github.com/python/python-docs-ko and others, see docs/data.md"
+_HOME = "https://github.com/python/python-docs-ko and others, see docs/data.md"
 _INTO_ENGLISH = {"source": "ko", "target": "en"}
 _INTO_KOREAN = {"source": "en", "target": "ko"}
 _LICENCE = (
@@ -69,17 +69,15 @@ def _rows(*parts: str) -> tuple[RowRange, ...]:
     return tuple(RowRange((f"{part}.tsv",)) for part in parts)
 
 
-def _parallel_corpus(name: str, direction: str, columns: dict[str, str]) -> Corpus:
-    """One direction; each test set is scored separately, and so is a dev set on request."""
+def _sentences(name: str, about: str, columns: dict[str, str]) -> Corpus:
+    """One direction; every test set is scored separately, and dev sets can be."""
     return Corpus(
         name=name,
-        description=(
-            f"{direction}: documentation, everyday sentences, verses: 76,215 + 2,750 + 4,750"
-        ),
+        description=f"{about}: documentation, everyday sentences, verses: 76,215 + 2,750 + 4,750",
         licence=_LICENCE,
-        url=_SOURCES,
+        url=_HOME,
         columns=columns,
-        target_language="ko" if columns is _INTO_KOREAN else "",  # empty: BLEU uses 13a tokens
+        target_language="ko" if columns is _INTO_KOREAN else "",  # English: 13a tokens are its own
         files=tuple(_file(part) for part in _FILES if part != "bible1961.train"),
         splits={
             "train": _rows("docs.train", "tatoeba.train", "bible.train"),
@@ -96,10 +94,10 @@ def _parallel_corpus(name: str, direction: str, columns: dict[str, str]) -> Corp
     )
 
 
-def _bible_1961(name: str, direction: str, columns: dict[str, str]) -> Corpus:
+def _old_verses(name: str, direction: str, columns: dict[str, str]) -> Corpus:
     return Corpus(
         name=name,
-        description=f"{direction}: 11,823 Bible verses, translation of 1961; for training only",
+        description=f"{direction}: 11,823 verses in the Korean of 1961; for training only",
         licence="public domain (author: 대한성서공회; not to be altered)",
         url="https://github.com/bluesaurel/Korean-Bible-1961-KRV",
         columns=columns,
@@ -108,7 +106,7 @@ def _bible_1961(name: str, direction: str, columns: dict[str, str]) -> Corpus:
     )
 
 
-KOEN = _parallel_corpus("koen", "Korean -> English", _INTO_ENGLISH)
-ENKO = _parallel_corpus("enko", "English -> Korean", _INTO_KOREAN)
-KOEN_1961 = _bible_1961("koen-1961", "Korean -> English", _INTO_ENGLISH)
-ENKO_1961 = _bible_1961("enko-1961", "English -> Korean", _INTO_KOREAN)
+KOEN = _sentences("koen", "Korean -> English", _INTO_ENGLISH)
+ENKO = _sentences("enko", "English -> Korean", _INTO_KOREAN)
+KOEN_1961 = _old_verses("koen-1961", "Korean -> English", _INTO_ENGLISH)
+ENKO_1961 = _old_verses("enko-1961", "English -> Korean", _INTO_KOREAN)

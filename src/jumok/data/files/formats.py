@@ -33,10 +33,17 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def tsv_rows(
     path: Path, lines: Iterator[Line], columns: Sequence[str], lists: frozenset[str]
 ) -> Iterator[Row]:
-    """Rows of a file with a header line and cells separated by TAB; quotes have no meaning."""
+    """Rows of a file with a header line and cells separated by TAB; quotes have no meaning.
+
+    Raises InputError at the end of a file with a column all of whose cells are quoted: it was
+    written with the quotes of CSV.
+    """
     reject_lists(path, lists)
     header = _tsv_header(path, lines)
+    if not set(columns) <= set(header) and {f'"{name}"' for name in columns} <= set(header):
+        raise _quoted_error(path, "the header")
     indices = column_indices(path, header, columns)
+    quoted, rows = set(indices), 0
     for line in lines:
         text, fault = line_text(line)
         if fault:
@@ -44,9 +51,25 @@ def tsv_rows(
             continue
         cells = text.split("\t")
         if len(cells) == len(header):
+            rows += 1
+            if quoted:
+                quoted = {index for index in quoted if _is_quoted(cells[index])}
             yield Row(line.number, tuple(cells[index] for index in indices))
         else:
             yield Row(line.number, fault=cell_count_error(cells, header, text))
+    if quoted and rows > 1:
+        raise _quoted_error(path, f"every cell of column {header[min(quoted)]!r}")
+
+
+def _is_quoted(cell: str) -> bool:
+    return len(cell) > 1 and cell[0] == '"' == cell[-1]
+
+
+def _quoted_error(path: Path, where: str) -> InputError:
+    return InputError(
+        f"{path}: cells of TSV must not be quoted, got {where} in double quotes; save the file "
+        "without quotes, or as .csv"
+    )
 
 
 def _tsv_header(path: Path, lines: Iterator[Line]) -> list[str]:
@@ -166,9 +189,13 @@ def jsonl_rows(
 def json_rows(
     path: Path, lines: Iterator[Line], columns: Sequence[str], lists: frozenset[str]
 ) -> Iterator[Row]:
-    """Rows of a file that is one JSON array of objects; line numbers are object numbers."""
+    """Rows of a file that is one JSON array of objects; line numbers are object numbers.
+
+    Files of JSON lines are often named .json too, and read as such.
+    """
+    kept = list(lines)
     parts: list[str] = []
-    for line in lines:
+    for line in kept:
         text, fault = line_text(line)
         if fault:
             raise InputError(f"{path}:{line.number}: {fault}; correct the file")
@@ -176,6 +203,9 @@ def json_rows(
     try:
         rows = json.loads("\n".join(parts), object_pairs_hook=_json_object)
     except (ValueError, RecursionError) as error:
+        if _is_json_object(parts[0]):
+            yield from jsonl_rows(path, iter(kept), columns, lists)
+            return
         raise InputError(f"{path}: not JSON: {error}; correct the file") from error
     if not isinstance(rows, list):
         raise InputError(f"{path}: not a JSON array of objects; name a file of JSON lines .jsonl")
@@ -187,6 +217,13 @@ class _DuplicateKey(NamedTuple):
     """A JSON object that has a key twice, so that its value is ambiguous."""
 
     key: str
+
+
+def _is_json_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _json_object(pairs: list[tuple[str, object]]) -> dict[str, object] | _DuplicateKey:

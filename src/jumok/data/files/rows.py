@@ -79,14 +79,15 @@ class BadRowCollector:
         )
 
 
-def raise_if_any(bad_rows: BadRows) -> None:
-    """Raises InputError with the number of bad rows and the first ten, if there are any."""
+def raise_if_any(bad_rows: BadRows, skip_with: str = "") -> None:
+    """Raises InputError with the number of bad rows and the first ten, if there are any.
+
+    `skip_with` is the setting that skips them, where the user has one.
+    """
     if bad_rows.count:
         rows = "1 row" if bad_rows.count == 1 else f"{bad_rows.count:,} rows"
-        raise InputError(
-            f"{rows} cannot be used; correct them, or skip them with "
-            f'on_bad_rows = "skip":\n{bad_rows}'
-        )
+        skip = f", or skip them with {skip_with}" if skip_with else ""
+        raise InputError(f"{rows} cannot be used; correct them{skip}:\n{bad_rows}")
 
 
 def line_text(line: Line) -> tuple[str, str]:
@@ -110,16 +111,16 @@ def check_header(path: Path, header: list[str], fault: str) -> list[str]:
 
 
 def column_indices(path: Path, header: Sequence[str], columns: Sequence[str]) -> list[int]:
-    """The indices of columns in the header; names are compared in NFC."""
-    composed = [unicodedata.normalize("NFC", name) for name in header]
+    """The indices of columns in the header; names are compared in NFC, without outer spaces."""
+    composed = [unicodedata.normalize("NFC", name).strip() for name in header]
     indices = []
     for name in columns:
-        if unicodedata.normalize("NFC", name) not in composed:
+        if unicodedata.normalize("NFC", name).strip() not in composed:
             raise InputError(
                 f"{path}:1: no column {name!r} in the header (got {quote(' | '.join(header))}); "
                 f"{suggest(name, header)}"
             )
-        indices.append(composed.index(unicodedata.normalize("NFC", name)))
+        indices.append(composed.index(unicodedata.normalize("NFC", name).strip()))
     return indices
 
 

@@ -49,7 +49,7 @@ FORMATS: dict[str, Format] = {
     ".txt": "lines",
 }
 
-_VERSION = 6  # to be increased when the same file is read or reported differently
+_VERSION = 7  # to be increased when the same file is read or reported differently
 _BATCH_ROWS = 8_192  # of one Arrow batch
 
 # The two official NSMC files, whose texts were quoted twice and whose few empty reviews are kept.
@@ -90,6 +90,7 @@ def read_table(
     labels: Labels | None = None,
     lists: Sequence[str] = (),
     on_bad_rows: OnBadRows = "stop",
+    skip_with: str = "",
     empty: Empty = "bad",
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Table:
@@ -111,7 +112,8 @@ def read_table(
     wrong checksum is always an error, because any of its rows may be wrong.
 
     Raises InputError with the first ten bad rows if `on_bad_rows` is "stop"; with "skip" bad rows
-    are skipped and counted in `Table.bad_rows`. Raises StorageError for an unreadable file.
+    are skipped and counted in `Table.bad_rows`. `skip_with` is what the user sets to skip them.
+    Raises StorageError for an unreadable file.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -141,7 +143,7 @@ def read_table(
     def rows() -> Iterator[Row]:
         return READERS[kind](path, read_lines(path, max_bytes), headers, in_lists)
 
-    return _table([path], options, rows)
+    return _table([path], options, rows, skip_with)
 
 
 def read_parallel(
@@ -150,6 +152,7 @@ def read_parallel(
     *,
     labels: Labels | None = None,
     on_bad_rows: OnBadRows = "stop",
+    skip_with: str = "",
     empty: Empty = "bad",
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Table:
@@ -176,7 +179,7 @@ def read_parallel(
     def rows() -> Iterator[Row]:
         return parallel_rows(files, [read_lines(file, max_line_bytes) for file in files])
 
-    return _table(files, options, rows)
+    return _table(files, options, rows, skip_with)
 
 
 def format_of(path: Path) -> Format:
@@ -200,7 +203,7 @@ def combined_checksum(checksums: Sequence[str]) -> str:
     return hashlib.sha256(" ".join(checksums).encode()).hexdigest()
 
 
-def _table(paths: Sequence[Path], options: _Options, rows: Rows) -> Table:
+def _table(paths: Sequence[Path], options: _Options, rows: Rows, skip_with: str) -> Table:
     key = [str(_VERSION), json.dumps(asdict(options)), *(checksum(path) for path in paths)]
     cache_path = (
         cache_folder("tables") / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()}.arrow"
@@ -208,13 +211,13 @@ def _table(paths: Sequence[Path], options: _Options, rows: Rows) -> Table:
     cached = cached_table(cache_path)
     if cached is None:
         contents = [measure_content(path) for path in paths]
-        reader = _Reader(paths, contents, options, rows)
+        reader = _Reader(paths, contents, options, rows, skip_with)
         if sum(content.size for content in contents) < MIN_CACHED_BYTES:
             return reader.in_memory()
         written = write_table(cache_path, options.schema(), reader.batches(), reader.metadata)
         cached = cached_table(cache_path) if written else None
         if cached is None:
-            return _Reader(paths, contents, options, rows).in_memory()
+            return _Reader(paths, contents, options, rows, skip_with).in_memory()
     arrow, metadata = cached
     stored = json.loads(metadata)
     return Table(
@@ -233,8 +236,10 @@ class _Reader:
         contents: Sequence[Content],
         options: _Options,
         rows: Rows,
+        skip_with: str,
     ) -> None:
         self.paths = paths
+        self.skip_with = skip_with
         self.options = options
         self.rows = rows
         self.sha256 = combined_checksum([content.sha256 for content in contents])
@@ -269,7 +274,7 @@ class _Reader:
                 yield _batch(good, schema)
                 good, any_good = [], True
         if self.options.on_bad_rows == "stop":
-            raise_if_any(self.bad_rows())
+            raise_if_any(self.bad_rows(), self.skip_with)
         if good:
             yield _batch(good, schema)
         elif not any_good:

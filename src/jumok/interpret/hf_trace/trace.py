@@ -188,7 +188,6 @@ def model_info(model: nn.Module, kind: ModelKind, d_model: int) -> ModelInfo:
                 norm_first=known.norm_first,
                 gated=known.gated,
                 activation=known.activation,
-                implementation="transformers",
             )
     norm = next((part for part in model.modules() if "Norm" in type(part).__name__), None)
     activation = str(values.get("hidden_act") or values.get("activation_function") or "unknown")
@@ -205,7 +204,6 @@ def model_info(model: nn.Module, kind: ModelKind, d_model: int) -> ModelInfo:
         norm_first=bool(values.get("do_layer_norm_before", True)),
         gated=any(name.endswith("gate_proj") for name, _ in model.named_modules()),
         activation=ACTIVATIONS.get(activation, activation),
-        implementation="transformers",
     )
 
 

@@ -1,11 +1,8 @@
 """What a pipeline returns: one output per text, and the result of an evaluation."""
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-from jumok.config_io import to_dict
 from jumok.evaluation.examples import Example, Mistake
 
 
@@ -122,18 +119,6 @@ class GeneratedText:
         if self.n_best is None:
             return self.output
         return "\n".join(f"{each.rank:.4f}\t{each.output}" for each in self.n_best)
-
-
-def to_json(output: Output, extra: Mapping[str, Any] | None = None, *, tokens: bool = False) -> str:
-    """An output as one line of JSON; with `extra` keys, and the generated tokens if requested.
-
-    >>> to_json(RegressionOutput("비슷해요", 4.5))
-    '{"text": "비슷해요", "score": 4.5}'
-    """
-    tree = to_dict(output)
-    if not tokens:
-        tree.pop("tokens", None)
-    return json.dumps({**tree, **(extra or {})}, ensure_ascii=False)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A task and a trained model as a function of text: what `jumok.load` returns."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, overload, runtime_checkable
 
@@ -151,14 +151,14 @@ class Pipeline:
         """One output per text: Prediction, RegressionOutput, TokenClassification, GeneratedText."""
         if isinstance(texts, str):
             return self.predict([texts])[0]
-        return self.predict(list(texts))
+        return self.predict(_as_list(texts))
 
     def predict(self, texts: Sequence[str]) -> list[Output]:
         """One output per text, in order, also for an empty text.
 
-        Raises InputError for a text that is too long, before any prediction.
+        Raises InputError for what is not a text, or too long, before any prediction.
         """
-        self.check_length(texts)
+        self.check_texts(texts)
         self.check_supported()
         return list(self.task.predict(self, texts))
 
@@ -176,8 +176,8 @@ class Pipeline:
         vectors is then the cosine of their angle. A text that is too long is truncated. Raises
         InputError for a model that is not an encoder.
         """
-        listed = [texts] if isinstance(texts, str) else list(texts)
-        self.check_length(listed)
+        listed = _as_list(texts)
+        self.check_texts(listed)
         vectors = text_vectors(
             self.model,
             listed,
@@ -206,13 +206,16 @@ class Pipeline:
         if self.recipe.task == "tagging" and origin is not None:
             bio.check_bio(self.labels)
 
-    def check_length(self, texts: Sequence[str]) -> None:
-        """Raise InputError when a text is longer than its tokenizer handles in little memory."""
-        tokenizer = self._vocabulary
-        for text in texts:
-            check_text_length(
-                text, MAX_TEXT_BYTES if tokenizer is None else tokenizer.max_text_bytes
-            )
+    def check_texts(self, texts: Sequence[str]) -> None:
+        """Raise InputError for what is not a text, or longer than its tokenizer handles."""
+        limit = MAX_TEXT_BYTES if self._vocabulary is None else self._vocabulary.max_text_bytes
+        for index, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise InputError(
+                    f"texts must be str, got {ascii(text)[:40]} at index {index}; replace missing "
+                    'values, for example by ""'
+                )
+            check_text_length(text, limit)
 
     def with_decoding(self, overrides: Sequence[str]) -> "Pipeline":
         """The same model with `key=value` overrides of the recipe's [decoding] table.
@@ -368,6 +371,15 @@ class Pipeline:
             decoder_input_ids,
             start_id=self.vocabulary.decoder_start_id if starts else None,
         )
+
+
+def _as_list(texts: str | Sequence[str]) -> list[str]:
+    """Raise InputError for what is neither a text nor several."""
+    if isinstance(texts, str):
+        return [texts]
+    if isinstance(texts, bytes | Mapping) or not isinstance(texts, Iterable):
+        raise InputError(f"texts must be a str or a list of str, got {ascii(texts)[:40]}")
+    return list(texts)
 
 
 def _check_tokenizer_size(tokenizer: Tokenizer, size: int) -> None:

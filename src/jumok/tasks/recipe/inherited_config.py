@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jumok.atomic_io import expand_home
 from jumok.config_io import ConfigDict, apply_overrides
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
@@ -53,8 +54,9 @@ def inherit_model_config(recipe: Mapping[str, Any], overrides: Sequence[str]) ->
     model, overridden = tree.get("model"), apply_overrides({}, overrides).get("model")
     init = model.get("init") if isinstance(model, dict) else None
     if isinstance(model, dict) and isinstance(init, str) and init:
+        init = expand_home(init)
         explicit = overridden if isinstance(overridden, dict) and "init" in overridden else model
-        tree["model"] = model | _inherited_from(resolve_model(init)) | explicit
+        tree["model"] = model | _inherited_from(resolve_model(init)) | explicit | {"init": init}
     return tree
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 
+from jumok.atomic_io import expand_home
 from jumok.config_io import apply_overrides, from_dict, read_toml, suggest, to_dict, to_toml
 from jumok.data.config import DataConfig
 from jumok.data.corpora.registry import corpus_by_name
@@ -138,7 +139,7 @@ def load_recipe(source: str, overrides: Sequence[str] = ()) -> Recipe:
     Raises InputError for an unknown name, an unknown or renamed key, or an invalid value.
     """
     if source.endswith(".toml"):
-        path = Path(source)
+        path = Path(expand_home(source))
     else:
         builtin = builtin_recipes()
         if source not in builtin:

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from jumok.atomic_io import expand_home
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.models.pooling import Pooler, Pooling
@@ -31,6 +32,8 @@ class VocabularyRecipe(VocabularyConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "file", expand_home(self.file))
+        object.__setattr__(self, "target_file", expand_home(self.target_file))
         if self.joint and (self.target_file or self.target_size):
             raise InputError(
                 "vocabulary.target_file and target_size need a second vocabulary; "

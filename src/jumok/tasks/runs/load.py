@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from jumok.atomic_io import check_path_name
+from jumok.atomic_io import check_path_name, expand_home
 from jumok.config_io import from_dict
 from jumok.device import find_device
 from jumok.errors import CheckpointError, InputError
@@ -41,7 +41,7 @@ def load(folder: str | Path, device: str = "auto") -> Pipeline:
     well and accepts ids only. Raises InputError when the folder has no finished model, or files of
     different runs.
     """
-    folder = resolve_model(folder)
+    folder = resolve_model(expand_home(str(folder)))
     check_path_name(folder)
     here = folder.absolute()
     if _is_checkpoint(here):
