@@ -41,32 +41,30 @@ from jumok.tasks.token_classification import character_f1, drop_spaces
 
 Matrix: TypeAlias = sp.csr_matrix
 Scores: TypeAlias = dict[str, float]
-Way: TypeAlias = tuple[
-    float, str, Callable[[], Scores]
-]  # score on dev, what was chosen, scores on test
+Way: TypeAlias = tuple[float, str, Callable[[], Scores]]  # on dev, what was chosen, on test
 
 LETTERS: dict[str, Any] = {"analyzer": "char_wb", "sublinear_tf": True, "min_df": 2}
-NGRAMS = ((1, 2), (1, 3), (2, 4))  # lengths of character n-grams within words
-STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)  # scikit-learn's C of logistic regression
+NGRAMS = ((1, 2), (1, 3), (2, 4))  # of characters, in words
+STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)  # C of the logistic regressions, as scikit-learn calls it
 PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0)  # alpha of the ridge regression
-AROUND = 3  # characters of context on either side
+AROUND = 3  # characters on either side of one that is tagged
 DIALOGUE = ("exact_match", "bleu", "bleu_ko_mecab", "chrf")
-K1, B = 1.2, 0.75  # of BM25 (Robertson and Zaragoza 2009)
+K1, B = 1.2, 0.75  # of BM25, as Robertson and Zaragoza (2009) give them
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """The scores of a baseline, and what was chosen on the development split."""
+    """How far one of them comes, and what was chosen on the development split."""
 
     name: str
     chosen: str
-    dev: float  # the selection score
+    dev: float  # the score that was chosen by
     test: Scores
     seconds: float
 
 
 def main() -> None:
-    """Print a table of the given corpora, or of all."""
+    """Print a table of the corpora that are named, or of all."""
     words = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     words.add_argument("--data", type=Path, required=True)
     words.add_argument("corpora", nargs="*", default=list(BASELINES))
@@ -89,7 +87,7 @@ def baselines(corpus: str) -> list[Baseline]:
 
 
 def labels_of_texts(corpus: str) -> list[Baseline]:
-    """One label per text: the most frequent, and logistic regression on TF-IDF."""
+    """One label a text: the commonest, and logistic regression on TF-IDF."""
     splits = load_splits(DataConfig(corpus=corpus))
     tables = [splits.train, splits.dev, splits.test]
     texts = [list(table.column("text")) for table in tables]
@@ -97,7 +95,7 @@ def labels_of_texts(corpus: str) -> list[Baseline]:
 
 
 def labels_of_pairs(corpus: str) -> list[Baseline]:
-    """One label per pair: the most frequent, and logistic regression on TF-IDF of both texts."""
+    """One label a pair: the commonest, and logistic regression on TF-IDF of both texts."""
     splits = load_splits(DataConfig(corpus=corpus), PAIRS)
     tables = [splits.train, splits.dev, splits.test]
     return _labels(tables, splits.labels, lambda ngrams: pairs(tables, ngrams))
@@ -113,13 +111,13 @@ def _labels(
         np.array([number[label] for label in table.column("label")]) for table in tables
     )
 
-    def scores(expected: NDArray[np.int64], predicted: NDArray[np.int64]) -> Scores:
-        found = classification_metrics(expected.tolist(), predicted.tolist(), len(labels))
+    def scores(wanted: NDArray[np.int64], guessed: NDArray[np.int64]) -> Scores:
+        found = classification_metrics(wanted.tolist(), guessed.tolist(), len(labels))
         return {"accuracy": found.accuracy, "macro_f1": found.macro_f1}
 
     begin = time.perf_counter()
     commonest = Counter(train.tolist()).most_common(1)[0][0]
-    guess = [np.full(len(expected), commonest) for expected in (dev, test)]
+    guess = [np.full(len(wanted), commonest) for wanted in (dev, test)]
     majority = Baseline(
         "majority",
         labels[commonest],
@@ -143,14 +141,14 @@ def _labels(
 
 
 def scores_of_pairs(corpus: str) -> list[Baseline]:
-    """One score per pair: the mean, the cosine of TF-IDF, and ridge regression on it."""
+    """A number a pair: the mean, the cosine of TF-IDF, and ridge regression on it."""
     splits = load_splits(DataConfig(corpus=corpus), REGRESSION)
     tables = [splits.train, splits.dev, splits.test]
     train, dev, test = (np.array(table.numbers("score")[:]) for table in tables)
 
-    def scores(expected: NDArray[np.float64], predicted: NDArray[np.float64]) -> Scores:
-        found = regression_metrics(expected, predicted)
-        mse = float(np.mean((expected - predicted) ** 2))
+    def scores(wanted: NDArray[np.float64], guessed: NDArray[np.float64]) -> Scores:
+        found = regression_metrics(wanted, guessed)
+        mse = float(np.mean((wanted - guessed) ** 2))
         return {"pearson": found.pearson, "spearman": found.spearman, "mse": mse}
 
     mean = np.full(len(test), train.mean())
@@ -158,7 +156,7 @@ def scores_of_pairs(corpus: str) -> list[Baseline]:
 
     def alike(ngrams: tuple[int, int]) -> Iterator[Way]:
         cosines = [cosine(first, second) for first, second in both(tables, ngrams)]
-        slope, offset = np.polyfit(cosines[0], train, 1)  # only scale and offset are fitted
+        slope, offset = np.polyfit(cosines[0], train, 1)  # the scale alone is learnt
         on_dev = scores(dev, cosines[1])["pearson"]
         yield on_dev, f"n-grams {ngrams}", partial(scores, test, slope * cosines[2] + offset)
 
@@ -181,19 +179,19 @@ def scores_of_pairs(corpus: str) -> list[Baseline]:
 
 
 def tags_of_texts(corpus: str) -> list[Baseline]:
-    """A tag per character: O, and logistic regression on TF-IDF of the context."""
+    """A tag for each character: O, and logistic regression on the TF-IDF of what stands around."""
     splits = load_splits(DataConfig(corpus=corpus), TAGGING)
     tables = [splits.train, splits.dev, splits.test]
     tags = [[cell.split(" ") for cell in table.column("tags")] for table in tables]
     texts = [list(table.column("text")) for table in tables]
 
-    def scores(split: int, predicted: list[list[str]]) -> Scores:
-        expected, actual = (drop_spaces(rows, texts[split]) for rows in (tags[split], predicted))
-        found = entity_metrics(expected, actual)
+    def scores(split: int, guessed: list[list[str]]) -> Scores:
+        wanted, ours = (drop_spaces(rows, texts[split]) for rows in (tags[split], guessed))
+        found = entity_metrics(wanted, ours)
         return {
             "entity_f1": found.macro_f1,
             "entity_micro_f1": found.f1,
-            "character_f1": character_f1(expected, actual),
+            "character_f1": character_f1(wanted, ours),
         }
 
     outside = [["O"] * len(row) for row in tags[2]]
@@ -201,11 +199,9 @@ def tags_of_texts(corpus: str) -> list[Baseline]:
 
     def fitted() -> Iterator[Way]:
         vectorizer = TfidfVectorizer(analyzer=surroundings, sublinear_tf=True, min_df=2)
-        locations = [
-            [(text, place) for text in rows for place in range(len(text))] for rows in texts
-        ]
-        train = vectorizer.fit_transform(locations[0])
-        matrices = [vectorizer.transform(rows) for rows in locations[1:]]
+        places = [[(text, place) for text in rows for place in range(len(text))] for rows in texts]
+        train = vectorizer.fit_transform(places[0])
+        matrices = [vectorizer.transform(rows) for rows in places[1:]]
         for strength in (3.0, 10.0, 30.0):
             model = LogisticRegression(C=strength, max_iter=200)
             model.fit(train, [tag for row in tags[0] for tag in row])
@@ -227,14 +223,14 @@ def _tagged(model: LogisticRegression, matrix: Matrix, texts: Sequence[str]) -> 
 
 
 def surroundings(place: tuple[str, int]) -> list[str]:
-    """The n-grams around a character of a text, each with its offset.
+    """The n-grams around a character of a text, each with where it begins.
 
     >>> surroundings(("가나", 1))[:4]
     ['-3 ^', '-3 ^^', '-3 ^^가', '-2 ^']
     """
     text, centre = place
     wide = "^" * AROUND + text + "$" * (AROUND + 2)
-    first = centre  # start of the window, AROUND characters before the centre
+    first = centre  # of the window, AROUND characters before the one in question
     return [
         f"{start - AROUND} {wide[first + start : first + start + n]}"
         for start in range(2 * AROUND + 1)
@@ -247,7 +243,7 @@ def surroundings(place: tuple[str, int]) -> list[str]:
 
 
 def answers_to_questions(corpus: str) -> list[Baseline]:
-    """The most frequent answer, and the answer to the nearest training question by BM25."""
+    """What to say: the commonest answer, and that of the nearest training question by BM25."""
     splits = load_splits(DataConfig(corpus=corpus), SEQUENCES)
     asked, answered = (list(splits.train.column(name)) for name in SEQUENCES)
 
@@ -297,27 +293,27 @@ class Search:
         lengths = np.asarray(counts.sum(1)).ravel()
         found_in = np.bincount(counts.col, minlength=counts.shape[1])
         idf = np.log1p((len(texts) - found_in + 0.5) / (found_in + 0.5))
-        capacity = K1 * (1 - B + B * lengths / lengths.mean())
-        weights = idf[counts.col] * counts.data * (K1 + 1) / (counts.data + capacity[counts.row])
+        room = K1 * (1 - B + B * lengths / lengths.mean())
+        weights = idf[counts.col] * counts.data * (K1 + 1) / (counts.data + room[counts.row])
         self._weights = sp.csr_matrix((weights, (counts.row, counts.col)), shape=counts.shape)
 
     def nearest(self, queries: Sequence[str]) -> list[int]:
-        """The index of the nearest text for each query; the first one for ties."""
+        """Which text each query is nearest to, the first of equals."""
         found = self._counter.transform(queries) @ self._weights.T  # (queries, n)
         return [int(np.argmax(found[i].toarray())) for i in range(len(queries))]
 
 
-# Shared features
+# What several of them need
 
 
 def letters(texts: Sequence[Sequence[str]], ngrams: tuple[int, int]) -> list[Matrix]:
-    """The TF-IDF of each list of texts, fitted on the first."""
+    """The TF-IDF of each list of texts, counted in the first."""
     vectorizer = TfidfVectorizer(ngram_range=ngrams, **LETTERS).fit(texts[0])
     return [vectorizer.transform(part) for part in texts]
 
 
 def both(tables: Sequence[Table], ngrams: tuple[int, int]) -> list[tuple[Matrix, Matrix]]:
-    """The TF-IDF of both texts of the pairs of each table, fitted on the first table."""
+    """The TF-IDF of both texts of the pairs of each table, counted in the first one's."""
     columns = [(list(table.column("text")), list(table.column("pair"))) for table in tables]
     vectorizer = TfidfVectorizer(ngram_range=ngrams, **LETTERS)
     vectorizer.fit([*columns[0][0], *columns[0][1]])
@@ -344,12 +340,12 @@ def pairs(tables: Sequence[Table], ngrams: tuple[int, int]) -> list[Matrix]:
 
 
 def cosine(first: Matrix, second: Matrix) -> NDArray[np.float64]:
-    """The cosine similarity of corresponding rows, (n,)."""
+    """The cosine of each row with the other's, (n,)."""
     return np.asarray(normalize(first).multiply(normalize(second)).sum(1)).ravel()
 
 
 def best(name: str, ways: Iterable[Iterator[Way]]) -> Baseline:
-    """The candidate with the best development score; the first one for ties."""
+    """The way with the best development score, the first of equals."""
     begin = time.perf_counter()
     tried = [way for some in ways for way in some]
     dev, chosen, test = max(tried, key=lambda way: way[0])

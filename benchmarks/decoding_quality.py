@@ -1,10 +1,10 @@
-"""The cost of lower precision: losses and outputs of a trained run in each precision.
+"""What fewer bits cost: a trained run's losses and outputs with each way to decode, side by side.
 
     python benchmarks/decoding_quality.py RUN [--pairs 1000] [--beam 4]
 
 On the development pairs of a sequence-to-sequence run: the mean loss of a reference's token
-(teacher forcing), BLEU and chrF of the outputs, and the fraction of outputs that equal those of the
-float32 model. Nothing is selected by these figures.
+(teacher forcing), BLEU and chrF of what is written, and the share of outputs that are those of the
+plain model. Nothing is chosen by these figures.
 """
 
 import argparse
@@ -35,19 +35,19 @@ ROWS = 32
 
 Begin = Callable[
     [Tensor, Tensor | None, int], IncrementalDecoder
-]  # source ids, source mask, capacity
+]  # source, which of it is real, room
 
 
 @dataclass(frozen=True)
 class Quality:
-    """The quality of one precision."""
+    """What one way to decode is worth."""
 
     loss: float  # of a target token
     outputs: list[str]
 
 
 def ways(model: EncoderDecoder) -> Iterator[tuple[str, Begin]]:
-    """Every precision, the torch float32 model first."""
+    """Every way to decode with the model's weights, the plain one first."""
 
     def plain(kind: EncoderDecoder) -> Begin:
         return lambda source, real, room: Seq2SeqDecoder(kind, source, real, capacity=room)
@@ -84,15 +84,15 @@ def quality(begin: Begin, batches: list[Seq2SeqBatch], loaded: Pipeline, beam: i
 
 
 def written(begin: Begin, batch: Seq2SeqBatch, loaded: Pipeline, beam: int) -> list[str]:
-    """The output for each source."""
+    """What is written for each source."""
     assert isinstance(loaded.model, EncoderDecoder)
     vocabulary, source, real = (
         loaded.target_vocabulary,
         batch.source.input_ids,
         batch.source.attention_mask,
     )
-    expected = replace(loaded.recipe.decoding, beam=beam, n_best=1, sample=False)
-    config = effective_config(expected, loaded.model)
+    wanted = replace(loaded.recipe.decoding, beam=beam, n_best=1, sample=False)
+    config = effective_config(wanted, loaded.model)
     lengths = [source.shape[1]] * len(source) if real is None else real.sum(-1).tolist()
     limits = [config.limit(length) for length in lengths]
     first = torch.full((len(source), 1), vocabulary.bos_id)
@@ -104,12 +104,12 @@ def written(begin: Begin, batch: Seq2SeqBatch, loaded: Pipeline, beam: int) -> l
 
 
 def main() -> None:
-    """Print the table and write it to the results."""
-    arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    arguments.add_argument("run", type=Path)
-    arguments.add_argument("--pairs", type=int, default=1000)
-    arguments.add_argument("--beam", type=int, default=4)
-    given = arguments.parse_args()
+    """Print the table, keep it."""
+    words = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    words.add_argument("run", type=Path)
+    words.add_argument("--pairs", type=int, default=1000)
+    words.add_argument("--beam", type=int, default=4)
+    given = words.parse_args()
     torch.set_num_threads(2)
     loaded = jumok.load(given.run)
     assert isinstance(loaded.model, EncoderDecoder)

@@ -4,15 +4,16 @@
 
 An encoder-decoder of the base size (6+6 layers, d 512, 8 heads, d_ff 2048, post-norm, sinusoidal
 positions, tied embeddings; 8,000 and 32,000 tokens) and a GPT-2 of the small size, with random
-weights from a fixed seed: initialized by transformers, converted to jumok by the name tables below
-and to CTranslate2 by `jumok.export`. No row ends early: each has exactly 32 tokens.
+weights from a fixed seed: made by transformers, brought to jumok by the name tables below, and from
+there to CTranslate2 by `jumok.export`. No row ends early: each has exactly 32 tokens.
 Sources are 10 to 38 tokens long (24 in the mean), prompts 16.
 
 Each system is a process of its own with two threads, and they take turns. Output tokens a second
 are those of the best hypothesis of each row. Peak memory is the process's high-water mark; weights
-are the size on disk, for jumok the size in memory. transformers runs in float32; its bfloat16 is
-not measured. `equal` is the fraction of tokens that equal those of transformers in float32 (with
-random weights the best two logits are often close; with trained weights far more tokens agree).
+are the size on disk, for jumok the size in memory. transformers writes in float32;
+its bfloat16 is not measured. `equal` is the share of
+tokens that are those of transformers in float32 (random weights decide by hairs: with trained ones
+far more are).
 """
 
 import json
@@ -32,32 +33,32 @@ RESULTS = Path(__file__).parent / "results" / "decoding_speed.txt"
 OUTPUT, PROMPT, LONGEST = 32, 16, 512
 LENGTHS = range(10, 39)  # of sources
 PAD, END, FIRST_WORD = 0, 1, 3
-NO_END = -1  # an EOS id that never occurs
+NO_END = -1  # no token ends a text
 
 Ids = list[list[int]]
-Turn = Callable[[], Ids]  # decodes every batch of one round
+Turn = Callable[[], Ids]  # decodes every batch of a turn
 
 
 @dataclass(frozen=True)
 class Case:
-    """One input of the comparison."""
+    """What is decoded."""
 
     name: str
     model: Literal["base", "gpt2"]
     vocabulary: int
     batch: int
     beam: int = 1
-    batches: int = 1  # per round
-    faster_than_transformers: float | None = None  # the goals
+    batches: int = 1  # a turn
+    faster_than_transformers: float | None = None  # the figures wanted
     faster_than_ctranslate2: float | None = None
 
     @property
     def folder(self) -> str:
-        """The folder of the converted weights."""
+        """Where the converted weights of this case stand."""
         return f"{self.model}-{self.vocabulary}"
 
     def inputs(self) -> list[Ids]:
-        """The batches of a round: sources, or prompts."""
+        """The batches of a turn: sources, or prompts."""
         chance = torch.Generator().manual_seed(1)
 
         def row() -> list[int]:
@@ -83,11 +84,11 @@ CASES = (
 )
 
 
-# --- the same weights for every system ------------------------------------------------------------
+# --- the same weights for everybody ---------------------------------------------------------------
 
 
 def theirs(case: Case) -> nn.Module:
-    """transformers' model with random weights from a fixed seed."""
+    """transformers' model with random weights, always the same ones."""
     from transformers import GPT2Config, GPT2LMHeadModel, MarianConfig, MarianMTModel
 
     torch.manual_seed(0)
@@ -116,12 +117,12 @@ def theirs(case: Case) -> nn.Module:
 
 
 def eval_mode(model: nn.Module) -> nn.Module:
-    """The model in eval mode."""
+    """The model, ready to write."""
     return model.eval()
 
 
 def shaken(model: nn.Module) -> nn.Module:
-    """The model with random biases: CTranslate2 stores equal vectors only once."""
+    """The model with no bias left at 0: CTranslate2 keeps vectors that are equal only once."""
     with torch.no_grad():
         for weight in model.parameters():
             if weight.ndim == 1:
@@ -130,7 +131,7 @@ def shaken(model: nn.Module) -> nn.Module:
 
 
 def ours(case: Case) -> nn.Module:
-    """jumok's model of the same shape, newly initialized."""
+    """jumok's model of the same shape, with weights of its own."""
     from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
 
     if case.model == "gpt2":
@@ -195,9 +196,7 @@ def _gpt2(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
         match name.split("."):
             case ["transformer", "h", number, *middle, kind]:
                 here = f"decoder.stack.layers.{number}"
-                turned = (
-                    weight.T if weight.ndim == 2 else weight
-                )  # Conv1D weights are (inputs, outputs)
+                turned = weight.T if weight.ndim == 2 else weight  # theirs are (inputs, outputs)
                 if middle == ["attn", "c_attn"]:
                     for part, third in zip(("query", "key", "value"), turned.chunk(3), strict=True):
                         yield f"{here}.self_attention.{part}.{kind}", third
@@ -206,7 +205,7 @@ def _gpt2(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
 
 
 def prepare(case: Case, folder: Path) -> None:
-    """Save the weights of a case in the format of each system."""
+    """The weights of a case on the disk, for each system in its own form."""
     from safetensors.torch import save_file
 
     from jumok.export.ctranslate2_model import ComputeType, convert
@@ -232,7 +231,7 @@ def prepare(case: Case, folder: Path) -> None:
         to = folder / f"ctranslate2-{precision}"
         to.mkdir()
         convert(plain, words, to, precision)
-    os.sync()  # dirty pages cannot be released
+    os.sync()  # pages that are still to be written cannot be given back
 
 
 # --- the systems ----------------------------------------------------------------------------------
@@ -305,7 +304,7 @@ def ctranslate2(case: Case, folder: Path, precision: str) -> tuple[Turn, int]:
 
 
 def jumok(case: Case, folder: Path, how: str) -> tuple[Turn, int]:
-    """jumok's search with the torch model or the C++ kernel."""
+    """jumok's loops over the plain model or the kernel."""
     from jumok.decoding import DecodingConfig, generate
     from jumok.decoding.incremental.decoder import (
         CausalLMDecoder,
@@ -319,7 +318,7 @@ def jumok(case: Case, folder: Path, how: str) -> tuple[Turn, int]:
     from jumok.pretrained.memory_map import mmap_safetensors, release_pages
     from jumok.pretrained.meta_init import assign_weights, on_meta_device
 
-    plain = on_meta_device(lambda: ours(case))  # as checkpoints are loaded
+    plain = on_meta_device(lambda: ours(case))  # as checkpoints are opened
     assign_weights(plain, mmap_safetensors(folder / "jumok.safetensors"))
     batches = [padded(batch) for batch in case.inputs()]
     config = DecodingConfig(beam=case.beam, max_length=OUTPUT)
@@ -359,7 +358,7 @@ def jumok(case: Case, folder: Path, how: str) -> tuple[Turn, int]:
 
 @dataclass(frozen=True)
 class System:
-    """A library in one precision."""
+    """One way to decode."""
 
     name: str
     make: Callable[[Case, Path, str], tuple[Turn, int]]
@@ -381,7 +380,7 @@ SYSTEMS = (
 
 
 def padded(batch: Ids) -> tuple[Tensor, Tensor]:
-    """Right-padded ids and their attention mask: 2 x (B, S)."""
+    """Rows padded on the right, and which tokens are real: 2 x (B, S)."""
     longest = max(map(len, batch))
     ids = torch.tensor([row + [PAD] * (longest - len(row)) for row in batch])
     return ids, torch.arange(longest) < torch.tensor([len(row) for row in batch])[:, None]
@@ -400,18 +399,18 @@ def held_by(model: nn.Module) -> int:
 
 
 def peak_memory() -> int:
-    """The peak resident memory of this process in bytes (Linux)."""
+    """The most this process has held, in bytes: Linux keeps count."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     (line,) = [line for line in status.splitlines() if line.startswith("VmHWM")]
     return int(line.split()[1]) * 1024
 
 
-# --- rounds and tables ----------------------------------------------------------------------------
+# --- turns and tables -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Report:
-    """The report of a worker."""
+    """What a worker says of itself in the end."""
 
     peak: int
     weights: int
@@ -419,7 +418,7 @@ class Report:
 
 
 def work(system: System, case: Case, folder: Path) -> None:
-    """A worker: decode in rounds, then write the report."""
+    """A worker: takes turns, then leaves its report."""
     turn, weights = system.make(case, folder / case.folder, system.how)
     written: Ids = []
 
@@ -481,24 +480,24 @@ def measure(case: Case, chosen: Sequence[int], rounds: int, folder: Path) -> str
 
 
 def compared(what: str, ours: int, whose: str, theirs: int) -> str:
-    """Whether a size in int8 is at most that of the other system."""
+    """Bytes in int8 that are to be no more than another's."""
     verdict = "no larger" if ours <= theirs else "LARGER"
     return f"{what} {ours / 1e6:,.2f} MB, {whose} {theirs / 1e6:,.2f} MB: {verdict}"
 
 
 def ratio(ours: float, other: float | None) -> str:
-    """The ratio of two speeds."""
+    """How many times as quick."""
     return "-" if other is None else f"{ours / other:.2f}"
 
 
 def share_equal(ours: Ids, theirs: Ids) -> float:
-    """The fraction of equal tokens at equal positions."""
+    """The share of tokens that are the same, place by place."""
     pairs = [pair for a, b in zip(ours, theirs, strict=True) for pair in zip(a, b, strict=False)]
     return sum(a == b for a, b in pairs) / len(pairs)
 
 
 def main() -> None:
-    """Prepare the weights, measure case by case, print the tables and write the results."""
+    """Prepare the weights, take turns case by case, print the tables, keep them."""
     given = speed_parser(__doc__).parse_args()
     torch.set_num_threads(2)
     os.environ["HF_HUB_OFFLINE"] = "1"

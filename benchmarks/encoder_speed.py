@@ -1,17 +1,17 @@
-"""Inference speed of an encoder of BERT-base size against transformers and onnxruntime.
+"""Reading speed of an encoder of BERT-base size against transformers and onnxruntime.
 
     python benchmarks/encoder_speed.py [--rounds 7] [--only "1 x 128"]
 
 12 layers, d 768, 12 heads, d_ff 3072, 30,522 tokens, post-norm, GELU; random weights from a fixed
-seed, initialized by transformers, loaded by jumok and (exported, quantized) by onnxruntime. Texts
-have 128 tokens, in the last case 5 to 128 (a distribution as in reviews), padded to the longest.
-The only inputs are ids and the attention mask.
+seed, made by transformers and opened by jumok and (exported, quantised) by onnxruntime. Texts are
+of 128 tokens, and in the last case of 5 to 128 (lengths as those of reviews), padded to the
+longest. The only inputs are ids and the attention mask.
 
 Each system is a process of its own with two threads, and they take turns; tokens a second are real
 tokens. onnxruntime's int8 is `quantize_dynamic`, of the graph as exported and of that graph with
 its BERT fusions: the better of the two counts. Errors are max|a - b| / max(1, max|b|) of hidden
-states against transformers in float32; `equal` is how often the token embedding with the largest
-dot product with the hidden state is the same.
+states against transformers in float32; `equal` is how often the token whose vector is nearest to
+the hidden state (the largest product) is the same one.
 """
 
 import logging
@@ -32,12 +32,12 @@ from turns import answer, heading, speed_parser, take_turns
 RESULTS = Path(__file__).parent / "results" / "encoder_speed.txt"
 VOCABULARY, LAYERS, LONGEST = 30_522, 12, 128
 
-Read = Callable[[Tensor, Tensor], Tensor]  # ids and mask (B, T) -> hidden states (B, T, D)
+Read = Callable[[Tensor, Tensor], Tensor]  # ids and real (B, T) -> hidden states (B, T, D)
 
 
 @dataclass(frozen=True)
 class Case:
-    """The input of one round: `times` batches of `texts` texts."""
+    """What is read in one turn: `times` batches of `texts` texts."""
 
     name: str
     texts: int
@@ -45,15 +45,15 @@ class Case:
     padded: bool = False
 
     def batch(self) -> tuple[Tensor, Tensor]:
-        """Ids and attention mask (B, T)."""
-        rng = torch.Generator().manual_seed(1)
+        """Ids and real tokens (B, T)."""
+        chance = torch.Generator().manual_seed(1)
         lengths = torch.full((self.texts,), LONGEST)
         if self.padded:
-            drawn = 19 * torch.exp(0.7 * torch.randn(self.texts, generator=rng) - 0.245)
+            drawn = 19 * torch.exp(0.7 * torch.randn(self.texts, generator=chance) - 0.245)
             lengths = drawn.long().clamp(5, LONGEST)
             lengths[0] = LONGEST
         real = torch.arange(LONGEST) < lengths[:, None]
-        ids = torch.randint(1000, VOCABULARY, real.shape, generator=rng)
+        ids = torch.randint(1000, VOCABULARY, real.shape, generator=chance)
         return ids.masked_fill(~real, 0), real
 
 
@@ -64,16 +64,16 @@ CASES = (
 )
 
 
-# --- the same weights for every system ------------------------------------------------------------
+# --- the same weights for everybody ---------------------------------------------------------------
 
 
 def prepare(folder: Path) -> None:
-    """Save the weights: transformers' folder and the graphs of onnxruntime."""
+    """The weights on the disk: transformers' folder, and the graphs of onnxruntime."""
     from transformers import BertConfig, BertModel
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()  # type: ignore[no-untyped-call, unused-ignore]
-    logging.getLogger().setLevel(logging.ERROR)  # silences onnxruntime's hints
+    logging.getLogger().setLevel(logging.ERROR)  # onnxruntime's advice
     torch.manual_seed(0)
     config = BertConfig(vocab_size=VOCABULARY, num_hidden_layers=LAYERS)
     model = BertModel(config, add_pooling_layer=False)
@@ -100,7 +100,7 @@ def export(folder: Path) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.transformers import optimizer
 
-    model = _Hidden(their_model(folder, attention="eager")).eval()  # this graph can be fused
+    model = _Hidden(their_model(folder, attention="eager")).eval()  # whose graph can be fused
     ids = torch.zeros(2, 16, dtype=torch.int64)
     axes = {0: "texts", 1: "tokens"}
     plain, fused = folder / "plain.onnx", folder / "fused.onnx"
@@ -114,7 +114,7 @@ def export(folder: Path) -> None:
             output_names=["hidden"],
             dynamic_axes={"ids": axes, "real": axes, "hidden": axes},
             opset_version=17,
-            dynamo=False,  # the fusions match only this exporter's graph
+            dynamo=False,  # its graph is the one that the fusions know
         )
     optimizer.optimize_model(
         str(plain), model_type="bert", num_heads=12, hidden_size=768, opt_level=0
@@ -144,7 +144,7 @@ def their_model(folder: Path, attention: str = "sdpa") -> nn.Module:
 
 
 def transformers(folder: Path, how: str) -> Read:
-    """transformers with fused attention in the given dtype."""
+    """transformers with fused attention, in a type of torch."""
     model = their_model(folder)
     if how == "medium":
         torch.set_float32_matmul_precision("medium")
@@ -164,7 +164,7 @@ def onnxruntime(folder: Path, how: str) -> Read:
 
     options = SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = 2, 1
-    # no spinning threads while the other systems run
+    # between its turns it does not keep the processors from the others
     options.add_session_config_entry("session.force_spinning_stop", "1")
     session = InferenceSession(
         str(folder / f"{how}.onnx"), options, providers=["CPUExecutionProvider"]
@@ -178,7 +178,7 @@ def onnxruntime(folder: Path, how: str) -> Read:
 
 
 def jumok(folder: Path, how: str) -> Read:
-    """The encoder as it is, or optimized."""
+    """The plain encoder, or what `optimized` makes of it."""
     from jumok.inference import optimize
     from jumok.nn import NO_MASK, AttentionMask
     from jumok.pretrained.checkpoint import open_checkpoint
@@ -198,7 +198,7 @@ def jumok(folder: Path, how: str) -> Read:
 
 @dataclass(frozen=True)
 class System:
-    """A library in one precision."""
+    """One way to read."""
 
     name: str
     make: Callable[[Path, str], Read]
@@ -218,7 +218,7 @@ SYSTEMS = (
     System("jumok int8", jumok, "int8"),
 )
 
-# The goals: jumok, the other systems (the best of them counts), the speed ratio.
+# The figures wanted: ours, theirs (the best of these counts), how many times as fast.
 WANTED = (
     ("jumok fp32", ("transformers fp32",), 2.0),
     ("jumok bf16", ("transformers bf16",), 1.1),
@@ -226,11 +226,11 @@ WANTED = (
 )
 
 
-# --- rounds and tables ----------------------------------------------------------------------------
+# --- turns and tables -----------------------------------------------------------------------------
 
 
 def work(system: System, case: Case, folder: Path) -> None:
-    """A worker: run in rounds, then save the hidden states without padding."""
+    """A worker: takes turns, then leaves the hidden states of real tokens."""
     read = system.make(folder, system.how)
     ids, real = case.batch()
     n_tokens = case.times * int(real.sum())
@@ -271,39 +271,39 @@ def measure(case: Case, chosen: Sequence[int], rounds: int, folder: Path) -> str
 
 
 def verdicts(medians: dict[str, float]) -> list[str]:
-    """The goals and the measured ratios."""
+    """What was wanted, and what was reached."""
     lines = []
-    for actual, reference, expected in WANTED:
-        best = max((medians[name] for name in reference if name in medians), default=None)
-        if best is not None and actual in medians:
-            reached = medians[actual] / best
-            verdict = "reached" if reached >= expected else "NOT REACHED"
-            lines.append(f"{reached:5.2f}  {actual} / {reference[0]}, wanted {expected}: {verdict}")
+    for ours, theirs, wanted in WANTED:
+        best = max((medians[name] for name in theirs if name in medians), default=None)
+        if best is not None and ours in medians:
+            reached = medians[ours] / best
+            verdict = "reached" if reached >= wanted else "NOT REACHED"
+            lines.append(f"{reached:5.2f}  {ours} / {theirs[0]}, wanted {wanted}: {verdict}")
     return lines
 
 
 def flop_a_token() -> float:
-    """FLOP per token of the linear layers alone: nearly all of the work."""
+    """Of the linear maps alone: they are nearly all of the work, and the same for everybody."""
     return 2 * LAYERS * (4 * 768 * 768 + 2 * 768 * 3072)
 
 
 def word_vectors(folder: Path) -> Tensor:
-    """The token embedding (V, D)."""
+    """The table of tokens (V, D)."""
     from safetensors import safe_open
 
     with safe_open(folder / "transformers" / "model.safetensors", "pt") as file:
         return file.get_tensor("embeddings.word_embeddings.weight")  # type: ignore[no-any-return]
 
 
-def compare(actual: Tensor, truth: Tensor, words: Tensor) -> str:
-    """The error of hidden states, and how often the nearest token is the same."""
-    error = (actual - truth).abs().max() / truth.abs().max().clamp(min=1)
-    equal = ((actual @ words.T).argmax(-1) == (truth @ words.T).argmax(-1)).float().mean()
+def compare(ours: Tensor, truth: Tensor, words: Tensor) -> str:
+    """The error of hidden states, and how often they are nearest to the same token."""
+    error = (ours - truth).abs().max() / truth.abs().max().clamp(min=1)
+    equal = ((ours @ words.T).argmax(-1) == (truth @ words.T).argmax(-1)).float().mean()
     return f"{error:9.1e} {equal:7.1%}"
 
 
 def main() -> None:
-    """Prepare the weights, measure case by case, print the tables and write the results."""
+    """Prepare the weights, take turns case by case, print the tables, keep them."""
     given = speed_parser(__doc__).parse_args()
     torch.set_num_threads(2)
     os.environ["HF_HUB_OFFLINE"] = "1"
@@ -319,7 +319,7 @@ def main() -> None:
     load = os.getloadavg()[0]
     tables = []
     with tempfile.TemporaryDirectory() as folder:
-        own_process = [sys.executable, __file__, "--folder", folder]  # its memory is released
+        own_process = [sys.executable, __file__, "--folder", folder]  # whose memory is given back
         subprocess.run(own_process, check=True)
         for case in CASES:
             if given.only in case.name:

@@ -37,12 +37,10 @@ HEADING = (
 
 
 def main() -> None:
-    """Measure each variant, print its line, and write the table when it is complete."""
-    arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    arguments.add_argument(
-        "--only", nargs="*", default=[], help="variants with this in their names"
-    )
-    only = arguments.parse_args().only
+    """Measure each variant, print its line, and keep the table when it is whole."""
+    words = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    words.add_argument("--only", nargs="*", default=[], help="variants with this in their names")
+    only = words.parse_args().only
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]

@@ -2,10 +2,10 @@
 
     python benchmarks/small_tasks.py --data FOLDER --out RUNS [ynat ...] [--seed 0] [--init RUN]
 
-Every system is selected on the development split alone and is scored on the test split once. With
-`--init` each recipe except the dialogue is trained once more, initialized from that run (such as
-one of `mlm-ko`), with the learning rates of `nsmc-pretrained`. Finished runs and
-`baselines-TASK.json` in RUNS are read, not computed again.
+Every system chooses on the development split alone and is scored on the test split once. With
+`--init` each recipe is trained once more, beginning from that run (such as one of `mlm-ko`) with
+the rates of `nsmc-pretrained`; not the dialogue, which writes. What is in RUNS already, finished
+runs and `baselines-TASK.json`, is read and not made again.
 """
 
 import argparse
@@ -37,14 +37,14 @@ NAMES = {
 }
 FINE = ("training.learning_rate=5e-4", "training.layer_decay=0.8")  # as nsmc-pretrained
 NOTES = """
-dev is the selection score of each system: accuracy, Pearson, entity F1 and, of the dialogue, chrF
+dev is the score each system was chosen by: accuracy, Pearson, entity F1 and, of the dialogue, chrF
 for BM25 and the recipe's own metric for ours. question_pair is tested on the official test file,
-which has another distribution than the training file, as its authors say; kornli is trained on nine
-tenths of XNLI's 7,500 translated pairs, the rest is dev (its large training files were not
-available), and tested on KLUE's development set; klue-ner is split by us, as ynat is: scores of
-ynat, kornli and klue-ner cannot be compared with KLUE's leaderboard. Entity F1 is KLUE's: the mean
-over the six types, an entity right with its type and from its first character to its last;
-character F1 the mean over all 13 tags; spaces count in neither.
+which its authors say is distributed otherwise than the training file; kornli is trained on nine
+tenths of XNLI's 7,500 translated pairs, the rest is dev (its large training files were not to be
+had), and tested on KLUE's development set; klue-ner is split by us, as ynat is: scores of ynat,
+kornli and klue-ner cannot be compared with KLUE's leaderboard. Entity F1 is KLUE's: the mean over
+the six types, an entity right with its type and from its first character to its last; character F1
+the mean over all 13 tags; spaces count in neither.
 """.strip()
 READ = """
 Half of the sentences of klue-ner and a fifth of the test pairs of kornli are movie reviews, or
@@ -64,7 +64,7 @@ class Line:
 
 
 def main() -> None:
-    """Train what is missing, then print the table and write the results."""
+    """Train what is missing, then print and keep the table."""
     words = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     words.add_argument("--data", type=Path, required=True)
     words.add_argument("--out", type=Path, required=True)
@@ -86,13 +86,13 @@ def main() -> None:
             lines.append(trained(task, given.out / f"{task}-{given.init.name}-{given.seed}", extra))
         text += f"\n{table(task, lines)}\n"
         print(table(task, lines), flush=True)
-    if set(given.tasks) == set(BASELINES):  # otherwise the table would be incomplete
+    if set(given.tasks) == set(BASELINES):  # else the table would lose the others
         notes = [NOTES, *([READ] if given.init else []), *signatures(given.out, given.seed)]
         RESULTS.write_text("\n".join([text, *notes, ""]), encoding="utf-8")
 
 
 def kept(task: str, runs: Path) -> list[Baseline]:
-    """The baselines of a task, computed if missing."""
+    """The baselines of a task, made where they are not there."""
     path = runs / f"baselines-{task}.json"
     if not path.exists():
         runs.mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ def of_baseline(found: Baseline) -> Line:
 
 
 def trained(recipe: str, folder: Path, words: Sequence[str]) -> Line:
-    """The results of a run, trained if missing."""
+    """What `results.json` of the run says, trained first where it is not there."""
     results = results_of(folder, [recipe, *words])
     begins = [f"from {Path(word.partition('=')[2]).name}" for word in words if "init" in word]
     reached = results.get("reachable_f1", 1.0)
@@ -126,13 +126,13 @@ def trained(recipe: str, folder: Path, words: Sequence[str]) -> Line:
 
 
 def signatures(runs: Path, seed: int) -> list[str]:
-    """The signatures of BLEU and chrF of the dialogue."""
+    """How BLEU and chrF of the dialogue are counted."""
     results = results_of(runs / f"chatbot-{seed}", ["chatbot"])
     return [f"{key}: {value}" for key, value in results.items() if key.endswith("signature")]
 
 
 def table(task: str, lines: Sequence[Line]) -> str:
-    """The systems of a task, one line each."""
+    """A task's systems, a line each."""
     names = [name for name in NAMES if name in lines[0].test]
     heads = "  ".join(f"{NAMES[name]:>8}" for name in names)
     rows = [f"{task:<30} {'dev':>8}  {heads}  {'time':>7}  chosen"]

@@ -10,15 +10,15 @@ from typing import Any
 from jumok.tasks.runs.run import Run
 
 
-def results_of(folder: Path, arguments: Sequence[str], data: Path | None = None) -> dict[str, Any]:
-    """The results of the run in `folder`; it is trained first with these arguments if necessary.
+def results_of(folder: Path, words: Sequence[str], data: Path | None = None) -> dict[str, Any]:
+    """What `results.json` of the run in `folder` says, trained first with these words if need be.
 
-    `data` is the folder of corpora; by default JUMOK_DATA or the user cache.
+    `data` is a folder of corpora; without one they are looked for where they always are.
     """
     if not (folder / "results.json").exists():
-        started = (folder / "recipe.toml").exists()
-        task = ["--resume", str(folder)] if started else [*arguments, "--out", str(folder)]
-        variables = {} if data is None else {"JUMOK_DATA": str(data)}
-        command = [sys.executable, "-m", "jumok", "train", *task]
-        subprocess.run(command, check=True, env=os.environ | variables)
+        begun = (folder / "recipe.toml").exists()
+        what = ["--resume", str(folder)] if begun else [*words, "--out", str(folder)]
+        named = {} if data is None else {"JUMOK_DATA": str(data)}
+        command = [sys.executable, "-m", "jumok", "train", *what]
+        subprocess.run(command, check=True, env=os.environ | named)
     return Run.open(folder).results()

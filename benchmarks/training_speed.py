@@ -1,10 +1,10 @@
-"""Training speed against transformers: tokens per second, without padding, of the same classifier.
+"""Training speed against transformers: real tokens a second of the same classifier, in turn.
 
     python benchmarks/training_speed.py --data DATA [--rounds 5]
 
 Each system is a process of its own with two threads; they take turns, a few steps each, so that
-other load on the machine affects all of them equally. All see the same reviews (packed rows: those
-of at most 128 tokens) and run the whole step: forward, backward, clipping, AdamW. Sizes: 4
+whatever else the machine does falls on all of them alike. All see the same reviews (packed rows:
+those of 128 tokens at most) and do the whole step: forward, backward, clipping, AdamW. Sizes: 4
 layers, d 256, 4 heads, d_ff 1024, GELU, dropout 0.1 also on the attention weights, learned
 positions, 8,000 pieces.
 """
@@ -25,15 +25,15 @@ from turns import Speeds, answer, heading, speed_lines, take_turns
 
 RESULTS = Path(__file__).parent / "results" / "training_speed.txt"
 LAYERS, WIDTH, HEADS, D_FF, PIECES, LONGEST = 4, 256, 4, 1024, 8000, 160
-BATCH_TOKENS, REVIEWS = 4096, 128  # of a sorted batch; reviews of a shuffled batch, as is usual
-STEPS = 4  # per round
+BATCH_TOKENS, REVIEWS = 4096, 128  # of a sorted batch; of a shuffled one, as is usual
+STEPS = 4  # a turn
 
 ROW = 128  # width of a packed row
 
 
 @dataclass(frozen=True)
 class Reviews:
-    """One batch, padded, or packed with the text and the position of each token."""
+    """One batch, padded, or packed with `texts` and `positions` telling which token is whose."""
 
     ids: np.ndarray  # (B, T)
     real: np.ndarray  # (B, T) bool
@@ -47,7 +47,7 @@ Step = Callable[[Reviews], None]
 
 @dataclass(frozen=True)
 class System:
-    """A library with its settings, and how its batches are formed."""
+    """One way to train, and how its batches are formed."""
 
     name: str
     make: Callable[[], Step]
@@ -105,10 +105,10 @@ def ours(dtype: torch.dtype, *, medium: bool = False) -> Step:
 
 
 def theirs(dtype: torch.dtype, *, medium: bool = False, allocator: bool = False) -> Step:
-    """transformers' BertForSequenceClassification in a minimal loop with the fused AdamW."""
+    """transformers' BertForSequenceClassification in a plain loop with the fastest AdamW."""
     from transformers import BertConfig, BertForSequenceClassification
 
-    if allocator:  # jumok's allocator settings, for a fair comparison
+    if allocator:  # what jumok does for itself, lent to the other side
         from jumok.device import tune_allocator
 
         tune_allocator()
@@ -156,13 +156,13 @@ SYSTEMS = [
 
 
 def main() -> None:
-    """Measure in turns, print the table and write the results."""
-    arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    arguments.add_argument("--data", type=Path, required=True, help="a folder with nsmc/")
-    arguments.add_argument("--rounds", type=int, default=5)
-    arguments.add_argument("--only", default="", help="systems whose name holds this")
-    arguments.add_argument("--worker", type=int, help=argparse.SUPPRESS)
-    given = arguments.parse_args()
+    """Take turns, print the table, keep it."""
+    words = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    words.add_argument("--data", type=Path, required=True, help="a folder with nsmc/")
+    words.add_argument("--rounds", type=int, default=5)
+    words.add_argument("--only", default="", help="systems whose name holds this")
+    words.add_argument("--worker", type=int, help=argparse.SUPPRESS)
+    given = words.parse_args()
     torch.set_num_threads(2)
     if given.worker is not None:
         work(SYSTEMS[given.worker], given.data, given.rounds)
@@ -179,7 +179,7 @@ def main() -> None:
 
 
 def work(system: System, data: Path, rounds: int) -> None:
-    """Train a few steps per round."""
+    """Train a few steps for every turn."""
     step = system.make()
     batches = batches_of(data, system.form, STEPS * (rounds + 1))
 
@@ -195,7 +195,7 @@ def work(system: System, data: Path, rounds: int) -> None:
 
 
 def batches_of(data: Path, form: str, n: int) -> Iterator[Reviews]:
-    """n batches of reviews, the same for every system of one form."""
+    """n batches of real reviews: the same for every system of one form."""
     os.environ["JUMOK_DATA"] = str(data)
     from jumok.data.config import DataConfig
     from jumok.data.load import load_splits
@@ -247,7 +247,7 @@ def bf16_peak() -> float:
 
 
 def table(speeds: Speeds) -> str:
-    """Lowest, median and highest speed of each system, and ratios of the medians."""
+    """Lowest, median and highest speed of each system, and what the medians are to each other."""
     median = {SYSTEMS[i].name: statistics.median(s) for i, s in speeds.items()}
     lines = speed_lines({SYSTEMS[i].name: s for i, s in speeds.items()}, "real tokens/s")
     pairs = [
@@ -264,7 +264,7 @@ def table(speeds: Speeds) -> str:
             lines.append(f"{median[us] / median[them]:5.2f}x  {us} / {them}  ({bar})")
     if "jumok bf16" in median:
         matrices = LAYERS * (4 * WIDTH * WIDTH + 2 * WIDTH * D_FF)
-        useful = 6 * matrices * median["jumok bf16"] / 1e9  # without the products of attention
+        useful = 6 * matrices * median["jumok bf16"] / 1e9  # attention's own products left out
         peak = bf16_peak()
         lines.append(
             f"jumok bf16: {useful:.0f} GFLOP/s of {peak:.0f} at the peak = {useful / peak:.0%} "

@@ -24,12 +24,12 @@ METRICS = ("bleu", "chrf", "bleu_tokenized_lower", "bleu_ko_mecab", "exact_match
 
 
 def main() -> None:
-    """Score every test set, print the table and write the results."""
-    arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    arguments.add_argument("run", type=Path)
-    arguments.add_argument("--decoding", nargs="+", default=[], metavar="KEY=VALUE")
-    arguments.add_argument("--name", help="of the results file; the recipe's name if left out")
-    given = arguments.parse_args()
+    """Score every test set, print the table and keep it."""
+    words = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    words.add_argument("run", type=Path)
+    words.add_argument("--decoding", nargs="+", default=[], metavar="KEY=VALUE")
+    words.add_argument("--name", help="of the results file; the recipe's name if left out")
+    given = words.parse_args()
     loaded = jumok.load(given.run)
     if given.decoding:
         loaded = loaded.with_decoding(given.decoding)
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def scored(loaded: Pipeline, split: str) -> dict[str, Any]:
-    """The scores of one test set, and the seconds to generate and score."""
+    """The scores of one test set, and the seconds it took to write and score."""
     begin = time.monotonic()
     (rows,) = evaluation_tables(loaded.recipe, split).values()
     scores = evaluate(loaded, rows, split).scores
@@ -50,7 +50,7 @@ def scored(loaded: Pipeline, split: str) -> dict[str, Any]:
 
 
 def facts(run: Run) -> list[str]:
-    """The size, time, memory and selection score of the run."""
+    """How the run came about: size, time, memory, and what it was chosen by."""
     results = run.results()
     size = f"{results['name']}, seed {results['seed']}: {results['parameters']:,} weights"
     seconds, most = results["wall_seconds"], results["peak_memory_bytes"] / 2**30
@@ -72,7 +72,7 @@ def facts(run: Run) -> list[str]:
 
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
-    """One line per test set, then the signatures and the effective decoding settings."""
+    """A line a test set, then the signatures and the settings in force."""
     first = rows[0]
     metrics = [name for name in METRICS if name in first]
     lines = [f"{'test set':<18}{'rows':>6}  " + "  ".join(metrics) + "  seconds"]

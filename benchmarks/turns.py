@@ -1,4 +1,4 @@
-"""Systems measured in turns, each in its own process, so that other load affects all of them."""
+"""Systems that take turns, each in a process of its own: other load falls on all of them alike."""
 
 import argparse
 import json
@@ -14,11 +14,11 @@ from pathlib import Path
 
 import torch
 
-Speeds = dict[int, list[float]]  # of each system, one per round
+Speeds = dict[int, list[float]]  # of each system, one a round
 
 
 def take_turns(script: str, chosen: Sequence[int], rounds: int, words: Sequence[str]) -> Speeds:
-    """The speeds of each chosen system, one per round, after a warm-up round.
+    """Speeds of each chosen system, one a round; a first round warms up and is not counted.
 
     `script` is started with `--worker NUMBER` and `words` for each system; it calls `answer`.
     """
@@ -45,7 +45,7 @@ def take_turns(script: str, chosen: Sequence[int], rounds: int, words: Sequence[
 
 
 def answer(turn: Callable[[], int]) -> None:
-    """In a worker: for every line on stdin run one round and print its tokens per second."""
+    """In a worker: for every line on stdin take a turn and print its tokens a second."""
     for _ in sys.stdin:
         begin = time.perf_counter()
         tokens = turn()
@@ -76,7 +76,7 @@ def speed_parser(doc: str) -> argparse.ArgumentParser:
 
 
 def heading(command: str, *packages: str) -> str:
-    """The first lines of a results file: the command, the date and the versions."""
+    """The command, the date and the versions: what a results file begins with."""
     versions = ", ".join(f"{name} {version(name)}" for name in ("jumok", "torch", *packages))
     return (
         f"{command}\n{date.today()}, {versions}, Python {platform.python_version()}, "

@@ -2,13 +2,13 @@
 
     python benchmarks/viewer.py [--scripts FOLDER] [--hovers 50] [--rounds 5]
 
-The model is a BERT-base with random weights, large enough that attention is not uniform; both pages
-show the same attention, in the installed Chromium. jumok's page contains the exact weights of one
-layer and thumbnails of the others, or with `full` everything, which is measured too; BertViz's page
-contains every weight. BertViz fetches require.js, d3 and jQuery: --scripts names a folder with
-require.js, d3.min.js and jquery.min.js, at any depth; without it only the size of BertViz's page is
-measured. Work is the time of the main thread for a hover until the next frame is painted
-(TaskDuration of Chromium).
+The model is a BERT-base of random weights, drawn large enough that heads look somewhere; both show
+the same attention, in the machine's Chromium. A page of ours holds the weights of one layer whole
+and those of the others as small pictures, unless it is asked for everything, which is weighed too;
+BertViz's holds every weight. BertViz fetches require.js, d3 and jQuery when it is
+shown: --scripts names a folder with copies of require.js, d3.min.js and jquery.min.js, in whatever
+folders below; without it BertViz is only weighed. Work is what the main thread of the page does for
+a hover, until the frame after it is painted (TaskDuration of Chromium's own account).
 """
 
 import argparse
@@ -40,29 +40,29 @@ from jumok.viewer.static_files import static_file
 
 RESULTS = Path(__file__).parent / "results" / "viewer.txt"
 COMMAND = "python benchmarks/viewer.py --scripts FOLDER"
-SPREAD = 0.05  # of random weights; the scores of a head have a standard deviation of about 2
+SPREAD = 0.05  # of random weights: scores of a head spread by about 2
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-TIMEOUT = 300_000  # milliseconds
+PATIENCE = 300_000  # milliseconds
 
 
 @dataclass(frozen=True)
 class Shown:
-    """Measurements of a page."""
+    """How a page came up."""
 
-    ready: float  # seconds from navigation to the first frame with the view
+    ready: float  # seconds from the address to the frame with the picture
     elements: int
-    work: list[float]  # seconds of the main thread per hover
-    fetched: int  # bytes transferred in total, without the font
-    font: int  # bytes of the Hangul font, for machines without one
+    work: list[float]  # seconds of the main thread, one a hover
+    fetched: int  # bytes over the wire until nothing more came, but for
+    font: int  # that of Korean letters, where the machine has none
 
 
 def main() -> None:
-    """Measure sizes, load times and hovers; print and write the results."""
-    arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    arguments.add_argument("--scripts", type=Path)
-    arguments.add_argument("--hovers", type=int, default=50)
-    arguments.add_argument("--rounds", type=int, default=5)
-    given = arguments.parse_args()
+    """Weigh, show, hover, print and keep."""
+    words = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    words.add_argument("--scripts", type=Path)
+    words.add_argument("--hovers", type=int, default=50)
+    words.add_argument("--rounds", type=int, default=5)
+    given = words.parse_args()
     with tempfile.TemporaryDirectory() as home, browser() as chromium:
         lines = [heading(COMMAND, "bertviz", "transformers", "playwright")]
         lines.append(f"Chromium {chromium.version}, {os.cpu_count()} cores\n")
@@ -78,19 +78,19 @@ def main() -> None:
 def weights_of_pages(home: Path, scripts: Path | None, chromium: Browser) -> list[str]:
     """1. 12 x 12 heads, 32 tokens: the size of the file."""
     trace = traced(layers=12, tokens=32)
-    actual, whole, reference = render_page(trace), render_page(trace, full=True), head_view(trace)
+    ours, whole, theirs = render_page(trace), render_page(trace, full=True), head_view(trace)
     lines = ["1. A page of 12 x 12 heads x 32 tokens, bytes (wanted: 200,000 at most)"]
-    lines.append(f"   jumok                    {len(actual):12,}")
+    lines.append(f"   jumok                    {len(ours):12,}")
     lines.append(f"   jumok, everything        {len(whole):12,}")
     lines.append(
-        f"   BertViz head view        {len(reference):12,}, and three scripts from the network"
+        f"   BertViz head view        {len(theirs):12,}, and three scripts from the network"
     )
-    path = kept(home, "ours.html", actual)
+    path = kept(home, "ours.html", ours)
     with page(chromium) as window:
         ready(window, path.as_uri(), ".lines-tokens")
         lines.append(f"   jumok opened from disk: {elements(window):,} elements")
     if scripts is not None:
-        path = kept(home, "theirs.html", reference)
+        path = kept(home, "theirs.html", theirs)
         with page(chromium, scripts) as window:
             ready(window, path.as_uri(), "#attention line")
             lines.append(f"   BertViz opened from disk: {elements(window):,} elements")
@@ -100,7 +100,7 @@ def weights_of_pages(home: Path, scripts: Path | None, chromium: Browser) -> lis
 def one_layer(
     home: Path, scripts: Path | None, chromium: Browser, hovers: int, rounds: int
 ) -> list[str]:
-    """2. One layer of 12 heads, 256 tokens: elements, load time, hover."""
+    """2. One layer of 12 heads, 256 tokens: elements, time until it is there, hover."""
     trace = traced(layers=1, tokens=256)
     file = trace.save(home / "one.safetensors")
     title = "2. One layer x 12 heads x 256 tokens (wanted: 3,000 elements, 1 s, 16 ms)"
@@ -110,9 +110,9 @@ def one_layer(
     if scripts is not None:
         path = kept(home, "theirs.html", head_view(trace))
         with page(chromium, scripts) as window:
-            few = min(hovers, 10)  # each takes seconds
-            reference = hovered(window, path.as_uri(), "#attention line", THEIRS, few)
-            lines.append(_row("BertViz head view (once)", reference))
+            few = min(hovers, 10)  # they take seconds
+            theirs = hovered(window, path.as_uri(), "#attention line", THEIRS, few)
+            lines.append(_row("BertViz head view (once)", theirs))
     return [*lines, ""]
 
 
@@ -125,7 +125,7 @@ def _row(name: str, shown: Shown) -> str:
 
 
 def long_text(home: Path, chromium: Browser, rounds: int) -> list[str]:
-    """3. 12 x 12 heads, 512 tokens: bytes fetched at first, and time until usable."""
+    """3. 12 x 12 heads, 512 tokens: what is fetched at first, and when it can be used."""
     trace = traced(layers=12, tokens=512)
     file = trace.save(home / "long.safetensors")
     found = several(file, chromium, 10, rounds)
@@ -145,7 +145,7 @@ def long_text(home: Path, chromium: Browser, rounds: int) -> list[str]:
 
 
 def several(file: Path, chromium: Browser, hovers: int, rounds: int) -> Shown:
-    """A trace shown repeatedly, each time by a new server and a new page."""
+    """A trace shown again and again, each time by a server and a page that know nothing yet."""
     found = []
     for _ in range(rounds):
         with viewing(file) as address, page(chromium) as window:
@@ -160,7 +160,7 @@ def several(file: Path, chromium: Browser, hovers: int, rounds: int) -> Shown:
 
 
 def script_and_style() -> list[str]:
-    """4. The compressed size of the page's script and style."""
+    """4. What the page's script and style weigh on the way."""
     sizes = [len(gzip.compress(static_file(name).content)) for name in ("app.js", "app.css")]
     return [
         f"4. Script and style, zipped: {sum(sizes):,} bytes (wanted: 60,000 at most): app.js "
@@ -173,7 +173,7 @@ def start(home: Path, rounds: int) -> list[str]:
     """5. From the start of the process to the first byte of the page."""
     file = traced(layers=2, tokens=32).save(home / "short.safetensors")
     times = []
-    for _ in range(rounds + 1):  # the first one fills the page cache
+    for _ in range(rounds + 1):  # the first warms the page cache
         begin = time.perf_counter()
         with viewing(file) as address:
             caller = http.client.HTTPConnection("127.0.0.1", port_of(address))
@@ -196,7 +196,7 @@ def start(home: Path, rounds: int) -> list[str]:
 
 
 def traced(layers: int, tokens: int) -> Trace:
-    """A trace of a BERT with random weights on `tokens` tokens."""
+    """A trace of a BERT of random weights that reads `tokens` tokens."""
     from transformers import BertConfig, BertModel
 
     torch.manual_seed(0)
@@ -206,7 +206,7 @@ def traced(layers: int, tokens: int) -> Trace:
 
 
 def head_view(trace: Trace) -> bytes:
-    """BertViz's page of the same attention."""
+    """BertViz's own page of the same attention."""
     from bertviz import head_view
 
     given = to_bertviz(trace)
@@ -216,7 +216,7 @@ def head_view(trace: Trace) -> bytes:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """The installed Chromium."""
+    """The machine's Chromium."""
     path = shutil.which("chromium")
     if path is None:
         raise SystemExit("there is no chromium on the PATH; install it")
@@ -231,7 +231,7 @@ def page(chromium: Browser, scripts: Path | None = None) -> Iterator[Page]:
     """A window whose network requests are answered from a folder, or fail."""
     context = chromium.new_context(viewport={"width": 1280, "height": 800})
     window = context.new_page()
-    window.set_default_timeout(TIMEOUT)
+    window.set_default_timeout(PATIENCE)
 
     def answer(route: Route) -> None:
         name = route.request.url.rpartition("/")[2].replace("require.min.js", "require.js")
@@ -248,7 +248,7 @@ def page(chromium: Browser, scripts: Path | None = None) -> Iterator[Page]:
 
 @contextmanager
 def viewing(file: Path) -> Iterator[str]:
-    """Run `jumok view` of a trace in its own process; yields the address."""
+    """`jumok view` of a trace in a process of its own; its address."""
     process = subprocess.Popen(
         [sys.executable, "-m", "jumok", "view", str(file), "--no-browser"],
         stdout=subprocess.PIPE,
@@ -272,14 +272,14 @@ def port_of(address: str) -> int:
 
 
 def kept(home: Path, name: str, content: bytes) -> Path:
-    """Save a page."""
+    """A page on disk."""
     path = home / name
     path.write_bytes(content)
     return path
 
 
 def elements(window: Page) -> int:
-    """The number of elements of the page."""
+    """How many elements the page has now."""
     return int(window.evaluate("document.querySelectorAll('*').length"))
 
 
@@ -289,7 +289,7 @@ THEIRS = "#left text"
 
 
 def ready(window: Page, address: str, picture: str) -> float:
-    """Seconds from navigation until the view is painted."""
+    """Seconds from the address until the picture is there and painted."""
     window.goto(address, wait_until="commit")
     window.wait_for_selector(picture, state="attached")
     return (
@@ -299,7 +299,7 @@ def ready(window: Page, address: str, picture: str) -> float:
 
 
 def hovered(window: Page, address: str, picture: str, tokens: str, hovers: int) -> Shown:
-    """Open a page, then hover over one token after another."""
+    """Open a page, then point at one token after another."""
     session = window.context.new_cdp_session(window)
     session.send("Performance.enable")
     session.send("Network.enable")
@@ -318,7 +318,7 @@ def hovered(window: Page, address: str, picture: str, tokens: str, hovers: int) 
     fonts = [size for name, size in arrived.items() if names[name].endswith(".woff2")]
     fetched, font = int(sum(arrived.values()) - sum(fonts)), int(sum(fonts))
     count = elements(window)
-    locations = window.evaluate(
+    places = window.evaluate(
         """(tokens) => [...document.querySelectorAll(tokens)]
             .map((token) => token.getBoundingClientRect())
             .filter(({ top, bottom }) => top > 100 && bottom < innerHeight - 100)
@@ -327,7 +327,7 @@ def hovered(window: Page, address: str, picture: str, tokens: str, hovers: int) 
     )
     work = []
     for number in range(hovers):
-        x, y = locations[(7 * number) % len(locations)]
+        x, y = places[(7 * number) % len(places)]
         before = worked(session)
         window.mouse.move(x, y)
         window.evaluate(PAINTED)
@@ -336,7 +336,7 @@ def hovered(window: Page, address: str, picture: str, tokens: str, hovers: int) 
 
 
 def worked(session: CDPSession) -> float:
-    """Seconds of work of the page's main thread so far."""
+    """Seconds that the page's main thread has worked so far."""
     metrics = session.send("Performance.getMetrics")["metrics"]
     return float(next(each["value"] for each in metrics if each["name"] == "TaskDuration"))
 

@@ -129,41 +129,6 @@ def marian(folder: Path, separate: bool = False, **settings: Any) -> Any:
     return _saved(folder, "Marian", "MTModel", measures | settings)
 
 
-def other_encoder(folder: Path, family: str, head: str = "ForMaskedLM") -> Any:
-    """A model of another family that reads BERT's pieces: Electra, MegatronBert, XLMRoberta."""
-    size = _wordpiece(folder)
-    settings = DIMENSIONS | {"vocab_size": size, "tokenizer_class": "BertTokenizer"}
-    more = {"type_vocab_size": 1, "pad_token_id": 0} if family == "XLMRoberta" else {}
-    return _saved(folder, family, head, settings | more)
-
-
-def distilbert(folder: Path) -> Any:
-    """distilbert-base."""
-    size = _wordpiece(folder)
-    measures = {"vocab_size": size, "dim": 24, "n_layers": 2, "n_heads": 3, "hidden_dim": 40}
-    more = {"max_position_embeddings": 40, "tokenizer_class": "BertTokenizer"}
-    return _saved(folder, "DistilBert", "ForMaskedLM", measures | more)
-
-
-def other_encoder_decoder(folder: Path, family: str) -> Any:
-    """MBart or Pegasus with BART's tokenizer."""
-    size = _byte_level(folder, ["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
-    measures = BART | {"vocab_size": size, "decoder_start_token_id": 2, "eos_token_id": 2}
-    settings = measures | {"pad_token_id": 1, "tokenizer_class": "BartTokenizer"}
-    return _saved(folder, family, "ForConditionalGeneration", settings)
-
-
-def mt5(folder: Path) -> Any:
-    """google/mt5: a T5 with gated layers."""
-    t5(folder)
-    for name in ("config.json", "model.safetensors"):
-        (folder / name).unlink()
-    measures = {"vocab_size": 368, "d_model": 24, "d_kv": 7, "d_ff": 40, "num_layers": 2}
-    measures |= {"num_heads": 3, "decoder_start_token_id": 0}
-    more = {"tokenizer_class": "T5Tokenizer", "feed_forward_proj": "gated-gelu"}
-    return _saved(folder, "MT5", "ForConditionalGeneration", measures | more)
-
-
 def with_untied_head(folder: Path, make: Callable[[Path], Any]) -> Path:
     """The same folder with an untied output weight: v1.1 of T5, pko-t5."""
     tensors = make(folder).state_dict()

@@ -124,11 +124,8 @@ def test_a_read_only_folder(tmp_path: Path) -> None:
     ],
 )
 def test_every_error_has_advice(number: int, advice: str) -> None:
-    expected = rf"^x: cannot be read \(.+\); {advice}"
-    with (
-        pytest.raises(StorageError, match=expected) as failure,
-        storage_errors("x: cannot be read"),
-    ):
+    wanted = rf"^x: cannot be read \(.+\); {advice}"
+    with pytest.raises(StorageError, match=wanted) as failure, storage_errors("x: cannot be read"):
         raise OSError(number, os.strerror(number))
     assert failure.value.exit_code == 3
 
@@ -165,12 +162,12 @@ def test_checksums_and_bytes_of_regular_files_only(tmp_path: Path) -> None:
 
 
 def test_only_stale_temporary_files_are_removed(tmp_path: Path) -> None:
-    actual = temp_path(tmp_path, "tmp", "40")
-    for name in (actual.name, f".tmp-{os.getpid()}-40-00000000", ".tmp-40", ".hidden", "step-40"):
+    ours = temp_path(tmp_path, "tmp", "40")
+    for name in (ours.name, f".tmp-{os.getpid()}-40-00000000", ".tmp-40", ".hidden", "step-40"):
         (tmp_path / name).mkdir()
     (tmp_path / f".del-{os.getpid()}-7-ffffffff").write_bytes(b"")
     remove_stale_temp(tmp_path)
-    assert sorted(os.listdir(tmp_path)) == sorted([actual.name, ".tmp-40", ".hidden", "step-40"])
+    assert sorted(os.listdir(tmp_path)) == sorted([ours.name, ".tmp-40", ".hidden", "step-40"])
 
 
 def test_removing_a_link_keeps_its_target(tmp_path: Path) -> None:

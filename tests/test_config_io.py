@@ -40,12 +40,12 @@ def test_toml_to_dataclass(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     built = from_dict(Outer, read_toml(path))
-    expected = Outer(
+    wanted = Outer(
         name="시험",
         labels=("부정", "긍정"),
         training=Inner(steps=3, rate=1.0, kind="cold", on=True),
     )
-    assert built == expected
+    assert built == wanted
     assert isinstance(built.training.rate, float)
 
 
@@ -97,7 +97,7 @@ def test_the_path_of_a_mistake_is_reported() -> None:
 
 def test_overrides() -> None:
     tree = {"name": "a", "training": {"steps": 1}}
-    overrides = [
+    words = [
         "training.steps=1_000",
         "training.rate=1e-3",
         "training.on=true",
@@ -106,7 +106,7 @@ def test_overrides() -> None:
         "new.deep.key=text without quotes",
         "empty=",
     ]
-    assert apply_overrides(tree, overrides) == {
+    assert apply_overrides(tree, words) == {
         "name": "이 이름=새것",
         "training": {"steps": 1000, "rate": 0.001, "on": True},
         "labels": ["가", "나"],

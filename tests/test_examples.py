@@ -14,10 +14,10 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 MAX_LINES = 60
 
 
-def run(name: str, *overrides: str | Path) -> list[str]:
+def run(name: str, *words: str | Path) -> list[str]:
     """The lines that an example prints; warnings are errors."""
     done = subprocess.run(
-        [sys.executable, EXAMPLES / name, *overrides],
+        [sys.executable, EXAMPLES / name, *words],
         env=os.environ | {"HF_HUB_OFFLINE": "1"},
         capture_output=True,
         text=True,
@@ -44,12 +44,12 @@ def test_every_example_is_short_and_tested() -> None:
 
 @pytest.mark.slow
 def test_explaining_a_classifier(review_run: Path, tmp_path: Path) -> None:
-    first, *overrides = run("explain_classifier.py", review_run, "이 영화 정말 최고예요", tmp_path)
+    first, *words = run("explain_classifier.py", review_run, "이 영화 정말 최고예요", tmp_path)
     label, probability = first.split()
     assert label in ("positive", "negative")
     assert 0.5 <= float(probability) <= 1
-    assert [line.split()[1] for line in overrides] == ["이", "영화", "정말", "최고예요"]
-    assert all(-1 <= float(line.split()[0]) <= 1 for line in overrides)
+    assert [line.split()[1] for line in words] == ["이", "영화", "정말", "최고예요"]
+    assert all(-1 <= float(line.split()[0]) <= 1 for line in words)
     assert (tmp_path / "explanation.pdf").read_bytes().startswith(b"%PDF")
     assert (tmp_path / "heads.png").read_bytes().startswith(b"\x89PNG")
     assert is_page(tmp_path / "page.html", "explanation")

@@ -96,8 +96,8 @@ def test_padding_changes_no_label(classifier: Pipeline, side: str) -> None:
         alone = classifier.logits(torch.tensor([ids[row]]))
         torch.testing.assert_close(together[row : row + 1], alone, atol=1e-5, rtol=0)
         answer = classifier(text)
-        expected = [answer.probabilities[label] for label in classifier.labels]
-        torch.testing.assert_close(alone.softmax(-1)[0], torch.tensor(expected), atol=1e-5, rtol=0)
+        wanted = [answer.probabilities[label] for label in classifier.labels]
+        torch.testing.assert_close(alone.softmax(-1)[0], torch.tensor(wanted), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -133,10 +133,10 @@ def test_the_score_is_that_of_the_logits(writer: Pipeline) -> None:
     vocabulary = writer.vocabulary
     answer = writer("삼 일 오")
     source = torch.tensor([[*vocabulary.encode("삼 일 오"), vocabulary.eos_id]])
-    expected = [*vocabulary.encode(answer.output), vocabulary.eos_id]
-    target = torch.tensor([[vocabulary.bos_id, *expected[:-1]]])
+    wanted = [*vocabulary.encode(answer.output), vocabulary.eos_id]
+    target = torch.tensor([[vocabulary.bos_id, *wanted[:-1]]])
     log_p = writer.logits(source, decoder_input_ids=target)[0].log_softmax(-1)
-    total = log_p[torch.arange(len(expected)), torch.tensor(expected)].sum().item()
+    total = log_p[torch.arange(len(wanted)), torch.tensor(wanted)].sum().item()
     assert answer.score == pytest.approx(total, abs=1e-4)
 
 
@@ -256,8 +256,8 @@ def test_an_encoder_decoder_classifier(tmp_path: Path, review_recipe: Path) -> N
     from jumok.tasks.recipe.recipe import load_recipe
     from jumok.tasks.runs.train import train
 
-    overrides = ["model.kind=encoder_decoder", "training.steps=2"]
-    train(load_recipe(str(review_recipe), overrides), tmp_path / "run")
+    words = ["model.kind=encoder_decoder", "training.steps=2"]
+    train(load_recipe(str(review_recipe), words), tmp_path / "run")
     loaded = jumok.load(tmp_path / "run")
     ids = rows(loaded, TEXTS)
     for side in ("left", "right"):

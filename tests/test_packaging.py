@@ -15,12 +15,12 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def run(*overrides: str | Path, cwd: Path, home: Path) -> str:
+def run(*words: str | Path, cwd: Path, home: Path) -> str:
     """The output of a command in an environment without this folder."""
-    external = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "XDG_CACHE_HOME", "JUMOK_DATA"}
-    environment = {key: value for key, value in os.environ.items() if key not in external}
+    foreign = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "XDG_CACHE_HOME", "JUMOK_DATA"}
+    environment = {key: value for key, value in os.environ.items() if key not in foreign}
     done = subprocess.run(
-        [str(word) for word in overrides],
+        [str(word) for word in words],
         cwd=cwd,
         env=environment | {"HOME": str(home)},
         capture_output=True,
@@ -86,7 +86,7 @@ def test_the_wheel_holds_recipes_font_licences_and_types(wheel: Path) -> None:
 
 def test_the_wheel_holds_nothing_but_the_package(wheel: Path) -> None:
     rooms = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
-    assert {capacity for capacity in rooms if not capacity.endswith(".dist-info")} == {"jumok"}
+    assert {room for room in rooms if not room.endswith(".dist-info")} == {"jumok"}
 
 
 @pytest.mark.slow

@@ -131,12 +131,12 @@ def test_the_library_reads_ours_and_we_read_the_librarys(tmp_path: Path) -> None
     tensors = {"weight": torch.randn(5, 3), "bias": torch.randn(5)}
     path = tmp_path / "model.safetensors"
     path.write_bytes(serialize(tensors))
-    reference = safetensors.torch.load_file(path)
+    theirs = safetensors.torch.load_file(path)
     safetensors.torch.save_file(tensors, path)
-    actual = read_tensors(path)
+    ours = read_tensors(path)
     for name, tensor in tensors.items():
-        assert torch.equal(reference[name], tensor)
-        assert torch.equal(actual[name], tensor)
+        assert torch.equal(theirs[name], tensor)
+        assert torch.equal(ours[name], tensor)
     assert {name: entry.shape for name, entry in read_header(path).items()} == {
         "weight": (5, 3),
         "bias": (5,),
@@ -157,13 +157,13 @@ def test_tied_tensors_are_to_be_given_once() -> None:
 
 def test_random_bytes_never_do_worse_than_an_error() -> None:
     """Bits flipped in a header give tensors of the same total size, or an InputError."""
-    rng = random.Random(0)
+    chance = random.Random(0)
     whole = serialize({"weight": torch.randn(3, 5), "bias": torch.arange(3)})
     header = 8 + int.from_bytes(whole[:8], "little")
     for _ in range(3000):
         changed = bytearray(whole)
-        for _ in range(rng.randint(1, 3)):
-            changed[rng.randrange(header)] ^= 1 << rng.randrange(8)
+        for _ in range(chance.randint(1, 3)):
+            changed[chance.randrange(header)] ^= 1 << chance.randrange(8)
         try:
             entries = parse_header(bytes(changed), len(changed))
         except InputError:

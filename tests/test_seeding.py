@@ -17,18 +17,9 @@ def test_seeds_never_change() -> None:
 
 
 def test_other_names_give_other_seeds() -> None:
-    overrides = [
-        (0, "a", 1),
-        (0, "a1"),
-        (0, 1, "a"),
-        (1, "a"),
-        (0, "a"),
-        (0,),
-        (-1, "a"),
-        (0, "가"),
-    ]
-    seeds = {derive_seed(*word) for word in overrides}
-    assert len(seeds) == len(overrides)
+    words = [(0, "a", 1), (0, "a1"), (0, 1, "a"), (1, "a"), (0, "a"), (0,), (-1, "a"), (0, "가")]
+    seeds = {derive_seed(*word) for word in words}
+    assert len(seeds) == len(words)
     assert all(0 <= seed < 2**63 for seed in seeds)
 
 

@@ -77,22 +77,22 @@ Row = tuple[str, str]
 
 def reviews(n: int, seed: int) -> list[Row]:
     """Reviews and their labels; half of them are positive."""
-    rng = random.Random(seed)
+    chance = random.Random(seed)
     rows = []
     for number in range(n):
-        overrides = (GOOD, BAD)[number % 2]
-        adverb = rng.choice(("", "정말 ", "너무 "))
-        text = f"{rng.choice(SUBJECTS)} {adverb}{rng.choice(overrides)}"
+        words = (GOOD, BAD)[number % 2]
+        adverb = chance.choice(("", "정말 ", "너무 "))
+        text = f"{chance.choice(SUBJECTS)} {adverb}{chance.choice(words)}"
         rows.append((text, ("positive", "negative")[number % 2]))
     return rows
 
 
 def readings(n: int, seed: int) -> list[Row]:
     """Spoken digits and their numerals: 삼 일 오 -> 3 1 5."""
-    rng = random.Random(seed)
+    chance = random.Random(seed)
     rows = []
     for _ in range(n):
-        spoken = rng.choices(list(DIGITS), k=rng.randint(1, 6))
+        spoken = chance.choices(list(DIGITS), k=chance.randint(1, 6))
         rows.append((" ".join(spoken), " ".join(DIGITS[word] for word in spoken)))
     return rows
 

@@ -1,4 +1,4 @@
-"""All reliability tests in one command: short, with the goals of docs/trust.md, or long.
+"""All proofs in one command, a few at a time: short ones, those of the bars, or the long ones.
 
     python -m benchmarks.trust [short|bars|long]
 
@@ -21,7 +21,7 @@ from .result import UNRECORDED
 
 Words = tuple[str, ...]
 
-# Two run in parallel; those that measure time run alone.
+# Two lanes side by side; then those that measure time, with the machine to themselves.
 LANES: dict[str, tuple[Sequence[Words], Sequence[Words]]] = {
     "short": (
         [
@@ -55,7 +55,7 @@ LANES: dict[str, tuple[Sequence[Words], Sequence[Words]]] = {
             ("signals", "--stops", "100"),
             ("hostile",),
             ("soak", "--minutes", "1.5"),
-            ("fuzz", "--total", "2e6", UNRECORDED),  # a fifth of the goal
+            ("fuzz", "--total", "2e6", UNRECORDED),  # a fifth of what is promised
         ],
     ),
     "long": (
@@ -78,7 +78,7 @@ SINGLE_PROCESS: dict[str, Sequence[Words]] = {
 
 @dataclass(frozen=True)
 class Done:
-    """The result of one test."""
+    """One proof that was run."""
 
     words: Words
     code: int
@@ -87,7 +87,7 @@ class Done:
 
 
 def prove(words: Words, folder: Path, recorded: bool) -> Done:
-    """Run one test in its own process."""
+    """One proof in a process of its own."""
     log = folder / f"{words[0]}.txt"
     command = [sys.executable, "-m", f"benchmarks.trust.{words[0]}", *words[1:]]
     begun = time.monotonic()
@@ -101,7 +101,7 @@ def prove(words: Words, folder: Path, recorded: bool) -> Done:
 
 
 def main() -> int:
-    """Run them; returns 0 when all pass."""
+    """Run them; 0 when all are good."""
     words = argparse.ArgumentParser(description="Proofs that nothing is lost.")
     words.add_argument("how", nargs="?", default="bars", choices=list(LANES))
     how: str = words.parse_args().how

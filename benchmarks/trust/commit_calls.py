@@ -1,4 +1,4 @@
-"""One commit in its own process, with every system call controlled by strace.
+"""One commit in its own process, with every system call under control (strace).
 
 The process is forked, waits for strace, commits step 3 after steps 1 and 2, and reports it. strace
 kills it at one call, returns an error for one call, or records all calls. Without strace the Python
@@ -32,7 +32,7 @@ Act = Callable[[int], None]
 
 
 def states(step: int) -> dict[str, dict[str, Tensor]]:
-    """Two states in which every number is the step."""
+    """Two files whose every number is the step."""
     number = torch.full((60, 100), float(step))
     return {"model": {"weight": number}, "optimizer": {"mean": number, "square": -number}}
 
@@ -46,17 +46,17 @@ def two_committed(folder: Path) -> CheckpointStore:
 
 
 def sound(store: CheckpointStore) -> int:
-    """The newest step if it is intact, 0 if there is no valid checkpoint."""
+    """The newest step, when it is there to the last bit; 0 when there is nothing to go on with."""
     try:
         newest = store.newest()
     except JumokError:
         return 0
     if newest is None or newest.invalid:
         return 0
-    loaded, expected = newest.load(), states(newest.step)
+    loaded, wanted = newest.load(), states(newest.step)
     same = all(
         torch.equal(loaded[state][name], tensor)
-        for state, tensors in expected.items()
+        for state, tensors in wanted.items()
         for name, tensor in tensors.items()
     )
     return newest.step if same else 0
@@ -64,7 +64,7 @@ def sound(store: CheckpointStore) -> int:
 
 @dataclass(frozen=True)
 class Ending:
-    """The result of a commit: exit code, whether it was acknowledged, and its output."""
+    """How a commit ended: the exit code, whether it was acknowledged, what it said."""
 
     code: int
     acknowledged: bool
@@ -72,7 +72,7 @@ class Ending:
 
 
 def has_strace() -> bool:
-    """Whether strace is installed and may trace processes."""
+    """Whether strace is here and may hold a process."""
     program = shutil.which("strace")
     if program is None:
         return False
@@ -81,17 +81,17 @@ def has_strace() -> bool:
 
 
 def commit_under_strace(store: CheckpointStore, log: Path, *strace: str) -> Ending:
-    """Commit step 3 under strace with these arguments."""
-    signs = mmap.mmap(-1, 3)  # shared with the process: may start; has ended; is ready
+    """Commit step 3 while strace holds the process with these words."""
+    signs = mmap.mmap(-1, 3)  # shared with the life: it may begin; it has ended; it is ready
 
     def life() -> None:
         signs[2] = 1
-        while not signs[0]:  # polls without a system call
+        while not signs[0]:  # without a call that strace would see
             pass
         _commit(store, signs)
 
     process = start_process(life, log)
-    while not (signs[2] or process.over()):  # strace attaches after the start-up
+    while not (signs[2] or process.over()):  # its start-up does not belong to the commit
         time.sleep(0.001)
     command = ["strace", "-q", "-p", str(process.process), *strace]
     holder = subprocess.Popen(command, stderr=subprocess.DEVNULL)
@@ -116,7 +116,7 @@ def commit_under(store: CheckpointStore, log: Path, act: Act) -> Ending:
 
 
 def kill_at(last: int) -> Act:
-    """Kill the process before call `last`."""
+    """Dies before call `last`."""
 
     def act(number: int) -> None:
         if number == last:
@@ -126,7 +126,7 @@ def kill_at(last: int) -> Act:
 
 
 def fail_at(last: int, error: int) -> Act:
-    """Return an error from call `last`."""
+    """Answers call `last` with an error."""
 
     def act(number: int) -> None:
         if number == last:
@@ -142,12 +142,12 @@ def before_each(act: Act) -> Iterator[None]:
     real: dict[str, Any] = {name: getattr(os, name) for name in CHANGING}
 
     def watched(call: Callable[..., Any]) -> Callable[..., Any]:
-        def announce(*arguments: Any, **named: Any) -> Any:
+        def announce(*words: Any, **named: Any) -> Any:
             nonlocal count
-            if call is not new_file or "x" in (arguments[1] if len(arguments) > 1 else ""):
+            if call is not new_file or "x" in (words[1] if len(words) > 1 else ""):
                 count += 1
                 act(count)
-            return call(*arguments, **named)
+            return call(*words, **named)
 
         return announce
 
@@ -172,7 +172,7 @@ def _commit(store: CheckpointStore, signs: mmap.mmap) -> None:
 
 
 def _until_held(process: WorkerProcess) -> None:
-    """Wait until strace is attached."""
+    """Until strace has the process in its hands."""
     status = Path(f"/proc/{process.process}/status")
     while not re.search(r"TracerPid:\t[1-9]", status.read_text()):
         time.sleep(0.001)

@@ -42,102 +42,102 @@ def states(seed: int, width: int = 24) -> States:
     }
 
 
-def any_file(step: Path, rng: random.Random) -> Path:
+def any_file(step: Path, chance: random.Random) -> Path:
     """One of the files of a checkpoint."""
-    return rng.choice(sorted(step.iterdir()))
+    return chance.choice(sorted(step.iterdir()))
 
 
-def any_state(step: Path, rng: random.Random) -> Path:
+def any_state(step: Path, chance: random.Random) -> Path:
     """One of its files of tensors."""
-    return rng.choice(sorted(step.glob("state-*")))
+    return chance.choice(sorted(step.glob("state-*")))
 
 
-def flip(step: Path, rng: random.Random) -> None:
-    """Flip one or a few bits."""
-    path = any_file(step, rng)
+def flip(step: Path, chance: random.Random) -> None:
+    """One bit, or a few."""
+    path = any_file(step, chance)
     data = bytearray(path.read_bytes())
-    for location in rng.sample(range(len(data)), rng.choice((1, 1, 1, 2, 8))):
-        data[location] ^= 1 << rng.randrange(8)
+    for place in chance.sample(range(len(data)), chance.choice((1, 1, 1, 2, 8))):
+        data[place] ^= 1 << chance.randrange(8)
     path.write_bytes(data)
 
 
-def overwrite(step: Path, rng: random.Random) -> None:
-    """Overwrite a range of bytes."""
-    path = any_file(step, rng)
+def overwrite(step: Path, chance: random.Random) -> None:
+    """A stretch of other bytes."""
+    path = any_file(step, chance)
     data = bytearray(path.read_bytes())
-    start = rng.randrange(len(data))
-    for location in range(start, min(len(data), start + rng.randint(1, 600))):
-        data[location] ^= rng.randint(1, 255)
+    start = chance.randrange(len(data))
+    for place in range(start, min(len(data), start + chance.randint(1, 600))):
+        data[place] ^= chance.randint(1, 255)
     path.write_bytes(data)
 
 
-def cut(step: Path, rng: random.Random) -> None:
-    """Truncate a file."""
-    path = any_file(step, rng)
-    os.truncate(path, rng.randrange(path.stat().st_size))
+def cut(step: Path, chance: random.Random) -> None:
+    """The end is missing."""
+    path = any_file(step, chance)
+    os.truncate(path, chance.randrange(path.stat().st_size))
 
 
-def add(step: Path, rng: random.Random) -> None:
-    """Append bytes."""
-    with any_file(step, rng).open("ab") as file:
-        file.write(rng.randbytes(rng.randint(1, 64)))
+def add(step: Path, chance: random.Random) -> None:
+    """There is more at the end."""
+    with any_file(step, chance).open("ab") as file:
+        file.write(chance.randbytes(chance.randint(1, 64)))
 
 
-def zero(step: Path, rng: random.Random) -> None:
+def zero(step: Path, chance: random.Random) -> None:
     """A page of zeros, as some file systems leave after a power cut."""
-    path = any_file(step, rng)
+    path = any_file(step, chance)
     data = bytearray(path.read_bytes())
-    start = rng.randrange(0, len(data), 512)
+    start = chance.randrange(0, len(data), 512)
     end = min(len(data), start + 512)
     if not any(data[start:end]):
-        return flip(step, rng)
+        return flip(step, chance)
     data[start:end] = bytes(end - start)
     path.write_bytes(data)
     return None
 
 
-def swap(step: Path, rng: random.Random) -> None:
-    """Swap two files."""
-    one, other = rng.sample(sorted(step.iterdir()), 2)
+def swap(step: Path, chance: random.Random) -> None:
+    """Two files have each other's names."""
+    one, other = chance.sample(sorted(step.iterdir()), 2)
     aside = step / ".aside"
     one.rename(aside)
     other.rename(one)
     aside.rename(other)
 
 
-def lose(step: Path, rng: random.Random) -> None:
-    """Remove a file."""
-    any_file(step, rng).unlink()
+def lose(step: Path, chance: random.Random) -> None:
+    """A file is gone."""
+    any_file(step, chance).unlink()
 
 
-def rename(step: Path, rng: random.Random) -> None:
-    """Rename a file."""
-    any_state(step, rng).rename(step / "state-other.safetensors")
+def rename(step: Path, chance: random.Random) -> None:
+    """A file has another name."""
+    any_state(step, chance).rename(step / "state-other.safetensors")
 
 
-def gain(step: Path, rng: random.Random) -> None:
-    """Add a file."""
-    shutil.copy(any_state(step, rng), step / "state-other.safetensors")
+def gain(step: Path, chance: random.Random) -> None:
+    """A file too many."""
+    shutil.copy(any_state(step, chance), step / "state-other.safetensors")
 
 
-def other_step(step: Path, rng: random.Random) -> None:
-    """Copy one or all files of another step of the same run."""
+def other_step(step: Path, chance: random.Random) -> None:
+    """One file, or all of them, of another step of the same run."""
     older = step.with_name("step-1")
-    for path in [any_file(older, rng)] if rng.random() < 0.7 else older.iterdir():
+    for path in [any_file(older, chance)] if chance.random() < 0.7 else older.iterdir():
         shutil.copy(path, step)
 
 
-def other_model(step: Path, rng: random.Random) -> None:
-    """Copy a file of another training, with the same shapes or others."""
-    store = CheckpointStore(step.parent.parent.parent / rng.choice(("twin", "wide")))
-    shutil.copy(any_state(store.checkpoints / "step-2", rng), step)
+def other_model(step: Path, chance: random.Random) -> None:
+    """A file of another training: same shapes or others, its own manifest or not."""
+    store = CheckpointStore(step.parent.parent.parent / chance.choice(("twin", "wide")))
+    shutil.copy(any_state(store.checkpoints / "step-2", chance), step)
 
 
-def correct(step: Path, rng: random.Random) -> None:
-    """Flip a bit and correct the checksum in the manifest."""
-    path = any_state(step, rng)
+def correct(step: Path, chance: random.Random) -> None:
+    """A flipped bit, and the sum of that file in the manifest made right for it."""
+    path = any_state(step, chance)
     data = bytearray(path.read_bytes())
-    data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
     path.write_bytes(data)
     manifest = step / "manifest.json"
     content = json.loads(manifest.read_bytes())
@@ -145,23 +145,23 @@ def correct(step: Path, rng: random.Random) -> None:
     manifest.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n")
 
 
-def retell(step: Path, rng: random.Random) -> None:
-    """Change the manifest: its step, its metadata, its table of files."""
+def retell(step: Path, chance: random.Random) -> None:
+    """The manifest says something else: its step, its facts, its table of files."""
     manifest = step / "manifest.json"
     content = json.loads(manifest.read_bytes())
-    change = rng.choice(("step", "facts", "files", "format", "sha256"))
+    change = chance.choice(("step", "facts", "files", "format", "sha256"))
     if change == "step":
-        content["step"] += rng.choice((-1, 1, 2**40))
+        content["step"] += chance.choice((-1, 1, 2**40))
     elif change == "facts":
         content["facts"]["progress"]["batch"] += 1
     elif change == "files":
-        del content["files"][rng.choice(sorted(content["files"]))]
+        del content["files"][chance.choice(sorted(content["files"]))]
     else:
         content[change] = content[change][::-1]
     manifest.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n")
 
 
-DAMAGES: dict[str, tuple[Damage, int]] = {  # and their frequencies in percent
+DAMAGES: dict[str, tuple[Damage, int]] = {  # and how often each comes, in hundredths
     "bits flipped": (flip, 40),
     "bytes overwritten": (overwrite, 8),
     "cut short": (cut, 14),
@@ -178,16 +178,16 @@ DAMAGES: dict[str, tuple[Damage, int]] = {  # and their frequencies in percent
 }
 
 
-def same(loaded: States, expected: States) -> bool:
-    """Whether the tensors are bit-identical."""
+def same(loaded: States, wanted: States) -> bool:
+    """Whether these are the very same tensors."""
     return {(s, n): t.numpy().tobytes() for s, part in loaded.items() for n, t in part.items()} == {
-        (s, n): t.numpy().tobytes() for s, part in expected.items() for n, t in part.items()
+        (s, n): t.numpy().tobytes() for s, part in wanted.items() for n, t in part.items()
     }
 
 
-def damaged(folder: Path, expected: int, seed: int) -> tuple[Counter[str], Counter[str], int]:
-    """The number of damages of each kind, of detections, and of wrong loads."""
-    rng = random.Random(seed)
+def damaged(folder: Path, wanted: int, seed: int) -> tuple[Counter[str], Counter[str], int]:
+    """How many damages of each kind were made and were noticed, and how often wrong was loaded."""
+    chance = random.Random(seed)
     facts: dict[str, JSON] = {"recipe": "reviews", "progress": {"batch": 7}}
     for run, model in (("run", states(2)), ("twin", states(3)), ("wide", states(2, width=25))):
         CheckpointStore(folder / run).commit(1, states(1), facts)
@@ -195,14 +195,14 @@ def damaged(folder: Path, expected: int, seed: int) -> tuple[Counter[str], Count
     store = CheckpointStore(folder / "run")
     step, sound = store.checkpoints / "step-2", folder / "sound"
     shutil.copytree(step, sound)
-    kinds = rng.choices([*DAMAGES], [share for _, share in DAMAGES.values()], k=expected)
+    kinds = chance.choices([*DAMAGES], [share for _, share in DAMAGES.values()], k=wanted)
     made, noticed, wrong = Counter[str](), Counter[str](), 0
     for kind in kinds:
-        DAMAGES[kind][0](step, rng)
+        DAMAGES[kind][0](step, chance)
         made[kind] += 1
         try:
             found = store.newest()
-        except CheckpointError:  # the valid checkpoint would be lost
+        except CheckpointError:  # it would lose the sound one
             found = None
         if found is not None:
             noticed[kind] += found.step == 1 and found.invalid[0].path == step
@@ -213,11 +213,11 @@ def damaged(folder: Path, expected: int, seed: int) -> tuple[Counter[str], Count
 
 
 def main() -> int:
-    """Damage checkpoints and load them."""
-    arguments = parser("Damage checkpoints and see whether it shows.")
-    arguments.add_argument("--damages", type=int, default=10_000)
-    arguments.add_argument("--seed", type=int, default=0)
-    options = arguments.parse_args()
+    """Damage, look, load."""
+    words = parser("Damage checkpoints and see whether it shows.")
+    words.add_argument("--damages", type=int, default=10_000)
+    words.add_argument("--seed", type=int, default=0)
+    options = words.parse_args()
     proof = Proof("corrupt", f"{options.damages:,} damaged checkpoints")
     with temp_folder() as folder:
         made, noticed, wrong = damaged(folder, options.damages, options.seed)

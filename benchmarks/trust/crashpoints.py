@@ -38,7 +38,7 @@ from .worker_processes import preload_modules
 
 ERRORS = ("ENOSPC", "EIO", "EDQUOT", "EMFILE", "EINTR")
 
-# The system calls of a commit and the errors that each can return.
+# The calls with which a commit looks at files and changes them; a call fails as it can fail.
 MAY_FAIL = {
     "ENOSPC": "mkdir,openat,write,fsync,close,rename",
     "EIO": "mkdir,openat,read,write,fsync,close,rename,unlinkat,rmdir,getdents64,newfstatat,fstat",
@@ -49,7 +49,7 @@ MAY_FAIL = {
 
 
 def calls_of_a_commit(folder: Path) -> list[tuple[str, int]]:
-    """Every system call of a commit: its name and its number among calls of that name."""
+    """Every system call of a commit: its name, and the how manieth of that name it is."""
     record = folder / "record"
     commit_under_strace(two_committed(folder / "whole"), folder / "log", "-o", str(record))
     count, calls = Counter[str](), []
@@ -60,14 +60,14 @@ def calls_of_a_commit(folder: Path) -> list[tuple[str, int]]:
 
 
 def kills(folder: Path, strace: bool) -> Iterator[tuple[CheckpointStore, Ending]]:
-    """Commits that are killed at the first system call, the second, ..."""
+    """One commit after the other, killed at its first call, its second, ..."""
     log = folder / "log"
     if strace:
         for number, (name, nth) in enumerate(calls_of_a_commit(folder)):
             store = two_committed(folder / f"kill-{number}")
             inject = f"inject={name}:signal=SIGKILL:when={nth}"
-            arguments = ("-o", "/dev/null", "-e", f"trace={name}", "-e", inject)
-            yield store, commit_under_strace(store, log, *arguments)
+            words = ("-o", "/dev/null", "-e", f"trace={name}", "-e", inject)
+            yield store, commit_under_strace(store, log, *words)
     else:
         for point in itertools.count(1):
             store = two_committed(folder / f"kill-{point}")
@@ -78,7 +78,7 @@ def kills(folder: Path, strace: bool) -> Iterator[tuple[CheckpointStore, Ending]
 
 
 def killed(folder: Path, strace: bool, proof: Proof) -> tuple[int, int, int]:
-    """Kill at each call: the numbers of calls, lost checkpoints and false acknowledgements."""
+    """A kill at each call: how many there are, after how many nothing was left, or the ack lied."""
     points = lost = lied = 0
     for store, ending in kills(folder, strace):
         points += ending.code == -signal.SIGKILL
@@ -87,7 +87,7 @@ def killed(folder: Path, strace: bool, proof: Proof) -> tuple[int, int, int]:
         newest = sound(store)
         lost += newest not in (2, 3)
         lied += ending.acknowledged and newest != 3
-        store.commit(4, states(4), {"step": 4})  # the next process cleans up and continues
+        store.commit(4, states(4), {"step": 4})  # the next life tidies up and goes on
         tidy = sorted(path.name for path in store.checkpoints.iterdir())
         lost += tidy not in (["step-2", "step-4"], ["step-3", "step-4"])
         shutil.rmtree(store.folder)
@@ -98,26 +98,26 @@ def killed(folder: Path, strace: bool, proof: Proof) -> tuple[int, int, int]:
 def failures(
     folder: Path, strace: bool, error: str
 ) -> Iterator[tuple[str, CheckpointStore, Ending]]:
-    """Commits in which one system call returns this error."""
+    """One commit after the other in which one call answers with this error."""
     for call in MAY_FAIL[error].split(",") if strace else ("a call",):
         for point in itertools.count(1):
             store = two_committed(folder / f"{error}-{call}-{point}")
             log, record = folder / f"{store.folder.name}.log", folder / "calls"
             if strace:
                 inject = f"inject={call}:error={error}:when={point}"
-                arguments = ("-o", str(record), "-e", f"trace={call}", "-e", inject)
-                ending = commit_under_strace(store, log, *arguments)
+                words = ("-o", str(record), "-e", f"trace={call}", "-e", inject)
+                ending = commit_under_strace(store, log, *words)
                 came = "(INJECTED)" in record.read_text(encoding="utf-8")
             else:
                 ending = commit_under(store, log, fail_at(point, getattr(errno, error)))
-                came = ending.code != 0  # every error of a Python call is reported
+                came = ending.code != 0  # in Python every one of them matters
             if not came:
                 break
             yield f"{call} {point}", store, ending
 
 
 def fails(folder: Path, strace: bool, error: str, proof: Proof) -> tuple[int, int]:
-    """One error at each call that can return it: the number of cases and of failures."""
+    """One error at each call that may give it: how many there were, how many ended badly."""
     bad, codes = 0, Counter[int]()
     for call, store, ending in failures(folder, strace, error):
         codes[ending.code] += 1
@@ -131,7 +131,7 @@ def fails(folder: Path, strace: bool, error: str, proof: Proof) -> tuple[int, in
 
 
 def survived(ending: Ending, store: CheckpointStore) -> bool:
-    """Whether a commit with an error succeeded or failed cleanly, and lost nothing."""
+    """Whether a commit with an error in it went on, or ended in order, and lost nothing."""
     newest = sound(store)
     if ending.code == 0:
         return newest == 3
@@ -140,10 +140,10 @@ def survived(ending: Ending, store: CheckpointStore) -> bool:
 
 
 def main() -> int:
-    """Run all kills and all errors."""
-    arguments = parser("Kill a commit at each of its calls; let each of them fail.")
-    arguments.add_argument("--python", action="store_true", help="calls of Python, strace or not")
-    options = arguments.parse_args()
+    """Kill and fail."""
+    words = parser("Kill a commit at each of its calls; let each of them fail.")
+    words.add_argument("--python", action="store_true", help="calls of Python, strace or not")
+    options = words.parse_args()
     proof = Proof("crashpoints", "a commit killed, or failing, at each of its system calls")
     preload_modules()
     strace = has_strace() and not options.python

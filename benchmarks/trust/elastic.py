@@ -1,4 +1,4 @@
-"""Change the number of processes of a strict training; the results stay bit-identical.
+"""Change the number of processes of a strict training while it runs; its bits stay the same.
 
     python -m benchmarks.trust.elastic [--paths 20] [--seed 0] [--ordinary]
 
@@ -39,35 +39,35 @@ ENDS = {0, 6, 143, -signal.SIGTERM, -signal.SIGKILL}  # 6: another process was l
 
 @dataclass
 class WorkerGroup:
-    """The processes of one part of a training, by rank."""
+    """The processes of one stretch of a training, by rank."""
 
     lives: list[WorkerProcess]
 
     def until(self, what: Callable[[], bool]) -> bool:
-        """Wait until `what` is true; False when the first process ended before."""
+        """Watch until `what` happens; False when the first process was over before."""
         return self.lives[0].until(what)
 
     def send(self, number: signal.Signals, to: int | None) -> None:
-        """Send a signal to one process, or to all."""
-        for worker in self.lives if to is None else [self.lives[to]]:
-            worker.send(number)
+        """A signal to one of them, or to all."""
+        for life in self.lives if to is None else [self.lives[to]]:
+            life.send(number)
 
     def end(self) -> list[int]:
-        """Wait until all have ended; returns the exit codes."""
-        return [worker.end() for worker in self.lives]
+        """Wait until all are over; their exit codes."""
+        return [life.end() for life in self.lives]
 
     @property
     def said(self) -> str:
-        """The output of all processes."""
-        return "\n".join(worker.said for worker in self.lives)[-2000:]
+        """What they wrote, one after the other."""
+        return "\n".join(life.said for life in self.lives)[-2000:]
 
 
 def gang(training: TrainingRun, size: int) -> WorkerGroup:
-    """Start or resume a training with this many processes, with torchrun's environment."""
+    """So many processes that begin the training, or go on with it, found as torchrun's are."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
-    arguments = training.command  # computed once: the first process changes it
+    words = training.command  # now, as the first process will change what it would be
 
     def place(rank: int) -> Callable[[], None]:
         def take() -> None:
@@ -84,7 +84,7 @@ def gang(training: TrainingRun, size: int) -> WorkerGroup:
     return WorkerGroup(
         [
             start_jumok(
-                arguments, training.log.with_suffix(f".{rank}.log"), training.prepared(place(rank))
+                words, training.log.with_suffix(f".{rank}.log"), training.prepared(place(rank))
             )
             for rank in range(size)
         ]
@@ -93,25 +93,25 @@ def gang(training: TrainingRun, size: int) -> WorkerGroup:
 
 @dataclass
 class Walk:
-    """The changes of one training."""
+    """What happened on the way of one training."""
 
     way: list[str] = field(default_factory=list)
     stops: list[signal.Signals] = field(default_factory=list)
     trouble: str = ""
 
 
-def walk(training: TrainingRun, rng: random.Random) -> Walk:
-    """Run a training to its end with up to three changes."""
+def walk(training: TrainingRun, chance: random.Random) -> Walk:
+    """One training through up to three changes to its end."""
     path = Walk()
-    steps = sorted(rng.sample(range(1, LAST - 2), rng.randint(1, 3)))
-    size = rng.choice(SIZES)
+    steps = sorted(chance.sample(range(1, LAST - 2), chance.randint(1, 3)))
+    size = chance.choice(SIZES)
     for step in [*steps, LAST + 1]:
         path.way.append(f"{size}")
         lives = gang(training, size)
         lives.until(lambda step=step: training.committed() >= step)  # type: ignore[misc]
-        number = rng.choice(STOPS)
-        to = rng.choice([None, rng.randrange(size)])
-        time.sleep(rng.uniform(0, 0.02))
+        number = chance.choice(STOPS)
+        to = chance.choice([None, chance.randrange(size)])
+        time.sleep(chance.uniform(0, 0.02))
         if step <= LAST:
             lives.send(number, to)
         codes = lives.end()
@@ -122,21 +122,19 @@ def walk(training: TrainingRun, rng: random.Random) -> Walk:
             return path
         path.stops.append(number)
         path.way.append(f"-{number.name[3:]} after {training.newest()}->")
-        size = rng.choice([other for other in SIZES if other != size])
+        size = chance.choice([other for other in SIZES if other != size])
     return path
 
 
 def main() -> int:
-    """Run all numbers of processes, then all sequences of changes."""
-    arguments = parser("Change the number of processes of a training.")
-    arguments.add_argument("--paths", type=int, default=20)
-    arguments.add_argument("--seed", type=int, default=0)
-    arguments.add_argument(
-        "--ordinary", action="store_true", help="not strict: see the bits differ"
-    )
-    options = arguments.parse_args()
+    """All sizes, then all paths."""
+    words = parser("Change the number of processes of a training.")
+    words.add_argument("--paths", type=int, default=20)
+    words.add_argument("--seed", type=int, default=0)
+    words.add_argument("--ordinary", action="store_true", help="not strict: see the bits differ")
+    options = words.parse_args()
     settings = (*WORDS, "training.strict=false") if options.ordinary else WORDS
-    rng = random.Random(options.seed)
+    chance = random.Random(options.seed)
     proof = Proof("elastic", "strict trainings by changing numbers of processes")
     preload_modules()
     stops: list[signal.Signals] = []
@@ -146,7 +144,7 @@ def main() -> int:
 
         def compared(training: TrainingRun, name: str, trouble: str) -> None:
             nonlocal different, stuck
-            unlike = [] if trouble else differences(outcome, training.story())
+            unlike = [] if trouble else differences(story, training.story())
             stuck, different = stuck + bool(trouble), different + bool(unlike)
             verdict = trouble or (f"OTHER BITS: {', '.join(unlike)}" if unlike else "the same bits")
             proof.say(f"{name}: {verdict}")
@@ -158,7 +156,7 @@ def main() -> int:
         first = gang(alone, 1)
         if any(first.end()):
             raise SystemExit(f"the training of one process failed: {first.said}")
-        outcome = alone.story()
+        story = alone.story()
         for size in (2, 4):
             training = TrainingRun(recipe, folder / f"whole-{size}", *settings)
             lives = gang(training, size)
@@ -166,7 +164,7 @@ def main() -> int:
             compared(training, f"{size} processes from the beginning", trouble)
         for number in range(1, options.paths + 1):
             training = TrainingRun(recipe, folder / f"path-{number}", *settings)
-            path = walk(training, rng)
+            path = walk(training, chance)
             stops += path.stops
             compared(training, f"path {number:>2}  {' '.join(path.way)}", path.trouble)
     proof.figures |= {"paths": options.paths, "changes": len(stops)}

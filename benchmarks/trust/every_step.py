@@ -1,4 +1,4 @@
-"""Resume at each step of a training; the rest is bit-identical every time.
+"""Resume at each step of a training; every time the rest of it comes out bit for bit.
 
     python -m benchmarks.trust.every_step [--steps 200]
 
@@ -23,7 +23,7 @@ SAMPLING = (
     "augmentation.token_dropout=0.2",
     "training.checkpoint_every=1",
 )
-FURTHER = 3  # steps that are compared when a process does not run to the end
+FURTHER = 3  # steps that are compared when a life does not go to the end
 
 
 def copied(alone: TrainingRun, run: Path, step: int) -> TrainingRun:
@@ -41,26 +41,26 @@ def copied(alone: TrainingRun, run: Path, step: int) -> TrainingRun:
 
 
 def resumed(alone: TrainingRun, training: TrainingRun, step: int, last: int) -> list[str]:
-    """What differs after resuming at `step`, to the end or to a later step."""
+    """What differs when `step` goes on: to the end, or to a later step where it is stopped."""
     whole = step <= FURTHER or step % 10 == 0 or step + FURTHER >= last
-    worker = training.start()
+    life = training.start()
     if whole:
-        if worker.end():
-            return [worker.said[-500:]]
+        if life.end():
+            return [life.said[-500:]]
         return differences(alone.story(), training.story())
-    worker.until(lambda: training.committed() >= step + FURTHER)
-    worker.send(15)
-    if worker.end() != 143:
-        return [worker.said[-500:]]
+    life.until(lambda: training.committed() >= step + FURTHER)
+    life.send(15)
+    if life.end() != 143:
+        return [life.said[-500:]]
     found = CheckpointStore(training.run).newest()
     if found is None or found.step <= step:
         return ["it did not go on"]
-    expected = CheckpointStore(alone.run).checkpoint(found.step)
-    return [n for n, r in found.manifest.files.items() if r != expected.manifest.files.get(n)]
+    wanted = CheckpointStore(alone.run).checkpoint(found.step)
+    return [n for n, r in found.manifest.files.items() if r != wanted.manifest.files.get(n)]
 
 
 def main() -> int:
-    """Resume at every step."""
+    """Resume everywhere."""
     command = parser("Resume at each step of a training.")
     command.add_argument("--steps", type=int, default=200)
     options = command.parse_args()
@@ -70,8 +70,8 @@ def main() -> int:
     same = 0
     with temp_folder() as folder:
         recipe = write_corpus(folder / "corpus", train_rows=600)
-        arguments = (*SAMPLING, f"training.steps={last}", f"training.keep_checkpoints={last + 1}")
-        alone = TrainingRun(recipe, folder / "alone", *arguments)
+        words = (*SAMPLING, f"training.steps={last}", f"training.keep_checkpoints={last + 1}")
+        alone = TrainingRun(recipe, folder / "alone", *words)
         if alone.start().end():
             raise SystemExit(f"the training that was left alone failed: {alone.log.read_text()}")
         for step in range(1, last):
@@ -83,9 +83,7 @@ def main() -> int:
             elif step % 20 == 0:
                 proof.say(f"from step {step:>3}: {same} of {step} resumed to the same bits")
             shutil.rmtree(training.run)
-        fresh = TrainingRun(
-            recipe, folder / "from-0", *arguments
-        )  # step 0: the whole training again
+        fresh = TrainingRun(recipe, folder / "from-0", *words)  # step 0: the training once more
         same += fresh.start().end() == 0 and not differences(alone.story(), fresh.story())
     proof.say(f"from the beginning and from each step: {same} of {last} to the same bits")
     proof.figures |= {"steps": last, "same": same}

@@ -38,14 +38,14 @@ from .fuzz_mutations import MAX_INPUT_BYTES, Files, mutated
 from .fuzz_targets import TARGETS, FuzzTarget, UnexpectedError, remove_folder
 
 CORPUS = Path(__file__).resolve().parents[2] / "tests" / "fuzz" / "corpus"
-MAX_WAIT = 60.0  # seconds for one input, generous for busy machines
+MAX_WAIT = 60.0  # seconds with one input, on a busy machine
 MEMORY = 64 * 2**20 + 4 * MAX_INPUT_BYTES
-JOBS = 2  # parallel workers
+JOBS = 2  # workers at a time
 ROUNDS = 10  # of all targets
-MIN_INPUTS = 100  # inputs of a target per round
-MAX_FAULTS = 200  # of one target; then it is skipped
+MIN_INPUTS = 100  # inputs of a target in a round, as long as its share is not used up
+MAX_FAULTS = 200  # faults of one target; then it is left alone
 
-_BOARD = struct.Struct("<Q")  # the number of the current input
+_BOARD = struct.Struct("<Q")  # the number of the input at work
 
 
 @dataclass
@@ -54,29 +54,29 @@ class TargetResult:
 
     inputs: int = 0
     seconds: float = 0.0  # of computing
-    faults: dict[str, list[int]] = field(default_factory=dict)  # description, and numbers of inputs
+    faults: dict[str, list[int]] = field(default_factory=dict)  # what, and numbers of inputs
 
     def add(self, what: str, number: int) -> None:
-        """Record an input with this fault."""
+        """One more input that did this."""
         self.faults.setdefault(what, []).append(number)
 
     @property
     def given_up(self) -> bool:
-        """Whether enough faults were found to stop."""
+        """Whether so much was found that more inputs would tell no more."""
         return sum(map(len, self.faults.values())) > MAX_FAULTS
 
     def count(self, kind: str) -> int:
-        """The number of inputs with a crash, a hang or an unexpected exception."""
+        """How many inputs ended in a crash, a hang or a foreign error."""
         return sum(len(n) for what, n in self.faults.items() if what.startswith(kind))
 
 
 def seed_inputs(target: FuzzTarget) -> list[Files]:
-    """The seeds of mutations: valid files, and inputs of former faults."""
+    """What changes begin from: valid files, and what once was a fault."""
     return [*target.seeds(), *corpus(target.name)]
 
 
 def corpus(name: str) -> list[Files]:
-    """The committed inputs of a target: one folder each."""
+    """The kept inputs of a target: a folder for each, with its files."""
     return [
         {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
         for folder in sorted((CORPUS / name).glob("*"))
@@ -84,7 +84,7 @@ def corpus(name: str) -> list[Files]:
 
 
 def make_input(target: FuzzTarget, seeds: Sequence[Files], number: int) -> dict[str, bytes]:
-    """Generate input `number` of a target."""
+    """Input number `number` of a target."""
     return mutated(random.Random(f"{target.name} {number}"), seeds)
 
 
@@ -100,9 +100,9 @@ def find_fault(target: FuzzTarget, files: Files) -> str | None:
         raise
     except BaseException as error:
         frames = traceback.extract_tb(error.__traceback__)
-        actual = [frame for frame in frames if "/jumok/" in frame.filename] or frames
-        location = f"{Path(actual[-1].filename).name}:{actual[-1].lineno}"
-        return f"foreign: {type(error).__name__} at {location}: {ascii(str(error))[:80]}"
+        ours = [frame for frame in frames if "/jumok/" in frame.filename] or frames
+        place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
+        return f"foreign: {type(error).__name__} at {place}: {ascii(str(error))[:80]}"
     return None
 
 
@@ -116,13 +116,13 @@ class WorkItem:
 
 
 def work_items(targets: Sequence[FuzzTarget], total: float, first: int) -> Iterable[WorkItem]:
-    """The shifts in order: each round has a part of the inputs of every target."""
+    """The work in its order: each round a part of the share of every target."""
     shares = sum(target.share for target in targets)
-    expected = {target.name: math.ceil(total * target.share / shares) for target in targets}
+    wanted = {target.name: math.ceil(total * target.share / shares) for target in targets}
     for number in range(ROUNDS):
         for target in targets:
-            part = max(MIN_INPUTS, -(-expected[target.name] // ROUNDS))
-            begin, end = (min(expected[target.name], part * n) for n in (number, number + 1))
+            part = max(MIN_INPUTS, -(-wanted[target.name] // ROUNDS))
+            begin, end = (min(wanted[target.name], part * n) for n in (number, number + 1))
             if begin < end:
                 yield WorkItem(target, first + begin, first + end)
 
@@ -130,9 +130,9 @@ def work_items(targets: Sequence[FuzzTarget], total: float, first: int) -> Itera
 def fuzz(
     targets: Sequence[FuzzTarget], total: float, first: int = 0, until: float = float("inf")
 ) -> dict[str, TargetResult]:
-    """Run targets in worker processes until the monotonic clock reaches `until`."""
+    """Enter targets by workers that may die, until `until` of the monotonic clock."""
     seeds = {target.name: seed_inputs(target) for target in targets}
-    for target in targets:  # seeds are loaded before memory is limited
+    for target in targets:  # what is fetched once is fetched before memory is limited
         for files in seeds[target.name]:
             find_fault(target, files)
     found = {target.name: TargetResult() for target in targets}
@@ -155,7 +155,7 @@ def fuzz(
 
 
 class _Worker:
-    """A worker process on a shift, seen by its parent."""
+    """A process at work on a shift, as the process that began it sees it."""
 
     def __init__(self, shift: WorkItem, seeds: Sequence[Files]) -> None:
         self.shift = shift
@@ -178,7 +178,7 @@ class _Worker:
         return bool(data)
 
     def end(self, found: TargetResult) -> WorkItem | None:
-        """Wait for its end; returns the rest of its shift if it crashed."""
+        """Wait for its end; the rest of its shift, if it died before."""
         os.close(self.output)
         _, status, used = os.wait4(self._child, 0)
         found.seconds += used.ru_utime + used.ru_stime
@@ -202,11 +202,11 @@ def _work(
     board: mmap.mmap,
     columns: int,
 ) -> NoReturn:
-    """The main function of a worker; never returns."""
+    """The life of a worker; never returns."""
     code = 1
     try:
         quiet = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(quiet, 2)  # silences libraries
+        os.dup2(quiet, 2)  # the libraries' own words
         for name in (signal.SIGPROF, signal.SIGALRM):
             signal.signal(name, signal.SIG_DFL)
         pages = int(Path("/proc/self/statm").read_text().split()[0])
@@ -229,20 +229,20 @@ def _work(
 
 
 def keep(target: FuzzTarget, found: TargetResult, folder: Path) -> None:
-    """Write the smallest input of every fault."""
+    """Write the smallest input of every fault, for the corpus."""
     seeds = seed_inputs(target)
     for what, numbers in found.faults.items():
         inputs = {number: make_input(target, seeds, number) for number in numbers[:20]}
         number = min(inputs, key=lambda n: sum(map(len, inputs[n].values())))
-        location = folder / target.name / str(number)
-        location.mkdir(parents=True, exist_ok=True)
+        place = folder / target.name / str(number)
+        place.mkdir(parents=True, exist_ok=True)
         for name, content in inputs[number].items():
-            (location / name).write_bytes(content)
+            (place / name).write_bytes(content)
         print(f"  {target.name} {number}: {what} ({len(numbers)} inputs)", flush=True)
 
 
 def report(found: Mapping[str, TargetResult], proof: result.Proof, folder: Path) -> int:
-    """Print the table and write the smallest input of every fault; returns the number of faults."""
+    """The table, and the smallest input of every fault in a folder; how many faults."""
     kinds = {"crash": "crashes", "hang": "hangs", "foreign": "foreign"}
     total, counts = 0, dict.fromkeys(kinds, 0)
     columns = "".join(f"{name:>9}" for name in kinds.values())
@@ -267,15 +267,15 @@ def report(found: Mapping[str, TargetResult], proof: result.Proof, folder: Path)
 
 
 def main() -> int:
-    """Fuzz, and print the results."""
-    arguments = result.parser("Damaged files at every target: a result or an error of jumok.")
-    arguments.add_argument("--total", type=float, default=1e7)
-    arguments.add_argument("--minutes", type=float, default=float("inf"))
-    arguments.add_argument("--target", action="append", choices=sorted(TARGETS))
-    arguments.add_argument("--first", type=int, default=0)
-    arguments.add_argument("--keep", type=Path, default=Path("fuzz-found"))
-    arguments.add_argument("--remark", help="what else the machine did meanwhile")
-    asked = arguments.parse_args()
+    """Run the command."""
+    words = result.parser("Damaged files at every target: a result or an error of jumok.")
+    words.add_argument("--total", type=float, default=1e7)
+    words.add_argument("--minutes", type=float, default=float("inf"))
+    words.add_argument("--target", action="append", choices=sorted(TARGETS))
+    words.add_argument("--first", type=int, default=0)
+    words.add_argument("--keep", type=Path, default=Path("fuzz-found"))
+    words.add_argument("--remark", help="what else the machine did meanwhile")
+    asked = words.parse_args()
     _one_thread_each()
     proof = result.Proof(
         "fuzz", "Every target, entered with damaged files: an answer or a sentence."
@@ -295,7 +295,7 @@ def main() -> int:
 
 
 def _one_thread_each() -> None:
-    """Limit libraries to one thread: threads do not survive the fork of a worker."""
+    """Threads of libraries would not survive the fork of a worker, and each reserves memory."""
     os.environ |= {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     import torch
 

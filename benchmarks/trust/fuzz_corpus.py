@@ -1,4 +1,4 @@
-"""Valid tiny files as fuzzing seeds: untrained runs, traces, tokenizers, tables, archives.
+"""Valid tiny files to begin from: runs of an untrained model, traces, tokenisers, tables, archives.
 
 Everything is made here, in about a second, the same on every run.
 """
@@ -75,7 +75,7 @@ def recipe(task: str) -> str:
 
 @cache
 def vocabulary_bytes(kind: str = "unigram", byte_fallback: bool = False) -> bytes:
-    """The `.model` file of a vocabulary trained on `LINES`."""
+    """The `.model` file of a vocabulary learnt from `LINES`."""
     from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 
     size = 68 + 256 * byte_fallback
@@ -90,7 +90,7 @@ def write_run(
     kind: str = "unigram",
     words: Sequence[str] = (),
 ) -> Path:
-    """A finished run in `folder` with untrained weights.
+    """A run in `folder` as a training leaves it, its weights never trained.
 
     `kind` is that of its vocabulary, `words` are laid over its recipe.
     """
@@ -132,7 +132,7 @@ def runs() -> list[Files]:
 
 @cache
 def traces() -> list[Files]:
-    """Traces of a classifier and of a generative model."""
+    """Traces of a classifier and of a writer."""
     from jumok.interpret.tracing import trace
     from jumok.tasks.runs.load import load
 
@@ -181,7 +181,7 @@ _CHARACTERS = tuple(sorted({sign for line in LINES for sign in line if sign != "
 
 @cache
 def tokenizers() -> list[Files]:
-    """Folders of tokenizers: WordPiece, byte-level BPE, Unigram, Marian, and tokenizer.json."""
+    """Folders of tokenisers: WordPiece, byte-level BPE, Unigram, Marian, and tokenizer.json."""
     pieces = (*_SPECIAL, *_CHARACTERS, *(f"##{sign}" for sign in _CHARACTERS))
     bert = {
         "vocab.txt": "\n".join(pieces).encode() + b"\n",
@@ -296,7 +296,7 @@ def _marian() -> Files:
 
 @cache
 def sentencepiece_bytes() -> bytes:
-    """A model trained by SentencePiece, with its normalization table."""
+    """A model as SentencePiece trains it by itself, with its table of replaced characters."""
     import sentencepiece
 
     model = io.BytesIO()
@@ -356,7 +356,7 @@ def configs() -> list[Files]:
 
 
 def manifests() -> list[Files]:
-    """The manifest of a checkpoint."""
+    """What a checkpoint says of itself."""
     from jumok.training.checkpoints.manifest import JSON, FileRecord, Manifest
 
     record = FileRecord(128, hashlib.sha256(b"").hexdigest())
@@ -384,7 +384,7 @@ def reports() -> list[Files]:
 
 
 def tables() -> list[Files]:
-    """The same few rows in every supported format, compressed and not."""
+    """The same few rows in every format that is read, packed and not."""
     rows = [(text, "yes" if i % 2 else "no") for i, text in enumerate(LINES[:5])]
     objects = [{"text": text, "label": label} for text, label in rows]
     tsv = "".join(f"{text}\t{label}\n" for text, label in (("text", "label"), *rows)).encode()
@@ -413,7 +413,7 @@ def archives() -> list[Files]:
 
 
 def requests() -> list[Files]:
-    """Request bodies of the page."""
+    """Bodies that a page sends."""
     bodies: list[object] = [
         {"text": LINES[0], "target": None, "decode": {"beam": 4}, "mute": [["encoder", 0, 1]]},
         {"text": LINES[3], "target": "3 1 5"},
@@ -426,7 +426,7 @@ def requests() -> list[Files]:
 
 
 def states() -> list[Files]:
-    """URL fragments and Range headers."""
+    """Addresses, and ranges of bytes."""
     return [
         {"state.txt": b"#v=matrix&b=encoder&L=2&H=0&q=7&pin=encoder.0.1~cross.1.3&token=x"},
         {"state.txt": b"bytes=2-5"},
@@ -434,18 +434,18 @@ def states() -> list[Files]:
 
 
 def patterns() -> list[Files]:
-    """Regular expressions for constrained decoding."""
+    """Regular expressions of the languages an answer may be in."""
     found = (r"\d{1,3}(,\d{3})*원", "[가-힣 ]{2,8}", "(?:yes|no|아니요)+?", r"[^\W_]*\u0041\x41")
     return [{"pattern.txt": pattern.encode()} for pattern in found]
 
 
 def texts() -> list[Files]:
-    """Input texts."""
+    """Texts that people type."""
     return [{"text.txt": line.encode()} for line in (*LINES, "", "\t", "a\tb", " ".join(LINES))]
 
 
 def commands() -> list[Files]:
-    """Command lines, one argument per line; none of them trains, serves or downloads."""
+    """Command lines, a word a line; none of them trains, serves or fetches."""
     lines = (
         "predict\nRUN\n이 영화\n--json", "predict\nRUN\n--n-best\n3\n--decoding\nbeam=2\n삼",
         "evaluate\nRUN\n--data\na.tsv\n--json", "vocab\nencode\nRUN\n한글\n--ids\n--json",

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-Files: TypeAlias = Mapping[str, bytes]  # one input: the files of a folder, or a single file
+Files: TypeAlias = Mapping[str, bytes]  # one input: what lies in a folder, or a single file
 Change: TypeAlias = Callable[[random.Random, bytes], bytes]
 
-MAX_INPUT_BYTES = 2**16  # longer inputs are truncated
+MAX_INPUT_BYTES = 2**16  # bytes; an input that has grown beyond is cut
 
 NASTY_TEXTS = (
     "", " ", "\0", "\ud800", "\udfff\ud800", "\u202e\u2066", "\ufeff", "\u2028", "\x85", "\r\n",
@@ -33,22 +33,22 @@ NASTY_BYTES = (
 )  # fmt: skip
 
 
-def mutated(rng: random.Random, seeds: Sequence[Files]) -> dict[str, bytes]:
-    """One of the seeds with a few mutations of its files; one file may be removed."""
-    files = dict(rng.choice(seeds))
-    for _ in range(rng.choice((1, 1, 1, 2, 3, 6))):
-        name = rng.choice(sorted(files))
-        if len(files) > 1 and rng.random() < 0.02:
+def mutated(chance: random.Random, seeds: Sequence[Files]) -> dict[str, bytes]:
+    """One of the seeds with a few changes in its files, of which one may vanish."""
+    files = dict(chance.choice(seeds))
+    for _ in range(chance.choice((1, 1, 1, 2, 3, 6))):
+        name = chance.choice(sorted(files))
+        if len(files) > 1 and chance.random() < 0.02:
             del files[name]
             continue
-        other = rng.choice(seeds).get(name, files[name])
-        change = rng.choice((*_by_name(name), _bits, _pieces, _spliced(other)))
-        files[name] = change(rng, files[name])[:MAX_INPUT_BYTES]
+        other = chance.choice(seeds).get(name, files[name])
+        change = chance.choice((*_by_name(name), _bits, _pieces, _spliced(other)))
+        files[name] = change(chance, files[name])[:MAX_INPUT_BYTES]
     return files
 
 
 def _by_name(name: str) -> tuple[Change, ...]:
-    """The mutations for this file format; they have twice the probability."""
+    """The changes that know what such a file holds; they count twice."""
     ending = name.rpartition(".")[2]
     found: Mapping[str, tuple[Change, ...]] = {
         "json": (json_changed, _words),
@@ -60,131 +60,131 @@ def _by_name(name: str) -> tuple[Change, ...]:
     return 2 * found.get(ending, (_words,))
 
 
-def _bits(rng: random.Random, data: bytes) -> bytes:
-    """Flip bits, set bytes."""
+def _bits(chance: random.Random, data: bytes) -> bytes:
+    """Bits turned, bytes set."""
     changed = bytearray(data)
-    for _ in range(rng.choice((1, 1, 2, 8)) if changed else 0):
-        place = rng.randrange(len(changed))
-        changed[place] = rng.choice((changed[place] ^ 1 << rng.randrange(8), 0, 255, 127))
+    for _ in range(chance.choice((1, 1, 2, 8)) if changed else 0):
+        place = chance.randrange(len(changed))
+        changed[place] = chance.choice((changed[place] ^ 1 << chance.randrange(8), 0, 255, 127))
     return bytes(changed)
 
 
-def _pieces(rng: random.Random, data: bytes) -> bytes:
-    """Remove, double, truncate, overwrite or insert a range of bytes."""
-    start = rng.randint(0, len(data))
-    end = min(len(data), start + rng.choice((1, 2, 8, 64, 1000)))
-    match rng.randrange(6):
+def _pieces(chance: random.Random, data: bytes) -> bytes:
+    """A stretch left out, doubled, cut off, overwritten by a number, or something put in."""
+    start = chance.randint(0, len(data))
+    end = min(len(data), start + chance.choice((1, 2, 8, 64, 1000)))
+    match chance.randrange(6):
         case 0:
             return data[:start] + data[end:]
         case 1:
-            return data[:end] + data[start:end] * rng.choice((1, 2, 50)) + data[end:]
+            return data[:end] + data[start:end] * chance.choice((1, 2, 50)) + data[end:]
         case 2:
             return data[:start]
         case 3:
-            number = rng.choice((0, 1, 2**31 - 1, 2**32 - 1, 2**63 - 1, 2**64 - 1, len(data)))
-            raw = struct.pack(rng.choice("<>") + "Q", number)[: rng.choice((1, 2, 4, 8))]
+            number = chance.choice((0, 1, 2**31 - 1, 2**32 - 1, 2**63 - 1, 2**64 - 1, len(data)))
+            raw = struct.pack(chance.choice("<>") + "Q", number)[: chance.choice((1, 2, 4, 8))]
             return data[:start] + raw + data[start + len(raw) :]
         case _:
-            return data[:start] + rng.choice(NASTY_BYTES) + data[rng.choice((start, end)) :]
+            return data[:start] + chance.choice(NASTY_BYTES) + data[chance.choice((start, end)) :]
 
 
 def _spliced(other: bytes) -> Change:
-    """Join the beginning of one file and the end of another."""
+    """The beginning of one file and the end of another."""
 
-    def change(rng: random.Random, data: bytes) -> bytes:
-        return data[: rng.randint(0, len(data))] + other[rng.randint(0, len(other)) :]
+    def change(chance: random.Random, data: bytes) -> bytes:
+        return data[: chance.randint(0, len(data))] + other[chance.randint(0, len(other)) :]
 
     return change
 
 
-def _words(rng: random.Random, data: bytes) -> bytes:
+def _words(chance: random.Random, data: bytes) -> bytes:
     """A word, number or line replaced, dropped, doubled or moved."""
-    mark = rng.choice((b"\n", b" ", b"\t", b",", b"=", b'"'))
+    mark = chance.choice((b"\n", b" ", b"\t", b",", b"=", b'"'))
     parts = data.split(mark)
-    place = rng.randrange(len(parts))
-    match rng.randrange(4):
+    place = chance.randrange(len(parts))
+    match chance.randrange(4):
         case 0:
-            parts[place] = _text(rng.choice(NASTY_TEXTS))
+            parts[place] = _text(chance.choice(NASTY_TEXTS))
         case 1:
-            parts[place] = repr(rng.choice(NASTY_NUMBERS)).encode()
+            parts[place] = repr(chance.choice(NASTY_NUMBERS)).encode()
         case 2:
-            parts.insert(rng.randrange(len(parts) + 1), parts[place])
+            parts.insert(chance.randrange(len(parts) + 1), parts[place])
         case _:
             del parts[place]
     return mark.join(parts)
 
 
-def json_changed(rng: random.Random, data: bytes) -> bytes:
+def json_changed(chance: random.Random, data: bytes) -> bytes:
     """One value somewhere in a JSON text replaced, dropped, doubled, wrapped or renamed."""
     try:
         tree = _loaded(data)
     except (ValueError, RecursionError):
-        return _pieces(rng, data)
-    return _text(json.dumps(tree_changed(rng, tree), ensure_ascii=rng.random() < 0.8))
+        return _pieces(chance, data)
+    return _text(json.dumps(tree_changed(chance, tree), ensure_ascii=chance.random() < 0.8))
 
 
-@lru_cache(64)  # few different files; the result is never modified
+@lru_cache(64)  # most changes begin from the same few files; what is loaded is never written to
 def _loaded(data: bytes) -> object:
     return json.loads(data)
 
 
-def tree_changed(rng: random.Random, tree: object) -> object:
-    """Mutate a random value inside a JSON tree."""
-    if isinstance(tree, dict) and tree and rng.random() < 0.9:
-        key = rng.choice(list(tree))
-        match rng.randrange(8):
+def tree_changed(chance: random.Random, tree: object) -> object:
+    """The same for what JSON holds; goes down at random."""
+    if isinstance(tree, dict) and tree and chance.random() < 0.9:
+        key = chance.choice(list(tree))
+        match chance.randrange(8):
             case 0:
                 return {name: value for name, value in tree.items() if name != key}
             case 1:
-                return tree | {rng.choice(NASTY_TEXTS): tree[key]}
+                return tree | {chance.choice(NASTY_TEXTS): tree[key]}
             case _:
-                return tree | {key: tree_changed(rng, tree[key])}
-    if isinstance(tree, list) and tree and rng.random() < 0.9:
-        place = rng.randrange(len(tree))
-        match rng.randrange(8):
+                return tree | {key: tree_changed(chance, tree[key])}
+    if isinstance(tree, list) and tree and chance.random() < 0.9:
+        place = chance.randrange(len(tree))
+        match chance.randrange(8):
             case 0:
                 return tree[:place] + tree[place + 1 :]
             case 1:
-                return tree[:place] + [tree[place]] * rng.choice((2, 3, 100)) + tree[place:]
+                return tree[:place] + [tree[place]] * chance.choice((2, 3, 100)) + tree[place:]
             case _:
-                return [*tree[:place], tree_changed(rng, tree[place]), *tree[place + 1 :]]
-    return _value(rng, tree)
+                return [*tree[:place], tree_changed(chance, tree[place]), *tree[place + 1 :]]
+    return _value(chance, tree)
 
 
-def _value(rng: random.Random, value: object) -> object:
-    if isinstance(value, int | float) and abs(value) < 2**70 and rng.random() < 0.4:
-        return value + rng.choice((-1, 1, 0.5))
+def _value(chance: random.Random, value: object) -> object:
+    if isinstance(value, int | float) and abs(value) < 2**70 and chance.random() < 0.4:
+        return value + chance.choice((-1, 1, 0.5))
     wrapped = value
-    for _ in range(rng.choice((1, 1, 70))):
-        wrapped = rng.choice(([wrapped], {"a": wrapped}))
+    for _ in range(chance.choice((1, 1, 70))):
+        wrapped = chance.choice(([wrapped], {"a": wrapped}))
     kinds: tuple[object, ...] = (None, True, False, [], {}, [[]], wrapped)
-    return rng.choice((*kinds, *NASTY_NUMBERS, *NASTY_TEXTS))
+    return chance.choice((*kinds, *NASTY_NUMBERS, *NASTY_TEXTS))
 
 
-def _line_of_json(rng: random.Random, data: bytes) -> bytes:
+def _line_of_json(chance: random.Random, data: bytes) -> bytes:
     lines = data.split(b"\n")
-    place = rng.randrange(len(lines))
-    lines[place] = json_changed(rng, lines[place]).replace(b"\n", b" ")
+    place = chance.randrange(len(lines))
+    lines[place] = json_changed(chance, lines[place]).replace(b"\n", b" ")
     return b"\n".join(lines)
 
 
-def header_changed(rng: random.Random, data: bytes) -> bytes:
+def header_changed(chance: random.Random, data: bytes) -> bytes:
     """A safetensors file with a changed header, usually with the correct length."""
     length = int.from_bytes(data[:8], "little")
     if length > len(data):
-        return _bits(rng, data)
-    header = json_changed(rng, data[8 : 8 + length])
-    told = len(header) + rng.choice((0, 0, 0, 0, 0, 1, -1, 2**40))
+        return _bits(chance, data)
+    header = json_changed(chance, data[8 : 8 + length])
+    told = len(header) + chance.choice((0, 0, 0, 0, 0, 1, -1, 2**40))
     return max(told, 0).to_bytes(8, "little") + header + data[8 + length :]
 
 
-def trace_changed(rng: random.Random, data: bytes) -> bytes:
-    """Mutate the trace's header, which is JSON inside the JSON header."""
+def trace_changed(chance: random.Random, data: bytes) -> bytes:
+    """A trace whose own header, the JSON in the JSON, says something else."""
     try:
         length, before, inner, behind = _trace_loaded(data)
     except (ValueError, LookupError, TypeError, RecursionError):
-        return header_changed(rng, data)
-    changed = json.dumps(json.dumps(tree_changed(rng, inner)))
+        return header_changed(chance, data)
+    changed = json.dumps(json.dumps(tree_changed(chance, inner)))
     raw = (before + changed + behind).encode()
     return len(raw).to_bytes(8, "little") + raw + data[8 + length :]
 
@@ -203,44 +203,44 @@ def _trace_loaded(data: bytes) -> tuple[int, str, object, str]:
     return length, before, inner, behind
 
 
-def protobuf_changed(rng: random.Random, data: bytes) -> bytes:
-    """Drop, double, move or mutate one field of a protobuf message; lengths stay correct."""
+def protobuf_changed(chance: random.Random, data: bytes) -> bytes:
+    """One field of a message dropped, doubled, moved or changed inside, the lengths right."""
     fields = [*_fields(data)]
     if not fields:
-        return _pieces(rng, data)
-    place = rng.randrange(len(fields))
-    if rng.random() < 0.3:  # the last fields configure the model
-        place = len(fields) - 1 - rng.randrange(min(3, len(fields)))
+        return _pieces(chance, data)
+    place = chance.randrange(len(fields))
+    if chance.random() < 0.3:  # the last ones say how the model works
+        place = len(fields) - 1 - chance.randrange(min(3, len(fields)))
     number, wire, value = fields[place]
-    match rng.randrange(6):
+    match chance.randrange(6):
         case 0:
             del fields[place]
         case 1:
-            fields.insert(rng.randrange(len(fields)), fields[place])
+            fields.insert(chance.randrange(len(fields)), fields[place])
         case 2:
-            fields[place] = (rng.randrange(1, 60), wire, value)
+            fields[place] = (chance.randrange(1, 60), wire, value)
         case _:
-            fields[place] = (number, wire, _field_changed(rng, wire, value))
+            fields[place] = (number, wire, _field_changed(chance, wire, value))
     return b"".join(map(_field, fields))
 
 
 _Field: TypeAlias = tuple[int, int, bytes]  # number, wire type, raw value without its length
 
 
-def _field_changed(rng: random.Random, wire: int, value: bytes) -> bytes:
+def _field_changed(chance: random.Random, wire: int, value: bytes) -> bytes:
     if wire == 0:
-        return _varint(rng.choice((0, 1, 2, 3, 4, 5, 6, 99, 2**31, 2**32 - 1, 2**63, 2**64 - 1)))
+        return _varint(chance.choice((0, 1, 2, 3, 4, 5, 6, 99, 2**31, 2**32 - 1, 2**63, 2**64 - 1)))
     if wire in (1, 5):
-        number = rng.choice((0.0, -1.0, 1e38, float("nan"), float("inf"), -float("inf")))
+        number = chance.choice((0.0, -1.0, 1e38, float("nan"), float("inf"), -float("inf")))
         return struct.pack("<f" if wire == 5 else "<d", number)
-    if rng.random() < 0.6 and _fields(value):
-        return protobuf_changed(rng, value)
-    return rng.choice((_text(rng.choice(NASTY_TEXTS)), _pieces(rng, value), b""))
+    if chance.random() < 0.6 and _fields(value):
+        return protobuf_changed(chance, value)
+    return chance.choice((_text(chance.choice(NASTY_TEXTS)), _pieces(chance, value), b""))
 
 
 @lru_cache(64)
 def _fields(data: bytes) -> list[_Field]:
-    """The fields of a message; empty if it is invalid."""
+    """The fields of a message; empty for what is none."""
     fields: list[_Field] = []
     place = 0
     try:
@@ -291,5 +291,5 @@ def _varint(value: int) -> bytes:
 
 
 def _text(text: str) -> bytes:
-    """UTF-8 that allows lone surrogates."""
+    """UTF-8, half surrogate pairs too."""
     return text.encode("utf-8", "surrogatepass")

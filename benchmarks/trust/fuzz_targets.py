@@ -1,6 +1,6 @@
-"""The fuzz targets: every function that reads files or input of others, with its seeds.
+"""Every target that takes what others wrote: how it is entered, and with what one begins.
 
-A target returns a value or raises a `JumokError`. Anything else is a fault.
+Entering gives whatever the target gives, or raises a `JumokError`. Anything else is a fault.
 """
 
 import contextlib
@@ -36,26 +36,26 @@ ODD_TEXTS = (
 
 
 class UnexpectedError(Exception):
-    """An error message that is not a sentence of jumok."""
+    """What the target said was no sentence of jumok's."""
 
 
 @dataclass(frozen=True)
 class FuzzTarget:
-    """A target; `share` is its part of a million inputs: fast targets get most."""
+    """A target; `share` is how many of a million inputs it gets: the quick ones take most."""
 
     name: str
     seeds: Callable[[], Sequence[Files]]
     run: Callable[[Files], object]
     share: int
-    seconds: float = 1.0  # processor time of one input
+    seconds: float = 1.0  # of computing that one input may take
 
 
-_HOME: dict[int, Path] = {}  # by process id, as workers are forked
+_HOME: dict[int, Path] = {}  # of each process, as workers are forked
 
 
 @contextlib.contextmanager
 def folder_of(files: Files) -> Iterator[Path]:
-    """Write the files into a folder of this process, in memory if available."""
+    """The files in a folder of this process, in memory where the system has such a place."""
     home = _HOME.get(os.getpid())
     if home is None:
         fast = Path("/dev/shm")
@@ -90,7 +90,7 @@ def _only(files: Files) -> bytes:
 
 
 def _decoded(data: bytes) -> str:
-    """Decode any bytes; lone surrogates are kept, as in JSON."""
+    """Text of any bytes; half surrogate pairs come through as they may from JSON."""
     try:
         return data.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
@@ -113,7 +113,7 @@ def words(files: Files) -> object:
 
 
 def vocabulary(files: Files) -> object:
-    """A `.model` file, and texts encoded and decoded with it."""
+    """A `.model` file, and texts cut and joined by it."""
     from jumok.text.sentencepiece import SentencePieceTokenizer
 
     return _used(SentencePieceTokenizer.from_bytes(_only(files)))
@@ -141,7 +141,7 @@ def header(files: Files) -> object:
 
 
 def trace(files: Files) -> object:
-    """A trace file, with each of its parts read."""
+    """The file of a trace, opened, and each of its parts looked at."""
     from jumok.interpret.trace import Trace
 
     with folder_of(files) as home:
@@ -155,7 +155,7 @@ def trace(files: Files) -> object:
 
 
 def tokenizer(files: Files) -> object:
-    """The tokenizer of a Hugging Face folder, and texts encoded and decoded with it."""
+    """The tokeniser in a foreign folder, and texts cut and joined by it."""
     from jumok.errors import InputError
     from jumok.safe_json import read_json
     from jumok.text.pretrained import load_tokenizer
@@ -174,7 +174,7 @@ def tokenizer(files: Files) -> object:
 
 
 def config(files: Files) -> object:
-    """The config.json, generation_config.json and index of a Hugging Face checkpoint."""
+    """A config.json, a generation_config.json and an index of a foreign checkpoint."""
     from jumok.pretrained.architecture import parse_config
     from jumok.pretrained.checkpoint import open_checkpoint
 
@@ -190,7 +190,7 @@ def _config(home: Path) -> dict[str, object]:
 
 
 def run(files: Files) -> object:
-    """The folder of a run, loaded for a prediction."""
+    """The folder of a run, loaded and asked."""
     from jumok.tasks.runs.load import load
 
     with folder_of(files) as home:
@@ -198,14 +198,14 @@ def run(files: Files) -> object:
 
 
 def manifest(files: Files) -> object:
-    """The manifest of a checkpoint."""
+    """What a checkpoint says of itself."""
     from jumok.training.checkpoints.manifest import parse_manifest
 
     return parse_manifest(_only(files))
 
 
 def reports(files: Files) -> object:
-    """The metrics.jsonl of a run and its tables."""
+    """The metrics.jsonl of a run, and the rows made of it."""
     from jumok.training.reporting.metrics import (
         MetricsLog,
         best_evaluation,
@@ -220,7 +220,7 @@ def reports(files: Files) -> object:
 
 
 def table(files: Files) -> object:
-    """A table file, read once with bad rows skipped and once with bad rows as errors."""
+    """A file of rows, those that cannot be read left out, and once more refusing them."""
     from jumok.data.files.tables import read_table
 
     with folder_of(files) as home:
@@ -235,7 +235,7 @@ def table(files: Files) -> object:
 
 
 def archive(files: Files) -> object:
-    """The zip archive of a pickle; its content is not read."""
+    """The zip around a pickle; what is inside is never looked at here."""
     from jumok.pretrained.zip_check import check_zip
 
     check_zip(io.BytesIO(_only(files)), len(_only(files)))
@@ -255,7 +255,7 @@ def request(files: Files) -> object:
 
 
 def figure(files: Files) -> object:
-    """A figure request, drawn from a trace."""
+    """A figure asked for in a request, drawn of a real trace."""
     from jumok.viewer.figure_requests import FigureRequest, write_figure
     from jumok.viewer.request_schema import read_object
 
@@ -275,10 +275,10 @@ def _trace() -> "Trace":
 
 
 def state(files: Files) -> object:
-    """The fragment of an address, and a Range header."""
+    """What follows # in an address, and a Range header."""
     from jumok.viewer.responses import parse_range
+    from jumok.viewer.security import AllowedHosts
     from jumok.viewer.view_state import ViewState
-    from jumok.web_access import AllowedHosts
 
     text = _decoded(_only(files))
     parse_range(text, 1000)
@@ -287,7 +287,7 @@ def state(files: Files) -> object:
 
 
 def pattern(files: Files) -> object:
-    """A regular expression for constrained decoding."""
+    """A regular expression that answers are to match."""
     from jumok.decoding.constraints.regex import compile_regex
 
     return compile_regex(_decoded(_only(files))).matches("12,000원")
@@ -305,7 +305,7 @@ def _loaded(task: str) -> "Pipeline":
 
 
 def text(files: Files) -> object:
-    """An input text of a classifier and of a generative model."""
+    """A text to answer, by a classifier and a writer."""
     asked = _decoded(_only(files))
     answers = [_loaded("classification")(asked)]
     writer = _loaded("sequence_to_sequence").with_decoding(["max_length=3"])
@@ -323,7 +323,7 @@ def traced(files: Files) -> object:
 
 
 def command(files: Files) -> object:
-    """A command line in an empty folder; its output is discarded."""
+    """A command line, in an empty folder; what it would print is thrown away."""
     from jumok.cli import main
 
     asked = _decoded(_only(files)).split("\n")
@@ -331,7 +331,7 @@ def command(files: Files) -> object:
         return None
     here, run_folder = Path.cwd(), _run_folder()
     asked = [str(run_folder) if word == "RUN" else word.replace("\0", "") for word in asked]
-    out, err = _stream(), _stream("backslashreplace")  # as in Python
+    out, err = _stream(), _stream("backslashreplace")  # as Python sets them up
     with folder_of({"a.tsv": b"text\tlabel\na\tyes\n"}) as home:
         os.chdir(home)
         was = sys.stdin
@@ -352,12 +352,12 @@ def command(files: Files) -> object:
 
 
 def _stream(errors: str = "strict") -> io.TextIOWrapper:
-    """A text stream like stdout."""
+    """A stream as a terminal has it."""
     return io.TextIOWrapper(io.BytesIO(), "utf-8", errors, write_through=True)
 
 
 def _does_more_than_read(asked: Sequence[str]) -> bool:
-    """Whether the arguments would train, serve, download or write a vocabulary."""
+    """Whether the words would train, serve, fetch or write a vocabulary."""
     from jumok.tasks.recipe.recipe import builtin_recipes
 
     verbs, absent = {*builtin_recipes(), "data", "train"}, ["train", "none.toml"]
@@ -379,7 +379,7 @@ def _run_folder() -> Path:
 
 
 def ids(files: Files) -> object:
-    """Ids outside the vocabulary or the model."""
+    """Ids that a vocabulary and a model may not have."""
     import torch
 
     raw = _only(files).ljust(8, b"\0")

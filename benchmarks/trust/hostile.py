@@ -34,9 +34,9 @@ _FINDS = ("pickle.find_class", "ctypes.dlopen", "code.__new__", "sys.setprofile"
 
 @dataclass
 class AuditLog:
-    """The audit events while a payload was opened."""
+    """What the interpreter did while a payload was opened."""
 
-    home: Path  # of the payload
+    home: Path  # of the payload; nothing else belongs to it
     seen: list[str] = field(default_factory=list)
 
     def note(self, event: str, words: tuple[object, ...]) -> None:
@@ -91,21 +91,21 @@ _ROOTS = tuple(
 
 
 def _is_installed(name: str) -> bool:
-    """Whether code belongs to the installation: a file in it, or compiled from a string by it."""
+    """Whether a program is of the installation: a file there, or made by it out of nothing."""
     if name.startswith("<"):
         return name != "<pickle>"
     return any(Path(os.path.abspath(name)).is_relative_to(root) for root in _ROOTS)
 
 
 def _is_ordinary(path: Path) -> bool:
-    """Files that may always be opened: of the installation, of the system, temporary ones."""
+    """Files that a program may look at anywhere: its own, of the system, temporary ones."""
     return (
         _is_installed(str(path))
         or (
             str(path).startswith(("/proc/", "/sys/", "/usr/", "/etc/", "/dev/null", "/dev/shm/"))
             and str(path) != "/etc/passwd"
         )
-        or Path(tempfile.gettempdir()) in (path, path.parent)  # unnamed files
+        or Path(tempfile.gettempdir()) in (path, path.parent)  # files without a name
         or path.is_relative_to(_cache())
     )
 
@@ -114,12 +114,12 @@ def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
 
 
-_watches: list[AuditLog] = []  # the active log; an audit hook cannot be removed
+_watches: list[AuditLog] = []  # the one in force; a hook can never be taken out again
 
 
 def _hook(event: str, words: tuple[object, ...]) -> None:
     if _watches:
-        watch = _watches.pop()  # events of the hook itself are not recorded
+        watch = _watches.pop()  # what noting itself does is not noted
         try:
             watch.note(event, words)
         finally:
@@ -128,7 +128,7 @@ def _hook(event: str, words: tuple[object, ...]) -> None:
 
 @contextlib.contextmanager
 def watching(home: Path) -> Iterator[AuditLog]:
-    """Context in which audit events are recorded."""
+    """Note what the interpreter does inside."""
     watch = AuditLog(home)
     _watches.append(watch)
     try:
@@ -215,7 +215,7 @@ class Opened:
     payload: str
     entry_point: str
     seen: tuple[str, ...]
-    foreign: str | None  # an exception that is not a JumokError
+    foreign: str | None  # an error that is none of jumok's
     refused: bool
 
 
@@ -243,7 +243,7 @@ def open_payload(payload: Payload, entry_points: Sequence[str] = ()) -> list[Ope
 
 def _entered(payload: Payload, entry_point: str, folder: Path) -> Opened:
     foreign, refused, here = None, False, Path.cwd()
-    os.chdir(folder)  # Python would search modules here
+    os.chdir(folder)  # where Python would look for modules, if it looked
     try:
         with watching(folder.parent) as watch:
             try:
@@ -269,7 +269,7 @@ def warm_up() -> None:
 
 
 def main() -> int:
-    """Open all payloads and print the results."""
+    """Open them all and print what was seen."""
     parser = result.parser("Vehicles of code at every public entry_point: nothing runs.")
     parser.add_argument("--only", default="")
     words = parser.parse_args().only

@@ -26,32 +26,32 @@ STEPS = "training.steps=60"
 
 @dataclass
 class Count:
-    """The results of the kills so far."""
+    """What came of the kills so far."""
 
     kills: int = 0
-    stuck: int = 0  # processes that failed by themselves
-    lost: int = 0  # committed steps that were lost
-    unfinished: int = 0  # commits interrupted by a kill
+    stuck: int = 0  # lives that ended by themselves, and badly
+    lost: int = 0  # steps that were committed and are gone
+    unfinished: int = 0  # commits that a kill cut short
 
 
 def wait(
-    training: TrainingRun, worker: WorkerProcess, kind: str, rng: random.Random, seconds: float
+    training: TrainingRun, life: WorkerProcess, kind: str, chance: random.Random, seconds: float
 ) -> None:
-    """Wait for the moment to kill, or for the end of the process."""
+    """Until the moment to kill; what it looks for may not come in this life."""
     if kind == "in a commit":
         left = training.unfinished()
-        expected = training.committed() + 3 * rng.randint(0, 4)
-        worker.until(lambda: training.committed() >= expected and training.unfinished() > left)
-        time.sleep(rng.uniform(0, 0.006))
+        wanted = training.committed() + 3 * chance.randint(0, 4)
+        life.until(lambda: training.committed() >= wanted and training.unfinished() > left)
+        time.sleep(chance.uniform(0, 0.006))
     elif kind == "in the cache":
-        worker.until(training.caching)
-        time.sleep(rng.uniform(0, 0.004))
+        life.until(training.caching)
+        time.sleep(chance.uniform(0, 0.004))
     else:
-        worker.for_seconds(rng.uniform(0, seconds))
+        life.for_seconds(chance.uniform(0, seconds))
 
 
 def forget_cache(training: TrainingRun) -> None:
-    """Delete the cache files, so that the next process writes them again."""
+    """Away with what the cache holds whole, so that the next life writes it anew."""
     for path in training.cache.glob("jumok/tokens/*.arrow"):
         path.unlink()
 
@@ -60,28 +60,28 @@ def live_and_die(
     training: TrainingRun,
     count: Count,
     kinds: Counter[str],
-    rng: random.Random,
+    chance: random.Random,
     seconds: float,
     most: int,
 ) -> bool:
-    """Run a training to its end with at most `most` kills; returns whether it finished."""
+    """One training through at most `most` deaths to its end; whether it got there."""
     deaths = 0
     while True:
-        kind = rng.choice(KINDS)
+        kind = chance.choice(KINDS)
         if kind == "in the cache":
             forget_cache(training)
         left = training.unfinished()
-        worker = training.start()
+        life = training.start()
         if deaths < most:
-            wait(training, worker, kind, rng, seconds)
+            wait(training, life, kind, chance, seconds)
             committed = training.committed()
-            worker.send(signal.SIGKILL)
-        code = worker.end()
+            life.send(signal.SIGKILL)
+        code = life.end()
         if code == 0:
             return True
         if code != -signal.SIGKILL:
             count.stuck += 1
-            print(worker.said[-2000:], file=sys.stderr)
+            print(life.said[-2000:], file=sys.stderr)
             return False
         deaths += 1
         kinds[kind] += 1
@@ -90,23 +90,23 @@ def live_and_die(
         count.lost += max(0, committed - training.newest())
 
 
-def kills(expected: int, seed: int, folder: Path, proof: Proof) -> tuple[Count, int, int]:
-    """Kill this often; returns the counts, the number of trainings, and how many differ."""
-    rng, count, kinds = random.Random(seed), Count(), Counter[str]()
+def kills(wanted: int, seed: int, folder: Path, proof: Proof) -> tuple[Count, int, int]:
+    """So many kills; what came of them, the trainings killed, those that ended differently."""
+    chance, count, kinds = random.Random(seed), Count(), Counter[str]()
     recipe = write_corpus(folder / "corpus")
     alone = TrainingRun(recipe, folder / "alone", STEPS)
     begun = time.monotonic()
     if alone.start().end():
         raise SystemExit(f"the training that was left alone failed: {alone.log.read_text()}")
     seconds = time.monotonic() - begun
-    outcome, runs, different = alone.story(), 0, 0
-    while count.kills < expected:
+    story, runs, different = alone.story(), 0, 0
+    while count.kills < wanted:
         runs += 1
         training = TrainingRun(recipe, folder / f"run-{runs}", STEPS)
         before = count.kills
-        most = min(12, expected - count.kills)
-        ended = live_and_die(training, count, kinds, rng, seconds, most)
-        unlike = differences(outcome, training.story()) if ended else ["did not end"]
+        most = min(12, wanted - count.kills)
+        ended = live_and_die(training, count, kinds, chance, seconds, most)
+        unlike = differences(story, training.story()) if ended else ["did not end"]
         different += bool(unlike)
         verdict = f"DIFFERENT: {', '.join(unlike)}" if unlike else "the same bits"
         proof.say(f"training {runs:>3}  {count.kills - before:>3} kills  {verdict}")
@@ -118,11 +118,11 @@ def kills(expected: int, seed: int, folder: Path, proof: Proof) -> tuple[Count, 
 
 
 def main() -> int:
-    """Run the kills and compare the results."""
-    arguments = parser("Kill trainings at random moments.")
-    arguments.add_argument("--kills", type=int, default=500)
-    arguments.add_argument("--seed", type=int, default=0)
-    options = arguments.parse_args()
+    """Kill, count, compare."""
+    words = parser("Kill trainings at random moments.")
+    words.add_argument("--kills", type=int, default=500)
+    words.add_argument("--seed", type=int, default=0)
+    options = words.parse_args()
     proof = Proof("kills", f"{options.kills} SIGKILLs at random moments of real trainings")
     preload_modules()
     with temp_folder() as name:

@@ -32,7 +32,7 @@ from .result import Proof, parser
 
 TREE = Path(__file__).resolve().parents[2]
 LANES = 2
-FAILED, PASSED = 1, 0  # exit codes of pytest; others are errors of the run
+FAILED, PASSED = 1, 0  # exit codes of pytest; others mean that no test was judged
 
 _FAILED = re.compile(r"(?:FAILED|ERROR) (.*?)(?: - .*)?$")
 
@@ -41,7 +41,7 @@ End = Literal["killed", "killed, out of time", "survived", "error"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result for a mutant: its state, seconds, and the test that decided."""
+    """What became of a mutant, how long it took, and which test said so."""
 
     end: End
     seconds: float
@@ -49,7 +49,7 @@ class Outcome:
 
 
 class DoesNotApplyError(Exception):
-    """The snippet of a mutant does not occur exactly once in its file."""
+    """The text of a mutant is not in its file exactly once."""
 
 
 def mutated(mutant: Mutant, tree: Path = TREE) -> str:
@@ -62,7 +62,7 @@ def mutated(mutant: Mutant, tree: Path = TREE) -> str:
 
 
 def copy_of_the_tree(folder: Path, tree: Path = TREE) -> Path:
-    """Copy what the tests need of the tree, with compiled files."""
+    """What tests need of the tree, compiled files too: they are the same."""
     ignored = shutil.ignore_patterns(".*", "node_modules")
     at_the_top = shutil.ignore_patterns(".*", "runs", "web")  # src/jumok/tasks/runs is a package
     shutil.copytree(
@@ -75,20 +75,20 @@ def copy_of_the_tree(folder: Path, tree: Path = TREE) -> Path:
 
 @contextmanager
 def applied(mutant: Mutant, copy: Path) -> Iterator[None]:
-    """Context in which the copy has the mutant."""
+    """Inside, the copy has the mutant; afterwards it is as it was."""
     path = copy / mutant.file
     before, times = path.read_bytes(), path.stat()
     path.write_text(mutated(mutant, copy), encoding="utf-8")
-    os.utime(path, (times.st_atime, times.st_mtime + 60))  # invalidates the compiled file
+    os.utime(path, (times.st_atime, times.st_mtime + 60))  # what was compiled is out of date
     try:
         yield
     finally:
         path.write_bytes(before)
-        os.utime(path, (times.st_atime, times.st_mtime))  # valid again
+        os.utime(path, (times.st_atime, times.st_mtime))  # and fits again
 
 
 class Run:
-    """Tests in their own process on a copy of the tree."""
+    """Tests in a process of their own, over a copy of the tree."""
 
     def __init__(self, copy: Path, tests: Sequence[str], log: Path, *, keeps: bool) -> None:
         self.log, self.begun = log, time.monotonic()
@@ -104,7 +104,7 @@ class Run:
         return os.waitstatus_to_exitcode(status) if done else None
 
     def stop(self) -> None:
-        """Kill the process and its children."""
+        """End it, and what it began."""
         os.killpg(self._child, signal.SIGKILL)
         os.waitpid(self._child, 0)
 
@@ -116,7 +116,7 @@ class Run:
 
 
 def _test(copy: Path, tests: Sequence[str], log: Path) -> NoReturn:
-    """The main function of the test process; never returns."""
+    """The life of the process that tests; never returns."""
     code = 99
     try:
         os.setpgid(0, 0)
@@ -125,9 +125,9 @@ def _test(copy: Path, tests: Sequence[str], log: Path) -> NoReturn:
             os.dup2(out, stream)
         for name in [n for n in sys.modules if n.split(".")[0] in ("jumok", "tests", "benchmarks")]:
             del sys.modules[name]
-        locations = [str(copy / "src"), str(copy)]
-        sys.path[:0] = locations
-        os.environ["PYTHONPATH"] = os.pathsep.join(locations)
+        places = [str(copy / "src"), str(copy)]
+        sys.path[:0] = places
+        os.environ["PYTHONPATH"] = os.pathsep.join(places)
         if sys.dont_write_bytecode:
             os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
         os.chdir(copy)
@@ -149,14 +149,14 @@ def _test(copy: Path, tests: Sequence[str], log: Path) -> NoReturn:
 
 
 class Lane:
-    """One of several parallel copies of the tree; tests one mutant after another."""
+    """One of those side by side: a copy of the tree, and one mutant after another in it."""
 
     def __init__(self, copy: Path, whole_suite: bool, timeout: float) -> None:
         self._copy, self._timeout = copy, timeout
         self._whole_suite = whole_suite
 
     def judge(self, mutant: Mutant) -> Iterator[Outcome | None]:
-        """None while it runs, then the result of the mutant."""
+        """None while it goes on, then what became of the mutant."""
         begun = time.monotonic()
         rounds = [list(mutant.killers), list(own_tests(mutant.file))]
         rounds += [["tests"]] if self._whole_suite else []
@@ -178,28 +178,28 @@ class Lane:
 
 
 def judged(mutants: Sequence[Mutant], lanes: Sequence[Lane]) -> Iterator[tuple[Mutant, Outcome]]:
-    """Every mutant with its result, in the order of completion."""
+    """Every mutant with what became of it, as they end."""
     waiting = deque(mutants)
     at_work: list[tuple[Mutant, Iterator[Outcome | None]] | None] = [None] * len(lanes)
     while waiting or any(at_work):
-        for location, lane in enumerate(lanes):
-            if at_work[location] is None and waiting:
+        for place, lane in enumerate(lanes):
+            if at_work[place] is None and waiting:
                 mutant = waiting.popleft()
-                at_work[location] = mutant, lane.judge(mutant)
-            work = at_work[location]
+                at_work[place] = mutant, lane.judge(mutant)
+            work = at_work[place]
             if work is None:
                 continue
             outcome = next(work[1])
             if outcome is not None:
-                for _ in work[1]:  # lets it restore the file
+                for _ in work[1]:  # let it put the file back
                     pass
-                at_work[location] = None
+                at_work[place] = None
                 yield work[0], outcome
         time.sleep(0.01)
 
 
 def collected(mutants: Sequence[Mutant], copy: Path) -> str:
-    """Check that all named tests exist; returns the errors.
+    """See that all tests are there that are named; what is wrong, empty if nothing is.
 
     What is compiled for it is kept, for all that follow.
     """
@@ -208,7 +208,7 @@ def collected(mutants: Sequence[Mutant], copy: Path) -> str:
 
 
 def sound(tests: Sequence[str], copy: Path) -> str:
-    """Run the tests that killed mutants on the original; returns the failures."""
+    """Run the tests that killed, without any mutant; what failed, empty if nothing did."""
     return _alone(copy, sorted(set(tests)), keeps=False) if tests else ""
 
 
@@ -229,7 +229,7 @@ def prepare() -> None:
 
 
 def main() -> int:
-    """Test all mutants and print the results."""
+    """Break, test, count."""
     words = parser("Mutants, and the tests that kill them.")
     words.add_argument("--only", default="", help="mutants whose file or line holds these words")
     words.add_argument("--whole-suite", action="store_true", help="all tests for the survivors")
@@ -239,7 +239,7 @@ def main() -> int:
     proof = Proof("mutants", "Code broken on purpose, one place at a time: a test notices.")
     mutants = [one for one in MUTANTS if asked.only in f"{one.file} {one.breaks}"]
     for mutant in mutants:
-        mutated(mutant)  # raises before the first test
+        mutated(mutant)  # before anything runs
     prepare()
     ends: Counter[End] = Counter()
     with tempfile.TemporaryDirectory(prefix="jumok-mutants-") as name:
@@ -250,8 +250,8 @@ def main() -> int:
         killers = []
         for mutant, outcome in judged([] if wrong else mutants, lanes):
             ends[outcome.end] += 1
-            location = mutant.file.removeprefix("src/jumok/")
-            proof.say(f"{outcome.end:<10}{outcome.seconds:>5.0f} s  {location}: {mutant.breaks}")
+            place = mutant.file.removeprefix("src/jumok/")
+            proof.say(f"{outcome.end:<10}{outcome.seconds:>5.0f} s  {place}: {mutant.breaks}")
             proof.say(f"{'':<19}by {outcome.by}" if outcome.by else f"{'':<19}NO TEST NOTICES")
             if outcome.end == "killed":
                 killers.append(outcome.by)

@@ -34,8 +34,8 @@ from tests.training.toy_job import Circle, Points, points
 
 from .result import Proof, parser
 
-MAX_PAUSE = 0.3  # seconds
-MAX_OVERHEAD = 0.02  # of a step
+PAUSE = 0.3  # seconds
+SHARE = 0.02  # of a step
 ROUNDS = 5
 WIDTH = 2_048  # of the large model
 ROWS = 512  # of its batches: an eighth of the tokens of a batch by default
@@ -51,14 +51,14 @@ CONFIG = TrainingConfig(
 
 
 def layers(n: int, width: int) -> nn.Module:
-    """Points in the plane for a model with far too many weights."""
+    """Points in the plane, learnt by far too many weights."""
     torch.manual_seed(0)
     inside = [part for _ in range(n) for part in (nn.Linear(width, width), nn.ReLU())]
     return nn.Sequential(nn.Linear(2, width), nn.ReLU(), *inside, nn.Linear(width, 2))
 
 
 class Large:
-    """A model with this many million parameters, and everything for a training step."""
+    """A model of so many million parameters, and all that a step of its training needs."""
 
     def __init__(self, millions: float) -> None:
         self.job = Circle(points(ROWS, seed=1), batch=ROWS)
@@ -69,7 +69,7 @@ class Large:
         self.batch = self.job.epoch(0)[0]
 
     def step(self, behind: AsyncCheckpointWriter | None = None) -> tuple[float, float]:
-        """The seconds of a step, and of waiting for the staging copy."""
+        """How long a step took, in s, and how long of it the optimizer waited for a copy."""
         begun, waited = time.perf_counter(), 0.0
         (self.job.loss(self.batch) / self.batch.n_targets).backward()  # type: ignore[no-untyped-call]
         if behind is not None:
@@ -81,7 +81,7 @@ class Large:
         return time.perf_counter() - begun, waited
 
     def states(self) -> dict[str, dict[str, Tensor]]:
-        """The states of a checkpoint."""
+        """What the trainer commits."""
         return {
             "model": {name: p.detach() for name, p in self.parameters.items()},
             "optimizer": self.optimizer.state(),
@@ -90,13 +90,13 @@ class Large:
 
 
 def memory() -> int:
-    """The resident memory of this process in bytes."""
+    """What this process holds now, in bytes."""
     fields = Path("/proc/self/status").read_text(encoding="utf-8").split("VmRSS:")[1].split()
     return int(fields[0]) * 1024
 
 
 def pauses(millions: float, proof: Proof) -> list[float]:
-    """The pause of the training by each commit, in seconds."""
+    """How long each commit held the training up, in s."""
     large = Large(millions)
     plain = statistics.median(large.step()[0] for _ in range(6))
     states = large.states()
@@ -108,7 +108,7 @@ def pauses(millions: float, proof: Proof) -> list[float]:
     ):
         release_memory()
         before = memory()
-        b.allocate(states)  # as the trainer after its first step
+        b.allocate(states)  # as the trainer does after its first step
         b.wait()
         copied = memory() - before
         for number in range(ROUNDS):
@@ -138,7 +138,7 @@ def pauses(millions: float, proof: Proof) -> list[float]:
 
 
 class InTurn(Circle):
-    """A job that runs a step of a minimal loop before each loss, and times both."""
+    """A job of the trainer that, before each loss, lets a bare loop take a step; times both."""
 
     def __init__(self) -> None:
         super().__init__(points(2_048, seed=1), batch=256)
@@ -154,7 +154,7 @@ class InTurn(Circle):
         self._since: float | None = None
 
     def loss(self, batch: Points) -> Tensor:
-        """The loss of a batch: the start of a trainer's step."""
+        """The loss of a batch, with which a step of the trainer begins."""
         now = time.perf_counter()
         if self._since is not None:
             self.guarded.append(now - self._since)
@@ -164,7 +164,7 @@ class InTurn(Circle):
         return super().loss(batch)
 
     def _step(self) -> None:
-        """One step of a minimal training loop."""
+        """One step of a loop that only learns."""
         batch = next(self._batches)
         loss = self._other.loss(batch) / batch.n_targets
         loss.backward()  # type: ignore[no-untyped-call]
@@ -173,7 +173,7 @@ class InTurn(Circle):
 
 
 def guarded_and_bare() -> tuple[float, float]:
-    """Median seconds of a step of the trainer and of the minimal loop, in turns."""
+    """Seconds of a step in the trainer and in the bare loop, medians of steps taken in turn."""
     job = InTurn()
     with tempfile.TemporaryDirectory() as folder:
         cpu = torch.device("cpu")
@@ -182,10 +182,10 @@ def guarded_and_bare() -> tuple[float, float]:
 
 
 def main() -> int:
-    """Measure the pause and the overhead."""
-    arguments = parser("What trust costs.")
-    arguments.add_argument("--millions", type=float, default=100.0, help="of parameters")
-    options = arguments.parse_args()
+    """Measure both."""
+    words = parser("What trust costs.")
+    words.add_argument("--millions", type=float, default=100.0, help="of parameters")
+    options = words.parse_args()
     proof = Proof("overhead", f"a checkpoint of {options.millions:g} million parameters; a step")
     tune_allocator()
     held = pauses(options.millions, proof)
@@ -200,8 +200,8 @@ def main() -> int:
     proof.figures |= {"step_share": round(share, 4), "threads": torch.get_num_threads()}
     return proof.end(
         {
-            f"a checkpoint holds the training up for {MAX_PAUSE} s at most": max(held) <= MAX_PAUSE,
-            f"the guards take {MAX_OVERHEAD:.0%} of a step at most": share <= MAX_OVERHEAD,
+            f"a checkpoint holds the training up for {PAUSE} s at most": max(held) <= PAUSE,
+            f"the guards take {SHARE:.0%} of a step at most": share <= SHARE,
         }
     )
 

@@ -39,7 +39,7 @@ class Payload:
 
 
 class Call:
-    """An object whose unpickling calls a function."""
+    """Unpickled, it is the call of a function."""
 
     def __init__(self, function: Callable[..., object], *arguments: object) -> None:
         self.call = function, arguments
@@ -166,7 +166,7 @@ def _opcodes(code: bytes) -> Change:
 
 
 def _objects(folder: Path) -> None:
-    """An object array of numpy, which is a pickle."""
+    """What numpy writes of objects: a pickle."""
     (folder / "model.safetensors").unlink()
     with (folder / "pytorch_model.bin").open("wb") as file:
         np.save(file, np.array([Call(os.system, _command(folder))], dtype=object))
@@ -376,7 +376,7 @@ PAYLOADS: tuple[Payload, ...] = (*HF_PAYLOADS, *JUMOK_PAYLOADS)
 
 
 def _with_html(folder: Path) -> None:
-    """A trace with HTML in its title and pieces."""
+    """The same trace, its title and pieces full of HTML."""
     path = folder / "trace.safetensors"
     data = path.read_bytes()
     length = int.from_bytes(data[:8], "little")
@@ -392,7 +392,7 @@ def _with_html(folder: Path) -> None:
 
 
 def lay_out(base: str, folder: Path) -> None:
-    """A valid folder, before the payload changes it."""
+    """A folder that is fine, before a payload changes it."""
     folder.mkdir(parents=True)
     if base == "foreign":
         _write_bert(folder)
@@ -406,7 +406,7 @@ def lay_out(base: str, folder: Path) -> None:
 
 
 def _write_bert(folder: Path) -> None:
-    """A BERT of 20 pieces with all weights."""
+    """A BERT of 20 pieces with every weight there."""
     from jumok.pretrained.architecture import parse_config
     from jumok.pretrained.state_dict import hf_state_dict, hf_tensor_names
     from jumok.safetensors_io import serialize

@@ -1,4 +1,4 @@
-"""Every state of the disk after a power loss during a commit, from recorded system calls.
+"""Every state that a power cut may leave of a commit, from the system calls of a real one.
 
     python -m benchmarks.trust.powerloss [--most 2000]
 
@@ -27,9 +27,9 @@ from .result import Proof, parser
 from .training import temp_folder
 from .worker_processes import preload_modules
 
-PARTS = 64  # prefixes of a file that are tried
+PARTS = 64  # places where the bytes of a file may be cut
 
-Tree = dict[str, "bytes | Tree"]  # a disk: names, and bytes or a subtree
+Tree = dict[str, "bytes | Tree"]  # what lies on a disk: names, and bytes or further names
 
 _LINE = re.compile(r"(?P<call>\w+)\((?P<words>.*)\)\s+= (?P<result>\d+)")
 _HELD = re.compile(r"\d+<(?P<path>[^>]*)>")
@@ -38,7 +38,7 @@ _NAME = re.compile(r'"(?P<name>[^"]*)"')
 
 @dataclass(frozen=True)
 class Call:
-    """A system call that changes or syncs the disk: its paths within the run, its bytes."""
+    """A system call that changes the disk, or forces it: its paths within the run, its bytes."""
 
     name: str
     path: str
@@ -48,13 +48,13 @@ class Call:
 
 @dataclass
 class Node:
-    """A file or a folder: its synced state and the changes since."""
+    """A file, or a folder: what is on the disk for certain, and what was asked for since."""
 
     folder: bool
-    data: bytes = b""  # of a file, synced
-    asked: bytes = b""  # of a file, as programs read it
-    names: dict[str, "Node"] = field(default_factory=dict)  # of a folder, synced
-    changes: list[tuple[str, "Node | None", str]] = field(default_factory=list)  # not synced
+    data: bytes = b""  # of a file, forced
+    asked: bytes = b""  # of a file, as programs see it
+    names: dict[str, "Node"] = field(default_factory=dict)  # of a folder, forced
+    changes: list[tuple[str, "Node | None", str]] = field(default_factory=list)  # asked for
 
     def seen(self) -> dict[str, "Node"]:
         """The names in a folder as programs see them."""
@@ -62,7 +62,7 @@ class Node:
 
 
 def applied(names: dict[str, Node], changes: list[tuple[str, Node | None, str]]) -> dict[str, Node]:
-    """A folder after some changes: names that are removed, added or replaced."""
+    """A folder after some changes: a name goes, or comes; with a third word it takes its place."""
     after = dict(names)
     for name, node, instead_of in changes:
         after.pop(instead_of, None)
@@ -74,7 +74,7 @@ def applied(names: dict[str, Node], changes: list[tuple[str, Node | None, str]])
 
 
 def recorded(folder: Path) -> tuple[list[Call], Tree, Tree]:
-    """The system calls of a commit, and the run before and after it."""
+    """The calls of a real commit, and the run as it was before and after it."""
     store = two_committed(folder / "run")
     before = tree_of(store.folder)
     record = folder / "calls"
@@ -90,19 +90,19 @@ def recorded(folder: Path) -> tuple[list[Call], Tree, Tree]:
 
 
 def parsed(lines: list[str], run: Path) -> Iterator[Call]:
-    """Parse the lines of strace about the run. Exits at an unknown call."""
+    """What lines of strace say of paths in the run. Ends everything at what it does not know."""
     for line in lines:
         match = _LINE.match(line)
         if match is None or str(run) not in line:
             continue
-        arguments = match["words"]
-        held = _HELD.match(arguments)
-        paths = [path.removeprefix(f"{run}/") for path in _NAME.findall(arguments)]
+        words = match["words"]
+        held = _HELD.match(words)
+        paths = [path.removeprefix(f"{run}/") for path in _NAME.findall(words)]
         match match["call"]:
             case "mkdir" | "rmdir" | "unlink" as name:
                 yield Call(name, paths[0])
-            case "openat" if "O_CREAT" in arguments:
-                if "O_EXCL" not in arguments:
+            case "openat" if "O_CREAT" in words:
+                if "O_EXCL" not in words:
                     raise SystemExit(f"a file may be overwritten: {line}")
                 yield Call("create", paths[0])
             case "openat":
@@ -113,21 +113,21 @@ def parsed(lines: list[str], run: Path) -> Iterator[Call]:
                 yield Call("fsync", held["path"].removeprefix(f"{run}/"))
             case "rename":
                 yield Call("rename", paths[0], paths[1])
-            case "unlinkat" if held and "AT_REMOVEDIR" not in arguments:
+            case "unlinkat" if held and "AT_REMOVEDIR" not in words:
                 yield Call("unlink", f"{held['path'].removeprefix(f'{run}/')}/{paths[0]}")
             case _:
                 raise SystemExit(f"a call that the model does not know: {line}")
 
 
 class Disk:
-    """A model of a disk with its synced state and pending changes."""
+    """A disk that remembers what it was asked, and what it was forced to."""
 
     def __init__(self, tree: Tree, after: Tree) -> None:
-        """`tree` is synced; new files get the bytes that they have in `after`."""
+        """All of `tree` is forced; what is written to new files are the bytes they have `after`."""
         self.root = _node(tree)
 
     def do(self, call: Call, contents: dict[str, bytes]) -> None:
-        """Apply one call; `contents` are whole files by the path they were created under."""
+        """One call; `contents` are the whole files by the path they were created under."""
         above, _, name = call.path.rpartition("/")
         match call.name:
             case "mkdir":
@@ -148,8 +148,8 @@ class Disk:
             case _:
                 self._at(above).changes.append((name, None, ""))
 
-    def after_a_cut(self, most: int, rng: random.Random) -> Iterator[Tree]:
-        """The possible states after a power loss now: all, or a sample of `most`."""
+    def after_a_cut(self, most: int, chance: random.Random) -> Iterator[Tree]:
+        """What may be on the disk when the power goes now: all of it, or `most` drawn from it."""
         nodes = list(_all_nodes(self.root))
         choices = [_may_be(node) for node in nodes]
         total = 1
@@ -158,7 +158,7 @@ class Disk:
         picks = (
             itertools.product(*choices)
             if total <= most
-            else (tuple(map(rng.choice, choices)) for _ in range(most))
+            else (tuple(map(chance.choice, choices)) for _ in range(most))
         )
         for pick in picks:
             yield _laid_out(self.root, dict(zip(map(id, nodes), pick, strict=True)))
@@ -174,7 +174,7 @@ Choice = bytes | tuple[bool, ...]
 
 
 def _may_be(node: Node) -> list[Choice]:
-    """The possible contents of a file; for a folder, the changes that were written."""
+    """The bytes a file may have after a cut; for a folder, which changes came through."""
     if node.folder:
         return list(itertools.product((False, True), repeat=len(node.changes)))
     forced, asked = node.data, node.asked
@@ -188,7 +188,7 @@ def _may_be(node: Node) -> list[Choice]:
 
 
 def _all_nodes(node: Node) -> Iterator[Node]:
-    """A node and everything below it, each once."""
+    """A node and everything that may be found below it, each once."""
     found: dict[int, Node] = {}
 
     def visit(one: Node) -> None:
@@ -202,7 +202,7 @@ def _all_nodes(node: Node) -> Iterator[Node]:
 
 
 def _laid_out(node: Node, picked: dict[int, Choice]) -> Tree:
-    """The folder as a tree with the chosen state of each node."""
+    """The folder as a tree, with what was picked for each node."""
     kept = [c for c, come in zip(node.changes, picked[id(node)], strict=True) if come]
     tree: Tree = {}
     for name, below in applied(node.names, kept).items():
@@ -210,7 +210,7 @@ def _laid_out(node: Node, picked: dict[int, Choice]) -> Tree:
             tree[name] = _laid_out(below, picked)
         else:
             data = picked[id(below)]
-            assert isinstance(data, bytes)  # of a file
+            assert isinstance(data, bytes)  # that of a file
             tree[name] = data
     return tree
 
@@ -230,7 +230,7 @@ def _files(tree: Tree) -> Iterator[bytes]:
 
 
 def tree_of(folder: Path) -> Tree:
-    """Read a folder as a tree."""
+    """A folder with all that is in it."""
     return {
         path.name: tree_of(path) if path.is_dir() else path.read_bytes()
         for path in sorted(folder.iterdir())
@@ -238,7 +238,7 @@ def tree_of(folder: Path) -> Tree:
 
 
 def write_tree(tree: Tree, folder: Path) -> None:
-    """Write a tree as files."""
+    """Lay a tree out as real files."""
     folder.mkdir(parents=True)
     for name, below in tree.items():
         if isinstance(below, bytes):
@@ -248,7 +248,7 @@ def write_tree(tree: Tree, folder: Path) -> None:
 
 
 def mark(tree: Tree) -> bytes:
-    """A checksum of a tree, to examine each state once."""
+    """A checksum of a tree, to look at each state once."""
     total = hashlib.sha256()
     for name in sorted(tree):
         below = tree[name]
@@ -259,19 +259,19 @@ def mark(tree: Tree) -> bytes:
 
 @dataclass
 class Count:
-    """The results of the states."""
+    """What the states were."""
 
     states: int = 0
-    unusable: int = 0  # no valid checkpoint, or damage under a final name
-    forgotten: int = 0  # the new checkpoint is lost although its name was synced
+    unusable: int = 0  # no sound checkpoint, or damage under a final name
+    forgotten: int = 0  # the new one is gone though its name had been forced to disk
 
 
 def examine(
     calls: list[Call], before: Tree, after: Tree, folder: Path, most: int, forcing: bool
 ) -> Count:
-    """Examine the states after each call; without fsync if not `forcing`."""
+    """Cut the power after each call, and look at what is there; without fsync if not `forcing`."""
     contents = _contents(calls, after)
-    disk, rng, count = Disk(before, after), random.Random(0), Count()
+    disk, chance, count = Disk(before, after), random.Random(0), Count()
     seen: set[tuple[bytes, bool]] = set()
     renamed = acknowledged = False
     for call in [None, *calls]:
@@ -280,7 +280,7 @@ def examine(
         if call is not None:
             renamed = renamed or call.name == "rename"
             acknowledged = acknowledged or (renamed and call == Call("fsync", "checkpoints"))
-        for tree in disk.after_a_cut(most, rng):
+        for tree in disk.after_a_cut(most, chance):
             key = mark(tree), acknowledged
             if key in seen:
                 continue
@@ -303,19 +303,19 @@ def _contents(calls: list[Call], after: Tree) -> dict[str, bytes]:
         tree = after
         for part in renames[above].split("/"):
             below = tree[part]
-            assert isinstance(below, dict)  # a folder
+            assert isinstance(below, dict)  # folders all the way
             tree = below
         data = tree[name]
-        assert isinstance(data, bytes)  # the file exists
+        assert isinstance(data, bytes)  # a file was created, and is there
         contents[path] = data
     return contents
 
 
 def main() -> int:
-    """Record a commit and examine the states after every call."""
-    arguments = parser("States that a power cut may leave of a commit.")
-    arguments.add_argument("--most", type=int, default=2_000, help="states looked at per call")
-    options = arguments.parse_args()
+    """Record, cut the power everywhere, look."""
+    words = parser("States that a power cut may leave of a commit.")
+    words.add_argument("--most", type=int, default=2_000, help="states looked at per call")
+    options = words.parse_args()
     if not has_strace():
         raise SystemExit("strace is not here, or may not be used; install it (apt install strace)")
     proof = Proof("powerloss", "states that a power cut may leave of a real commit")
@@ -327,7 +327,7 @@ def main() -> int:
             target = f" -> {call.target}" if call.target else ""
             proof.say(f"{number:>3}  {call.name:<7} {_short(call.path)}{_short(target)}{size}")
         count = examine(calls, before, after, folder / "state", options.most, forcing=True)
-        few = min(options.most, 100)  # enough to find failures
+        few = min(options.most, 100)  # enough to see that there are bad ones
         bare = examine(calls, before, after, folder / "state", few, forcing=False)
     proof.say("")
     for name, found in (("as recorded", count), ("without fsync", bare)):
@@ -347,7 +347,7 @@ def main() -> int:
 
 
 def _short(path: str) -> str:
-    """A path without the process id in it."""
+    """A path without the number of the process that chose it."""
     return re.sub(r"\.(tmp|del)-\d+-(\d+)-[0-9a-f]+", r".\1-\2", path)
 
 

@@ -1,4 +1,4 @@
-"""Train twice with one seed: the two folders are byte-identical except for times.
+"""Train twice with one seed: the two folders are the same, byte for byte, but for the times.
 
 python -m benchmarks.trust.rerun
 """
@@ -16,11 +16,11 @@ TOLD = re.compile(
     rb'"(seconds|tokens_per_second|training_seconds|wall_seconds|peak_memory_bytes|process|sha256)"'
     rb":\s*[^,}\n]+"
 )
-PICTURES = (".png", ".html", ".csv")  # they contain times
+PICTURES = (".png", ".html", ".csv")  # of those same times
 
 
 def contents(run: Path) -> dict[str, bytes]:
-    """The files of a run by name, without times; pictures by name only."""
+    """The files of a run by name, without the times in them; pictures by name alone."""
     return {
         str(path.relative_to(run)): b""
         if path.suffix in PICTURES
@@ -33,7 +33,7 @@ def contents(run: Path) -> dict[str, bytes]:
 
 
 def main() -> int:
-    """Train twice and compare."""
+    """Train twice, compare."""
     parser(str(__doc__).splitlines()[0]).parse_args()
     proof = Proof("rerun", "one recipe, one seed, trained twice")
     preload_modules()

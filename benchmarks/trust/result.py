@@ -1,4 +1,4 @@
-"""The result of a reliability test: a table, one line of JSON, and an exit code."""
+"""What a proof found: a table for people, one JSON line for programs, an exit code for both."""
 
 import argparse
 import json
@@ -19,17 +19,17 @@ UNRECORDED = "--unrecorded"
 
 
 def parser(description: str) -> argparse.ArgumentParser:
-    """The shared options of the reliability tests."""
-    arguments = argparse.ArgumentParser(description=description)
-    arguments.add_argument(
+    """The words of a proof's command line; what is its own is to be added."""
+    words = argparse.ArgumentParser(description=description)
+    words.add_argument(
         UNRECORDED, action="store_true", help="print only; benchmarks/results stays as it is"
     )
-    return arguments
+    return words
 
 
 @dataclass
 class Proof:
-    """The figures of one test, collected while it runs."""
+    """The figures of one proof as they come; `wanted` says which of them must be what."""
 
     name: str
     claim: str
@@ -38,18 +38,18 @@ class Proof:
     lines: list[str] = field(default_factory=list)
 
     def say(self, line: str) -> None:
-        """Add a line to the table; it is printed to stderr at once."""
+        """A line of the table, on stderr at once as these things take time."""
         self.lines.append(line)
         print(line, file=sys.stderr, flush=True)
 
-    def end(self, expected: Mapping[str, bool]) -> int:
-        """Print the result and write results/trust_NAME.txt; returns 0 when all goals are met."""
-        arguments = sys.argv[1:]
-        missed = [bar for bar, reached in expected.items() if not reached]
+    def end(self, wanted: Mapping[str, bool]) -> int:
+        """Print it all, keep it in results/trust_NAME.txt; 0 when all that was wanted is so."""
+        words = sys.argv[1:]
+        missed = [bar for bar, reached in wanted.items() if not reached]
         seconds = round(time.monotonic() - self.begun, 1)
         content = {"proof": self.name, "good": not missed, **self.figures, "seconds": seconds}
         line = json.dumps(content, ensure_ascii=False)
-        command = ["python", "-m", f"benchmarks.trust.{self.name}", *arguments]
+        command = ["python", "-m", f"benchmarks.trust.{self.name}", *words]
         text = "\n".join(
             [
                 self.claim,
@@ -60,14 +60,14 @@ class Proof:
                 "",
                 *self.lines,
                 "",
-                *(f"{'met' if reached else 'MISSED':<8}{bar}" for bar, reached in expected.items()),
+                *(f"{'met' if reached else 'MISSED':<8}{bar}" for bar, reached in wanted.items()),
                 "",
                 line,
                 "",
             ]
         )
         print(text, end="")
-        if UNRECORDED not in arguments:
+        if UNRECORDED not in words:
             RESULTS.mkdir(exist_ok=True)
             write_atomically(RESULTS / f"trust_{self.name}.txt", text.encode())
         return 1 if missed else 0

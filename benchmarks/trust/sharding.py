@@ -1,12 +1,13 @@
-"""The memory of each process of a training with and without sharding (training.sharding).
+"""What each process of a training holds, whole and in parts (training.sharding).
 
     python -m benchmarks.trust.sharding [--layers 12] [--width 512] [--steps 3] [--processes 2 4]
 
-Processes on this machine train an encoder on random texts with small batches, so that weights,
-gradients and moments take nearly all of their memory. The figures are the peak resident memory of
-the steps and a checkpoint, and of the evaluation and the end, minus the memory before the model is
-built; the largest process counts. Prints a table and writes it to benchmarks/results/sharding.txt;
-exit code 1 if sharding saves less than the size of the weights.
+Real processes on this machine train an encoder of random texts, a few tokens a batch, so that
+weights, gradients and moments are nearly all they hold. Of each process the most memory is taken
+that was resident while it took steps and wrote a checkpoint, and while it evaluated and finished,
+less what torch and jumok take before there is a model. The largest process of each kind is shown.
+Prints a table and writes it to benchmarks/results/sharding.txt; exit code 1 if
+parts save less than the weights once.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-import torch.distributed.fsdp  # imported before the measurement
+import torch.distributed.fsdp  # before anything is measured
 from torch import nn
 
 from jumok.atomic_io import write_atomically
@@ -54,7 +55,7 @@ class MeasuredTrainer(Trainer[LabelledBatch]):
 
 
 def resident(word: str) -> float:
-    """A figure of /proc/self/status in MB: VmRSS (now) or VmHWM (peak since the reset)."""
+    """A figure of /proc/self/status, in MB: VmRSS now, VmHWM at most since it was reset."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(word):
             return int(line.split()[1]) / 1024
@@ -62,13 +63,13 @@ def resident(word: str) -> float:
 
 
 def reset() -> None:
-    """Reset the peak."""
+    """Forget the most that was resident so far."""
     release_memory()
     Path("/proc/self/clear_refs").write_text("5")
 
 
 def live(sharding: str, options: argparse.Namespace, folder: Path) -> None:
-    """One process: train and print the memory."""
+    """One process: train, and print what it held."""
     torch.set_num_threads(1)
     training = TrainingConfig(
         steps=options.steps,
@@ -116,7 +117,7 @@ def measure(size: int, sharding: str, words: Sequence[str]) -> dict[str, float]:
         listening.close()
         command = [sys.executable, "-m", "benchmarks.trust.sharding", *words]
         environment = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        workers = [
+        lives = [
             subprocess.Popen(
                 [*command, "--live", sharding, "--folder", folder],
                 stdout=subprocess.PIPE,
@@ -124,15 +125,15 @@ def measure(size: int, sharding: str, words: Sequence[str]) -> dict[str, float]:
             )
             for rank in range(size)
         ]
-        said = [process.communicate()[0] for process in workers]
-    if any(process.returncode for process in workers):
+        said = [process.communicate()[0] for process in lives]
+    if any(process.returncode for process in lives):
         raise SystemExit(f"{size} processes with sharding {sharding} failed")
     found = [json.loads(text.splitlines()[-1]) for text in said]
     return {key: max(each[key] for each in found) for key in found[0]}
 
 
 def main() -> None:
-    """Measure all kinds, print the table and write it."""
+    """Measure all kinds, print and keep the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--width", type=int, default=512)

@@ -1,4 +1,4 @@
-"""Interrupt trainings by signals and full disks; each stops cleanly and resumes bit for bit.
+"""Stop trainings politely, freeze them, starve them; each ends in order and goes on bit for bit.
 
     python -m benchmarks.trust.signals [--stops 100] [--seed 0]
 
@@ -27,13 +27,13 @@ from .training import TrainingRun, differences, temp_folder, write_corpus
 from .worker_processes import WorkerProcess, preload_modules, start_jumok
 
 STEPS = "training.steps=60"
-SIZES = (1, 20_000, 200, 40_000, 3_000, 12_000)  # maximum file sizes on the full disk
-GRACE = 60.0  # seconds to finish a step and commit, generous for busy machines
+SIZES = (1, 20_000, 200, 40_000, 3_000, 12_000)  # bytes that a file may have on a full disk
+GRACE = 60.0  # seconds to finish a step and commit; far more than it takes, as machines are busy
 
 
 @dataclass
 class Case:
-    """One kind of failure: how many cases, and which ended badly."""
+    """One kind of trouble: how often it came, and how often it ended well."""
 
     name: str
     came: int = 0
@@ -41,7 +41,7 @@ class Case:
 
 
 class Troubles:
-    """The trainings of one corpus, and the outcome of the uninterrupted one."""
+    """The trainings of one corpus, and the story of the one that was left alone."""
 
     def __init__(self, folder: Path, proof: Proof) -> None:
         self.folder, self.proof, self.number = folder, proof, 0
@@ -54,12 +54,12 @@ class Troubles:
         self.cases: dict[str, Case] = {}
 
     def training(self) -> TrainingRun:
-        """A new training."""
+        """A new one."""
         self.number += 1
         return TrainingRun(self.recipe, self.folder / f"run-{self.number}", STEPS)
 
     def judge(self, name: str, trouble: str) -> None:
-        """Count a case; an empty message is a success."""
+        """Count a case; an empty trouble is none."""
         case = self.cases.setdefault(name, Case(name))
         case.came += 1
         case.well += not trouble
@@ -67,72 +67,72 @@ class Troubles:
             self.proof.say(f"{name}: {trouble}")
 
     def after(self, training: TrainingRun) -> str:
-        """What differs after the training is resumed to its end."""
-        worker = training.start()
-        if worker.end():
-            return f"exit code {worker.code} when it went on: {worker.said[-600:]}"
+        """What is wrong when the training goes on undisturbed to its end."""
+        life = training.start()
+        if life.end():
+            return f"exit code {life.code} when it went on: {life.said[-600:]}"
         unlike = differences(self.story, training.story())
         shutil.rmtree(training.run)
         return f"other bits: {', '.join(unlike)}" if unlike else ""
 
 
-def stopped(troubles: Troubles, number: signal.Signals, rng: random.Random) -> str:
-    """One signal between the first and the last step."""
+def stopped(troubles: Troubles, number: signal.Signals, chance: random.Random) -> str:
+    """One polite stop while steps are taken."""
     training = troubles.training()
-    worker = training.start()
-    expected = 3 * rng.randint(1, 16)
-    worker.until(lambda: training.committed() >= expected)
-    worker.for_seconds(rng.uniform(0, 0.05))
-    worker.send(number)
+    life = training.start()
+    wanted = 3 * chance.randint(1, 16)
+    life.until(lambda: training.committed() >= wanted)
+    life.for_seconds(chance.uniform(0, 0.05))
+    life.send(number)
     asked = time.monotonic()
-    code = worker.end()
-    if code == 0 and training.committed() == 60:  # it had finished already
+    code = life.end()
+    if code == 0 and training.committed() == 60:  # it was over already
         return "" if not differences(troubles.story, training.story()) else "other bits"
     said = rf"stopped by {number.name} after step {training.newest()}, which is saved; to resume"
-    if code != 128 + number or not re.search(said, worker.said) or "Traceback" in worker.said:
-        return f"exit code {code}: {worker.said[-600:]}"
+    if code != 128 + number or not re.search(said, life.said) or "Traceback" in life.said:
+        return f"exit code {code}: {life.said[-600:]}"
     if time.monotonic() - asked > GRACE:
         return f"it took {time.monotonic() - asked:.1f} s to stop"
     return troubles.after(training)
 
 
-def stopped_twice(troubles: Troubles, number: signal.Signals, rng: random.Random) -> str:
-    """Two signals in a row: the second one may terminate the process."""
+def stopped_twice(troubles: Troubles, number: signal.Signals, chance: random.Random) -> str:
+    """Two signals in a row: it may end at once, by the second one, or in order."""
     training = troubles.training()
-    worker = training.start()
-    expected = 3 * rng.randint(1, 16)
-    worker.until(lambda: training.committed() >= expected)
-    worker.send(number)
-    worker.for_seconds(rng.uniform(0, 0.003))
-    worker.send(number)
-    code = worker.end()
+    life = training.start()
+    wanted = 3 * chance.randint(1, 16)
+    life.until(lambda: training.committed() >= wanted)
+    life.send(number)
+    life.for_seconds(chance.uniform(0, 0.003))
+    life.send(number)
+    code = life.end()
     if code not in (0, 128 + number, -number):
-        return f"exit code {code}: {worker.said[-600:]}"
+        return f"exit code {code}: {life.said[-600:]}"
     return troubles.after(training) if code else ""
 
 
-def frozen(troubles: Troubles, rng: random.Random) -> str:
-    """SIGSTOP for a second, then SIGCONT."""
+def frozen(troubles: Troubles, chance: random.Random) -> str:
+    """Stopped for a second in the middle of it, and let go on."""
     training = troubles.training()
-    expected = 3 * rng.randint(1, 10)
-    worker = training.start()
-    worker.until(lambda: training.committed() >= expected)
-    worker.send(signal.SIGSTOP)
+    wanted = 3 * chance.randint(1, 10)
+    life = training.start()
+    life.until(lambda: training.committed() >= wanted)
+    life.send(signal.SIGSTOP)
     time.sleep(1.0)
-    worker.send(signal.SIGCONT)
-    return ended(troubles, training, worker)
+    life.send(signal.SIGCONT)
+    return ended(troubles, training, life)
 
 
-def ended(troubles: Troubles, training: TrainingRun, worker: WorkerProcess) -> str:
-    """What is wrong with a process that should have finished by itself."""
-    if worker.end():
-        return f"exit code {worker.code}: {worker.said[-600:]}"
+def ended(troubles: Troubles, training: TrainingRun, life: WorkerProcess) -> str:
+    """What is wrong when a life should have reached the end by itself."""
+    if life.end():
+        return f"exit code {life.code}: {life.said[-600:]}"
     unlike = differences(troubles.story, training.story())
     return f"other bits: {', '.join(unlike)}" if unlike else ""
 
 
 def with_first(troubles: Troubles, first: Callable[[], None]) -> tuple[TrainingRun, WorkerProcess]:
-    """A training whose process runs an action first."""
+    """A training whose process does something before it begins."""
     training = troubles.training()
     return training, start_jumok(training.command, training.log, training.prepared(first))
 
@@ -150,68 +150,68 @@ def deaf(troubles: Troubles) -> str:
 
 
 def full_output(troubles: Troubles) -> str:
-    """stdout is /dev/full."""
+    """Its stdout lies on a full disk."""
 
     def fill() -> None:
         os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
 
-    training, worker = with_first(troubles, fill)
-    worker.end()
-    if "Traceback" in worker.said or not (training.run / "results.json").exists():
-        return f"exit code {worker.code}: {worker.said[-600:]}"
+    training, life = with_first(troubles, fill)
+    life.end()
+    if "Traceback" in life.said or not (training.run / "results.json").exists():
+        return f"exit code {life.code}: {life.said[-600:]}"
     unlike = differences(troubles.story, training.story())
     return f"other bits: {', '.join(unlike)}" if unlike else ""
 
 
 def small_files(troubles: Troubles, size: int) -> str:
-    """The disk is full: a limit on the size of files, like a quota."""
-    training, worker = with_first(
+    """The disk is full: no file may grow beyond some bytes, as a quota would have it."""
+    training, life = with_first(
         troubles, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
     )
-    worker.end()
-    # the limit applies to its log too, so the output may be truncated
-    if worker.code not in (0, 3, 120) or "Traceback" in worker.said:
-        return f"at {size} bytes exit code {worker.code}: {worker.said[-600:]}"
+    life.end()
+    # its log is a file too, so its output may be truncated
+    if life.code not in (0, 3, 120) or "Traceback" in life.said:
+        return f"at {size} bytes exit code {life.code}: {life.said[-600:]}"
     return troubles.after(training)
 
 
-def unwritable(troubles: Troubles, rng: random.Random) -> str:
-    """The checkpoint folder is replaced by a file, which not even root can write into."""
+def unwritable(troubles: Troubles, chance: random.Random) -> str:
+    """The folder of checkpoints becomes a file: root may write everywhere, but not into that."""
     training = troubles.training()
-    expected = 3 * rng.randint(1, 10)
-    worker = training.start()
-    worker.until(lambda: training.committed() >= expected)
+    wanted = 3 * chance.randint(1, 10)
+    life = training.start()
+    life.until(lambda: training.committed() >= wanted)
     aside = training.run / "aside"
     (training.run / "checkpoints").rename(aside)
     (training.run / "checkpoints").write_text("")
-    if worker.end() not in (0, 3) or "Traceback" in worker.said:
-        return f"exit code {worker.code}: {worker.said[-600:]}"
+    if life.end() not in (0, 3) or "Traceback" in life.said:
+        return f"exit code {life.code}: {life.said[-600:]}"
     (training.run / "checkpoints").unlink()
     aside.rename(training.run / "checkpoints")
     return troubles.after(training)
 
 
-def removed(troubles: Troubles, rng: random.Random) -> str:
-    """The run is removed during the training; a new one can be started there."""
+def removed(troubles: Troubles, chance: random.Random) -> str:
+    """The whole run is removed while it is trained; a new one may be begun there."""
     training = troubles.training()
-    expected = 3 * rng.randint(1, 10)
-    worker = training.start()
-    worker.until(lambda: training.committed() >= expected)
+    wanted = 3 * chance.randint(1, 10)
+    life = training.start()
+    life.until(lambda: training.committed() >= wanted)
     training.run.rename(training.run.with_name("gone"))
     shutil.rmtree(training.run.with_name("gone"))
-    if worker.end() not in (0, 3) or "Traceback" in worker.said:
-        return f"exit code {worker.code}: {worker.said[-600:]}"
+    if life.end() not in (0, 3) or "Traceback" in life.said:
+        return f"exit code {life.code}: {life.said[-600:]}"
     shutil.rmtree(training.run, ignore_errors=True)
     return troubles.after(training)
 
 
 def backwards(troubles: Troubles) -> str:
-    """The wall clock runs backwards."""
+    """Every look at the clock shows an earlier time than the one before."""
 
     def turn() -> None:
         now = 1e9
 
-        def earlier(*arguments: Any) -> float:
+        def earlier(*words: Any) -> float:
             nonlocal now
             now -= 1.0
             return now
@@ -223,12 +223,12 @@ def backwards(troubles: Troubles) -> str:
 
 
 def main() -> int:
-    """Run all kinds of failures."""
-    arguments = parser("Stop, freeze and starve trainings.")
-    arguments.add_argument("--stops", type=int, default=100, help="SIGTERMs and SIGINTs together")
-    arguments.add_argument("--seed", type=int, default=0)
-    options = arguments.parse_args()
-    rng = random.Random(options.seed)
+    """All kinds of trouble."""
+    words = parser("Stop, freeze and starve trainings.")
+    words.add_argument("--stops", type=int, default=100, help="SIGTERMs and SIGINTs together")
+    words.add_argument("--seed", type=int, default=0)
+    options = words.parse_args()
+    chance = random.Random(options.seed)
     proof = Proof("signals", "trainings that are stopped, frozen and starved")
     preload_modules()
     few = max(1, options.stops // 20)
@@ -236,14 +236,14 @@ def main() -> int:
         troubles = Troubles(folder, proof)
         for _ in range(options.stops // 2):
             for number in (signal.SIGTERM, signal.SIGINT):
-                troubles.judge(number.name, stopped(troubles, number, rng))
+                troubles.judge(number.name, stopped(troubles, number, chance))
         for which in range(few):
             for number in (signal.SIGTERM, signal.SIGINT):
-                troubles.judge(f"{number.name} twice", stopped_twice(troubles, number, rng))
-            troubles.judge("SIGSTOP, SIGCONT", frozen(troubles, rng))
+                troubles.judge(f"{number.name} twice", stopped_twice(troubles, number, chance))
+            troubles.judge("SIGSTOP, SIGCONT", frozen(troubles, chance))
             troubles.judge("a disk that is full", small_files(troubles, SIZES[which % len(SIZES)]))
-            troubles.judge("no folder to write to", unwritable(troubles, rng))
-            troubles.judge("the run removed", removed(troubles, rng))
+            troubles.judge("no folder to write to", unwritable(troubles, chance))
+            troubles.judge("the run removed", removed(troubles, chance))
         troubles.judge("stdout closed", deaf(troubles))
         troubles.judge("stdout on a full disk", full_output(troubles))
         troubles.judge("a clock that goes back", backwards(troubles))

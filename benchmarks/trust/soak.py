@@ -1,4 +1,4 @@
-"""Ten thousand small steps, or an hour of them: memory, file descriptors and threads stay constant.
+"""Ten thousand small steps, or an hour of them: memory, file descriptors and threads stay.
 
     python -m benchmarks.trust.soak [--steps 10000 | --minutes 60]
 
@@ -22,12 +22,12 @@ from .training import TrainingRun, temp_folder, write_corpus
 from .worker_processes import preload_modules, start_jumok
 
 EVERY = 100  # steps
-MAX_GROWTH = 1024.0  # bytes per step
+BAR = 1024.0  # bytes a step
 
 
 @dataclass(frozen=True)
 class Look:
-    """The resources of a process after some steps; memory in bytes."""
+    """What a process had after some steps; memory in bytes."""
 
     step: int
     memory: int
@@ -36,7 +36,7 @@ class Look:
 
 
 def watch(path: Path) -> Callable[[], None]:
-    """Make the process record its resources in `path` every hundred steps."""
+    """What a process does first so that it notes itself in `path` at every hundredth step."""
 
     def first() -> None:
         from jumok.training.trainer import Trainer
@@ -45,11 +45,11 @@ def watch(path: Path) -> Callable[[], None]:
         page = os.sysconf("SC_PAGE_SIZE")
         file = path.open("a", buffering=1)
 
-        def noting(self, *arguments):  # type: ignore[no-untyped-def]
-            after_step(self, *arguments)
+        def noting(self, *words):  # type: ignore[no-untyped-def]
+            after_step(self, *words)
             step = self.state.step
             if step % EVERY == 0:
-                while self.checkpoint_writer.under_way:  # its number of open files varies
+                while self.checkpoint_writer.under_way:  # it has a file open, or not, as it comes
                     time.sleep(0.001)
                 memory = int(Path("/proc/self/statm").read_text().split()[1]) * page
                 descriptors = len(os.listdir("/proc/self/fd"))
@@ -62,7 +62,7 @@ def watch(path: Path) -> Callable[[], None]:
 
 
 def slope(looks: list[Look]) -> float:
-    """Bytes per step, by least squares."""
+    """Bytes a step, by least squares."""
     if len(looks) < 2:
         return 0.0
     return statistics.linear_regression(
@@ -71,14 +71,14 @@ def slope(looks: list[Look]) -> float:
 
 
 def main() -> int:
-    """Train, and compare the resources."""
-    arguments = parser("Train for long and watch the memory.")
-    arguments.add_argument("--steps", type=int, default=10_000)
-    arguments.add_argument("--minutes", type=float, default=0.0, help="instead of steps")
-    options = arguments.parse_args()
+    """Train for long, and look."""
+    words = parser("Train for long and watch the memory.")
+    words.add_argument("--steps", type=int, default=10_000)
+    words.add_argument("--minutes", type=float, default=0.0, help="instead of steps")
+    options = words.parse_args()
     long = f"{options.minutes:g} minutes" if options.minutes else f"{options.steps:,} steps"
     proof = Proof("soak", f"a training of {long}, watched")
-    never = "training.steps=1000000000"  # the recipe has fewer steps
+    never = "training.steps=1000000000"  # the recipe would end sooner
     end = (
         (f"training.minutes={options.minutes}", never, "training.schedule=inverse_sqrt")
         if options.minutes
@@ -87,16 +87,16 @@ def main() -> int:
     preload_modules()
     with temp_folder() as folder:
         recipe = write_corpus(folder / "corpus", train_rows=600)
-        # the records of a million steps are kept in memory on purpose
+        # a report of each of a million steps would be memory that is meant to be kept
         sparse = ("training.log_every=1000", "training.evaluate_every=1000")
         small = ("training.checkpoint_every=100", "training.gradient_accumulation_steps=1")
         training = TrainingRun(recipe, folder / "run", *end, *sparse, *small)
-        worker = start_jumok(
+        life = start_jumok(
             training.command, training.log, training.prepared(watch(folder / "looks"))
         )
-        worker.patience = 60 * options.minutes + 3600
-        if worker.end():
-            raise SystemExit(f"the training failed: {worker.said[-800:]}")
+        life.patience = 60 * options.minutes + 3600
+        if life.end():
+            raise SystemExit(f"the training failed: {life.said[-800:]}")
         rows = (folder / "looks").read_text(encoding="utf-8").splitlines()
         looks = [Look(*json.loads(row)) for row in rows]
     settled = looks[len(looks) // 4 :]
@@ -113,7 +113,7 @@ def main() -> int:
     proof.figures |= {"descriptors": max(descriptors), "threads": max(threads)}
     return proof.end(
         {
-            f"memory grows by less than {MAX_GROWTH:.0f} bytes a step": growth < MAX_GROWTH,
+            f"memory grows by less than {BAR:.0f} bytes a step": growth < BAR,
             "as many descriptors and threads all the time": len(threads) == len(descriptors) == 1,
         }
     )

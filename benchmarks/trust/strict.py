@@ -2,10 +2,10 @@
 
     python -m benchmarks.trust.strict [--rounds 7]
 
-The model is that of the recipe nsmc, its batches are of as many tokens, four per step; strict
-and default training run some steps in turns, in the same processes of one thread each, connected by
-gloo. The figure is the median over the rounds of the ratio of strict to default time; processor
-time is printed too, because it is more reliable on a busy machine.
+The model is that of the recipe nsmc, its batches are of as many tokens, four to a step; both ways
+of training it take some steps in turn, in the same processes of one thread each, which talk through
+gloo. The figure is the median over the rounds of strict time by ordinary time; processor time is
+printed too, because it is more reliable on a busy machine.
 """
 
 import json
@@ -34,9 +34,9 @@ from .result import Proof, parser
 from .training import temp_folder
 from .worker_processes import preload_modules, start_process
 
-MAX_COST = 0.10  # of a step
-BATCHES = 4  # per step
-WARM_UP = 2  # steps of a round that are not timed
+COST = 0.10  # of a step
+BATCHES = 4  # a step
+WARM = 2  # steps of a round that are not timed
 MODEL = TransformerConfig(
     vocabulary_size=32_000,
     n_layers=2,
@@ -75,7 +75,7 @@ class TimedJob(RandomTextsJob):
 
 
 def seconds(strict: bool, processes: ProcessGroup, folder: Path) -> list[float]:
-    """The median step of one round: wall-clock time and processor time."""
+    """The median step of one round: by the clock, and of this process's processor time."""
     folder.mkdir(exist_ok=True)
     job = TimedJob()
     Trainer(
@@ -88,12 +88,12 @@ def seconds(strict: bool, processes: ProcessGroup, folder: Path) -> list[float]:
         processes=processes,
     ).fit()
     torch.use_deterministic_algorithms(mode=False)
-    begun = job.times[:: BATCHES // processes.size][WARM_UP:]
+    begun = job.times[:: BATCHES // processes.size][WARM:]
     return [statistics.median(b[which] - a[which] for a, b in pairwise(begun)) for which in (0, 1)]
 
 
 def measured(size: int, rounds: int, folder: Path) -> list[list[list[float]]]:
-    """Per round: the `seconds` of a default step and of a strict step."""
+    """Per round: seconds of an ordinary step and of a strict one, as `seconds` gives them."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
@@ -112,22 +112,22 @@ def measured(size: int, rounds: int, folder: Path) -> list[list[list[float]]]:
 
         return take
 
-    workers = [start_process(process(rank), folder / f"{rank}.log") for rank in range(size)]
-    for worker in workers:
-        worker.patience = 60.0 * rounds + 600
-    if any(worker.end() for worker in workers):
-        raise SystemExit(f"the training failed: {workers[0].said[-2000:]}")
+    lives = [start_process(process(rank), folder / f"{rank}.log") for rank in range(size)]
+    for life in lives:
+        life.patience = 60.0 * rounds + 600
+    if any(life.end() for life in lives):
+        raise SystemExit(f"the training failed: {lives[0].said[-2000:]}")
     return json.loads((folder / "0.json").read_text())  # type: ignore[no-any-return]
 
 
 def main() -> int:
     """One process, then two."""
-    arguments = parser("What strict training costs.")
-    arguments.add_argument("--rounds", type=int, default=7)
-    options = arguments.parse_args()
+    words = parser("What strict training costs.")
+    words.add_argument("--rounds", type=int, default=7)
+    options = words.parse_args()
     proof = Proof("strict", "a step of strict training and a default one")
     preload_modules()
-    expected = {}
+    wanted = {}
     for size in (1, 2):
         with temp_folder() as home, tempfile.TemporaryDirectory(dir=home) as folder:
             rounds = measured(size, options.rounds, Path(folder))
@@ -142,8 +142,8 @@ def main() -> int:
         cost, work = statistics.median(ratios) - 1, statistics.median(worked) - 1
         name = "one_process" if size == 1 else "two_processes"
         proof.figures |= {name: round(cost, 4), f"{name}_processor": round(work, 4)}
-        expected[f"with {size} costs {MAX_COST:.0%} of a step at most"] = cost <= MAX_COST
-    return proof.end(expected)
+        wanted[f"with {size} costs {COST:.0%} of a step at most"] = cost <= COST
+    return proof.end(wanted)
 
 
 if __name__ == "__main__":

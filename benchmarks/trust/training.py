@@ -1,4 +1,4 @@
-"""The tiny training that the reliability tests interrupt, with all options enabled."""
+"""The training that is killed, stopped and starved here: tiny and real, everything switched on."""
 
 import json
 import os
@@ -14,10 +14,10 @@ from tests.tiny_runs import REVIEWS, reviews, write_tsv
 
 from .worker_processes import WorkerProcess, start_jumok
 
-ROWS = 4_200  # slightly more than the minimum for the token cache
+ROWS = 4_200  # a few more than what is worth a place in the cache of tokens
 TIMES = {"seconds", "tokens_per_second", "training_seconds", "wall_seconds", "peak_memory_bytes"}
 
-ALL_OPTIONS = (  # accumulation, EMA, clipping, dropout; commits within epochs
+ALL_OPTIONS = (  # accumulation, an average, clipping, warm-up, dropout; commits within epochs
     "training.gradient_accumulation_steps=2",
     "training.ema_decay=0.9",
     "training.clip_norm=0.5",
@@ -34,8 +34,8 @@ ALL_OPTIONS = (  # accumulation, EMA, clipping, dropout; commits within epochs
 def temp_folder() -> Iterator[Path]:
     """A temporary folder, in memory if available.
 
-    After SIGKILL the kernel keeps the files, on a disk or in memory; a disk only takes longer. For
-    power loss see powerloss.py.
+    What SIGKILL leaves is in the hands of the system, be it on a disk or not; a disk only costs
+    time. What a power cut leaves is another question: see powerloss.py.
     """
     memory = Path("/dev/shm")
     home = memory if os.access(memory, os.W_OK) else None
@@ -44,7 +44,7 @@ def temp_folder() -> Iterator[Path]:
 
 
 def write_corpus(folder: Path, train_rows: int = ROWS) -> Path:
-    """Write reviews and their recipe to `folder`."""
+    """Reviews to learn from in `folder`, and their recipe."""
     folder.mkdir(parents=True)
     for seed, (split, n) in enumerate([("train", train_rows), ("dev", 30), ("test", 40)]):
         write_tsv(folder / f"{split}.tsv", ("text", "label"), reviews(n, seed))
@@ -54,10 +54,10 @@ def write_corpus(folder: Path, train_rows: int = ROWS) -> Path:
 
 
 class TrainingRun:
-    """A training of `recipe` in `run`, in any number of processes, with its own cache."""
+    """A training of `recipe` in `run`, in as many lives as it takes, with a cache of its own."""
 
-    def __init__(self, recipe: Path, run: Path, *arguments: str) -> None:
-        self.recipe, self.run, self.words = recipe, run, arguments
+    def __init__(self, recipe: Path, run: Path, *words: str) -> None:
+        self.recipe, self.run, self.words = recipe, run, words
         self.cache = run.with_name(f"{run.name}-cache")
         self.log = run.with_name(f"{run.name}.log")
 
@@ -73,7 +73,7 @@ class TrainingRun:
         return start_jumok(self.command, self.log, self.prepared())
 
     def prepared(self, then: Callable[[], None] = lambda: None) -> Callable[[], None]:
-        """The first action of its process: set the cache folder, then run `then`."""
+        """What its process does before it begins: it takes the training's own cache; `then`."""
 
         def first() -> None:
             os.environ["XDG_CACHE_HOME"] = str(self.cache)
@@ -82,21 +82,21 @@ class TrainingRun:
         return first
 
     def committed(self) -> int:
-        """The last committed step; 0 when there is none."""
+        """The last step whose checkpoint has its name; 0 when there is none."""
         return max(
             (int(n[5:]) for n in self._names("checkpoints") if n.startswith("step-")), default=0
         )
 
     def unfinished(self) -> set[str]:
-        """The names of unfinished checkpoints."""
+        """The checkpoints that are being written, or were left half written."""
         return {name for name in self._names("checkpoints") if name.startswith(".tmp-")}
 
     def caching(self) -> bool:
-        """Whether there is an unfinished cache file."""
+        """Whether a cache file is being written, or was left half written."""
         return any(path.name.startswith(".tmp-") for path in self.cache.glob("jumok/tokens/.tmp-*"))
 
     def newest(self) -> int:
-        """The newest step that can be resumed; exits on a damaged checkpoint."""
+        """The newest step that can be resumed; damaged checkpoints end everything."""
         checkpoint = CheckpointStore(self.run).newest()
         if checkpoint is None:
             return 0
@@ -105,7 +105,7 @@ class TrainingRun:
         return checkpoint.step
 
     def story(self) -> dict[str, Any]:
-        """What must be equal: checksums of tensors; metrics and results without times."""
+        """All that must come out the same: sums of tensors, metrics and results without times."""
         last = CheckpointStore(self.run).newest()
         assert last is not None, f"{self.run} is over and has no checkpoint"
         tensors = [*sorted(last.path.glob("state-*.safetensors")), self.run / "model.safetensors"]
@@ -127,7 +127,7 @@ class TrainingRun:
 
 
 def differences(story: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """The names of the parts in which two outcomes differ."""
+    """The names under which two trainings tell different stories."""
     return [name for name in story.keys() | other.keys() if story.get(name) != other.get(name)]
 
 

@@ -1,7 +1,7 @@
-"""Short-lived processes, forked from one that has imported torch, and ended by signals.
+"""Processes that live short lives: begun by fork from one that imported torch, ended by a signal.
 
-Each runs `jumok.cli.main` with its own stdout and stderr, like a process started from a shell but
-without the seconds of its imports.
+A life is `jumok.cli.main` in a process of its own, with its own stdout and stderr, and nothing of
+another life in its memory: as real as one begun from a shell, without the seconds of its imports.
 """
 
 import os
@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-MAX_SECONDS = 300.0  # of one process by default
+MAX_SECONDS = 300.0  # seconds that one life may take, if nothing else is said
 
-# The modules that a training imports.
+# What a training imports on its way, here once for all lives.
 PRELOADED = (
     "jumok.cli.train",
     "jumok.tasks.runs.train",
@@ -24,6 +24,7 @@ PRELOADED = (
     "jumok.viewer.live_model",
     "matplotlib.backends.backend_agg",
     "matplotlib.figure",
+    "pydantic",
     "rich.console",
     "rich.markup",
     "rich.progress",
@@ -36,7 +37,7 @@ PRELOADED = (
 
 @dataclass
 class WorkerProcess:
-    """A child process; `code` is its exit code, or minus the signal that ended it."""
+    """A process begun here; `code` is its exit code, or minus the signal that ended it."""
 
     process: int
     log: Path
@@ -45,7 +46,7 @@ class WorkerProcess:
     code: int | None = None
 
     def over(self) -> bool:
-        """Whether it has ended; a process that takes too long is killed."""
+        """Whether it has ended, by itself or not; a life too long is cut short."""
         if self.code is None:
             if time.monotonic() - self.begun > self.patience:
                 os.kill(self.process, signal.SIGKILL)
@@ -55,25 +56,25 @@ class WorkerProcess:
         return self.code is not None
 
     def end(self) -> int:
-        """Wait for its end; returns the exit code."""
+        """Wait until it is over."""
         while not self.over():
             time.sleep(0.002)
         assert self.code is not None
         return self.code
 
     def send(self, number: int) -> None:
-        """Send it a signal if it is running."""
+        """Send it a signal, if it still lives."""
         if not self.over():
             os.kill(self.process, number)
 
     def for_seconds(self, seconds: float) -> None:
-        """Wait for some seconds, or until it has ended."""
+        """Let it be for a while, or until it is over."""
         until = time.monotonic() + seconds
         while not self.over() and (left := until - time.monotonic()) > 0:
             time.sleep(min(left, 0.002))
 
     def until(self, what: Callable[[], bool]) -> bool:
-        """Wait until `what` is true; False when it ended before."""
+        """Watch it until `what` happens; False when it was over before."""
         while not self.over():
             if what():
                 return True
@@ -82,7 +83,7 @@ class WorkerProcess:
 
     @property
     def said(self) -> str:
-        """Its output on stdout and stderr."""
+        """What it wrote to stdout and stderr."""
         return self.log.read_text(encoding="utf-8", errors="replace")
 
     def _wait(self, how: int) -> None:
@@ -92,7 +93,7 @@ class WorkerProcess:
 
 
 def preload_modules() -> None:
-    """Import the modules of every process and limit libraries to one thread."""
+    """Import what every life needs, and keep the libraries to one thread each."""
     from importlib import import_module
 
     import pyarrow
@@ -104,13 +105,13 @@ def preload_modules() -> None:
         import_module(part)
     from jumok.tasks.recipe.recipe import load_recipe
 
-    load_recipe("nsmc", [])  # fills caches of the recipe checks
+    load_recipe("nsmc", [])  # what checks recipes is made once
 
 
 def start_jumok(
     words: Sequence[str], log: Path, first: Callable[[], None] = lambda: None
 ) -> WorkerProcess:
-    """Start a process that runs `first`, then `jumok` with these arguments."""
+    """A life that runs `jumok WORDS`, after it did what is `first`."""
 
     def command() -> None:
         from jumok.cli import main
@@ -122,7 +123,7 @@ def start_jumok(
 
 
 def start_process(action: Callable[[], None], log: Path) -> WorkerProcess:
-    """Start a process that runs `action`; exit code 0, that of SystemExit, or 70."""
+    """A life that does `action` and ends with 0, or as SystemExit says, or with 70."""
     sys.stdout.flush()
     sys.stderr.flush()
     process = os.fork()

@@ -85,11 +85,11 @@ class Window:
             state,
         )
 
-    def wait_until_equal(self, found: Callable[[], object], expected: object, where: str) -> None:
+    def wait_until_equal(self, found: Callable[[], object], wanted: object, where: str) -> None:
         """Poll until `found()` is `expected`, for at most `SECONDS`."""
         end = time.monotonic() + SECONDS
-        while (seen := found()) != expected:
-            assert time.monotonic() < end, f"{where}: expected {expected}, got {seen}"
+        while (seen := found()) != wanted:
+            assert time.monotonic() < end, f"{where}: expected {wanted}, got {seen}"
             self.page.wait_for_timeout(20)
 
     def inspector_value(self, name: str) -> str | None:
@@ -101,9 +101,9 @@ class Window:
         """The same as a float; NaN if it is not shown."""
         return float(self.inspector_value(name) or "nan")
 
-    def run(self, script: str, *arguments: object) -> Any:
+    def run(self, script: str, *words: object) -> Any:
         """Run a script in the page and return its result."""
-        return self.page.evaluate(script, *arguments)
+        return self.page.evaluate(script, *words)
 
     def export(self, kind: str, folder: Path) -> Path:
         """Choose an item of the export menu and return the saved file."""

@@ -32,14 +32,14 @@ def test_the_page_of_a_server_is_kept_and_opens_alike(
     windows: Windows, addresses: dict[str, str], tmp_path: Path
 ) -> None:
     with windows() as window:
-        expected = numbers(window.open(addresses["encoder_decoder"], STATE))
+        wanted = numbers(window.open(addresses["encoder_decoder"], STATE))
         path = window.export("html", tmp_path)
     with windows() as kept:
         kept.open(path.as_uri())
         assert kept.run("location.hash") == f"#{STATE}"
-        assert numbers(kept) == expected
+        assert numbers(kept) == wanted
         kept.show("v=lines&b=decoder&L=0&H=1&q=5&k=2")
-        kept.wait_until_equal(lambda: numbers(kept) != expected, True, "another head")
+        kept.wait_until_equal(lambda: numbers(kept) != wanted, True, "another head")
         elsewhere = numbers(kept)
         again = kept.export("html", tmp_path / "again")
         assert kept.foreign_requests(path.as_uri()) == []
@@ -128,8 +128,8 @@ def test_the_pdf_of_lines_has_the_pinned_heads(
         window.page.wait_for_timeout(300)
         with window.page.expect_request("**/api/figure") as asked:
             pdf = window.export("pdf", tmp_path).read_bytes()
-    expected = {"pins": [["cross", 0, 1], ["cross", 1, 2]], "block": "cross"}
-    assert expected.items() <= asked.value.post_data_json.items()
+    wanted = {"pins": [["cross", 0, 1], ["cross", 1, 2]], "block": "cross"}
+    assert wanted.items() <= asked.value.post_data_json.items()
     assert pdf.startswith(b"%PDF-")
 
 

@@ -18,10 +18,10 @@ def state_of(window: Window) -> dict[str, str]:
     return {key: value for key, _, value in (pair.partition("=") for pair in pairs)}
 
 
-def says(window: Window, **expected: str | None) -> None:
+def says(window: Window, **wanted: str | None) -> None:
     """Wait until the URL has this value; None: the key is absent."""
     window.wait_until_equal(
-        lambda: {key: state_of(window).get(key) for key in expected}, expected, "the address"
+        lambda: {key: state_of(window).get(key) for key in wanted}, wanted, "the address"
     )
 
 

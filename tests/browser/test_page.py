@@ -30,13 +30,13 @@ def kept(path: Path, folder: Path, state: str = "", full: bool = False) -> str:
 
 def places(trace: Trace, number: int) -> list[tuple[str, int, int, int, int]]:
     """Random cells: block, layer, head, query, key; each block has its share."""
-    rng = random.Random(number)
+    chance = random.Random(number)
     found = []
     for i in range(number):
         block = trace.info.blocks[i % len(trace.info.blocks)]
         T, S = len(trace.info.tokens(block.queries)), len(trace.info.tokens(block.keys))
-        layer, head = rng.randrange(block.layers), rng.randrange(block.heads)
-        found.append((block.name, layer, head, rng.randrange(T), rng.randrange(S)))
+        layer, head = chance.randrange(block.layers), chance.randrange(block.heads)
+        found.append((block.name, layer, head, chance.randrange(T), chance.randrange(S)))
     return found
 
 
@@ -108,10 +108,10 @@ def test_a_pixel_is_the_colour_of_its_weight(
                 continue  # hatched
             window.show(f"v=matrix&b={block}&L={layer}&H={head}")
             weight = trace.weights(block, layer)[head, query, key]
-            expected = ramp[round(255 * float(np.sqrt(weight)))].tolist()
+            wanted = ramp[round(255 * float(np.sqrt(weight)))].tolist()
             window.wait_until_equal(
                 partial(pixel, window, query, key),
-                expected,
+                wanted,
                 f"{block}.{layer}.{head}, query {query}, key {key}",
             )
 

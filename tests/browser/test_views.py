@@ -22,11 +22,11 @@ def traced(folder: Path, kind: str, positions: str = "sinusoidal", **asked: obje
     return random_trace.save(folder / f"{kind}-{positions}.safetensors")
 
 
-def close(table: list[list[str]], name: str, expected: np.ndarray, at: float = 1e-5) -> None:  # type: ignore[type-arg]
+def close(table: list[list[str]], name: str, wanted: np.ndarray, at: float = 1e-5) -> None:  # type: ignore[type-arg]
     """A named column holds these numbers."""
     column = table[0].index(name)
     found = np.array([float(row[column]) for row in table[1:]])
-    assert np.abs(found - expected).max() <= at * max(1, np.abs(expected).max()), name
+    assert np.abs(found - wanted).max() <= at * max(1, np.abs(wanted).max()), name
 
 
 def check_neuron(window: Window, trace: Trace, folder: Path, block: str, layer: int) -> None:
@@ -201,9 +201,9 @@ def test_what_words_add_is_what_deleting_them_takes(
     best = int(np.argmax(explained.probabilities))
     with windows() as window:
         window.open(serve(path), "v=explanation")
-        arguments = window.page.locator(".explanation-word")
-        arguments.first.wait_for()
-        assert arguments.count() == len(explained.words)
+        words = window.page.locator(".explanation-word")
+        words.first.wait_for()
+        assert words.count() == len(explained.words)
         table = window.table(tmp_path)
         for word in explained.words:
             takes = explained.probabilities[best] - word.without[best]
@@ -214,8 +214,8 @@ def test_what_words_add_is_what_deleting_them_takes(
                 for cell in row
                 if cell.lstrip("+-").replace(".", "", 1).replace("e-", "", 1).isdigit()
             ), word.text
-        arguments.first.click()
-        assert arguments.first.get_attribute("aria-pressed") == "true"
+        words.first.click()
+        assert words.first.get_attribute("aria-pressed") == "true"
 
 
 def test_words_that_were_not_read_are_struck_through(

@@ -33,11 +33,11 @@ class Done:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> Done:
+def call(capsys: pytest.CaptureFixture[str], *words: object) -> Done:
     """Run a command in this process."""
     capsys.readouterr()
     with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in arguments])
+        main([str(word) for word in words])
     said = capsys.readouterr()
     return Done(int(ended.value.code or 0), said.out, said.err)
 
@@ -47,10 +47,10 @@ def environment(**more: str) -> Mapping[str, str]:
     return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"} | more
 
 
-def run(*arguments: object, stdin: bytes | None = None, **more: str) -> Done:
+def run(*words: object, stdin: bytes | None = None, **more: str) -> Done:
     """Run a command in a process of its own."""
     done = subprocess.run(
-        [*JUMOK, *map(str, arguments)],
+        [*JUMOK, *map(str, words)],
         input=stdin,
         stdin=subprocess.DEVNULL if stdin is None else None,
         capture_output=True,
@@ -61,8 +61,8 @@ def run(*arguments: object, stdin: bytes | None = None, **more: str) -> Done:
     return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def sibling(recipe: Path, run: Path, folder: Path, *arguments: str) -> Path:
+def sibling(recipe: Path, run: Path, folder: Path, *words: str) -> Path:
     """Another run of a recipe in `folder`, changed by the words, with the vocabulary of `run`."""
     vocabulary = f'vocabulary.file="{run / "vocabulary.model"}"'
-    train(load_recipe(str(recipe), [vocabulary, *arguments]), folder)
+    train(load_recipe(str(recipe), [vocabulary, *words]), folder)
     return folder

@@ -12,8 +12,8 @@ Capture = pytest.CaptureFixture[str]
 def test_the_default_output_folder(
     capsys: Capture, tmp_path: Path, reading_recipe: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arguments = ("training.steps=4", "training.evaluate_every=2")
-    call(capsys, "train", reading_recipe, *arguments, "--out", tmp_path / "run", "--json")
+    words = ("training.steps=4", "training.evaluate_every=2")
+    call(capsys, "train", reading_recipe, *words, "--out", tmp_path / "run", "--json")
     done = call(capsys, "average", tmp_path / "run", "--last", 2)
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(f"{tmp_path / 'run-last-2'}: average of steps 2, 4\n")
@@ -25,8 +25,8 @@ def test_the_default_output_folder(
     done = call(capsys, "average", "/", "--last", 2)
     assert (done.code, "/ must be a run" in done.err) == (2, True)
     assert call(capsys, "predict", tmp_path / "run-last-2", "삼 일", "--json").rows
-    arguments = ("--last", 2, "--out", tmp_path / "again", "--json")
-    (results,) = call(capsys, "average", tmp_path / "run", *arguments).rows
+    words = ("--last", 2, "--out", tmp_path / "again", "--json")
+    (results,) = call(capsys, "average", tmp_path / "run", *words).rows
     assert results["averaged_steps"] == [2, 4]
     done = call(capsys, "train", "--resume", tmp_path / "again")
     assert done.code == 2

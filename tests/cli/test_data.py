@@ -20,8 +20,8 @@ def cache_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, arguments)
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, words)
 
 
 def rows(result: Result) -> list[dict[str, object]]:

@@ -21,10 +21,8 @@ def other_run(
     reading_recipe: Path, reading_run: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """A run with the vocabulary of `reading_run`, begun from another seed."""
-    arguments = ["seed=1", "training.steps=20", "training.evaluate_every=10"]
-    return sibling(
-        reading_recipe, reading_run, tmp_path_factory.mktemp("other") / "run", *arguments
-    )
+    words = ["seed=1", "training.steps=20", "training.evaluate_every=10"]
+    return sibling(reading_recipe, reading_run, tmp_path_factory.mktemp("other") / "run", *words)
 
 
 def together(*runs: Path) -> Pipeline:
@@ -32,18 +30,18 @@ def together(*runs: Path) -> Pipeline:
     return first.ensemble(others)
 
 
-def scores_of(capsys: Capture, run: Path, *arguments: object) -> list[float]:
+def scores_of(capsys: Capture, run: Path, *words: object) -> list[float]:
     """The log-probabilities of what is written for the texts."""
-    rows = call(capsys, "predict", run, *TEXTS, "--json", *arguments).rows
+    rows = call(capsys, "predict", run, *TEXTS, "--json", *words).rows
     return [row["score"] for row in rows]
 
 
-@pytest.mark.parametrize("location", [".", "checkpoints/step-10", "checkpoints/step-20"])
+@pytest.mark.parametrize("place", [".", "checkpoints/step-10", "checkpoints/step-20"])
 def test_two_runs_answer_as_one(
-    capsys: Capture, reading_run: Path, other_run: Path, location: str
+    capsys: Capture, reading_run: Path, other_run: Path, place: str
 ) -> None:
     """A finished run, or one as it was after some steps."""
-    other = other_run / location
+    other = other_run / place
     done = call(capsys, "predict", reading_run, *TEXTS, "--with", other, "--json")
     assert (done.code, done.err) == (0, f"decoding max_length=24; with '{other}'\n")
     for row, answer in zip(done.rows, together(reading_run, other)(TEXTS), strict=True):
@@ -80,16 +78,16 @@ def test_three_runs_and_a_run_with_itself(
         capsys, "predict", reading_run, *TEXTS, "--json", "--with", other_run, "--with", early
     )
     assert done.err == f"decoding max_length=24; with '{other_run}', '{early}'\n"
-    expected = [vars(answer)["score"] for answer in together(reading_run, other_run, early)(TEXTS)]
-    assert [row["score"] for row in done.rows] == pytest.approx(expected, abs=1e-6)
+    wanted = [vars(answer)["score"] for answer in together(reading_run, other_run, early)(TEXTS)]
+    assert [row["score"] for row in done.rows] == pytest.approx(wanted, abs=1e-6)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("location", [".", "checkpoints/step-10", "checkpoints/step-20"])
+@pytest.mark.parametrize("place", [".", "checkpoints/step-10", "checkpoints/step-20"])
 def test_two_runs_are_scored_as_one(
-    capsys: Capture, reading_run: Path, other_run: Path, location: str
+    capsys: Capture, reading_run: Path, other_run: Path, place: str
 ) -> None:
-    other = other_run / location
+    other = other_run / place
     done = call(capsys, "evaluate", reading_run, "--with", other, "--json")
     (scores,) = done.rows
     loaded = together(reading_run, other)
@@ -106,22 +104,22 @@ def test_ensemble_and_precision_are_reported(
     capsys: Capture, reading_run: Path, other_run: Path
 ) -> None:
     """Or two results would look alike that are not of the same thing."""
-    arguments = ("--with", other_run, "--precision", "bfloat16")
-    done = call(capsys, "evaluate", reading_run, *arguments, "--json")
+    words = ("--with", other_run, "--precision", "bfloat16")
+    done = call(capsys, "evaluate", reading_run, *words, "--json")
     (scores,) = done.rows
     assert list(scores)[-3:] == ["decoding", "with", "precision"]
     assert (scores["with"], scores["precision"]) == ([str(other_run)], "bfloat16")
     assert done.err == f"decoding max_length=24; with '{other_run}'; encoder in bfloat16\n"
-    done = call(capsys, "predict", reading_run, "삼", *arguments)
+    done = call(capsys, "predict", reading_run, "삼", *words)
     assert done.err == f"decoding max_length=24; with '{other_run}'; encoder in bfloat16\n"
 
 
-@pytest.mark.parametrize("command", ["predict", "evaluate"])
+@pytest.mark.parametrize("verb", ["predict", "evaluate"])
 def test_invalid_ensembles(
-    capsys: Capture, reading_run: Path, review_run: Path, tmp_path: Path, command: str
+    capsys: Capture, reading_run: Path, review_run: Path, tmp_path: Path, verb: str
 ) -> None:
     stranger = write_run(tmp_path / "stranger", "sequence_to_sequence")
-    texts = ["삼"] if command == "predict" else []
+    texts = ["삼"] if verb == "predict" else []
     for run, other, sentence in (
         (
             reading_run,
@@ -132,20 +130,20 @@ def test_invalid_ensembles(
         (review_run, reading_run, "an ensemble must consist of runs of"),
         (reading_run, tmp_path, "must be a run"),
     ):
-        done = call(capsys, command, run, *texts, "--with", other)
+        done = call(capsys, verb, run, *texts, "--with", other)
         assert (done.code, done.out) == (2, "")
         assert sentence in done.err
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["predict", "evaluate"])
+@pytest.mark.parametrize("verb", ["predict", "evaluate"])
 def test_ensembles_have_no_coverage(
-    capsys: Capture, reading_recipe: Path, other_run: Path, tmp_path: Path, command: str
+    capsys: Capture, reading_recipe: Path, other_run: Path, tmp_path: Path, verb: str
 ) -> None:
     """In the recipe or as an override; an override also removes it."""
-    texts = ["삼 일"] if command == "predict" else []
-    arguments = ("--with", other_run, "--decoding", "beam=2", "--decoding", "coverage=0.3")
-    done = call(capsys, command, other_run, *texts, *arguments)
+    texts = ["삼 일"] if verb == "predict" else []
+    words = ("--with", other_run, "--decoding", "beam=2", "--decoding", "coverage=0.3")
+    done = call(capsys, verb, other_run, *texts, *words)
     assert (done.code, done.out) == (2, "")
     assert done.err == (
         "jumok: decoding.coverage must be 0 in an ensemble of 2 runs, got 0.3: attention weights "
@@ -156,18 +154,18 @@ def test_ensembles_have_no_coverage(
         "training.evaluate_every=2", "decoding.beam=2", "decoding.coverage=0.2",
     ]  # fmt: skip
     train(load_recipe(str(reading_recipe), own), tmp_path / "run")
-    done = call(capsys, command, tmp_path / "run", *texts, "--with", other_run)
+    done = call(capsys, verb, tmp_path / "run", *texts, "--with", other_run)
     assert done.code == 2
     assert "decoding.coverage must be 0 in an ensemble of 2 runs, got 0.2" in done.err
-    arguments = ("--with", other_run, "--decoding", "coverage=0")
-    done = call(capsys, command, tmp_path / "run", *texts, *arguments)
+    words = ("--with", other_run, "--decoding", "coverage=0")
+    done = call(capsys, verb, tmp_path / "run", *texts, *words)
     assert done.code == 0, done.err
 
 
 def test_ensembles_of_language_models(capsys: Capture, tmp_path: Path) -> None:
     runs = [write_run(tmp_path / str(seed), "language_modeling", seed=seed) for seed in (0, 1)]
-    arguments = ("--decoding", "max_length=6", "--json")
-    done = call(capsys, "predict", runs[0], "이 영화", "--with", runs[1], *arguments)
+    words = ("--decoding", "max_length=6", "--json")
+    done = call(capsys, "predict", runs[0], "이 영화", "--with", runs[1], *words)
     (answer,) = together(*runs).with_decoding(["max_length=6"])(["이 영화"])
     assert isinstance(answer, jumok.GeneratedText)
     assert done.rows[0]["score"] == pytest.approx(answer.score, abs=1e-6)

@@ -54,8 +54,8 @@ def test_sequences(capsys: Capture, reading_run: Path) -> None:
 
 
 def test_sequences_with_other_decoding_settings(capsys: Capture, reading_run: Path) -> None:
-    arguments = ("--decoding", "beam=3", "--decoding", "length_penalty=0.5")
-    done = call(capsys, "evaluate", reading_run, *arguments, "--json")
+    words = ("--decoding", "beam=3", "--decoding", "length_penalty=0.5")
+    done = call(capsys, "evaluate", reading_run, *words, "--json")
     (scores,) = done.rows
     ranking = "length_penalty=0.5 length_norm='power' early_stopping=False"
     assert scores["decoding"] == f"beam=3 {ranking} max_length=24"
@@ -82,8 +82,8 @@ def test_several_test_sets(capsys: Capture, tmp_path: Path, reading_recipe: Path
     data = '[data]\ncorpus = "numbers"\ntrain_rows = 200\ndev_rows = 10\ntest_rows = 20\n\n'
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(text[:begin] + data + text[end:].replace("45", "250"), encoding="utf-8")
-    arguments = ("training.steps=2", "vocabulary.character_coverage=0.98")  # 218 pieces at least
-    done = call(capsys, "train", recipe, *arguments, "--out", tmp_path / "run", "--json")
+    words = ("training.steps=2", "vocabulary.character_coverage=0.98")  # 218 pieces at least
+    done = call(capsys, "train", recipe, *words, "--out", tmp_path / "run", "--json")
     (scores,) = call(capsys, "evaluate", tmp_path / "run", "--json").rows
     assert list(scores) == [*SEQUENCES, "others"]
     (patterns,) = scores["others"]
@@ -191,8 +191,8 @@ def test_a_recipe_without_a_test_split(
     capsys: Capture, tmp_path: Path, review_recipe: Path
 ) -> None:
     """Its dev split is what is reported at the end, and evaluate asks for one that is there."""
-    arguments = ('data.test=""', "training.steps=2")
-    done = call(capsys, "train", review_recipe, *arguments, "--out", tmp_path / "run", "--json")
+    words = ('data.test=""', "training.steps=2")
+    done = call(capsys, "train", review_recipe, *words, "--out", tmp_path / "run", "--json")
     (results,) = done.rows
     assert results["split"] == "dev"
     done = call(capsys, "evaluate", tmp_path / "run")
@@ -204,8 +204,8 @@ def test_labels_are_the_runs_whatever_became_of_the_training_file(
     capsys: Capture, tmp_path: Path
 ) -> None:
     recipe = write_reviews(tmp_path)
-    arguments = ["training.steps=2", "training.evaluate_every=2"]
-    train(load_recipe(str(recipe), arguments), tmp_path / "run")
+    words = ["training.steps=2", "training.evaluate_every=2"]
+    train(load_recipe(str(recipe), words), tmp_path / "run")
     capsys.readouterr()
     before = call(capsys, "evaluate", tmp_path / "run", "--json").rows
     with (tmp_path / "train.tsv").open("a", encoding="utf-8") as file:
@@ -219,8 +219,8 @@ def test_labels_are_the_runs_whatever_became_of_the_training_file(
 
 
 def test_skipped_rows_are_reported(capsys: Capture, review_recipe: Path, tmp_path: Path) -> None:
-    arguments = ["data.on_bad_rows=skip", "training.steps=2", "training.evaluate_every=2"]
-    train(load_recipe(str(review_recipe), arguments), tmp_path / "run")
+    words = ["data.on_bad_rows=skip", "training.steps=2", "training.evaluate_every=2"]
+    train(load_recipe(str(review_recipe), words), tmp_path / "run")
     rows = [*reviews(4, 5), ("뭐지", "글쎄")]
     path = write_tsv(tmp_path / "own.tsv", ("text", "label"), rows)
     capsys.readouterr()

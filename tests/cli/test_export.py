@@ -11,8 +11,8 @@ Capture = pytest.CaptureFixture[str]
 
 def test_an_export_as_text_and_as_json(capsys: Capture, reading_run: Path, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
-    arguments = ("export", reading_run, "--to", "ctranslate2")
-    done = call(capsys, *arguments, tmp_path / "out")
+    words = ("export", reading_run, "--to", "ctranslate2")
+    done = call(capsys, *words, tmp_path / "out")
     assert (done.code, done.err) == (0, "converting ...\ncomparing all 30 rows of dev ...\n")
     first, difference, *searches = done.out.splitlines()
     assert first == f"{tmp_path / 'out'}: ctranslate2 in float32"
@@ -20,7 +20,7 @@ def test_an_export_as_text_and_as_json(capsys: Capture, reading_run: Path, tmp_p
         "difference   log p of every token of all 30 rows of dev: at most "
     )
     assert searches[0].startswith("greedy       30 of 30 texts equal")
-    (told,) = call(capsys, *arguments, tmp_path / "again", "--quantize", "int8", "--json").rows
+    (told,) = call(capsys, *words, tmp_path / "again", "--quantize", "int8", "--json").rows
     assert told["folder"] == str(tmp_path / "again")
     assert told["numbers"] == "int8"
     assert told["compared"]["difference"] <= 1e-4
@@ -31,5 +31,5 @@ def test_an_unsupported_model(capsys: Capture, reading_run: Path, tmp_path: Path
     done = call(capsys, "export", reading_run, "--to", "onnx", tmp_path / "out")
     assert (done.code, done.out) == (2, "")
     assert done.err.count("\n") == 1
-    assert "use --to ctranslate2" in done.err
+    assert "use --to hf or ctranslate2" in done.err
     assert call(capsys, "export", reading_run, tmp_path / "out").code == 2

@@ -17,11 +17,11 @@ Capture = pytest.CaptureFixture[str]
 MIB = 2**20
 
 
-def asked(run_: Path, stdin: Path, *arguments: str) -> tuple[int, str, int]:
+def asked(run_: Path, stdin: Path, *words: str) -> tuple[int, str, int]:
     """Exit code, stderr and the most memory, in bytes, of a prediction that reads a file."""
     with stdin.open("rb") as lines, (stdin.parent / "err").open("w+b") as err:
         process = subprocess.Popen(
-            [*JUMOK, "predict", str(run_), *arguments],
+            [*JUMOK, "predict", str(run_), *words],
             stdin=lines,
             stdout=subprocess.DEVNULL,
             stderr=err,

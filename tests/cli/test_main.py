@@ -14,9 +14,9 @@ from tests.cli.commands import JUMOK, call, environment, run
 Capture = pytest.CaptureFixture[str]
 
 
-@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",), ("help",)])
-def test_help(capsys: Capture, arguments: tuple[str, ...]) -> None:
-    done = call(capsys, *arguments)
+@pytest.mark.parametrize("words", [(), ("--help",), ("-h",), ("help",)])
+def test_help(capsys: Capture, words: tuple[str, ...]) -> None:
+    done = call(capsys, *words)
     assert (done.code, done.out, done.err) == (0, help_text() + "\n", "")
     assert all(command in done.out for command in COMMANDS)
 
@@ -35,41 +35,41 @@ def test_each_command_has_help(capsys: Capture, command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("words", "sentence"),
     [
         (("trian",), "jumok: unknown command 'trian'; did you mean train?\n"),
         (("zzz", "--json"), "jumok: unknown command 'zzz'; known: average, check, data, "),
         (
             ("predict", "nowhere", "안녕"),
-            "jumok: nowhere must be a run, got no such folder; ",
+            "jumok: nowhere must be a run, and there is no such folder; if it is a model ",
         ),
     ],
 )
 def test_an_error_is_one_sentence_on_stderr(
-    capsys: Capture, arguments: tuple[str, ...], sentence: str
+    capsys: Capture, words: tuple[str, ...], sentence: str
 ) -> None:
-    done = call(capsys, *arguments)
+    done = call(capsys, *words)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(sentence)
     assert done.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    "words",
     [("train", "--nonsense"), ("evaluate",), ("predict",), ("evaluate", "a", "b"), ("data", "x")],
 )
-def test_usage_errors_exit_with_2(capsys: Capture, arguments: tuple[str, ...]) -> None:
-    done = call(capsys, *arguments)
+def test_usage_errors_exit_with_2(capsys: Capture, words: tuple[str, ...]) -> None:
+    done = call(capsys, *words)
     assert (done.code, done.out) == (2, "")
     assert "usage" in done.err.lower()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "arguments", [("--debug", "predict", "nowhere"), ("predict", "nowhere", "--debug")]
+    "words", [("--debug", "predict", "nowhere"), ("predict", "nowhere", "--debug")]
 )
-def test_debug_prints_a_traceback(arguments: tuple[str, ...]) -> None:
-    done = run(*arguments)
+def test_debug_prints_a_traceback(words: tuple[str, ...]) -> None:
+    done = run(*words)
     assert done.code == 2
     assert "Traceback" in done.err
     assert "nowhere must be a run" in done.err
@@ -79,7 +79,7 @@ def test_an_unexpected_exception_is_reported_as_a_bug(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch, review_run: Path
 ) -> None:
 
-    def broken(*arguments: object) -> None:
+    def broken(*words: object) -> None:
         raise TypeError("unexpected")
 
     monkeypatch.setattr("jumok.tasks.runs.load.load", broken)
@@ -100,7 +100,7 @@ def test_an_unexpected_exception_is_reported_as_a_bug(
 def test_out_of_memory_is_not_reported_as_a_bug(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch, review_run: Path, error: Exception
 ) -> None:
-    def load(*arguments: object) -> None:
+    def load(*words: object) -> None:
         raise error
 
     monkeypatch.setattr("jumok.tasks.runs.load.load", load)
@@ -135,8 +135,8 @@ def test_an_argument_that_is_not_valid_text(capsys: Capture, review_recipe: Path
 
 
 def test_an_invalid_file_name_is_reported(capsys: Capture) -> None:
-    for verb, arguments in (("predict", ["안녕"]), ("view", [])):
-        done = call(capsys, verb, "각" * 300, *arguments)
+    for verb, words in (("predict", ["안녕"]), ("view", [])):
+        done = call(capsys, verb, "각" * 300, *words)
         assert (done.code, done.out) == (3, "")
         assert done.err.count("\n") == 1
         assert "bug in jumok" not in done.err
@@ -210,7 +210,7 @@ def test_errors_never_go_to_stdout() -> None:
 def test_nothing_heavy_is_imported_for_help() -> None:
     code = (
         "import sys, jumok.cli; jumok.cli.help_text();"
-        "print({'torch', 'numpy', 'typer', 'rich'} & set(sys.modules))"
+        "print({'torch', 'numpy', 'typer', 'rich', 'pydantic'} & set(sys.modules))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "set()\n"

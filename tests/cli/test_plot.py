@@ -13,10 +13,10 @@ from jumok.training.reporting.metrics import MetricsLog
 from tests.viewer.figure_traces import trace_of
 
 
-def jumok(*arguments: str) -> int:
+def jumok(*words: str) -> int:
     """The exit code of a command run in this process."""
     with pytest.raises(SystemExit) as ended:
-        main(list(arguments))
+        main(list(words))
     return int(ended.value.code or 0)
 
 
@@ -51,7 +51,7 @@ def test_history_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "sentence"),
+    ("words", "code", "sentence"),
     [
         (("positions", "--width", "7"), 2, "must be even, got 7; try 8"),
         (("positions", "--length", "2"), 2, "length must be at least 4"),
@@ -67,9 +67,9 @@ def test_history_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     ],
 )
 def test_invalid_options_are_reported(
-    arguments: tuple[str, ...], code: int, sentence: str, capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], code: int, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert jumok("plot", *arguments) == code
+    assert jumok("plot", *words) == code
     captured = capsys.readouterr()
     assert sentence in captured.err
     assert captured.out == ""
@@ -86,11 +86,11 @@ def test_attention_of_a_kept_trace(kept: Path, capsys: pytest.CaptureFixture[str
     assert jumok("plot", "attention", str(kept)) == 0
     assert capsys.readouterr().out == f"{kept.with_suffix('.png')}\n"
     out = kept.with_name("머리.svg")
-    arguments = ("--kind", "attention", "--block", "encoder", "--layer", "0", "--head", "max")
-    arguments += ("--unit", "word", "--measure", "values", "--specials", "dim", "--query", "2")
-    code = jumok("plot", "attention", str(kept), *arguments, "--width", "3.3", "--out", str(out))
+    words = ("--kind", "attention", "--block", "encoder", "--layer", "0", "--head", "max")
+    words += ("--unit", "word", "--measure", "values", "--specials", "dim", "--query", "2")
+    code = jumok("plot", "attention", str(kept), *words, "--width", "3.3", "--out", str(out))
     assert code == 0
-    expected = Trace.open(kept).figure(
+    wanted = Trace.open(kept).figure(
         block="encoder",
         layer=0,
         head="max",
@@ -100,7 +100,7 @@ def test_attention_of_a_kept_trace(kept: Path, capsys: pytest.CaptureFixture[str
         query=2,
         width=3.3,
     )
-    assert out.read_bytes() == figure_bytes(expected, "svg")
+    assert out.read_bytes() == figure_bytes(wanted, "svg")
 
 
 def test_a_saved_trace_takes_no_text(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,10 +113,8 @@ def test_attention_of_a_run(
     review_run: Path, tmp_path: Path, kind: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.png"
-    arguments = () if kind is None else ("--kind", kind)
-    assert (
-        jumok("plot", "attention", str(review_run), "이 영화", *arguments, "--out", str(out)) == 0
-    )
+    words = () if kind is None else ("--kind", kind)
+    assert jumok("plot", "attention", str(review_run), "이 영화", *words, "--out", str(out)) == 0
     assert capsys.readouterr().out == f"{out}\n"
     assert out.is_file()
 
@@ -125,8 +123,8 @@ def test_a_target_is_given_to_a_model_that_writes(
     reading_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.svg"
-    arguments = ("삼 일", "--target", "3 1", "--out", str(out))
-    assert jumok("plot", "attention", str(reading_run), *arguments) == 0
+    words = ("삼 일", "--target", "3 1", "--out", str(out))
+    assert jumok("plot", "attention", str(reading_run), *words) == 0
     assert out.is_file()
 
 

@@ -11,9 +11,9 @@ Capture = pytest.CaptureFixture[str]
 TEXTS = ("이 영화 정말 재미있어요", "지루하고 돈이 아까웠다", "")
 
 
-def shares(capsys: Capture, run: Path, *arguments: str) -> list[dict[str, float]]:
+def shares(capsys: Capture, run: Path, *words: str) -> list[dict[str, float]]:
     """How sure the run is of each label, for each text."""
-    done = call(capsys, "predict", run, *TEXTS, "--json", *arguments)
+    done = call(capsys, "predict", run, *TEXTS, "--json", *words)
     assert done.code == 0  # without a compiler int8 prints to stderr that it is slower
     assert [row["text"] for row in done.rows] == list(TEXTS)
     return [row["probabilities"] for row in done.rows]
@@ -34,8 +34,8 @@ def test_answers_are_as_near_as_their_numbers(
 
 def test_the_change_in_scores_is_measured(capsys: Capture, review_run: Path) -> None:
     plain, fast = (
-        call(capsys, "evaluate", review_run, "--json", *arguments)
-        for arguments in ((), ("--precision", "int8"))
+        call(capsys, "evaluate", review_run, "--json", *words)
+        for words in ((), ("--precision", "int8"))
     )
     scores = [plain.rows[0], fast.rows[0]]
     assert [*scores[0], "precision"] == list(scores[1])
@@ -48,16 +48,16 @@ def test_the_change_in_scores_is_measured(capsys: Capture, review_run: Path) -> 
 
 def test_an_encoder_decoder_with_an_optimized_encoder(capsys: Capture, reading_run: Path) -> None:
     plain, fast = (
-        call(capsys, "predict", reading_run, "일곱 시", "--json", *arguments).rows[0]
-        for arguments in ((), ("--precision", "float32"))
+        call(capsys, "predict", reading_run, "일곱 시", "--json", *words).rows[0]
+        for words in ((), ("--precision", "float32"))
     )
     assert fast["output"] == plain["output"]
     assert fast["score"] == pytest.approx(plain["score"], abs=1e-4)
 
 
-@pytest.mark.parametrize("command", ["predict", "evaluate"])
-def test_another_type(capsys: Capture, review_run: Path, command: str) -> None:
-    done = call(capsys, command, review_run, "--precision", "int4")
+@pytest.mark.parametrize("verb", ["predict", "evaluate"])
+def test_another_type(capsys: Capture, review_run: Path, verb: str) -> None:
+    done = call(capsys, verb, review_run, "--precision", "int4")
     assert done.code == 2
     known = "'float32', 'bfloat16', 'int8'"
     assert done.err == f"jumok: precision must be one of {known}, got 'int4'\n"

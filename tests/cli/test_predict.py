@@ -52,8 +52,8 @@ def test_generated_text(capsys: Capture, reading_run: Path) -> None:
 def test_effective_settings_are_printed(capsys: Capture, reading_run: Path) -> None:
     done = call(capsys, "predict", reading_run, "삼 일")
     assert done.err == "decoding max_length=24\n"
-    arguments = ("--decoding", "beam=4", "--decoding", "max_length=6")
-    done = call(capsys, "predict", reading_run, "삼 일", *arguments, "--json")
+    words = ("--decoding", "beam=4", "--decoding", "max_length=6")
+    done = call(capsys, "predict", reading_run, "삼 일", *words, "--json")
     ranking = "length_penalty=1.0 length_norm='power' early_stopping=False"
     assert done.err == f"decoding beam=4 {ranking} max_length=6\n"
     assert list(done.rows[0]) == ["text", "output", "score"]
@@ -79,10 +79,10 @@ def test_several_answers(capsys: Capture, reading_run: Path) -> None:
 
 
 def test_a_wider_beam_than_its_answers(capsys: Capture, reading_run: Path) -> None:
-    arguments = ("--decoding", "beam=5", "--n-best", 2)
-    assert "beam=5 n_best=2" in call(capsys, "predict", reading_run, "삼", *arguments).err
-    arguments = ("--decoding", "sample=true", "--n-best", 2)
-    done = call(capsys, "predict", reading_run, "삼 일 오", *arguments)
+    words = ("--decoding", "beam=5", "--n-best", 2)
+    assert "beam=5 n_best=2" in call(capsys, "predict", reading_run, "삼", *words).err
+    words = ("--decoding", "sample=true", "--n-best", 2)
+    done = call(capsys, "predict", reading_run, "삼 일 오", *words)
     assert "n_best=2 sample=True seed=0" in done.err
     assert len(done.out.splitlines()) == 2
 
@@ -96,14 +96,14 @@ def test_a_stream_is_the_whole_answer(capsys: Capture, reading_run: Path) -> Non
 def test_repetition_is_reported(capsys: Capture, reading_run: Path) -> None:
     """In JSON and on stderr, where a long text is named by its first 40 characters."""
     loop = "from token 1 on, 1 tokens repeat 22.0 times"
-    texts, arguments = ["삼 일", "삼 일 " * 20], ("--decoding", "pattern='3{23}'")
+    texts, words = ["삼 일", "삼 일 " * 20], ("--decoding", "pattern='3{23}'")
     lines = [f"jumok: the output for {text[:40]!r} repeats: {loop}" for text in texts]
-    done = call(capsys, "predict", reading_run, *texts, *arguments, "--json")
+    done = call(capsys, "predict", reading_run, *texts, *words, "--json")
     assert [list(row) for row in done.rows] == [["text", "output", "score", "loop"]] * 2
     assert [(row["output"], row["loop"]) for row in done.rows] == [("3" * 23, loop)] * 2
     assert done.err.splitlines()[1:] == lines
     for more in ((), ("--stream",)):
-        done = call(capsys, "predict", reading_run, *texts, *arguments, *more)
+        done = call(capsys, "predict", reading_run, *texts, *words, *more)
         assert done.out.splitlines() == ["3" * 23] * 2
         assert done.err.splitlines()[1:] == lines
     done = call(capsys, "predict", reading_run, *texts, "--decoding", "pattern='3{9}'", "--json")
@@ -112,7 +112,7 @@ def test_repetition_is_reported(capsys: Capture, reading_run: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("words", "sentence"),
     [
         (["--stream", "--json"], "--stream and --json exclude each other"),
         (["--stream", "--n-best", "2"], "--stream needs n_best = 1, got 2"),
@@ -122,19 +122,19 @@ def test_repetition_is_reported(capsys: Capture, reading_run: Path) -> None:
     ],
 )
 def test_invalid_settings(
-    capsys: Capture, reading_run: Path, arguments: list[str], sentence: str
+    capsys: Capture, reading_run: Path, words: list[str], sentence: str
 ) -> None:
-    done = call(capsys, "predict", reading_run, "삼", *arguments)
+    done = call(capsys, "predict", reading_run, "삼", *words)
     assert (done.code, done.out) == (2, "")
     assert sentence in done.err
 
 
 def test_generation_options_need_a_generating_model(capsys: Capture, review_run: Path) -> None:
-    for arguments in (["--stream"], ["--n-best", "2"], ["--decoding", "beam=2"]):
-        done = call(capsys, "predict", review_run, "별로예요", *arguments)
+    for words in (["--stream"], ["--n-best", "2"], ["--decoding", "beam=2"]):
+        done = call(capsys, "predict", review_run, "별로예요", *words)
         assert done.code == 2
         assert "generates text, got" in done.err
-        assert ("decoding settings" if arguments[0] == "--decoding" else arguments[0]) in done.err
+        assert ("decoding settings" if words[0] == "--decoding" else words[0]) in done.err
 
 
 @pytest.mark.parametrize(
@@ -225,8 +225,8 @@ def test_lines_before_an_invalid_pair_are_predicted(capsys: Capture, tmp_path: P
         header, *rows = path.read_text(encoding="utf-8").splitlines()
         pairs = [f"other\t{header}", *(f"비가 와요\t{row}" for row in rows)]
         path.write_text("\n".join(pairs) + "\n", encoding="utf-8")
-    arguments = ("data.pair=other", "model.max_length=24", "training.steps=2")
-    call(capsys, "train", tmp_path / "recipe.toml", *arguments, "--out", tmp_path / "run")
+    words = ("data.pair=other", "model.max_length=24", "training.steps=2")
+    call(capsys, "train", tmp_path / "recipe.toml", *words, "--out", tmp_path / "run")
     texts = ["비가 와요\t재미있어요", "하나뿐", "비가 와요\t지루해요"]
     done = call(capsys, "predict", tmp_path / "run", *texts, "--json")
     assert done.code == 2

@@ -48,8 +48,8 @@ def test_the_tokens_are_those_of_teacher_forcing(reading_run: Path) -> None:
     ids = [token.id for token in answer.tokens]
     given = torch.tensor([[loaded.vocabulary.bos_id, *ids[:-1]]])
     log_p = loaded.logits(source, decoder_input_ids=given).log_softmax(-1)[0]  # (T, V)
-    for location, token in enumerate(answer.tokens):
-        assert token.log_probability == pytest.approx(float(log_p[location, token.id]), abs=1e-4)
+    for place, token in enumerate(answer.tokens):
+        assert token.log_probability == pytest.approx(float(log_p[place, token.id]), abs=1e-4)
 
 
 def test_what_each_token_looked_at(capsys: Capture, reading_run: Path) -> None:
@@ -98,14 +98,14 @@ def test_a_draft_model_does_not_change_the_output(
     alone = call(capsys, "predict", reading_run, *TEXTS, "--json")
     helped = call(capsys, "predict", reading_run, *TEXTS, "--json", "--draft", draft_run)
     assert [row["output"] for row in helped.rows] == [row["output"] for row in alone.rows]
-    for row, expected in zip(helped.rows, alone.rows, strict=True):
-        assert row["score"] == pytest.approx(expected["score"], abs=1e-4)
+    for row, wanted in zip(helped.rows, alone.rows, strict=True):
+        assert row["score"] == pytest.approx(wanted["score"], abs=1e-4)
     told = helped.err.splitlines()[-1]
     assert told.startswith("draft: ")
     assert told.endswith("passes of the model")
     itself = call(capsys, "predict", reading_run, *TEXTS, "--draft", reading_run)
-    kept, predicted = (int(word) for word in itself.err.splitlines()[-1].split()[1:4:2])
-    assert kept == predicted > 0  # it guesses all that it would write
+    kept, guessed = (int(word) for word in itself.err.splitlines()[-1].split()[1:4:2])
+    assert kept == guessed > 0  # it guesses all that it would write
     streamed = call(capsys, "predict", reading_run, *TEXTS, "--draft", draft_run, "--stream")
     assert streamed.out.splitlines() == [row["output"] for row in alone.rows]
 

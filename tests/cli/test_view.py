@@ -55,10 +55,10 @@ class Page:
 
 
 @contextmanager
-def viewing(*arguments: object, python: tuple[str, ...] = (), **more: str) -> Iterator[Page]:
+def viewing(*words: object, python: tuple[str, ...] = (), **more: str) -> Iterator[Page]:
     """A page in a process of its own."""
     process = subprocess.Popen(
-        [sys.executable, *python, *JUMOK[1:], "view", *map(str, arguments), "--no-browser"],
+        [sys.executable, *python, *JUMOK[1:], "view", *map(str, words), "--no-browser"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -171,7 +171,7 @@ def test_the_page_requests_traces_of_a_run(review_run: Path, tmp_path: Path) -> 
         other = traced(text="결말이 지루해요")
         assert other.info.tokens("source").text == "결말이 지루해요"
 
-        for question, arguments in (
+        for question, words in (
             ({"mute": [["encoder", 5, 0]]}, "layer"),
             ({"target": "a"}, "generates no text"),
             ({"decode": {"beam": 2}}, "generates no text"),
@@ -180,7 +180,7 @@ def test_the_page_requests_traces_of_a_run(review_run: Path, tmp_path: Path) -> 
         ):
             status, body = page.ask("/api/trace", {"text": "a"} | question)
             assert status == 400, question
-            assert arguments in json.loads(body)["error"]
+            assert words in json.loads(body)["error"]
         assert page.end() == 0
 
 
@@ -243,15 +243,15 @@ def test_a_run_is_exported_as_a_trace(
     capsys: pytest.CaptureFixture[str], reading_run: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "a.safetensors"
-    arguments = ("--target", "1 2", "--mute", "cross.0.1", "--export", out)
-    assert call(capsys, "view", reading_run, "일 이", *arguments).code == 0
+    words = ("--target", "1 2", "--mute", "cross.0.1", "--export", out)
+    assert call(capsys, "view", reading_run, "일 이", *words).code == 0
     trace = Trace.open(out)
     assert trace.info.muted == (("cross", 0, 1),)
     assert trace.info.decoding is not None
     assert trace.info.decoding.method == "given"
     written = tmp_path / "b.safetensors"
-    arguments = ("--decode", "beam=2", "--decode", "max_length=4", "--export", written)
-    assert call(capsys, "view", reading_run, "일 이", *arguments).code == 0
+    words = ("--decode", "beam=2", "--decode", "max_length=4", "--export", written)
+    assert call(capsys, "view", reading_run, "일 이", *words).code == 0
     decoding = Trace.open(written).info.decoding
     assert decoding is not None
     assert (decoding.method, decoding.settings["beam"]) == ("beam", 2)
@@ -270,7 +270,7 @@ def test_the_lesson_has_two_sentences(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("words", "sentence"),
     [
         (("FILE", "text"), "is a trace and takes no text"),
         (("FILE", "--mute", "encoder.0.0"), "is a trace and takes no text"),
@@ -305,11 +305,11 @@ def test_invalid_arguments_of_view(
     review_run: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    arguments: tuple[str, ...],
+    words: tuple[str, ...],
     sentence: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    named = [word.replace("FILE", str(file)).replace("RUN", str(review_run)) for word in arguments]
+    named = [word.replace("FILE", str(file)).replace("RUN", str(review_run)) for word in words]
     done = call(capsys, "view", *named)
     assert (done.code, done.out) == (2, "")
     assert sentence in done.err

@@ -28,8 +28,8 @@ def model(tmp_path: Path) -> str:
     return str(tmp_path / "vocabulary.model")
 
 
-def run(*arguments: str, stdin: str | bytes = "") -> Result:
-    result = CliRunner().invoke(app, arguments, input=stdin)
+def run(*words: str, stdin: str | bytes = "") -> Result:
+    result = CliRunner().invoke(app, words, input=stdin)
     if isinstance(result.exception, InputError | StorageError):
         raise result.exception
     return result
@@ -68,8 +68,8 @@ def test_training_from_lines_from_a_column_and_from_stdin_is_the_same(tmp_path: 
     found = set()
     for source, options in sources:
         out = tmp_path / "a.model"
-        arguments = ("train", str(source), *options, "--out", str(out), "--size", "180", "--json")
-        (answer,) = rows(run(*arguments))
+        words = ("train", str(source), *options, "--out", str(out), "--size", "180", "--json")
+        (answer,) = rows(run(*words))
         assert answer["file"] == str(out)
         found.add(SentencePieceTokenizer.load(out).fingerprint)
     (answer,) = rows(
@@ -159,8 +159,8 @@ def test_decoding_arguments(model: str) -> None:
 
 def test_sampling_is_decided_by_the_seed(model: str) -> None:
     def sampled(seed: int) -> str:
-        arguments = ("encode", model, "--sample", "0.2", "--seed", str(seed))
-        return shown(run(*arguments, stdin="\n".join(CORPUS)))
+        words = ("encode", model, "--sample", "0.2", "--seed", str(seed))
+        return shown(run(*words, stdin="\n".join(CORPUS)))
 
     assert sampled(1) == sampled(1) != sampled(2)
 
@@ -204,8 +204,8 @@ def test_the_report_as_json(tmp_path: Path) -> None:
 
 def test_the_report_on_real_reviews(model: str) -> None:
     source = shared_data("nsmc/mini-test.tsv")
-    arguments = ("report", model, str(source), "--column", "document", "--json", "--examples", "0")
-    (found,) = rows(run(*arguments))
+    words = ("report", model, str(source), "--column", "document", "--json", "--examples", "0")
+    (found,) = rows(run(*words))
     assert found["texts"] == 500
     assert found["losses"] == []
 

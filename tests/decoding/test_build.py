@@ -72,8 +72,8 @@ def test_forbidden_words_are_not_generated(
     free = texts_of(model, vocabulary, sampled())
     assert any("다" in text for text in free)
     pieces = [piece for piece in map(vocabulary.piece, range(len(vocabulary))) if "다" in piece]
-    overrides = tuple({piece.strip("▁") for piece in pieces})
-    assert not any("다" in t for t in texts_of(model, vocabulary, sampled(forbidden=overrides)))
+    words = tuple({piece.strip("▁") for piece in pieces})
+    assert not any("다" in t for t in texts_of(model, vocabulary, sampled(forbidden=words)))
 
 
 def test_allowed_words(model: LanguageModel, vocabulary: SentencePieceTokenizer) -> None:
@@ -240,7 +240,7 @@ def test_a_short_source_leaves_enough_tokens_for_the_constraint(
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("search", ["greedy", "beam", "sample"])
 @pytest.mark.parametrize(
-    "overrides",
+    "words",
     [
         {"prefix": "나라"},
         {"forbidden": ("다", "나라")},
@@ -253,12 +253,12 @@ def test_a_short_source_leaves_enough_tokens_for_the_constraint(
 def test_a_single_prompt_equals_batched(
     model: LanguageModel,
     vocabulary: SentencePieceTokenizer,
-    overrides: dict[str, str | int | tuple[str, ...]],
+    words: dict[str, str | int | tuple[str, ...]],
     search: str,
     side: str,
 ) -> None:
     chosen = {"greedy": {}, "beam": {"beam": 3, "n_best": 2}, "sample": {"sample": True}}[search]
-    config = DecodingConfig(max_length=14, **overrides, **chosen)  # type: ignore[arg-type]
+    config = DecodingConfig(max_length=14, **words, **chosen)  # type: ignore[arg-type]
     rows = [vocabulary.encode(text) for text in ("가", "나라 다리 가나", "다 가")]
     longest = max(map(len, rows))
     gaps = [[0] * (longest - len(row)) for row in rows]
@@ -295,8 +295,8 @@ def test_stop_strings(
     config = sampled(stop=stop)
     if search == "beam":
         config = DecodingConfig(beam=4, n_best=4, max_length=24)
-        most_likely = texts_of(model, vocabulary, config)[0]
-        stop = (most_likely[2:4],)
+        likeliest = texts_of(model, vocabulary, config)[0]
+        stop = (likeliest[2:4],)
         config = dataclasses.replace(config, stop=stop)
     prompts = torch.tensor([vocabulary.encode("가")])
     [found] = generate_lm(

@@ -173,8 +173,8 @@ def test_without_any_weight_the_last_token_is_sampled() -> None:
 
 
 def test_single_numbers_equal_batches() -> None:
-    rng = philox_stream(3, 5)
-    found = [float(draw_uniform(rng, 1)[0]) for _ in range(9)]
+    chance = philox_stream(3, 5)
+    found = [float(draw_uniform(chance, 1)[0]) for _ in range(9)]
     assert found == draw_uniform(philox_stream(3, 5), 9).tolist()
     assert all(0.0 <= number < 1.0 for number in found)
     others = (

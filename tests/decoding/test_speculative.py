@@ -86,7 +86,7 @@ PROMPTS = [[2, 5], [2, 7, 8, 4], [2], [6, 6, 6], [2, 11, 10, 4, 5]]
 def test_greedy_output_is_that_of_plain_greedy(ahead: int, positions: str) -> None:
     target = language_model(0, positions)
     drafts = [target, language_model(1, positions), near(target, 0.05)]
-    predicted = kept = 0
+    guessed = kept = 0
     for draft, prompt in product(drafts, PROMPTS):
         for limit in (1, 2, 20):
             config = DecodingConfig(max_length=limit)
@@ -101,8 +101,8 @@ def test_greedy_output_is_that_of_plain_greedy(ahead: int, positions: str) -> No
             assert found.hypothesis.log_probabilities == pytest.approx(
                 plain.log_probabilities, abs=1e-4
             )
-            predicted, kept = predicted + found.proposed, kept + found.accepted
-    assert 0 < kept < predicted  # some draft tokens were accepted, others rejected
+            guessed, kept = guessed + found.proposed, kept + found.accepted
+    assert 0 < kept < guessed  # some draft tokens were accepted, others rejected
 
 
 def test_a_perfect_draft_saves_passes() -> None:
@@ -270,15 +270,15 @@ def test_samples_follow_the_distribution_of_the_target(
     expected = distribution(table, prompt, length, processors)
     assert sum(expected.values()) == pytest.approx(1.0)
     counts: Counter[tuple[int, ...]] = Counter()
-    kept = predicted = 0
+    kept = guessed = 0
     for key in range(n):
         decoders = Bigrams(table), Bigrams(table + noise * others)
         start = prompt_inputs(prompt, length, key)
         found = speculative(*decoders, start, config, processors, n_draft_tokens=2)
         counts[*found.hypothesis.ids, *([END] if found.hypothesis.finished else [])] += 1
-        kept, predicted = kept + found.accepted, predicted + found.proposed
+        kept, guessed = kept + found.accepted, guessed + found.proposed
     assert counts.keys() <= expected.keys()
-    assert 0.2 < kept / predicted < 0.95  # many draft tokens were accepted, many replaced
+    assert 0.2 < kept / guessed < 0.95  # many draft tokens were accepted, many replaced
     assert chi_square(counts, {row: n * p for row, p in expected.items()}) < 1
 
 

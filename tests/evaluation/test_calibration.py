@@ -11,8 +11,8 @@ def test_by_hand() -> None:
     certainty = [0.4, 0.2, 0.9, 0.7, 0.8]
     right = [True, False, True, True, False]
     low, high = abs(0.3 - 0.5), abs(0.8 - 2 / 3)
-    expected = (2 * low + 3 * high) / 5
-    assert calibration_error(certainty, right, bins=2) == pytest.approx(expected)
+    wanted = (2 * low + 3 * high) / 5
+    assert calibration_error(certainty, right, bins=2) == pytest.approx(wanted)
 
 
 def test_who_can_be_believed() -> None:

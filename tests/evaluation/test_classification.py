@@ -10,9 +10,9 @@ from jumok.evaluation import classification_metrics
 
 def test_by_hand() -> None:
     """10 texts of 3 labels: 0 -> 3 right of 4, 1 -> 2 of 4, 2 -> 2 of 2."""
-    expected = [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]
-    predicted = [0, 0, 0, 1, 1, 1, 2, 0, 2, 2]
-    scores = classification_metrics(expected, predicted, 3)
+    wanted = [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]
+    guessed = [0, 0, 0, 1, 1, 1, 2, 0, 2, 2]
+    scores = classification_metrics(wanted, guessed, 3)
     assert scores.n == 10
     assert scores.accuracy == 0.7
     f1 = [2 * 3 / (4 + 4), 2 * 2 / (4 + 3), 2 * 2 / (2 + 3)]
@@ -22,14 +22,14 @@ def test_by_hand() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=50))
 def test_against_counting(pairs: list[tuple[int, int]]) -> None:
-    expected, predicted = [w for w, _ in pairs], [g for _, g in pairs]
-    scores = classification_metrics(expected, predicted, 4)
+    wanted, guessed = [w for w, _ in pairs], [g for _, g in pairs]
+    scores = classification_metrics(wanted, guessed, 4)
     assert scores.accuracy == pytest.approx(sum(w == g for w, g in pairs) / len(pairs))
     f1 = []
     for label in range(4):
         hit = sum(w == g == label for w, g in pairs)
-        precision = hit / max(predicted.count(label), 1)
-        recall = hit / max(expected.count(label), 1)
+        precision = hit / max(guessed.count(label), 1)
+        recall = hit / max(wanted.count(label), 1)
         f1.append(2 * precision * recall / (precision + recall) if hit else 0.0)
     assert scores.macro_f1 == pytest.approx(float(np.mean(f1)))
     assert int(scores.confusion.sum()) == len(pairs)

@@ -64,8 +64,8 @@ def test_encoder_decoders(changes: dict[str, object], tmp_path: Path) -> None:
     targets = [row[::-1][1:] for row in sources]
     convert(model, TOGETHER, tmp_path, "float32")
     converted = ConvertedModel(tmp_path, TOGETHER, "float32", has_encoder=True)
-    actual = [target_log_probs(model, *pair, 2, 3) for pair in zip(sources, targets, strict=True)]
-    assert_near(converted.log_probabilities(sources, targets), actual)
+    ours = [target_log_probs(model, *pair, 2, 3) for pair in zip(sources, targets, strict=True)]
+    assert_near(converted.log_probabilities(sources, targets), ours)
     for beam in (1, 4):
         how = DecodingConfig(beam=beam, early_stopping=True, max_length=12)
         for source, written in zip(sources, converted.generate(sources, beam, 12), strict=True):
@@ -83,8 +83,8 @@ def test_language_models(changes: dict[str, object], tmp_path: Path) -> None:
     texts = [row for row in to_lists(random_rows(model, 8)) if len(row) > 4]
     convert(model, TOGETHER, tmp_path, "float32")
     converted = ConvertedModel(tmp_path, TOGETHER, "float32", has_encoder=False)
-    actual = [text_log_probs(model, text) for text in texts]
-    assert_near(converted.log_probabilities(texts, []), actual)
+    ours = [text_log_probs(model, text) for text in texts]
+    assert_near(converted.log_probabilities(texts, []), ours)
     prompts = [text[:4] for text in texts]
     for beam in (1, 4):
         how = DecodingConfig(beam=beam, early_stopping=True, max_length=12)
@@ -99,21 +99,21 @@ def test_two_vocabularies_and_int8(tmp_path: Path) -> None:
     model = drawn(EncoderDecoder(config(vocabulary_size=30, target_vocabulary_size=40)))
     assert isinstance(model, EncoderDecoder)
     before = {name: weight.clone() for name, weight in named_weights(model).items()}
-    overrides = SpecVocabulary([*SOURCE[:29], "t3"], TARGET, bos="t2", eos="t3", unk="s1")
-    convert(model, overrides, tmp_path, "int8")
+    words = SpecVocabulary([*SOURCE[:29], "t3"], TARGET, bos="t2", eos="t3", unk="s1")
+    convert(model, words, tmp_path, "int8")
     for name, weight in named_weights(model).items():
         assert torch.equal(weight, before[name])  # the converter scales its own copies
-    converted = ConvertedModel(tmp_path, overrides, "int8", has_encoder=True)
-    (reference,) = converted.log_probabilities([[5, 6, 7, 29]], [[8, 9, 10]])
-    actual = target_log_probs(model, [5, 6, 7, 29], [8, 9, 10], 2, 3)
-    assert reference == pytest.approx(actual, abs=0.2)
-    assert reference != pytest.approx(actual, abs=1e-5)
+    converted = ConvertedModel(tmp_path, words, "int8", has_encoder=True)
+    (theirs,) = converted.log_probabilities([[5, 6, 7, 29]], [[8, 9, 10]])
+    ours = target_log_probs(model, [5, 6, 7, 29], [8, 9, 10], 2, 3)
+    assert theirs == pytest.approx(ours, abs=0.2)
+    assert theirs != pytest.approx(ours, abs=1e-5)
 
 
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (TextClassifier(config(), 2), "got a TextClassifier; use --to onnx"),
+        (TextClassifier(config(), 2), "got the class TextClassifier"),
         (LanguageModel(config(positions="relative")), "relative positions of prompts"),
         (
             EncoderDecoder(config(positions="rotary", n_segments=2)),
@@ -131,10 +131,10 @@ def test_unsupported_models(model: nn.Module, message: str) -> None:
 def test_words_of_a_vocabulary(reading_run: Path) -> None:
     vocabulary = load(reading_run).vocabulary
     n = len(vocabulary)
-    overrides = SpecVocabulary.of(vocabulary, vocabulary, n, n + 2)
-    assert (overrides.bos, overrides.eos, overrides.unk) == ("[BOS]", "[EOS]", "[UNK]")
-    assert overrides.source == overrides.target[:n]
-    assert overrides.target[n:] == [f"[ROW {n}]", f"[ROW {n + 1}]"]
+    words = SpecVocabulary.of(vocabulary, vocabulary, n, n + 2)
+    assert (words.bos, words.eos, words.unk) == ("[BOS]", "[EOS]", "[UNK]")
+    assert words.source == words.target[:n]
+    assert words.target[n:] == [f"[ROW {n}]", f"[ROW {n + 1}]"]
 
 
 def test_the_usage_example(reading_run: Path) -> None:
@@ -144,7 +144,7 @@ def test_the_usage_example(reading_run: Path) -> None:
     assert "translate_batch([tokens]" in text
 
 
-def assert_near(reference: list[list[float]], actual: list[list[float]]) -> None:
-    assert [len(row) for row in reference] == [len(row) for row in actual]
-    for a, b in zip(reference, actual, strict=True):
+def assert_near(theirs: list[list[float]], ours: list[list[float]]) -> None:
+    assert [len(row) for row in theirs] == [len(row) for row in ours]
+    for a, b in zip(theirs, ours, strict=True):
         assert a == pytest.approx(b, abs=2e-5)  # sums of other kernels

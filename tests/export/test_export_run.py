@@ -41,9 +41,9 @@ def test_a_classifier_in_int8(classifier: tuple[Path, list[str]], review_run: Pa
     assert names_in(out) == ["README.md", "model.onnx", "vocabulary.model"]
     assert told[-1] == "measuring int8 on all 30 rows of dev"
     loaded, ids = load(review_run, device="cpu"), torch.tensor([[5, 9, 11, 14]])
-    actual, reference = loaded.logits(ids), exported_logits(out)(ids)
-    torch.testing.assert_close(reference, actual, atol=0.3, rtol=0.1)
-    assert not torch.allclose(reference, actual, atol=1e-5)
+    ours, theirs = loaded.logits(ids), exported_logits(out)(ids)
+    torch.testing.assert_close(theirs, ours, atol=0.3, rtol=0.1)
+    assert not torch.allclose(theirs, ours, atol=1e-5)
 
 
 def test_its_card(
@@ -177,7 +177,8 @@ def test_export_difference(reading_run: Path) -> None:
 def test_unsupported_exports(reading_run: Path, review_run: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with pytest.raises(
-        InputError, match=r"ONNX export needs an encoder, got a .*; use --to ctranslate2"
+        InputError,
+        match=r"ONNX export needs an encoder, got the class .*; use --to hf or ctranslate2",
     ):
         export(reading_run, "onnx", out)
     with pytest.raises(InputError, match="use --to onnx"):

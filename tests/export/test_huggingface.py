@@ -376,7 +376,7 @@ def test_errors_leave_no_folder(
     review_run: Path, reading_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
-    with pytest.raises(InputError, match="--to hf writes float32 only; remove --quantize"):
+    with pytest.raises(InputError, match="--to hf writes float32 only, got int8; remove --qu"):
         export(reading_run, "hf", out, "int8")
     with pytest.raises(InputError, match=r'bert does with .*model\.pooling = "first"') as told:
         export(review_run, "hf", out)
@@ -392,7 +392,7 @@ def test_a_model_without_equivalent(review_recipe: Path, tmp_path: Path) -> None
     words = [*FEW, "model.kind=encoder_decoder"]
     train(load_recipe(str(review_recipe), words), tmp_path / "run")
     with pytest.raises(
-        InputError, match="no equivalent of a EncoderDecoderClassifier; use --to onn"
+        InputError, match="no equivalent of the class EncoderDecoderClassifier; no other format"
     ):
         export(tmp_path / "run", "hf", tmp_path / "out")
     assert names_in(tmp_path) == ["run"]

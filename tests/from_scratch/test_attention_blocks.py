@@ -62,8 +62,8 @@ def may(table: list[list[int]]) -> Tensor:
 
 def input_sums() -> Tensor:
     embedding = randomized(TokenEmbedding(N_VOCAB, D_HIDN, scaled=False))
-    locations = SinusoidalPositions(64, D_HIDN)(positions_from_mask(INPUTS != 0))
-    return embedding(INPUTS) + locations
+    places = SinusoidalPositions(64, D_HIDN)(positions_from_mask(INPUTS != 0))
+    return embedding(INPUTS) + places
 
 
 def test_1_vocabulary() -> None:
@@ -96,9 +96,9 @@ def test_2_2_position_embedding() -> None:
     assert sinusoids(64, D_HIDN).shape == (64, 128)
     assert close(sinusoids(64, D_HIDN), torch.from_numpy(angles), 1e-7)
     # that code counts from 1, with row 0 for padding; we count from 0 and mask padding
-    reference = (torch.arange(8).expand(2, 8) + 1).masked_fill(INPUTS.eq(0), 0)
+    theirs = (torch.arange(8).expand(2, 8) + 1).masked_fill(INPUTS.eq(0), 0)
     real = INPUTS != 0
-    assert torch.equal(positions_from_mask(real)[real] + 1, reference[real])
+    assert torch.equal(positions_from_mask(real)[real] + 1, theirs[real])
     assert input_sums().shape == (2, 8, 128)
 
 
@@ -109,14 +109,14 @@ def test_3_scaled_dot_product_attention() -> None:
     assert hidden.shape == (2, 8, 8)
     scores = torch.matmul(x, x.transpose(-1, -2)).mul(1 / D_HEAD**0.5)
     scores = scores.masked_fill(hidden, -1e9)
-    reference = nn.Softmax(dim=-1)(scores)
-    context = torch.matmul(reference, x)
-    assert (scores.shape, reference.shape, context.shape) == ((2, 8, 8), (2, 8, 8), (2, 8, 128))
+    theirs = nn.Softmax(dim=-1)(scores)
+    context = torch.matmul(theirs, x)
+    assert (scores.shape, theirs.shape, context.shape) == ((2, 8, 8), (2, 8, 8), (2, 8, 128))
 
     mask = AttentionMask.from_padding(INPUTS != 0)
     one_head = x[:, None]
     weights = attention_weights(one_head, one_head, mask, None, D_HEAD**-0.5)
-    assert close(weights[:, 0], reference)
+    assert close(weights[:, 0], theirs)
     assert close((weights @ one_head)[:, 0], context)
     assert not weights[0, 0, :, 6:].any()
 
@@ -169,13 +169,13 @@ def test_5_masked_multi_head_attention() -> None:
 
 def test_6_feed_forward_by_convolution() -> None:
     """Conv1d with kernel 1 is Linear on each position."""
-    actual = randomized(PositionwiseFeedForward(D_HIDN, 4 * D_HIDN, activation="gelu"))
+    ours = randomized(PositionwiseFeedForward(D_HIDN, 4 * D_HIDN, activation="gelu"))
     conv1, conv2 = nn.Conv1d(D_HIDN, 4 * D_HIDN, 1), nn.Conv1d(4 * D_HIDN, D_HIDN, 1)
-    for conv, linear in ((conv1, actual.up), (conv2, actual.down)):
+    for conv, linear in ((conv1, ours.up), (conv2, ours.down)):
         conv.load_state_dict({"weight": linear.weight[..., None], "bias": linear.bias})
     x = noise(2, 8, D_HIDN)
     inner = conv1(x.transpose(1, 2))
     assert inner.shape == (2, 512, 8)
     output = conv2(nn.functional.gelu(inner)).transpose(1, 2)
     assert output.shape == (2, 8, 128)
-    assert close(actual(x), output)
+    assert close(ours(x), output)

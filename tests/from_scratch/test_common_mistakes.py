@@ -131,8 +131,8 @@ def test_the_output_projection_is_the_registered_one() -> None:
 
 def unregistered_tensors(model: nn.Module) -> list[str]:
     return [
-        f"{location}.{name}"
-        for location, module in model.named_modules()
+        f"{place}.{name}"
+        for place, module in model.named_modules()
         for name, value in vars(module).items()
         if isinstance(value, Tensor)
     ]

@@ -38,7 +38,7 @@ def test_2_heads_are_split_as_by_einops() -> None:
 
 def test_2_multi_head_attention() -> None:
     """Its forward pass, with its convention that True hides."""
-    actual = randomized(MultiHeadAttention(12, 3))
+    ours = randomized(MultiHeadAttention(12, 3))
     x, source = noise(2, 4, 12), noise(2, 6, 12, seed=1)
     hidden = (torch.arange(6) >= torch.tensor([6, 4])[:, None])[:, None, None].expand(2, 3, 4, 6)
 
@@ -47,14 +47,14 @@ def test_2_multi_head_attention() -> None:
         assert isinstance(y, Tensor)
         return y
 
-    q, k, v = heads(actual.query(x)), heads(actual.key(source)), heads(actual.value(source))
+    q, k, v = heads(ours.query(x)), heads(ours.key(source)), heads(ours.value(source))
     score = q @ k.transpose(-2, -1) / (12 / 3) ** 0.5
     score[hidden] = -1e10
     energy = torch.softmax(score, dim=-1)
-    expected = actual.output(einops.rearrange(energy @ v, "N h t dk -> N t (h dk)"))
-    with record(actual) as seen:
-        output = actual(x, source, AttentionMask(~hidden))
-    assert close(output, expected)
+    wanted = ours.output(einops.rearrange(energy @ v, "N h t dk -> N t (h dk)"))
+    with record(ours) as seen:
+        output = ours(x, source, AttentionMask(~hidden))
+    assert close(output, wanted)
     assert close(seen[""][0], energy)
 
 
@@ -72,9 +72,9 @@ def test_4_encoder_with_learned_positions() -> None:
     ids = tokens(2, 6, size=20)
     tables = encoder.embedding
     assert tables.positions is not None
-    locations = torch.arange(6).repeat(2, 1)
-    x = 8**0.5 * tables.tokens.weight[ids] + tables.positions(locations)
-    assert close(tables(ids, locations), x)
+    places = torch.arange(6).repeat(2, 1)
+    x = 8**0.5 * tables.tokens.weight[ids] + tables.positions(places)
+    assert close(tables(ids, places), x)
     for layer in encoder.stack.layers:
         x = layer(x, AttentionMask())
     assert close(encoder(ids), x)

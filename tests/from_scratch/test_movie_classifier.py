@@ -29,11 +29,11 @@ def test_1_2_embedding() -> None:
     """Two sentences, thirteen tokens, width 128: the sum of token and position."""
     real = POSITIONS > 0
     ids = tokens(2, 13, size=100).masked_fill(~real, 0)
-    locations = positions_from_mask(real)
-    assert torch.equal(locations[real] + 1, POSITIONS[real])
+    places = positions_from_mask(real)
+    assert torch.equal(places[real] + 1, POSITIONS[real])
     token, position = TokenEmbedding(100, 128), SinusoidalPositions(64, 128)
     assert position.table.shape == (64, 128)
-    assert (token(ids) + position(locations)).shape == (2, 13, 128)
+    assert (token(ids) + position(places)).shape == (2, 13, 128)
 
 
 def test_1_2_an_index_means_the_same_in_every_sentence() -> None:
@@ -51,12 +51,12 @@ def test_1_2_segments_0_1_2() -> None:
     config = TransformerConfig(vocabulary_size=30, d_model=8, n_heads=2, d_ff=16, n_segments=3)
     encoder = randomized(Encoder(config)).eval()
     ids = tokens(1, 23, size=30)
-    locations = torch.arange(23)[None]
+    places = torch.arange(23)[None]
     tables = encoder.embedding
     assert tables.positions is not None
     assert tables.segments is not None
-    by_hand = tables.tokens(ids) + tables.positions(locations) + tables.segments(numbers)
-    assert close(tables(ids, locations, numbers), by_hand)
+    by_hand = tables.tokens(ids) + tables.positions(places) + tables.segments(numbers)
+    assert close(tables(ids, places, numbers), by_hand)
     assert encoder(ids, segments=numbers).shape == (1, 23, 8)
 
 

@@ -63,8 +63,8 @@ def test_separate_heads_equal_fused_heads() -> None:
     heads = randomized(
         nn.ModuleList(AttentionHead(HIDDEN, HIDDEN // N_HEADS) for _ in range(N_HEADS))
     )
-    actual = MultiHeadAttention(HIDDEN, N_HEADS)
-    for name, linear in (("q", actual.query), ("k", actual.key), ("v", actual.value)):
+    ours = MultiHeadAttention(HIDDEN, N_HEADS)
+    for name, linear in (("q", ours.query), ("k", ours.key), ("v", ours.value)):
         parts = [getattr(head, name) for head in heads]
         linear.load_state_dict(
             {
@@ -73,9 +73,9 @@ def test_separate_heads_equal_fused_heads() -> None:
             }
         )
     x = noise(1, 5, HIDDEN) * 0.05
-    output = actual.output(torch.cat([head(x) for head in heads], dim=-1))
+    output = ours.output(torch.cat([head(x) for head in heads], dim=-1))
     assert output.shape == (1, 5, 768)
-    assert close(actual(x, x), output)
+    assert close(ours(x, x), output)
 
 
 def test_an_encoder_is_bidirectional_and_a_decoder_causal() -> None:

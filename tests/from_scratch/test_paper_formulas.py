@@ -26,8 +26,8 @@ def test_2_positions() -> None:
         for i in range(D):
             even = i - i % 2
             angle = p / 10_000 ** (even / D)
-            expected = math.sin(angle) if i == even else math.cos(angle)
-            assert abs(table[p, i].item() - expected) < 1e-6
+            wanted = math.sin(angle) if i == even else math.cos(angle)
+            assert abs(table[p, i].item() - wanted) < 1e-6
 
 
 def test_3_1_one_matrix_for_q_k_and_v() -> None:
@@ -64,8 +64,8 @@ def test_4_residual_and_5_layer_norm() -> None:
     x = noise(2, N, D, dtype=torch.float64)
     h = x + x.square()
     normed = (h - h.mean(-1, keepdim=True)) / (h.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
-    expected = normed * around.norm.weight + around.norm.bias
-    assert close(around(x, torch.square), expected, FLOAT64)
+    wanted = normed * around.norm.weight + around.norm.bias
+    assert close(around(x, torch.square), wanted, FLOAT64)
 
 
 def test_6_feed_forward() -> None:
@@ -74,8 +74,8 @@ def test_6_feed_forward() -> None:
     x = noise(1, N, D, dtype=torch.float64)
     w1, b1 = feed_forward.up.weight, feed_forward.up.bias
     w2, b2 = feed_forward.down.weight, feed_forward.down.bias
-    expected = (x @ w1.T + b1).clamp(min=0) @ w2.T + b2
-    assert close(feed_forward(x), expected, FLOAT64)
+    wanted = (x @ w1.T + b1).clamp(min=0) @ w2.T + b2
+    assert close(feed_forward(x), wanted, FLOAT64)
     assert LayerConfig().d_ff == 2048
 
 

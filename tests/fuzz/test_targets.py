@@ -38,9 +38,9 @@ def test_a_door_answers_or_says_a_sentence(target: FuzzTarget) -> None:
     enter()
 
 
-@pytest.mark.parametrize(("name", "location"), KEPT, ids=[f"{name}-{i}" for name, i in KEPT])
-def test_what_was_found_once_is_a_fault_no_more(name: str, location: int) -> None:
-    target, files = TARGETS[name], corpus(name)[location]
+@pytest.mark.parametrize(("name", "place"), KEPT, ids=[f"{name}-{i}" for name, i in KEPT])
+def test_what_was_found_once_is_a_fault_no_more(name: str, place: int) -> None:
+    target, files = TARGETS[name], corpus(name)[place]
     begin = time.process_time()
     assert find_fault(target, files) is None
     assert time.process_time() - begin < 5 * target.seconds  # on a machine that also counts lines

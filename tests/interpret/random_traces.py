@@ -66,12 +66,12 @@ def random_info(
 
 def random_tensors(info: TraceInfo, seed: int = 0, dtype: type[np.floating] = np.float32) -> Arrays:
     """Random tensors of the shapes in the header."""
-    rng = np.random.default_rng(seed)
+    chance = np.random.default_rng(seed)
     (block,), B = info.blocks, info.sequences
     T, H, G, K = len(info.tokens("source")), block.heads, block.key_heads, block.d_head
 
     def some(*shape: int) -> NDArray[np.floating]:
-        return rng.standard_normal(shape).astype(dtype)
+        return chance.standard_normal(shape).astype(dtype)
 
     real = np.array([row.real for row in info.sides["source"]], dtype=np.bool_)
     mask = np.broadcast_to(real[:, None, :], (B, T, T))

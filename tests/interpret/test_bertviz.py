@@ -160,7 +160,7 @@ def test_round_trip() -> None:
             assert back[name] == value  # type: ignore[literal-required]
         else:
             pairs = zip(back[name], value, strict=True)  # type: ignore[literal-required]
-            assert all(torch.equal(actual, reference) for actual, reference in pairs)
+            assert all(torch.equal(ours, theirs) for ours, theirs in pairs)
 
 
 def test_it_is_a_file_like_any_other(tmp_path: Path) -> None:
@@ -189,8 +189,8 @@ def test_weights_equal_output_attentions_of_transformers(name: str) -> None:
     for block in watched.info.blocks:
         assert block.name in {each.name for each in trace.info.blocks}
         for layer in range(block.layers):
-            actual, reference = (each.weights(block.name, layer) for each in (watched, trace))
-            assert np.array_equal(actual, reference)
+            ours, theirs = (each.weights(block.name, layer) for each in (watched, trace))
+            assert np.array_equal(ours, theirs)
         assert np.array_equal(watched.thumbnails(block.name), trace.thumbnails(block.name))
     back = to_bertviz(watched)
     assert len(back.get("attention", back.get("cross_attention", ()))) == 2

@@ -42,7 +42,7 @@ SETTINGS = {
     "stop": ['stop=["1", "3"]'],
 }
 every_kind = pytest.mark.parametrize("kind", ["sequence_to_sequence", "language_modeling"])
-every_setting = pytest.mark.parametrize("overrides", SETTINGS.values(), ids=SETTINGS)
+every_setting = pytest.mark.parametrize("words", SETTINGS.values(), ids=SETTINGS)
 
 
 @cache
@@ -93,12 +93,10 @@ def table(candidates: tuple[Candidate, ...]) -> dict[int, float]:
 @every_kind
 @every_setting
 @pytest.mark.parametrize("text", TEXTS)
-def test_the_output_is_what_the_model_generates(
-    kind: Kind, overrides: list[str], text: str
-) -> None:
+def test_the_output_is_what_the_model_generates(kind: Kind, words: list[str], text: str) -> None:
     loaded = loaded_of(kind)
-    answer = loaded.with_decoding(overrides)(text)
-    ids, decoding = trace_generation(loaded, text, overrides)
+    answer = loaded.with_decoding(words)(text)
+    ids, decoding = trace_generation(loaded, text, words)
     assert isinstance(answer, GeneratedText)
     assert decoding.output == answer.output
     chosen = [step.chosen for step in decoding.steps if step.chosen is not None]
@@ -110,8 +108,8 @@ def test_the_output_is_what_the_model_generates(
 
 @every_kind
 @every_setting
-def test_the_best_path_ends_at_the_hypothesis(kind: Kind, overrides: list[str]) -> None:
-    _, decoding = trace_generation(loaded_of(kind), TEXTS[0], overrides)
+def test_the_best_path_ends_at_the_hypothesis(kind: Kind, words: list[str]) -> None:
+    _, decoding = trace_generation(loaded_of(kind), TEXTS[0], words)
     beams = beams_of(decoding)
     best = [beam for beam in beams.values() if beam.best]
     chosen = [step.chosen.id for step in decoding.steps if step.chosen is not None]
@@ -126,10 +124,10 @@ def test_the_best_path_ends_at_the_hypothesis(kind: Kind, overrides: list[str]) 
 
 
 @every_kind
-@pytest.mark.parametrize("overrides", [[], ["beam=3"], ["sample=true", "n_best=2"]])
-def test_scores_are_the_model_s_own(kind: Kind, overrides: list[str]) -> None:
+@pytest.mark.parametrize("words", [[], ["beam=3"], ["sample=true", "n_best=2"]])
+def test_scores_are_the_model_s_own(kind: Kind, words: list[str]) -> None:
     loaded = loaded_of(kind)
-    _, decoding = trace_generation(loaded, TEXTS[1], overrides)
+    _, decoding = trace_generation(loaded, TEXTS[1], words)
     beams = beams_of(decoding)
     for beam in beams.values():
         tokens = tokens_of(beams, beam)
@@ -151,8 +149,8 @@ def test_cached_positions_before_each_step(kind: Kind) -> None:
 @every_kind
 def test_before_and_after_are_softmaxes(kind: Kind) -> None:
     loaded = loaded_of(kind)
-    overrides = ["sample=true", "temperature=0.7", "top_k=4", "seed=2"]
-    ids, decoding = trace_generation(loaded, TEXTS[0], overrides)
+    words = ["sample=true", "temperature=0.7", "top_k=4", "seed=2"]
+    ids, decoding = trace_generation(loaded, TEXTS[0], words)
     assert (decoding.method, decoding.settings["top_k"]) == ("sampling", 4)
     log_p = log_p_after(loaded, TEXTS[0], ids)
     for row, step in zip(log_p, decoding.steps, strict=False):
@@ -176,10 +174,10 @@ def test_a_run_with_the_native_kernel_is_traced_too(reading_run: Path) -> None:
     except KernelError as error:
         pytest.skip(str(error))
     loaded = load(reading_run, "cpu")
-    for overrides in (["beam=3"], []):
-        native = [*overrides, "kernel=native"]
+    for words in (["beam=3"], []):
+        native = [*words, "kernel=native"]
         plain, own = (
-            trace_generation(loaded, TEXTS[0], overrides),
+            trace_generation(loaded, TEXTS[0], words),
             trace_generation(loaded, TEXTS[0], native),
         )
         assert own[0] == plain[0]
@@ -189,10 +187,10 @@ def test_a_run_with_the_native_kernel_is_traced_too(reading_run: Path) -> None:
 
 
 def test_coverage_is_traced_too(reading_run: Path) -> None:
-    loaded, overrides = load(reading_run, "cpu"), ["beam=3", "coverage=0.3"]
-    answer = loaded.with_decoding(overrides)(TEXTS[0])
+    loaded, words = load(reading_run, "cpu"), ["beam=3", "coverage=0.3"]
+    answer = loaded.with_decoding(words)(TEXTS[0])
     assert isinstance(answer, GeneratedText)
-    assert trace_generation(loaded, TEXTS[0], overrides)[1].output == answer.output
+    assert trace_generation(loaded, TEXTS[0], words)[1].output == answer.output
 
 
 @pytest.mark.parametrize("family", ["marian", "gpt2"])
@@ -267,12 +265,12 @@ def test_forcing_the_output_gives_the_same_steps(reading_run: Path) -> None:
     again = trace_forced(loaded, TEXTS[0], text)
     assert again.prompt == written.prompt
     assert len(again.steps) == len(written.steps)
-    for reference, actual in zip(written.steps, again.steps, strict=True):
-        assert reference.cache == actual.cache
-        assert reference.chosen is not None
-        assert actual.chosen is not None
-        assert reference.chosen.id == actual.chosen.id
-        assert list(table(reference.before)) == list(table(actual.before))
+    for theirs, ours in zip(written.steps, again.steps, strict=True):
+        assert theirs.cache == ours.cache
+        assert theirs.chosen is not None
+        assert ours.chosen is not None
+        assert theirs.chosen.id == ours.chosen.id
+        assert list(table(theirs.before)) == list(table(ours.before))
 
 
 def test_what_is_refused(review_run: Path, tmp_path: Path) -> None:

@@ -31,8 +31,8 @@ def test_explanations_equal_predictions_without_the_word(kind: str) -> None:
         assert np.allclose(found.probabilities, list(answer.values()), atol=1e-5)
         eojeols = text.split()
         assert [word.text for word in found.words] == eojeols
-        for location, word in enumerate(found.words):
-            shorter = " ".join(eojeols[:location] + eojeols[location + 1 :])
+        for place, word in enumerate(found.words):
+            shorter = " ".join(eojeols[:place] + eojeols[place + 1 :])
             answer = loaded(shorter).probabilities  # type: ignore[attr-defined]
             assert np.allclose(word.without, list(answer.values()), atol=1e-5)
             assert text[slice(*word.span)] == word.text

@@ -179,9 +179,9 @@ def test_a_pair_is_one_text_with_a_tab() -> None:
 
 def test_a_mask_token_has_the_span_of_its_text() -> None:
     found = trace(loaded_of("masked"), "이 [MASK] 정말").info.tokens("source")
-    location = found.pieces.index("[MASK]")
-    assert found.text[slice(*found.spans[location])] == "[MASK]"
-    assert (found.special[location], found.words[location]) == (0, 1)
+    place = found.pieces.index("[MASK]")
+    assert found.text[slice(*found.spans[place])] == "[MASK]"
+    assert (found.special[place], found.words[place]) == (0, 1)
 
 
 def test_a_typed_special_piece_is_a_word(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_reading_needs_no_torch(tmp_path: Path) -> None:
         f"trace = Trace.open({str(tmp_path / 't.safetensors')!r})\n"
         "trace.scores('encoder', 1, 1), trace.thumbnails('encoder'), trace.hidden('source', 0)\n"
         "trace.save(sys.argv[1])\n"
-        "heavy = {'torch', 'matplotlib', 'pyarrow'} & set(sys.modules)\n"
+        "heavy = {'torch', 'pydantic', 'matplotlib', 'pyarrow'} & set(sys.modules)\n"
         "sys.exit(f'{heavy} were imported' if heavy else 0)\n"
     )
     copy = tmp_path / "copy.safetensors"

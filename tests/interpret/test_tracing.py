@@ -76,11 +76,11 @@ def assert_true(loaded: Pipeline, made: Trace) -> None:
         loaded.hidden_states(**asked(loaded, made))
     for block in made.info.blocks:
         for layer in range(block.layers):
-            location = {"cross": f"decoder.stack.layers.{layer}.cross_attention"}.get(
+            place = {"cross": f"decoder.stack.layers.{layer}.cross_attention"}.get(
                 block.name, f"{block.name}.stack.layers.{layer}.self_attention"
             )
             lone = loaded.model in backbones_by_side(loaded.model).values()
-            weights = seen[location.partition(".")[2] if lone else location][0].numpy()
+            weights = seen[place.partition(".")[2] if lone else place][0].numpy()
             for number in range(made.info.sequences):
                 real = np.array(made.info.tokens(block.queries, number).real, bool)
                 mine = made.weights(block.name, layer, number)
@@ -241,8 +241,8 @@ def test_a_batch_equals_single_texts_with_masked_padding() -> None:
         assert len(padded) == 20
         assert padded.special[n:] == (1,) * (20 - n)
         assert padded.pieces[n:] == ("[PAD]",) * (20 - n)
-        mine, reference = both.weights("encoder", 1, number), alone.weights("encoder", 1)
-        assert np.abs(mine[:, :n, :n] - reference).max() < 1e-6
+        mine, theirs = both.weights("encoder", 1, number), alone.weights("encoder", 1)
+        assert np.abs(mine[:, :n, :n] - theirs).max() < 1e-6
         assert (mine[:, :, n:] == 0).all()
 
 
@@ -312,8 +312,8 @@ def test_a_language_model_continues_its_text() -> None:
     assert only.info.decoding is None
     assert len(only.info.tokens("target")) == decoding.prompt
     n = decoding.prompt  # later tokens do not change earlier ones
-    mine, reference = only.weights("decoder", 1), made.weights("decoder", 1)[:, :n, :n]
-    assert np.abs(mine - reference).max() < 1e-6
+    mine, theirs = only.weights("decoder", 1), made.weights("decoder", 1)[:, :n, :n]
+    assert np.abs(mine - theirs).max() < 1e-6
 
 
 def test_a_language_model_that_generates_beyond_its_window() -> None:

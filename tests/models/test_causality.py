@@ -64,13 +64,13 @@ def test_the_jacobian_is_zero_above_the_diagonal(
     T = 5
     config = small(positions=positions, norm_first=norm_first)
     stack = randomized(LanguageModel(config)).double().eval().decoder.stack
-    locations = torch.arange(T)[None]
+    places = torch.arange(T)[None]
 
     def result(x: Tensor) -> Tensor:
         if not watch:
-            return stack(x[None], locations, AttentionMask(causal=True))[0]
+            return stack(x[None], places, AttentionMask(causal=True))[0]
         with record(stack):
-            return stack(x[None], locations, AttentionMask(causal=True))[0]
+            return stack(x[None], places, AttentionMask(causal=True))[0]
 
     x = torch.randn(T, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     jacobian = torch.autograd.functional.jacobian(result, x)  # (T, D, T, D)

@@ -33,11 +33,11 @@ every_padding = pytest.mark.parametrize("padding", PADDING)
 
 def in_chunks(model: LanguageModel, ids: Tensor, real: Tensor, ends: list[int]) -> Tensor:
     cache = model.decoder.make_cache(capacity=T)
-    locations, parts, start = positions_from_mask(real), [], 0
+    places, parts, start = positions_from_mask(real), [], 0
     for end in ends:
         mask = AttentionMask.from_padding(real[:, :end], causal=True)
         new = slice(start, end)
-        parts.append(model(ids[:, new], mask, positions=locations[:, new], cache=cache))
+        parts.append(model(ids[:, new], mask, positions=places[:, new], cache=cache))
         start = end
     assert cache.length == T
     return torch.cat(parts, 1)

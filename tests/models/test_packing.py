@@ -22,16 +22,16 @@ lengths_by_row = st.lists(
 def pack(rows: list[list[Tensor]], width: int) -> tuple[Tensor, Tensor, Tensor]:
     """ids, text number (-1 on padding) and position of every token; each (B, width)."""
     ids = torch.zeros(len(rows), width, dtype=torch.int64)
-    numbers, locations = torch.full_like(ids, -1), torch.zeros_like(ids)
+    numbers, places = torch.full_like(ids, -1), torch.zeros_like(ids)
     n_texts = 0
     for i, texts in enumerate(rows):
         start = 0
         for text in texts:
             inside = slice(start, start + len(text))
             ids[i, inside], numbers[i, inside] = text, n_texts
-            locations[i, inside] = torch.arange(len(text))
+            places[i, inside] = torch.arange(len(text))
             start, n_texts = inside.stop, n_texts + 1
-    return ids, numbers, locations
+    return ids, numbers, places
 
 
 def drawn(data: st.DataObject) -> tuple[list[list[Tensor]], int, int]:
@@ -53,9 +53,9 @@ def test_packed_texts_give_the_same_vectors(
     rows, width, seed = drawn(data)
     config = small(positions=positions, norm_first=data.draw(st.booleans()))
     model = randomized(backbone(config), seed).double().eval()
-    ids, numbers, locations = pack(rows, width)
+    ids, numbers, places = pack(rows, width)
     mask = AttentionMask.from_segments(numbers, causal=backbone is Decoder)
-    packed = model(ids, mask, positions=locations)
+    packed = model(ids, mask, positions=places)
     for n, text in enumerate(text for row in rows for text in row):
         assert close(packed[numbers == n], model(text[None])[0], FLOAT64)
 
@@ -90,10 +90,8 @@ def test_a_text_without_tokens_gives_the_logits_of_zeros(pooling: TokenPooling) 
     """Texts 0 and 2 have tokens, text 1 has none: its vector is 0, as unpacked."""
     model = randomized(TextClassifier(small(), 3, pooling)).double().eval()
     texts = [tokens(n, size=VOCABULARY, seed=n) for n in (3, 2)]
-    ids, numbers, locations = pack([texts], 6)
-    logits = model.forward_packed(
-        ids, numbers.where(numbers < 1, numbers + 1), locations, n_texts=3
-    )
+    ids, numbers, places = pack([texts], 6)
+    logits = model.forward_packed(ids, numbers.where(numbers < 1, numbers + 1), places, n_texts=3)
     empty = model(ids[:, :1], torch.tensor([[False]]))
     assert close(logits[1:2], empty, FLOAT64)
     assert close(logits[[0, 2]], torch.cat([model(text[None]) for text in texts]), FLOAT64)

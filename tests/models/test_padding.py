@@ -53,11 +53,11 @@ def test_the_ids_of_padding_do_not_matter(data: st.DataObject, left: bool, train
     model = randomized(MaskedLanguageModel(small(tie_embeddings=False)), seed).train(training)
     rows = [tokens(n, size=VOCABULARY - 1, seed=seed + i) for i, n in enumerate(sizes)]
     real = sequence_mask(sizes, width, left=left)
-    mask, locations = AttentionMask.from_padding(real), positions_from_mask(real)
+    mask, places = AttentionMask.from_padding(real), positions_from_mask(real)
     results = []
     for filler in (0, VOCABULARY - 1):
         set_seed()
-        logits = model(padded(rows, width, left=left, pad_id=filler), mask, positions=locations)
+        logits = model(padded(rows, width, left=left, pad_id=filler), mask, positions=places)
         results.append(logits[real])
     assert torch.equal(*results)
     model.zero_grad()

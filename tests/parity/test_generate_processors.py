@@ -32,16 +32,16 @@ CASES: list[tuple[str, tuple[Any, ...], Processor]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "settings", "actual"), CASES, ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(("name", "settings", "ours"), CASES, ids=[case[0] for case in CASES])
 @given(seed=seeds, spread=st.sampled_from([0.5, 2.0, 5.0]))
 def test_the_same(
-    name: str, settings: tuple[Any, ...], actual: Processor, seed: int, spread: float
+    name: str, settings: tuple[Any, ...], ours: Processor, seed: int, spread: float
 ) -> None:
     transformers = pytest.importorskip("transformers")
-    reference = getattr(transformers, name)(*settings)
+    theirs = getattr(transformers, name)(*settings)
     scores = (noise(4, V, seed=seed) * spread).log_softmax(-1)
     written = tokens(4, 9, size=V, seed=seed)
-    expected = reference(written, scores.clone())
-    found = apply_processors(scores, ProcessorContext(written, 1, torch.arange(4)), [actual])
-    assert torch.equal(found == NEG_INF, expected == NEG_INF)
-    assert torch.equal(found, expected)
+    wanted = theirs(written, scores.clone())
+    found = apply_processors(scores, ProcessorContext(written, 1, torch.arange(4)), [ours])
+    assert torch.equal(found == NEG_INF, wanted == NEG_INF)
+    assert torch.equal(found, wanted)

@@ -82,9 +82,9 @@ def sources(pair: Pair) -> tuple[Tensor, Tensor]:
 
 def test_greedy(pair: Pair) -> None:
     ids, real = sources(pair)
-    expected, _ = theirs(pair, ids, real)
+    wanted, _ = theirs(pair, ids, real)
     found = ours(pair, ids, real, DecodingConfig(max_length=LIMIT))
-    assert [one.ids for one in found] == expected
+    assert [one.ids for one in found] == wanted
     assert {one.finished for one in found} == {True, False}
 
 
@@ -96,13 +96,13 @@ def test_beam(pair: Pair, early: Any, alpha: float) -> None:
     config = DecodingConfig(
         beam=4, n_best=3, max_length=LIMIT, length_penalty=alpha, early_stopping=early
     )
-    expected, scores = theirs(
+    wanted, scores = theirs(
         pair, ids, real, num_beams=4, num_return_sequences=3, length_penalty=alpha,
         early_stopping=early,
     )  # fmt: skip
     found = ours(pair, ids, real, config)
     assert [one.rank for one in found] == pytest.approx(scores, abs=1e-4)
-    assert [one.ids for one in found] == expected
+    assert [one.ids for one in found] == wanted
     assert {one.finished for one in found} == {True, False}
 
 
@@ -114,15 +114,15 @@ def test_with_settings(pair: Pair, beam: int) -> None:
     """
     ids = torch.randint(4, V, (6, 7), generator=torch.Generator().manual_seed(1))
     real = torch.ones_like(ids, dtype=torch.bool)
-    overrides = [[5], [6, 7], [8, 9, 10], *([i, 20] for i in range(12, 20))]
+    words = [[5], [6, 7], [8, 9, 10], *([i, 20] for i in range(12, 20))]
     config = DecodingConfig(beam=beam, max_length=LIMIT, min_length=4, no_repeat_ngram=2)
-    expected, _ = theirs(
+    wanted, _ = theirs(
         pair, ids, real, num_beams=beam, no_repeat_ngram_size=2, min_new_tokens=4,
-        bad_words_ids=overrides,
+        bad_words_ids=words,
     )  # fmt: skip
-    found = ours(pair, ids, real, config, [BannedSequences(overrides)])
-    assert [one.ids for one in found] == expected
-    assert expected != theirs(pair, ids, real, num_beams=beam)[0]
+    found = ours(pair, ids, real, config, [BannedSequences(words)])
+    assert [one.ids for one in found] == wanted
+    assert wanted != theirs(pair, ids, real, num_beams=beam)[0]
 
 
 @pytest.mark.parametrize("beam", [1, 3])
@@ -131,8 +131,8 @@ def test_repetition_penalty(pair: Pair, beam: int) -> None:
     ids, real = sources(pair)
     ids = ids.masked_fill(~real, V - 1)  # transformers counts padding as text
     config = DecodingConfig(beam=beam, max_length=LIMIT, repetition_penalty=1.7)
-    expected, _ = theirs(
+    wanted, _ = theirs(
         pair, ids, real, num_beams=beam, repetition_penalty=1.7, bad_words_ids=[[V - 1]]
     )
     found = ours(pair, ids, real, config, [BannedSequences([[V - 1]])])
-    assert [one.ids for one in found] == expected
+    assert [one.ids for one in found] == wanted

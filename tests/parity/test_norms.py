@@ -20,13 +20,13 @@ def test_norms_are_their_formulas(kind: Literal["layer", "rms"], eps: float) -> 
     rows = x.numpy()
     if kind == "layer":
         centred = rows - rows.mean(-1, keepdims=True)
-        expected = centred / np.sqrt(rows.var(-1, keepdims=True) + eps)
+        wanted = centred / np.sqrt(rows.var(-1, keepdims=True) + eps)
     else:
-        expected = rows / np.sqrt((rows**2).mean(-1, keepdims=True) + eps)
-    expected = expected * norm.weight.detach().numpy()
+        wanted = rows / np.sqrt((rows**2).mean(-1, keepdims=True) + eps)
+    wanted = wanted * norm.weight.detach().numpy()
     if kind == "layer":
-        expected = expected + norm.bias.detach().numpy()
-    assert close(norm(x), torch.from_numpy(expected), FLOAT64)
+        wanted = wanted + norm.bias.detach().numpy()
+    assert close(norm(x), torch.from_numpy(wanted), FLOAT64)
 
 
 def test_layer_norm_leaves_mean_0_and_variance_1() -> None:

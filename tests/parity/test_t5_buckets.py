@@ -38,5 +38,5 @@ def test_every_distance(n_buckets: int, max_distance: int, bidirectional: bool) 
         1, bidirectional=bidirectional, n_buckets=n_buckets, max_distance=max_distance
     )
     distances = list(range(-2048, 2049))
-    expected = [bucket(d, bidirectional, n_buckets, max_distance) for d in distances]
-    assert bias.bucket(torch.tensor(distances)).tolist() == expected
+    wanted = [bucket(d, bidirectional, n_buckets, max_distance) for d in distances]
+    assert bias.bucket(torch.tensor(distances)).tolist() == wanted

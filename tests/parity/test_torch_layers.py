@@ -26,34 +26,34 @@ both_activations = pytest.mark.parametrize("activation", ["relu", "gelu"])
 both_types = pytest.mark.parametrize("dtype", TOLERANCE)
 
 
-def same(actual: nn.Module, reference: nn.Module) -> None:
-    actual.load_state_dict(reference.state_dict())
+def same(ours: nn.Module, theirs: nn.Module) -> None:
+    ours.load_state_dict(theirs.state_dict())
 
 
-def same_attention(actual: MultiHeadAttention, reference: nn.MultiheadAttention) -> None:
-    weights, biases = reference.in_proj_weight.chunk(3), reference.in_proj_bias.chunk(3)
+def same_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
+    weights, biases = theirs.in_proj_weight.chunk(3), theirs.in_proj_bias.chunk(3)
     for linear, weight, bias in zip(
-        (actual.query, actual.key, actual.value), weights, biases, strict=True
+        (ours.query, ours.key, ours.value), weights, biases, strict=True
     ):
         linear.load_state_dict({"weight": weight, "bias": bias})
-    same(actual.output, reference.out_proj)
+    same(ours.output, theirs.out_proj)
 
 
 def same_layer(
-    actual: TransformerLayer, reference: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer
+    ours: TransformerLayer, theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer
 ) -> None:
-    same_attention(actual.self_attention, reference.self_attn)
-    same(actual.self_attention_norm.norm, reference.norm1)
-    same(actual.feed_forward.up, reference.linear1)
-    same(actual.feed_forward.down, reference.linear2)
-    if isinstance(reference, nn.TransformerDecoderLayer):
-        assert actual.cross_attention is not None
-        assert actual.cross_attention_norm is not None
-        same_attention(actual.cross_attention, reference.multihead_attn)
-        same(actual.cross_attention_norm.norm, reference.norm2)
-        same(actual.feed_forward_norm.norm, reference.norm3)
+    same_attention(ours.self_attention, theirs.self_attn)
+    same(ours.self_attention_norm.norm, theirs.norm1)
+    same(ours.feed_forward.up, theirs.linear1)
+    same(ours.feed_forward.down, theirs.linear2)
+    if isinstance(theirs, nn.TransformerDecoderLayer):
+        assert ours.cross_attention is not None
+        assert ours.cross_attention_norm is not None
+        same_attention(ours.cross_attention, theirs.multihead_attn)
+        same(ours.cross_attention_norm.norm, theirs.norm2)
+        same(ours.feed_forward_norm.norm, theirs.norm3)
     else:
-        same(actual.feed_forward_norm.norm, reference.norm2)
+        same(ours.feed_forward_norm.norm, theirs.norm2)
 
 
 def config(norm_first: bool, activation: Literal["relu", "gelu"]) -> LayerConfig:
@@ -64,14 +64,14 @@ def settings(norm_first: bool, activation: str) -> dict[str, Any]:
     return {"dropout": 0.0, "activation": activation, "norm_first": norm_first, "batch_first": True}
 
 
-def agree(actual: list[Tensor], reference: list[Tensor], tolerance: float) -> None:
+def agree(ours: list[Tensor], theirs: list[Tensor], tolerance: float) -> None:
     """Outputs on real positions, then the gradients of inputs after a random backward."""
-    y, *inputs = actual
-    expected, *wanted_inputs = reference
+    y, *inputs = ours
+    wanted, *wanted_inputs = theirs
     upward = noise(*y.shape, seed=9, dtype=y.dtype) * REAL[..., None]
-    assert close(y[REAL], expected[REAL], tolerance)
+    assert close(y[REAL], wanted[REAL], tolerance)
     y.backward(upward)
-    expected.backward(upward)
+    wanted.backward(upward)
     for mine, yours in zip(inputs, wanted_inputs, strict=True):
         assert mine.grad is not None
         assert yours.grad is not None
@@ -84,15 +84,15 @@ def agree(actual: list[Tensor], reference: list[Tensor], tolerance: float) -> No
 def test_encoder_layer(
     norm_first: bool, activation: Literal["relu", "gelu"], dtype: torch.dtype
 ) -> None:
-    reference = nn.TransformerEncoderLayer(8, 2, 12, **settings(norm_first, activation))
-    reference = randomized(reference).to(dtype).train()  # eval uses torch's inference-only kernel
-    actual = TransformerLayer(config(norm_first, activation)).to(dtype).eval()
-    same_layer(actual, reference)
+    theirs = nn.TransformerEncoderLayer(8, 2, 12, **settings(norm_first, activation))
+    theirs = randomized(theirs).to(dtype).train()  # eval uses torch's inference-only kernel
+    ours = TransformerLayer(config(norm_first, activation)).to(dtype).eval()
+    same_layer(ours, theirs)
     x, x2 = (noise(2, 5, 8, dtype=dtype).requires_grad_() for _ in range(2))
-    y = actual(x, AttentionMask.from_padding(REAL))
-    expected = reference(x2, src_key_padding_mask=~REAL)
-    agree([y, x], [expected, x2], TOLERANCE[dtype])
-    mine, yours = actual.feed_forward.up.weight.grad, reference.linear1.weight.grad
+    y = ours(x, AttentionMask.from_padding(REAL))
+    wanted = theirs(x2, src_key_padding_mask=~REAL)
+    agree([y, x], [wanted, x2], TOLERANCE[dtype])
+    mine, yours = ours.feed_forward.up.weight.grad, theirs.linear1.weight.grad
     assert mine is not None
     assert yours is not None
     assert close(mine, yours, TOLERANCE[dtype])
@@ -104,23 +104,23 @@ def test_encoder_layer(
 def test_decoder_layer(
     norm_first: bool, activation: Literal["relu", "gelu"], dtype: torch.dtype
 ) -> None:
-    reference = nn.TransformerDecoderLayer(8, 2, 12, **settings(norm_first, activation))
-    reference = randomized(reference).to(dtype)
-    actual = TransformerLayer(config(norm_first, activation), cross=True).to(dtype).eval()
-    same_layer(actual, reference)
+    theirs = nn.TransformerDecoderLayer(8, 2, 12, **settings(norm_first, activation))
+    theirs = randomized(theirs).to(dtype)
+    ours = TransformerLayer(config(norm_first, activation), cross=True).to(dtype).eval()
+    same_layer(ours, theirs)
     x, x2 = (noise(2, 5, 8, dtype=dtype).requires_grad_() for _ in range(2))
     m, m2 = (noise(2, 4, 8, seed=1, dtype=dtype).requires_grad_() for _ in range(2))
-    y = actual(
+    y = ours(
         x, AttentionMask.from_padding(REAL, causal=True), m, AttentionMask.from_padding(SOURCE)
     )
-    expected = reference(
+    wanted = theirs(
         x2,
         m2,
         tgt_mask=TRIANGLE,
         tgt_key_padding_mask=~REAL,
         memory_key_padding_mask=~SOURCE,
     )
-    agree([y, x, m], [expected, x2, m2], TOLERANCE[dtype])
+    agree([y, x, m], [wanted, x2, m2], TOLERANCE[dtype])
 
 
 @both_types
@@ -144,12 +144,12 @@ def test_encoder_and_decoder_stacks(norm_first: bool, dtype: torch.dtype) -> Non
     )
     encoder = TransformerStack(config(norm_first, "relu"), 3).to(dtype).eval()
     decoder = TransformerStack(config(norm_first, "relu"), 3, cross=True).to(dtype).eval()
-    for actual, reference in ((encoder, their_encoder), (decoder, their_decoder)):
-        randomized(reference, seed=3).to(dtype)
-        for mine, yours in zip(actual.layers, reference.layers, strict=True):
+    for ours, theirs in ((encoder, their_encoder), (decoder, their_decoder)):
+        randomized(theirs, seed=3).to(dtype)
+        for mine, yours in zip(ours.layers, theirs.layers, strict=True):
             same_layer(mine, yours)
-        if reference.norm is not None:
-            same(actual.norm, reference.norm)
+        if theirs.norm is not None:
+            same(ours.norm, theirs.norm)
     x, x2 = (noise(2, 5, 8, dtype=dtype).requires_grad_() for _ in range(2))
     s, s2 = (noise(2, 4, 8, seed=1, dtype=dtype).requires_grad_() for _ in range(2))
     source = AttentionMask.from_padding(SOURCE)
@@ -157,11 +157,11 @@ def test_encoder_and_decoder_stacks(norm_first: bool, dtype: torch.dtype) -> Non
     y = decoder(
         x, torch.arange(5)[None], AttentionMask.from_padding(REAL, causal=True), memory, source
     )
-    expected = their_decoder(
+    wanted = their_decoder(
         x2,
         their_encoder(s2, src_key_padding_mask=~SOURCE),
         tgt_mask=TRIANGLE,
         tgt_key_padding_mask=~REAL,
         memory_key_padding_mask=~SOURCE,
     )
-    agree([y, x, s], [expected, x2, s2], TOLERANCE[dtype])
+    agree([y, x, s], [wanted, x2, s2], TOLERANCE[dtype])

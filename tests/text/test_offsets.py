@@ -24,7 +24,7 @@ def test_every_character_belongs_to_one_piece(
 ) -> None:
     pieces = vocabulary.pieces(text)
     spans = offsets(text, pieces)
-    assert [location for start, stop in spans for location in range(start, stop)] == list(
+    assert [place for start, stop in spans for place in range(start, stop)] == list(
         range(len(text))
     )
     for piece, (start, stop) in zip(pieces, spans, strict=True):

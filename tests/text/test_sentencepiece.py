@@ -345,23 +345,3 @@ def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
         SentencePieceTokenizer.load(path)
     with pytest.raises(StorageError, match=r"missing\.model: cannot be read"):
         SentencePieceTokenizer.load(tmp_path / "missing.model")
-
-
-def test_a_denormalizer_and_long_pieces_are_refused() -> None:
-    """The table of a denormalizer is read when ids are decoded."""
-    data = trained("unigram").to_bytes()
-    table = bytes([0, 4, 0, 0]) + bytes(4 * 256) + b"a" * 5_000
-    with pytest.raises(InputError, match="got 5,000 bytes"):
-        read_model(data + _field(5, _field(2, table)))
-    with pytest.raises(InputError, match="a piece must have at most 1,000 characters, got 2,000"):
-        read_model(data + _field(1, _field(1, b"a" * 2_000)))
-
-
-def _field(number: int, content: bytes) -> bytes:
-    """A field of a protobuf message."""
-    return bytes([number << 3 | 2]) + _varint(len(content)) + content
-
-
-def _varint(number: int) -> bytes:
-    low, rest = number & 127, number >> 7
-    return bytes([low | 128]) + _varint(rest) if rest else bytes([low])

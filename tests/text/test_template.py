@@ -60,12 +60,12 @@ def test_rows_equal_those_of_the_library(name: str, side: str) -> None:
         tokenizer = library(PROCESSORS[name], side, limit)
         for n in range(7):
             row = tokenizer.encode("x " * n)
-            actual = template.apply_one([0] * n, None, limit)
-            assert (actual.ids, actual.token_type_ids) == (row.ids, row.type_ids)
+            ours = template.apply_one([0] * n, None, limit)
+            assert (ours.ids, ours.token_type_ids) == (row.ids, row.type_ids)
             for m in range(7):
                 row = tokenizer.encode("x " * n, "y " * m)
-                actual = template.apply_one([0] * n, [1] * m, limit)
-                assert (actual.ids, actual.token_type_ids) == (row.ids, row.type_ids), (n, m, limit)
+                ours = template.apply_one([0] * n, [1] * m, limit)
+                assert (ours.ids, ours.token_type_ids) == (row.ids, row.type_ids), (n, m, limit)
 
 
 @pytest.mark.parametrize("side", ["right", "left"])

@@ -83,7 +83,7 @@ def trace_of(
     if written is not None:
         sides["target"] = (tokens(written),)
         blocks += [_block("decoder", "target", "target"), _block("cross", "target", "source")]
-    rng = np.random.default_rng(seed)
+    chance = np.random.default_rng(seed)
     arrays: dict[str, NDArray[np.generic]] = {}
     for block in blocks:
         queries, keys = sides[block.queries][0], sides[block.keys][0]
@@ -92,10 +92,10 @@ def trace_of(
             allowed = np.tril(allowed)
         arrays[f"{block.name}.mask"] = allowed[None].astype(np.uint8)
         for layer in range(LAYERS):
-            arrays |= _layer(f"{block.name}.{layer}", block, allowed, rng, positions)
+            arrays |= _layer(f"{block.name}.{layer}", block, allowed, chance, positions)
     for side, (row,) in sides.items():
         if positions in ("learned", "sinusoidal"):
-            arrays[f"{side}.positions"] = rng.normal(size=(len(row), 8)).astype(np.float32)
+            arrays[f"{side}.positions"] = chance.normal(size=(len(row), 8)).astype(np.float32)
     if positions == "rotary":
         arrays["rotary"] = (10_000.0 ** -np.linspace(0, 1, WIDTH // 2)).astype(np.float32)
     info = TraceInfo(
@@ -140,24 +140,24 @@ def _layer(
     name: str,
     block: Block,
     allowed: NDArray[np.bool_],
-    rng: np.random.Generator,
+    chance: np.random.Generator,
     positions: str,
 ) -> dict[str, NDArray[np.generic]]:
     """Equation (1) for random q and k."""
     T, S = allowed.shape
-    q = rng.normal(size=(1, HEADS, T, WIDTH)).astype(np.float32)
-    k = rng.normal(size=(1, KEY_HEADS, S, WIDTH)).astype(np.float32)
+    q = chance.normal(size=(1, HEADS, T, WIDTH)).astype(np.float32)
+    k = chance.normal(size=(1, KEY_HEADS, S, WIDTH)).astype(np.float32)
     scores = (q @ np.repeat(k, HEADS // KEY_HEADS, 1).swapaxes(-1, -2)) * block.scale
     arrays: dict[str, NDArray[np.generic]] = {f"{name}.q": q, f"{name}.k": k}
     if positions == "relative" and block.name != "cross":
-        by_distance = rng.normal(size=(HEADS, T + S - 1)).astype(np.float32)
-        locations = np.arange(S)[None, :] - np.arange(T)[:, None] + T - 1
-        arrays[f"{name}.bias"] = by_distance[:, locations][None]
+        by_distance = chance.normal(size=(HEADS, T + S - 1)).astype(np.float32)
+        places = np.arange(S)[None, :] - np.arange(T)[:, None] + T - 1
+        arrays[f"{name}.bias"] = by_distance[:, places][None]
         scores = scores + arrays[f"{name}.bias"]
     arrays[f"{name}.scores"] = scores.astype(np.float32)
     powers = np.where(allowed, np.exp(scores), 0.0)
     arrays[f"{name}.weights"] = (powers / powers.sum(-1, keepdims=True)).astype(np.float32)
-    arrays[f"{name}.value_norms"] = rng.random((1, HEADS, S)).astype(np.float32)
+    arrays[f"{name}.value_norms"] = chance.random((1, HEADS, S)).astype(np.float32)
     return arrays
 
 

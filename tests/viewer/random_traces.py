@@ -65,7 +65,7 @@ def random_trace(
     seed: int = 0,
 ) -> Trace:
     """A trace of `length` tokens on each side, special ones among them."""
-    rng = np.random.default_rng(seed)
+    chance = np.random.default_rng(seed)
     read = tokens(pieces or [WORDS[i % len(WORDS)] for i in range(length - 2)])
     named: list[tuple[BlockName, Side, Side, bool]] = []
     if "source" in sides:
@@ -94,7 +94,7 @@ def random_trace(
             )
         )
         for layer in range(layers):
-            q, k, v = rng.normal(size=(3, 1, H, T, K)).astype(np.float32)
+            q, k, v = chance.normal(size=(3, 1, H, T, K)).astype(np.float32)
             scores = (q * 2) @ k.swapaxes(-1, -2) * np.float32(K**-0.5)
             weights = np.where(seen, np.exp(scores), 0)
             weights /= weights.sum(-1, keepdims=True)
@@ -109,7 +109,7 @@ def random_trace(
             }
     for side in sides:
         for layer in range(layers + 1):
-            hidden = rng.normal(size=(1, T, H * K))
+            hidden = chance.normal(size=(1, T, H * K))
             arrays[f"{side}.hidden.{layer}"] = hidden.astype(np.float32)
     kinds = {("source",): "encoder", ("target",): "decoder"}
     info = TraceInfo(

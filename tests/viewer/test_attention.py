@@ -19,7 +19,7 @@ def classifier(review_run: Path) -> Pipeline:
 
 
 @pytest.fixture(scope="module")
-def seq2seq(reading_run: Path) -> Pipeline:
+def writer(reading_run: Path) -> Pipeline:
     return load(reading_run, device="cpu")
 
 
@@ -36,14 +36,14 @@ def test_the_attention_of_an_encoder(
 
 @pytest.mark.parametrize("head", [None, 0])
 def test_the_cross_attention_of_a_decoder(
-    seq2seq: Pipeline, tmp_path: Path, head: int | None
+    writer: Pipeline, tmp_path: Path, head: int | None
 ) -> None:
-    path = plot_attention(seq2seq, "세 시", tmp_path / "cross.png", head=head)
+    path = plot_attention(writer, "세 시", tmp_path / "cross.png", head=head)
     assert path.read_bytes().startswith(PNG)
 
 
 @pytest.mark.parametrize("head", [None, 0])
-def test_a_decoder_with_only_bos(tmp_path: Path, head: int | None) -> None:
+def test_a_decoder_that_writes_nothing(tmp_path: Path, head: int | None) -> None:
     """The target of an encoder-decoder classifier is only [BOS]."""
     path = plot_attention(
         loaded_of("encoder-decoder classifier"), "재미있어요", tmp_path / "own.png", head=head
@@ -51,16 +51,16 @@ def test_a_decoder_with_only_bos(tmp_path: Path, head: int | None) -> None:
     assert path.read_bytes().startswith(PNG)
 
 
-def test_plotting_leaves_the_model_unchanged(classifier: Pipeline, tmp_path: Path) -> None:
+def test_drawing_leaves_the_model_as_it_was(classifier: Pipeline, tmp_path: Path) -> None:
     before = classifier("재미있어요")
     plot_attention(classifier, "재미있어요", tmp_path / "own.png")
     assert classifier("재미있어요") == before
 
 
-@pytest.mark.parametrize("location", [{"layer": 9}, {"head": 99}])
+@pytest.mark.parametrize("place", [{"layer": 9}, {"head": 99}])
 def test_an_unknown_layer_or_head(
-    classifier: Pipeline, tmp_path: Path, location: dict[str, int]
+    classifier: Pipeline, tmp_path: Path, place: dict[str, int]
 ) -> None:
     with pytest.raises(InputError, match="must be 0 to"):
-        plot_attention(classifier, "재미있어요", tmp_path / "own.png", **location)
+        plot_attention(classifier, "재미있어요", tmp_path / "own.png", **place)
     assert not (tmp_path / "own.png").exists()

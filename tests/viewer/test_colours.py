@@ -14,8 +14,8 @@ PAGE = Path(__file__).parents[2] / "web" / "src" / "draw" / "colours.golden.json
 
 def test_the_page_has_the_same_tables() -> None:
     """Its own test compares its tables with the same file."""
-    actual = {f"{ramp} {shade}": colour_table(ramp, shade).tobytes().hex() for ramp, shade in STOPS}
-    assert json.loads(PAGE.read_text(encoding="utf-8")) == actual
+    ours = {f"{ramp} {shade}": colour_table(ramp, shade).tobytes().hex() for ramp, shade in STOPS}
+    assert json.loads(PAGE.read_text(encoding="utf-8")) == ours
 
 
 @pytest.mark.parametrize("shade", ["light", "dark"])

@@ -51,8 +51,8 @@ def texts(figure: Figure) -> list[Text]:
     for axes in figure.axes:
         found += [axes.xaxis.label, axes.yaxis.label, *axes.texts]
         for axis, bounds in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-            for location, label in zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True):
-                if min(bounds) <= location <= max(bounds):
+            for place, label in zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True):
+                if min(bounds) <= place <= max(bounds):
                     found.append(label)
     return [text for text in found if text.get_visible() and text.get_text().strip()]
 
@@ -79,8 +79,8 @@ def test_a_head_is_drawn_as_it_is() -> None:
 @pytest.mark.parametrize("pool", ["mean", "max"])
 def test_heads_as_one(pool: str) -> None:
     figure = TRACE.figure(block="decoder", layer=0, head=pool)  # type: ignore[arg-type]
-    expected = getattr(TRACE.weights("decoder", 0), pool)(0)
-    np.testing.assert_allclose(cells(figure), expected, rtol=1e-6)
+    wanted = getattr(TRACE.weights("decoder", 0), pool)(0)
+    np.testing.assert_allclose(cells(figure), wanted, rtol=1e-6)
 
 
 def strokes(figure: Figure) -> list[PathPatch]:
@@ -127,9 +127,9 @@ def test_a_highlighted_query_makes_the_others_pale() -> None:
 
 def test_an_alignment_of_all_layers_pools_every_head() -> None:
     every = np.concatenate([TRACE.weights("cross", layer) for layer in range(2)])
-    for head, expected in (("mean", every.mean(0)), ("max", every.max(0))):
+    for head, wanted in (("mean", every.mean(0)), ("max", every.max(0))):
         figure = TRACE.figure("alignment", layer="all", head=head, rows="read")  # type: ignore[arg-type]
-        np.testing.assert_allclose(cells(figure), expected, rtol=1e-6)
+        np.testing.assert_allclose(cells(figure), wanted, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -223,8 +223,8 @@ def test_alignment_marks_the_largest_cells_and_sums_the_columns() -> None:
 
 
 def test_a_neuron_view_adds_up_to_the_score() -> None:
-    location = {"block": "cross", "layer": 0, "head": 3, "query": 2}
-    figure = TRACE.figure("neuron", **location)  # type: ignore[arg-type]
+    place = {"block": "cross", "layer": 0, "head": 3, "query": 2}
+    figure = TRACE.figure("neuron", **place)  # type: ignore[arg-type]
     q, k = TRACE.q("cross", 0)[3, 2], TRACE.k("cross", 0)[1]  # two heads share a key head
     np.testing.assert_allclose(cells(figure, 0), k)
     np.testing.assert_allclose(cells(figure, 1), q[None])
@@ -242,8 +242,8 @@ def test_a_bias_of_relative_positions_is_a_column_of_its_own() -> None:
     figure = trace.figure("neuron", block="decoder", layer=0, head=0, query=3)
     scaled, bias, _ = ([bar.get_width() for bar in axes.patches] for axes in figure.axes[-3:])
     np.testing.assert_allclose(bias, trace.bias("decoder", 0)[0, 3], rtol=1e-6)
-    expected = trace.scores("decoder", 0)[0, 3]
-    np.testing.assert_allclose(np.add(scaled, bias), expected, rtol=1e-4, atol=1e-5)
+    wanted = trace.scores("decoder", 0)[0, 3]
+    np.testing.assert_allclose(np.add(scaled, bias), wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_a_cap_of_the_scores_is_a_column_of_its_own() -> None:
@@ -269,8 +269,8 @@ def test_positions_are_the_models_own() -> None:
 def test_angles_and_biases_are_positions_too() -> None:
     trace = trace_of(positions="rotary")
     angles = trace.tensor("rotary").astype(np.float64)
-    expected = [[np.cos(p * angle) for angle in angles] for p in range(len(READ))]
-    np.testing.assert_allclose(cells(trace.figure("positions")), expected, rtol=1e-12)
+    wanted = [[np.cos(p * angle) for angle in angles] for p in range(len(READ))]
+    np.testing.assert_allclose(cells(trace.figure("positions")), wanted, rtol=1e-12)
     trace = trace_of(positions="relative")
     shown = cells(trace.figure("positions", block="decoder", layer=0))
     bias = trace.bias("decoder", 0)
@@ -286,8 +286,8 @@ def test_an_explanation_shows_what_each_word_does() -> None:
     answer = TRACE.info.classification
     assert answer is not None
     widths = [bar.get_width() for bar in figure.axes[-1].patches]
-    expected = [0.7 - word.without[1] for word in answer.sequences[0].words]
-    np.testing.assert_allclose(widths, expected, rtol=1e-6)
+    wanted = [0.7 - word.without[1] for word in answer.sequences[0].words]
+    np.testing.assert_allclose(widths, wanted, rtol=1e-6)
     assert "긍정 <b> 70.0%" in [text.get_text() for text in texts(figure)]
     with pytest.raises(InputError, match="needs a trace of a classifier"):
         ENCODER_ONLY.figure("explanation")
@@ -306,11 +306,11 @@ def test_words_without_special_tokens_times_what_arrives() -> None:
         width=6.9,
     )
     row = TRACE.info.tokens("source")
-    arguments = token_groups(row, "word")
+    words = token_groups(row, "word")
     values = TRACE.weights("encoder", 1)[0] * TRACE.value_norms("encoder", 1)[0]
-    special = [bool(row.special[pieces[0]]) for pieces in arguments]
-    expected = renormalize(aggregate(values, arguments, arguments), special)
-    np.testing.assert_allclose(cells(figure), expected, rtol=1e-5)
+    special = [bool(row.special[pieces[0]]) for pieces in words]
+    wanted = renormalize(aggregate(values, words, words), special)
+    np.testing.assert_allclose(cells(figure), wanted, rtol=1e-5)
     assert rows(figure) == ["[CLS]", "이", "영화는", "재미있어요ㅋㅋ", "[EOS]"]
     assert bar_of(figure).startswith("weight × ‖v W_O‖, in words, without special")
 
@@ -325,8 +325,8 @@ def bar_of(figure: Figure) -> str:
 def test_the_colorbar_names_the_display_options(kind: Kind) -> None:
     figure = TRACE.figure(kind, block="encoder", unit="syllable", specials="renormalise")
     largest = "largest " if kind == "model" else ""
-    expected = f"{largest}weight, in syllables, without special tokens"
-    assert expected.startswith(bar_of(figure).removesuffix("…"))  # a low map has no room for all
+    wanted = f"{largest}weight, in syllables, without special tokens"
+    assert wanted.startswith(bar_of(figure).removesuffix("…"))  # a low map has no room for all
     assert "weight, in syllable" in bar_of(figure)
 
 

@@ -27,8 +27,8 @@ def test_a_letter_of_the_subset_is_drawn_as_in_the_whole_font() -> None:
     with TTFont(io.BytesIO(subset("뷁"))) as small, TTFont(FONT_FILE) as whole:
         outlines = [font["glyf"][font.getBestCmap()[ord("뷁")]] for font in (small, whole)]
         scale = whole["head"].unitsPerEm / UNITS_PER_EM
-    drawn, expected = (np.array(outline.coordinates) for outline in outlines)
-    assert np.abs(drawn * scale - expected).max() <= scale / 2
+    drawn, wanted = (np.array(outline.coordinates) for outline in outlines)
+    assert np.abs(drawn * scale - wanted).max() <= scale / 2
 
 
 def test_the_licence_is_in_the_font() -> None:

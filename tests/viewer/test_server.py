@@ -31,9 +31,9 @@ class Echo:
     def __init__(self) -> None:
         self.asked: list[TraceRequest] = []
 
-    def trace(self, expected: TraceRequest) -> bytes:
-        self.asked.append(expected)
-        (text,) = expected.texts
+    def trace(self, wanted: TraceRequest) -> bytes:
+        self.asked.append(wanted)
+        (text,) = wanted.texts
         if text == "refuse":
             raise InputError("the text is refused; give another")
         if text == "break":
@@ -283,7 +283,7 @@ def test_the_policy_lets_nothing_in() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "arguments"),
+    ("body", "status", "words"),
     [
         (b"{", 400, "must be a JSON object"),
         (b"\xff", 400, "must be a JSON object"),
@@ -305,11 +305,11 @@ def test_the_policy_lets_nothing_in() -> None:
     ],
 )  # fmt: skip
 def test_an_invalid_request_gets_an_error_message(
-    live: Server, body: bytes, status: int, arguments: str
+    live: Server, body: bytes, status: int, words: str
 ) -> None:
     answer = live.request("/api/trace", body)
     assert answer.status == status, answer.body
-    assert arguments in answer.error
+    assert words in answer.error
     assert "\n" not in answer.error
 
 

@@ -13,17 +13,15 @@ from textwrap import dedent
 from typing import TypedDict
 
 import jumok
-from jumok.interpret.tokens import padded_tokens
 from jumok.models.embedding import InputEmbedding
 from jumok.nn.attention import MultiHeadAttention, attention_scores, masked_softmax
 from jumok.nn.embedding import TokenEmbedding
 from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
 from jumok.nn.layer import ResidualNorm, TransformerLayer
 from jumok.nn.masks import AttentionMask
-from jumok.nn.positions import LearnedPositions, RelativePositionBias, Rotation, sinusoids
+from jumok.nn.positions import RelativePositionBias, Rotation, sinusoids
 from jumok.nn.stack import TransformerStack
-from jumok.text.pretrained.backend import _encode
-from jumok.text.pretrained.marian import MarianBackend
+from jumok.tasks.inputs.batches import collate
 from jumok.text.sentencepiece import SentencePieceTokenizer
 
 TARGET = Path(__file__).parents[1] / "src" / "views" / "calculation" / "sources.json"
@@ -56,48 +54,39 @@ class Snippet:
         raise LookupError(f"{self.of.__qualname__} has no line with {self.text!r}")
 
 
-# A variant of a step, after a dot, is the code of other models; the page selects it by the config.
 STEPS = {
-    "pieces.sentencepiece": Snippet(SentencePieceTokenizer.encode, "self._processor.encode"),
-    "pieces.tokenizers": Snippet(_encode, "rows = tokenizer."),
-    "pieces.marian": Snippet(MarianBackend._encode, "self.encoder.encode"),
-    "ids": Snippet(padded_tokens, "ids=("),
+    "pieces": Snippet(SentencePieceTokenizer.pieces, "self._processor.encode"),
+    "ids": Snippet(collate, "padded = pad"),
     "embedding": Snippet(TokenEmbedding.forward, "x = super()", 2),
     "positions": Snippet(sinusoids, "angle = "),
-    "positions.learned": Snippet(LearnedPositions.forward, "return super()"),
     "sum": Snippet(InputEmbedding.forward, "x = x + self.positions"),
-    "sum.segments": Snippet(InputEmbedding.forward, "x = x + self.segments"),
-    "sum.norm": Snippet(InputEmbedding.forward, "return self.projection"),
     "input": Snippet(TransformerStack.forward, "x = layer("),
     "pre_norm": Snippet(ResidualNorm.forward, "return self.dropout.add"),
     "project": Snippet(MultiHeadAttention.project, "k = rotation", 2),
-    "project.query": Snippet(MultiHeadAttention.attend, "q = rotation"),
+    "project_query": Snippet(MultiHeadAttention.attend, "q = rotation"),
     "heads": Snippet(MultiHeadAttention.split, "B, T, _", 2),
     "rotate": Snippet(Rotation.__call__, "rotated = ", 2),
     "dot": Snippet(attention_scores, "scores = "),
     "bias": Snippet(RelativePositionBias.forward, "return self.bias"),
     "scale": Snippet(attention_scores, "scores = "),
-    "mask": Snippet(AttentionMask.dense, "return self.allowed"),
-    "mask.causal": Snippet(AttentionMask.dense, "past = ", 2),
+    "mask": Snippet(AttentionMask.dense, "return past if"),
     "softmax": Snippet(masked_softmax, "return scores.masked_fill"),
     "weighted_sum": Snippet(MultiHeadAttention._explicit_attention, "return dropout"),
     "concat": Snippet(MultiHeadAttention.attend, "return self.output"),
     "output": Snippet(MultiHeadAttention.attend, "return self.output"),
     "add_attention": Snippet(ResidualNorm.forward, "return self.norm("),
-    "add_attention.pre_norm": Snippet(ResidualNorm.forward, "return self.dropout.add"),
     "add_cross": Snippet(TransformerLayer.forward, "x = self.cross_attention_norm", 3),
     "feed_forward_pre_norm": Snippet(ResidualNorm.forward, "return self.dropout.add"),
     "feed_forward_up": Snippet(PositionwiseFeedForward.forward, "return self.down"),
-    "feed_forward_up.gated": Snippet(GatedFeedForward.forward, "gated = "),
+    "feed_forward_up_gated": Snippet(GatedFeedForward.forward, "gated = ", 2),
     "feed_forward_down": Snippet(PositionwiseFeedForward.forward, "return self.down"),
-    "feed_forward_down.gated": Snippet(GatedFeedForward.forward, "return self.down"),
     "add_feed_forward": Snippet(TransformerLayer.forward, "return self.feed_forward_norm"),
     "final_norm": Snippet(TransformerStack.forward, "return self.norm"),
 }
 
 
 def sources() -> dict[str, Source]:
-    """The lines of every step and variant, by its name in the page.
+    """The lines of every step, by its name in the page.
 
     >>> print(sources()["dot"]["code"])
     scores = (q @ k.mT).to(torch.promote_types(q.dtype, torch.float32)) * scale

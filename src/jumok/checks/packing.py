@@ -79,8 +79,8 @@ class Rows:
     ) -> "Rows":
         """Pack the texts by the plan, on the model's device."""
         ids = [text.numpy().astype(np.int32) for text in texts]
-        packed_rows = packing.fill_packed(plan, ids, width, target.padding_id)
-        arrays = (packed_rows.ids, packed_rows.document_ids, packed_rows.positions)
+        box = packing.fill_packed(plan, ids, width, target.padding_id)
+        arrays = (box.ids, box.document_ids, box.positions)
         return cls(*(torch.from_numpy(array).to(target.pipeline.device) for array in arrays))
 
     def mask(self, *, causal: bool = False) -> AttentionMask:

@@ -118,8 +118,8 @@ def padded(rows: Sequence[Tensor], padding_id: int, *, left: bool = False) -> tu
     >>> ids.tolist(), mask.int().tolist()
     ([[4, 5], [9, 6]], [[1, 1], [0, 1]])
     """
-    batch = pad([row.numpy() for row in rows], padding_id, left=left)
-    return torch.from_numpy(batch.ids), torch.from_numpy(batch.mask)
+    box = pad([row.numpy() for row in rows], padding_id, left=left)
+    return torch.from_numpy(box.ids), torch.from_numpy(box.mask)
 
 
 def _in_one_batch(target: CheckTarget, *, left: bool) -> Outputs:
@@ -154,16 +154,16 @@ def text_samples(pipeline: Pipeline, lines: Sequence[str]) -> list[Sample]:
     model generates the target.
     """
     model, vocabulary = pipeline.model, pipeline.vocabulary
-    max_length = pipeline.recipe.model.max_length
+    longest = pipeline.recipe.model.max_length
     if isinstance(model, LanguageModel):
-        return [Sample(torch.tensor(prompt_ids(pipeline, line)[:max_length])) for line in lines]
+        return [Sample(torch.tensor(prompt_ids(pipeline, line)[:longest])) for line in lines]
     if isinstance(model, EncoderDecoder):
-        encode = Seq2SeqEncoder(vocabulary, pipeline.target_vocabulary, max_length)
+        encode = Seq2SeqEncoder(vocabulary, pipeline.target_vocabulary, longest)
         sources, _, targets = zip(*(line.partition("\t") for line in lines), strict=True)
-        generated = [t or _generate(pipeline, s) for s, t in zip(sources, targets, strict=True)]
-        encoded, shifted = encode.sources(sources), encode.targets(generated)
+        written = [t or _generate(pipeline, s) for s, t in zip(sources, targets, strict=True)]
+        encoded, shifted = encode.sources(sources), encode.targets(written)
         return [Sample(_ids(encoded[i]), target=_ids(shifted[i][:-1])) for i in range(len(lines))]
-    rows = TextEncoder(vocabulary, max_length).encode_lines(lines, pipeline.recipe.paired)
+    rows = TextEncoder(vocabulary, longest).encode_lines(lines, pipeline.recipe.paired)
     ids = [_ids(rows[i]) for i in range(len(rows))]
     segments: list[Tensor | None] = [None] * len(ids)
     config = pipeline.recipe.model
@@ -177,8 +177,8 @@ def text_samples(pipeline: Pipeline, lines: Sequence[str]) -> list[Sample]:
 def draw_samples(pipeline: Pipeline, seed: int = 0) -> list[Sample]:
     """Random ids without special ones: one token, a few, many, and the maximum length."""
     config = pipeline.recipe.model
-    max_length = min(config.max_length, MAX_TOKENS)
-    lengths = sorted({1, min(3, max_length), (max_length + 3) // 4, max_length})
+    longest = min(config.max_length, MAX_TOKENS)
+    lengths = sorted({1, min(3, longest), (longest + 3) // 4, longest})
     source_ids = _ordinary(pipeline, config.vocabulary_size)
     target_ids = _ordinary(pipeline, config.output_size)
     generator = torch.Generator().manual_seed(seed)
@@ -227,9 +227,9 @@ def _lines(table: Table, columns: Sequence[str], pipeline: Pipeline) -> list[str
 
 
 def _generate(pipeline: Pipeline, source: str) -> str:
-    output = pipeline(source)
-    assert isinstance(output, GeneratedText)  # the output of an encoder-decoder
-    return output.output
+    answer = pipeline(source)
+    assert isinstance(answer, GeneratedText)  # the output of an encoder-decoder
+    return answer.output
 
 
 def _ids(row: Ids) -> Tensor:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from jumok.errors import InputError
 from jumok.export.ctranslate2_spec import unsupported_reason
 from jumok.export.parity import ModelPair, model_pair
 from jumok.export.report import ExportReport, NumericComparison
@@ -27,7 +28,14 @@ class CTranslate2:
         """Why CTranslate2 does not support this model; None if it does."""
         if not pipeline.has_text_head:
             return f"a {pipeline.architecture} has no LM head; train one with model.init"
-        return unsupported_reason(pipeline.model)
+        reason = unsupported_reason(pipeline.model)
+        if reason is not None:
+            return reason
+        try:
+            model_pair(pipeline)
+        except InputError as error:  # of its vocabularies
+            return str(error)
+        return None
 
     def write(
         self,

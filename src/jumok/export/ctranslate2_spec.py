@@ -65,9 +65,7 @@ def _pieces(vocabulary: Tokenizer, n: int) -> list[str]:
     pieces += [f"[ROW {i}]" for i in range(len(pieces), n)]
     if len(set(pieces)) < len(pieces):
         duplicate = next(piece for piece in pieces if pieces.count(piece) > 1)
-        raise InputError(
-            f"CTranslate2 needs unique pieces, got {duplicate!r} more than once; use --to hf"
-        )
+        raise InputError(f"CTranslate2 needs unique pieces, got {duplicate!r} more than once")
     return pieces
 
 
@@ -75,24 +73,24 @@ def unsupported_reason(model: nn.Module) -> str | None:
     """Why CTranslate2 does not support a model; None if it does.
 
     >>> print(unsupported_reason(nn.Linear(1, 1)))
-    CTranslate2 needs an encoder-decoder or a language model, got a Linear; use --to onnx
+    CTranslate2 needs an encoder-decoder or a language model, got the class Linear
     """
     if not isinstance(model, EncoderDecoder | LanguageModel):
         return (
-            "CTranslate2 needs an encoder-decoder or a language model, got a "
-            f"{type(model).__name__}; use --to onnx"
+            "CTranslate2 needs an encoder-decoder or a language model, got the class "
+            f"{type(model).__name__}"
         )
     for name, backbone in backbones(model).items():
         embedding = backbone.embedding
         if not isinstance(embedding.projection, nn.Identity):
             return (
-                f"CTranslate2 does not support an embedding projection ({name}); use --to hf, or "
-                "train without model.d_embedding"
+                f"CTranslate2 does not support an embedding projection ({name}); train without "
+                "model.d_embedding"
             )
         if embedding.segments is not None and embedding.positions is None:
             return (
-                f"CTranslate2 does not support segment embeddings without positions ({name}); use "
-                "--to hf, or train with model.n_segments = 0"
+                f"CTranslate2 does not support segment embeddings without positions ({name}); "
+                "train with model.n_segments = 0"
             )
     if isinstance(model, LanguageModel) and model.decoder.stack.relative is not None:
         return (

@@ -89,8 +89,7 @@ class HuggingFace:
         if pipeline.origin is not None:
             return None
         if type(pipeline.model) not in _KINDS:
-            name = type(pipeline.model).__name__
-            return f"transformers has no equivalent of a {name}; use --to onnx"
+            return f"transformers has no equivalent of the class {type(pipeline.model).__name__}"
         try:
             _convert_to_hf(pipeline)
         except InputError as error:
@@ -107,9 +106,7 @@ class HuggingFace:
     ) -> ExportReport:
         """Write the folder, load it with transformers, and compare logits and token ids."""
         if quantize is not None:
-            raise InputError(
-                "--to hf writes float32 only; remove --quantize, or export to onnx or ctranslate2"
-            )
+            raise InputError(f"--to hf writes float32 only, got {quantize}; remove --quantize")
         progress("writing the folder")
         self.convert(pipeline, folder)
         progress(f"comparing {samples.description}")

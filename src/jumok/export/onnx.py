@@ -42,19 +42,17 @@ class Onnx:
         """Why ONNX export does not support this model; None if it does."""
         model = pipeline.model
         if isinstance(model, EncoderDecoder | LanguageModel | Decoder):
-            return (
-                f"ONNX export needs an encoder, got a {type(model).__name__}; use --to ctranslate2"
-            )
+            return f"ONNX export needs an encoder, got the class {type(model).__name__}"
         if isinstance(model, EncoderDecoderClassifier):
             return (
-                "ONNX export needs an encoder, got a classifier with a decoder; train one with "
+                "ONNX export needs an encoder, got a classifier with a decoder; train it with "
                 'model.kind = "encoder"'
             )
         size = sum(4 * weight.numel() for weight in named_weights(model).values())
         if size > MAX_BYTES:
             return (
-                f"weights must have at most {MAX_BYTES:,} bytes for ONNX, got {size:,}; use --to "
-                "hf or a smaller model"
+                f"weights must have at most {MAX_BYTES:,} bytes for ONNX, got {size:,}; train a "
+                "smaller model"
             )
         return None
 

@@ -32,7 +32,7 @@ _CONFIG_FILES = (
 _SAFETENSORS = ("model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors")
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*-of-*.bin")
 
-_NAME = re.compile(r"([A-Za-z0-9_-][A-Za-z0-9._-]{0,95}/)?[A-Za-z0-9_-][A-Za-z0-9._-]{0,95}")
+HUB_NAME = re.compile(r"([A-Za-z0-9_-][A-Za-z0-9._-]{0,95}/)?[A-Za-z0-9_-][A-Za-z0-9._-]{0,95}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -50,7 +50,7 @@ def resolve(name_or_folder: str | Path, revision: str | None = None) -> Path:
         return folder
     if folder.exists():
         raise InputError(f"{name}: must be a folder, got a file; give the folder that contains it")
-    if not _NAME.fullmatch(name) or ".." in name or "--" in name:
+    if not HUB_NAME.fullmatch(name) or ".." in name or "--" in name:
         raise InputError(
             f"{name}: no such folder, and not a valid model name on the Hub; give a folder with "
             "config.json and weights, or OWNER/NAME"

@@ -59,7 +59,7 @@ def convert_to_hf(source: SourceModel) -> HFModel:
         raise InputError(f"transformers has no equivalent of a {source.kind.replace('_', ' ')}")
     raise InputError(
         f"no family of transformers supports this model; {closest.family} does with "
-        f"{', '.join(closest.settings)}; train it with these, or export it to onnx or ctranslate2"
+        f"{', '.join(closest.settings)}; train it with these"
     )
 
 

@@ -5,13 +5,10 @@ SentencePiece needs about 30 times the bytes of a text, the tokenizers library 3
 every piece with its position and its word); texts of imported tokenizers are limited to an eighth.
 """
 
-from collections.abc import Iterable
-
 from jumok.errors import InputError
 
 MAX_TEXT_BYTES = 2**20  # in UTF-8
 MAX_PRETRAINED_TEXT_BYTES = 2**17  # for imported tokenizers
-MAX_PIECE_CHARS = 1_000  # known vocabularies have pieces of up to 128 spaces
 
 
 def check_text_length(text: str, max_bytes: int = MAX_TEXT_BYTES) -> None:
@@ -28,18 +25,3 @@ def check_text_length(text: str, max_bytes: int = MAX_TEXT_BYTES) -> None:
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     if size > max_bytes:
         raise InputError(f"a text must have at most {max_bytes:,} bytes, got {size:,}; split it")
-
-
-def check_pieces(pieces: Iterable[str]) -> None:
-    """Raises InputError for a piece that is too long.
-
-    The time to encode a text, and the length of a decoded one, are proportional to the longest.
-
-    >>> check_pieces(["이", " " * 128])
-    """
-    longest = max(pieces, key=len, default="")
-    if len(longest) > MAX_PIECE_CHARS:
-        raise InputError(
-            f"a piece must have at most {MAX_PIECE_CHARS:,} characters, got {len(longest):,} in "
-            f"{longest[:20]!r}...; use another vocabulary"
-        )

@@ -18,7 +18,6 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from jumok.errors import InputError
-from jumok.text.limits import check_pieces
 from jumok.text.precompiled_charsmap import max_expansion
 
 _KINDS = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}  # TrainerSpec.ModelType
@@ -49,7 +48,6 @@ _MESSAGES = {
         "pieces": (1, "repeated SentencePiece", ""),
         "trainer_spec": (2, "TrainerSpec", ""),
         "normalizer_spec": (3, "NormalizerSpec", ""),
-        "denormalizer_spec": (5, "NormalizerSpec", ""),
     },
 }
 
@@ -159,9 +157,8 @@ def _read(data: bytes) -> ModelFile:
     trainer, normalizer = model.trainer_spec, model.normalizer_spec
     if trainer.model_type not in _KINDS:
         raise ValueError(f"unknown model type {trainer.model_type}")
-    for spec in (normalizer, model.denormalizer_spec):
-        if spec.precompiled_charsmap:
-            max_expansion(spec.precompiled_charsmap)
+    if normalizer.precompiled_charsmap:
+        max_expansion(normalizer.precompiled_charsmap)
     return ModelFile(
         kind=_KINDS[trainer.model_type],
         pieces=pieces,
@@ -194,4 +191,3 @@ def _check_pieces(
         seen.add(key)
     if not seen:
         raise ValueError("it has no pieces")
-    check_pieces(piece for piece, _ in seen)

@@ -73,12 +73,12 @@ def shift_matrix(k: int, d: int) -> Positions:
     >>> bool(np.allclose(table[7:], table[:-7] @ shift_matrix(7, 8), atol=1e-14))
     True
     """
-    angles = k * _frequencies(d)
+    turns = k * _frequencies(d)
     matrix = np.zeros((d, d))
     even, odd = np.arange(0, d, 2), np.arange(1, d, 2)
-    matrix[even, even] = matrix[odd, odd] = np.cos(angles)
-    matrix[odd, even] = np.sin(angles)  # sin(a + b) = sin a cos b + cos a sin b
-    matrix[even, odd] = -np.sin(angles)  # cos(a + b) = cos a cos b - sin a sin b
+    matrix[even, even] = matrix[odd, odd] = np.cos(turns)
+    matrix[odd, even] = np.sin(turns)  # sin(a + b) = sin a cos b + cos a sin b
+    matrix[even, odd] = -np.sin(turns)  # cos(a + b) = cos a cos b - sin a sin b
     return matrix
 
 

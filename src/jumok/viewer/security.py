@@ -6,16 +6,21 @@ their requests carry another origin, they do not know the token, which is in the
 so is never sent, and responses cannot be read from another origin.
 """
 
+import ipaddress
+import re
 import secrets
+import socket
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from jumok.errors import InputError
 from jumok.viewer.responses import error_response
-from jumok.web_access import AllowedHosts
 
 TOKEN_HEADER = "x-jumok-token"  # noqa: S105  (a header name)
+MIN_TOKEN_CHARS = 16  # of a token given by the user
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 CONTENT_SECURITY_POLICY = "; ".join(
     [
@@ -38,6 +43,75 @@ SECURITY_HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
+
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]/@\s]+)(?::([0-9]{1,5}))?")
+
+
+def new_token() -> str:
+    """128 random bits as 22 URL-safe characters."""
+    return secrets.token_urlsafe(16)
+
+
+def validate_token(token: str) -> str:
+    """A user's token. Raises InputError unless it is long enough and URL-safe.
+
+    >>> validate_token("a-token-of-letters")
+    'a-token-of-letters'
+    """
+    if not re.fullmatch(rf"[A-Za-z0-9_-]{{{MIN_TOKEN_CHARS},}}", token):
+        raise InputError(
+            f"--token must have at least {MIN_TOKEN_CHARS} letters, digits, - or _, got "
+            f"{len(token)}; try `openssl rand -hex 16`"
+        )
+    return token
+
+
+@dataclass(frozen=True)
+class AllowedHosts:
+    """The values of the Host header that the server accepts.
+
+    A foreign page may let its host name resolve to this machine (DNS rebinding); the browser then
+    sends that name as Host. An IP address cannot be rebound, so a server for other machines accepts
+    every IP address.
+
+    >>> AllowedHosts.of("127.0.0.1", 8000).allows("localhost:8000")
+    True
+    >>> AllowedHosts.of("127.0.0.1", 8000).allows("evil.example:8000")
+    False
+    """
+
+    port: int
+    names: frozenset[str]
+    addresses: bool  # accept any IP address
+
+    @classmethod
+    def of(cls, host: str, port: int) -> "AllowedHosts":
+        """The hosts of a server that listens on `host` and `port`."""
+        if is_loopback(host):
+            return cls(port, frozenset(LOOPBACK), addresses=False)
+        names = {*LOOPBACK, host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
+        return cls(port, frozenset(names), addresses=True)
+
+    def allows(self, header: str) -> bool:
+        """Whether a Host header such as `localhost:8000` is accepted."""
+        match = _HOST.fullmatch(header.lower())
+        if match is None or int(match[2] or 80) != self.port:
+            return False
+        name = match[1].strip("[]")
+        return name in self.names or (self.addresses and _is_address(name))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach `host`."""
+    return host in LOOPBACK
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,22 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
 import uvicorn
 
 from jumok.errors import InputError
-from jumok.viewer.security import AccessRules, GuardedApp
+from jumok.viewer.security import (
+    AccessRules,
+    AllowedHosts,
+    GuardedApp,
+    is_loopback,
+    new_token,
+    validate_token,
+)
 from jumok.viewer.server import OneTimeTokens, ServerContent, create_app
-from jumok.web_access import AllowedHosts, is_loopback, new_token, open_listener, validate_token
 
 SHUTDOWN_SECONDS = 2  # time for responses in progress after Ctrl-C
 
@@ -56,7 +62,19 @@ def listen(host: str, port: int, token: str | None) -> tuple[socket.socket, Addr
     if token is None and not is_loopback(host):
         raise InputError(f"other machines can reach {host}; add --token with a secret")
     chosen = new_token() if token is None else validate_token(token)
-    listener = open_listener(host, port)
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with ExitStack() as on_failure:
+            listener = on_failure.enter_context(socket.socket(family, kind))
+            if os.name == "posix":  # elsewhere it lets other processes share the port
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen()
+            on_failure.pop_all()
+    except (OSError, UnicodeError) as error:
+        raise InputError(
+            f"cannot listen on {host} port {port} ({error}); choose another --port or --host"
+        ) from error
     return listener, Address(host, listener.getsockname()[1], chosen)
 
 

@@ -1,6 +1,6 @@
 "use strict";
-// Unpacks a page in one file, which contains its style, script and font compressed. The page's content
-// security policy has the hashes of the style and the script, so only these two can be added.
+// A page in one file: its style, script and font lie zipped in it. The policy of the page names the
+// hashes of the style and the script, so nothing but these two can come out of here and run.
 (async () => {
   const unzip = (id) => {
     const binary = atob(document.getElementById(id).textContent);

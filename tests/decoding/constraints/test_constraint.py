@@ -171,9 +171,9 @@ def test_after_a_prompt_every_space_counts() -> None:
 
 
 def test_no_choices() -> None:
-    for overrides in ([], [""], ["가", ""]):
+    for words in ([], [""], ["가", ""]):
         with pytest.raises(InputError, match="choices must be one or more texts"):
-            any_text_of(overrides)
+            any_text_of(words)
 
 
 def test_the_fewest_tokens() -> None:
@@ -281,10 +281,10 @@ def test_a_forced_token_counts_towards_the_limit(model: EncoderDecoder) -> None:
     assert max(len(answer.ids) for answer in answers) == 4
 
 
-def blocked(*overrides: str) -> BannedSequences:
+def blocked(*words: str) -> BannedSequences:
     """Ban these pieces, with and without the space before them."""
     return BannedSequences(
-        [[VOCABULARY.id(piece)] for word in overrides for piece in (word, f"▁{word}")]
+        [[VOCABULARY.id(piece)] for word in words for piece in (word, f"▁{word}")]
     )
 
 

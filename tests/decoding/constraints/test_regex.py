@@ -94,7 +94,7 @@ def test_the_same_as_python_at_random(pattern: str, texts: list[str]) -> None:
 
 
 @given(patterns, st.randoms(use_true_random=False))
-def test_the_automaton_accepts_what_python_matches(pattern: str, rng: object) -> None:
+def test_the_automaton_accepts_what_python_matches(pattern: str, chance: object) -> None:
     """A walk through the machine to an accepting state spells a text that Python matches too."""
     machine = compile_regex(pattern)
     text = some_match(machine)
@@ -133,7 +133,7 @@ def test_ranges_of_utf8(first: int, last: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "overrides"),
+    ("pattern", "words"),
     [
         ("a)", "a ) without its ("),
         ("(a", "a ( without its )"),
@@ -162,10 +162,10 @@ def test_ranges_of_utf8(first: int, last: int) -> None:
         ("(" * 60 + ")" * 60, "groups inside each other"),
     ],
 )
-def test_refused(pattern: str, overrides: str) -> None:
+def test_refused(pattern: str, words: str) -> None:
     with pytest.raises(InputError) as caught:
         compile_regex(pattern)
-    assert overrides in str(caught.value)
+    assert words in str(caught.value)
     assert "; " in str(caught.value)  # the advice
 
 

@@ -60,16 +60,16 @@ def test_the_bytes_together_are_the_text(name: str, data: st.DataObject) -> None
 
 
 def test_spaces_before_a_text() -> None:
-    actual, foreign_ = (
+    ours, foreign_ = (
         read_token_bytes(VOCABULARIES["ours"]),
         read_token_bytes(VOCABULARIES["foreign"]),
     )
     space = VOCABULARIES["ours"].id("▁")
-    assert (actual.initial[space], actual.medial[space]) == (b"", b" ")
-    assert space in actual.spaces
-    assert (actual.strips_space, foreign_.strips_space) == (False, True)
-    assert actual.after_text().initial == actual.medial
-    assert not actual.after_text().spaces
+    assert (ours.initial[space], ours.medial[space]) == (b"", b" ")
+    assert space in ours.spaces
+    assert (ours.strips_space, foreign_.strips_space) == (False, True)
+    assert ours.after_text().initial == ours.medial
+    assert not ours.after_text().spaces
 
 
 def test_special_pieces_have_no_bytes() -> None:

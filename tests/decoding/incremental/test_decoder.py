@@ -187,7 +187,7 @@ def test_recording_attention_does_not_change_the_logits() -> None:
         mask = AttentionMask.from_padding(real[rows])
         memory = model.encode(ids[rows], mask, positions=positions_from_mask(real[rows]))
         model.decode(given, memory, mask)
-    layers = [w for location, [w] in seen.items() if location.endswith("cross_attention")]
+    layers = [w for place, [w] in seen.items() if place.endswith("cross_attention")]
     assert close(looked, torch.stack(layers).mean((0, 2))[:, -1], FLOAT32)
     assert not model.decoder.stack.layers[
         0

@@ -109,12 +109,12 @@ def test_weights_and_hidden_states_equal_transformers(name: str) -> None:
     model, plain = model_of(name), eager(name)
     trace = trace_transformers(model, **asked(model))
     for block in trace.info.blocks:
-        reference = next(plain[field] for field in FIELDS[block.name] if field in plain)
-        assert block.layers == len(reference)
-        for layer, weights in enumerate(reference):
+        theirs = next(plain[field] for field in FIELDS[block.name] if field in plain)
+        assert block.layers == len(theirs)
+        for layer, weights in enumerate(theirs):
             for row in range(2):
-                actual = torch.from_numpy(trace.weights(block.name, layer, row))
-                assert torch.equal(actual, weights[row])
+                ours = torch.from_numpy(trace.weights(block.name, layer, row))
+                assert torch.equal(ours, weights[row])
         mask = torch.from_numpy(trace.mask(block.name, 1))
         width = 3 if block.keys == "source" else trace.info.sides[block.keys][1].real.count(1)
         assert not mask[:, width:].any()
@@ -253,22 +253,22 @@ def test_the_imported_model_has_the_same_trace(family: str, tmp_path: Path) -> N
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     loaded = load(tmp_path, "cpu")
     target = "3 1 5" if model.config.is_encoder_decoder else None
-    actual = jumok.trace(loaded, "이 영화 정말", target or ("삼" if family == "gpt2" else None))
-    ids = {side: torch.tensor([rows[0].ids]) for side, rows in actual.info.sides.items()}
+    ours = jumok.trace(loaded, "이 영화 정말", target or ("삼" if family == "gpt2" else None))
+    ids = {side: torch.tensor([rows[0].ids]) for side, rows in ours.info.sides.items()}
     source = ids["target" if family == "gpt2" else "source"]
     given = ids["target"] if target else None
-    reference = trace_transformers(model, source, decoder_input_ids=given, tokenizer=tokenizer)
-    assert [b.name for b in reference.info.blocks] == [b.name for b in actual.info.blocks]
-    for block in actual.info.blocks:
+    theirs = trace_transformers(model, source, decoder_input_ids=given, tokenizer=tokenizer)
+    assert [b.name for b in theirs.info.blocks] == [b.name for b in ours.info.blocks]
+    for block in ours.info.blocks:
         for layer in range(block.layers):
             for part in ("weights", "scores", "q", "k", "v", "value_norms"):
-                a = getattr(actual, part)(block.name, layer)
-                b = getattr(reference, part)(block.name, layer)
+                a = getattr(ours, part)(block.name, layer)
+                b = getattr(theirs, part)(block.name, layer)
                 torch.testing.assert_close(
                     torch.from_numpy(b), torch.from_numpy(a), rtol=1e-4, atol=1e-5
                 )
     for name in ("positions", "norm", "norm_first", "gated", "activation", "d_model", "d_ff"):
-        assert getattr(reference.info.model, name) == getattr(actual.info.model, name)
+        assert getattr(theirs.info.model, name) == getattr(ours.info.model, name)
 
 
 def test_texts_and_pairs_with_the_tokenizer(tmp_path: Path) -> None:
@@ -306,8 +306,8 @@ def test_mask_and_unknown_tokens_have_text(tmp_path: Path) -> None:
     assert (tokens.pieces[0], tokens.pieces[-1]) == ("[CLS]", "[SEP]")
     assert {"[MASK]", "[UNK]"} < set(tokens.pieces)
     assert tokens.special == (1, *[0] * (len(tokens) - 2), 1)
-    location = tokens.pieces.index("[MASK]")
-    assert (tokens.spans[location], tokens.words[location]) == ((2, 8), 1)
+    place = tokens.pieces.index("[MASK]")
+    assert (tokens.spans[place], tokens.words[place]) == ((2, 8), 1)
     assert tokens.words[tokens.pieces.index("[UNK]")] == 2
     ids = torch.tensor([tokens.ids])
     alone = trace_transformers(model, ids, tokenizer=tokenizer).info.tokens("source")
@@ -340,9 +340,9 @@ def test_spans_of_every_kind_of_tokenizer(family: str, tmp_path: Path) -> None:
     assert tokens.text == text
     covered = "".join(sorted({text[b:e] for b, e in tokens.spans if e > b}))
     assert set("삼일오육") <= set(covered)
-    for location, (begin, end) in enumerate(tokens.spans):
+    for place, (begin, end) in enumerate(tokens.spans):
         assert 0 <= begin <= end <= len(text)
-        assert tokens.special[location] or tokens.words[location] in (-1, 0, 1, 2, 3)
+        assert tokens.special[place] or tokens.words[place] in (-1, 0, 1, 2, 3)
     assert max(tokens.words) == 3
     if targets:
         begun = trace.info.tokens("target")

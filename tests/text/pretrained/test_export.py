@@ -74,14 +74,14 @@ def assert_same(
     vocabulary: SentencePieceTokenizer, tokenizer: Any, texts: list[str], ties: int = 0
 ) -> None:
     """The same ids of all texts but for so many whose two cuts are equally likely."""
-    actual, reference = vocabulary.encode_batch(texts), plain(tokenizer, texts)
-    other = [i for i, (a, b) in enumerate(zip(actual, reference, strict=True)) if a != b]
+    ours, theirs = vocabulary.encode_batch(texts), plain(tokenizer, texts)
+    other = [i for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b]
     assert len(other) <= ties, [texts[i] for i in other]
     for i in other:
-        one, two = likelihoods(vocabulary, [actual[i], reference[i]])
+        one, two = likelihoods(vocabulary, [ours[i], theirs[i]])
         assert one == pytest.approx(two, abs=1e-4), texts[i]
-    known = tokenizer.batch_decode(actual, skip_special_tokens=True)
-    assert vocabulary.decode_batch(actual) == known
+    known = tokenizer.batch_decode(ours, skip_special_tokens=True)
+    assert vocabulary.decode_batch(ours) == known
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -115,9 +115,9 @@ def test_what_stands_around_a_text(tmp_path: Path) -> None:
     rows = Ragged.from_lists(vocabulary.encode_batch(TEXTS))
     texts = build_inputs(vocabulary, rows, None, 16)
     sources = build_source(vocabulary, rows, 16)
-    for frames, expected in ((CLASSIFICATION_TEMPLATE, texts), (SEQUENCE_TEMPLATE, sources)):
+    for frames, wanted in ((CLASSIFICATION_TEMPLATE, texts), (SEQUENCE_TEMPLATE, sources)):
         found = opened(vocabulary, tmp_path, frames, 16)(TEXTS, truncation=True)
-        assert found["input_ids"] == [row.tolist() for row in expected]
+        assert found["input_ids"] == [row.tolist() for row in wanted]
         assert "token_type_ids" not in found
     continued = opened(vocabulary, tmp_path, CAUSAL_LM_TEMPLATE)(TEXTS[:2])["input_ids"]
     assert continued == [[vocabulary.bos_id, *row] for row in vocabulary.encode_batch(TEXTS[:2])]
@@ -127,10 +127,10 @@ def test_pairs_and_which_of_two_texts_a_piece_is_of(tmp_path: Path) -> None:
     vocabulary = trained("unigram")
     firsts, seconds = ["이 영화", "", "연기가 " * 9], ["재미있어요", "음악이", "좋다"]
     both = [Ragged.from_lists(vocabulary.encode_batch(texts)) for texts in (firsts, seconds)]
-    expected = build_inputs(vocabulary, both[0], both[1], 24)
+    wanted = build_inputs(vocabulary, both[0], both[1], 24)
     tokenizer = opened(vocabulary, tmp_path, CLASSIFICATION_TEMPLATE, 24, token_types=True)
     found = tokenizer(firsts, seconds, truncation=True)
-    assert found["input_ids"] == [row.tolist() for row in expected]
+    assert found["input_ids"] == [row.tolist() for row in wanted]
     sep = vocabulary.sep_id
     for ids, segments in zip(found["input_ids"], found["token_type_ids"], strict=True):
         first = ids.index(sep) + 1

@@ -112,12 +112,12 @@ def test_offsets_are_characters_of_the_text(small: Path) -> None:
 @pytest.mark.parametrize("family", ["roberta", "bart", "gpt2", "xlm-r", "kobart", "bert-lower"])
 def test_offsets_are_those_of_transformers(family: str, folder: Folders, lines: list[str]) -> None:
     transformers = pytest.importorskip("transformers")
-    reference = transformers.AutoTokenizer.from_pretrained(folder(family))
-    actual = load_tokenizer(folder(family), config_of(folder(family)))
-    assert actual is not None
+    theirs = transformers.AutoTokenizer.from_pretrained(folder(family))
+    ours = load_tokenizer(folder(family), config_of(folder(family)))
+    assert ours is not None
     for text in [*lines[:200], *(f" {line}" for line in lines[20:40]), "  둘 "]:
-        told = reference(text, add_special_tokens=False, return_offsets_mapping=True)
-        assert actual.encode_hf_with_offsets(text) == (told["input_ids"], told["offset_mapping"])
+        told = theirs(text, add_special_tokens=False, return_offsets_mapping=True)
+        assert ours.encode_hf_with_offsets(text) == (told["input_ids"], told["offset_mapping"])
 
 
 @pytest.mark.parametrize(
@@ -137,12 +137,12 @@ def test_offsets_are_moved_as_the_file_says(
     tokenizer.backend_tokenizer.post_processor = processor
     tokenizer.save_pretrained(tmp_path)
     shutil.copy(folder("gpt2") / "config.json", tmp_path)
-    reference = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    actual = load_tokenizer(tmp_path, config_of(tmp_path))
-    assert actual is not None
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    ours = load_tokenizer(tmp_path, config_of(tmp_path))
+    assert ours is not None
     for text in ("나무 둘", " 나무 둘", "  나무  "):
-        told = reference(text, add_special_tokens=False, return_offsets_mapping=True)
-        assert actual.encode_hf_with_offsets(text) == (told["input_ids"], told["offset_mapping"])
+        told = theirs(text, add_special_tokens=False, return_offsets_mapping=True)
+        assert ours.encode_hf_with_offsets(text) == (told["input_ids"], told["offset_mapping"])
 
 
 def test_marian_tells_no_offsets(folder: Folders) -> None:
@@ -194,11 +194,11 @@ def test_what_the_configuration_decides_is_part_of_the_identity(small: Path) -> 
 
 @pytest.mark.parametrize("family", ["marian", "marian-separate", "mbart", "mbart50", "t5"])
 def test_the_written_language(family: str, folder: Folders) -> None:
-    actual = load_tokenizer(folder(family), config_of(folder(family)))
-    assert actual is not None
-    assert (actual.target is actual) == (family == "t5")
-    assert actual.target.target is actual.target
-    assert actual.target.special_ids == actual.special_ids
+    ours = load_tokenizer(folder(family), config_of(folder(family)))
+    assert ours is not None
+    assert (ours.target is ours) == (family == "t5")
+    assert ours.target.target is ours.target
+    assert ours.target.special_ids == ours.special_ids
 
 
 def test_other_languages(folder: Folders) -> None:
@@ -263,7 +263,7 @@ def test_the_class_that_transformers_takes(
 
 
 @pytest.mark.parametrize(
-    ("config", "overrides"),
+    ("config", "words"),
     [
         ({"tokenizer_class": "KoBertTokenizer"}, "KoBertTokenizer"),
         ({"tokenizer_class": 7}, "tokenizer_class must be .* got 7"),
@@ -274,9 +274,9 @@ def test_the_class_that_transformers_takes(
     ],
 )
 def test_files_of_another_kind_are_refused(
-    small: Path, config: dict[str, object], overrides: str
+    small: Path, config: dict[str, object], words: str
 ) -> None:
-    with pytest.raises(InputError, match=overrides):
+    with pytest.raises(InputError, match=words):
         read(small, **config)
 
 
@@ -287,17 +287,17 @@ def test_a_file_that_is_none_is_refused(small: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "overrides"),
+    ("options", "words"),
     [
         ({"cls_token": None}, "cls_token"),
         ({"do_lower_case": None}, "do_lower_case"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(
-    small: Path, options: dict[str, object], overrides: str
+    small: Path, options: dict[str, object], words: str
 ) -> None:
     settings(small, **options)
-    with pytest.raises(InputError, match=overrides):
+    with pytest.raises(InputError, match=words):
         read(small)
 
 
@@ -316,10 +316,7 @@ def test_lines_of_a_vocabulary_end_as_rust_has_them(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_bytes(text.encode())
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     settings(tmp_path, do_lower_case=False)
-    reference = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    actual = read(tmp_path)
-    assert actual.backend.pieces == reference.get_vocab()
-    assert (
-        actual.encode("가 나 다라")
-        == reference("가 나 다라", add_special_tokens=False)["input_ids"]
-    )
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    ours = read(tmp_path)
+    assert ours.backend.pieces == theirs.get_vocab()
+    assert ours.encode("가 나 다라") == theirs("가 나 다라", add_special_tokens=False)["input_ids"]

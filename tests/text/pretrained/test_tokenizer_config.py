@@ -62,7 +62,7 @@ def test_lengths_that_mean_no_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "overrides"),
+    ("config", "words"),
     [
         ({"cls_token": 7}, "cls_token"),
         ({"cls_token": {"text": "[A]"}}, "cls_token"),
@@ -73,8 +73,8 @@ def test_lengths_that_mean_no_limit() -> None:
         ({"extra_special_tokens": "x"}, "extra_special_tokens"),
     ],
 )
-def test_settings_that_are_none_are_refused(config: object, overrides: str) -> None:
-    with pytest.raises(InputError, match=overrides):
+def test_settings_that_are_none_are_refused(config: object, words: str) -> None:
+    with pytest.raises(InputError, match=words):
         settings(config)
 
 

@@ -43,11 +43,6 @@ export interface Model {
   readonly gated: boolean;
   readonly activation: string;
   readonly weights_sha256: string | null;
-  // missing in older files; null: not known
-  readonly implementation?: "jumok" | "transformers" | null;
-  readonly tokenizer?: "sentencepiece" | "tokenizers" | "marian" | null;
-  readonly embedding_scale?: number | null;
-  readonly bias?: boolean | null;
 }
 
 export interface Candidate {

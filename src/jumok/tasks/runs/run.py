@@ -1,5 +1,6 @@
 """A run: the folder of one training, with readable files."""
 
+import difflib
 import hashlib
 import json
 from collections.abc import Mapping
@@ -15,11 +16,13 @@ from jumok.config_io import read_toml, to_dict
 from jumok.errors import InputError
 from jumok.migrations import FORMAT, migrate_recipe, rename_tensors
 from jumok.models.weights import named_weights, tied_weights
+from jumok.pretrained.hub import HUB_NAME
 from jumok.safe_json import MAX_BYTES, read_json
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.recipe.recipe import Recipe, load_run_recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.recipe.task_spec import TaskName
+from jumok.terminal import command_line
 
 MAX_WEIGHTS_BYTES = 2**40
 MUTABLE_KEYS = ("sharding", "timeout")  # keys of [training] that may change when a run is resumed
@@ -61,18 +64,21 @@ class Run:
         """Whether the training has ended and was evaluated."""
         return self.results_path.is_file()
 
-    def check_absent(self) -> None:
-        """Raise InputError when the folder already has a run, or a model."""
+    def check_absent(self, *, resumable: bool = False) -> None:
+        """Raise InputError when the folder already has a model, or a run (perhaps `resumable`)."""
         if self.recipe_path.exists():
-            raise InputError(
-                f"{self.folder} must not hold a run; resume it with jumok train --resume "
-                f"{self.folder}, or choose another --out"
-            )
+            if resumable:
+                raise InputError(
+                    f"{self.folder} must not hold a run; resume it with "
+                    f"{command_line('jumok', 'train', '--resume', self.folder)}, or choose another "
+                    "folder"
+                )
+            raise InputError(f"{self.folder} must not hold a run; choose another folder")
         for path in (self.config_path, self.weights_path):
             if path.exists():
                 raise InputError(
                     f"{self.folder} must not hold a model, got {path.name}, which would be "
-                    "overwritten; choose another --out"
+                    "overwritten; choose another folder"
                 )
 
     @classmethod
@@ -94,11 +100,7 @@ class Run:
         """Open the run in `folder`. Raises InputError when there is none."""
         run = cls(folder)
         if not run.recipe_path.is_file():
-            found = "a folder without recipe.toml" if folder.is_dir() else "a file"
-            raise InputError(
-                f"{folder} must be a run, got {found if folder.exists() else 'no such folder'}; "
-                "name a folder of jumok train"
-            )
+            raise InputError(f"{folder} must be a run, {_what_is_here(folder)}")
         return run
 
     def recipe(self) -> Recipe:
@@ -171,7 +173,8 @@ class Run:
         """The contents of `config.json`; InputError when it is missing or damaged."""
         if not self.weights_path.is_file() or not self.config_path.is_file():
             raise InputError(
-                f"{self.folder} has no model yet; finish it with jumok train --resume {self.folder}"
+                f"{self.folder} has no model yet; finish it with "
+                f"{command_line('jumok', 'train', '--resume', self.folder)}"
             )
         config = read_json(self.config_path)
         if config.get("format") not in range(1, FORMAT + 1):
@@ -220,3 +223,19 @@ def _read_lenient_json(path: Path) -> dict[str, Any]:
     if not isinstance(tree, dict):
         raise InputError(f"{path}: must be a JSON object; restore the file")
     return tree
+
+
+def _what_is_here(folder: Path) -> str:
+    """What is at the place of a run that is none, and what to do."""
+    if folder.is_dir():
+        return "got a folder without recipe.toml; name a folder of jumok train"
+    if folder.exists():
+        return "got a file; name the folder that contains it"
+    parent = folder.parent
+    runs = [path.parent.name for path in parent.glob("*/recipe.toml")] if parent.is_dir() else []
+    if close := difflib.get_close_matches(folder.name, runs, n=1):
+        return f"and there is no such folder; did you mean {parent / close[0]}?"
+    if HUB_NAME.fullmatch(str(folder)) and (parent == Path() or not parent.exists()):
+        get = command_line("jumok", "import", folder, Path("runs") / folder.name)
+        return f"and there is no such folder; if it is a model of the Hub, get it with {get}"
+    return "and there is no such folder; name a folder of jumok train"

@@ -10,9 +10,7 @@ from tokenizers import Tokenizer
 
 from jumok.errors import InputError
 from jumok.text.normalization import check_text
-from jumok.text.pretrained.growth import Growth, check_normalized, growth
 from jumok.text.pretrained.library_errors import library_errors
-from jumok.text.pretrained.tokenizer_json import charsmap_expansions
 from jumok.text.tokenizer import Encoding
 
 
@@ -83,36 +81,21 @@ class TokenizersBackend:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of `encode_hf`, computed again for texts that spell a special piece."""
-        rows = _encode(self._tokenizer, list(map(self._check, texts)))
+        rows = _encode(self._tokenizer, texts)
         typed = [i for i, row in enumerate(rows) if self._spells_special(texts[i], row)]
         again = _encode(self._without_special, [texts[i] for i in typed])
         for i, row in zip(typed, again, strict=True):
             rows[i] = row
         return rows
 
-    @cached_property
-    def _growth(self) -> Growth:
-        """How much the normalizer may lengthen a text."""
-        if self._tokenizer.normalizer is None:
-            return Growth()
-        state = json.loads(self._tokenizer.normalizer.__getstate__())
-        return growth(state, charsmap_expansions(state))
-
-    def _check(self, text: str) -> str:
-        """The text itself, if it can be encoded and does not become too long."""
-        checked = check_encodable(text)
-        with library_errors("the tokenizer fails on this text"):
-            check_normalized(checked, self._growth, self._tokenizer.normalizer)
-        return checked
-
     def encode_hf(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids that transformers gives, of all texts on all cores."""
-        return _encode(self._tokenizer, list(map(self._check, texts)))
+        return _encode(self._tokenizer, texts)
 
     def encode_with_offsets(self, text: str, *, hf: bool = False) -> Encoding:
         """The ids with the characters that each covers."""
         with library_errors("the tokenizer fails on this text"):
-            encoding = self._tokenizer.encode(self._check(text), add_special_tokens=False)
+            encoding = self._tokenizer.encode(check_encodable(text), add_special_tokens=False)
             if not hf and self._spells_special(text, encoding.ids):
                 encoding = self._without_special.encode(text, add_special_tokens=False)
             return Encoding(encoding.ids, encoding.offsets)
@@ -188,8 +171,9 @@ def clean_up_spaces(text: str) -> str:
 def _encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     if not texts:
         return []
+    checked = [check_encodable(text) for text in texts]
     with library_errors("the tokenizer fails on a text"):
-        rows = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        rows = tokenizer.encode_batch_fast(checked, add_special_tokens=False)
     return [row.ids for row in rows]
 
 

@@ -7,12 +7,9 @@ from typing import Any
 from jumok.errors import InputError
 from jumok.text.template import SpecialToken, Template, TemplatePiece, TextSlot
 
-MAX_TEMPLATE_PARTS = 64
-
 
 def parse_post_processor(state: Mapping[str, Any] | None) -> Template:
     """The template of a post_processor; InputError if it is unknown or contradicts itself."""
-    _check_length(state)
     match state:
         case None | {"type": "ByteLevel"}:  # which changes offsets only
             return Template()
@@ -36,20 +33,6 @@ def parse_post_processor(state: Mapping[str, Any] | None) -> Template:
         "the post_processor must be BertProcessing, RobertaProcessing, TemplateProcessing or "
         f"ByteLevel, got {json.dumps(state)[:80]}; use a tokenizer with one of these"
     )
-
-
-def _check_length(state: Mapping[str, Any] | None) -> None:
-    """Raise InputError for a template that adds hundreds of ids to every text."""
-    parts = [] if state is None else [*state.values()]
-    tokens = {} if state is None else state.get("special_tokens")
-    for token in tokens.values() if isinstance(tokens, dict) else ():
-        parts.append(token.get("ids") if isinstance(token, dict) else None)
-    longest = max((len(part) for part in parts if isinstance(part, list)), default=0)
-    if longest > MAX_TEMPLATE_PARTS:
-        raise InputError(
-            f"the post_processor must add at most {MAX_TEMPLATE_PARTS} special tokens, got "
-            f"{longest:,}; download the file again"
-        )
 
 
 def bert_template(cls: int, sep: int) -> Template:

@@ -8,7 +8,6 @@ import unicodedata
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from jumok.text.limits import check_pieces
 from jumok.text.pretrained.files import TokenizerFiles
 from jumok.text.pretrained.library_errors import library_errors
 from jumok.text.pretrained.post_processor import bert_template
@@ -78,7 +77,6 @@ def _bert(
 ) -> TokenizerSpec:
     named = named_pieces(config, _DEFAULTS)
     vocab = tokenizer_json.model["vocab"] if tokenizer_json else read_lines(files.text("vocab.txt"))
-    check_pieces(vocab)
     unknown = str(named["unk_token"])
     with library_errors("the vocabulary cannot be used"):
         tokenizer = Tokenizer(models.WordPiece(vocab, unk_token=unknown))

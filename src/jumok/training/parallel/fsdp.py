@@ -56,9 +56,9 @@ class FullyShardedDataParallel(Generic[BatchT]):
     ) -> None:
         self.model, self.processes = model, processes
         self._job_loss = loss
-        n_rounds = -(-n_microbatches // processes.size)
-        n_own = len(microbatches_of_rank(processes.rank, processes.size, n_microbatches))
-        self.n_idle_microbatches = n_rounds - n_own  # layers are gathered from all processes
+        most = -(-n_microbatches // processes.size)
+        own = len(microbatches_of_rank(processes.rank, processes.size, n_microbatches))
+        self.n_idle_microbatches = most - own  # layers are gathered from all processes
         self._mesh = init_device_mesh(device.type, (processes.size,))
         names = {id(p): name for name, p in named_weights(model).items()}
         self._slots = [  # (module, attribute, name of the weight)
@@ -98,7 +98,7 @@ class FullyShardedDataParallel(Generic[BatchT]):
             self._sharded[name].requires_grad_(parameter.requires_grad)
 
     def collect_gradients(self) -> None:
-        """Nothing to do: gradients accumulate in the sharded weights."""
+        """They accumulate in the sharded weights."""
 
     def reduce_gradients(self) -> None:
         """Move the gradients, which the backward pass reduced, to `parameters`."""
@@ -108,7 +108,7 @@ class FullyShardedDataParallel(Generic[BatchT]):
             sharded.grad = None
 
     def gradient_norm(self) -> Tensor:
-        """The Euclidean norm of the gradients of all processes."""
+        """The root of the sum of squares over all processes."""
         gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
         local = nn.utils.get_total_norm(gradients)
         rows = self.processes.all_gather_floats([local.double().item() ** 2])
@@ -121,11 +121,11 @@ class FullyShardedDataParallel(Generic[BatchT]):
             yield
 
     def with_ema(self, ema: EMA) -> AbstractContextManager[None]:
-        """Gather the moving averages until the end of the context."""
+        """Gather the averages, each time again."""
         return self._unsharded_with(ema.values or self.parameters)
 
     def checkpoint_writer(self, store: CheckpointStore) -> CheckpointWriter:
-        """A writer of one file per process and state, with its own process group."""
+        """Each process writes a file a state, over a connection of its own."""
         return ShardedCheckpointWriter(store, self.processes.new_group())
 
     def load(self, checkpoint: Checkpoint) -> dict[str, dict[str, Tensor]]:
@@ -149,7 +149,7 @@ class FullyShardedDataParallel(Generic[BatchT]):
             parameter.copy_(local)
 
     def load_best(self, best: Checkpoint) -> None:
-        """Load the best weights into an unsharded model, for good."""
+        """Make the model whole for good and remove all traces of sharding."""
         state = "average" if "average" in best.states else "model"
         tensors = best.state(state)
         device = next(iter(self.parameters.values())).device

@@ -13,10 +13,10 @@ import { availableBugs } from "./bugs";
 import { NumberGrid } from "./numberGrid";
 import { LayerData } from "./layerData";
 import { BugLab } from "./bugLab";
-import { STEP_TEXTS, titleOf } from "./lesson";
+import { STEP_TEXTS } from "./lesson";
 import { Heatmap } from "./heatmap";
 import { svg, table } from "./picture";
-import { sourceOf } from "./source";
+import sources from "./sources.json";
 import { type Cell, cellSetting, type CellSignal, focusedCell, hoveredCell, lockedCell } from "./cellFocus";
 import { type Operand, type Step, type StepMatrix, steps } from "./steps";
 import { formatDifference, formatNumber } from "./formatSum";
@@ -33,7 +33,6 @@ type Mark = "✓" | "✗" | "·";
 function Calculation({ trace }: StageProps) {
   const at = focusedHead.value;
   const all = useMemo(() => steps(trace, at), [trace, at]);
-  const data = useMemo(() => new LayerData(trace, at), [trace, at]);
   const bugSetting = setting<string>("calculation", "bug", "");
   const marks = useMarks(all);
   const index = Math.min(stepNumber.value, all.length - 1);
@@ -55,13 +54,13 @@ function Calculation({ trace }: StageProps) {
         {all.map(({ id }, i) => (
           <li key={id}>
             <button type="button" data-role="step" aria-current={!selectedBug && i === index ? "step" : undefined} onClick={() => go(i)}>
-              <span class={`calculation-mark calculation-${MARK_CLASSES[marks[i] ?? "·"]}`}>{marks[i] ?? "…"}</span> {t(titleOf(id, data))}
+              <span class={`calculation-mark calculation-${MARK_CLASSES[marks[i] ?? "·"]}`}>{marks[i] ?? "…"}</span> {t(STEP_TEXTS[id].title)}
             </button>
           </li>
         ))}
       </ol>
       <div class="calculation-main" tabIndex={0}>
-        {selectedBug ? <BugLab key={selectedBug.id} trace={trace} bug={selectedBug} /> : <StepView step={all[index]} data={data} progress={`${index + 1} / ${all.length}`} go={(by) => go(index + by)} />}
+        {selectedBug ? <BugLab key={selectedBug.id} trace={trace} bug={selectedBug} /> : <StepView step={all[index]} data={new LayerData(trace, at)} progress={`${index + 1} / ${all.length}`} go={(by) => go(index + by)} />}
         <p class="calculation-bugs">
           <b>{t({ ko: "버그 실험실", en: "Bug lab" })}</b>
           {bugs.map(({ id, title }) => (
@@ -124,14 +123,14 @@ function StepView({ step, data, progress, go }: StepViewProps) {
         <button type="button" data-role="back" onClick={() => go(-1)} aria-label={t({ ko: "이전 단계", en: "previous step" })} title="⇧Space">◀</button>
         <button type="button" data-role="next" onClick={() => go(1)} aria-label={t({ ko: "다음 단계", en: "next step" })} title="Space">▶</button>
         <h2>
-          <small>{progress}</small> {t(titleOf(step.id, data))}
+          <small>{progress}</small> {t(texts.title)}
         </h2>
         <p>{t(typeof texts.description === "function" ? texts.description(data) : texts.description)}</p>
       </div>
       <div class="calculation-texts">
         {texts.formula?.(data)}
         <code data-role="shape">{step.shapes(matrix?.numbers.rows).map((shape) => `torch.Size([${shape.join(", ")}])`).join(" → ")}</code>
-        <Source step={step} data={data} matrix={matrix} />
+        <Source id={sourceOf(step, data, matrix)} />
         {texts.remark && <p class="calculation-remark">{t(texts.remark)}</p>}
       </div>
       {error && <p role="alert">{error}</p>}
@@ -160,16 +159,20 @@ function NotRecorded() {
   );
 }
 
-/** The lines of jumok that computed this step; nothing if other code did. */
-function Source({ step, data, matrix }: { readonly step: Step; readonly data: LayerData; readonly matrix: StepMatrix | undefined }) {
-  const source = sourceOf(step.id, data, matrix?.name);
-  if (!source) return null;
+function sourceOf(step: Step, data: LayerData, matrix: StepMatrix | undefined): keyof typeof sources {
+  if (step.id === "project" && matrix?.name === "Q") return "project_query";
+  if (step.id === "feed_forward_up" && data.model.gated) return "feed_forward_up_gated";
+  return step.id;
+}
+
+function Source({ id }: { readonly id: keyof typeof sources }) {
+  const { file, line, code } = sources[id];
   return (
-    <figure class="calculation-source" data-role="source">
+    <figure class="calculation-source">
       <figcaption>
-        {source.file}:{source.line}
+        {file}:{line}
       </figcaption>
-      <pre tabIndex={0}>{source.code}</pre>
+      <pre tabIndex={0}>{code}</pre>
     </figure>
   );
 }

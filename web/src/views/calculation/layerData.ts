@@ -2,7 +2,6 @@
 
 import type { Block, HeadLocation, Model, Sequence, Side } from "../../trace/format";
 import type { Trace } from "../../trace/trace";
-import { formatFactor } from "./formatSum";
 import { agreement, type Agreement, concatColumns, normalise, type Numbers, TOLERANCE, transpose } from "./arithmetic";
 
 export type Vectors = "q" | "k" | "v" | "mixed";
@@ -37,30 +36,6 @@ export class LayerData {
     this.part = location.block === "cross" ? "cross" : "attention";
     this.hasCross = this.side === "target" && trace.info.blocks.some(({ name }) => name === "cross");
     this.rotary = this.model.positions === "rotary" && this.part === "attention" && trace.has("rotary");
-  }
-
-  /** Whether vectors of the positions are added to the embedding. */
-  get hasPositions(): boolean {
-    return !["rotary", "relative", "none"].includes(this.model.positions);
-  }
-
-  /** Whether the model generated these tokens: no text was encoded. */
-  get isGenerated(): boolean {
-    const { decoding, model } = this.trace.info;
-    if (this.side !== "target" || model.kind !== "encoder_decoder") return false;
-    return decoding ? decoding.method !== "given" : this.queries.text === "";
-  }
-
-  /** 1/√d, or another factor of the scores: "1" if the model does not scale. */
-  get scaling(): "1" | "1/√d" | "other" {
-    const { scale, d_head } = this.block;
-    if (scale === 1) return "1";
-    return Math.abs(scale * Math.sqrt(d_head) - 1) < 1e-6 ? "1/√d" : "other";
-  }
-
-  /** The name of the scores before a bias. */
-  get scaledName(): string {
-    return { "1": "QKᵀ", "1/√d": "QKᵀ/√d", other: `QKᵀ·${formatFactor(this.block.scale)}` }[this.scaling];
   }
 
   /** The result of `make`, computed once. */

@@ -3,33 +3,20 @@
 import type { JSX } from "preact";
 import type { Message } from "../../i18n/i18n";
 import type { LayerData } from "./layerData";
-import { formatFactor } from "./formatSum";
 import { frac, math, root, row, sub, sup } from "./mathml";
 import type { StepId } from "./steps";
 
 export interface StepText {
-  readonly title: Message | ((data: LayerData) => Message);
+  readonly title: Message;
   readonly description: Message | ((data: LayerData) => Message);
   readonly formula?: (data: LayerData) => JSX.Element | null;
   /** The market analogy, or a variant of the step. */
   readonly remark?: Message;
 }
 
-const PRODUCT = row("Q", sup("K", "T"));
-
-/** The title of a step of this model. */
-export function titleOf(step: StepId, data: LayerData): Message {
-  const { title } = STEP_TEXTS[step];
-  return typeof title === "function" ? title(data) : title;
-}
-
-function scores({ scaling, block }: LayerData): JSX.Element {
-  if (scaling === "1") return PRODUCT;
-  return scaling === "1/√d" ? frac(PRODUCT, root("d")) : row(PRODUCT, "·", formatFactor(block.scale));
-}
-
+const SCORE = frac(row("Q", sup("K", "T")), root("d"));
 const NORM: Message = { ko: "pre-norm", en: "pre-norm" };
-const ADD_NORM = ({ model }: LayerData): Message => (model.norm_first ? { ko: "Add", en: "Add" } : { ko: "Add & Norm", en: "Add & Norm" });
+const ADD_NORM: Message = { ko: "Add & Norm", en: "Add & Norm" };
 
 function norm({ model }: LayerData): JSX.Element {
   return model.norm === "rms"
@@ -46,31 +33,10 @@ const RESIDUAL_TEXT = ({ model }: LayerData): Message =>
     ? { ko: "결과를 입력 x에 더합니다 (잔차 연결).", en: "The result is added to the input x (residual connection)." }
     : { ko: "결과를 입력 x에 더하고 (잔차 연결) 행마다 정규화합니다.", en: "The result is added to the input x (residual connection) and each row is normalised." };
 
-const LATER_POSITIONS: Readonly<Record<string, Message>> = {
-  rotary: { ko: "위치는 더하지 않고, 나중에 쿼리와 키를 회전합니다.", en: "No positions are added: queries and keys are rotated later." },
-  relative: { ko: "위치는 더하지 않고, 나중에 점수에 거리별 편향을 더합니다.", en: "No positions are added: a bias per distance is added to the scores later." },
-  none: { ko: "이 모델에는 위치 인코딩이 없습니다.", en: "This model has no positional encoding." },
-};
-
-function hasSegments({ trace, side }: LayerData): boolean {
-  return trace.has(`${side}.segments`);
-}
-
-function hasEmbeddingNorm({ trace, side }: LayerData): boolean {
-  return trace.has(`parameters.${side}.embedding.norm.weight`);
-}
-
-/** What is done to the token embedding before the first layer. */
-function addedTo(data: LayerData): Message {
-  const [position, segment, norm] = [data.hasPositions, hasSegments(data), hasEmbeddingNorm(data)];
-  return {
-    ko: `${position ? " + 위치 임베딩" : ""}${segment ? " + 세그먼트 임베딩" : ""}${norm ? "을 정규화한 값" : ""}`,
-    en: `${position ? " + position" : ""}${segment ? " + segment" : ""}${norm ? ", normalised," : ""}`,
-  };
-}
-
 const POSITIONS: Readonly<Record<string, Message>> = {
-  unknown: { ko: "위치 인코딩.", en: "The encoding of the position." },
+  rotary: { ko: "더하지 않고, 나중에 쿼리와 키를 회전합니다.", en: "Nothing is added: queries and keys are rotated later." },
+  relative: { ko: "더하지 않고, 나중에 점수에 거리별 편향을 더합니다.", en: "Nothing is added: a bias per distance is added to the scores later." },
+  none: { ko: "이 모델에는 위치 인코딩이 없습니다.", en: "This model has no positional encoding." },
   learned: { ko: "위치마다 학습된 표의 한 행.", en: "A row of a learned table for each position." },
 };
 
@@ -85,16 +51,8 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
   },
   embedding: {
     title: { ko: "임베딩", en: "embedding" },
-    description: ({ model, hasPositions }) => {
-      const later = hasPositions ? null : LATER_POSITIONS[model.positions];
-      const scaled = model.embedding_scale !== 1;
-      return {
-        ko: `ID마다 임베딩 표 E의 한 행${scaled ? "에 √d를 곱합니다 (3.4절)" : "입니다. 이 모델은 √d를 곱하지 않습니다"}.${later ? ` ${later.ko}` : ""}`,
-        en: `Each id selects a row of the embedding table E${scaled ? ", multiplied by √d (section 3.4)" : "; this model does not multiply by √d"}.${later ? ` ${later.en}` : ""}`,
-      };
-    },
-    formula: ({ model }) =>
-      model.embedding_scale === 1 ? math(sub("x", "t"), "=", sub("E", sub("id", "t"))) : math(sub("x", "t"), "=", sub("E", sub("id", "t")), "·", root("d")),
+    description: { ko: "ID마다 임베딩 표 E의 한 행 (3.4절: × √d).", en: "Each id selects a row of the embedding table E (section 3.4: × √d)." },
+    formula: () => math(sub("x", "t"), "=", sub("E", sub("id", "t")), "·", root("d")),
   },
   positions: {
     title: { ko: "위치", en: "positions" },
@@ -106,14 +64,8 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
   },
   sum: {
     title: { ko: "합", en: "sum" },
-    description: (data) => {
-      const { ko, en } = addedTo(data);
-      return { ko: `토큰 임베딩${ko}이 첫 레이어의 입력입니다.`, en: `The token embedding${en} is the input of the first layer.` };
-    },
-    formula: (data) => {
-      const sum = `x${data.hasPositions ? " + PE" : ""}${hasSegments(data) ? " + S" : ""}`;
-      return math(hasEmbeddingNorm(data) ? `X = LN ( ${sum} )` : `X = ${sum}`);
-    },
+    description: { ko: "토큰 + 위치 (+ 세그먼트) 임베딩이 첫 레이어의 입력입니다.", en: "Token + position (+ segment) embeddings are the input of the first layer." },
+    formula: () => math("X = x + PE"),
   },
   input: {
     title: { ko: "입력", en: "input" },
@@ -146,22 +98,17 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
     remark: { ko: "마트: 살 물건을 이름표와 비교합니다.", en: "The market: compare what to buy with each label." },
   },
   scale: {
-    title: ({ scaling, block }) => {
-      const factor = `×${formatFactor(block.scale)}`;
-      return scaling === "1/√d" ? { ko: "÷√d", en: "÷√d" } : { ko: factor, en: factor };
-    },
-    description: ({ scaling, block }) =>
-      scaling === "1"
-        ? { ko: "이 모델은 √d로 나누지 않습니다.", en: "This model does not divide by √d." }
-        : scaling === "other"
-          ? { ko: `이 모델은 √d로 나누는 대신 ${formatFactor(block.scale)}를 곱합니다.`, en: `This model multiplies by ${formatFactor(block.scale)} instead of dividing by √d.` }
-          : { ko: "헤드 차원의 제곱근으로 나눕니다; 나누지 않으면 softmax가 한 키에 집중됩니다.", en: "Divided by the square root of the head dimension; otherwise the softmax saturates." },
-    formula: (data) => math("S =", scores(data)),
+    title: { ko: "÷√d", en: "÷√d" },
+    description: ({ block }) =>
+      block.scale === 1
+        ? { ko: "이 모델은 나누지 않습니다 (T5).", en: "This model does not divide (T5)." }
+        : { ko: "헤드 차원의 제곱근으로 나눕니다; 나누지 않으면 softmax가 한 키에 집중됩니다.", en: "Divided by the square root of the head dimension; otherwise the softmax saturates." },
+    formula: () => math("S =", SCORE),
   },
   bias: {
     title: { ko: "상대 위치 편향", en: "relative bias" },
     description: { ko: "거리마다 학습된 편향을 더합니다.", en: "A learned bias for each distance is added." },
-    formula: (data) => math("S =", scores(data), "+", sub("B", "s − t")),
+    formula: () => math("S =", SCORE, "+", sub("B", "s − t")),
   },
   mask: {
     title: { ko: "마스크", en: "mask" },
@@ -195,7 +142,7 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
   },
   add_attention: { title: ADD_NORM, description: RESIDUAL_TEXT, formula: addNorm },
   add_cross: {
-    title: ({ model }) => (model.norm_first ? { ko: "교차 Add", en: "cross Add" } : { ko: "교차 Add & Norm", en: "cross Add & Norm" }),
+    title: { ko: "교차 Add & Norm", en: "cross Add & Norm" },
     description: RESIDUAL_TEXT,
     formula: addNorm,
     remark: { ko: "여기에 레이어의 입력을 더하는 것은 흔한 버그입니다.", en: "Adding the input of the layer here is a common bug." },
@@ -204,17 +151,13 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
   feed_forward_up: {
     title: { ko: "FFN 첫 번째 층", en: "FFN: first layer" },
     description: ({ model }) => ({ ko: `위치마다 차원을 늘리고 활성화 함수 f = ${model.activation}를 적용합니다.`, en: `Each position is projected to d_ff and passed through the activation f = ${model.activation}.` }),
-    formula: ({ model }) => {
-      const bias = model.bias === false ? "" : row("+", sub("b", "1"));
-      const gate = row("⊙ ( X", sub("W", "g"), model.bias === false ? "" : row("+", sub("b", "g")), ")");
-      return math("H = f ( X", sub("W", "1"), bias, ")", model.gated ? gate : "");
-    },
+    formula: ({ model }) => math("H = f ( X", sub("W", "1"), model.gated ? ") ⊙ X" : "+", model.gated ? sub("W", "g") : sub("b", "1"), model.gated ? "" : ")"),
     remark: { ko: "Conv1d로 구현하면 축이 바뀌어 크기가 [B, 4·D, T]입니다.", en: "In a Conv1d implementation the shape is [B, 4·D, T], with the axes swapped." },
   },
   feed_forward_down: {
     title: { ko: "FFN 두 번째 층", en: "FFN: second layer" },
     description: { ko: "d_model 차원으로 되돌립니다.", en: "Projected back to d_model." },
-    formula: ({ model }) => (model.bias === false ? math("Y = H", sub("W", "2")) : math("Y = H", sub("W", "2"), "+", sub("b", "2"))),
+    formula: () => math("Y = H", sub("W", "2"), "+", sub("b", "2")),
   },
   add_feed_forward: { title: ADD_NORM, description: RESIDUAL_TEXT, formula: addNorm },
   final_norm: { title: { ko: "마지막 norm", en: "final norm" }, description: { ko: "pre-norm 레이어의 최종 출력을 정규화합니다.", en: "The output of the pre-norm layers is normalised once." }, formula: norm },

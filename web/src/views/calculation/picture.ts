@@ -9,8 +9,7 @@ import type { Trace } from "../../trace/trace";
 import { type Message, t } from "../../i18n/i18n";
 import { type Numbers, valueAt } from "./arithmetic";
 import { bugEffect, BUGS } from "./bugs";
-import { LayerData } from "./layerData";
-import { titleOf } from "./lesson";
+import { STEP_TEXTS } from "./lesson";
 import { colourScale } from "./paint";
 import { steps } from "./steps";
 
@@ -31,7 +30,7 @@ async function displayedMatrix(trace: Trace): Promise<NamedMatrix | null> {
   const step = all[Math.min(stepNumber.value, all.length - 1)];
   const matrices = await step.load();
   const matrix = matrices[Math.min(setting<number>("calculation", "part", 0).value, matrices.length - 1)];
-  return matrix ? { ...matrix, title: titleOf(step.id, new LayerData(trace, at)) } : null;
+  return matrix ? { ...matrix, title: STEP_TEXTS[step.id].title } : null;
 }
 
 /** A labelled heatmap as SVG. */

@@ -4,7 +4,7 @@ import { displayText, readablePieces } from "../../draw/text";
 import type { HeadLocation, Sequence } from "../../trace/format";
 import { scaleScore } from "../../trace/matrix";
 import type { Trace } from "../../trace/trace";
-import { type Message, t } from "../../i18n/i18n";
+import type { Message } from "../../i18n/i18n";
 import * as a from "./arithmetic";
 import { type Agreement, type Numbers, valueAt } from "./arithmetic";
 import { LayerData, positionsOf, type Vectors } from "./layerData";
@@ -82,8 +82,8 @@ export function steps(trace: Trace, location: HeadLocation): readonly Step[] {
     ["pieces", [], () => batch(data, false)],
     ["ids", [[B, T]], () => batch(data, true)],
     ["embedding", sentences, () => embedding(data)],
-    ["positions", sentences, data.hasPositions && (() => positions(data))],
-    ["sum", within, hasSum(data) && (() => inputSum(data))],
+    ["positions", sentences, () => positions(data)],
+    ["sum", within, () => inputSum(data)],
     ["input", [[B, T, D]], (location.layer > 0 || data.part === "cross") && (() => input(data))],
     ["pre_norm", within, model.norm_first && (() => preNorm(data, data.part, data.residual()))],
     ["project", (N) => [[B, N, D], [B, N, H * K]], () => project(data)],
@@ -108,11 +108,6 @@ export function steps(trace: Trace, location: HeadLocation): readonly Step[] {
   return all.flatMap(([id, shapes, load]) =>
     load ? [{ id, shapes: (rows = T) => (typeof shapes === "function" ? shapes(rows) : shapes), load: once(load) }] : [],
   );
-}
-
-/** Whether anything follows the token embedding before the first layer. */
-function hasSum({ trace, side, hasPositions }: LayerData): boolean {
-  return hasPositions || [`${side}.segments`, `parameters.${side}.embedding.norm.weight`, `parameters.${side}.embedding.widen.weight`].some((name) => trace.has(name));
 }
 
 function once<Value>(make: () => Promise<Value>): () => Promise<Value> {
@@ -204,8 +199,7 @@ async function embedding(data: LayerData): Promise<readonly StepMatrix[]> {
   const known = [...new Set(batch.flatMap(({ ids }) => ids))].sort((x, y) => x - y);
   const at = data.queries.ids.map((id) => known.indexOf(id));
   const scaledRows = (by: number) => a.table(at.length, rows.columns, (r, c) => valueAt(rows, at[r], c) * by);
-  const recordedScale = data.model.embedding_scale;
-  const scales = recordedScale ? [recordedScale] : [Math.sqrt(rows.columns), 1]; // section 3.4, or unscaled, in older files
+  const scales = [Math.sqrt(rows.columns), 1]; // section 3.4, or unscaled
   const scale = scales.find((by) => data.compare(scaledRows(by), recorded, name)?.agrees) ?? scales[0];
   return stepMatrix(data, "x", scaledRows(scale), recorded, name, {
     operands: [{ name: "E", numbers: rows, highlight: (r, c) => ({ row: at[r], column: c }) }],
@@ -427,7 +421,7 @@ async function scale(data: LayerData): Promise<readonly StepMatrix[]> {
   const root = 1 / data.block.scale;
   const cap = data.block.softcap;
   if (!raw) return [];
-  return intermediateScores(data, data.scaledName, scaled, check, {
+  return intermediateScores(data, "QKᵀ/√d", scaled, check, {
     operands: [{ name: "QKᵀ", numbers: raw, highlight: sameCell }],
     formula: (r, c) => {
       const quotient = `${formatNumber(valueAt(raw, r, c))} / ${formatNumber(root)}`;
@@ -438,12 +432,7 @@ async function scale(data: LayerData): Promise<readonly StepMatrix[]> {
 
 async function bias(data: LayerData): Promise<readonly StepMatrix[]> {
   const { scaled, bias, computed, check } = await scoresOf(data);
-  return intermediateScores(data, scoresName(data), computed, check, addends([data.scaledName, scaled], ["B", bias]));
-}
-
-/** The name of the scores, with the bias if there is one. */
-function scoresName(data: LayerData): string {
-  return data.trace.has(data.attentionName("bias")) ? `${data.scaledName} + B` : data.scaledName;
+  return intermediateScores(data, "QKᵀ/√d + B", computed, check, addends(["QKᵀ/√d", scaled], ["B", bias]));
 }
 
 /** The input of the softmax: recorded scores, else recomputed ones; null without vectors. */
@@ -461,16 +450,16 @@ async function mask(data: LayerData): Promise<readonly StepMatrix[]> {
   const masked = scores ? a.table(rows, columns, (r, c) => (valueAt(mask, r, c) ? valueAt(scores, r, c) : -Infinity)) : mask;
   return [
     {
-      name: scores ? `${scoresName(data)} + M` : "M",
+      name: scores ? "QKᵀ/√d + M" : "M",
       numbers: masked,
       check,
       rows: pieceNames(data.queries),
       columns: pieceNames(data.keys),
-      operands: [{ name: t({ ko: "허용 (1: 볼 수 있음)", en: "allowed (1: may attend)" }), numbers: mask, highlight: sameCell }, ...(scores ? [{ name: scoresName(data), numbers: scores, highlight: sameCell }] : [])],
+      operands: [{ name: "M", numbers: mask, highlight: sameCell }, ...(scores ? [{ name: "QKᵀ/√d", numbers: scores, highlight: sameCell }] : [])],
       formula: (r, c) => {
         const open = valueAt(mask, r, c) === 1;
         const reason = data.keys.real[c] ? (data.block.causal && c > r ? `${c} > ${r}` : "") : "[PAD]";
-        return open ? "M = 0" : `M = −∞ (${reason})`;
+        return `M = ${open ? "1 ✓" : `0 ${reason}`}`;
       },
     },
   ];
@@ -488,7 +477,7 @@ async function softmax(data: LayerData): Promise<readonly StepMatrix[]> {
   const computed = unmuted && (muted ? a.mapCells(unmuted, () => 0) : unmuted);
   const [matrix] = stepMatrix(data, "A", computed, weights, data.attentionName("weights"), {
     columns: pieceNames(data.keys),
-    operands: scores ? [{ name: `${scoresName(data)} + M`, numbers: scores, highlight: sameRow }] : [],
+    operands: scores ? [{ name: "QKᵀ/√d + M", numbers: scores, highlight: sameRow }] : [],
     formula: (r, c) => {
       if (muted || !scores || !valueAt(mask, r, c)) return "0";
       const open = Array.from({ length: mask.columns }, (_, s) => s).filter((s) => s !== c && valueAt(mask, r, s));
