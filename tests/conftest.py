@@ -3,6 +3,7 @@
 Some tiny runs are trained once and shared; tests look at them and never write into them.
 """
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,10 @@ import pytest
 import torch
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
+
+if sys.platform == "win32":  # they fork, limit processes or open terminals
+    collect_ignore = ["fuzz", "tasks/runs/test_memory_check.py"]
+    collect_ignore += ["training/reporting/test_progress_bar.py"]
 
 torch.set_num_threads(1)
 settings.register_profile(

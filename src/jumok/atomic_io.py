@@ -9,6 +9,7 @@ import re
 import secrets
 import shutil
 import stat
+import time
 from collections.abc import Callable, Iterator
 from io import BufferedReader
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import BinaryIO, Literal
 from jumok.errors import InputError, StorageError
 
 MAX_NAME_BYTES = 255  # on all common file systems
+RENAME_SECONDS = 2.0  # how long Windows may refuse to rename a file that a virus scanner reads
 
 Writer = Callable[[BinaryIO], object]
 
@@ -38,6 +40,12 @@ _PROCESS_TOKEN = secrets.token_hex(4)
 _TEMP_NAME = re.compile(r"\.(?:tmp|del)-(?P<pid>\d{1,9})-.+-(?P<token>[0-9a-f]{8})")
 _COUNT = itertools.count()
 
+_RESERVED_NAME = re.compile(  # of Windows, with any ending
+    r'(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³]) *(?:\..*)?|.*[<>:"|?*\x00-\x1f].*'
+    r"|(?!\.\.?$).*[. ]",
+    re.IGNORECASE | re.DOTALL,
+)
+
 
 def write_atomically(path: Path, content: bytes | Writer) -> None:
     """Write `content` (bytes, or a function that writes to an open file) to `path` atomically.
@@ -56,8 +64,31 @@ def write_atomically(path: Path, content: bytes | Writer) -> None:
     temp = temp_path(path.parent, "tmp", str(next(_COUNT)))
     with storage_errors(f"{path}: cannot be written"), cleanup_on_error(temp):
         write_durably(temp, content)
-        temp.replace(path)
+        rename(temp, path)
         sync_folder(path.parent)
+
+
+def rename(old: Path, new: Path) -> None:
+    """Rename a file or folder, replacing a file or an empty folder; atomic on POSIX.
+
+    Windows refuses it while any program has the old or the new file open, and for a folder that
+    exists. There it is tried again for `RENAME_SECONDS`. Raises OSError.
+    """
+    if os.name == "posix":
+        old.replace(new)
+        return
+    if old.is_dir() and new.is_dir():
+        new.rmdir()
+    end = time.monotonic() + RENAME_SECONDS
+    while True:
+        try:
+            old.replace(new)
+        except PermissionError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.02)
+        else:
+            return
 
 
 def write_durably(path: Path, content: bytes | Writer) -> None:
@@ -128,6 +159,8 @@ def expand_home(path: str) -> str:
 def check_path_name(path: Path) -> None:
     r"""Raises StorageError for an invalid file name: too long, with a NUL, half a surrogate pair.
 
+    On Windows also for names of devices, such as NUL, and characters that its files cannot have.
+
     >>> check_path_name(Path("a\0b"))
     Traceback (most recent call last):
     jumok.errors.StorageError: 'a\x00b' is not a valid file name; choose another
@@ -135,6 +168,9 @@ def check_path_name(path: Path) -> None:
     try:
         parts = [os.fsencode(part) for part in path.parts]
         is_valid = not any(b"\0" in part or len(part) > MAX_NAME_BYTES for part in parts)
+        if os.name == "nt":
+            names = path.parts[1:] if path.anchor else path.parts
+            is_valid = is_valid and not any(_RESERVED_NAME.fullmatch(name) for name in names)
     except UnicodeEncodeError:
         is_valid = False
     if not is_valid:
@@ -208,7 +244,7 @@ def atomic_directory(out: Path) -> Iterator[Path]:
             else:
                 sync_folder(path)
         sync_folder(temp)
-        temp.replace(out)
+        rename(temp, out)
         sync_folder(out.parent)
 
 
@@ -252,7 +288,9 @@ def _is_alive(pid: int, token: str) -> bool:
     if pid == os.getpid():
         return token == _PROCESS_TOKEN
     if os.name != "posix":
-        return True  # on Windows signal 0 would send Ctrl-C
+        import psutil  # on Windows signal 0 would send Ctrl-C
+
+        return bool(psutil.pid_exists(pid))
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -3,7 +3,6 @@
 import ctypes
 import os
 import platform
-import resource
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -94,7 +93,12 @@ def set_deterministic() -> None:
 
 def memory_bytes() -> int:
     """The memory limit of this process: that of the machine, or of its container."""
-    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    if os.name == "posix":
+        limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    else:  # Windows
+        import psutil
+
+        limits = [psutil.virtual_memory().total]
     for file in ("memory.max", "memory/memory.limit_in_bytes"):  # of cgroups, new and old
         path = Path("/sys/fs/cgroup") / file
         if path.is_file():
@@ -105,6 +109,13 @@ def memory_bytes() -> int:
 
 def peak_memory_bytes() -> int:
     """The peak resident memory of this process so far."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        import psutil
+
+        memory = psutil.Process().memory_info()
+        return int(getattr(memory, "peak_wset", memory.rss))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

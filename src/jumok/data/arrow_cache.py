@@ -25,10 +25,12 @@ CacheMetadata = Callable[[], bytes]
 def cache_folder(kind: str) -> Path:
     """The folder of the user's cache for one kind of files; it can always be deleted.
 
-    The cache is XDG_CACHE_HOME, by default ~/.cache. A user without a home has no cache.
+    The cache is XDG_CACHE_HOME, by default ~/.cache, on Windows LOCALAPPDATA. A user without a
+    home has no cache.
     """
+    default = os.environ.get("LOCALAPPDATA") if os.name == "nt" else None
     try:
-        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        home = os.environ.get("XDG_CACHE_HOME") or default or Path.home() / ".cache"
     except RuntimeError:  # a container with a numeric user: no HOME, no entry in passwd
         home = os.devnull  # nothing can be read or written there
     return Path(home) / "jumok" / kind

@@ -91,4 +91,4 @@ def load_library(path: Path) -> ctypes.CDLL:
 
 def _is_noexec(path: Path) -> bool:
     """Whether the disk is mounted with noexec; False where the system does not report it."""
-    return bool(os.statvfs(path).f_flag & getattr(os, "ST_NOEXEC", 0))
+    return hasattr(os, "statvfs") and bool(os.statvfs(path).f_flag & getattr(os, "ST_NOEXEC", 0))

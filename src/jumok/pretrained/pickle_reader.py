@@ -4,25 +4,36 @@ A pickle is a program. It is never executed: `zip_check` validates the archive a
 subprocess without network and with limits on memory, time and disk (`pickle_worker`) reads it with
 `torch.load(weights_only=True)` and writes its tensors to an unnamed file, which is validated and
 mapped like any safetensors file. If a step fails, the file is not read; there is no fallback.
+
+Only Linux has the means to drop the network and to set these limits. Elsewhere the same subprocess
+runs without them, which a warning says, and its result is read into memory.
 """
 
+import logging
 import os
 import subprocess
 import sys
 import tempfile
+from contextlib import AbstractContextManager
 from io import BufferedReader
 from pathlib import Path
 
 from torch import Tensor
 
-from jumok.atomic_io import open_regular, storage_errors
+from jumok.atomic_io import open_regular, read_regular, storage_errors
 from jumok.errors import InputError
 from jumok.pretrained.memory_map import mmap_safetensors
 from jumok.pretrained.zip_check import check_zip
 from jumok.safe_json import parse_json
+from jumok.safetensors_io import deserialize
 
 WORKER = Path(__file__).with_name("pickle_worker.py")
 MAX_RESULT_BYTES = 32 * 2**20
+_LIBRARY_PATHS = (  # without SYSTEMROOT no program starts on Windows
+    ("PATH", "SYSTEMROOT", "TEMP") if os.name == "nt" else ("LD_LIBRARY_PATH",)
+)
+
+logger = logging.getLogger(__name__)
 
 
 def read_pickle(path: Path) -> dict[str, Tensor]:
@@ -30,34 +41,56 @@ def read_pickle(path: Path) -> dict[str, Tensor]:
 
     They are mapped from an unnamed file in the folder for temporary files (`TMPDIR`), which needs
     as much space as the checkpoint and is deleted with the last tensor. Raises InputError for a
-    pickle with code, a zip archive that `torch.save` does not write, values that are not dense
-    tensors, and on systems other than Linux, where the limits do not hold; StorageError if the file
-    cannot be read.
+    pickle with code, a zip archive that `torch.save` does not write, and values that are not dense
+    tensors; StorageError if the file cannot be read.
     """
-    if sys.platform != "linux":
-        raise InputError(f"{path}: pickles are read on Linux only; get model.safetensors instead")
+    read = _read_in_subprocess if sys.platform == "linux" else _read_without_limits
     with open_regular(path) as (file, size):
         try:
             check_zip(file, size)
-            return _read_in_subprocess(file, size)
+            file.seek(0)
+            return read(file, size)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
 
 
 def _read_in_subprocess(file: BufferedReader, size: int) -> dict[str, Tensor]:
-    """The tensors of a checked archive, converted by the worker process."""
-    with (
-        storage_errors(f"{tempfile.gettempdir()}: cannot write a copy of {size:,} bytes"),
-        tempfile.TemporaryFile() as weights,
-        tempfile.TemporaryFile() as output,
-    ):
-        file.seek(0)
+    """The tensors of a checked archive, converted by the worker process within its limits."""
+    with _copy_errors(size), tempfile.TemporaryFile() as weights:
+        tied = _run_worker(file, size, str(weights.fileno()), (weights.fileno(),))
+        tensors = mmap_safetensors(Path(f"/proc/self/fd/{weights.fileno()}"))
+    return _with_tied(tensors, tied)
+
+
+def _read_without_limits(file: BufferedReader, size: int) -> dict[str, Tensor]:
+    """The same where a process cannot limit itself; a mapped file could not be deleted there."""
+    logger.warning(
+        "%s is read without limits on memory, time, disk and network, which only Linux has; "
+        "model.safetensors needs none",
+        file.name,
+    )
+    with _copy_errors(size), tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.safetensors"
+        tied = _run_worker(file, size, str(path))
+        tensors = deserialize(read_regular(path, 2 * size + 64 * 2**20))
+    return _with_tied(tensors, tied)
+
+
+def _copy_errors(size: int) -> AbstractContextManager[None]:
+    return storage_errors(f"{tempfile.gettempdir()}: cannot write a copy of {size:,} bytes")
+
+
+def _run_worker(
+    file: BufferedReader, size: int, target: str, descriptors: tuple[int, ...] = ()
+) -> object:
+    """Let the worker write the tensors of `file` to `target`; returns the names it tied."""
+    with tempfile.TemporaryFile() as output:
         process = subprocess.run(  # noqa: S603  (our own program, and no shell)
-            [sys.executable, "-P", "-B", WORKER, str(weights.fileno()), str(size)],
+            [sys.executable, "-P", "-B", WORKER, target, str(size)],
             stdin=file,
             stdout=output,
             stderr=subprocess.DEVNULL,
-            pass_fds=[weights.fileno()],
+            pass_fds=descriptors,
             env=_environment(),
             check=False,
         )
@@ -65,15 +98,14 @@ def _read_in_subprocess(file: BufferedReader, size: int) -> dict[str, Tensor]:
             raise _pickle_error(f"the worker exceeded its limits (code {process.returncode})")
         output.seek(0)
         result = parse_json(output.read(MAX_RESULT_BYTES))
-        if "error" in result:
-            raise _pickle_error(str(result["error"])[:300])
-        tensors = mmap_safetensors(Path(f"/proc/self/fd/{weights.fileno()}"))
-        return _with_tied(tensors, result.get("tied"))
+    if "error" in result:
+        raise _pickle_error(str(result["error"])[:300])
+    return result.get("tied")
 
 
 def _environment() -> dict[str, str]:
-    """The environment of the worker: the library paths, and nothing else of the user's."""
-    kept = {key: os.environ[key] for key in ("LD_LIBRARY_PATH",) if key in os.environ}
+    """The environment of the worker: what finds libraries, and nothing else of the user's."""
+    kept = {key: os.environ[key] for key in _LIBRARY_PATHS if key in os.environ}
     return kept | {
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         "PYTHONUTF8": "1",

@@ -1,16 +1,16 @@
 """The worker process of `pickle_reader`: a program that converts a checked pickle to safetensors.
 
-`read_pickle` starts it without network and with resource limits; the library never imports it, and
-it imports nothing of the library. Standard input is the checked file, the first argument the file
-descriptor to write to, the second the size of the checked file in bytes. It prints one JSON object:
-`{"tied": {name: first name}}` or `{"error": reason}`. The reader validates everything it writes.
+The library never imports it, and it imports nothing of the library. Standard input is the checked
+file, the second argument its size in bytes. The first argument is the file descriptor to write to:
+then it first drops its network and sets limits, which only Linux allows. Or it is the path of a new
+file: then it works without limits. It prints one JSON object: `{"tied": {name: first name}}` or
+`{"error": reason}`. The reader validates everything it writes.
 """
 
 import ctypes
 import json
 import pickle
 import re
-import resource
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,11 +28,11 @@ class RejectedError(Exception):
     """The reason why a file is not read."""
 
 
-def convert(weights: int, size: int) -> Mapping[str, object]:
+def convert(weights: int | str, size: int) -> Mapping[str, object]:
     """Convert the pickle on standard input; code that it refers to is reported, never executed."""
-    drop_network()
     try:
-        tensors, tied = deduplicate(load(size), size)
+        state = load_within_limits(size) if isinstance(weights, int) else load()
+        tensors, tied = deduplicate(state, size)
         write(tensors, weights)
     except RejectedError as error:
         return {"error": str(error)}
@@ -54,17 +54,29 @@ def drop_network() -> bool:
     )
 
 
-def load(size: int) -> object:
-    """The content of the pickle on standard input, memory-mapped; sets the limits first."""
+def load() -> object:
+    """The content of the pickle on standard input."""
     import torch
 
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    return torch.load(sys.stdin.buffer, weights_only=True, map_location="cpu")
+
+
+def load_within_limits(size: int) -> object:
+    """The same, memory-mapped; first drops the network and sets the limits."""
+    import resource
+
+    drop_network()
+    import torch
+
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     set_rlimits(pages * resource.getpagesize() + 4 * size + 256 * _MIB, size)
     return torch.load("/proc/self/fd/0", weights_only=True, mmap=True, map_location="cpu")
 
 
 def set_rlimits(address_space: int, size: int) -> None:
     """Limit memory, CPU time and disk for a file of `size` bytes, and write no core file."""
+    import resource
+
     for resource_id, maximum in (
         (resource.RLIMIT_AS, address_space),
         (resource.RLIMIT_CPU, 120 + size // (16 * _MIB)),  # seconds
@@ -124,12 +136,13 @@ def checked_tensor(name: object, value: object) -> "Tensor":
     return value.detach().resolve_neg().contiguous()
 
 
-def write(tensors: dict[str, "Tensor"], weights: int) -> None:
-    """Write the tensors as safetensors to the file descriptor `weights`."""
+def write(tensors: dict[str, "Tensor"], weights: int | str) -> None:
+    """Write the tensors as safetensors to the file descriptor or the new file `weights`."""
     import safetensors.torch
 
     try:
-        with open(weights, "wb", closefd=False) as file:
+        closes = isinstance(weights, str)
+        with open(weights, "xb" if closes else "wb", closefd=closes) as file:
             file.write(safetensors.torch.save(tensors))
     except OSError as error:
         raise RejectedError(
@@ -138,4 +151,5 @@ def write(tensors: dict[str, "Tensor"], weights: int) -> None:
 
 
 if __name__ == "__main__":
-    print(json.dumps(convert(int(sys.argv[1]), int(sys.argv[2]))))
+    target = sys.argv[1]
+    print(json.dumps(convert(int(target) if target.isdigit() else target, int(sys.argv[2]))))

@@ -4,7 +4,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -20,7 +20,7 @@ OWNER_FILE = ".training.json"  # the process that holds it, for the error messag
 def run_lock(folder: Path) -> Iterator[None]:
     """Context in which no other process trains in `folder`, which is created if necessary.
 
-    The operating system holds the lock (flock), so that of a killed process is released. Raises
+    The operating system holds the lock, so that of a killed process is released. Raises
     InputError at once if another process holds it, StorageError if it cannot be written.
 
     >>> import tempfile
@@ -42,9 +42,14 @@ def run_lock(folder: Path) -> Iterator[None]:
         write_atomically(folder / OWNER_FILE, json.dumps(me).encode())
         yield
     finally:
-        for name in (OWNER_FILE, LOCK):
-            (folder / name).unlink(missing_ok=True)
-        lock.release()
+        (folder / OWNER_FILE).unlink(missing_ok=True)
+        if os.name == "posix":
+            (folder / LOCK).unlink(missing_ok=True)
+            lock.release()
+        else:  # Windows does not delete a file that is open; the next training may have it open
+            lock.release()
+            with suppress(OSError):
+                (folder / LOCK).unlink(missing_ok=True)
 
 
 def _owner(folder: Path) -> str:

@@ -19,6 +19,7 @@ from jumok.atomic_io import (
     cleanup_on_error,
     remove,
     remove_stale_temp,
+    rename,
     storage_errors,
     sync_folder,
     temp_path,
@@ -134,7 +135,7 @@ class CheckpointStore:
         with storage_errors(f"{final}: cannot be written"):
             write_durably(scratch / MANIFEST, Manifest(step, records, metadata).to_bytes())
             sync_folder(scratch)
-            scratch.rename(final)
+            rename(scratch, final)
             sync_folder(self.checkpoints)
         with storage_errors(f"{final}: written, but older ones cannot be deleted"):
             self._verified[final.name] = _file_stats(final)
@@ -201,7 +202,7 @@ class CheckpointStore:
             number = 1
             while (aside := final.with_name(f"damaged-{number}-{final.name}")).exists():
                 number += 1
-            final.rename(aside)
+            rename(final, aside)
         else:
             raise StorageError(
                 f"{final}: exists already and is never overwritten; is another process training "
@@ -224,7 +225,7 @@ class CheckpointStore:
                 valid += self._is_valid(path)
             elif step not in protect:
                 doomed = temp_path(self.checkpoints, "del", str(step))
-                path.rename(doomed)
+                rename(path, doomed)
                 remove(doomed)
 
     def _is_valid(self, path: Path) -> bool:
