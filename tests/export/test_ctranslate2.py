@@ -21,6 +21,10 @@ from tests.export.small_models import config, drawn
 pytest.importorskip("ctranslate2")
 
 SOURCE, TARGET = ([f"{side}{i}" for i in range(40)] for side in "st")
+# Another engine adds in another order, and its int8 products depend on the processor (with AVX2
+# weights and inputs are shifted otherwise than with VNNI). Largest differences of log-probabilities
+# seen with AVX2: 2.6e-5 in float32 (T5, whose scores are not scaled), 0.225 in int8.
+FLOAT32_TOLERANCE, INT8_TOLERANCE = 5e-5, 0.4
 TOGETHER = SpecVocabulary(TARGET, TARGET, bos="t2", eos="t3", unk="t1")
 T5 = {
     "positions": "relative",
@@ -106,7 +110,7 @@ def test_two_vocabularies_and_int8(tmp_path: Path) -> None:
     converted = ConvertedModel(tmp_path, words, "int8", has_encoder=True)
     (theirs,) = converted.log_probabilities([[5, 6, 7, 29]], [[8, 9, 10]])
     ours = target_log_probs(model, [5, 6, 7, 29], [8, 9, 10], 2, 3)
-    assert theirs == pytest.approx(ours, abs=0.2)
+    assert theirs == pytest.approx(ours, abs=INT8_TOLERANCE)
     assert theirs != pytest.approx(ours, abs=1e-5)
 
 
@@ -147,4 +151,4 @@ def test_the_usage_example(reading_run: Path) -> None:
 def assert_near(theirs: list[list[float]], ours: list[list[float]]) -> None:
     assert [len(row) for row in theirs] == [len(row) for row in ours]
     for a, b in zip(theirs, ours, strict=True):
-        assert a == pytest.approx(b, abs=2e-5)  # sums of other kernels
+        assert a == pytest.approx(b, abs=FLOAT32_TOLERANCE)
