@@ -15,8 +15,8 @@ PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 RUN := $(if $(wildcard runs/numbers),runs/demo-$(shell date +%Y%m%d-%H%M%S),runs/numbers)
 FAST := tests/nn tests/models tests/decoding tests/text tests/evaluation tests/interpret tests/inference
 
-.PHONY: help demo test test-fast coverage lint check format browser-tests web web-test ko-small trust-short \
-	trust trust-long clean
+.PHONY: help demo test test-fast matrix gpu coverage lint check format browser-tests web web-test \
+	ko-small trust-short trust trust-long clean
 
 help: # this list
 	@grep -E '^[a-z-]+:.*# ' Makefile | sed -E 's/:[^#]*# /\t/' | expand -t 16
@@ -62,6 +62,14 @@ ko-small: $(READY) # pretrain the Korean encoder: 20 epochs; a GPU is used if th
 	if test -f runs/ko-small/recipe.toml; then $(BIN)/jumok train --resume runs/ko-small; \
 	else $(BIN)/jumok train ko-small $(KO_SMALL) --out runs/ko-small; fi
 
+matrix: $(READY) # the tests on each Python and torch that can be had here; takes many GB
+	$(BIN)/python scripts/matrix.py
+
+gpu: $(READY) # the tests and measurements that need a GPU; "skipped" without one
+	@if $(BIN)/python -c "import sys, torch; sys.exit(not torch.cuda.is_available())"; \
+	then $(BIN)/pytest -m cuda tests/test_cuda.py && $(BIN)/python benchmarks/gpu.py; \
+	else echo skipped; fi
+
 browser-tests: $(READY) # the page in a real browser: every view, gesture and export
 	$(BIN)/pytest -m browser tests/browser
 
@@ -94,4 +102,4 @@ $(READY): pyproject.toml
 	@touch $(READY)
 
 clean: # remove what the other targets made
-	rm -rf .venv build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .matrix build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
