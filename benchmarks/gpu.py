@@ -293,7 +293,8 @@ def strict(place: Place) -> Iterator[str]:
 def one_process(device: torch.device) -> Iterator[TorchProcessGroup]:
     """A process group of this process alone."""
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+    store = dist.HashStore()  # type: ignore[attr-defined]
+    dist.init_process_group(backend, store=store, rank=0, world_size=1)
     try:
         yield TorchProcessGroup(0, 1, 60.0)
     finally:
@@ -356,7 +357,10 @@ def checkpoints(place: Place) -> Iterator[str]:
             first, second = training(start), training(end)
             for _ in range(3):
                 first.step()
-            states = {"model": dict(first.parameters), "optimizer": first.optimizer.state()}
+            states: dict[str, dict[str, Tensor]] = {
+                "model": dict(first.parameters),
+                "optimizer": first.optimizer.state(),
+            }
             store.commit(number, states, {})
             read = store.checkpoint(number).load()
             with torch.no_grad():
