@@ -12,6 +12,7 @@ import importlib.abc
 import json
 import os
 import pathlib
+import platform as platform_module
 import sys
 import types
 from collections.abc import Sequence
@@ -72,6 +73,8 @@ def imitate(platform: str) -> None:
         if hasattr(os, name):
             delattr(os, name)
     os.name = "nt"
+    os.environ["PATH"] = ""  # and no compiler
+    platform_module.libc_ver = lambda *words: ("", "")  # type: ignore[assignment]
 
 
 def main(platform: str, commands: str) -> None:

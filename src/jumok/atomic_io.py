@@ -75,7 +75,7 @@ def rename(old: Path, new: Path) -> None:
     exists. There it is tried again for `RENAME_SECONDS`. Raises OSError.
     """
     if os.name == "posix":
-        old.replace(new)
+        old.rename(new)
         return
     if old.is_dir() and new.is_dir():
         new.rmdir()
