@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from jumok.atomic_io import sha256_of
 from jumok.native import KernelError, build
 from jumok.native.instruction_sets import INSTRUCTION_SETS
 from jumok.native.library import library, load_library
@@ -45,7 +46,7 @@ def test_two_concurrent_processes_both_get_the_kernel(compiled: Path, tmp_path: 
     ]
     paths = {process.communicate(timeout=250)[0].strip() for process in both}
     assert [process.returncode for process in both] == [0, 0]
-    assert paths == {str(path) for path in (tmp_path / "jumok" / "native").iterdir()}
+    assert paths == {str(path) for path in (tmp_path / "jumok" / "native").glob("*.so")}
     load_library(Path(paths.pop()))
 
 
@@ -147,6 +148,47 @@ def damaged(compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_damaged_kernel_is_recompiled(compiled: Path, damaged: Path) -> None:
     assert library.__wrapped__().jumok_create_model.restype is not None
     assert damaged.read_bytes() == compiled.read_bytes()
+
+
+PLANT = """
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((constructor)) static void run() { fclose(fopen(getenv("PLANT"), "w")); }
+"""
+
+
+@pytest.mark.parametrize(("mode", "loaded"), [(0o777, False), (0o755, True)])
+def test_planted_kernel_is_not_executed(
+    compiled: Path, tmp_path: Path, mode: int, loaded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder that others may write to; in a folder of the user it is one of the user's."""
+    folder = tmp_path / "jumok" / "native"
+    folder.mkdir(parents=True)
+    tmp_path.chmod(mode)
+    plant, mark = folder / compiled.name, tmp_path / "executed"
+    subprocess.run(
+        [build.find_compiler(), "-shared", "-fPIC", "-x", "c++", "-", "-o", plant],
+        input=PLANT.encode(),
+        check=True,
+    )
+    plant.with_name(plant.name + ".sha256").write_text(sha256_of(plant))
+    code = (
+        "import shutil, sys; from pathlib import Path; from jumok.native import build, library\n"
+        "build.compile_kernel = lambda _, path, compiler='': shutil.copy(sys.argv[1], path)\n"
+        "print(library.library().jumok_weight_bytes.restype)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(compiled)],
+        env=os.environ | {"XDG_CACHE_HOME": str(tmp_path), "PLANT": str(mark)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert mark.exists() == loaded
+    if not loaded:
+        assert done.returncode == 0, done.stderr
+        assert "c_long" in done.stdout  # the kernel that was compiled into a temporary folder
+        assert "other users may write to" in done.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "ST_NOEXEC"), reason="the system does not report noexec")

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from jumok.data.trusted_cache import exposure, make_private, warn_exposed
+
 logger = logging.getLogger(__name__)
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -37,7 +39,13 @@ def cache_folder(kind: str) -> Path:
 
 
 def cached_table(path: Path) -> tuple[pa.Table, bytes] | None:
-    """The memory-mapped table at `path` and its metadata; None if missing or damaged."""
+    """The memory-mapped table at `path` and its metadata; None if missing or damaged.
+
+    None also where others may have written it: its content is read as it is.
+    """
+    if path.exists() and (reason := exposure(path)):
+        warn_exposed(path.parent, reason)
+        return None
     try:
         mapped = pa.memory_map(os.fspath(path))
         size = mapped.size() - _DIGEST_BYTES
@@ -68,7 +76,10 @@ def write_table(
     """
     temporary = ""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
+        if reason := exposure(path.parent):
+            warn_exposed(path.parent, reason)
+            return False
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
         with _HashingFile(handle) as file:
             with pa.ipc.new_file(file, schema) as writer:

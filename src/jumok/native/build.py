@@ -47,16 +47,17 @@ def kernel_path(*, bundled: bool = True) -> Path:
 
     A kernel is looked up in the wheel (unless not `bundled`) and in the user's cache, and compiled
     otherwise. A compiler that does not know an instruction set compiles the next one. Concurrent
-    processes each compile and rename into place: the file is either absent or complete.
+    processes each compile and rename into place: the file is either absent or complete. A file in
+    the cache that others may have written is not used (`data/trusted_cache.py`).
     """
-    from jumok.data.arrow_cache import cache_folder
+    from jumok.data.trusted_cache import is_trusted, record_sum
 
-    folders = [BUNDLED_FOLDER] * bundled + [cache_folder("native")]
+    folders = [BUNDLED_FOLDER] * bundled + [_cache()]
     failure: KernelError | None = None
     for instruction_set in usable():
         paths = [folder / kernel_name(instruction_set) for folder in folders]
         for path in paths:
-            if path.exists():
+            if (path.parent == BUNDLED_FOLDER and path.exists()) or is_trusted(path):
                 return path
         try:
             logger.info(
@@ -65,12 +66,25 @@ def kernel_path(*, bundled: bool = True) -> Path:
                 instruction_set.name,
             )
             compile_kernel(instruction_set, paths[-1])
+            record_sum(paths[-1])
         except KernelError as error:
             failure = failure or error
         else:
             return paths[-1]
     assert failure is not None
     raise failure
+
+
+def _cache() -> Path:
+    """The folder of compiled kernels; a temporary one if others may write to the user's."""
+    from jumok.data.arrow_cache import cache_folder
+    from jumok.data.trusted_cache import private_folder
+
+    folder = cache_folder("native")
+    try:
+        return private_folder(folder)
+    except OSError:
+        return folder  # which `compile_kernel` reports
 
 
 def discard(path: Path) -> None:

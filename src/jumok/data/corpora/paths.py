@@ -6,7 +6,8 @@ from pathlib import Path
 
 from jumok.data.arrow_cache import cache_folder
 from jumok.data.corpora.corpus import Corpus, CorpusFile
-from jumok.data.files.lines import COMPRESSED
+from jumok.data.files.lines import COMPRESSED, measure_content
+from jumok.data.trusted_cache import exposure
 from jumok.errors import InputError
 
 
@@ -36,7 +37,10 @@ def find_files(folders: Sequence[Path], name: str) -> Iterator[Path]:
 
 
 def corpus_file(corpus: Corpus, file: CorpusFile) -> Path:
-    """One file of a corpus. Raises InputError with the command to get it if it is missing."""
+    """One file of a corpus. Raises InputError with the command to get it if it is missing.
+
+    A file in the cache that others may have written must have the content of the corpus.
+    """
     folder = corpus.folder(file)
     folders = corpus_folders(folder)
     path = find_file(folders, file.name)
@@ -45,5 +49,11 @@ def corpus_file(corpus: Corpus, file: CorpusFile) -> Path:
             f"the corpus {corpus.name!r} is missing (no {file.name} in "
             f"{' or '.join(map(str, folders))}); get it with {corpus.fetch_command}, "
             f"or set JUMOK_DATA to a folder that contains {folder}/"
+        )
+    reason = exposure(path) if path.parent == downloads(folder) else ""
+    if reason and measure_content(path).sha256 != file.sha256:
+        raise InputError(
+            f"{path} must have the content of the corpus {corpus.name!r}, and {reason}; remove it, "
+            f"and get it again with {corpus.fetch_command}"
         )
     return path
