@@ -1,4 +1,4 @@
-"""Which files of the cache are trusted: those that nobody but the user can have written.
+"""Which files of the cache are trusted: those that only the user can have written.
 
 A compiled kernel is executed, and cached ids and tables are read as they are. Where another user
 may write to the cache (an XDG_CACHE_HOME in a shared folder), files with the expected names may be
@@ -26,7 +26,7 @@ SUM_SUFFIX = ".sha256"  # of the file with the checksum of another one
 def exposure(path: Path) -> str:
     """Why others may have written the file or folder at `path`; empty if they cannot have.
 
-    It and the folders above must belong to the user or root and be writable by nobody else, but
+    It and the folders above must belong to the user or root and be writable by the user only, but
     for folders with the sticky bit, in which others cannot replace it.
 
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -51,7 +51,7 @@ def exposure(path: Path) -> str:
 
 
 def _others_write(found: os.stat_result) -> bool:
-    """Whether the mode lets anybody write who is not the owner; his own group is his."""
+    """Whether the mode lets other users write; the group of the user alone does not count."""
     if found.st_mode & stat.S_IWOTH:
         return True
     return bool(found.st_mode & stat.S_IWGRP) and not _is_own_group(found.st_gid)
@@ -71,7 +71,7 @@ def _is_own_group(gid: int) -> bool:
 
 
 def make_private(folder: Path) -> None:
-    """Create a folder of the cache that nobody else may write to, or make it so. Raises OSError.
+    """Create a folder of the cache that only the user may write to, or make it so. Raises OSError.
 
     What others wrote there before still belongs to them and is not trusted.
     """
@@ -115,7 +115,7 @@ def record_sum(path: Path) -> None:
 
 
 def is_trusted(path: Path) -> bool:
-    """Whether a file is the one whose checksum the user recorded, and nobody else may write it."""
+    """Whether a file is the one whose checksum the user recorded, and only the user may write it."""
     try:
         recorded, data = _sum_path(path).read_bytes(), path.read_bytes()
     except OSError:
