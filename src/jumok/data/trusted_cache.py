@@ -115,7 +115,7 @@ def record_sum(path: Path) -> None:
 
 
 def is_trusted(path: Path) -> bool:
-    """Whether a file is the one whose checksum the user recorded, and only the user may write it."""
+    """Whether only the user may write a file, and it has the checksum that was recorded."""
     try:
         recorded, data = _sum_path(path).read_bytes(), path.read_bytes()
     except OSError:
