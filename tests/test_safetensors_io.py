@@ -33,7 +33,7 @@ def one(**changes: object) -> dict[str, object]:
 
 
 def two(first: list[int], second: list[int]) -> dict[str, object]:
-    """A header of two tensors of one float32 number each, at these places."""
+    """A header of two tensors of one float32 number each, at these offsets."""
     return {
         "a": {"dtype": "F32", "shape": [1], "data_offsets": first},
         "b": {"dtype": "F32", "shape": [1], "data_offsets": second},
@@ -60,7 +60,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "metadata a number": (file_of({"__metadata__": {"a": 1}}), "__metadata__"),
     "no table": (file_of({"a": 3}), "must have dtype"),
     "one key more": (file_of(one(device="cuda"), EIGHT), "nothing else"),
-    "dtype of tomorrow": (file_of(one(dtype="F31"), EIGHT), "unknown dtype 'F31'"),
+    "unknown dtype": (file_of(one(dtype="F31"), EIGHT), "unknown dtype 'F31'"),
     "dtype a list": (file_of(one(dtype=[]), EIGHT), "unknown dtype"),
     "negative": (file_of(one(shape=[-2]), EIGHT), "lists of integers"),
     "fractional": (file_of(one(shape=[2.0]), EIGHT), "lists of integers"),
@@ -71,20 +71,20 @@ BAD: dict[str, tuple[bytes, str]] = {
     "overflow": (file_of(one(shape=[2**32, 2**32]), EIGHT), "do not fit its shape"),
     "too large": (file_of(one(shape=[3]), EIGHT), "8 bytes do not fit its shape"),
     "other dtype": (file_of(one(dtype="F64"), EIGHT), "do not fit its shape"),
-    "fractional place": (file_of(one(data_offsets=[0, 8.0]), EIGHT), "lists of integers"),
-    "three places": (file_of(one(data_offsets=[0, 8, 8]), EIGHT), "lists of integers"),
+    "fractional offset": (file_of(one(data_offsets=[0, 8.0]), EIGHT), "lists of integers"),
+    "three offsets": (file_of(one(data_offsets=[0, 8, 8]), EIGHT), "lists of integers"),
     "backwards": (file_of(one(data_offsets=[8, 0]), EIGHT), "do not fit"),
     "rest": (file_of(one(), EIGHT + b"\0"), "take 8 bytes of 9"),
     "cut": (file_of(one(), EIGHT[:-1]), "take 8 bytes of 7"),
     "hole": (file_of(two([0, 4], [8, 12]), bytes(12)), "starts at byte 8 instead of 4"),
     "overlap": (file_of(two([0, 4], [2, 6]), bytes(6)), "starts at byte 2 instead of 4"),
-    "same place": (file_of(two([0, 4], [0, 4]), bytes(4)), "starts at byte 0 instead of 4"),
+    "same offset": (file_of(two([0, 4], [0, 4]), bytes(4)), "starts at byte 0 instead of 4"),
     "no name": (file_of({"": one()["a"]}, EIGHT), "invalid name"),
     "way out": (file_of({"../../x": one()["a"]}, EIGHT), "invalid name"),
     "backslash out": (file_of({"a\\..\\x": one()["a"]}, EIGHT), "invalid name"),
     "NUL": (file_of({"a\0": one()["a"]}, EIGHT), "invalid name"),
     "right to left": (file_of({"a\u202eb": one()["a"]}, EIGHT), "invalid name"),
-    "half a pair": (file_of(b'{"\\ud800": {}}'), "invalid name"),
+    "lone surrogate": (file_of(b'{"\\ud800": {}}'), "invalid name"),
     "long name": (file_of({"a" * 513: one()["a"]}, EIGHT), "invalid name"),
     "pickle": (b"\x80\x02}q\x00." + bytes(20), "a header of"),
     "zip": (b"PK\x03\x04" + bytes(40), "a header of|not a JSON object"),
@@ -95,10 +95,10 @@ BAD: dict[str, tuple[bytes, str]] = {
 def test_an_invalid_header_is_rejected_quickly(tmp_path: Path, kind: str) -> None:
     data, reason = BAD[kind]
     begin = time.process_time()
-    with pytest.raises(InputError, match=reason) as refusal:
+    with pytest.raises(InputError, match=reason) as error:
         deserialize(data)
     assert time.process_time() - begin < 1
-    assert len(str(refusal.value)) < 300
+    assert len(str(error.value)) < 300
     path = tmp_path / "model.safetensors"
     path.write_bytes(data)
     for read in (read_header, read_tensors):
@@ -118,7 +118,7 @@ FLOATS = [torch.float8_e4m3fn, torch.float16, torch.bfloat16, torch.float32, tor
 
 
 @pytest.mark.parametrize("dtype", INTEGERS + FLOATS)
-def test_every_dtype_comes_back(dtype: torch.dtype) -> None:
+def test_every_dtype_is_restored(dtype: torch.dtype) -> None:
     tensors = {"층.0.weight": torch.arange(12).view(3, 4).to(dtype), "empty": torch.zeros(0, 3)}
     loaded = deserialize(serialize(tensors, {"format": "pt"}))
     assert loaded.keys() == tensors.keys()
@@ -127,7 +127,7 @@ def test_every_dtype_comes_back(dtype: torch.dtype) -> None:
     assert loaded["empty"].shape == (0, 3)
 
 
-def test_the_library_reads_ours_and_we_read_the_librarys(tmp_path: Path) -> None:
+def test_files_are_exchanged_with_the_library(tmp_path: Path) -> None:
     tensors = {"weight": torch.randn(5, 3), "bias": torch.randn(5)}
     path = tmp_path / "model.safetensors"
     path.write_bytes(serialize(tensors))
@@ -143,19 +143,19 @@ def test_the_library_reads_ours_and_we_read_the_librarys(tmp_path: Path) -> None
     }
 
 
-def test_a_tensor_that_is_written_needs_not_lie_in_one_piece() -> None:
+def test_noncontiguous_tensors_are_serialized() -> None:
     whole = torch.arange(24.0).view(4, 6)
     for view in (whole.T, whole[:, ::2], whole[1], whole[2:4, 1:3]):
         assert torch.equal(deserialize(serialize({"view": view}))["view"], view)
 
 
-def test_tied_tensors_are_to_be_given_once() -> None:
+def test_tied_tensors_must_be_given_once() -> None:
     tied = torch.zeros(3)
     with pytest.raises(InputError, match="share memory; give only one of them"):
         serialize({"embedding": tied, "output": tied})
 
 
-def test_random_bytes_never_do_worse_than_an_error() -> None:
+def test_random_bytes_raise_at_most_an_input_error() -> None:
     """Bits flipped in a header give tensors of the same total size, or an InputError."""
     rng = random.Random(0)
     whole = serialize({"weight": torch.randn(3, 5), "bias": torch.arange(3)})
@@ -174,7 +174,7 @@ def test_random_bytes_never_do_worse_than_an_error() -> None:
 
 
 @pytest.mark.parametrize("read", [read_header, read_tensors])
-def test_what_cannot_be_read_is_a_storage_error(
+def test_an_unreadable_file_is_a_storage_error(
     tmp_path: Path, read: Callable[[Path], object]
 ) -> None:
     with pytest.raises(StorageError, match="check the path"):
@@ -183,10 +183,10 @@ def test_what_cannot_be_read_is_a_storage_error(
         read(tmp_path)
 
 
-# In pieces
+# In chunks
 
 
-def test_in_pieces_it_is_a_file_that_the_library_reads() -> None:
+def test_the_library_reads_the_joined_chunks() -> None:
     kinds = [torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float32]
     tensors = {f"{kind} 텐서": torch.arange(6).view(2, 3).T.to(kind) for kind in kinds}
     tensors |= {"none": torch.zeros(0, 7), "number": torch.tensor(2.5, dtype=torch.float64)}
@@ -198,14 +198,14 @@ def test_in_pieces_it_is_a_file_that_the_library_reads() -> None:
             assert torch.equal(loaded[name], tensor)
 
 
-def test_pieces_are_where_the_tensors_are() -> None:
+def test_chunks_share_memory_with_the_tensors() -> None:
     weight = torch.zeros(5)
     _, piece = iter_chunks({"weight": weight})
     weight.fill_(1.0)
     assert bytes(piece) == torch.ones(5).numpy().tobytes()
 
 
-def test_pieces_of_shared_memory_or_of_no_plain_type_are_refused() -> None:
+def test_chunks_of_shared_memory_or_unknown_dtype_are_rejected() -> None:
     tied = torch.zeros(6)
     for other in (tied, tied[5:], tied.view(2, 3)):
         with pytest.raises(InputError, match="'a' and 'b' share memory; give only one of them"):

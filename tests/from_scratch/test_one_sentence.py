@@ -81,7 +81,7 @@ def test_separate_heads_equal_fused_heads() -> None:
 def test_an_encoder_is_bidirectional_and_a_decoder_causal() -> None:
     config = TransformerConfig(vocabulary_size=9, d_model=8, n_heads=2, d_ff=16, n_layers=1)
     ids = torch.tensor([[1, 2, 3]])
-    for tower, looks_ahead in ((Encoder(config), True), (Decoder(config), False)):
-        randomized(tower).eval()
-        first, other = tower(ids)[0, 0], tower(torch.tensor([[1, 2, 4]]))[0, 0]
-        assert torch.equal(first, other) != looks_ahead
+    for model, is_bidirectional in ((Encoder(config), True), (Decoder(config), False)):
+        randomized(model).eval()
+        first, other = model(ids)[0, 0], model(torch.tensor([[1, 2, 4]]))[0, 0]
+        assert torch.equal(first, other) != is_bidirectional
