@@ -5,10 +5,11 @@ Shapes: B texts, T tokens, D model width, M masked tokens, V vocabulary.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -16,6 +17,7 @@ from jumok.data.table import Table
 from jumok.decoding.finite import non_finite_error
 from jumok.evaluation.examples import Example
 from jumok.models import MaskedLanguageModel
+from jumok.models.replaced_tokens import ReplacedTokenModel, sample_tokens
 from jumok.nn.losses import cross_entropy
 from jumok.nn.masks import AttentionMask, Mask
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
@@ -32,6 +34,7 @@ from jumok.text.pretrained import PretrainedTokenizer
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
 
+DETECTION_WEIGHT = 50.0  # lambda in section 3.3 of Clark et al.
 MAX_EXAMPLES = 30  # texts in a report
 
 
@@ -43,6 +46,18 @@ class MaskedBatch:
     positions: Tensor  # (M,) int64: indices into the (B * T) tokens
     labels: Tensor  # (M,) int64
     packed: "PackedTexts | None" = None  # several texts in each row
+
+    @property
+    def mask(self) -> Mask:
+        """Padding, or which tokens of a packed row belong together."""
+        if self.packed is None:
+            return self.texts.attention_mask
+        return AttentionMask.from_segments(self.packed.text_ids)
+
+    @property
+    def token_positions(self) -> Tensor | None:
+        """The position (B, T) of each token in its text; None: from 0 in every row."""
+        return None if self.packed is None else self.packed.positions
 
     @property
     def tokens(self) -> int:
@@ -96,7 +111,10 @@ class MaskedLMTask:
     """The masked tokens of texts."""
 
     def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
-        """An encoder with an output projection."""
+        """An encoder with an output projection, or with a generator of replaced tokens."""
+        if config.generator:
+            plain = replace(config, generator=0.0)  # each part is an encoder without one
+            return ReplacedTokenModel(plain, config.generator, config.generator_layers)
         return MaskedLanguageModel(config)
 
     def evaluate(self, pipeline: Pipeline, table: Table, split: str) -> EvaluationResult:
@@ -135,15 +153,35 @@ def fixed_masking(rows: Ragged, pieces: PieceInfo, masking: MaskingConfig) -> Ma
 
 def masked_hidden(model: nn.Module, batch: MaskedBatch) -> tuple[Tensor, nn.Linear]:
     """The transformed hidden states of the masked tokens, (M, D), and the output projection."""
-    assert isinstance(model, MaskedLanguageModel)
-    mask: Mask = batch.texts.attention_mask
-    positions = None
-    if batch.packed is not None:
-        mask = AttentionMask.from_segments(batch.packed.text_ids)
-        positions = batch.packed.positions
-    hidden = model.hidden_states(batch.texts.input_ids, mask, positions=positions)  # (B, T, D)
+    language_model = model.generator if isinstance(model, ReplacedTokenModel) else model
+    assert isinstance(language_model, MaskedLanguageModel)
+    hidden = language_model.hidden_states(
+        batch.texts.input_ids, batch.mask, positions=batch.token_positions
+    )  # (B, T, D)
     masked = hidden.flatten(0, 1).index_select(0, batch.positions)  # (M, D)
-    return model.transform(masked), model.output
+    return language_model.transform(masked), language_model.output
+
+
+def replaced_token_loss(
+    model: ReplacedTokenModel, batch: MaskedBatch, hidden: Tensor, output: nn.Linear
+) -> Tensor:
+    """The loss of detecting the tokens that the generator replaced, times the masked tokens: ().
+
+    hidden (M, D) are the generator's transformed hidden states of the masked tokens. The binary
+    cross-entropy is a mean over all real tokens, padding excepted, with the weight of section 3.3.
+    """
+    ids = batch.texts.input_ids.flatten()
+    original = ids.index_copy(0, batch.positions, batch.labels)
+    corrupted = original.index_copy(0, batch.positions, sample_tokens(hidden, output))
+    replaced = (corrupted != original).view_as(batch.texts.input_ids)  # (B, T)
+    logits = model.detect(
+        corrupted.view_as(batch.texts.input_ids), batch.mask, positions=batch.token_positions
+    )
+    real = batch.texts.attention_mask
+    if real is not None:
+        logits, replaced = logits[real], replaced[real]
+    detection = F.binary_cross_entropy_with_logits(logits.float(), replaced.float())
+    return DETECTION_WEIGHT * len(batch.labels) * detection
 
 
 @torch.inference_mode()

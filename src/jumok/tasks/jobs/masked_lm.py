@@ -10,6 +10,7 @@ from torch import Tensor
 
 from jumok.data.resumable_loader import Epoch
 from jumok.data.splits import Splits
+from jumok.models.replaced_tokens import ReplacedTokenModel
 from jumok.nn.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.seeding import derive_seed, permutation
@@ -23,6 +24,7 @@ from jumok.tasks.masked_lm import (
     PackedTexts,
     fixed_masking,
     masked_hidden,
+    replaced_token_loss,
     score_masked,
 )
 from jumok.text.ragged import Ragged
@@ -61,10 +63,13 @@ class MaskedLMJob(RecipeJob[MaskedBatch]):
         return mask_tokens(rows, self.pieces, self.recipe.masking, rng, epoch + batch / n_batches)
 
     def loss(self, batch: MaskedBatch) -> Tensor:
-        """Cross-entropy of the masked tokens, summed."""
+        """Cross-entropy of the masked tokens, summed; plus that of detecting replaced tokens."""
         hidden, output = masked_hidden(self.model, batch)
         smoothing = self.recipe.training.label_smoothing
-        return fused_linear_cross_entropy(hidden, output, batch.labels, label_smoothing=smoothing)
+        loss = fused_linear_cross_entropy(hidden, output, batch.labels, label_smoothing=smoothing)
+        if isinstance(self.model, ReplacedTokenModel):
+            loss = loss + replaced_token_loss(self.model, batch, hidden, output)
+        return loss
 
     def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
         """Perplexity of the development texts, with the same masks every time."""

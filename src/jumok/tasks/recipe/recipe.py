@@ -200,6 +200,10 @@ def _check_unused(recipe: Recipe) -> None:
             "training.label_smoothing must be 0 for the task regression, which has no labels, got "
             f"{recipe.training.label_smoothing}"
         )
+    if model.generator and task != "masked_language_modeling":
+        raise InputError(
+            f"model.generator must be left out for the task {task}, which replaces no tokens"
+        )
     if model.scale_output and task != "sequence_to_sequence" and not model.init:
         raise InputError(
             f"model.scale_output must be left out for the task {task}, whose model scales no output"

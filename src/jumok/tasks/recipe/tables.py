@@ -7,6 +7,7 @@ from jumok.atomic_io import expand_home
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.models.pooling import Pooler, Pooling
+from jumok.nn.config import check_dimension
 from jumok.tasks.recipe.task_spec import ModelKind
 from jumok.text.sentencepiece import VocabularyConfig
 
@@ -18,7 +19,18 @@ class ModelConfig(TransformerConfig):
     kind: ModelKind = "encoder"
     pooling: Pooling = "mean"  # of an encoder with a classification head
     pooler: Pooler = "none"  # a layer after the pooling: "tanh" in BERT
+    generator: float = 0.0  # ELECTRA: width of a generator relative to d_model; 0: masked tokens
+    generator_layers: int = 4
     init: str = ""  # a run or checkpoint whose tokenizer and backbone weights to use
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_dimension("generator_layers", self.generator_layers)
+        if not 0.0 <= self.generator <= 1.0 or self.generator * self.n_heads % 1:
+            raise InputError(
+                "model.generator must be 0 (none), or a fraction that leaves a whole number of the "
+                f"{self.n_heads} heads, got {self.generator}; try {1 / self.n_heads:g}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
