@@ -9,8 +9,9 @@ import torch
 import jumok
 from jumok.errors import InputError
 from jumok.models import Decoder, TextClassifier
+from jumok.pretrained.sentence_encoding import SentenceEncoding
 from jumok.tasks.inputs.text_encoder import TextEncoder
-from jumok.tasks.pipeline.text_vectors import text_vectors
+from jumok.tasks.pipeline.text_vectors import check_pooling, text_vectors
 from tests.tasks.tiny_jobs import CPU, recipe, review_vocabulary
 
 TEXTS = ["재미있어요", "", "정말 지루한 영화였다 그래도 배우는 좋았다", "최고"]
@@ -23,9 +24,12 @@ def model() -> TextClassifier:
     return TextClassifier(plan.model, n_labels=2).eval()
 
 
-def vectors(model: torch.nn.Module, texts: list[str], **options: object) -> np.ndarray:
-    options = {"pooling": "mean", "normalize": True} | options
-    return text_vectors(model, texts, review_vocabulary(), 32, CPU, **options)  # type: ignore[arg-type]
+def vectors(
+    model: torch.nn.Module, texts: list[str], pooling: str = "mean", *, normalize: bool = True
+) -> np.ndarray:
+    encoding = SentenceEncoding(check_pooling(pooling))
+    vocabulary = review_vocabulary()
+    return text_vectors(model, texts, vocabulary, 32, CPU, encoding=encoding, normalize=normalize)
 
 
 def test_mean_of_the_real_tokens(model: TextClassifier) -> None:
@@ -39,6 +43,9 @@ def test_mean_of_the_real_tokens(model: TextClassifier) -> None:
     np.testing.assert_allclose(
         vectors(model, TEXTS, pooling="first", normalize=False)[3], hidden[0], atol=1e-6
     )
+    np.testing.assert_allclose(
+        vectors(model, TEXTS, pooling="last", normalize=False)[3], hidden[-1], atol=1e-6
+    )
 
 
 def test_normalized_vectors_have_length_one(model: TextClassifier) -> None:
@@ -49,7 +56,9 @@ def test_normalized_vectors_have_length_one(model: TextClassifier) -> None:
 
 
 def test_wrong_requests(model: TextClassifier) -> None:
-    with pytest.raises(InputError, match='pooling must be "first", "mean" or "max", got \'cls\''):
+    with pytest.raises(
+        InputError, match='pooling must be "first", "mean", "max" or "last", got \'cls\''
+    ):
         vectors(model, TEXTS, pooling="cls")
     plan = recipe("classification", {}).with_vocabulary(len(review_vocabulary()))
     with pytest.raises(InputError, match="vectors of texts need an encoder, got a Decoder"):

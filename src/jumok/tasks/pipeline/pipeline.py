@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, overload, runtime_checkable
 
@@ -19,14 +20,14 @@ from jumok.models import (
     EncoderDecoderClassifier,
     LanguageModel,
 )
-from jumok.models.pooling import TokenPooling
+from jumok.pretrained.sentence_encoding import SentenceEncoding, SentencePooling
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs import bio
 from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.pipeline.model_inputs import ModelInputs, model_inputs
 from jumok.tasks.pipeline.origin import Origin, describe_processors, generation_processors
 from jumok.tasks.pipeline.outputs import EvaluationResult, Output
-from jumok.tasks.pipeline.text_vectors import Vectors, text_vectors
+from jumok.tasks.pipeline.text_vectors import Vectors, check_pooling, text_vectors
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
@@ -87,6 +88,7 @@ class Pipeline:
         self.origin, self.processes = origin, processes
         self.ensemble_models: tuple[nn.Module, ...] = ()
         self.draft_model: DraftModel | None = None
+        self.sentence_encoding: SentenceEncoding | None = None  # of sentence-transformers
         self.weights_path: Path | None = None  # the single file that holds the weights, if any
         self.backends = DecoderBackends(recipe.decoding)
         self.processors = self._generation_processors()
@@ -166,25 +168,32 @@ class Pipeline:
         self,
         texts: str | Sequence[str],
         *,
-        pooling: TokenPooling = "mean",
-        normalize: bool = True,
+        pooling: SentencePooling | None = None,
+        normalize: bool | None = None,
+        prompt_name: str = "",
     ) -> Vectors:
         """One vector per text, (n, D) float32, or (D,) for a single text; for encoders.
 
-        The hidden states of the last layer are pooled over the tokens of a text, special tokens
-        included, and divided by their length unless `normalize` is false: the dot product of two
-        vectors is then the cosine of their angle. A text that is too long is truncated. Raises
-        InputError for a model that is not an encoder.
+        A folder of sentence-transformers has its own pooling, dense layers and prompts. Otherwise
+        the last layer is averaged over the tokens of a text, special tokens included, and divided
+        by its length, so that the dot product of two vectors is their cosine. `pooling` and
+        `normalize` override both. A text that is too long is truncated. Raises InputError for a
+        model that is not an encoder, and for an unknown pooling or prompt.
         """
-        listed = _as_list(texts)
+        own = self.sentence_encoding or SentenceEncoding()
+        if normalize is None:
+            normalize = self.sentence_encoding is None
+        if pooling is not None:
+            own = replace(own, pooling=check_pooling(pooling), steps=())
+        listed, prompt = _as_list(texts), own.prompt(prompt_name)
         self.check_texts(listed)
         vectors = text_vectors(
             self.model,
-            listed,
+            [prompt + text for text in listed],
             self.vocabulary,
             self.recipe.model.max_length,
             self.device,
-            pooling=pooling,
+            encoding=own,
             normalize=normalize,
         )
         return vectors[0] if isinstance(texts, str) else vectors

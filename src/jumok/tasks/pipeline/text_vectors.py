@@ -4,6 +4,7 @@ Shapes: n texts, B of a batch, T tokens, D model width.
 """
 
 from collections.abc import Sequence
+from typing import get_args
 
 import numpy as np
 import torch
@@ -13,7 +14,8 @@ from torch import Tensor, nn
 
 from jumok.errors import InputError
 from jumok.models import Decoder, EncoderDecoder, EncoderDecoderClassifier, LanguageModel
-from jumok.models.pooling import TokenPooling, pool
+from jumok.models.pooling import pool
+from jumok.pretrained.sentence_encoding import SentenceEncoding, SentencePooling
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, batches_by_length, collate
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.text.tokenizer import Tokenizer
@@ -29,31 +31,57 @@ def text_vectors(
     max_length: int,
     device: torch.device,
     *,
-    pooling: TokenPooling,
+    encoding: SentenceEncoding,
     normalize: bool,
 ) -> Vectors:
     """The vectors (n, D) float32 of texts, in order; special tokens count, padding does not.
 
-    Raises InputError for a model that is not an encoder, and for an unknown pooling.
+    Raises InputError for a model that is not an encoder.
     """
     if isinstance(model, Decoder | EncoderDecoder | EncoderDecoderClassifier | LanguageModel):
         raise InputError(
             f"vectors of texts need an encoder, got a {type(model).__name__}; load a run with "
             'model.kind = "encoder"'
         )
-    if pooling not in ("first", "mean", "max"):
-        raise InputError(f'pooling must be "first", "mean" or "max", got {pooling!r}')
-    rows = TextEncoder(tokenizer, max_length)(texts)
-    vectors = np.empty((len(rows), 0), np.float32)
+    limit = min(max_length, encoding.max_length or max_length)
+    rows = TextEncoder(tokenizer, limit)(
+        [text.lower() for text in texts] if encoding.lower_case else texts
+    )
+    parts, order = [np.empty((0, 0), np.float32)], []
     for examples in batches_by_length(rows, EVAL_BATCH_TOKENS):
         batch = collate([rows[i] for i in examples], tokenizer.padding_id, device)
         hidden: Tensor = model.hidden_states(  # type: ignore[operator]  # every encoder has it
             batch.input_ids, batch.attention_mask
         )  # (B, T, D)
-        pooled = pool(hidden.float(), batch.attention_mask, pooling)  # (B, D)
-        if normalize:
-            pooled = F.normalize(pooled, dim=-1)
-        if not vectors.shape[1]:
-            vectors = np.empty((len(rows), pooled.shape[1]), np.float32)
-        vectors[examples] = pooled.cpu().numpy()
-    return vectors
+        x = pool_texts(hidden.float(), batch.attention_mask, encoding.pooling)  # (B, D)
+        for step in encoding.steps:
+            x = step(x)
+        parts.append((F.normalize(x, dim=-1) if normalize else x).cpu().numpy())
+        order.append(examples)
+    if not order:
+        return parts[0]
+    return np.concatenate(parts[1:])[np.argsort(np.concatenate(order), kind="stable")]
+
+
+def pool_texts(hidden: Tensor, mask: Tensor | None, kind: SentencePooling) -> Tensor:
+    """One vector per text, (B, T, D) -> (B, D), as `pool`; "last" is that of the last real token.
+
+    >>> hidden = torch.tensor([[[1.0], [3.0], [9.0]]])
+    >>> pool_texts(hidden, torch.tensor([[True, True, False]]), "last").item()
+    3.0
+    """
+    if kind != "last":
+        return pool(hidden, mask, kind)
+    return pool(hidden.flip(1), None if mask is None else mask.flip(1), "first")
+
+
+def check_pooling(name: str) -> SentencePooling:
+    """The pooling of this name; InputError for another one.
+
+    >>> check_pooling("mean")
+    'mean'
+    """
+    for known in get_args(SentencePooling):
+        if name == known:
+            return known  # type: ignore[no-any-return]
+    raise InputError(f'pooling must be "first", "mean", "max" or "last", got {name!r}')

@@ -8,6 +8,7 @@ from jumok.device import find_device
 from jumok.errors import CheckpointError, InputError
 from jumok.models.weights import load_weights
 from jumok.pretrained.checkpoint import is_hf_folder
+from jumok.pretrained.sentence_encoding import read_sentence_encoding
 from jumok.pretrained.state_dict import check_model_size
 from jumok.shipped import resolve_model
 from jumok.tasks.inputs.tokenizer_pair import (
@@ -47,7 +48,9 @@ def load(folder: str | Path, device: str = "auto") -> Pipeline:
     if _is_checkpoint(here):
         return _load_checkpoint(here, device)
     if is_hf_folder(folder):
-        return _imported_pipeline(open_hf(folder), device, folder / "model.safetensors")
+        pipeline = _imported_pipeline(open_hf(folder), device, folder / "model.safetensors")
+        pipeline.sentence_encoding = read_sentence_encoding(folder)
+        return pipeline
     run = Run.open(folder)
     if (folder / ORIGIN_FOLDER).is_dir():
         return _imported_pipeline(open_imported(run), device, run.weights_path)

@@ -1,0 +1,207 @@
+"""How a folder of sentence-transformers makes vectors of texts: pooling, dense layers, prompts.
+
+modules.json lists the modules in order: Transformer, Pooling, then Dense and Normalize. Their types
+are import paths; the class names of a closed list are accepted and nothing is imported.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from jumok.atomic_io import read_regular
+from jumok.errors import InputError
+from jumok.safe_json import MAX_BYTES, parse_json, read_json
+from jumok.safetensors_io import read_tensors
+
+SentencePooling = Literal["first", "mean", "max", "last"]
+
+MODULES = "modules.json"
+_POOLINGS: Mapping[str, SentencePooling] = {
+    "cls": "first",
+    "mean": "mean",
+    "max": "max",
+    "lasttoken": "last",
+}
+_FORMER_KEYS = {  # before version 5.7
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_lasttoken": "lasttoken",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+}
+_ACTIVATIONS = {
+    "Identity": nn.Identity,
+    "Tanh": nn.Tanh,
+    "ReLU": nn.ReLU,
+    "GELU": nn.GELU,
+    "SiLU": nn.SiLU,
+    "Sigmoid": nn.Sigmoid,
+}
+
+
+@dataclass(frozen=True)
+class DenseLayer:
+    """activation(x W^T + b): (B, D) -> (B, E)."""
+
+    weight: Tensor  # (E, D)
+    bias: Tensor | None  # (E,)
+    activation: nn.Module
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The weight, and the bias if there is one."""
+        return [self.weight] if self.bias is None else [self.weight, self.bias]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer's output."""
+        bias = None if self.bias is None else self.bias.to(x)
+        return self.activation(F.linear(x, self.weight.to(x), bias))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Normalize:
+    """Each vector divided by its length."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The vectors of length 1."""
+        return F.normalize(x, dim=-1)
+
+
+@dataclass(frozen=True)
+class SentenceEncoding:
+    """The pooling and what follows it, and what precedes the tokenizer."""
+
+    pooling: SentencePooling = "mean"
+    steps: tuple[DenseLayer | Normalize, ...] = ()
+    max_length: int | None = None  # tokens; None: the model's
+    lower_case: bool = False
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    default_prompt: str = ""  # a name in `prompts`
+
+    def describe(self) -> str:
+        """All of it as a line of text, dense layers by their checksums."""
+        steps = [
+            "normalize"
+            if isinstance(step, Normalize)
+            else f"{step.activation} {[sha256(t.numpy().tobytes()).digest() for t in step.tensors]}"
+            for step in self.steps
+        ]
+        rest = (self.pooling, self.max_length, self.lower_case, dict(self.prompts))
+        return f"{steps} {rest} {self.default_prompt}"
+
+    def prompt(self, name: str) -> str:
+        """The text before every text: that of this name, or the default prompt.
+
+        >>> SentenceEncoding(prompts={"query": "query: "}).prompt("query")
+        'query: '
+        """
+        name = name or self.default_prompt
+        if name and name not in self.prompts:
+            known = ", ".join(self.prompts) or "none"
+            raise InputError(f"prompt_name must be one of the model's prompts, {known}; got {name}")
+        return self.prompts[name] if name else ""
+
+
+def read_sentence_encoding(folder: Path) -> SentenceEncoding | None:
+    """The encoding of a folder of sentence-transformers; None without modules.json.
+
+    Raises InputError for a module, a pooling or an activation that is not supported.
+    """
+    if not (folder / MODULES).is_file():
+        return None
+    entries = _read_list(folder / MODULES)
+    kinds = [str(entry.get("type", "")).rpartition(".")[2] for entry in entries]
+    paths = [_subfolder(folder, str(entry.get("path", ""))) for entry in entries]
+    if kinds[:2] != ["Transformer", "Pooling"] or not set(kinds[2:]) <= {"Dense", "Normalize"}:
+        raise InputError(
+            f"{folder / MODULES}: the modules must be Transformer, Pooling and then Dense or "
+            f"Normalize, got {', '.join(kinds)[:200]}; such a model is not supported"
+        )
+    if paths[0] != folder:
+        raise InputError(
+            f"{folder / MODULES}: the Transformer must be in the folder itself, got "
+            f"{paths[0].name!r}; move its files there"
+        )
+    steps = [
+        Normalize() if kind == "Normalize" else _dense(path)
+        for kind, path in zip(kinds[2:], paths[2:], strict=True)
+    ]
+    transformer = _optional_json(folder / "sentence_bert_config.json")
+    prompts = _optional_json(folder / "config_sentence_transformers.json")
+    length = transformer.get("max_seq_length")
+    named = prompts.get("prompts") or {}
+    return SentenceEncoding(
+        _pooling(paths[1] / "config.json"),
+        tuple(steps),
+        length if isinstance(length, int) and length > 0 else None,
+        transformer.get("do_lower_case") is True,
+        {str(name): str(text) for name, text in named.items()} if isinstance(named, dict) else {},
+        str(prompts.get("default_prompt_name") or ""),
+    )
+
+
+def _pooling(path: Path) -> SentencePooling:
+    config = read_json(path)
+    modes = config.get("pooling_mode")
+    if modes is None:
+        modes = [mode for key, mode in _FORMER_KEYS.items() if config.get(key) is True]
+    modes = [modes] if isinstance(modes, str) else modes
+    if not isinstance(modes, list) or len(modes) != 1 or modes[0] not in _POOLINGS:
+        raise InputError(
+            f"{path}: the pooling must be one of {', '.join(_POOLINGS)}, got {str(modes)[:80]}; "
+            "such a model is not supported"
+        )
+    if config.get("include_prompt") is False:
+        raise InputError(f"{path}: include_prompt must be true; such a model is not supported")
+    return _POOLINGS[modes[0]]
+
+
+def _dense(folder: Path) -> DenseLayer:
+    path = folder / "config.json"
+    config = read_json(path)
+    name = str(config.get("activation_function", "torch.nn.modules.activation.Tanh"))
+    activation = _ACTIVATIONS.get(name.rpartition(".")[2])
+    inputs = {config.get(key) for key in ("module_input_name", "module_output_name")}
+    if activation is None or config.get("use_residual") or inputs - {None, "sentence_embedding"}:
+        raise InputError(
+            f"{path}: a Dense module must have one of the activations {', '.join(_ACTIVATIONS)}, "
+            f"no residual, and the sentence embedding as input, got {name[:80]}; such a model is "
+            "not supported"
+        )
+    tensors = read_tensors(folder / "model.safetensors")
+    weight, bias = tensors.get("linear.weight"), tensors.get("linear.bias")
+    if weight is None or weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
+        raise InputError(f"{folder}: must hold the tensor linear.weight and a bias that fits it")
+    return DenseLayer(weight, bias, activation())
+
+
+def _read_list(path: Path) -> list[dict[str, Any]]:
+    """A JSON list of objects, which `read_json` does not accept."""
+    content = read_regular(path, MAX_BYTES)
+    try:
+        entries = parse_json(b'{"modules": ' + content.removeprefix(b"\xef\xbb\xbf") + b"}")
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    listed = entries["modules"]
+    if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
+        raise InputError(f"{path}: must be a list of modules; restore the file")
+    return listed
+
+
+def _optional_json(path: Path) -> dict[str, Any]:
+    return read_json(path) if path.is_file() else {}
+
+
+def _subfolder(folder: Path, name: str) -> Path:
+    """A folder directly below `folder`, or itself; never one elsewhere."""
+    if name in ("", "."):
+        return folder
+    if Path(name).name != name or name == "..":
+        raise InputError(f"{folder / MODULES}: a path must be a folder's name, got {name[:80]!r}")
+    return folder / name

@@ -1,0 +1,161 @@
+"""Folders of sentence-transformers: their own vectors, and what is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save_file
+
+import jumok
+from jumok.errors import InputError
+from jumok.pretrained.sentence_encoding import SentenceEncoding, read_sentence_encoding
+from jumok.tasks.pipeline.vector_index import VectorIndex, encode_query
+from tests import hf_folders
+
+TEXTS = [
+    "이 영화 재미있어요",
+    "결말이 별로예요 ㅠㅠ",
+    "최고",
+    "배우들이 좋았어요 추천합니다 음악이 감동이에요 이야기가 지루해요",
+]
+KINDS = "sentence_transformers.models."
+
+
+def write_modules(
+    folder: Path, pooling: dict[str, Any], *steps: str, prompts: dict[str, str] | None = None
+) -> None:
+    """modules.json and the folders of its modules: a Dense layer of 6 outputs, a Normalize."""
+    modules = ["Transformer", "Pooling", *steps]
+    paths = ["", *(f"{i}_{kind}" for i, kind in enumerate(modules) if i)]
+    listed = [
+        {"idx": i, "name": str(i), "path": path, "type": KINDS + kind}
+        for i, (path, kind) in enumerate(zip(paths, modules, strict=True))
+    ]
+    for path in paths[1:]:
+        (folder / path).mkdir()
+    (folder / "modules.json").write_text(json.dumps(listed))
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 7}')
+    (folder / "1_Pooling" / "config.json").write_text(
+        json.dumps({"word_embedding_dimension": 24, **pooling})
+    )
+    config = {"prompts": prompts or {}, "default_prompt_name": None}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(config))
+    for path in paths[2:]:
+        if path.endswith("Dense"):
+            torch.manual_seed(3)
+            save_file(
+                {"linear.weight": torch.randn(6, 24), "linear.bias": torch.randn(6)},
+                folder / path / "model.safetensors",
+            )
+            settings = {"in_features": 24, "out_features": 6, "bias": True}
+            activation = {"activation_function": "torch.nn.modules.activation.Tanh"}
+            (folder / path / "config.json").write_text(json.dumps(settings | activation))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    hf_folders.bert(tmp_path, head="Model")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("pooling", "steps"),
+    [
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, ["Normalize"]),
+        ({"pooling_mode": "mean"}, []),
+        ({"pooling_mode": ["max"]}, ["Dense"]),
+        ({"pooling_mode_lasttoken": True}, ["Dense", "Normalize"]),
+    ],
+)
+def test_the_vectors_are_those_of_sentence_transformers(
+    folder: Path, pooling: dict[str, Any], steps: list[str]
+) -> None:
+    """Within 1e-5 of the package, also with a prompt. The package and scipy are optional:
+
+    `pip install sentence-transformers` runs this test. The next one does not need the package.
+    """
+    package = pytest.importorskip("sentence_transformers", exc_type=ImportError)
+    write_modules(folder, pooling, *steps, prompts={"query": "질문: "})
+    reference = package.SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+    ours = jumok.load(folder, device="cpu")
+    for name in ("", "query"):
+        expected = reference.encode(TEXTS, prompt_name=name or None)
+        found = ours.encode(TEXTS, prompt_name=name)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_pooling_dense_and_normalize_written_out(folder: Path) -> None:
+    write_modules(folder, {"pooling_mode": "cls"}, "Dense", "Normalize")
+    pipeline = jumok.load(folder, device="cpu")
+    assert pipeline.sentence_encoding is not None
+    assert pipeline.sentence_encoding.max_length == 7
+    plain = pipeline.encode(TEXTS, pooling="first", normalize=False)
+    torch.manual_seed(3)
+    weight, bias = torch.randn(6, 24), torch.randn(6)
+    tokenizer = pipeline.vocabulary
+    longest = max(len(tokenizer.encode(text)) for text in TEXTS) + 2
+    assert longest > 7  # so that max_seq_length truncates
+    cut = SentenceEncoding("first", max_length=7)
+    pipeline_cut = jumok.load(folder, device="cpu")
+    pipeline_cut.sentence_encoding = cut
+    np.testing.assert_allclose(pipeline_cut.encode(TEXTS, normalize=False), plain, atol=1e-6)
+    expected = F.normalize(torch.tanh(torch.from_numpy(plain) @ weight.T + bias), dim=-1)
+    np.testing.assert_allclose(pipeline.encode(TEXTS), expected, atol=1e-6)
+
+
+def test_search_uses_the_prompts(folder: Path, tmp_path: Path) -> None:
+    prompts = {"query": "질문 ", "passage": "글 "}
+    write_modules(folder, {"pooling_mode": "mean"}, "Dense", prompts=prompts)
+    pipeline = jumok.load(folder, device="cpu")
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    index = VectorIndex.build(pipeline, path)
+    expected = pipeline.encode(TEXTS, prompt_name="passage", normalize=True)
+    np.testing.assert_allclose(index.vectors, expected, atol=1e-6)
+    query = encode_query(pipeline, "최고")
+    np.testing.assert_allclose(
+        query, pipeline.encode("질문 최고", normalize=True, prompt_name=""), atol=1e-6
+    )
+    with pytest.raises(InputError, match="must be one of the model's prompts, query, passage; got"):
+        pipeline.encode(TEXTS, prompt_name="qeury")
+
+
+def test_a_folder_without_modules_has_no_encoding(folder: Path) -> None:
+    assert read_sentence_encoding(folder) is None
+
+
+def test_what_is_not_supported_is_refused(folder: Path) -> None:
+    def refused(match: str) -> None:
+        with pytest.raises(InputError, match=match):
+            read_sentence_encoding(folder)
+
+    write_modules(folder, {"pooling_mode": "weightedmean"}, "Dense")
+    refused(r"the pooling must be one of cls, mean, max, lasttoken, got \['weightedmean'\]")
+    pooling = folder / "1_Pooling" / "config.json"
+    pooling.write_text('{"pooling_mode": "mean", "include_prompt": false}')
+    refused("include_prompt must be true")
+    pooling.write_text('{"pooling_mode": "mean"}')
+    dense = folder / "2_Dense" / "config.json"
+    dense.write_text('{"activation_function": "os.system"}')
+    refused("a Dense module must have one of the activations .* got os.system")
+    dense.write_text('{"activation_function": "torch.nn.Tanh"}')
+    save_file({"linear.bias": torch.zeros(6)}, folder / "2_Dense" / "model.safetensors")
+    refused(r"must hold the tensor linear\.weight")
+    modules = folder / "modules.json"
+    entries = json.loads(modules.read_text())
+    for change, match in (
+        ({"type": KINDS + "CNN"}, "the modules must be Transformer, Pooling and then .* CNN"),
+        ({"path": "../elsewhere"}, "a path must be a folder's name, got '../elsewhere'"),
+    ):
+        modules.write_text(json.dumps([*entries[:2], entries[2] | change]))
+        refused(match)
+    modules.write_text(json.dumps([entries[0] | {"path": "0_Transformer"}, *entries[1:]]))
+    refused("the Transformer must be in the folder itself, got '0_Transformer'")
+    modules.write_text('{"modules": 3}')
+    refused("must be a list of modules")
+    modules.write_text("[")
+    refused("not usable JSON")
