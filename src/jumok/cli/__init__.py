@@ -20,6 +20,8 @@ COMMANDS = {
     "serve": "answer over HTTP:  serve RUN ... [--port N] [--precision int8]",
     "view": "show the attention heads in the browser:  view RUN [TEXT] [--export FILE]",
     "plot": "plot positional encodings, a run's history, or attention",
+    "embed": "one vector per line of stdin, as a .npy file:  embed RUN --out FILE",
+    "search": "the lines of a file that are nearest to a text:  search RUN FILE TEXT",
     "models": "list the models that ship with jumok",
     "vocab": "train, use and examine a SentencePiece vocabulary",
     "data": "list, download and verify the known corpora",

@@ -1,0 +1,36 @@
+"""jumok search: the lines of a file that are nearest to a text, by the cosine of their vectors."""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def search(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run, or the name of a model.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="One text per line.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to look for.")],
+    k: Annotated[int, typer.Option("-k", min=1, help="The number of lines.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
+) -> None:
+    """Print the nearest lines: cosine, line number, text. The vectors of FILE are cached."""
+    import jumok
+    from jumok.tasks.pipeline.vector_index import VectorIndex, encode_query
+
+    def progress(done: int, n: int) -> None:
+        if n > done or sys.stderr.isatty():
+            print(f"encoded {done:,} of {n:,} lines", file=sys.stderr)
+
+    pipeline = jumok.load(run)
+    index = VectorIndex.build(pipeline, file, progress)
+    for match in index.search(encode_query(pipeline, text), k):
+        if as_json:
+            print(json.dumps(asdict(match), ensure_ascii=False))
+        else:
+            print(f"{match.score:7.4f}  {match.line:>7}  {match.text}")

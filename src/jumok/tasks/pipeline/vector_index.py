@@ -1,0 +1,128 @@
+"""Exact search by cosine: the vectors of all lines of a file in one memory-mapped matrix.
+
+Shapes: n lines, D model width, k results.
+"""
+
+import hashlib
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from jumok.atomic_io import write_atomically
+from jumok.data.arrow_cache import cache_folder
+from jumok.data.files.lines import decode_line, read_lines
+from jumok.errors import InputError
+from jumok.models.weights import named_weights
+from jumok.pretrained.sentence_encoding import SentenceEncoding
+from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.pipeline.text_vectors import Vectors
+
+BATCH_LINES = 2_048  # encoded between two writes: what an interruption loses at most
+
+
+@dataclass(frozen=True)
+class Match:
+    """A line of the corpus and its cosine with the query, -1 to 1."""
+
+    line: int  # from 1
+    score: float
+    text: str
+
+
+@dataclass(frozen=True)
+class VectorIndex:
+    """The normalized vectors (n, D) float32 of the lines of a file.
+
+    The matrix is kept in the user's cache under a checksum of the model and of the file. An
+    interrupted `build` continues where it stopped.
+    """
+
+    texts: Sequence[str]
+    vectors: Vectors
+
+    @classmethod
+    def build(
+        cls, pipeline: Pipeline, path: Path, progress: Callable[[int, int], None] | None = None
+    ) -> "VectorIndex":
+        """The index of a text file with one text per line, read from the cache where it is there.
+
+        `progress` receives the lines that are encoded and all lines. Raises InputError for a file
+        without lines, or with a line that is not text.
+        """
+        texts = [_text(path, line.number, line.content, line.fault) for line in read_lines(path)]
+        if not texts:
+            raise InputError(f"{path} must have at least one line, got none")
+        prompt = _prompt(pipeline, "passage", "document")
+        width = len(pipeline.encode(texts[0], normalize=True))
+        file = cache_folder("vectors") / f"{_key(pipeline, texts)}.f32"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        row_bytes = 4 * width
+        with file.open("ab") as out:
+            done = out.tell() // row_bytes
+            out.truncate(done * row_bytes)  # an interrupted write ends within a row
+            while done < len(texts):
+                part = texts[done : done + BATCH_LINES]
+                rows = pipeline.encode(part, normalize=True, prompt_name=prompt)
+                out.write(rows.astype("<f4").tobytes())
+                out.flush()
+                done += len(part)
+                if progress is not None:
+                    progress(done, len(texts))
+        vectors = np.memmap(file, dtype="<f4", mode="r", shape=(len(texts), width))
+        return cls(texts, vectors)
+
+    def search(self, query: Vectors, k: int = 10) -> list[Match]:
+        """The k lines whose vectors have the largest cosine with `query`, (D,), best first.
+
+        >>> index = VectorIndex(["동", "서"], np.array([[1, 0], [-1, 0]], np.float32))
+        >>> index.search(np.array([0.6, 0.8], np.float32), k=1)
+        [Match(line=1, score=0.6, text='동')]
+        """
+        scores = self.vectors @ query  # (n,)
+        k = min(k, len(scores))
+        best = np.argpartition(-scores, k - 1)[:k]
+        best = best[np.argsort(-scores[best], kind="stable")]
+        return [Match(int(i) + 1, round(float(scores[i]), 4), self.texts[i]) for i in best]
+
+
+def encode_query(pipeline: Pipeline, text: str) -> Vectors:
+    """The normalized vector (D,) of a text to look for, with the model's prompt for queries."""
+    return pipeline.encode(text, normalize=True, prompt_name=_prompt(pipeline, "query"))
+
+
+def save_vectors(vectors: Vectors, path: Path) -> None:
+    """Write vectors (n, D) as a .npy file, atomically."""
+    stream = io.BytesIO()
+    np.save(stream, vectors, allow_pickle=False)
+    write_atomically(path, stream.getvalue())
+
+
+def _prompt(pipeline: Pipeline, *names: str) -> str:
+    """The first of these names that the model has a prompt of; "" without one."""
+    encoding = pipeline.sentence_encoding
+    known = {} if encoding is None else encoding.prompts
+    return next((name for name in names if name in known), "")
+
+
+def _text(path: Path, number: int, content: bytes, fault: str) -> str:
+    text, wrong = decode_line(content)
+    if fault or wrong:
+        raise InputError(f"{path}:{number}: {fault or wrong}; correct the line")
+    return text
+
+
+def _key(pipeline: Pipeline, texts: Sequence[str]) -> str:
+    """A checksum of the weights, the tokenizer, the encoding and the texts."""
+    encoding = pipeline.sentence_encoding or SentenceEncoding()
+    config = [pipeline.vocabulary.identity, repr(pipeline.recipe.model), encoding.describe()]
+    digest = hashlib.sha256(json.dumps(config).encode())
+    for name, weight in sorted(named_weights(pipeline.model).items()):
+        digest.update(name.encode() + weight.detach().cpu().numpy().tobytes())
+    for text in texts:
+        content = text.encode()
+        digest.update(len(content).to_bytes(8, "little") + content)
+    return digest.hexdigest()

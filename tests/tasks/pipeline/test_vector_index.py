@@ -1,0 +1,102 @@
+"""Search by cosine: exact, cached, continued after an interruption; and its commands."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import jumok
+from jumok.data.arrow_cache import cache_folder
+from jumok.errors import InputError
+from jumok.tasks.pipeline import vector_index
+from jumok.tasks.pipeline.vector_index import VectorIndex
+from tests.cli.commands import call, run
+from tests.tiny_runs import reviews
+
+TEXTS = sorted({text for text, _ in reviews(60, 5)})
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(vector_index, "BATCH_LINES", 8)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_search_is_exact(review_run: Path, corpus: Path) -> None:
+    pipeline = jumok.load(review_run, device="cpu")
+    index = VectorIndex.build(pipeline, corpus)
+    query = pipeline.encode("음악이 좋았어요")
+    vectors = pipeline.encode(TEXTS)
+    found = index.search(query, k=5)
+    expected = np.sort(vectors @ query)[::-1][:5]
+    np.testing.assert_allclose([match.score for match in found], expected, atol=1e-4)  # 4 digits
+    assert all(TEXTS[match.line - 1] == match.text for match in found)
+    itself = index.search(pipeline.encode(TEXTS[7]), k=1)[0]
+    assert itself.score == pytest.approx(1, abs=1e-4)
+    assert len(index.search(query, k=10_000)) == len(TEXTS)
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_an_interrupted_index_continues(review_run: Path, corpus: Path) -> None:
+    pipeline = jumok.load(review_run, device="cpu")
+    seen: list[int] = []
+
+    def interrupt(done: int, n: int) -> None:
+        assert n == len(TEXTS)
+        seen.append(done)
+        if done == 16:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        VectorIndex.build(pipeline, corpus, interrupt)
+    (file,) = cache_folder("vectors").iterdir()
+    with file.open("ab") as out:
+        out.write(b"torn")  # the process was killed within a row
+    VectorIndex.build(pipeline, corpus, lambda done, n: seen.append(done))
+    assert seen[:3] == [8, 16, 24]
+    index = VectorIndex.build(pipeline, corpus, lambda done, n: pytest.fail("encoded again"))
+    np.testing.assert_allclose(index.vectors, pipeline.encode(TEXTS), atol=1e-6)
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_another_file_has_another_index(review_run: Path, tmp_path: Path) -> None:
+    pipeline = jumok.load(review_run, device="cpu")
+    for name, text in (("a", "재미있어요\n지루해요\n"), ("b", "재미있어요\n지루해요 \n")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        VectorIndex.build(pipeline, tmp_path / name)
+    assert len(list(cache_folder("vectors").iterdir())) == 2
+
+
+def test_wrong_files(review_run: Path, tmp_path: Path) -> None:
+    pipeline = jumok.load(review_run, device="cpu")
+    path = tmp_path / "lines.txt"
+    path.write_bytes(b"")
+    with pytest.raises(InputError, match=r"must have at least one line, got none"):
+        VectorIndex.build(pipeline, path)
+    path.write_bytes("좋다\n".encode() + b"\xff\n")
+    with pytest.raises(InputError, match=r"lines.txt:2: .*; correct the line"):
+        VectorIndex.build(pipeline, path)
+
+
+def test_the_commands(
+    review_run: Path, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = call(capsys, "search", review_run, corpus, TEXTS[3], "-k", "2", "--json").rows
+    assert rows[0]["text"] == TEXTS[3]
+    assert [*rows[0]] == ["line", "score", "text"]
+    assert TEXTS[3] in call(capsys, "search", review_run, corpus, TEXTS[3], "-k", "1").out
+    out = tmp_path / "vectors.npy"
+    done = run("embed", review_run, "--out", out, stdin="\n".join(TEXTS).encode())
+    assert done.code == 0, done.err
+    expected = jumok.load(review_run, device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(np.load(out, allow_pickle=False), expected, atol=1e-5)
+    wrong = run("embed", review_run, "--out", out, "--pooling", "cls", stdin=b"a\n")
+    assert wrong.code == 2
+    assert 'pooling must be "first", "mean", "max" or "last"' in wrong.err
