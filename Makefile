@@ -56,7 +56,7 @@ trust-long: $(READY) # the reliability tests for hours
 	$(BIN)/python -m benchmarks.trust long
 
 # Makes the text from the sources in JUMOK_DATA, then trains; repeat the command to continue.
-ko-small: $(READY) # pretrain the Korean encoder: 20 epochs; a GPU is used if there is one
+ko-small: $(READY) # pretrain the Korean encoder for 40 minutes, on a GPU if there is one
 	test -f "$${XDG_CACHE_HOME:-$$HOME/.cache}/jumok/data/ko-small/ko-small.txt" \
 		|| $(BIN)/jumok data assemble
 	if test -f runs/ko-small/recipe.toml; then $(BIN)/jumok train --resume runs/ko-small; \
