@@ -1,6 +1,6 @@
 """Decoding speed against transformers and CTranslate2: the same weights, a forced output length.
 
-    python benchmarks/decoding_speed.py [--rounds 7] [--only b32]
+    python benchmarks/decoding_speed.py [--rounds 7] [--only b32] [--cap avx2]
 
 An encoder-decoder of the base size (6+6 layers, d 512, 8 heads, d_ff 2048, post-norm, sinusoidal
 positions, tied embeddings; 8,000 and 32,000 tokens) and a GPT-2 of the small size, with random
@@ -12,12 +12,14 @@ Each system is a process of its own with two threads, and they take turns. Outpu
 are those of the best hypothesis of each row. Peak memory is the process's high-water mark; weights
 are the size on disk, for jumok the size in memory. transformers runs in float32; its bfloat16 is
 not measured. `equal` is the fraction of tokens that equal those of transformers in float32 (with
-random weights the best two logits are often close; with trained weights far more tokens agree).
+random weights the best two logits are often close; with trained weights far more tokens agree). `--cap`
+limits the instruction sets of all systems alike.
 """
 
 import json
 import os
 import statistics
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,9 +28,9 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from turns import answer, heading, speed_parser, take_turns
+from turns import answer, command_line, heading, save_tables, set_cap, speed_parser, take_turns
 
-RESULTS = Path(__file__).parent / "results" / "decoding_speed.txt"
+RESULTS = Path(__file__).parent / "results"
 OUTPUT, PROMPT, LONGEST = 32, 16, 512
 LENGTHS = range(10, 39)  # of sources
 PAD, END, FIRST_WORD = 0, 1, 3
@@ -500,6 +502,7 @@ def share_equal(ours: Ids, theirs: Ids) -> float:
 def main() -> None:
     """Prepare the weights, measure case by case, print the tables and write the results."""
     given = speed_parser(__doc__).parse_args()
+    set_cap(given.cap)
     torch.set_num_threads(2)
     os.environ["HF_HUB_OFFLINE"] = "1"
     by_name = {case.name: case for case in CASES}
@@ -511,7 +514,7 @@ def main() -> None:
         return
     named = given.systems.split("|")
     chosen = [i for i, system in enumerate(SYSTEMS) if any(n in system.name for n in named)]
-    cases = [case for case in CASES if given.only in case.name]
+    cases = [case for case in CASES if any(n in case.name for n in given.only.split("|"))]
     tables = []
     with tempfile.TemporaryDirectory() as folder:
         for case in cases:
@@ -521,17 +524,13 @@ def main() -> None:
                 in_its_own_process(case, converted)
             tables.append(measure(case, chosen, given.rounds, Path(folder)))
             print(tables[-1], end="\n\n", flush=True)
-    if given.only or given.systems:
-        return
-    command = f"python benchmarks/decoding_speed.py --rounds {given.rounds}"
-    text = "\n\n".join([heading(command, "transformers", "ctranslate2"), *tables])
-    RESULTS.write_text(f"{text}\n", encoding="utf-8")
+    top = heading(command_line(), "transformers", "ctranslate2")
+    save_tables(given, RESULTS, tables, top)
 
 
 def in_its_own_process(case: Case, folder: Path) -> None:
     """Convert the weights in a process whose peak memory is not measured."""
     import subprocess
-    import sys
 
     command = [sys.executable, __file__, "--case", case.name, "--folder", str(folder)]
     subprocess.run(command, check=True)

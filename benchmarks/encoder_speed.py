@@ -27,9 +27,9 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from turns import answer, heading, speed_parser, take_turns
+from turns import answer, command_line, heading, save_tables, set_cap, speed_parser, take_turns
 
-RESULTS = Path(__file__).parent / "results" / "encoder_speed.txt"
+RESULTS = Path(__file__).parent / "results"
 VOCABULARY, LAYERS, LONGEST = 30_522, 12, 128
 
 Read = Callable[[Tensor, Tensor], Tensor]  # ids and mask (B, T) -> hidden states (B, T, D)
@@ -305,6 +305,7 @@ def compare(actual: Tensor, truth: Tensor, words: Tensor) -> str:
 def main() -> None:
     """Prepare the weights, measure case by case, print the tables and write the results."""
     given = speed_parser(__doc__).parse_args()
+    set_cap(given.cap)
     torch.set_num_threads(2)
     os.environ["HF_HUB_OFFLINE"] = "1"
     if given.worker is not None:
@@ -322,14 +323,11 @@ def main() -> None:
         own_process = [sys.executable, __file__, "--folder", folder]  # its memory is released
         subprocess.run(own_process, check=True)
         for case in CASES:
-            if given.only in case.name:
+            if any(name in case.name for name in given.only.split("|")):
                 tables.append(measure(case, chosen, given.rounds, Path(folder)))
                 print(tables[-1], end="\n\n", flush=True)
-    if given.only or given.systems:
-        return
-    command = f"python benchmarks/encoder_speed.py --rounds {given.rounds}"
-    top = heading(command, "transformers", "onnxruntime") + f"load of others {load:.1f}\n"
-    RESULTS.write_text("\n\n".join([top, *tables]) + "\n", encoding="utf-8")
+    top = heading(command_line(), "transformers", "onnxruntime") + f"load of others {load:.1f}\n"
+    save_tables(given, RESULTS, tables, top)
 
 
 if __name__ == "__main__":

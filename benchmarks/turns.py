@@ -2,7 +2,9 @@
 
 import argparse
 import json
+import os
 import platform
+import shlex
 import statistics
 import subprocess
 import sys
@@ -15,6 +17,24 @@ from pathlib import Path
 import torch
 
 Speeds = dict[int, list[float]]  # of each system, one per round
+
+# The variables with which jumok, CTranslate2, oneDNN, torch and MKL cap their instructions.
+CAPS = {
+    "avx2": {
+        "JUMOK_CPU": "avx2",
+        "CT2_FORCE_CPU_ISA": "AVX2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    },
+    "avx512": {
+        "JUMOK_CPU": "avx512",
+        "CT2_FORCE_CPU_ISA": "AVX512",
+        "ONEDNN_MAX_CPU_ISA": "AVX512_CORE",
+        "ATEN_CPU_CAPABILITY": "avx512",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX512",
+    },
+}
 
 
 def take_turns(script: str, chosen: Sequence[int], rounds: int, words: Sequence[str]) -> Speeds:
@@ -67,12 +87,34 @@ def speed_parser(doc: str) -> argparse.ArgumentParser:
     """The options of a script that compares systems case by case, and those of its workers."""
     parser = argparse.ArgumentParser(description=doc.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", default="", help="cases whose name contains this; no file")
+    parser.add_argument("--only", default="", help="cases whose name contains one of A|B; no file")
     parser.add_argument("--systems", default="", help="systems whose name contains one of A|B")
+    parser.add_argument("--cap", choices=CAPS, help="the newest instructions of every system")
+    parser.add_argument("--save", default="", help="the name of the results file of a selection")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     return parser
+
+
+def set_cap(name: str | None) -> None:
+    """Limit the instructions of every system alike, in the processes started from now on."""
+    if name is not None:
+        os.environ.update(CAPS[name])
+
+
+def save_tables(given: argparse.Namespace, folder: Path, tables: Sequence[str], top: str) -> None:
+    """Write tables and what they begin with; a selection of cases is written with --save only."""
+    name = given.save
+    if not (name or given.only or given.systems):
+        name = Path(sys.argv[0]).stem + (f"_{given.cap}" if given.cap else "")
+    if name:
+        (folder / f"{name}.txt").write_text("\n\n".join([top, *tables]) + "\n", encoding="utf-8")
+
+
+def command_line() -> str:
+    """The command that started this script."""
+    return shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
 
 
 def heading(command: str, *packages: str) -> str:
@@ -80,5 +122,20 @@ def heading(command: str, *packages: str) -> str:
     versions = ", ".join(f"{name} {version(name)}" for name in ("jumok", "torch", *packages))
     return (
         f"{command}\n{date.today()}, {versions}, Python {platform.python_version()}, "
-        f"{torch.get_num_threads()} threads, {platform.machine()}\n"
+        f"{torch.get_num_threads()} threads, {processor()}\n"
     )
+
+
+def processor() -> str:
+    """The processor, and the cap on its instructions if JUMOK_CPU sets one."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    keys = ("model name", "cpu family", "model\t")
+    found = {
+        line.split("\t")[0]: line.partition(": ")[2] for line in lines if line.startswith(keys)
+    }
+    described = ", ".join(f"{key} {value}" for key, value in found.items())
+    cap = os.environ.get("JUMOK_CPU")
+    return f"{described or platform.machine()}" + (f"; capped at {cap}" if cap else "")

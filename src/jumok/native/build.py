@@ -110,7 +110,7 @@ def kernel_name(instruction_set: InstructionSet) -> str:
 
     A kernel of other sources, as in the cache of an older version, has another name.
     """
-    digest = hashlib.sha256(repr((COMMON_FLAGS, instruction_set.compiler_flags)).encode())
+    digest = hashlib.sha256(repr(compile_flags(instruction_set)).encode())
     for source in sorted(SOURCE_FOLDER.rglob("*.*")):
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
     return f"kernel-{instruction_set.name}-{digest.hexdigest()[:16]}.so"
@@ -172,5 +172,5 @@ def compile_kernel(instruction_set: InstructionSet, path: Path, compiler: str = 
 
 def compile_flags(instruction_set: InstructionSet) -> tuple[str, ...]:
     """The compiler's flags for an instruction set."""
-    target = f'-DJUMOK_TARGET="targets/{instruction_set.name}.h"'
+    target = f'-DJUMOK_TARGET="targets/{instruction_set.target}.h"'
     return (*COMMON_FLAGS, *instruction_set.compiler_flags, target)

@@ -20,9 +20,10 @@ X86_64, AARCH64 = "x86_64", "aarch64"
 
 @dataclass(frozen=True)
 class InstructionSet:
-    """One target of the kernel: its code is kernel/targets/NAME.h."""
+    """One set of instructions and how the kernel is compiled for it."""
 
     name: str
+    target: str  # its code is kernel/targets/TARGET.h
     machine: str | None  # as `platform.machine` on Linux; None: every machine
     needs: frozenset[str]  # flags of the processor, as in /proc/cpuinfo
     compiler_flags: tuple[str, ...]
@@ -33,13 +34,13 @@ class InstructionSet:
         return self.machine in (None, machine()) and self.needs <= processor_flags()
 
 
-def _x86(name: str, flags: str) -> InstructionSet:
+def _x86(name: str, target: str, flags: str) -> InstructionSet:
     """A set of x86-64 whose compiler flags are those of the processor without underscores."""
     needs = flags.split()
     options = tuple("-m" + flag.replace("_", "") for flag in needs)
     if "avx512f" in needs:
         options += ("-mprefer-vector-width=512",)
-    return InstructionSet(name, X86_64, frozenset(needs), options)
+    return InstructionSet(name, target, X86_64, frozenset(needs), options)
 
 
 _AVX2 = "avx2 fma f16c"
@@ -47,13 +48,13 @@ _AVX512 = _AVX2 + " avx512f avx512bw avx512dq avx512vl"
 
 # From the fastest to the one that every processor has.
 INSTRUCTION_SETS = (
-    _x86("avx512_bf16", _AVX512 + " avx512_vnni avx512_bf16"),
-    _x86("avx512_vnni", _AVX512 + " avx512_vnni"),
-    _x86("avx512", _AVX512),
-    _x86("avx_vnni", _AVX2 + " avx_vnni"),
-    _x86("avx2", _AVX2),
-    InstructionSet("neon", AARCH64, frozenset({"asimddp"}), ("-march=armv8.2-a+dotprod",)),
-    InstructionSet("generic", None, frozenset(), ()),
+    _x86("avx512_bf16", "avx512", _AVX512 + " avx512_vnni avx512_bf16"),
+    _x86("avx512_vnni", "avx512", _AVX512 + " avx512_vnni"),
+    _x86("avx512", "avx512", _AVX512),
+    _x86("avx_vnni", "avx2", _AVX2 + " avx_vnni"),
+    _x86("avx2", "avx2", _AVX2),
+    InstructionSet("neon", "neon", AARCH64, frozenset({"asimddp"}), ("-march=armv8.2-a+dotprod",)),
+    InstructionSet("generic", "generic", None, frozenset(), ()),
 )
 
 

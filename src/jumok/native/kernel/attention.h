@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "formats.h"
-#include "vector_math.h"
 
 namespace jumok {
 
@@ -59,7 +58,9 @@ inline void attend_one(const float* q, int d_head, int count, const Key& key, in
   for (int s = 0; s < count; ++s) weights[s] *= inverse_sum;
   int i = 0;
   const auto value = [&](int s) { return key(s) + value_offset + i; };
-  for (; i + 4 * LANES <= d_head; i += 4 * LANES) weighted_sum<4>(weights, count, value, y + i);
+  constexpr int VECTORS = LANES < 8 ? 8 : 64 / LANES;  // a head of 64 in one pass, if they fit
+  for (; i + VECTORS * LANES <= d_head; i += VECTORS * LANES)
+    weighted_sum<VECTORS>(weights, count, value, y + i);
   for (; i + LANES <= d_head; i += LANES) weighted_sum<1>(weights, count, value, y + i);
   for (; i < d_head; ++i) {
     y[i] = 0;

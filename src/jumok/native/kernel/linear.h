@@ -1,10 +1,10 @@
 // y = W x + b for several rows x, with weights packed for sequential access.
 //
 // Weights are stored in panels of 64 outputs, and a panel is read sequentially. For one row the
-// cost is the memory traffic of the weights; for many rows the micro-kernel multiplies TILE_ROWS
-// rows with a panel while their sums stay in registers, so that each loaded weight is used that
-// often. The order of summation over the inputs does not depend on the number of rows or threads:
-// the result of a row does not depend on the batch.
+// cost is the memory traffic of the weights, and all sums of a panel stay in registers; for many
+// rows the micro-kernel multiplies TILE_ROWS rows with a part of the panel, so that each loaded
+// weight is used that often. The order of summation over the inputs does not depend on the number
+// of rows or threads: the result of a row does not depend on the batch.
 
 #pragma once
 
@@ -18,8 +18,16 @@
 
 namespace jumok {
 
-constexpr int VECTORS_PER_PANEL = 4;
-constexpr int PANEL_OUTPUTS = VECTORS_PER_PANEL * LANES;
+constexpr int PANEL_OUTPUTS = 64;
+constexpr int VECTORS_PER_PANEL = PANEL_OUTPUTS / LANES;
+constexpr int TILE_VECTORS = TILE_SUMS / TILE_ROWS;
+
+// The vectors of outputs that are multiplied with so many rows at a time.
+constexpr int tile_vectors(int rows) {
+  int vectors = VECTORS_PER_PANEL;
+  while (vectors * rows > std::max(TILE_SUMS, VECTORS_PER_PANEL)) vectors /= 2;
+  return vectors;
+}
 
 // Input rows in the type that the weight format multiplies with.
 template <class Format>
@@ -38,7 +46,7 @@ struct PackedInputs {
   }
   void pack(int row, const float* x, int n) {
     typename Format::Input* to = inputs.data() + static_cast<size_t>(row) * stride;
-    scales[row] = Format::quantize_row(x, n, to);
+    scales[row] = Format::pack_row(x, n, to);
     for (int i = n; i % Format::GROUP; ++i) to[i] = 0;
     if constexpr (Format::SCALED) {
       int32_t sum = 0;
@@ -73,7 +81,7 @@ struct Linear {
   // bias may be null. Packing in parts avoids a second copy of a large matrix.
   void pack(int first, int n, const Weight* weight, const float* scale, const float* b) {
     for (int o = 0; o < n; ++o, weight += inputs) {
-      for (int i = 0; i < inputs; ++i) *address(first + o, i) = weight[i];
+      for (int i = 0; i < inputs; ++i) *address(first + o, i) = Format::encode(weight[i]);
       if (b != nullptr) bias[first + o] = b[o];
       if (Format::SCALED) scales[first + o] = scale[o];
     }
@@ -82,7 +90,7 @@ struct Linear {
   // Unpacks the weights of one output: the embedding of a token.
   void unpack_row(int output, float factor, float* to) const {
     if (Format::SCALED) factor *= scales[output];
-    for (int i = 0; i < inputs; ++i) to[i] = Format::weight(*address(output, i)) * factor;
+    for (int i = 0; i < inputs; ++i) to[i] = Format::decode(*address(output, i)) * factor;
   }
 
   size_t bytes() const { return weights.bytes() + bias.bytes() + scales.bytes(); }
@@ -99,11 +107,11 @@ struct Linear {
                     int output) const {
     Floats y;
     if constexpr (Format::SCALED) {
-      const Integers exact = Format::to_ints(sum) - x.zero_point_correction[row];
-      y = __builtin_convertvector(exact, Floats) * load<Floats>(scales.data() + output);
-      y *= x.scales[row];
+      const Integers exact = sum - x.zero_point_correction[row];
+      y = __builtin_convertvector(exact, Floats);
+      y *= load<Floats>(scales.data() + output) * x.scales[row];
     } else {
-      y = Format::to_floats(sum);
+      y = sum;
     }
     return bias.size() ? y + load<Floats>(bias.data() + output) : y;
   }
@@ -131,33 +139,39 @@ struct OutputView {
 template <int ROWS, bool PREFETCH_NEXT, class Format>
 inline void micro_kernel(const Linear<Format>& linear, int panel, const PackedInputs<Format>& x,
                          int row, const OutputView& y) {
-  using Input = typename Format::Input;
-  constexpr int VECTOR = LANES * Format::GROUP;
-  const typename Format::Weight* weights = linear.address(panel * PANEL_OUTPUTS, 0);
-  const Input* inputs = x.inputs.data() + static_cast<size_t>(row) * x.stride;
-  for (int vector = 0; vector < VECTORS_PER_PANEL; vector += TILE_VECTORS) {
-    typename Format::Sum sums[ROWS][TILE_VECTORS];
-    std::memset(sums, 0, sizeof sums);
-    const typename Format::Weight* w = weights + vector * VECTOR;
-    for (int group = 0; group < linear.groups; ++group, w += VECTORS_PER_PANEL * VECTOR) {
-      using WeightVector = typename Format::WeightVector;
-      decltype(Format::decode_weights(WeightVector{})) vectors[TILE_VECTORS];
-      for (int v = 0; v < TILE_VECTORS; ++v) {
-        vectors[v] = Format::decode_weights(load<WeightVector>(w + v * VECTOR));
-        if (PREFETCH_NEXT && ROWS > 1)
-          __builtin_prefetch(w + v * VECTOR + linear.groups * VECTORS_PER_PANEL * VECTOR);
+  using Weight = typename Format::Weight;
+  constexpr int VECTORS = tile_vectors(ROWS), VECTOR = LANES * Format::GROUP;
+  constexpr int CACHE_LINE = static_cast<int>(CACHE_LINE_BYTES / sizeof(Weight));
+  const size_t panel_size = static_cast<size_t>(linear.groups) * PANEL_OUTPUTS * Format::GROUP;
+  for (int vector = 0; vector < VECTORS_PER_PANEL; vector += VECTORS) {
+    typename Format::Sum sums[ROWS][VECTORS] = {};
+    const Weight* w = linear.address(panel * PANEL_OUTPUTS, 0) + vector * VECTOR;
+    const typename Format::Input* inputs = x.inputs.data() + static_cast<size_t>(row) * x.stride;
+    for (int group = 0; group < linear.groups; ++group) {
+      if constexpr (PREFETCH_NEXT && ROWS > 1)
+        for (int i = 0; i < VECTORS * VECTOR; i += CACHE_LINE) __builtin_prefetch(w + panel_size + i);
+      for (int step = 0; step < Format::STEPS; ++step) {
+        decltype(Format::weights(w, step)) weights[VECTORS];
+        for (int v = 0; v < VECTORS; ++v) weights[v] = Format::weights(w + v * VECTOR, step);
+        for (int r = 0; r < ROWS; ++r) {
+          const auto x_group = Format::inputs(inputs + r * x.stride, step);
+          for (int v = 0; v < VECTORS; ++v)
+            sums[r][v] = Format::multiply_add(sums[r][v], x_group, weights[v]);
+        }
       }
-      for (int r = 0; r < ROWS; ++r) {
-        const auto x_group =
-            Format::broadcast_inputs(inputs + r * x.stride + group * Format::GROUP);
-        for (int v = 0; v < TILE_VECTORS; ++v)
-          sums[r][v] = Format::multiply_add(sums[r][v], x_group, vectors[v]);
-      }
+      w += VECTORS_PER_PANEL * VECTOR;
+      inputs += Format::GROUP;
     }
+    // A copy of the sums: indexed in a loop, they would be in memory above, not in registers.
+    typename Format::Sum finished[ROWS][VECTORS];
+#pragma GCC unroll 8
     for (int r = 0; r < ROWS; ++r)
-      for (int v = 0; v < TILE_VECTORS; ++v) {
+#pragma GCC unroll 16
+      for (int v = 0; v < VECTORS; ++v) finished[r][v] = sums[r][v];
+    for (int r = 0; r < ROWS; ++r)
+      for (int v = 0; v < VECTORS; ++v) {
         const int output = panel * PANEL_OUTPUTS + (vector + v) * LANES;
-        const Floats values = linear.dequantize(sums[r][v], x, row + r, output);
+        const Floats values = linear.dequantize(finished[r][v], x, row + r, output);
         y.write(row + r, output, linear.outputs, values);
       }
   }

@@ -39,7 +39,9 @@ struct Norm {
     }
 #pragma omp simd reduction(+ : square)
     for (int i = 0; i < D; ++i) square += (x[i] - mean) * (x[i] - mean);
-    const float factor = 1 / std::sqrt(square / static_cast<float>(D) + dims.norm_eps);
+    const float variance = square / static_cast<float>(D) + dims.norm_eps;
+    // Not 0 where the squares overflow: infinity - infinity is NaN.
+    const float factor = 1 / std::sqrt(variance) + (variance - variance);
     const float *w = weight.data(), *b = bias.data();
     if (b == nullptr) {
 #pragma omp simd

@@ -68,7 +68,7 @@ inline float fast_erf(float x) {
 // The feed-forward activations, in the order of ACTIVATIONS in packed_weights.py.
 enum class Activation : int32_t { relu, gelu, gelu_tanh, silu };
 
-inline float relu(float x) { return x > 0 ? x : 0; }
+inline float relu(float x) { return x < 0 ? 0 : x; }  // NaN stays NaN
 inline float gelu(float x) { return 0.5f * x * (1.0f + fast_erf(x * 0.707106781f)); }
 inline float gelu_tanh(float x) {
   return 0.5f * x * (1.0f + fast_tanh(0.797884561f * (x + 0.044715f * x * x * x)));
