@@ -12,8 +12,8 @@ Each system is a process of its own with two threads, and they take turns. Outpu
 are those of the best hypothesis of each row. Peak memory is the process's high-water mark; weights
 are the size on disk, for jumok the size in memory. transformers runs in float32; its bfloat16 is
 not measured. `equal` is the fraction of tokens that equal those of transformers in float32 (with
-random weights the best two logits are often close; with trained weights far more tokens agree). `--cap`
-limits the instruction sets of all systems alike.
+random weights the best two logits are often close; with trained weights far more tokens agree).
+`--cap` limits the instruction sets of all systems alike.
 """
 
 import json
