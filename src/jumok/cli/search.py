@@ -1,12 +1,13 @@
 """jumok search: the lines of a file that are nearest to a text, by the cosine of their vectors."""
 
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from jumok.terminal import print_json
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -31,6 +32,6 @@ def search(
     index = VectorIndex.build(pipeline, file, progress)
     for match in index.search(encode_query(pipeline, text), k):
         if as_json:
-            print(json.dumps(asdict(match), ensure_ascii=False))
+            print_json(asdict(match))
         else:
             print(f"{match.score:7.4f}  {match.line:>7}  {match.text}")
