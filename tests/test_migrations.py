@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import jumok
-from jumok.migrations import rename_tensors
+from jumok.migrations import RENAMED_KEYS, migrate_recipe, rename_tensors
 from jumok.safetensors_io import deserialize
 from jumok.tasks.runs.run import Run
 from jumok.tasks.runs.train import resume
@@ -59,6 +59,14 @@ def test_the_recipe_of_a_run_is_translated() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("key", [key for keys in RENAMED_KEYS.values() for key in keys])
+@pytest.mark.parametrize("value", [[[]], [1], {}])
+def test_a_value_of_a_wrong_type_is_left_to_the_reader(key: str, value: object) -> None:
+    table, _, name = key.partition(".")
+    (converted,) = migrate_recipe({table: {name: value}})[table].values()
+    assert converted == value
+
+
 def test_an_interrupted_run_resumes_bit_for_bit(tmp_path: Path) -> None:
     """Identical bits on the processor of the fixture; on others the loss within 2 %."""
     run = tmp_path / "run"

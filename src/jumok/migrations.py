@@ -27,19 +27,25 @@ class RenamedKey:
     convert: Callable[[Any], object] = _unchanged
 
 
-def _double(value: float) -> float:
-    return 2 * value
+# A value of a wrong type is left as it is: the recipe's reader reports it.
 
 
-def _early_stopping(value: str) -> object:
-    return {"full": True, "likely": False, "exact": "never"}.get(value, value)
+def _double(value: object) -> object:
+    return 2 * value if isinstance(value, int | float) else value
 
 
-def _kernel(value: str) -> str:
+def _early_stopping(value: object) -> object:
+    known = {"full": True, "likely": False, "exact": "never"}
+    return known.get(value, value) if isinstance(value, str) else value
+
+
+def _kernel(value: object) -> object:
     return "torch" if value == "plain" else value
 
 
-def _module_paths(value: list[str]) -> list[str]:
+def _module_paths(value: object) -> object:
+    if not isinstance(value, list) or not all(isinstance(path, str) for path in value):
+        return value
     return [rename_tensor(path + ".", 1).removesuffix(".") for path in value]
 
 

@@ -134,6 +134,8 @@ def test_damage_after_the_checkpoint_is_dropped(tmp_path: Path) -> None:
             "kind of a record must be one of train, dev, got .*train",
         ),
         ({**train(1), "loss": 10**400}, "'loss' must be a number or a text, got 1000"),
+        ({**train(1), "epoch": 1e308}, r"epoch must be below 2\^53, got 1e\+308"),
+        ({**dev(1, 0.5), "seconds": -(2**60)}, r"seconds must be below 2\^53"),
         ({**train(1), "more": {}}, "'more' must be a number or a text, got {}"),
         ({**dev(1, 0.5), "metric": 1.0}, "metric must be a text, got 1.0"),
         ({**dev(1, 0.5), "metric": "\ud800"}, "'metric' must be a number or a text, got"),

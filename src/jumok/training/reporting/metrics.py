@@ -22,7 +22,7 @@ from jumok.atomic_io import storage_errors, write_atomically
 from jumok.errors import InputError
 from jumok.fonts import save_figure
 from jumok.training.reporting.curves import BLUE, GREY, ORANGE, Chart, Curve, draw_charts
-from jumok.training.state import LOWER_IS_BETTER
+from jumok.training.state import LOWER_IS_BETTER, MAX_COUNT
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -311,6 +311,10 @@ def _check(record: object) -> None:
         if key in REQUIRED[kind] and isinstance(value, str) is not (key in texts):
             expected = "a text" if key in texts else "a number"
             raise InputError(f"{key} must be {expected}, got {ascii(value)[:40]}")
+    for key in ("epoch", "seconds"):
+        value = record[key]
+        if isinstance(value, int | float) and not abs(value) < MAX_COUNT:
+            raise InputError(f"{key} must be below 2^53, got {value:g}")
 
 
 def _is_value(value: object) -> bool:
