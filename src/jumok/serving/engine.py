@@ -11,7 +11,7 @@ from typing import Any
 from jumok.errors import InputError
 from jumok.inference import optimize
 from jumok.inference.unpadded_stack import NativeBackend
-from jumok.serving.merging import JobHub, MergedEncoder
+from jumok.serving.merging import JobHub, MergedEncoder, SharedBackends
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.pipeline.pipeline import GenerativeTask, Pipeline
 from jumok.tasks.runs.examples import examples
@@ -47,6 +47,8 @@ class Engine:
         weights = sorted(Path(folder).glob("*.safetensors"))
         self.hash = weights_hash(weights or [pipeline.weights_path])
         _merge_encoders(pipeline, hub)
+        self._backends = pipeline.backends
+        pipeline.backends = SharedBackends(pipeline.recipe.decoding, hub, self._backends)
         self.pipeline = lru_cache(MAX_PIPELINES)(self._with_decoding)
 
     @property
@@ -102,7 +104,9 @@ class Engine:
         """The pipeline with the settings of a request: the JSON text of an object, or ""."""
         if not decoding:
             return self._pipeline
-        return self._pipeline.with_decoding(decoding_overrides(json.loads(decoding)))
+        pipeline = self._pipeline.with_decoding(decoding_overrides(json.loads(decoding)))
+        pipeline.backends = SharedBackends(pipeline.recipe.decoding, self._hub, self._backends)
+        return pipeline
 
 
 def with_precision(pipeline: Pipeline, precision: str) -> Pipeline:

@@ -15,7 +15,10 @@ from typing import Any, Protocol
 
 import torch
 from greenlet import GreenletExit, getcurrent, greenlet
-from torch import Tensor
+from torch import Tensor, nn
+
+from jumok.decoding import DecodingConfig, IncrementalDecoder
+from jumok.tasks.pipeline.backends import DecoderBackends, ModelT
 
 BATCH_TOKENS = 512  # of one call of an encoder, as in jumok.inference
 
@@ -102,12 +105,13 @@ class JobHub:
             self._resume(each.job, result)
 
     def _resume(self, job: greenlet, value: Any = None, error: Exception | None = None) -> None:
-        if error is not None:
-            waiting = job.throw(error)
-        elif job:  # has started
-            waiting = job.switch(value)
-        else:
-            waiting = job.switch()
+        with torch.inference_mode():  # a thread has one mode, and jobs are suspended inside of it
+            if error is not None:
+                waiting = job.throw(error)
+            elif job:  # has started
+                waiting = job.switch(value)
+            else:
+                waiting = job.switch()
         if isinstance(waiting, _Waiting):
             self._waiting.append(waiting)
         if job.dead:
@@ -136,3 +140,76 @@ class MergedEncoder:
         x, lengths, positions, columns = (torch.cat(each) for each in zip(*calls, strict=True))
         hidden = self._encoder(x, lengths, positions, columns)
         return torch.split(hidden, [len(call[0]) for call in calls])
+
+
+class _Step:
+    """A step of one decoder; each is a call of its own, in the order of the jobs."""
+
+    order = 1
+
+    def size(self, arguments: Any) -> int:
+        """Steps are never refused a batch."""
+        return 0
+
+    def compute(self, calls: Sequence[Any]) -> Sequence[Any]:
+        """The results of the methods with their arguments."""
+        return [getattr(decoder, name)(*arguments) for decoder, name, *arguments in calls]
+
+
+STEP = _Step()
+
+
+class SharedDecoder:
+    """An incremental decoder whose job is suspended at each step.
+
+    So several texts are generated side by side: a new one joins at the next step, a finished or
+    cancelled one leaves.
+    """
+
+    def __init__(self, decoder: IncrementalDecoder, hub: JobHub) -> None:
+        self._decoder, self._hub = decoder, hub
+        self.vocabulary_size = decoder.vocabulary_size
+        self.reorder, self.rewind = decoder.reorder, decoder.rewind
+
+    @property
+    def length(self) -> int:
+        """Positions in the cache."""
+        return self._decoder.length
+
+    def step(self, ids: Tensor) -> Tensor:
+        """(B, T) int64 -> logits (B, V) float32."""
+        logits: Tensor = self._hub.call(STEP, (self._decoder, "step", ids))
+        return logits
+
+    def step_all(self, ids: Tensor) -> Tensor:
+        """(B, T) int64 -> logits (B, T, V) float32."""
+        logits: Tensor = self._hub.call(STEP, (self._decoder, "step_all", ids))
+        return logits
+
+    def top_k(self, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """The k best tokens of a step: log-probabilities (B, k) and ids (B, k)."""
+        found: tuple[Tensor, Tensor] = self._hub.call(STEP, (self._decoder, "top_k", ids, k))
+        return found
+
+
+class SharedBackends(DecoderBackends):
+    """Backends whose native decoders suspend their jobs; they share the packed weights."""
+
+    def __init__(self, config: DecodingConfig, hub: JobHub, first: DecoderBackends) -> None:
+        super().__init__(config)
+        self._hub, self._first = hub, first
+
+    def start_seq2seq(
+        self, model: nn.Module, source: Tensor, source_mask: Tensor | None, capacity: int
+    ) -> IncrementalDecoder:
+        """A decoder for sources (N, S)."""
+        decoder = self._first.start_seq2seq(model, source, source_mask, capacity)
+        return SharedDecoder(decoder, self._hub)
+
+    def start_lm(self, model: nn.Module, capacity: int) -> IncrementalDecoder:
+        """A decoder of a language model."""
+        return SharedDecoder(self._first.start_lm(model, capacity), self._hub)
+
+    def model_in_precision(self, model: ModelT) -> ModelT:
+        """The model, or its copy that all requests share."""
+        return self._first.model_in_precision(model)

@@ -180,8 +180,7 @@ def main(fd: int) -> None:
             return
         frames.send({"op": "ready", "pid": os.getpid(), **info})
         frames.flush()
-        with torch.inference_mode():  # for all jobs: they are suspended inside of it
-            Worker(frames, hub, engine).run(turn)
+        Worker(frames, hub, engine).run(turn)
     except (EOFError, ConnectionError):
         return
 

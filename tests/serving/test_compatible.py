@@ -1,0 +1,78 @@
+"""Clients of other servers: `openai` and `huggingface_hub`, unchanged."""
+
+import base64
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jumok.tasks.runs.load import load
+from tests.serving.server_process import Server
+
+TEXTS = ["겨울은 추워요", "이 영화 정말 재미있어요"]
+
+
+def test_embeddings_of_the_openai_client(server: Server, review_run: Path) -> None:
+    openai = pytest.importorskip("openai")
+    expected = load(review_run).encode(TEXTS)
+    with openai.OpenAI(base_url=f"http://127.0.0.1:{server.port}/v1", api_key="none") as client:
+        assert [model.id for model in client.models.list()] == ["reviews", "reading"]
+        for form in ("float", "base64"):
+            found = client.embeddings.create(model="reviews", input=TEXTS, encoding_format=form)
+            assert found.usage.prompt_tokens > 0
+            vectors = [
+                np.frombuffer(base64.b64decode(each.embedding), "<f4")
+                if isinstance(each.embedding, str)
+                else each.embedding
+                for each in found.data
+            ]
+            np.testing.assert_allclose(vectors, expected, atol=1e-5)  # other batches
+        default = client.embeddings.create(model="reviews", input=TEXTS[0])
+        np.testing.assert_allclose(default.data[0].embedding, expected[0], atol=1e-5)
+
+
+def test_the_client_of_hugging_face(server: Server, review_run: Path) -> None:
+    from huggingface_hub import InferenceClient
+
+    pipeline = load(review_run)
+    client = InferenceClient(f"http://127.0.0.1:{server.port}/embed")
+    found = client.feature_extraction(TEXTS[0])
+    np.testing.assert_allclose(np.ravel(found), pipeline.encode(TEXTS[0]), atol=1e-5)
+    client = InferenceClient(f"http://127.0.0.1:{server.port}/predict")
+    best = client.text_classification(TEXTS[1])[0]
+    assert best.label == pipeline(TEXTS[1]).label
+    assert math.isclose(best.score, pipeline(TEXTS[1]).probability, abs_tol=1e-5)
+    client = InferenceClient(f"http://127.0.0.1:{server.port}/similarity")
+    (same, other) = client.sentence_similarity(TEXTS[0], other_sentences=[TEXTS[0], TEXTS[1]])
+    assert same == pytest.approx(1, abs=1e-5)
+    assert other < same
+
+
+def test_batches_of_inputs(server: Server) -> None:
+    single = server.request("/predict", {"inputs": TEXTS[0]}).json
+    batch = server.request("/predict", {"inputs": [[TEXTS[0]], [TEXTS[1]]]}).json
+    assert batch[0] == single
+    assert single[0]["score"] >= single[1]["score"]
+    assert server.request("/info").json["model_id"] == "reviews"
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "message"),
+    [
+        ("/predict", {"inputs": 3}, "inputs must be a string or a list"),
+        ("/predict", {"inputs": [["a", "b"]]}, "each of inputs must have 1 text"),
+        ("/embed", {"inputs": "a", "normalize": 1}, "normalize must be true or false"),
+        ("/similarity", {"inputs": "a"}, "inputs must have source_sentence"),
+        ("/v1/embeddings", {"input": "a", "encoding_format": "x"}, "encoding_format must be one"),
+        ("/v1/embeddings", {"input": "a", "model": "reading"}, "the model must have an encoder"),
+        ("/v1/completions", {"prompt": "a", "model": "reviews"}, "the model must generate text"),
+        ("/translate", {"q": 3}, "q must be a list"),
+    ],
+)
+def test_invalid_values_are_refused(
+    server: Server, path: str, content: dict[str, object], message: str
+) -> None:
+    reply = server.request(path, content)
+    assert reply.status == 400
+    assert message in reply.error["message"]

@@ -1,0 +1,147 @@
+"""Texts that are generated next to each other: same bytes, streams, cancellation."""
+
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from jumok.serving.engine import Engine, EngineOptions
+from jumok.serving.merging import JobHub
+from jumok.tasks.pipeline.outputs import to_json
+from jumok.tasks.runs.load import load
+from tests.serving.server_process import Server, serving
+from tests.tiny_runs import readings
+
+SETTINGS = ("kernel=native", "precision=int8")
+TEXTS = [text for text, _ in readings(24, 11)]
+
+
+@pytest.fixture(scope="module")
+def expected(compiled: Path, reading_run: Path) -> dict[str, str]:
+    pipeline = load(reading_run).with_decoding(SETTINGS)
+    return {text: to_json(pipeline(text)) for text in TEXTS}
+
+
+def test_suspended_jobs_have_the_bytes_of_jobs_alone(
+    compiled: Path, reading_run: Path, expected: dict[str, str]
+) -> None:
+    hub = JobHub()
+    engine = Engine(str(reading_run), EngineOptions(decoding=SETTINGS), hub)
+    beam = load(reading_run).with_decoding([*SETTINGS, "beam=3"])
+    found: dict[int, str] = {}
+    most = 0
+    for number, text in enumerate(TEXTS):  # one more text joins at each step
+        decoding = '{"beam": 3}' if number % 3 == 0 else ""
+
+        def job(number: int = number, text: str = text, decoding: str = decoding) -> None:
+            found[number] = engine.predict(text, decoding)
+
+        hub.start(number, job)
+        most = max(most, len(hub))
+        hub.step()
+    while len(hub):
+        hub.step()
+    assert most > 3
+    for number, text in enumerate(TEXTS):
+        alone = to_json(beam(text)) if number % 3 == 0 else expected[text]
+        assert found[number] == alone
+
+
+def test_a_cancelled_job_takes_no_further_step(compiled: Path, reading_run: Path) -> None:
+    hub = JobHub()
+    engine = Engine(str(reading_run), EngineOptions(decoding=SETTINGS), hub)
+    parts: list[str] = []
+    hub.start("text", lambda: parts.append(engine.stream(TEXTS[0], "", parts.append)))
+    hub.step()
+    assert len(hub) == 1
+    before = list(parts)
+    assert hub.cancel("text")
+    assert not hub.cancel("text")
+    assert len(hub) == 0
+    hub.step()
+    assert parts == before
+
+
+@pytest.fixture(scope="module")
+def writer(
+    compiled: Path, reading_run: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """A server of the native kernel."""
+    folder = tmp_path_factory.mktemp("writer")
+    with serving(folder, [reading_run], decoding=list(SETTINGS)) as server:
+        yield server
+
+
+def test_requests_at_the_same_time(writer: Server, expected: dict[str, str]) -> None:
+    def ask(text: str) -> None:
+        line = expected[text]
+        assert line.encode() in writer.predict(text).body
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ask, TEXTS))
+
+
+def test_streams_of_the_openai_client(writer: Server, expected: dict[str, str]) -> None:
+    openai = pytest.importorskip("openai")
+    with openai.OpenAI(base_url=f"http://127.0.0.1:{writer.port}/v1", api_key="none") as client:
+        lock, wholes = threading.Lock(), {}
+
+        def ask(text: str) -> None:
+            events = list(client.completions.create(model="run", prompt=text, stream=True))
+            with lock:
+                wholes[text] = "".join(event.choices[0].text for event in events)
+            assert events[-1].choices[0].finish_reason == "stop"
+            assert not any("\N{REPLACEMENT CHARACTER}" in e.choices[0].text for e in events)
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(ask, TEXTS))
+        assert wholes == {text: json.loads(expected[text])["output"] for text in TEXTS}
+        whole = client.completions.create(model="run", prompt=[TEXTS[0], TEXTS[1]], max_tokens=2)
+        assert [choice.index for choice in whole.choices] == [0, 1]
+        assert whole.usage.total_tokens == (
+            whole.usage.prompt_tokens + whole.usage.completion_tokens
+        )
+        with pytest.raises(openai.BadRequestError, match="temperature must be"):
+            client.completions.create(model="run", prompt="a", temperature=3)
+        with pytest.raises(openai.NotFoundError, match="model must be one of run"):
+            client.completions.create(model="other", prompt="a")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"prompt": "a", "echo": True}, "echo is not supported"),
+        ({"prompt": "a", "logprobs": 1}, "logprobs is not supported"),
+        ({"prompt": "a", "best_of": 2}, "best_of must be equal to n"),
+        ({"prompt": "a", "stream": 1}, "stream must be true or false"),
+        ({"prompt": ["a", "b"], "stream": True}, "stream needs one prompt"),
+        ({"prompt": "a", "n": 17}, "n must be an integer from 1 to 16"),
+        ({"prompt": "a", "max_tokens": 0}, "max_tokens must be an integer from 1"),
+        ({"prompt": "a", "max_tokens": 10**12}, "max_tokens must be an integer from 1"),
+        ({"prompt": "a", "stop": ["a"] * 17}, "stop must be at most 16 strings"),
+        ({"prompt": "a", "top_p": 2, "temperature": 1}, "top_p must be a number"),
+        ({"prompt": "a", "seed": -1}, "seed must be an integer"),
+    ],
+)
+def test_completions_are_checked(writer: Server, content: dict[str, object], message: str) -> None:
+    reply = writer.request("/v1/completions", content)
+    assert reply.status == 400
+    assert message in reply.error["message"]
+
+
+def test_translations(writer: Server, expected: dict[str, str]) -> None:
+    outputs = [json.loads(expected[text])["output"] for text in TEXTS[:2]]
+    reply = writer.request("/translate", {"q": TEXTS[0], "source": "ko", "target": "en"})
+    assert reply.json == {"translatedText": outputs[0]}
+    reply = writer.request("/translate", {"q": TEXTS[:2], "source": "ko", "target": "en"})
+    assert reply.json == {"translatedText": outputs}
+    reply = writer.request("/translate", {"q": TEXTS[0], "alternatives": 2})
+    assert len(reply.json["alternatives"]) == 2
+    reply = writer.request("/translate", {"q": "a", "format": "html"})
+    assert "format must be text" in reply.error["message"]
+    assert writer.request("/languages").json == []
+    assert "needs a classifier" in writer.request("/predict", {"inputs": "a"}).error["message"]
+    assert "have an encoder" in writer.request("/embed", {"inputs": "a"}).error["message"]
