@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import torch
 
 from jumok.serving.engine import Engine, EngineOptions
 from jumok.serving.merging import JobHub
@@ -63,6 +64,7 @@ def test_a_cancelled_job_takes_no_further_step(compiled: Path, reading_run: Path
     assert len(hub) == 0
     hub.step()
     assert parts == before
+    assert not torch.is_inference_mode_enabled()
 
 
 @pytest.fixture(scope="module")

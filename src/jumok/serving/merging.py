@@ -69,7 +69,8 @@ class JobHub:
             return False
         del self._keys[job]
         self._waiting = [each for each in self._waiting if each.job is not job]
-        job.throw(GreenletExit)
+        with torch.inference_mode():  # as in `_resume`
+            job.throw(GreenletExit)
         return True
 
     def call(self, call: MergedCall, arguments: Any) -> Any:
