@@ -25,6 +25,7 @@ from jumok.serving.limits import Limits
 from jumok.serving.logs import Log, LogFormat
 from jumok.serving.metrics import Metrics
 from jumok.serving.openapi import openapi
+from jumok.serving.page import page_routes
 from jumok.serving.replies import json_reply
 from jumok.serving.routes import NativeRoutes
 from jumok.serving.routes_openai import OpenAIRoutes
@@ -184,6 +185,7 @@ def _config(
         *TeiRoutes(service, limits).routes,
         *OpenAIRoutes(service, limits).routes,
         *TranslationRoutes(service, limits).routes,
+        *page_routes(),
     ]
 
     async def describe(request: Request) -> Response:
