@@ -3,6 +3,7 @@
 `JUMOK_TEST_DEVICE=cpu` runs the same tests on the CPU, to be sure that they can pass.
 """
 
+import math
 import os
 from pathlib import Path
 
@@ -19,7 +20,12 @@ from jumok.nn import AttentionMask
 from jumok.nn.attention import attention_scores, fused_attention, masked_softmax
 from jumok.nn.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.nn.losses import cross_entropy
+from jumok.tasks.masked_lm import masked_hidden
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.runs.setup import prepare_training
+from jumok.tasks.runs.train import train
 from tests.cli.commands import run
+from tests.tiny_runs import reviews
 
 NAME = os.environ.get("JUMOK_TEST_DEVICE", "cuda")
 DEVICE = torch.device(NAME)
@@ -109,3 +115,51 @@ def test_training_and_prediction(
     done = run("train", review_recipe, f"device={NAME}", "training.steps=20", *words, "--out", out)
     assert done.code == 0, done.err
     assert jumok.load(out)("이 영화 재미있어요").label in ("negative", "positive")
+
+
+@pytest.mark.parametrize("electra", [False, True])
+def test_packed_pretraining(electra: bool, tmp_path: Path) -> None:
+    """The step of `ko-small`: the same hidden states of packed rows; and bfloat16 trains."""
+    text = "".join(f"{text}\n" for text, _ in reviews(60, 0))
+    (tmp_path / "train.txt").write_text(text, encoding="utf-8")
+    path = tmp_path / "pretraining.toml"
+    path.write_text(PRETRAINING.format(folder=tmp_path), encoding="utf-8")
+    words = ["model.generator=0.5", "model.generator_layers=1"] if electra else []
+    hidden = []
+    for device in ("cpu", NAME):
+        plan = load_recipe(str(path), [*words, f'device="{device}"'])
+        job = prepare_training(plan, torch.device(device)).job
+        with torch.no_grad():
+            hidden.append(masked_hidden(job.model.eval(), job.epoch(0)[0])[0].cpu())
+    torch.testing.assert_close(hidden[1], hidden[0], atol=TOLERANCE, rtol=TOLERANCE)
+    plan = load_recipe(str(path), [*words, f'device="{NAME}"', "training.precision=bfloat16"])
+    result = train(plan, tmp_path / "run")
+    assert result.results["loss"] < math.log(66)  # better than a guess among all pieces
+
+
+PRETRAINING = """
+task = "masked_language_modeling"
+[data]
+train = "{folder}/train.txt"
+[vocabulary]
+size = 66
+[model]
+d_model = 32
+d_embedding = 16
+n_heads = 2
+d_ff = 64
+n_layers = 2
+n_segments = 2
+positions = "learned"
+dropout = 0.0
+max_length = 32
+[masking]
+mlm_probability = 0.3
+final_probability = 0.15
+packed = true
+[training]
+steps = 60
+batch_tokens = 512
+learning_rate = 0.01
+warmup_steps = 5
+"""
