@@ -178,7 +178,14 @@ class Decoding:
     text: str | None = None  # the input; None in older files
 
 
-LATER_KEYS = {"regression": None}  # keys that older files lack
+# The keys that older files lack, with their values, by the part of the header.
+LATER_KEYS: Mapping[str, Mapping[str, object]] = {
+    "model": {"implementation": None, "tokenizer": None, "embedding_scale": None, "bias": None},
+    "blocks": {"softcap": None},
+    "source": {"truncated": 0},
+    "target": {"truncated": 0},
+    "decoding": {"text": None},
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,12 +285,10 @@ class TraceInfo:
         """
         try:
             table = dict(parse_json(text.encode(), allow_surrogates=True))
-            blocks = table.get("blocks")
-            if isinstance(blocks, list):
-                table["blocks"] = [_with_later(block, "softcap") for block in blocks]
-            if "decoding" in table:
-                table["decoding"] = _with_later(table["decoding"], "text")
-            return from_dict(cls, LATER_KEYS | table, complete=True)
+            if isinstance(table.get("sides"), dict):
+                table["sides"] = _with_later_keys(table["sides"])
+            header = {"regression": None, **_with_later_keys(table)}
+            return from_dict(cls, header, complete=True)
         except (InputError, UnicodeEncodeError) as error:
             reason = str(error).partition("; correct")[0]
             raise InputError(
@@ -291,9 +296,15 @@ class TraceInfo:
             ) from error
 
 
-def _with_later(part: object, key: str) -> object:
-    """A block or a decoding with a key that older files lack."""
-    return {key: None, **part} if isinstance(part, dict) else part
+def _with_later_keys(table: Mapping[str, object]) -> dict[str, object]:
+    """The table whose parts, or lists of parts, have the keys that older files lack."""
+    return {name: _with_defaults(part, LATER_KEYS.get(name, {})) for name, part in table.items()}
+
+
+def _with_defaults(part: object, defaults: Mapping[str, object]) -> object:
+    if isinstance(part, list) and defaults:
+        return [_with_defaults(each, defaults) for each in part]
+    return {**defaults, **part} if isinstance(part, dict) else part
 
 
 def _check_lengths(side: str, sequences: tuple[Tokens, ...]) -> None:
