@@ -5,6 +5,7 @@ the plain form is used where one is missing, and no other file names one.
 """
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from operator import attrgetter
 from typing import Any
 
@@ -81,10 +82,25 @@ def int8_matmul(x: Tensor, weight: Tensor) -> Tensor:
     tensor([[12319]], dtype=torch.int32)
     """
     op = find_op("_int_mm")
-    units = x.shape[1] % _CUDA_INT8_MULTIPLE or weight.shape[1] % _CUDA_INT8_MULTIPLE
-    if op is not None and not (x.is_cuda and (len(x) < _CUDA_INT8_ROWS or units)):
+    if op is not None and x.is_cuda:
+        units = x.shape[1] % _CUDA_INT8_MULTIPLE or weight.shape[1] % _CUDA_INT8_MULTIPLE
+        usable = len(x) >= _CUDA_INT8_ROWS and not units
+    else:
+        usable = op is not None and _is_exact(op)
+    if op is not None and usable:
         return op(x, weight)  # type: ignore[no-any-return]
     return (x.double() @ weight.double()).to(torch.int32)  # exact: far less than 2^53
+
+
+@cache
+def _is_exact(int8_product: Callable[[Tensor, Tensor], Tensor]) -> bool:
+    """Whether it is exact on this CPU for the largest values.
+
+    oneDNN without VNNI adds pairs of products in 16 bits, which overflow: seen when
+    ONEDNN_MAX_CPU_ISA caps a processor that has VNNI.
+    """
+    largest = torch.full((32, 64), 127, dtype=torch.int8)
+    return bool((int8_product(largest, largest.T) == 64 * 127 * 127).all())
 
 
 def has_onednn(dtype: torch.dtype) -> bool:

@@ -93,7 +93,8 @@ def test_all_processes_stop_at_a_bad_step(trained: tuple[Path, Ends]) -> None:
     assert ended.codes == [4, 4]
     first, second = outputs_of(group)
     assert "the loss or a gradient is not finite, first in encoder." in first
-    assert second == ""
+    # torch 2.8 prints each connection
+    assert [line for line in second.splitlines() if not line.startswith("[Gloo]")] == []
     assert len(list((folder / "steep" / "bad-steps").iterdir())) == 2
 
 

@@ -103,8 +103,11 @@ class FullyShardedDataParallel(Generic[BatchT]):
     def reduce_gradients(self) -> None:
         """Move the gradients, which the backward pass reduced, to `parameters`."""
         for name, sharded in self._sharded.items():
+            local, parameter = _local(sharded), self.parameters[name]
+            if local.data_ptr() != parameter.data_ptr():
+                parameter.data = local  # torch 2.8 copies weights of uneven rows in the first pass
             gradient = sharded.grad
-            self.parameters[name].grad = None if gradient is None else _local(_as_dtensor(gradient))
+            parameter.grad = None if gradient is None else _local(_as_dtensor(gradient))
             sharded.grad = None
 
     def gradient_norm(self) -> Tensor:
