@@ -11,6 +11,7 @@ from jumok.errors import InputError
 
 MAX_TEXT_BYTES = 2**20  # in UTF-8
 MAX_PRETRAINED_TEXT_BYTES = 2**17  # for imported tokenizers
+MAX_PIECES = 2_000_000  # 901,629 in XLM-V, the largest known vocabulary
 MAX_PIECE_CHARS = 1_000  # known vocabularies have pieces of up to 128 spaces
 
 
@@ -31,12 +32,18 @@ def check_text_length(text: str, max_bytes: int = MAX_TEXT_BYTES) -> None:
 
 
 def check_pieces(pieces: Iterable[str]) -> None:
-    """Raises InputError for a piece that is too long.
+    """Raises InputError for too many pieces, or one that is too long.
 
     The time to encode a text, and the length of a decoded one, are proportional to the longest.
 
     >>> check_pieces(["이", " " * 128])
     """
+    pieces = list(pieces)
+    if len(pieces) > MAX_PIECES:
+        raise InputError(
+            f"a vocabulary must have at most {MAX_PIECES:,} pieces, got {len(pieces):,}; use "
+            "another one"
+        )
     longest = max(pieces, key=len, default="")
     if len(longest) > MAX_PIECE_CHARS:
         raise InputError(

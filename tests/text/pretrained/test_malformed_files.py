@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from jumok.errors import InputError, StorageError
+from jumok.text import limits
 from jumok.text.pretrained import PretrainedTokenizer, files, load_tokenizer
 from jumok.text.pretrained.library_errors import check_pattern
 
@@ -143,7 +144,7 @@ def doubled(pattern: object = None) -> dict[str, object]:
 
 LOWER, NFD, NFC = {"type": "Lowercase"}, {"type": "NFD"}, {"type": "NFC"}
 SPECIAL = [{"SpecialToken": {"id": "X", "type_id": 0}}]
-MANY = {"id": "X", "ids": [1] * 10**6, "tokens": ["a"] * 10**6}
+MANY = {"id": "X", "ids": [1] * 10**4, "tokens": ["a"] * 10**4}
 WORDPIECE = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##"}
 WORDPIECE |= {"max_input_chars_per_word": 100, "vocab": {"[UNK]": 0, "a": 1, "##a": 2}}
 
@@ -186,7 +187,7 @@ WORDPIECE |= {"max_input_chars_per_word": 100, "vocab": {"[UNK]": 0, "a": 1, "##
         ({"post_processor": template(single=SPECIAL * 99)}, "at most 64 special"),
         (
             {"post_processor": template(special_tokens={"X": MANY})},
-            "at most 64 special tokens, got 1,000,000",
+            "at most 64 special tokens, got 10,000",
         ),
     ],
 )  # fmt: skip
@@ -197,6 +198,13 @@ def test_a_file_that_costs_minutes_is_refused_at_once(
     with pytest.raises(InputError, match=words):
         read(tmp_path, tokenizer(**parts))
     assert time.process_time() - began < 2
+
+
+def test_too_many_pieces_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_PIECES", 9)
+    (tmp_path / "vocab.txt").write_text("".join(f"{n}\n" for n in range(10)))
+    with pytest.raises(InputError, match="at most 9 pieces, got 10"):
+        load_tokenizer(tmp_path, {"model_type": "bert"})
 
 
 def test_a_text_that_becomes_too_long_is_refused(tmp_path: Path) -> None:
