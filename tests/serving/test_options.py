@@ -1,0 +1,61 @@
+"""The options of `jumok serve`, and the messages for wrong ones."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jumok.errors import InputError
+from jumok.serving.server import ServeOptions, model_sources, read_token, serve
+from jumok.serving.service import unique_names
+
+
+def test_another_address_needs_a_token() -> None:
+    with pytest.raises(InputError, match=r"other machines can reach 0.0.0.0; add --token-file"):
+        serve(ServeOptions(folders=["run"], host="0.0.0.0"))
+
+
+def test_the_token_file(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    with pytest.raises(InputError, match="--token-file must be a readable file"):
+        read_token(path)
+    path.write_text("short\n", encoding="utf-8")
+    with pytest.raises(InputError, match="the token in --token-file must have at least 16"):
+        read_token(path)
+    path.write_text("a-token-of-letters\n", encoding="utf-8")
+    assert read_token(path) == "a-token-of-letters"
+
+
+def test_names_are_different() -> None:
+    with pytest.raises(InputError, match="must have different names, got nsmc twice"):
+        unique_names(["runs/nsmc", "old/nsmc/"])
+
+
+def test_workers_divide_the_cores_and_models_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jumok.serving.server.available_cores", lambda: 8)
+    options = ServeOptions(folders=["a", "b"], workers=2)
+    sources = model_sources(options, ["a", "b"], turn_fd=7)
+    assert [[each.threads for each in model] for model in sources] == [[4, 4], [4, 4]]
+    assert [[each.turn_group for each in model] for model in sources] == [[0, 1], [0, 1]]
+    assert {each.turn_fd for model in sources for each in model} == {7}
+    ((alone,),) = model_sources(ServeOptions(folders=["a"]), ["a"], turn_fd=7)
+    assert (alone.threads, alone.turn_fd) == (8, None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["runs/none", "--port", "0"], "must be"),
+        (["runs/none", "--log", "xml"], "--log must be text or json"),
+    ],
+)
+def test_the_command_ends_with_one_sentence(arguments: list[str], message: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "jumok", "serve", *arguments], capture_output=True, timeout=120
+    )
+    assert run.returncode == 2
+    last = run.stderr.decode().splitlines()[-1]
+    assert last.startswith("jumok: ")
+    assert message in last

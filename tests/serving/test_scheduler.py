@@ -1,0 +1,75 @@
+"""Admission and order of the queue, with a process that only records what it is sent."""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from jumok.serving.limits import Limits
+from jumok.serving.replies import RequestError
+from jumok.serving.scheduler import TEXT_WORK, ModelQueue
+
+
+@dataclass(eq=False)
+class Recorder:
+    """The interface of a computing process, of which the queue uses `send` and `info`."""
+
+    sent: list[tuple[dict[str, Any], bytes]] = field(default_factory=list)
+    info: dict[str, Any] = field(default_factory=lambda: {"hash": "h"})
+
+    def send(self, message: dict[str, Any], payload: bytes = b"") -> None:
+        self.sent.append((message, payload))
+
+
+def queue_with(recorder: Recorder, **limits: float) -> ModelQueue:
+    queue = ModelQueue(Limits(**limits), generates=False, speed=10.0 * (TEXT_WORK + 1))
+    queue.processes.append(recorder)  # type: ignore[arg-type]
+    return queue
+
+
+def finish(queue: ModelQueue, recorder: Recorder, index: int) -> None:
+    number = recorder.sent[index][0]["id"]
+    queue.on_frame(recorder, {"op": "done", "id": number}, b"answer")  # type: ignore[arg-type]
+
+
+def test_the_nearest_deadline_is_first_and_expired_texts_are_not_sent() -> None:
+    async def run() -> None:
+        recorder = Recorder()
+        queue = queue_with(recorder)
+        now = time.monotonic()
+        first = queue.submit({}, ["1", "2"], now + 100)  # in flight
+        late = queue.submit({}, ["3"], now + 50)
+        soon = queue.submit({}, ["4"], now + 20)
+        gone = queue.submit({}, ["5"], now + 0.5)
+        assert [payload for _, payload in recorder.sent] == [b"1", b"2"]
+        await asyncio.sleep(0.6)
+        finish(queue, recorder, 0)
+        finish(queue, recorder, 1)
+        assert [payload for _, payload in recorder.sent[2:]] == [b"4", b"3"]
+        assert (await first[0].done).payload == b"answer"
+        with pytest.raises(RequestError, match="the deadline passed"):
+            await gone[0].done
+        queue.cancel([*late, *soon])
+        assert queue.cancelled == 2
+        assert queue.idle
+        assert queue.waiting_work == 0
+
+    asyncio.run(run())
+
+
+def test_a_request_is_taken_whole_or_refused_whole() -> None:
+    async def run() -> None:
+        queue = queue_with(Recorder(), max_wait=1.0)
+        deadline = time.monotonic() + 100
+        queue.submit({}, ["a"] * 30, deadline)  # 3 s of work: an idle model takes any request
+        waits = []
+        for _ in range(3):
+            with pytest.raises(RequestError, match=r"the expected wait of 3\.0 s") as refused:
+                queue.submit({}, ["a"] * 10, deadline)
+            waits.append(refused.value.retry_after)
+        assert waits == [3, 4, 5]  # each refusal reserves its own second
+        assert queue.waiting_texts == 30
+
+    asyncio.run(run())
