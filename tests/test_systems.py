@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock, Timeout
 
 import jumok
 from jumok import atomic_io
@@ -125,7 +126,22 @@ def test_a_folder_replaces_an_empty_one(windows: None, tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "out") == ["README.md"]
 
 
-def test_a_lock_is_released_before_its_file_is_deleted(windows: None, tmp_path: Path) -> None:
+def test_a_lock_is_released_before_its_file_is_deleted(
+    windows: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlink = Path.unlink
+
+    def of_windows(path: Path, missing_ok: bool = False) -> None:
+        if path.name == lock.LOCK and path.exists():
+            held = FileLock(path, timeout=0)
+            try:
+                held.acquire()
+            except Timeout:
+                raise PermissionError(13, "The process cannot access the file") from None
+            held.release()
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", of_windows)
     for _ in range(2):
         with lock.run_lock(tmp_path):
             assert lock.LOCK in os.listdir(tmp_path)

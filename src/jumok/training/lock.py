@@ -79,9 +79,14 @@ def run_lock(folder: Path) -> Iterator[None]:
     finally:
         ended.set()
         beats.join()
-        for name in (OWNER_FILE, LOCK):
-            (folder / name).unlink(missing_ok=True)
-        lock.release()
+        path.unlink(missing_ok=True)
+        if os.name == "posix":
+            (folder / LOCK).unlink(missing_ok=True)
+            lock.release()
+        else:  # Windows deletes no open file; another training may have opened it since
+            lock.release()
+            with suppress(OSError):
+                (folder / LOCK).unlink(missing_ok=True)
 
 
 def _flock(lock: FileLock, folder: Path) -> bool:
