@@ -105,6 +105,7 @@ def test_an_unavailable_kernel_is_an_error_before_the_training(
     reading_recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build.kernel_path.cache_clear()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # without a compiled kernel
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(KernelError, match=r"the C\+\+ kernel needs a compiler, and none was found"):

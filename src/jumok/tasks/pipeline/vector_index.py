@@ -97,7 +97,7 @@ def encode_query(pipeline: Pipeline, text: str) -> Vectors:
 def save_vectors(vectors: Vectors, path: Path) -> None:
     """Write vectors (n, D) as a .npy file, atomically."""
     stream = io.BytesIO()
-    np.save(stream, vectors, allow_pickle=False)
+    np.lib.format.write_array(stream, vectors, allow_pickle=False)
     write_atomically(path, stream.getvalue())
 
 
