@@ -579,3 +579,18 @@ def test_a_path_of_the_home_folder(
         jumok.load("~/runs/nowhere")
     (tmp_path / "r.toml").write_bytes(review_recipe.read_bytes())
     assert load_recipe("~/r.toml").name == "reviews"
+
+
+def test_a_list_of_files_without_its_quotes(review_recipe: Path, capsys: Capture) -> None:
+    """A shell removes them; what is advised is a list."""
+    refused = call(capsys, "train", review_recipe, "data.train=[a.ko,a.en]")
+    found = re.search("write (.+) in single quotes in a shell", refused.err)
+    assert found, refused.err
+    recipe = load_recipe(str(review_recipe), shlex.split(found[1]))
+    assert recipe.data.train == ("a", "b")
+
+
+def test_scores_are_aligned(review_run: Path, capsys: Capture) -> None:
+    lines = call(capsys, "evaluate", review_run).out.splitlines()
+    width = max(len(line.split()[0]) for line in lines)
+    assert all(line[width] == " " and line[width + 1] != " " for line in lines)

@@ -50,8 +50,8 @@ def apply_overrides(tree: Mapping[str, Any], overrides: Sequence[str]) -> Config
         key, equals, text = override.partition("=")
         if not equals or not all(key.split(".")):
             raise InputError(
-                f"an override must be key=value, got {override!r}; "
-                "write for example training.steps=1000"
+                f"an override must be key=value, got {override!r}; write "
+                f"{key.strip('.') or 'key'}=VALUE"
             )
         if any("\ud800" <= character <= "\udfff" for character in override):
             raise InputError(

@@ -130,7 +130,7 @@ def test_an_existing_run_is_not_overwritten(
         (("numbres",), "got 'numbres' (did you mean numbers?)"),
         (("numbers", "training.stpes=3"), "training.stpes is not known; did you mean training.st"),
         (("numbers", "training.steps=many"), 'training.steps must be an integer, got "many"'),
-        (("numbers", "hello"), "an override must be key=value, got 'hello'; write for example"),
+        (("numbers", "hello"), "an override must be key=value, got 'hello'; write hello=VALUE"),
         (("numbers", "device=tpu"), "device must be auto or one of "),
         (("--resume", "nowhere"), "nowhere must be a run, got no such folder"),
         (("numbers", "--resume", "x"), "--resume takes no recipe and no --out"),

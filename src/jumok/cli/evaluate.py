@@ -75,7 +75,8 @@ def _skipped(table: "Table") -> dict[str, int]:
 
 
 def _lines(scores: Mapping[str, object]) -> str:
-    return "\n".join(f"{name:<12} {_shown(value)}" for name, value in scores.items())
+    width = max(map(len, scores))
+    return "\n".join(f"{name:<{width}} {_shown(value)}" for name, value in scores.items())
 
 
 def _shown(value: object) -> str:

@@ -20,6 +20,7 @@ def read_lines(stream: BinaryIO | None = None) -> Iterator[str]:
     Raises InputError with the line number for a line that is too long, is not UTF-8, or holds
     characters that texts may not have; the lines before it have been yielded.
     """
+    from jumok.data.files.lines import cp949_hint
     from jumok.text.limits import MAX_TEXT_BYTES
     from jumok.text.normalization import check_text
 
@@ -40,7 +41,7 @@ def read_lines(stream: BinaryIO | None = None) -> Iterator[str]:
         except UnicodeDecodeError as error:
             raise InputError(
                 f"stdin:{number}: byte {error.start + 1} is not UTF-8 "
-                f"(0x{line[error.start]:02x}); convert the input to UTF-8"
+                f"(0x{line[error.start]:02x}); convert the input to UTF-8{cp949_hint(content)}"
             ) from error
         except InputError as error:
             raise InputError(f"stdin:{number}: {error}") from error

@@ -59,6 +59,11 @@ class DataConfig:
         for name in ("train", "dev", "test"):
             files = getattr(self, name)
             several = isinstance(files, tuple)
+            if not several and files.startswith("[") and files.endswith("]"):
+                raise InputError(
+                    f"data.{name} must be a file, or a list of files in quotes, got {files!r}; "
+                    f"""write 'data.{name}=["a", "b"]' in single quotes in a shell"""
+                )
             expanded = tuple(map(expand_home, files)) if several else expand_home(files)
             object.__setattr__(self, name, expanded)
         labels = tuple(unicodedata.normalize("NFC", label) for label in self.labels)

@@ -154,7 +154,7 @@ def decode_line(content: bytes) -> tuple[str, str]:
         text = content.decode()
     except UnicodeDecodeError as error:
         around = bytes(content[max(0, error.start - 8) : error.start + 8])
-        return "", f"byte {error.start + 1} is not UTF-8 (got {around!r}){_cp949_hint(content)}"
+        return "", f"byte {error.start + 1} is not UTF-8 (got {around!r}){cp949_hint(content)}"
     if "\0" in text:
         return "", f"a NUL character (got {quote(text)})"
     return text, ""
@@ -221,7 +221,8 @@ def _without_mark(path: Path, content: bytes) -> bytes:
     return content.removeprefix(b"\xef\xbb\xbf")
 
 
-def _cp949_hint(content: bytes) -> str:
+def cp949_hint(content: bytes) -> str:
+    """The end of a message on bytes that are Hangul in cp949; "" for others."""
     try:
         text = content.decode("cp949")
     except UnicodeDecodeError:
