@@ -90,7 +90,8 @@ def test_a_run(trained: Path, review_recipe: Path) -> None:
         pipeline.model.get_parameter(name)[0, 0] = math.nan
     tokenizers = run.tokenizers()
     before = {path: path.read_bytes() for path in (run.weights_path, run.config_path)}
-    run.save_model(pipeline.model, pipeline.recipe, pipeline.labels, tokenizers.checksums)
+    recipe = pipeline.recipe
+    run.save_model(pipeline.model, recipe.task, recipe.model, pipeline.labels, tokenizers.checksums)
     with pytest.raises(InputError, match=f"finite weights, got nan in {name}"):
         jumok.load(trained)
     recipe = load_recipe(str(review_recipe))
