@@ -21,7 +21,8 @@ from jumok.serving.replies import RequestError
 
 TEXT_WORK = 32  # bytes that each text counts besides its own
 IN_FLIGHT_SECONDS = 0.05  # of work in the computing process: enough to keep it busy
-MIN_IN_FLIGHT, MAX_IN_FLIGHT = 2, 256  # texts
+MIN_IN_FLIGHT_WORK = 4_096  # about one batch of the kernel: smaller ones would stay slow
+MAX_IN_FLIGHT = 256  # texts
 MAX_GENERATING = 32  # texts that are generated side by side
 SPEED_SECONDS = 2.0  # over which the speed is averaged
 MAX_RETRY_SECONDS = 60
@@ -199,10 +200,9 @@ class ModelQueue:
             if self.generates:
                 room = len(flight) < MAX_GENERATING
             else:
-                room = len(flight) < MAX_IN_FLIGHT and (
-                    len(flight) < MIN_IN_FLIGHT
-                    or work + item.work < self.speed.value * IN_FLIGHT_SECONDS
-                )
+                budget = max(self.speed.value * IN_FLIGHT_SECONDS, MIN_IN_FLIGHT_WORK)
+                fits = not flight or work + item.work <= budget
+                room = fits and len(flight) < MAX_IN_FLIGHT
             if room and work < least:
                 best, least = process, work
         return best
