@@ -117,4 +117,4 @@ def test_no_other_file_names_a_private_operation() -> None:
         for path in SOURCE.rglob("*.py")
         if private.search(path.read_text(encoding="utf-8"))
     }
-    assert found == {"torch_ops.py"} | ({"device.py"} if "device.py" in found else set())
+    assert found == {"torch_ops.py"}

@@ -11,8 +11,10 @@ from typing import Literal
 import torch
 
 from jumok.errors import InputError
+from jumok.torch_ops import has_onednn
 
 Precision = Literal["auto", "float32", "bfloat16"]
+_BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16")  # x86, Arm
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
 
@@ -50,7 +52,10 @@ def has_fast_bfloat16(device: torch.device) -> bool:
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
-        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+        if not hasattr(torch.cpu, "get_capabilities"):  # torch 2.8
+            return has_onednn(torch.bfloat16)
+        found = torch.cpu.get_capabilities()  # oneDNN also runs where it only emulates bfloat16
+        return any(found.get(name, False) for name in _BFLOAT16_INSTRUCTIONS)
     return False
 
 

@@ -20,6 +20,7 @@ from jumok.models import (
     TokenClassifier,
 )
 from jumok.native import KernelError
+from jumok.native.choice import warn_once
 from jumok.nn import AttentionMask, record
 from jumok.nn.hooks import shared_copy
 from tests.inference.encoders import CONFIGS, batch, config, error, seeded
@@ -64,6 +65,7 @@ def test_int8_without_a_compiler(kind: str, monkeypatch, caplog) -> None:
         raise KernelError("no C++ compiler was found")
 
     monkeypatch.setattr(jumok.inference.optimization, "NativeEncoder", missing)
+    warn_once.cache_clear()
     model = seeded(Encoder, config(kind, "relative"))
     fast = optimize(model, "int8")
     assert isinstance(fast.stack.backend, TorchBackend)

@@ -286,7 +286,7 @@ def test_prompts_of_different_lengths_share_a_batch(monkeypatch: pytest.MonkeyPa
     lengths = {len(vocabulary().encode(text)) for text in texts}
     assert len(lengths) == len(texts)
     for settings in (["max_length=4"], ["max_length=4", "beam=2"], ["max_length=4", "sample=true"]):
-        loaded = continuer().with_decoding(settings)
+        loaded = continuer().with_decoding([*settings, "kernel=torch"])
         together = go_on(loaded, *texts)
         assert capacities == [1 + max(lengths) + 4 - 1]
         for text, answer in zip(texts, together, strict=True):
@@ -294,7 +294,7 @@ def test_prompts_of_different_lengths_share_a_batch(monkeypatch: pytest.MonkeyPa
             assert alone.output == answer.output
             assert alone.score == pytest.approx(answer.score, abs=1e-4)
         capacities.clear()
-    go_on(continuer().with_decoding(["max_length=16"]), *texts)
+    go_on(continuer().with_decoding(["max_length=16", "kernel=torch"]), *texts)
     assert len(capacities) >= len(texts)
     assert set(capacities) == {16}  # whole windows, which slide
 
@@ -380,7 +380,7 @@ def test_the_native_kernel_continues_the_same(
     across: bool, settings: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In float32, for prompts of several lengths, one of them longer than the window."""
-    loaded = continuer(across).with_decoding(settings)
+    loaded = continuer(across).with_decoding([*settings, "kernel=torch"])
     lengths = [len(vocabulary().encode(text)) for text in PROMPTS]
     assert len(set(lengths)) == len(lengths) - 1
     assert max(lengths) > loaded.recipe.model.max_length
@@ -402,7 +402,7 @@ def test_the_native_kernel_continues_the_same(
 
 @pytest.mark.usefixtures("compiled")
 def test_the_native_kernel_streams_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = continuer().with_decoding(["max_length=40", "min_length=30"])
+    loaded = continuer().with_decoding(["max_length=40", "min_length=30", "kernel=torch"])
     wanted = go_on(loaded, *PROMPTS)
     with_native_alone(monkeypatch)
     native = loaded.with_decoding(["kernel=native"])
@@ -422,7 +422,7 @@ def test_an_ensemble_of_native_models(monkeypatch: pytest.MonkeyPatch) -> None:
     with torch.no_grad():
         for weight in other.model.parameters():
             weight.add_(torch.randn_like(weight) / 20)
-    both = continuer().with_decoding(["max_length=20"]).ensemble([other])
+    both = continuer().with_decoding(["max_length=20", "kernel=torch"]).ensemble([other])
     wanted = go_on(both, *PROMPTS)
     with_native_alone(monkeypatch)
     for actual, plain in zip(

@@ -1,9 +1,11 @@
 """jumok predict: one prediction per text, in order."""
 
+import json
 import os
 import re
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -60,12 +62,16 @@ def predict(
         bool,
         typer.Option("--alignment", help="With --json: source position aligned to each token."),
     ] = False,
+    timing: Annotated[
+        bool, typer.Option("--timing", help="Print to stderr: seconds, and which kernel ran.")
+    ] = False,
     draft: Annotated[
         Path | None,
         typer.Option(metavar="RUN", help="Draft model for speculative decoding."),
     ] = None,
 ) -> None:
     """Predict for texts: labels, scores, entities, translations or continuations."""
+    timer = _Timer()
     _check_mistyped_options(
         texts or [], [name for each in context.command.params for name in each.opts]
     )
@@ -82,18 +88,59 @@ def predict(
     pipeline = apply_decoding(pipeline, overrides, ensemble, precision)
     if draft is not None:
         pipeline = pipeline.with_draft(load_ensemble(draft, None))
+    timer.opened()
     for part in [texts] if texts else _chunks():
         if stream:
             for text in part:
                 _stream(pipeline, text)
+                timer.answered()
             continue
         for output in _predict_each(pipeline, part):
             line = _to_json(pipeline, output, tokens, alignment) if as_json else output.display
             sys.stdout.write(line + "\n")
             _report_loop(output)
+            timer.answered()
         sys.stdout.flush()
+    if timing:
+        print(timer.report(pipeline, as_json), file=sys.stderr)
     if pipeline.draft_model is not None:
         print_notice(f"draft: {pipeline.draft_model}")
+
+
+class _Timer:
+    """The seconds of one command, from its start; imports before it are not counted."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+        self._open = self._first = self._last = 0.0
+        self._n_texts = 0
+
+    def opened(self) -> None:
+        """Everything is loaded; what follows are answers."""
+        self._open = time.perf_counter() - self._start
+
+    def answered(self) -> None:
+        """One more text has its answer."""
+        self._last = time.perf_counter() - self._start
+        self._first = self._first or self._last
+        self._n_texts += 1
+
+    def report(self, pipeline: "Pipeline", as_json: bool) -> str:
+        """Seconds, texts and the kernel, on one line."""
+        from jumok.config_io import to_dict
+
+        if as_json:
+            seconds = {
+                "open_seconds": round(self._open, 4),
+                "first_answer_seconds": round(self._first, 4),
+                "total_seconds": round(self._last, 4),
+            }
+            tree = {**seconds, "texts": self._n_texts, "kernel": to_dict(pipeline.kernel)}
+            return json.dumps({"timing": tree}, ensure_ascii=False)
+        return (
+            f"timing: open {self._open:.3f} s, first answer after {self._first:.3f} s, "
+            f"{self._n_texts} texts after {self._last:.3f} s; kernel {pipeline.kernel}"
+        )
 
 
 def _to_json(pipeline: "Pipeline", output: "Output", tokens: bool, alignment: bool) -> str:

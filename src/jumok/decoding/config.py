@@ -10,7 +10,7 @@ from jumok.errors import InputError
 
 LengthNorm = Literal["power", "gnmt"]
 EarlyStopping = bool | Literal["never"]
-Kernel = Literal["torch", "native"]
+Kernel = Literal["auto", "torch", "native"]
 Precision = Literal["float32", "bfloat16", "int8"]
 
 MAX_VALUES = {"beam": 1_000, "n_best": 10_000, "max_length": 2**20, "max_ratio": 1e6}
@@ -62,7 +62,7 @@ class DecodingConfig:
     stop: tuple[str, ...] = ()  # texts that stop generation
 
     # backend
-    kernel: Kernel = "torch"  # "native": the C++ kernel, compiled at first use
+    kernel: Kernel = "torch"  # "native": the C++ kernel; "auto": the kernel where it is faster
     precision: Precision = "float32"  # of the weights during generation
 
     def __post_init__(self) -> None:

@@ -7,8 +7,6 @@ Only encoders and the linear maps of heads are replaced. Decoders do not change:
 decodes with them.
 """
 
-import logging
-
 import torch
 from torch import nn
 
@@ -22,6 +20,7 @@ from jumok.inference.unpadded_stack import (
 )
 from jumok.models import Encoder
 from jumok.native import KernelError, NativeEncoder, WeightPrecision
+from jumok.native.choice import warn_once
 from jumok.nn import (
     Dropout,
     GatedFeedForward,
@@ -37,8 +36,6 @@ from jumok.nn import (
 from jumok.nn.hooks import shared_copy
 
 MIN_QUANTIZED_OUTPUTS = 256  # smaller head maps stay in float32: quantizing them saves no time
-
-logger = logging.getLogger(__name__)
 
 LINEAR_FACTORIES: dict[WeightPrecision, LinearFactory] = {
     "float32": linear_factory(torch.float32),
@@ -77,7 +74,8 @@ def optimize(model: nn.Module, precision: WeightPrecision = "float32") -> nn.Mod
     fast = shared_copy(model).eval()
     for module in list(fast.modules()):
         if isinstance(module, Encoder):
-            module.stack = UnpaddedStack(_backend(module, precision))  # type: ignore[assignment]
+            stack = UnpaddedStack(_backend(module, precision), precision)
+            module.stack = stack  # type: ignore[assignment]
     if not hasattr(fast, "decoder"):
         _replace_linears(fast, LINEAR_FACTORIES[precision])
     return fast
@@ -131,7 +129,7 @@ def _backend(encoder: Encoder, precision: WeightPrecision) -> StackBackend:
                 NativeEncoder(encoder.stack, encoder.embedding.max_length, precision)
             )
         except KernelError as error:
-            logger.warning("int8 runs without the C++ kernel and is slower: %s", error)
+            warn_once(f"precision int8 is slower than float32 without the C++ kernel: {error}")
     dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
     return TorchBackend(encoder.stack, LINEAR_FACTORIES[precision], dtype)
 

@@ -15,6 +15,7 @@ from jumok.errors import InputError
 from jumok.inference.linear import LinearFactory, concat_linears
 from jumok.inference.unpad import PaddingLayout, group_by_length
 from jumok.native.encoder import NativeEncoder
+from jumok.native.packed_weights import WeightPrecision
 from jumok.nn import NO_MASK, AttentionMask, TransformerLayer
 from jumok.nn.attention import fused_attention
 from jumok.nn.feedforward import GatedFeedForward
@@ -34,9 +35,14 @@ class StackBackend(Protocol):
 class UnpaddedStack(nn.Module):
     """Replaces the `TransformerStack` of an encoder; the hidden states of padding are 0."""
 
-    def __init__(self, backend: StackBackend) -> None:
+    def __init__(self, backend: StackBackend, precision: WeightPrecision) -> None:
         super().__init__()
-        self.backend = backend
+        self.backend, self.precision = backend, precision
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the C++ kernel computes the layers."""
+        return isinstance(self.backend, NativeBackend)
 
     @torch.no_grad()
     def forward(self, x: Tensor, positions: Tensor, mask: AttentionMask = NO_MASK) -> Tensor:

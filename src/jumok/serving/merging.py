@@ -207,9 +207,11 @@ class SharedBackends(DecoderBackends):
         decoder = self._first.start_seq2seq(model, source, source_mask, capacity)
         return SharedDecoder(decoder, self._hub)
 
-    def start_lm(self, model: nn.Module, capacity: int) -> IncrementalDecoder:
+    def start_lm(
+        self, model: nn.Module, capacity: int, padding: Tensor | None = None
+    ) -> IncrementalDecoder:
         """A decoder of a language model."""
-        return SharedDecoder(self._first.start_lm(model, capacity), self._hub)
+        return SharedDecoder(self._first.start_lm(model, capacity, padding), self._hub)
 
     def model_in_precision(self, model: ModelT) -> ModelT:
         """The model, or its copy that all requests share."""

@@ -45,7 +45,7 @@ def test_lower_precision_needs_no_compiler(
     monkeypatch.setattr(library, "kernel_path", lambda: pytest.fail("it was compiled"))
     loaded = load(reading_run, "cpu")
     plain = loaded.with_decoding([search]).predict(SPOKEN)
-    small = loaded.with_decoding([search, f"precision={precision}"])
+    small = loaded.with_decoding([search, "kernel=torch", f"precision={precision}"])
     copy = small.backends.model_in_precision(loaded.model)
     assert copy is not loaded.model
     assert small.backends.model_in_precision(loaded.model) is copy

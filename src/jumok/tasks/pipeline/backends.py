@@ -1,6 +1,7 @@
-"""The backends that decode: PyTorch in float32, a copy in lower precision, or the C++ kernel."""
+"""The backends of a pipeline: which copy of a model decodes, or reads texts, and why."""
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -10,29 +11,48 @@ from jumok.errors import InputError
 
 if TYPE_CHECKING:
     from jumok.native import NativeModel
-
+    from jumok.native.choice import KernelChoice
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 
 
 class DecoderBackends:
-    """The models that decoding settings need, each converted at its first use."""
+    """The models that decoding settings need, each converted at its first use.
 
-    def __init__(self, config: DecodingConfig) -> None:
-        self.config = config
+    With `in_training` the kernel "auto" is PyTorch: the results of a training must not depend on
+    whether a kernel has been compiled, and a resumed training must repeat them.
+    """
+
+    def __init__(self, config: DecodingConfig, *, in_training: bool = False) -> None:
+        self.config, self.in_training = config, in_training
+        self._choices: WeakKeyDictionary[nn.Module, KernelChoice] = WeakKeyDictionary()
         self._copies: dict[nn.Module, nn.Module] = {}
         self._native_models: dict[nn.Module, NativeModel] = {}
 
-    @property
-    def native(self) -> bool:
-        """Whether the settings select the C++ kernel."""
-        return self.config.kernel == "native"
+    def choice(self, model: nn.Module) -> "KernelChoice":
+        """What decodes with a model, chosen at the first use of the model."""
+        from jumok.native.choice import IN_TRAINING, KernelChoice, choose_kernel
+
+        if model not in self._choices:
+            config = self.config
+            self._choices[model] = (
+                KernelChoice("torch", config.precision, IN_TRAINING)
+                if self.in_training and config.kernel == "auto"
+                else choose_kernel(
+                    model, config.kernel, config.precision, coverage=config.coverage > 0
+                )
+            )
+        return self._choices[model]
+
+    def is_native(self, model: nn.Module) -> bool:
+        """Whether the C++ kernel decodes with the model."""
+        return self.choice(model).kernel == "native"
 
     def check_available(self, device: torch.device) -> None:
         """Raise KernelError or InputError when the settings cannot run on the device."""
         if self.cpu_only_setting is not None and device.type != "cpu":
             raise _not_on_cpu(self.cpu_only_setting)
-        if self.native:
+        if self.config.kernel == "native":
             from jumok.native.build import kernel_path
 
             kernel_path()
@@ -40,7 +60,7 @@ class DecoderBackends:
     @property
     def cpu_only_setting(self) -> str | None:
         """The setting that runs on the CPU only; None when there is none."""
-        if self.native:
+        if self.config.kernel == "native":
             return 'decoding.kernel "native"'
         return "decoding.precision int8" if self.config.precision == "int8" else None
 
@@ -50,12 +70,14 @@ class DecoderBackends:
         Raises InputError for int8 on another device than the CPU, and for a model that is already
         optimized.
         """
-        if self.native or self.config.precision == "float32":
+        if self.config.precision == "float32":
+            return model
+        self._check_on_cpu(model)
+        if self.is_native(model):
             return model
         from jumok.native import is_optimized, quantize_int8, to_bfloat16
 
         if model not in self._copies:
-            self._check_on_cpu(model)
             if any(map(is_optimized, model.modules())):
                 raise InputError(
                     "decoding.precision must be float32 for a model that --precision has "
@@ -73,11 +95,13 @@ class DecoderBackends:
 
         return NativeDecoder(self._native_model(model), source, source_mask, capacity=capacity)
 
-    def start_lm(self, model: nn.Module, capacity: int) -> IncrementalDecoder:
-        """A native decoder of a language model for prompts of one length."""
+    def start_lm(
+        self, model: nn.Module, capacity: int, padding: Tensor | None = None
+    ) -> IncrementalDecoder:
+        """A native decoder of a language model for prompts with left padding (N), if any."""
         from jumok.native import NativeDecoder
 
-        return NativeDecoder(self._native_model(model), capacity=capacity)
+        return NativeDecoder(self._native_model(model), padding=padding, capacity=capacity)
 
     def _native_model(self, model: nn.Module) -> "NativeModel":
         from jumok.native import NativeModel
@@ -93,6 +117,18 @@ class DecoderBackends:
     def _check_on_cpu(self, model: nn.Module) -> None:
         if self.cpu_only_setting is not None and next(model.parameters()).device.type != "cpu":
             raise _not_on_cpu(self.cpu_only_setting)
+
+
+def encoder_choice(model: nn.Module) -> "KernelChoice":
+    """What reads texts with an encoder: PyTorch, or what `--precision` has replaced it with."""
+    from jumok.inference.unpadded_stack import UnpaddedStack
+    from jumok.native.choice import KernelChoice
+
+    for module in model.modules():
+        if isinstance(module, UnpaddedStack):
+            kernel: Literal["torch", "native"] = "native" if module.is_native else "torch"
+            return KernelChoice(kernel, module.precision, "an encoder without padding")
+    return KernelChoice("torch", "float32", "no other precision was requested")
 
 
 def _not_on_cpu(setting: str) -> InputError:

@@ -34,7 +34,7 @@ def generate(pipeline: Pipeline, texts: Sequence[str]) -> list[GeneratedText]:
 
     Prompts of similar length form a batch. Prompts that decode to no text are separate where the
     settings constrain how outputs start, because their outputs start a text. Where the window of
-    the model would slide, and with the C++ kernel, a batch has prompts of one length only.
+    the model would slide, a batch has prompts of one length only.
     """
     config = pipeline.recipe.decoding
     batch_size = max(BATCH_SIZE // (config.n_best if config.sample else config.beam), 1)
@@ -115,19 +115,20 @@ def _make_decoder(
     backends: DecoderBackends, model: LanguageModel, padding: Tensor | None, capacity: int
 ) -> IncrementalDecoder:
     """A decoder with a sliding window for prompts of one length; a fixed window for padded ones."""
+    native = backends.is_native(model)
+    if padding is not None and native:
+        return backends.start_lm(model, capacity, padding)
     model = backends.model_in_precision(model)
     if padding is not None:
         return CausalLMDecoder(model, padding, capacity=capacity)
-    return SlidingWindowDecoder(
-        model, partial(backends.start_lm, model) if backends.native else None
-    )
+    return SlidingWindowDecoder(model, partial(backends.start_lm, model) if native else None)
 
 
 def _can_pad(pipeline: Pipeline, longest: Sequence[int]) -> bool:
-    """Whether prompts up to this one may be padded: no window slides, and the backend can pad."""
+    """Whether prompts up to this one may be padded: no window slides."""
     window = min(model.decoder.embedding.max_length for model in _models(pipeline))
     n_tokens = len(longest) + pipeline.recipe.decoding.max_length - 1
-    return not pipeline.backends.native and n_tokens <= window
+    return n_tokens <= window
 
 
 def _draft_model(pipeline: Pipeline, prompt_length: int) -> DraftModel | None:

@@ -106,7 +106,7 @@ def generate_all(
     def make_decoder(
         each: EncoderDecoder, source: Tensor, source_mask: Tensor | None, capacity: int
     ) -> IncrementalDecoder:
-        if backends.native:
+        if backends.is_native(each):
             return backends.start_seq2seq(each, source, source_mask, capacity)
         plain = backends.model_in_precision(each)
         return default_decoder(config)(plain, source, source_mask, capacity)

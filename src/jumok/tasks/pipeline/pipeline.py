@@ -20,10 +20,11 @@ from jumok.models import (
     EncoderDecoderClassifier,
     LanguageModel,
 )
+from jumok.native.choice import KernelChoice
 from jumok.pretrained.sentence_encoding import SentenceEncoding, SentencePooling
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs import bio
-from jumok.tasks.pipeline.backends import DecoderBackends
+from jumok.tasks.pipeline.backends import DecoderBackends, encoder_choice
 from jumok.tasks.pipeline.model_inputs import ModelInputs, model_inputs
 from jumok.tasks.pipeline.origin import Origin, describe_processors, generation_processors
 from jumok.tasks.pipeline.outputs import EvaluationResult, Output
@@ -66,7 +67,8 @@ class Pipeline:
     `.target_vocabulary` the tokenizer of generated text, usually the same one, `.recipe` the
     resolved recipe. `.origin` describes an imported model (None: trained with jumok),
     `.processors` are the logits processors of its generation_config.json, `.processes` the group
-    that shares large evaluations, by default one process.
+    that shares large evaluations, by default one process. `.kernel` is what computes predictions;
+    `in_training`, while the weights change, it is PyTorch.
     """
 
     def __init__(
@@ -80,6 +82,8 @@ class Pipeline:
         target_vocabulary: Tokenizer | None = None,
         origin: Origin | None = None,
         processes: ProcessGroup = SINGLE_PROCESS,
+        *,
+        in_training: bool = False,
     ) -> None:
         self.task = task
         self.model = model.to(device).eval().requires_grad_(False)
@@ -90,8 +94,15 @@ class Pipeline:
         self.draft_model: DraftModel | None = None
         self.sentence_encoding: SentenceEncoding | None = None  # of sentence-transformers
         self.weights_path: Path | None = None  # the single file that holds the weights, if any
-        self.backends = DecoderBackends(recipe.decoding)
+        self.backends = DecoderBackends(recipe.decoding, in_training=in_training)
         self.processors = self._generation_processors()
+
+    @property
+    def kernel(self) -> KernelChoice:
+        """What computes predictions, and why: chosen by model, processor and precision."""
+        if self.recipe.task in GENERATIVE_TASKS:
+            return self.backends.choice(self.model)
+        return encoder_choice(self.model)
 
     @property
     def constraints_summary(self) -> str:
@@ -317,7 +328,7 @@ class Pipeline:
             )
         other = copy.copy(self)
         other.recipe, other.ensemble_models = recipe, tuple(ensemble_models)
-        other.backends = DecoderBackends(recipe.decoding)
+        other.backends = DecoderBackends(recipe.decoding, in_training=self.backends.in_training)
         other.processors = other._generation_processors()
         return other
 

@@ -204,6 +204,7 @@ def _train(
         device,
         tokenizers.target,
         processes=processes,
+        in_training=True,
     )
     with raise_together(processes):
         if processes.rank == 0:

@@ -1,0 +1,141 @@
+"""The choice between the C++ kernel and PyTorch: once for a model, never by batch.
+
+It depends on the processor, the model, the precision and whether a compiled kernel is there, so an
+answer depends neither on its batch nor on the load of the machine. `auto` compiles only for a
+precision other than float32: half a minute of compilation does not pay for a few texts in float32,
+and int8 without the kernel is slower than float32 with PyTorch.
+"""
+
+import logging
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import nn
+
+from jumok.data.arrow_cache import cache_folder
+from jumok.device import has_fast_bfloat16
+from jumok.native.build import BUNDLED_FOLDER, KernelError, kernel_name, kernel_path
+from jumok.native.instruction_sets import best_instruction_set
+from jumok.native.model import unsupported_reason
+from jumok.native.packed_weights import WeightPrecision
+
+logger = logging.getLogger(__name__)
+
+RequestedKernel = Literal["auto", "torch", "native"]
+
+IN_TRAINING = "a training is evaluated with PyTorch, whatever kernels are compiled"
+
+# The precisions in which the kernel decodes faster than PyTorch in the same precision, for each
+# instruction set: measured on Zen 4 for avx512_bf16 (benchmarks/results/decoding_speed.txt) and
+# capped at avx2 (docs/LOG.md). The sets between them were compared by their products only, and
+# neon ran in an emulator, so its speed is not known.
+FASTER: dict[str, tuple[WeightPrecision, ...]] = {
+    "generic": (),
+    "neon": (),
+    "avx2": ("float32", "int8"),
+    "avx_vnni": ("float32", "int8"),
+    "avx512": ("float32", "int8"),
+    "avx512_vnni": ("float32", "int8"),
+    "avx512_bf16": ("float32", "bfloat16", "int8"),
+}
+
+
+@dataclass(frozen=True)
+class KernelChoice:
+    """What runs a model, and why; `results.json` and `jumok predict --timing` contain it.
+
+    >>> print(KernelChoice("torch", "float32", "the model is on cuda:0"))
+    torch in float32: the model is on cuda:0
+    """
+
+    kernel: Literal["torch", "native"]
+    precision: WeightPrecision
+    reason: str
+
+    def __str__(self) -> str:
+        """One line."""
+        return f"{self.kernel} in {self.precision}: {self.reason}"
+
+
+def choose_kernel(
+    model: nn.Module,
+    requested: RequestedKernel = "auto",
+    precision: WeightPrecision = "float32",
+    *,
+    coverage: bool = False,
+) -> KernelChoice:
+    """The kernel for decoding with a model; warns once about a request that is slower.
+
+    Raises KernelError when "native" is requested and is not available.
+    """
+    if requested == "torch":
+        return _torch(precision, 'decoding.kernel is "torch"')
+    instructions = best_instruction_set().name
+    faster = precision in FASTER[instructions]
+    if requested == "native":
+        kernel_path()
+        if not faster:
+            warn_once(
+                f'decoding.kernel="native" is slower than PyTorch in {precision} on '
+                f'{instructions}; leave it at "auto"'
+            )
+        return KernelChoice("native", precision, f'decoding.kernel is "native"; {instructions}')
+    reason = _reason_against(model, coverage)
+    if reason is None and not faster:
+        reason = (
+            f"the kernel for {instructions} has not been measured to be faster than PyTorch "
+            f"in {precision}"
+        )
+    if reason is None:
+        try:
+            found = kernel_path() if precision != "float32" else compiled_kernel()
+        except KernelError as error:
+            reason = str(error)
+        else:
+            if found is not None:
+                return KernelChoice("native", precision, f"the fastest on {instructions}")
+            reason = (
+                f"no kernel for {instructions} is compiled; decode once with "
+                'decoding.kernel="native" to compile it'
+            )
+    return _torch(precision, reason)
+
+
+def compiled_kernel() -> Path | None:
+    """The kernel of this processor in the wheel or in the user's cache; None if there is none."""
+    name = kernel_name(best_instruction_set())
+    paths = (folder / name for folder in (BUNDLED_FOLDER, cache_folder("native")))
+    return next((path for path in paths if path.exists()), None)
+
+
+def _torch(precision: WeightPrecision, reason: str) -> KernelChoice:
+    if precision == "int8":
+        warn_once(
+            f"decoding.precision=int8 is slower than float32 in PyTorch ({reason}); leave it out, "
+            "or make the C++ kernel available"
+        )
+    if precision == "bfloat16" and not has_fast_bfloat16(torch.device("cpu")):
+        warn_once(
+            "decoding.precision=bfloat16 is slower than float32 on this processor, which has no "
+            "instructions for it; leave it out"
+        )
+    return KernelChoice("torch", precision, reason)
+
+
+def _reason_against(model: nn.Module, coverage: bool) -> str | None:
+    """Why the kernel cannot decode with the model, whatever the processor; None if it can."""
+    device = next(model.parameters()).device
+    if device.type != "cpu":
+        return f"the model is on {device}, and the kernel runs on the CPU"
+    if coverage:
+        return "decoding.coverage reads attention weights, which the kernel does not return"
+    return unsupported_reason(model)
+
+
+@cache
+def warn_once(message: str) -> None:
+    """Log a warning, once in a process."""
+    logger.warning("%s", message)
