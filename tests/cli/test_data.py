@@ -78,7 +78,7 @@ def test_get_from_a_folder_then_verify(cache_home: Path) -> None:
     assert "present  nsmc/ratings_train.txt" in result.stdout
     assert "damaged  nsmc/ratings_test.txt" in result.stdout
     assert isinstance(result.exception, InputError)
-    assert "delete the file and download it again" in str(result.exception)
+    assert "get it again with jumok data get nsmc" in str(result.exception)
 
 
 def test_get_from_a_file(tmp_path: Path) -> None:

@@ -83,6 +83,11 @@ def _run(argv: list[str], debug: bool) -> int:
             traceback.print_exc()
         _print_error(str(error))
         return error.exit_code
+    except SystemExit as end:  # typer's for any failure to write to a pipe
+        if isinstance(end.__context__, BrokenPipeError):
+            _discard_stdout()
+            return 0
+        raise
     except BrokenPipeError:  # the reader of stdout has exited
         _discard_stdout()
         return 0

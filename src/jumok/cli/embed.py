@@ -1,4 +1,4 @@
-"""jumok embed: one vector per line, as a .npy file."""
+"""jumok embed: one vector per line, as JSON lines or a .npy file."""
 
 import sys
 from pathlib import Path
@@ -6,13 +6,18 @@ from typing import Annotated
 
 import typer
 
+from jumok.terminal import print_json
+
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()
 def embed(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run, or the name of a model.")],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The .npy file.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="A .npy file. [default: JSON lines on stdout]"),
+    ] = None,
     pooling: Annotated[
         str | None, typer.Option(help="first, mean, max or last. [default: the model's own]")
     ] = None,
@@ -26,11 +31,16 @@ def embed(
     from jumok.tasks.pipeline.vector_index import save_vectors
 
     pipeline = jumok.load(run)
+    texts = list(read_lines())
     vectors = pipeline.encode(
-        list(read_lines()),
+        texts,
         pooling=None if pooling is None else check_pooling(pooling),
         normalize=not raw,
         prompt_name=prompt,
     )
+    if out is None:
+        for text, vector in zip(texts, vectors.tolist(), strict=True):
+            print_json({"text": text, "embedding": vector})
+        return
     save_vectors(vectors, out)
     print(f"{out}  {vectors.shape[0]:,} x {vectors.shape[1]}", file=sys.stderr)

@@ -17,7 +17,7 @@ def search(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run, or the name of a model.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="One text per line.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to look for.")],
-    k: Annotated[int, typer.Option("-k", min=1, help="The number of lines.")] = 10,
+    top: Annotated[int, typer.Option("--top", min=1, help="The number of lines.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
 ) -> None:
     """Print the nearest lines: cosine, line number, text. The vectors of FILE are cached."""
@@ -30,8 +30,8 @@ def search(
 
     pipeline = jumok.load(run)
     index = VectorIndex.build(pipeline, file, progress)
-    for match in index.search(encode_query(pipeline, text), k):
+    for rank, match in enumerate(index.search(encode_query(pipeline, text), top), 1):
         if as_json:
-            print_json(asdict(match))
+            print_json({"rank": rank, **asdict(match)})
         else:
             print(f"{match.score:7.4f}  {match.line:>7}  {match.text}")

@@ -88,15 +88,19 @@ def test_wrong_files(review_run: Path, tmp_path: Path) -> None:
 def test_the_commands(
     review_run: Path, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = call(capsys, "search", review_run, corpus, TEXTS[3], "-k", "2", "--json").rows
+    rows = call(capsys, "search", review_run, corpus, TEXTS[3], "--top", "2", "--json").rows
     assert rows[0]["text"] == TEXTS[3]
-    assert [*rows[0]] == ["line", "score", "text"]
-    assert TEXTS[3] in call(capsys, "search", review_run, corpus, TEXTS[3], "-k", "1").out
+    assert [*rows[0]] == ["rank", "line", "score", "text"]
+    assert [row["rank"] for row in rows] == [1, 2]
+    assert TEXTS[3] in call(capsys, "search", review_run, corpus, TEXTS[3], "--top", "1").out
     out = tmp_path / "vectors.npy"
     done = run("embed", review_run, "--out", out, stdin="\n".join(TEXTS).encode())
     assert done.code == 0, done.err
     expected = jumok.load(review_run, device="cpu").encode(TEXTS)
     np.testing.assert_allclose(np.load(out, allow_pickle=False), expected, atol=1e-5)
+    lines = run("embed", review_run, stdin="\n".join(TEXTS).encode()).rows
+    assert [line["text"] for line in lines] == TEXTS
+    np.testing.assert_allclose([line["embedding"] for line in lines], expected, atol=1e-5)
     wrong = run("embed", review_run, "--out", out, "--pooling", "cls", stdin=b"a\n")
     assert wrong.code == 2
     assert 'pooling must be "first", "mean", "max" or "last"' in wrong.err
