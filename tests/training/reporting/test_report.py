@@ -7,6 +7,7 @@ import pytest
 
 from jumok.errors import InputError
 from jumok.evaluation.examples import Example, Mistake
+from jumok.terminal import escape_control
 from jumok.training.reporting.metrics import LogRecord
 from jumok.training.reporting.report import write_report
 
@@ -83,10 +84,10 @@ def report(folder: Path, texts: list[str]) -> tuple[str, Page]:
 
 def test_texts_are_shown_literally(tmp_path: Path) -> None:
     _, page = report(tmp_path, NASTY)
-    for text in NASTY:
+    for text in map(escape_control, NASTY):
         assert page.texts.count(text) >= 6  # label twice, mistake three times, example twice
         assert text + "!" in page.texts
-    assert "\n".join(NASTY) in page.texts  # the recipe
+    assert escape_control("\n".join(NASTY)) in page.texts  # the recipe
 
 
 def test_texts_add_no_element(tmp_path: Path) -> None:
