@@ -133,6 +133,7 @@ def test_bytes_that_are_no_valid_request(target: Server, request_bytes: bytes) -
     assert len(reply) < 3000
 
 
+@pytest.mark.slow
 def test_random_bytes(target: Server) -> None:
     chance = random.Random(5)
     valid = head(target, b"Content-Length: 16\r\n\r\n") + b'{"texts": ["a"]}'

@@ -184,6 +184,7 @@ def test_overload_is_refused_at_once_and_retry_after_is_true(
         assert server.predict(*[TEXT] * 50).status == 200
 
 
+@pytest.mark.slow
 def test_deadlines_and_clients_that_leave(server: Server) -> None:
     reply = server.predict(*["삼 일 오 " * 4] * 400, model="reading")
     assert reply.status in (200, 429)

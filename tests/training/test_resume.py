@@ -100,7 +100,7 @@ def resume_run(folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("number", "code"),
     [
-        (signal.SIGTERM, 143),
+        pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow),
         pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow),
         (signal.SIGKILL, -9),
     ],

@@ -1,6 +1,5 @@
 """jumok predict: one prediction per text, in order."""
 
-import json
 import os
 import re
 import stat
@@ -20,7 +19,7 @@ from jumok.cli.options import (
     load_ensemble,
     with_precision,
 )
-from jumok.terminal import command_line, print_notice
+from jumok.terminal import command_line, print_notice, to_json_line
 
 if TYPE_CHECKING:
     from jumok.tasks.pipeline.outputs import Output
@@ -136,7 +135,7 @@ class _Timer:
                 "total_seconds": round(self._last, 4),
             }
             tree = {**seconds, "texts": self._n_texts, "kernel": to_dict(pipeline.kernel)}
-            return json.dumps({"timing": tree}, ensure_ascii=False)
+            return to_json_line({"timing": tree})
         return (
             f"timing: open {self._open:.3f} s, first answer after {self._first:.3f} s, "
             f"{self._n_texts} texts after {self._last:.3f} s; kernel {pipeline.kernel}"

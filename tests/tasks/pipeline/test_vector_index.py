@@ -85,6 +85,7 @@ def test_wrong_files(review_run: Path, tmp_path: Path) -> None:
         VectorIndex.build(pipeline, path)
 
 
+@pytest.mark.slow
 def test_the_commands(
     review_run: Path, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

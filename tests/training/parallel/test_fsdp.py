@@ -56,6 +56,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, review_recipe: Path) -> tu
     return folder, runs.run()
 
 
+@pytest.mark.slow
 def test_a_sharded_model_learns_what_a_whole_one_learns(trained: tuple[Path, Ends]) -> None:
     """3 processes have 1, 1 and 2 of 4 microbatches; some weights have fewer than 3 rows."""
     folder, ends = trained
@@ -70,6 +71,7 @@ def test_a_sharded_model_learns_what_a_whole_one_learns(trained: tuple[Path, End
         assert_same_weights(folder / name, folder / "1")
 
 
+@pytest.mark.slow
 def test_every_process_writes_its_shard(trained: tuple[Path, Ends]) -> None:
     folder, _ = trained
     last = folder / "3" / "checkpoints" / f"step-{STEPS}"
@@ -87,6 +89,7 @@ def test_every_process_writes_its_shard(trained: tuple[Path, Ends]) -> None:
     assert {p.name for p in single.glob("state-*")} == {f"state-{s}.safetensors" for s in states}
 
 
+@pytest.mark.slow
 def test_all_processes_stop_at_a_bad_step(trained: tuple[Path, Ends]) -> None:
     folder, ends = trained
     group, ended = ends[5]
