@@ -52,15 +52,26 @@ def object_of(required: list[str], **properties: Schema) -> Schema:
     }
 
 
-def openapi(version: str, limits: Limits, *, token: bool) -> Schema:
-    """The whole description."""
+READS = {  # path: summary
+    "/v1/models": "The served models.",
+    "/v1/limits": "All limits.",
+    "/health": "200 while the server runs.",
+    "/ready": "200 when all models are warm.",
+    "/info": "The first model.",
+    "/languages": "The languages of all translating models.",
+    "/openapi.json": "This description.",
+}
+
+
+def posts(limits: Limits) -> dict[str, tuple[str, Schema, Schema]]:
+    """The summary, request and reply of each path that is posted to."""
     text = {"type": "string", "maxLength": limits.text_bytes}
     texts = {"type": "array", "items": text, "minItems": 1, "maxItems": limits.texts}
     one_or_more = {"anyOf": [text, texts]}
     numbers = {"type": "array", "items": {"type": "number"}}
     decoding = {"type": ["object", "null"], "description": "See docs/decoding.md."}
     anything: Schema = {}
-    requests: dict[str, tuple[str, Schema, Schema]] = {
+    return {
         "/v1/predict": (
             "The answers of jumok predict --json.",
             object_of(["texts"], texts=texts, model=STRING, decoding=decoding),
@@ -141,20 +152,15 @@ def openapi(version: str, limits: Limits, *, token: bool) -> Schema:
             {"type": "object", "required": ["reloaded"]},
         ),
     }
-    reads = {
-        "/v1/models": "The served models.",
-        "/v1/limits": "All limits.",
-        "/health": "200 while the server lives.",
-        "/ready": "200 when all models are warm.",
-        "/info": "The first model.",
-        "/languages": "The languages of all translating models.",
-        "/openapi.json": "This description.",
-    }
+
+
+def openapi(version: str, limits: Limits, *, token: bool) -> Schema:
+    """The whole description."""
     paths: dict[str, Schema] = {
         path: {"post": _operation(summary, reply, request)}
-        for path, (summary, request, reply) in requests.items()
+        for path, (summary, request, reply) in posts(limits).items()
     }
-    for path, summary in reads.items():
+    for path, summary in READS.items():
         reply = {"type": "array"} if path == "/languages" else {"type": "object"}
         paths[path] = {"get": _operation(summary, reply)}
     metrics = _operation("Prometheus metrics.", STRING)

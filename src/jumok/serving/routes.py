@@ -84,7 +84,7 @@ class NativeRoutes:
         return json_reply(self._limits.as_json())
 
     async def health(self, request: Request) -> Response:
-        """200 while the server lives."""
+        """200 while the server runs."""
         reasons = {m.name: m.reason for m in self._service.models.values() if not m.ready}
         return json_reply({"status": "ok", "not_ready": reasons})
 

@@ -76,7 +76,7 @@ class Speed:
             self.value += weight * (work / seconds - self.value)
 
 
-class Promises:
+class RetryReservations:
     """When refused work would be accepted: each refusal reserves its own time.
 
     Without reservations all refused clients would return at once and most would be refused again.
@@ -88,8 +88,8 @@ class Promises:
     def retry_after(self, now: float, excess: float, seconds: float) -> int:
         """Whole seconds, for work that takes `seconds` and finds `excess` seconds too many.
 
-        >>> promises = Promises()
-        >>> [promises.retry_after(100.0, 0.5, 1.0) for _ in range(3)]
+        >>> reservations = RetryReservations()
+        >>> [reservations.retry_after(100.0, 0.5, 1.0) for _ in range(3)]
         [2, 3, 4]
         """
         self._until = max(self._until, now + excess) + seconds
@@ -108,11 +108,11 @@ class ModelQueue:
         self._waiting: list[Item] = []
         self._in_flight: dict[int, Item] = {}
         self._numbers = count()
-        self._promises = Promises()
+        self._reservations = RetryReservations()
         self._waiting_work = self._flight_work = 0
         self._busy_since: float | None = None
         self._work_done = 0
-        self.last_sign = time.monotonic()
+        self.last_activity = time.monotonic()
         self.recent: deque[float] = deque(maxlen=1024)  # seconds that answered texts waited
 
     @property
@@ -156,7 +156,7 @@ class ModelQueue:
                 "overloaded",
                 f"the expected wait of {wait:.1f} s exceeds {allowed:.1f} s; send the request "
                 "again after the time in Retry-After",
-                retry_after=self._promises.retry_after(now, excess, work / speed),
+                retry_after=self._reservations.retry_after(now, excess, work / speed),
             )
         loop = asyncio.get_running_loop()
         items = [
@@ -170,7 +170,7 @@ class ModelQueue:
         return items
 
     def pump(self) -> None:
-        """Send waiting texts to computing processes that have room."""
+        """Send waiting texts to computing processes with free capacity."""
         while self._waiting and self.processes:
             item = self._waiting[0]
             if item.done.done() or item.deadline <= time.monotonic():
@@ -188,7 +188,7 @@ class ModelQueue:
             item.process = process
             if not self._in_flight:
                 self._busy_since, self._work_done = time.monotonic(), 0
-                self.last_sign = time.monotonic()
+                self.last_activity = time.monotonic()
             self._in_flight[item.number] = item
             process.send({"op": "run", "id": item.number, **item.message}, item.payload)
 
@@ -198,12 +198,12 @@ class ModelQueue:
             flight = [each for each in self._in_flight.values() if each.process is process]
             work = sum(each.work for each in flight)
             if self.generates:
-                room = len(flight) < MAX_GENERATING
+                has_capacity = len(flight) < MAX_GENERATING
             else:
                 budget = max(self.speed.value * IN_FLIGHT_SECONDS, MIN_IN_FLIGHT_WORK)
                 fits = not flight or work + item.work <= budget
-                room = fits and len(flight) < MAX_IN_FLIGHT
-            if room and work < least:
+                has_capacity = fits and len(flight) < MAX_IN_FLIGHT
+            if has_capacity and work < least:
                 best, least = process, work
         return best
 
@@ -222,7 +222,7 @@ class ModelQueue:
 
     def on_frame(self, process: ComputingProcess, message: dict[str, Any], payload: bytes) -> None:
         """Handle a frame of a computing process."""
-        self.last_sign = time.monotonic()
+        self.last_activity = time.monotonic()
         item = self._in_flight.get(message.get("id", -1))
         if item is None:  # cancelled, or a pong
             return

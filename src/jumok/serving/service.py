@@ -154,7 +154,7 @@ class ServedModel:
                 continue
             for process in self.queue.processes:
                 process.send({"op": "ping"})
-            if time.monotonic() - self.queue.last_sign > self.limits.stall_seconds:
+            if time.monotonic() - self.queue.last_activity > self.limits.stall_seconds:
                 self._log("stalled", model=self.name)
                 for process in list(self.queue.processes):
                     process.kill()
