@@ -73,7 +73,7 @@ def test_what_cannot_be_seen_has_a_name() -> None:
     assert visible_text("a\u202eb\u200b") == "a[U+202E]b[U+200B]"
     assert visible_text("\ud800\x00\u3164") == "[U+D800][U+0000][U+3164]"
     assert visible_text("\n\t") == "\\n\\t"
-    assert visible_text("▁") == visible_text("Ġ") == "·"
+    assert visible_text("▁") == visible_text("Ġ") == "␣" != visible_text("·")
     assert visible_text("") == "∅"
 
 

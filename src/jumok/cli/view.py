@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-LESSON_TEXTS = ("겨울은 추워요.", "감기 조심하세요.")
 LESSON_STATE = "v=calculation"
 
 
@@ -122,8 +121,7 @@ def _trace_request(
                 f"{run} is a trace and takes no text or decoding options; give the run instead"
             )
         return None
-    texts = LESSON_TEXTS if lesson and text is None else () if text is None else (text,)
-    if not texts:
+    if text is None and not lesson:
         if given:
             raise InputError("--target, --decode and --mute need a text; add TEXT")
         return None
@@ -132,7 +130,10 @@ def _trace_request(
     from jumok.viewer.view_state import parse_head
 
     return TraceRequest(
-        texts, target, apply_overrides({}, decode) or None, tuple(map(parse_head, mute))
+        () if text is None else (text,),  # none: the texts of the lesson
+        target,
+        apply_overrides({}, decode) or None,
+        tuple(map(parse_head, mute)),
     )
 
 
@@ -149,7 +150,8 @@ def _trace(run: Path, request: "TraceRequest | None") -> "Trace":
     from jumok.tasks.runs.load import load
     from jumok.viewer.live_model import LiveModel
 
-    return LiveModel(load(run)).make_trace(request)
+    live = LiveModel(load(run))
+    return live.make_trace(request if request.texts else live.lesson(request))
 
 
 def _serve(
@@ -198,5 +200,7 @@ def _content(run: Path, request: "TraceRequest | None", store: "TraceStore") -> 
     from jumok.viewer.live_model import LiveModel
 
     live = LiveModel(load(run), request.decode if request is not None else None)
+    if request is not None and not request.texts:
+        request = live.lesson(request)
     first = None if request is None else store.add(live.trace(request))
     return ServerContent(store, live.card, first, live)

@@ -49,12 +49,14 @@ def labels(tokens: Tokens, unit: Unit) -> tuple[Label, ...]:
 def visible_text(text: str) -> str:
     r"""A text on one line with invisible characters escaped, truncated to 64 characters.
 
-    The marks ▁ and Ġ of a preceding blank become a middle dot.
+    The marks ▁ and Ġ at the start of a word become a middle dot, elsewhere ␣.
 
-    >>> visible_text("▁춥\u202e다\n"), visible_text("")
-    ('·춥[U+202E]다\\n', '∅')
+    >>> visible_text("▁춥\u202e다\n"), visible_text("▁"), visible_text("")
+    ('·춥[U+202E]다\\n', '␣', '∅')
     """
-    shown = "".join(map(_badge, text[:MAX_LABEL_CHARS])) + "…" * (len(text) > MAX_LABEL_CHARS)
+    begins = text[:1] in ("▁", "Ġ") and len(text) > 1
+    shown = "·" * begins + "".join(map(_badge, text[begins : MAX_LABEL_CHARS + begins]))
+    shown += "…" * (len(text) - begins > MAX_LABEL_CHARS)
     return shown or "∅"
 
 
@@ -95,7 +97,7 @@ def display_pieces(tokens: Tokens) -> tuple[str, ...]:
 def _badge(character: str) -> str:
     """A character, or the code point of an invisible one."""
     if character in "▁Ġ":
-        return "·"
+        return "␣"
     if character in "\n\t":
         return {"\n": "\\n", "\t": "\\t"}[character]
     if unicodedata.category(character) in _UNSEEN or character in _BLANKS:

@@ -1,12 +1,14 @@
 """Trace a loaded model: for the page, or for a single plot."""
 
 from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from jumok.fonts import save_figure
 from jumok.interpret.trace import Trace
 from jumok.interpret.tracing import trace
 from jumok.tasks.pipeline.pipeline import GenerativeTask, Pipeline
+from jumok.viewer.example_texts import example_texts, lesson_texts
 from jumok.viewer.figures.options import FigureOptions, Head
 from jumok.viewer.request_schema import ModelCard, TraceRequest
 
@@ -22,15 +24,22 @@ class LiveModel:
         self._pipeline = pipeline
         self._decode = dict(decode or {})
         recipe = pipeline.recipe
+        generates = isinstance(pipeline.task, GenerativeTask)
         self.card = ModelCard(
             title=recipe.name,
             task=recipe.task,
             kind=recipe.model.kind,
             pairs=recipe.paired,
-            writes=isinstance(pipeline.task, GenerativeTask),
+            writes=generates,
             traces=True,
             max_length=recipe.model.max_length,
+            examples=example_texts(pipeline),
+            decode=_decoding(pipeline) | self._decode if generates else None,
         )
+
+    def lesson(self, request: TraceRequest) -> TraceRequest:
+        """The request with the texts of the lesson."""
+        return replace(request, texts=lesson_texts(self._pipeline))
 
     def trace(self, request: TraceRequest) -> bytes:
         """The file of a new trace. Raises JumokError for an invalid request."""
@@ -47,6 +56,12 @@ class LiveModel:
             decode=decode | dict(request.decode or {}),
             mute=request.mute,
         )
+
+
+def _decoding(pipeline: Pipeline) -> dict[str, object]:
+    """The decoding settings of a generating model."""
+    assert isinstance(pipeline.task, GenerativeTask)
+    return asdict(pipeline.task.effective_decoding(pipeline))
 
 
 def plot_attention(

@@ -23,6 +23,8 @@ class ModelCard:
     writes: bool = False
     traces: bool = False
     max_length: int = 0
+    examples: tuple[str, ...] = ()  # inputs to try
+    decode: Mapping[str, object] | None = None  # the decoding settings that a request may override
 
 
 @dataclass(frozen=True)

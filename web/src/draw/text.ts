@@ -7,6 +7,7 @@ export interface LabelPart {
   readonly text: string;
 }
 
+const BLANK = "\u2423"; // ␣: a blank that does not start a word; a middle dot is a different character
 const WORD_START = /^[▁Ġ]/u;
 // Controls, joiners, bidi marks, blanks, tags, lone surrogates: they would be invisible or would reorder the text.
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\u00a0\u115f\u1160\u3164\uffa0\ufffd]/u;
@@ -15,13 +16,14 @@ const MAX_LABEL_LENGTH = 64; // characters
 /** A piece as parts to draw: word-start mark, text, and badges for invisible characters. */
 export function labelParts(piece: string): readonly LabelPart[] {
   const result: LabelPart[] = [];
-  const start = WORD_START.test(piece) && piece.length > 1;
+  if (/^[▁Ġ]$/u.test(piece)) return [{ kind: "text", text: BLANK }];
+  const start = WORD_START.test(piece);
   if (start) result.push({ kind: "start", text: "·" });
   const characters = [...(start ? piece.slice(1) : piece)];
   let text = "";
   for (const character of characters.slice(0, MAX_LABEL_LENGTH)) {
     if (!INVISIBLE.test(character)) {
-      text += character === "▁" || character === "Ġ" ? "·" : character;
+      text += character === "▁" || character === "Ġ" ? BLANK : character;
       continue;
     }
     if (text) result.push({ kind: "text", text });
@@ -72,13 +74,67 @@ export function readablePieces(sequence: Sequence): readonly string[] {
   });
 }
 
+/** The trailing bytes of an incomplete character. */
+export type PendingBytes = Uint8Array;
+export const NO_BYTES: PendingBytes = new Uint8Array();
+
+export interface PieceReader {
+  /** A piece in readable form after the bytes of an incomplete character: "Ŀ´" completes 이. */
+  readonly text: (piece: string, pending: PendingBytes) => string;
+  /** The bytes that are incomplete after a piece. */
+  readonly pending: (piece: string, pending: PendingBytes) => PendingBytes;
+}
+
+/** Reads single pieces, such as candidates, as those of a sequence; `others` are more pieces of its vocabulary. */
+export function pieceReader(sequence: Sequence, others: readonly string[]): PieceReader {
+  const spelled = others.every((piece) => [...piece].every((letter) => BYTE_OF.has(letter)));
+  const alphabet = usesByteAlphabet(sequence) || (spelled && others.some((piece) => /[ĠĊ]/.test(piece)));
+  const specials = new Set(sequence.pieces.filter((_, i) => sequence.special[i]));
+  const joined = (piece: string, pending: PendingBytes) => {
+    const read = specials.has(piece) ? null : (fallbackByte(piece) ?? (alphabet ? bytes(piece) : null));
+    return read && Uint8Array.of(...pending, ...read);
+  };
+  return {
+    text: (piece, pending) => {
+      const read = joined(piece, pending);
+      return read ? (decodeUtf8(read)?.replace(/^ /, "▁") ?? partlyDecoded(read)) : piece;
+    },
+    pending: (piece, pending) => {
+      const read = joined(piece, pending);
+      return read ? read.subarray(read.length - incompleteBytes(read)) : NO_BYTES;
+    },
+  };
+}
+
+/** The complete characters of bytes, and the others in hexadecimal. */
+function partlyDecoded(read: Uint8Array): string {
+  const complete = read.length - incompleteBytes(read);
+  const rest = [...read.subarray(complete)].map(hex).join("");
+  return (decodeUtf8(read.subarray(0, complete))?.replace(/^ /, "▁") ?? [...read.subarray(0, complete)].map(hex).join("")) + rest;
+}
+
+/** The number of bytes at the end that begin a character without completing it. */
+function incompleteBytes(read: Uint8Array): number {
+  for (let back = 1; back <= Math.min(3, read.length); back++) {
+    const byte = read[read.length - back];
+    if (byte >> 6 === 2) continue; // 10xxxxxx continues a character
+    const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+    return back < length ? back : 0;
+  }
+  return 0;
+}
+
+function fallbackByte(piece: string): Uint8Array | null {
+  const byte = /^<0x([0-9A-Fa-f]{2})>$/.exec(piece);
+  return byte && Uint8Array.of(Number.parseInt(byte[1], 16));
+}
+
 /** The bytes of each byte-level piece; null for other pieces. */
 function pieceBytes(sequence: Sequence): readonly (Uint8Array | null)[] {
-  const fallback = /^<0x([0-9A-Fa-f]{2})>$/;
   const alphabet = usesByteAlphabet(sequence);
   return sequence.pieces.map((piece, i) => {
-    const byte = fallback.exec(piece);
-    if (byte) return Uint8Array.of(Number.parseInt(byte[1], 16));
+    const byte = fallbackByte(piece);
+    if (byte) return byte;
     if (!alphabet || sequence.special[i]) return null;
     return bytes(piece);
   });

@@ -5,6 +5,7 @@ import { useAsync } from "../state/useAsync";
 import { headKey } from "../state/session";
 import { displayWeights } from "../trace/display";
 import type { Trace } from "../trace/trace";
+import { missingGlyphs } from "../draw/glyphs";
 import { t } from "../i18n/i18n";
 
 export function NoteBar({ trace }: { readonly trace: Trace }) {
@@ -13,6 +14,14 @@ export function NoteBar({ trace }: { readonly trace: Trace }) {
   const notes = [exactness(trace)];
   const unread = truncatedPieces(trace);
   if (unread) notes.unshift(t({ ko: `조각 ${unread}개를 읽지 않음 (최대 길이 초과)`, en: `${unread} pieces were not read (beyond the maximum length)` }));
+  const boxes = useMissingGlyphs(trace);
+  if (boxes.length)
+    notes.unshift(
+      t({
+        ko: `이 컴퓨터의 글꼴에 없어 빈 상자로 보이는 글자: ${boxes.map(describe).join(", ")}`,
+        en: `no font on this computer has these characters, drawn as boxes: ${boxes.map(describe).join(", ")}`,
+      }),
+    );
   if (trace.info.muted.some(([block, layer, head]) => headKey({ block, layer, head }) === headKey(focusedHead.value)))
     notes.unshift(t({ ko: "꺼진 헤드", en: "this head is muted" }));
   if (drawnFraction.value !== null)
@@ -39,6 +48,23 @@ export function NoteBar({ trace }: { readonly trace: Trace }) {
       )}
     </div>
   );
+}
+
+const MAX_DESCRIBED = 5;
+
+/** The characters of the texts that cannot be drawn, at most five. */
+function useMissingGlyphs({ info }: Trace): readonly string[] {
+  const { value } = useAsync(async () => {
+    const texts = Object.values(info.sides).flatMap((rows) => (rows ?? []).flatMap(({ text, pieces }) => [text, ...pieces]));
+    const all = [...texts, info.decoding?.output ?? "", info.title].join("");
+    await document.fonts?.ready;
+    return missingGlyphs(all).slice(0, MAX_DESCRIBED);
+  }, [info]);
+  return value ?? [];
+}
+
+function describe(letter: string): string {
+  return `${letter} (U+${(letter.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")})`;
 }
 
 /** The pieces of the selected sequence, on both sides, that the model did not read. */

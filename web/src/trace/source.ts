@@ -13,6 +13,8 @@ export interface LiveModel {
   readonly writes: boolean;
   readonly traces: boolean;
   readonly max_length: number;
+  readonly examples?: readonly string[]; // inputs to try; those of a pair are separated by TAB
+  readonly decode?: Readonly<Record<string, unknown>> | null; // the decoding settings
 }
 
 /** How the page was started. */

@@ -7,7 +7,7 @@ import { setting } from "../../state/settings";
 import { focusedHead, step as stepNumber } from "../../state/state";
 import { t } from "../../i18n/i18n";
 import type { StageProps, ViewRenderer } from "../view";
-import { valueAt } from "./arithmetic";
+import { type Numbers, valueAt } from "./arithmetic";
 import "./calculation.css";
 import { availableBugs } from "./bugs";
 import { NumberGrid } from "./numberGrid";
@@ -194,7 +194,8 @@ function MatrixView({ matrix }: { readonly matrix: StepMatrix }) {
           numbers={numbers}
           rows={rows}
           columns={columns}
-          text={text}
+          text={matrix.text}
+          reveal={columnToShow(numbers)}
           focus={focus}
           locked={lock}
           plain={matrix.text !== undefined}
@@ -203,6 +204,13 @@ function MatrixView({ matrix }: { readonly matrix: StepMatrix }) {
       </div>
     </>
   );
+}
+
+/** The last masked column; undefined: none. */
+function columnToShow({ rows, columns, data }: Numbers): number | undefined {
+  const masked = (column: number) => Array.from({ length: rows }, (_, row) => data[row * columns + column]).some((value) => value === -Infinity);
+  const found = Array.from({ length: columns }, (_, column) => column).findLast(masked);
+  return found;
 }
 
 function Sum({ of, at }: { readonly of: (row: number, column: number) => string; readonly at: ReadonlySignal<Cell> }) {

@@ -20,18 +20,21 @@ export interface NumberGridProps {
   readonly locked: CellSignal;
   readonly plain?: boolean; // without colours
   readonly hidden?: (row: number, column: number) => boolean; // masked
+  readonly reveal?: number | undefined; // a column to scroll to, if not all of them fit
 }
 
 const [ROW_HEIGHT, HEADER_WIDTH] = [22, 76];
 
 export function NumberGrid(props: NumberGridProps) {
-  const { label, numbers, rows, columns, focus, locked, plain, hidden } = props;
-  const width = useMemo(() => (plain ? 60 : widthOf(numbers)), [numbers, plain]);
-  const text = props.text ?? ((r: number, c: number) => formatNumber(at(numbers, r, c)));
+  const { label, numbers, rows, columns, focus, locked, plain, hidden, reveal } = props;
+  const available = useSignal(Number.POSITIVE_INFINITY); // pixels
+  const { width, decimals } = fitColumns(numbers, plain ?? false, available.value);
+  const text = props.text ?? ((r: number, c: number) => formatNumber(at(numbers, r, c), decimals));
   const id = useId();
   const box = useRef<HTMLDivElement>(null);
   const visibleRange = useSignal({ top: 0, bottom: 24, left: 0, right: 14 });
   const updateRange = () => {
+    available.value = spaceFor(box.current as HTMLDivElement);
     const { scrollTop, scrollLeft, clientWidth, clientHeight } = box.current as HTMLDivElement;
     const top = Math.max(0, Math.floor(scrollTop / ROW_HEIGHT) - 1);
     const left = Math.max(0, Math.floor(scrollLeft / width) - 1);
@@ -44,6 +47,10 @@ export function NumberGrid(props: NumberGridProps) {
     updateRange();
     const observer = new ResizeObserver(updateRange);
     observer.observe(box.current as HTMLDivElement);
+    observer.observe((box.current as HTMLDivElement).parentElement as HTMLElement);
+    const column = reveal ?? -1; // the columns that the step is about
+    const frame = box.current as HTMLDivElement;
+    if (column >= 0) frame.scrollLeft = Math.max(0, HEADER_WIDTH + (column + 1) * width - frame.clientWidth);
     return () => observer.disconnect();
   }, [numbers, width]);
 
@@ -82,7 +89,7 @@ export function NumberGrid(props: NumberGridProps) {
     [numbers, focus, locked],
   );
   return (
-    <div class="calculation-grid" ref={box} onScroll={updateRange}>
+    <div class="calculation-grid" ref={box} onScroll={updateRange} style={{ maxWidth: wholeColumns(available.value, width, numbers.columns) }}>
       <div
         class="calculation-cells"
         role="grid"
@@ -133,11 +140,33 @@ export function NumberGrid(props: NumberGridProps) {
   );
 }
 
-/** The column width for the longest number with four decimals. */
-function widthOf({ data }: Numbers): number {
+const FRAME = 18; // borders and a scroll bar
+
+/** The pixels that the grid may use in its row. */
+function spaceFor(box: HTMLElement): number {
+  const parent = box.parentElement as HTMLElement;
+  const style = getComputedStyle(parent);
+  if (style.display !== "flex") return parent.clientWidth;
+  const others = [...parent.children].filter((child) => child !== box);
+  return others.reduce((space, child) => space - child.getBoundingClientRect().width - (Number.parseFloat(style.columnGap) || 0), parent.clientWidth);
+}
+
+/** The width that ends between two columns, so that no number is cut off. */
+function wholeColumns(space: number, width: number, columns: number): string | undefined {
+  if (!Number.isFinite(space)) return undefined;
+  const whole = Math.max(1, Math.min(columns, Math.floor((space - HEADER_WIDTH - FRAME) / width)));
+  return `${HEADER_WIDTH + whole * width + FRAME}px`;
+}
+
+/** The column width and the decimals: fewer of them if all columns fit then. */
+function fitColumns({ data, columns }: Numbers, plain: boolean, space: number): { width: number; decimals: number } {
+  if (plain) return { width: [60, 52].find((width) => HEADER_WIDTH + FRAME + columns * width <= space) ?? 44, decimals: 4 };
   let max = 1;
   for (let i = 0; i < data.length; i++) if (Number.isFinite(data[i])) max = Math.max(max, Math.abs(data[i]));
-  return 56 + 8 * Math.floor(Math.log10(max));
+  const widest = 56 + 8 * Math.floor(Math.log10(max));
+  const fits = (decimals: number) => HEADER_WIDTH + FRAME + columns * (widest - 8 * (4 - decimals)) <= space;
+  const decimals = [4, 3, 2].find(fits) ?? 4;
+  return { width: widest - 8 * (4 - decimals), decimals };
 }
 
 /** The row and the column of the focused cell. */

@@ -4,6 +4,7 @@ import type { Drawing } from "../../draw/bars";
 import { css, type Ramp } from "../../draw/colours";
 import { type DrawingColours } from "../../draw/svg";
 import { displayText } from "../../draw/text";
+import type { Beam } from "../../trace/format";
 import type { TreeLayout, TreeNode } from "./beams";
 
 export const COLUMN = 92;
@@ -11,7 +12,7 @@ const ROW = 38;
 const MARGIN = 24;
 
 /** The tree: the answer is thick, ended hypotheses are squares, the column of the current step is marked. */
-export function beamTree({ nodes, links, first, last, rows }: TreeLayout, step: number, colours: DrawingColours): Drawing {
+export function beamTree({ nodes, links, first, last, rows }: TreeLayout, step: number, colours: DrawingColours, rank: (beam: Beam, step: number) => number | null): Drawing {
   const x = (node: TreeNode) => MARGIN + (node.x + 0.5) * COLUMN;
   const y = (node: TreeNode) => MARGIN + (node.y + 0.5) * ROW;
   const roots = links.filter(({ from }) => !from).map(({ to }) => y(to));
@@ -63,13 +64,18 @@ export function beamTree({ nodes, links, first, last, rows }: TreeLayout, step: 
         >
           {shortenPiece(displayText(node.beam.piece))}
           <tspan x={x(node)} dy={23} font-size={10.5} font-weight={400} fill={colours.faint}>
-            {node.beam.score.toFixed(2).replace("-", "\u2212")}
+            {scoreText(node.beam.score, rank(node.beam, node.step))}
           </tspan>
         </text>
       ))}
     </g>
   );
   return { content, width, height };
+}
+
+/** The sum of log-probabilities; of a finished hypothesis also the score that ranks it, "−3.10 = −0.78". */
+function scoreText(sum: number, rank: number | null): string {
+  return [sum, ...(rank === null ? [] : [rank])].map((each) => each.toFixed(2).replace("-", "\u2212")).join(" = ");
 }
 
 function shortenPiece(text: string): string {

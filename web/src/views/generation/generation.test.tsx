@@ -48,7 +48,7 @@ it("byte pieces are decoded", async () => {
   const trace = await written(3);
   render(<generation.Stage trace={trace} />, document.body);
   const pieces = [...document.querySelectorAll(".generation-prefix > bdi")].map(({ textContent }) => textContent);
-  expect(pieces).toEqual(["[CLS]", "안", "·"]);
+  expect(pieces).toEqual(["[CLS]", "안", "␣"]);
 });
 
 it("a step after the last one is clamped", async () => {

@@ -8,11 +8,11 @@ import { type Bar, bars, type Drawing } from "../../draw/bars";
 import { ink } from "../../draw/colours";
 import { shade } from "../../draw/palette";
 import { type DrawingColours, element, label, markup, PAGE_COLOURS, PRINT_COLOURS, svgDocument } from "../../draw/svg";
-import { displayText, readablePieces } from "../../draw/text";
+import { displayText, NO_BYTES, pieceReader, readablePieces } from "../../draw/text";
 import { useAsync } from "../../state/useAsync";
 import { setting } from "../../state/settings";
 import { head, layer, step } from "../../state/state";
-import type { Decoding, HeadLocation } from "../../trace/format";
+import type { Decoding, HeadLocation, Sequence } from "../../trace/format";
 import { sliceRows } from "../../trace/rowSlice";
 import { displayWeights } from "../../trace/display";
 import type { Trace } from "../../trace/trace";
@@ -23,7 +23,7 @@ import type { StageProps, ViewRenderer } from "../view";
 import { layoutTree } from "./beams";
 import "./generation.css";
 import { beamTree, cacheStrip, COLUMN } from "./drawings";
-import { cacheSteps, candidateRows, decodingOf, rowOfStep } from "./playback";
+import { cacheSteps, candidateRows, decodingOf, normFormula, rankingScore, rowOfStep } from "./playback";
 
 export const generation: ViewRenderer = {
   Stage,
@@ -54,6 +54,35 @@ const playing = signal(false);
 
 const MAX_BARS = 20; // the keys with the largest weights
 const MAX_PREFIX = 80; // tokens of the text before the step
+
+/** The decoding with bytes decoded to characters: those of a candidate follow the bytes before it. */
+function readableDecoding(trace: Trace): Decoding | null {
+  const decoding = decodingOf(trace.info, 0);
+  const target = trace.info.sides.target?.[0];
+  return decoding && target ? readBytes(decoding, target) : decoding;
+}
+
+function readBytes(decoding: Decoding, target: Sequence): Decoding {
+  const { steps } = decoding;
+  const pieces = steps.flatMap(({ before, after, beams, chosen }) => [...before, ...after, ...beams, ...(chosen ? [chosen] : [])].map(({ piece }) => piece));
+  const reader = pieceReader(target, pieces);
+  let pending = target.pieces.slice(0, Math.max(rowOfStep(decoding, 0) + 1, 0)).reduce((bytes, piece) => reader.pending(piece, bytes), NO_BYTES);
+  const after = new Map([[0, pending]]); // the incomplete bytes after each hypothesis
+  return {
+    ...decoding,
+    steps: steps.map((step) => {
+      const read = <T extends { readonly piece: string }>(each: T, bytes = pending): T => ({ ...each, piece: reader.text(each.piece, bytes) });
+      const beams = step.beams.map((beam) => {
+        const bytes = after.get(beam.parent) ?? NO_BYTES;
+        after.set(beam.id, reader.pending(beam.piece, bytes));
+        return read(beam, bytes);
+      });
+      const decoded = { ...step, beams, before: step.before.map((each) => read(each)), after: step.after.map((each) => read(each)), chosen: step.chosen && read(step.chosen) };
+      if (step.chosen) pending = reader.pending(step.chosen.piece, pending);
+      return decoded;
+    }),
+  };
+}
 
 interface AttentionRow {
   readonly bars: readonly Bar[];
@@ -90,7 +119,7 @@ async function attentionOfStep(trace: Trace, decoding: Decoding, at: number): Pr
 }
 
 function Stage({ trace }: StageProps) {
-  const decoding = useMemo(() => decodingOf(trace.info, 0), [trace]);
+  const decoding = useMemo(() => readableDecoding(trace), [trace]);
   const count = decoding?.steps.length ?? 0;
   const at = Math.min(step.value, count - 1);
   const { value: keys, error } = useAsync(async () => {
@@ -284,20 +313,21 @@ function candidateNote(decoding: Decoding, at: number): string {
   return `${displayText(token.piece)}: ${t({ ko: "순위", en: "rank" })} ${rank}${log}.${filters}`;
 }
 
-function Tree({ decoding: { steps }, at }: { readonly decoding: Decoding; readonly at: number }) {
+function Tree({ decoding, at }: { readonly decoding: Decoding; readonly at: number }) {
+  const { steps } = decoding;
   const tree = useMemo(() => layoutTree(steps, at), [steps, at]);
   const box = useRef<HTMLDivElement>(null);
   useEffect(() => {
     if (box.current) box.current.scrollLeft = (at - tree.first + 1) * COLUMN - box.current.clientWidth / 2;
   }, [at]);
   if (tree.nodes.length === 0) return null;
-  const { content, width, height } = beamTree(tree, at, PAGE_COLOURS);
+  const { content, width, height } = beamTree(tree, at, PAGE_COLOURS, (beam, step) => rankingScore(decoding, beam, step));
   return (
     <Panel title={TREE}>
       <div ref={box} class="generation-tree" tabIndex={0} role="region" aria-label={t(TREE)}>
         <svg
           role="img"
-          aria-label={treeNote(tree.first, tree.last, steps.length)}
+          aria-label={treeNote(decoding, tree.first, tree.last)}
           width={width}
           height={height}
           onClick={(event) => {
@@ -309,18 +339,21 @@ function Tree({ decoding: { steps }, at }: { readonly decoding: Decoding; readon
           {content}
         </svg>
       </div>
-      <p class="hint">{treeNote(tree.first, tree.last, steps.length)}</p>
+      <p class="hint">{treeNote(decoding, tree.first, tree.last)}</p>
     </Panel>
   );
 }
 
 const TREE: Message = { ko: "빔 트리", en: "Beam tree" };
 
-function treeNote(first: number, last: number, count: number): string {
+function treeNote(decoding: Decoding, first: number, last: number): string {
+  const count = decoding.steps.length;
   const part = last - first + 1 < count ? ` (${first + 1}–${last + 1}/${count})` : "";
-  return (
-    t({ ko: "굵은 선: 답. 사각형: 끝난 가설. 숫자: 점수.", en: "Thick: the answer. Squares: finished hypotheses. Numbers: scores." }) + part
-  );
+  const notes: Message[] = [{ ko: "굵은 선: 답. 사각형: 끝난 가설. 숫자: 로그 확률의 합.", en: "Thick: the answer. Squares: finished hypotheses. Numbers: sums of log-probabilities." }];
+  const norm = normFormula(decoding);
+  if (norm) notes.push({ ko: `=: 순위를 정한 점수 (합 ÷ ${norm}, t는 토큰 수).`, en: `=: the score that decided the rank (sum ÷ ${norm}, t tokens).` });
+  if (decoding.settings.coverage) notes.push({ ko: "여기에 기록되지 않은 커버리지 점수가 더해집니다.", en: "The coverage score, which is not recorded, is added to it." });
+  return notes.map(t).join(" ") + part;
 }
 
 function Cache({ trace, decoding: { steps }, at }: { readonly trace: Trace; readonly decoding: Decoding; readonly at: number }) {
@@ -358,13 +391,13 @@ function trueMinus(text: string): string {
 }
 
 async function svg(trace: Trace): Promise<string> {
-  const decoding = decodingOf(trace.info, 0);
+  const decoding = readableDecoding(trace);
   if (!decoding) return svgDocument(300, 40, "", label(10, 24, t(about.missing)));
   const at = Math.min(step.value, decoding.steps.length - 1);
   const keys = await attentionOfStep(trace, decoding, at);
   const candidates = candidateBars(decoding, at, PRINT_COLOURS);
   const attention = keys && attentionBars(keys, PRINT_COLOURS);
-  const tree = decoding.steps.some(({ beams }) => beams.length) ? beamTree(layoutTree(decoding.steps, at), at, PRINT_COLOURS) : null;
+  const tree = decoding.steps.some(({ beams }) => beams.length) ? beamTree(layoutTree(decoding.steps, at), at, PRINT_COLOURS, (beam, step) => rankingScore(decoding, beam, step)) : null;
   const before = piecesBefore(trace, decoding, at).slice(-MAX_PREFIX).map(displayText).join(" ");
   const candidatesX = (attention?.width ?? 0) + 24;
   const treeY = 92 + Math.max(candidates.height, attention?.height ?? 0);
@@ -384,7 +417,7 @@ async function svg(trace: Trace): Promise<string> {
 }
 
 async function table(trace: Trace): Promise<(string | number)[][]> {
-  const decoding = decodingOf(trace.info, 0);
+  const decoding = readableDecoding(trace);
   return [
     ["step", "id", "piece", "before", "after", "chosen"],
     ...(decoding?.steps ?? []).flatMap((each, i) =>

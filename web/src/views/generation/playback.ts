@@ -1,6 +1,6 @@
 /** Replaying the decoding: the context and the candidates of each step. */
 
-import type { Candidate, Decoding, Step, TraceInfo } from "../../trace/format";
+import type { Beam, Candidate, Decoding, Step, TraceInfo } from "../../trace/format";
 
 /** The recorded decoding; without one, the given tokens with the predicted candidates (teacher forcing). */
 export function decodingOf(info: TraceInfo, sequence: number): Decoding | null {
@@ -65,4 +65,20 @@ export function cacheSteps(steps: readonly Step[], step: number): number[] {
     const at = ends.findIndex((end) => end > position);
     return at <= step ? at : -1;
   });
+}
+
+/** The divisor of the score of t tokens as a formula, as in `jumok.decoding.beam.length_norm`; null: finished hypotheses are ranked by the sum. */
+export function normFormula({ method, settings }: Pick<Decoding, "method" | "settings">): string | null {
+  const penalty = Number(settings.length_penalty ?? 0);
+  if (method !== "beam" || !penalty) return null;
+  const base = settings.length_norm === "gnmt" ? "((5 + t) / 6)" : "t";
+  return penalty === 1 ? base : `${base}^${penalty}`;
+}
+
+/** The score that ranks a finished hypothesis: the sum of log-probabilities divided by the length norm; null: not finished, or ranked by the sum. */
+export function rankingScore(decoding: Pick<Decoding, "method" | "settings">, { ended, score }: Pick<Beam, "ended" | "score">, step: number): number | null {
+  if (!ended || !normFormula(decoding)) return null;
+  const tokens = step + 1;
+  const base = decoding.settings.length_norm === "gnmt" ? (5 + tokens) / 6 : tokens;
+  return score / base ** Number(decoding.settings.length_penalty);
 }

@@ -1,0 +1,128 @@
+"""Pieces, scores and characters are shown as they are: bytes as letters, ranks as ranked."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import jumok
+from jumok.decoding.beam import length_norm
+from jumok.decoding.config import DecodingConfig
+from jumok.interpret.trace import Trace
+from jumok.interpret.tracing import trace
+from jumok.tasks.pipeline.pipeline import Pipeline
+from tests import hf_folders
+from tests.browser.conftest import Serve, Windows
+from tests.browser.test_views import traced
+from tests.viewer.random_traces import random_trace
+
+BYTE_LETTERS = re.compile("[\u0100-\u0143]")  # GPT-2's letters for bytes that are not printable
+
+
+def test_byte_pieces_are_letters_in_candidates_and_beam_tree(
+    windows: Windows, serve: Serve, tmp_path: Path
+) -> None:
+    hf_folders.gpt2(tmp_path / "model")
+    model = jumok.load(tmp_path / "model")
+    assert isinstance(model, Pipeline)
+    path = trace(model.with_decoding(["max_length=6", "beam=3"]), "이 영화 정말 재미있어요").save(
+        tmp_path / "trace.safetensors"
+    )
+    decoding = Trace.open(path).info.decoding
+    assert decoding is not None
+    pieces = [each.piece for step in decoding.steps for each in (*step.before, *step.beams)]
+    assert any(map(BYTE_LETTERS.search, pieces))
+    with windows() as window:
+        window.open(serve(path), "v=generation&lang=en")
+        window.page.locator(".generation-tree text").first.wait_for()
+        for step in range(len(decoding.steps)):
+            window.show(f"v=generation&lang=en&t={step}")
+            window.page.get_by_text(f"{step + 1}/{len(decoding.steps)}").first.wait_for()
+            shown = window.page.locator(".generation").text_content() or ""
+            assert not BYTE_LETTERS.search(shown), shown
+
+
+def test_the_beam_tree_shows_the_score_that_ranks(
+    windows: Windows, serve: Serve, tmp_path: Path
+) -> None:
+    settings = {"beam": 3, "length_penalty": 0.5}
+    path = traced(tmp_path, "sequences", decode=settings)
+    decoding = Trace.open(path).info.decoding
+    assert decoding is not None
+    config = DecodingConfig(beam=3, length_penalty=0.5)
+    ended = [
+        beam.score / float(length_norm(number + 1, config))
+        for number, step in enumerate(decoding.steps)
+        for beam in step.beams
+        if beam.ended
+    ]
+    assert ended
+    best = max(ended)
+    with windows() as window:
+        window.open(serve(path), "v=generation&lang=en")
+        tree = window.page.locator(".generation-tree")
+        tree.locator("text").first.wait_for()
+        shown = (tree.text_content() or "").replace("\u2212", "-")
+        assert f"= {best:.2f}" in shown
+        assert "t^0.5" in window.page.locator(".generation").inner_text()
+
+
+def test_a_bare_blank_is_no_middle_dot(windows: Windows, serve: Serve, tmp_path: Path) -> None:
+    path = random_trace(pieces=["▁", "·", "▁가", "나", "다"]).save(tmp_path / "t.safetensors")
+    with windows() as window:
+        window.open(serve(path), "v=generation&lang=en")
+        tokens = window.page.locator("[data-role=strip] .token")
+        assert tokens.all_text_contents()[1:4] == ["␣", "·", "가"]
+
+
+def test_a_character_without_a_glyph_has_a_note(
+    windows: Windows, serve: Serve, tmp_path: Path
+) -> None:
+    private = "\U000f1234"  # a private character: no font has it
+    made = random_trace(pieces=["▁가", private, "나", "다", "라"])
+    path = made.save(tmp_path / "t.safetensors")
+    with windows() as window:
+        window.open(serve(path), "lang=en")
+        notes = window.page.locator("[data-role=notes]")
+        notes.get_by_text("U+F1234").wait_for()
+        assert "U+AC00" not in notes.inner_text()
+
+
+def test_the_lesson_has_no_unknown_piece(review_run: Path, reading_run: Path) -> None:
+    from jumok.tasks.runs.load import load
+    from jumok.viewer.example_texts import unknown_pieces
+    from jumok.viewer.live_model import LiveModel
+    from jumok.viewer.request_schema import TraceRequest
+
+    for run in (review_run, reading_run):
+        pipeline = load(run)
+        texts = LiveModel(pipeline).lesson(TraceRequest(())).texts
+        assert len(texts) == 2
+        assert sum(unknown_pieces(pipeline, text) for text in texts) == 0
+
+
+@pytest.mark.parametrize("width", [1440, 1024])
+def test_the_masked_columns_of_the_calculation_are_seen(
+    windows: Windows, serve: Serve, tmp_path: Path, width: int
+) -> None:
+    path = random_trace(length=14, layers=1, sides=("target",)).save(tmp_path / "t.safetensors")
+    with windows(width=width, height=900) as window:
+        window.open(serve(path), "v=calculation&lang=en")
+        names = window.page.locator("[data-role=step]")
+        names.first.wait_for()
+        index = names.all_inner_texts().index(
+            next(text for text in names.all_inner_texts() if text.endswith("mask"))
+        )
+        window.show(f"v=calculation&lang=en&t={index}")
+        masked = window.page.locator(".calculation-hidden").last
+        masked.wait_for()
+        cut = window.run(
+            """() => {
+                const grid = document.querySelector(".calculation-work .calculation-grid");
+                const box = grid.getBoundingClientRect();
+                const hidden = [...grid.querySelectorAll(".calculation-hidden")];
+                const right = Math.max(...hidden.map((e) => e.getBoundingClientRect().right));
+                return right - (box.left + grid.clientWidth);
+            }"""
+        )
+        assert cut <= 1
