@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+import jumok
+from jumok.data import note_sentences
 from jumok.errors import InputError
 from jumok.shipped import VOCABULARY, resolve_model, resolve_vocabulary, shipped_folders
 from jumok.tasks.recipe.recipe import load_recipe
@@ -35,8 +37,20 @@ def test_what_ships_is_small_and_opens() -> None:
         assert (folder / VOCABULARY).stat().st_size < MAX_VOCABULARY_BYTES
         assert sum(path.stat().st_size for path in folder.iterdir()) < MAX_BYTES
         recipe = load_recipe(name)  # the recipe of the same name trains it
-        tokenizer = SentencePieceTokenizer.load(resolve_vocabulary(recipe.vocabulary.file))
-        assert tokenizer.decode(tokenizer.encode("한국어 모델 ㅋㅋ")) == "한국어 모델 ㅋㅋ"
+        tokenizer = SentencePieceTokenizer.load(resolve_vocabulary(recipe.vocabulary.file or name))
+        text = "겨울은 추워요 ㅋㅋ" if name == "note" else "한국어 모델 ㅋㅋ"
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_the_model_of_the_course_translates_its_sentences() -> None:
+    model = jumok.load("note", device="cpu")
+    config = model.recipe.model
+    assert (config.norm_first, config.positions) == (False, "sinusoidal")  # as in the paper
+    assert sum(path.stat().st_size for path in resolve_model("note").iterdir()) < 130_000
+    pairs = note_sentences.generate("test", 100)
+    outputs = [prediction.output for prediction in model([source for source, _ in pairs])]
+    right = sum(output == target for output, (_, target) in zip(outputs, pairs, strict=True))
+    assert right >= 93  # 96.6 % in training; bfloat16 weights may change a few
 
 
 def test_the_listing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,6 +22,7 @@ COMMANDS = {
     "plot": "plot positional encodings, a run's history, or attention",
     "embed": "one vector per line of stdin, as a .npy file:  embed RUN --out FILE",
     "search": "the lines of a file that are nearest to a text:  search RUN FILE TEXT",
+    "lesson": "show a lesson of the course:  lesson [N] [--lang ko|en] [--notebook FILE]",
     "models": "list the models that ship with jumok",
     "vocab": "train, use and examine a SentencePiece vocabulary",
     "data": "list, download and verify the known corpora",

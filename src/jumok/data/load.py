@@ -1,6 +1,6 @@
 """Load the splits of a recipe: those of a known corpus, or of the user's files."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,8 +70,7 @@ def _check_columns(corpus: Corpus, columns: Sequence[str]) -> None:
 def _generated_splits(
     corpus: Corpus, config: DataConfig, columns: Sequence[str], only: Sequence[str]
 ) -> Splits:
-    from jumok.data.numbers import generate
-
+    generate = _generator(corpus.name)
     tables: dict[str, Table] = {}
     for split, rows in corpus.generated.items():
         if only and split not in only:
@@ -81,6 +80,17 @@ def _generated_splits(
             {name: [pair[SEQUENCES.index(name)] for pair in pairs] for name in columns}
         )
     return Splits(tables)
+
+
+def _generator(name: str) -> Callable[[str, int, int], list[tuple[str, str]]]:
+    """The function that generates the pairs of a split of a generated corpus."""
+    if name == "note":
+        from jumok.data import note_sentences
+
+        return note_sentences.generate
+    from jumok.data import numbers
+
+    return numbers.generate
 
 
 def _corpus_splits(

@@ -20,11 +20,21 @@ NUMBERS = Corpus(
     generated={"train": 60_000, "dev": 1_000, "test": 2_000, "test_patterns": 1_000},
 )
 
+NOTE = Corpus(
+    name="note",
+    description="short Korean sentences -> English; generated, for the course",
+    licence="Apache-2.0 (part of jumok)",
+    url="built in",
+    columns={"source": "source", "target": "target"},
+    generated={"train": 20_000, "dev": 200, "test": 200},
+)
+
 CORPORA: dict[str, Corpus] = {
     corpus.name: corpus
     for corpus in (
         NSMC,
         NUMBERS,
+        NOTE,
         YNAT,
         QUESTION_PAIR,
         KORNLI,

@@ -1,0 +1,123 @@
+"""The lessons: their form, what their cells print, and that each guess is checked."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from jumok.config_io import suggest
+from jumok.course import LANGUAGES, Cell, Language, Lesson, find_lesson, lessons
+from jumok.course.lesson import TraceView
+from jumok.course.plain import NOTE, ROLE, PlainMarkdown
+from jumok.errors import InputError
+from jumok.viewer.view_state import ViewState, normalize_state
+from tests.course.cells import check_guess, run_cell, run_lesson
+from tests.course.public_objects import find_object
+
+MAX_EOJEOL, MAX_LINES, MAX_WIDTH = 1_500, 12, 88
+NOTES = ("000", "001", "002", "003", "004")
+LAST_SECTIONS = {
+    "ko": ("## jumok에서는", "## 논문에서는"),
+    "en": ("## In jumok", "## In the paper"),
+}
+
+every_lesson = pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.path.stem)
+every_language = pytest.mark.parametrize("language", LANGUAGES)
+
+
+def test_numbers_are_unique_and_an_unknown_one_is_an_error() -> None:
+    numbers = [lesson.number for lesson in lessons()]
+    assert numbers == sorted(set(numbers))
+    with pytest.raises(InputError, match=r"must be one of .*3.*, got 77"):
+        find_lesson(77)
+
+
+@every_lesson
+def test_cells(lesson: Lesson) -> None:
+    names = list(lesson.cells)
+    assert 3 <= len(names) <= 6
+    assert any(name.startswith("guess-") for name in names)
+    assert any(name.startswith("slip-") for name in names)
+    assert "assert" in lesson.path.read_text(encoding="utf-8")
+    for cell in lesson.cells.values():
+        lines = [line for line in cell.source.splitlines() if line]
+        assert len(lines) <= MAX_LINES, cell.name
+        assert max(map(len, lines)) <= MAX_WIDTH, cell.name
+        assert (cell.answer is not None) == cell.name.startswith("guess-"), cell.name
+
+
+@every_lesson
+@every_language
+def test_prose(lesson: Lesson, language: Language) -> None:
+    parts = list(lesson.parts(language))
+    assert [part.name for part in parts if isinstance(part, Cell)] == list(lesson.cells)
+    [view] = [part for part in parts if isinstance(part, TraceView)]
+    assert ViewState.parse(normalize_state(view.state)).view
+    text = lesson.markdown(language)
+    assert text.startswith("# ")
+    sections = re.findall(r"^## .*$", text, re.MULTILINE)
+    assert tuple(sections[-2:]) == LAST_SECTIONS[language]
+    assert len(text.split()) <= MAX_EOJEOL
+    assert text.count(":::{") == len(re.findall(r"^:::$", text, re.MULTILINE))
+
+
+@every_lesson
+@every_language
+def test_roles_have_targets(lesson: Lesson, language: Language) -> None:
+    text = lesson.markdown(language)
+    assert not set(re.findall(r"\{(\w+)\}`", text)) - {"jumok", "note", "lesson"}
+    for kind, target in ROLE.findall(text):
+        if kind == "jumok":
+            find_object(target)
+        elif kind == "note":
+            assert target in NOTES, suggest(target, NOTES)
+        else:
+            assert 0 <= int(target) <= 12
+
+
+@every_lesson
+def test_the_same_headings_and_links_in_both_languages(lesson: Lesson) -> None:
+    korean, english = (lesson.markdown(language) for language in LANGUAGES)
+    assert [found for found in ROLE.findall(korean) if found[0] == "jumok"] == [
+        found for found in ROLE.findall(english) if found[0] == "jumok"
+    ]
+    assert korean.count("\n## ") == english.count("\n## ")
+    assert list(lesson.outputs) == list(lesson.cells)
+
+
+@pytest.mark.slow
+@every_lesson
+def test_the_printed_outputs_are_those_recorded(lesson: Lesson) -> None:
+    assert run_lesson(lesson) == lesson.outputs
+
+
+@pytest.mark.slow
+@every_lesson
+def test_every_guess_fails_with_a_hint_until_it_is_right(lesson: Lesson) -> None:
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for cell in lesson.cells.values():
+        if cell.answer is not None:
+            hint = check_guess(cell, namespace)
+            assert re.match(r"힌트: .+ / Hint: .+", hint, re.DOTALL), hint
+        run_cell(cell.source, namespace)
+
+
+def test_a_cell_that_accepts_anything_is_an_error() -> None:
+    cell = Cell("guess-nothing", "guess = 1  # guess")
+    with pytest.raises(ValueError, match="guess-nothing must fail until"):
+        check_guess(cell, {})
+
+
+def test_a_cell_that_the_code_lacks_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "05_masks.py").write_text('"""Masks."""\n\n# %% one\nprint(1)\n')
+    (tmp_path / "05_masks.ko.md").write_text("# 마스크\n\n{cell} two\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"05_masks\.py must have the cell 'two', got one"):
+        list(Lesson(tmp_path / "05_masks.py").parts("ko"))
+
+
+def test_plain_markdown_of_a_box_around_a_cell() -> None:
+    plain = PlainMarkdown("ko")
+    assert plain.convert(":::{admonition} 노트의 실수\n{note}`001`에서") == (
+        f"> **노트의 실수**\n>\n> {NOTE['ko']} 001에서"
+    )
+    assert plain.convert("그래서\n:::\n끝") == "> 그래서\n\n끝"
