@@ -216,3 +216,30 @@ def test_an_invalid_model_file(tmp_path: Path) -> None:
         run("report", str(path))
     with pytest.raises(StorageError, match=r"vocabulary\.model: cannot be read"):
         run("encode", str(tmp_path), "가")
+
+
+# -- add -----------------------------------------------------------------------------------------
+
+
+def test_words_are_added_to_a_file_and_to_a_run(
+    model: str, review_run: Path, tmp_path: Path
+) -> None:
+    words = tmp_path / "words.txt"
+    words.write_text("코로나\n꿀잼이다\n", encoding="utf-8")
+    size = len(SentencePieceTokenizer.load(model))
+    out = tmp_path / "new.model"
+    assert shown(run("add", model, str(words), "--out", str(out))) == (
+        f"{out}: {size + 2} pieces, 2 of them new\n"
+    )
+    (answer,) = rows(run("encode", str(out), "꿀잼이다", "--json"))
+    assert answer["ids"] == [size + 1]
+    grown = tmp_path / "grown"
+    (answer,) = rows(run("add", str(review_run), str(words), "--out", str(grown), "--json"))
+    assert (answer["added"], answer["file"]) == (2, str(grown))
+    assert SentencePieceTokenizer.load(grown / "vocabulary.model").fingerprint == answer["sha256"]
+    with pytest.raises(InputError, match="must not exist; choose another name"):
+        run("add", model, str(words), "--out", str(out))
+    with pytest.raises(InputError, match="side must be left out for a vocabulary file"):
+        run("add", model, str(words), "--out", str(tmp_path / "x"), "--side", "both")
+    with pytest.raises(InputError, match="are not a SentencePiece model"):
+        run("add", str(words), str(words), "--out", str(tmp_path / "x"))

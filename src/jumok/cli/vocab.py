@@ -88,6 +88,49 @@ def train(
 
 
 @app.command()
+def add(
+    model: Model,
+    words: Annotated[
+        Path, typer.Argument(metavar="WORDS", help="The words, one per line, also .gz and .xz.")
+    ],
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="OUT", help="The new file (.model), or folder of a run."),
+    ],
+    side: Annotated[
+        Literal["source", "target", "both"] | None,
+        typer.Option(help="Which of the two vocabularies of a run. [default: source]"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add words to a trained vocabulary, or to the vocabulary and the model of a run.
+
+    Texts without these words are segmented as before. In a run, the row of a new piece begins as
+    the mean of the rows of the pieces that the word had.
+    """
+    lines = list(_texts([str(words)], None))
+    if model.is_dir():
+        from jumok.tasks.runs.add_vocabulary import add_vocabulary
+
+        grown = add_vocabulary(model, lines, out, side)
+        tokenizer = list(grown.added.values())[-1].tokenizer
+    else:
+        from jumok.text.added_words import add_words
+
+        if side is not None:
+            raise InputError(f"side must be left out for a vocabulary file, got {side}")
+        tokenizer = add_words(_load_tokenizer(model), lines).tokenizer
+        if out.exists():
+            raise InputError(f"{out} must not exist; choose another name")
+        tokenizer.save(out)
+    if as_json:
+        added = {"file": str(out), "added": len(lines), "sha256": tokenizer.fingerprint}
+        print_json(_describe(tokenizer) | added)
+    else:
+        print_line(f"{out}: {len(tokenizer):,} pieces, {len(lines):,} of them new")
+
+
+@app.command()
 def encode(
     model: Model,
     texts: Annotated[

@@ -34,6 +34,7 @@ _MESSAGES = {
     },
     "TrainerSpec": {
         "model_type": (3, "int32", "1"),
+        "vocab_size": (4, "int32", "8000"),
         "byte_fallback": (35, "bool", "false"),
         "unk_id": (40, "int32", "0"),
         "bos_id": (41, "int32", "1"),
@@ -104,6 +105,15 @@ def set_types(data: bytes, types: Mapping[int, PieceType]) -> bytes:
     model = _parse(data)
     for i, type_ in types.items():
         model.pieces[i].type = type_
+    return bytes(model.SerializeToString())
+
+
+def add_pieces(data: bytes, pieces: Iterable[tuple[str, float]], type_: PieceType) -> bytes:
+    """The same model with more pieces of this type, each with its score, after its own."""
+    model = _parse(data)
+    for piece, score in pieces:
+        model.pieces.add(piece=piece.encode(), score=score, type=type_)
+    model.trainer_spec.vocab_size = len(model.pieces)
     return bytes(model.SerializeToString())
 
 
