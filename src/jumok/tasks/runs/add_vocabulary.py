@@ -88,12 +88,13 @@ def grown_weights(
     """
     weights: dict[str, Tensor] = {}
     shapes = {name: weight.shape for name, weight in named_weights(new).items()}
-    for name, weight in named_weights(old).items():
+    for name, parameter in named_weights(old).items():
+        weight = parameter.detach()
         if weight.shape != shapes[name]:
             former = _words_of(name, added).former_ids
             rows = [weight[list(ids)].double().mean(0).to(weight.dtype) for ids in former]
             weight = torch.cat([weight, torch.stack(rows)])
-        weights[name] = weight.detach()
+        weights[name] = weight
     return weights
 
 
