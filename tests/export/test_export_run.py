@@ -189,7 +189,10 @@ def test_unsupported_exports(reading_run: Path, review_run: Path, tmp_path: Path
         export(reading_run, "onnx", out)
     with pytest.raises(InputError, match="use --to onnx"):
         export(review_run, "ctranslate2", out)
-    with pytest.raises(InputError, match="--to must be one of hf, ctranslate2, onnx, got 'gguf'"):
+    with pytest.raises(
+        InputError,
+        match="--to must be one of hf, sentence-transformers, ctranslate2, onnx, got 'gguf'",
+    ):
         export(review_run, "gguf", out)
     with pytest.raises(InputError, match="is not empty"):
         export(review_run, "onnx", reading_run)

@@ -14,7 +14,12 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder for the exported model.")],
-    to: Annotated[str, typer.Option(metavar="FORMAT", help="Format: hf, ctranslate2 or onnx.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT", help="Format: hf, sentence-transformers, ctranslate2 or onnx."
+        ),
+    ],
     quantize: Annotated[
         Literal["int8"] | None,
         typer.Option(help="Quantize the weights; the change in scores is measured."),

@@ -15,6 +15,7 @@ from jumok.export.huggingface import HuggingFace
 from jumok.export.onnx import Onnx
 from jumok.export.report import ExportReport
 from jumok.export.samples import comparison_samples, random_samples
+from jumok.export.sentence_transformers import SentenceTransformers
 from jumok.export.target import Progress, Quantization, Target, check_installed
 from jumok.models import PairClassifier, TextClassifier
 from jumok.nn.hooks import shared_copy
@@ -25,7 +26,12 @@ from jumok.tasks.runs.load import load
 from jumok.terminal import escape_control
 from jumok.text.pretrained import PretrainedTokenizer
 
-TARGETS: dict[str, Target] = {"hf": HuggingFace(), "ctranslate2": CTranslate2(), "onnx": Onnx()}
+TARGETS: dict[str, Target] = {
+    "hf": HuggingFace(),
+    "sentence-transformers": SentenceTransformers(),
+    "ctranslate2": CTranslate2(),
+    "onnx": Onnx(),
+}
 
 CARD = "README.md"
 

@@ -122,20 +122,14 @@ class HuggingFace:
             _write_imported(pipeline, folder)
             return
         hf_model = _convert_to_hf(pipeline)
-        config = hf_model.config | _tokenizer_class(pipeline.vocabulary)
-        if pipeline.recipe.task == "regression":
-            config["problem_type"] = "regression"
-        _write_json(folder / "config.json", config)
+        write_hf_model(pipeline, hf_model, folder)
         _write_json(folder / "generation_config.json", generation_config(pipeline, hf_model.config))
-        weights = tensorfile.serialize(hf_model.tensors, {"format": "pt"})
-        write_atomically(folder / "model.safetensors", weights)
-        _write_tokenizer(pipeline, folder)
 
     def difference(self, pipeline: Pipeline, folder: Path, samples: Samples) -> float:
         """The difference of the logits of padded batches, over real tokens."""
         model = _load(folder, None if pipeline.origin is None else pipeline.origin.architecture)
-        batches = _batches(pipeline, samples.rows)
-        return relative_difference(_paired_outputs(pipeline, model, *batch) for batch in batches)
+        padded = batches(pipeline, samples.rows)
+        return relative_difference(_paired_outputs(pipeline, model, *batch) for batch in padded)
 
     def usage_example(self, pipeline: Pipeline) -> str:
         """Python code with transformers."""
@@ -153,6 +147,21 @@ class HuggingFace:
         return "\n".join(lines)
 
 
+def convert_encoder(pipeline: Pipeline) -> HFModel:
+    """The encoder of a model without its head, in a family of transformers.
+
+    Raises InputError if no family can represent it.
+    """
+    config = pipeline.recipe.model
+    weights = {
+        name: p.detach().float().cpu()
+        for name, p in named_weights(pipeline.model).items()
+        if name.startswith("encoder.")
+    }
+    ids = {"pad": pipeline.vocabulary.padding_id}
+    return convert_to_hf(SourceModel("encoder", config, weights, (), "mean", "none", ids))
+
+
 def _convert_to_hf(pipeline: Pipeline) -> HFModel:
     config = pipeline.recipe.model
     vocabulary = pipeline.target_vocabulary
@@ -166,6 +175,17 @@ def _convert_to_hf(pipeline: Pipeline) -> HFModel:
     return convert_to_hf(
         SourceModel(kind, config, weights, labels, config.pooling, config.pooler, ids)
     )
+
+
+def write_hf_model(pipeline: Pipeline, hf_model: HFModel, folder: Path) -> None:
+    """Write config.json, model.safetensors and the tokenizer files."""
+    config = hf_model.config | _tokenizer_class(pipeline.vocabulary)
+    if pipeline.recipe.task == "regression":
+        config["problem_type"] = "regression"
+    _write_json(folder / "config.json", config)
+    weights = tensorfile.serialize(hf_model.tensors, {"format": "pt"})
+    write_atomically(folder / "model.safetensors", weights)
+    _write_tokenizer(pipeline, folder)
 
 
 def _write_imported(pipeline: Pipeline, folder: Path) -> None:
@@ -233,7 +253,7 @@ def _load(folder: Path, architecture: str | None) -> Any:
     return model.eval()
 
 
-def _batches(pipeline: Pipeline, rows: Ragged) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+def batches(pipeline: Pipeline, rows: Ragged) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
     """Batches of ids and mask (B, S) int64, and decoder ids (B, 5) for an encoder-decoder."""
     generator = torch.Generator().manual_seed(0)
     size = pipeline.recipe.model.output_size

@@ -4,6 +4,7 @@ modules.json lists the modules in order: Transformer, Pooling, then Dense and No
 are import paths; the class names of a closed list are accepted and nothing is imported.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -13,10 +14,10 @@ from typing import Any, Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from jumok.atomic_io import read_regular
+from jumok.atomic_io import read_regular, write_atomically
 from jumok.errors import InputError
 from jumok.safe_json import MAX_BYTES, parse_json, read_json
-from jumok.safetensors_io import read_tensors
+from jumok.safetensors_io import read_tensors, serialize
 
 SentencePooling = Literal["first", "mean", "max", "last"]
 
@@ -144,6 +145,55 @@ def read_sentence_encoding(folder: Path) -> SentenceEncoding | None:
         {str(name): str(text) for name, text in named.items()} if isinstance(named, dict) else {},
         str(prompts.get("default_prompt_name") or ""),
     )
+
+
+def write_sentence_encoding(encoding: SentenceEncoding, folder: Path, width: int) -> None:
+    """Write modules.json, and the files of its modules, for a transformer of this width.
+
+    The folder is then one of sentence-transformers; `read_sentence_encoding` reads it back.
+    """
+    modules: list[tuple[str, str]] = [("Transformer", ""), ("Pooling", "1_Pooling")]
+    pooling = {key: _POOLINGS.get(mode) == encoding.pooling for key, mode in _FORMER_KEYS.items()}
+    _write_json(folder / "1_Pooling/config.json", {"word_embedding_dimension": width, **pooling})
+    for index, step in enumerate(encoding.steps, 2):
+        kind = "Normalize" if isinstance(step, Normalize) else "Dense"
+        modules.append((kind, f"{index}_{kind}"))
+        if isinstance(step, DenseLayer):
+            _write_dense(step, folder / modules[-1][1])
+    transformer = {"max_seq_length": encoding.max_length, "do_lower_case": encoding.lower_case}
+    _write_json(folder / "sentence_bert_config.json", transformer)
+    prompts = {
+        "prompts": dict(encoding.prompts),
+        "default_prompt_name": encoding.default_prompt or None,
+        "similarity_fn_name": "cosine",
+    }
+    _write_json(folder / "config_sentence_transformers.json", prompts)
+    listed = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (kind, path) in enumerate(modules)
+    ]
+    _write_json(folder / MODULES, listed)
+
+
+def _write_dense(step: DenseLayer, folder: Path) -> None:
+    outputs, inputs = step.weight.shape
+    activation = type(step.activation)
+    config = {
+        "in_features": inputs,
+        "out_features": outputs,
+        "bias": step.bias is not None,
+        "activation_function": f"{activation.__module__}.{activation.__name__}",
+    }
+    _write_json(folder / "config.json", config)
+    tensors = {"linear.weight": step.weight}
+    if step.bias is not None:
+        tensors["linear.bias"] = step.bias
+    write_atomically(folder / "model.safetensors", serialize(tensors, {"format": "pt"}))
+
+
+def _write_json(path: Path, content: object) -> None:
+    path.parent.mkdir(exist_ok=True)
+    write_atomically(path, (json.dumps(content, ensure_ascii=False, indent=2) + "\n").encode())
 
 
 def _pooling(path: Path) -> SentencePooling:

@@ -92,7 +92,7 @@ def _try_target(source: SourceModel, target: _Target) -> HFModel | _Mismatch:
     architecture = parse_config(config, ())
     settings = []
     for name, head in architecture.family.heads(ConfigReader(config)).items():
-        if head.kind == source.kind and head.has_task:
+        if head.kind == source.kind and (head.has_task or head.kind == "encoder"):
             if head.kind == "text_classifier" and source.pooling != "first":
                 settings.append('model.pooling = "first"')
             if head.pooler != source.pooler:
@@ -105,8 +105,11 @@ def _try_target(source: SourceModel, target: _Target) -> HFModel | _Mismatch:
     settings += _differences(source.kind, adapted.config, architecture.config)
     if settings:
         return _Mismatch(target.model_type, tuple(settings))
-    mappings = expand(architecture.name_rules(), adapted.weights)
-    tensors = {mapping.hf_name: mapping.join(adapted.weights).contiguous() for mapping in mappings}
+    weights = adapted.weights
+    if source.kind == "encoder":
+        weights = {name.removeprefix("encoder."): weight for name, weight in weights.items()}
+    mappings = expand(architecture.name_rules(), weights)
+    tensors = {mapping.hf_name: mapping.join(weights).contiguous() for mapping in mappings}
     for alias, first in architecture.head.aliases.items():  # written by transformers, never read
         if any(re.fullmatch(name, alias) for name in architecture.head.unused) and first in tensors:
             tensors[alias] = tensors[first].clone()
@@ -118,7 +121,7 @@ def _differences(kind: HeadKind, jumok: TransformerConfig, hf: TransformerConfig
     jumok, hf = _canonical(jumok), _canonical(hf)
     if kind != "masked_language_model":  # other heads have no activation
         jumok = replace(jumok, head_activation=hf.head_activation)
-    if kind in ("text_classifier", "token_classifier"):  # they have no output map to tokens
+    if kind in ("encoder", "text_classifier", "token_classifier"):  # no output map to tokens
         jumok = replace(jumok, tie_embeddings=hf.tie_embeddings)
     return [
         _recipe_setting(field.name, getattr(hf, field.name))
@@ -165,6 +168,7 @@ _ENCODERS = (
     _Target("megatron-bert", adapt_encoder, bert_config),
 )
 _TARGETS: Mapping[HeadKind, tuple[_Target, ...]] = {
+    "encoder": _ENCODERS,
     "text_classifier": _ENCODERS,
     "token_classifier": _ENCODERS,
     "masked_language_model": _ENCODERS,

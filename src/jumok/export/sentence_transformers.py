@@ -1,0 +1,120 @@
+"""`--to sentence-transformers`: a folder whose vectors are those of `Pipeline.encode`.
+
+The encoder as transformers reads it, and the modules that follow it: pooling, dense layers,
+normalization, prompts. A model of transformers is written without its head.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from jumok.errors import InputError
+from jumok.export.huggingface import HuggingFace, batches, convert_encoder, write_hf_model
+from jumok.export.report import ExportReport, NumericComparison, relative_difference
+from jumok.export.samples import Samples
+from jumok.export.target import Progress, Quantization
+from jumok.models import Encoder
+from jumok.pretrained.sentence_encoding import (
+    Normalize,
+    SentenceEncoding,
+    write_sentence_encoding,
+)
+from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.pipeline.text_vectors import pool_texts
+
+TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class SentenceTransformers:
+    """A folder of sentence-transformers: a model of transformers, modules.json, its modules."""
+
+    libraries: tuple[str, ...] = ("transformers", "sentence_transformers")
+
+    def unsupported_reason(self, pipeline: Pipeline) -> str | None:
+        """Why this model cannot be exported to this format; None if it can."""
+        if not isinstance(getattr(pipeline.model, "encoder", pipeline.model), Encoder) or hasattr(
+            pipeline.model, "decoder"
+        ):
+            return (
+                f"vectors of texts need an encoder, got the class {type(pipeline.model).__name__}"
+            )
+        if pipeline.origin is not None:
+            return None
+        try:
+            convert_encoder(pipeline)
+        except InputError as error:
+            return str(error)
+        return None
+
+    def write(
+        self,
+        pipeline: Pipeline,
+        folder: Path,
+        samples: Samples,
+        quantize: Quantization | None,
+        progress: Progress,
+    ) -> ExportReport:
+        """Write the folder, load it with sentence-transformers, and compare the vectors."""
+        if quantize is not None:
+            raise InputError(
+                f"--to sentence-transformers writes float32 only, got {quantize}; remove --quantize"
+            )
+        progress("writing the folder")
+        self.convert(pipeline, folder)
+        progress(f"comparing {samples.description}")
+        difference = self.difference(pipeline, folder, samples)
+        compared = NumericComparison("vectors", samples.description, difference, TOLERANCE)
+        compared.check_tolerance()
+        return ExportReport(compared)
+
+    def convert(self, pipeline: Pipeline, folder: Path) -> None:
+        """Write the files without comparison."""
+        if pipeline.origin is not None:
+            HuggingFace().convert(pipeline, folder)
+        else:
+            write_hf_model(pipeline, convert_encoder(pipeline), folder)
+        encoding = sentence_encoding(pipeline)
+        longest = encoding.max_length or pipeline.recipe.model.max_length
+        width = pipeline.recipe.model.d_model
+        write_sentence_encoding(replace(encoding, max_length=longest), folder, width)
+
+    def difference(self, pipeline: Pipeline, folder: Path, samples: Samples) -> float:
+        """The difference of the vectors of padded batches."""
+        from sentence_transformers import SentenceTransformer
+
+        model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+        encoding = sentence_encoding(pipeline)
+
+        def pairs() -> Iterator[tuple[Tensor, Tensor]]:
+            for ids, mask, _ in batches(pipeline, samples.rows):
+                x = pool_texts(pipeline.hidden_states(ids, mask), mask.bool(), encoding.pooling)
+                for step in encoding.steps:
+                    x = step(x)
+                features = {"input_ids": ids, "attention_mask": mask}
+                with torch.inference_mode():
+                    yield x, model(features)["sentence_embedding"]
+
+        return relative_difference(pairs())
+
+    def usage_example(self, pipeline: Pipeline) -> str:
+        """Python code with sentence-transformers."""
+        return "\n".join(
+            [
+                "from sentence_transformers import SentenceTransformer",
+                "",
+                'model = SentenceTransformer(".")',
+                'vectors = model.encode(["겨울은 추워요", "여름은 더워요"])',
+            ]
+        )
+
+
+def sentence_encoding(pipeline: Pipeline) -> SentenceEncoding:
+    """The model's own encoding; without one the mean of the tokens, divided by its length.
+
+    The vectors are then those of `Pipeline.encode` without arguments.
+    """
+    return pipeline.sentence_encoding or SentenceEncoding(steps=(Normalize(),))
