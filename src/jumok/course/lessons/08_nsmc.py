@@ -71,7 +71,7 @@ for epoch in range(1, 5):
         logits, labels = forward(dev)
     assert logits.shape == (300, 2)
     accuracy = (logits.argmax(-1) == labels).float().mean()
-    print(f"epoch {epoch}  loss {sum(losses) / len(losses):.1f}  accuracy {accuracy:.1f}")
+    print(f"epoch {epoch}  loss {sum(losses) / 75:.1f}  accuracy {accuracy:.1f}")
 
 # %% slip-test
 torch.manual_seed(0)
@@ -82,4 +82,5 @@ assert scores.shape == (1000, 10)
 print(f"all ten: {scores.mean():.3f}")
 print(f"the best on the test set: {scores.amax(-1).mean():.3f}")
 other = (coins == torch.randint(2, (1000, 1, 300))).float().mean(-1)  # new reviews
-print(f"the same on new reviews: {other.gather(1, scores.argmax(-1)[:, None]).mean():.3f}")
+again = other.gather(1, scores.argmax(-1)[:, None])  # (1000, 1)
+print(f"the same on new reviews: {again.mean():.3f}")

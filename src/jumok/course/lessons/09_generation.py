@@ -77,7 +77,7 @@ for width in (1, 2):
 
 # %% slip-bos
 answer = ids("마라다나가")  # (1, 5)
-for name, start in (("without [BOS]", answer[:, :0]), ("with [BOS]   ", written[:, :1])):
+for name, start in (("without [BOS]", answer[:, :0]), ("with [BOS]", written[:, :1])):
     inputs = torch.cat([start, answer], 1)  # (1, T)
     with torch.no_grad():
         logits = model(ids("가나다라마"), inputs)  # (1, T, V)
