@@ -13,15 +13,26 @@ import { headKey, muted } from "../state/session";
 import { setting } from "../state/settings";
 import { focusedHead, pinned, sequence } from "../state/state";
 import type { Block } from "../trace/format";
+import { PATTERNS, patternScores } from "../trace/headPatterns";
 import { clampIndex, type Matrix } from "../trace/matrix";
 import type { Trace } from "../trace/trace";
-import { Choice, Toggle } from "../views/choice";
+import { Choice, selected, Toggle } from "../views/choice";
 import { BLOCKS, headName } from "../i18n/blocks";
 import { t } from "../i18n/i18n";
 import { AccessibleGrid, gridStep } from "./accessibleGrid";
 
 const overlay = setting<"weights" | "entropy">("map", "show", "weights");
 const sorted = setting("map", "sorted", false);
+const sortBy = setting<keyof typeof ORDERS>("map", "by", "entropy");
+const ORDERS = {
+  entropy: { ko: "엔트로피", en: "entropy" },
+  previous_token: { ko: "이전 토큰", en: "previous token" },
+  duplicate_token: { ko: "같은 토큰", en: "duplicate token" },
+  induction: { ko: "귀납", en: "induction" },
+  positional: { ko: "위치", en: "positional" },
+  separator: { ko: "구분·첫 토큰", en: "separator, first token" },
+  rare_word: { ko: "드문 단어", en: "rare word" },
+};
 
 const MAP_WIDTH = 232;
 const LEFT = 22; // layer numbers
@@ -38,7 +49,8 @@ export function HeadMap({ trace }: { readonly trace: Trace }) {
           of={overlay}
           options={{ weights: { ko: "가중치", en: "weights" }, entropy: { ko: "엔트로피", en: "entropy" } }}
         />
-        <Toggle title={{ ko: "엔트로피순 정렬", en: "sort by entropy" }} of={sorted} />
+        <Toggle title={{ ko: "정렬", en: "sort" }} of={sorted} />
+        {sorted.value && <Choice title={{ ko: "기준", en: "by" }} of={sortBy} options={ORDERS} />}
       </div>
       {trace.info.blocks.map((block) => (
         <BlockMap key={block.name} trace={trace} block={block} />
@@ -54,8 +66,10 @@ function BlockMap({ trace, block }: { readonly trace: Trace; readonly block: Blo
       trace.has(`${block.name}.thumbnails`) ? trace.thumbnails(block.name, number) : null,
       trace.entropy(block.name, number),
     ]);
-    return { thumbnails, entropy, order: entropyOrder(block, entropy) };
-  }, [trace, block]);
+    const by = PATTERNS.find((pattern) => sorted.value && pattern === selected(sortBy, ORDERS));
+    const scores = by ? await patternScores(trace, block, number, by) : null;
+    return { thumbnails, entropy, scores, order: scores ? scoreOrder(block, scores, -1) : scoreOrder(block, entropy) };
+  }, [trace, block, sorted.value, sortBy.value]);
   const hoveredCell = useSignal<{ layer: number; column: number } | null>(null);
   const { layers, heads, name } = block;
   const side = Math.max(MIN_CELL, Math.min(MAX_CELL, Math.floor((MAP_WIDTH - LEFT) / heads)));
@@ -140,8 +154,9 @@ function BlockMap({ trace, block }: { readonly trace: Trace; readonly block: Blo
   };
   const headText = (layer: number, head: number) => {
     const bits = value?.entropy ? ` · ${value.entropy.data[layer * heads + head].toFixed(2)} bit` : "";
+    const score = value?.scores ? ` · ${t(ORDERS[selected(sortBy, ORDERS)])} ${value.scores.data[layer * heads + head].toFixed(2)}` : "";
     const mutedText = muted.value.has(headKey({ block: name, layer, head })) ? ` · ${t({ ko: "꺼짐", en: "muted" })}` : "";
-    return `${headName({ layer, head })}${bits}${mutedText}`;
+    return `${headName({ layer, head })}${bits}${score}${mutedText}`;
   };
   const onClick = (event: MouseEvent) => {
     const cell = cellAt(event);
@@ -206,14 +221,15 @@ function BlockMap({ trace, block }: { readonly trace: Trace; readonly block: Blo
   );
 }
 
-/** The heads of each layer by increasing entropy. */
-export function entropyOrder(
+/** The heads of each layer by increasing entropy, or with sign −1 by decreasing score. */
+export function scoreOrder(
   { layers, heads }: Pick<Block, "layers" | "heads">,
-  entropy: Matrix | null,
+  scores: Matrix | null,
+  sign: 1 | -1 = 1,
 ): readonly (readonly number[])[] {
   return Array.from({ length: layers }, (_, layer) => {
     const order = Array.from({ length: heads }, (_, head) => head);
-    if (!entropy) return order;
-    return order.sort((a, b) => entropy.data[layer * heads + a] - entropy.data[layer * heads + b]);
+    if (!scores) return order;
+    return order.sort((a, b) => sign * (scores.data[layer * heads + a] - scores.data[layer * heads + b]));
   });
 }
