@@ -48,7 +48,7 @@ def heads(
     traces = _traces(model, texts)
     rows = score_heads(traces)
     if sort is not None:
-        rows.sort(key=lambda row: -row.scores[sort])  # type: ignore[index]  # checked above
+        rows.sort(key=lambda row: -row.scores[sort])
     if not has_repeats(traces):
         print_notice(
             "jumok: no token of the texts repeats, so that duplicate_token and induction are 0; "
@@ -58,8 +58,8 @@ def heads(
         print_line(f"{'head':<14}" + "".join(f"{name:>16}" for name in PATTERNS))
     for row in rows:
         if as_json:
-            scores = {name: round(row.scores[name], 6) for name in PATTERNS}
-            print_json({"block": row.block, "layer": row.layer, "head": row.head, **scores})
+            place = {"block": row.block, "layer": row.layer, "head": row.head}
+            print_json(place | {name: round(row.scores[name], 6) for name in PATTERNS})
         else:
             cells = "".join(f"{row.scores[name]:>16.3f}" for name in PATTERNS)
             print_line(f"{f'{row.block}.{row.layer}.{row.head}':<14}{cells}")

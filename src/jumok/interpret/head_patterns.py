@@ -112,9 +112,8 @@ class _Sums:
             after = np.zeros_like(earlier)
             after[:, 1:] = earlier[:, :-1]
             after &= np.tri(len(after), dtype=np.bool_) if block.causal else real
-            for pattern, where in (("duplicate_token", earlier), ("induction", after)):
-                rows = np.flatnonzero(where.any(1))
-                self._mean(pattern, (weights * where).sum(1)[rows])
+            self._mean("duplicate_token", (weights * earlier).sum(1)[earlier.any(1)])
+            self._mean("induction", (weights * after).sum(1)[after.any(1)])
         rows = np.flatnonzero(asked)
         largest = weights[rows].argmax(1)
         for distance in (largest - rows).tolist():
