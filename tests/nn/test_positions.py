@@ -11,6 +11,7 @@ from jumok.nn import (
     NO_MASK,
     MultiHeadAttention,
     RelativePositionBias,
+    RopeConfig,
     RotaryPositions,
     SinusoidalPositions,
     attention_weights,
@@ -51,7 +52,7 @@ def test_only_learned_positions_are_saved() -> None:
 @given(shift=st.integers(0, 500), base=st.sampled_from([100.0, 10_000.0]))
 def test_rotary_scores_depend_only_on_the_distance(shift: int, base: float) -> None:
     q, k = noise(1, 2, 5, 6, dtype=torch.float64), noise(1, 2, 5, 6, seed=1, dtype=torch.float64)
-    rotary, locations = RotaryPositions(6, base), torch.arange(5)[None]
+    rotary, locations = RotaryPositions(6, RopeConfig(base=base)), torch.arange(5)[None]
     here, there = rotary(locations), rotary(locations + shift)
     assert close(there(q) @ there(k).mT, here(q) @ here(k).mT, 1e-4)  # angles are float32
     assert close(here(q).norm(dim=-1), q.norm(dim=-1), 1e-6)  # a rotation keeps the length

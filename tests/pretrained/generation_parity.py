@@ -29,6 +29,7 @@ GENERATIVE_VARIANTS = [
     if "LMHead" in each.architecture
     or "ForConditionalGeneration" in each.architecture
     or "MTModel" in each.architecture
+    or "ForCausalLM" in each.architecture
 ]
 
 

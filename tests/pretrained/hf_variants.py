@@ -28,6 +28,7 @@ V = 61
 SCALES = (  # larger weights make generated tokens vary
     (r"\b(fc1|fc2|wi|wi_0|wi_1|wo|c_fc|c_proj|intermediate|lin1|lin2)\b|output\.dense", 3.0),
     (r"position|wpe", 3.0),
+    (r"(gate|up|down)_proj", 3.0),
     (r"shared|embed_tokens|wte|word_embeddings", 2.0),
 )
 
@@ -46,13 +47,16 @@ class Variant:
     config_values: Mapping[str, Any]
     untied: tuple[str, ...] = ()
     file_changes: tuple[Change, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()  # patterns of tensor names, and their replacements
 
     def model(self, seed: int = 0, dtype: torch.dtype = torch.float32) -> Any:
         """The model in eval mode with random weights: no bias is 0, no norm weight is 1."""
         import transformers
 
         config = getattr(transformers, self.config)(**self.config_values)
-        config._attn_implementation = "eager"
+        # Llama's eager attention takes the softmax in float32
+        exact = dtype == torch.float64 and hasattr(config, "rope_parameters")
+        config._attn_implementation = "sdpa" if exact else "eager"
         model = getattr(transformers, self.architecture)(config).to(dtype).eval()
         for name in self.untied:
             module = model.get_submodule(name)
@@ -63,14 +67,21 @@ class Variant:
         """The model; also saves it, with the file changes applied."""
         model = self.model(seed, dtype)
         model.save_pretrained(folder)
-        if self.file_changes:
+        if self.file_changes or self.renamed:
             config_path, weights_path = folder / "config.json", folder / "model.safetensors"
             config, tensors = json.loads(config_path.read_text()), load_file(weights_path)
+            tensors = {self.stored_name(name): tensor for name, tensor in tensors.items()}
             for change in self.file_changes:
                 change(config, tensors)
             config_path.write_text(json.dumps(config))
             save_file(tensors, weights_path)
         return model
+
+    def stored_name(self, name: str) -> str:
+        """The name under which a tensor of the model is stored."""
+        for pattern, replacement in self.renamed:
+            name = re.sub(pattern, replacement, name)
+        return name
 
 
 @torch.no_grad()
@@ -80,7 +91,10 @@ def randomize(model: Any, seed: int, scales: Sequence[tuple[str, float]] = ()) -
     Matrices whose names match one of the patterns are scaled by its factor.
     """
     generator = torch.Generator().manual_seed(seed)
-    fixed = ("position_ids", "token_type_ids", "embed_positions", "attn.bias", "masked_bias")
+    fixed = (
+        *("position_ids", "token_type_ids", "embed_positions", "attn.bias", "masked_bias"),
+        *("inv_freq", "embed_scale"),
+    )
     learned = "embed_positions" if "bart" in type(model).__name__.lower() else "-"
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if not tensor.is_floating_point() or (
@@ -151,6 +165,48 @@ BART = {
     "decoder_ffn_dim": 40,
     "max_position_embeddings": 20,
     "dropout": 0.0,
+}
+LLAMA = {
+    "vocab_size": V,
+    "hidden_size": 24,
+    "intermediate_size": 40,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 20,
+    "pad_token_id": 0,
+}
+EXAONE_NAMES = (
+    (r"^model\.embed_tokens", "transformer.wte"),
+    (r"^model\.norm", "transformer.ln_f"),
+    (r"^model\.layers", "transformer.h"),
+    (r"input_layernorm", "ln_1"),
+    (r"post_attention_layernorm", "ln_2"),
+    (r"self_attn\.([qkv])_proj", r"attn.attention.\1_proj"),
+    (r"self_attn\.o_proj", "attn.attention.out_proj"),
+    (r"mlp\.gate_proj", "mlp.c_fc_0"),
+    (r"mlp\.up_proj", "mlp.c_fc_1"),
+    (r"mlp\.down_proj", "mlp.c_proj"),
+)
+EXAONE_CONFIG = (
+    set_config(
+        model_type="exaone",
+        architectures=["ExaoneForCausalLM"],
+        num_hidden_layers=None,
+        num_layers=3,
+        hidden_act=None,
+        activation_function="silu",
+        rms_norm_eps=None,
+        layer_norm_epsilon=1e-5,
+    ),
+)
+LLAMA3_ROPE = {
+    "rope_type": "llama3",
+    "rope_theta": 500.0,
+    "factor": 4.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8,
 }
 MARIAN = BART | {"pad_token_id": V - 1, "decoder_start_token_id": V - 1, "eos_token_id": 0}
 LABELS = {
@@ -520,5 +576,135 @@ VARIANTS = [
         ("plain", "PegasusForConditionalGeneration", {}),
         ("scaled", "PegasusForConditionalGeneration", {"scale_embedding": True}),
         ("bare", "PegasusModel", {"encoder_layers": 1}),
+    ),
+    *_of(
+        "llama",
+        "LlamaConfig",
+        LLAMA,
+        ("plain", "LlamaForCausalLM", {}),
+        ("tied", "LlamaForCausalLM", {"tie_word_embeddings": True, "num_key_value_heads": 1}),
+        ("llama3", "LlamaForCausalLM", {"rope_parameters": LLAMA3_ROPE, "head_dim": 8}),
+        (
+            "linear",
+            "LlamaForCausalLM",
+            {"rope_parameters": {"rope_type": "linear", "factor": 3.0, "rope_theta": 200.0}},
+        ),
+        (
+            "biased",
+            "LlamaForCausalLM",
+            {"attention_bias": True, "mlp_bias": True, "num_key_value_heads": 4},
+        ),
+        ("bare", "LlamaModel", {"hidden_act": "gelu"}),
+        (
+            "old-config",
+            "LlamaForCausalLM",
+            {"rope_parameters": LLAMA3_ROPE, "tie_word_embeddings": True},
+            (),
+            (
+                set_config(
+                    rope_parameters=None,
+                    rope_theta=500.0,
+                    rope_scaling={key: v for key, v in LLAMA3_ROPE.items() if key != "rope_theta"},
+                ),
+                copy_tensor("lm_head.weight", "model.embed_tokens.weight"),
+            ),
+        ),
+        ("unsaid", "LlamaForCausalLM", {}, (), (set_config(architectures=None),)),
+    ),
+    *_of(
+        "mistral",
+        "MistralConfig",
+        LLAMA,
+        ("window", "MistralForCausalLM", {"sliding_window": 5}),
+        ("whole", "MistralForCausalLM", {"sliding_window": None, "head_dim": 8}),
+        ("bare", "MistralModel", {"sliding_window": 1}),
+    ),
+    *_of(
+        "qwen2",
+        "Qwen2Config",
+        LLAMA,
+        ("plain", "Qwen2ForCausalLM", {}),
+        (
+            "window",
+            "Qwen2ForCausalLM",
+            {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1},
+        ),
+        ("bare", "Qwen2Model", {"tie_word_embeddings": True}),
+    ),
+    *_of(
+        "qwen3",
+        "Qwen3Config",
+        LLAMA,
+        ("plain", "Qwen3ForCausalLM", {"head_dim": 10}),
+        (
+            "window",
+            "Qwen3ForCausalLM",
+            {
+                "use_sliding_window": True,
+                "sliding_window": 3,
+                "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+                "head_dim": 8,
+                "tie_word_embeddings": True,
+                "attention_bias": True,
+            },
+        ),
+        ("bare", "Qwen3Model", {"head_dim": 6}),
+    ),
+    *_of(
+        "gemma3_text",
+        "Gemma3TextConfig",
+        LLAMA | {"head_dim": 8, "query_pre_attn_scalar": 5, "sliding_window": 4},
+        ("plain", "Gemma3ForCausalLM", {"sliding_window_pattern": 2}),
+        (
+            "capped",
+            "Gemma3ForCausalLM",
+            {
+                "final_logit_softcapping": 3.0,
+                "rope_parameters": {
+                    "full_attention": {
+                        "rope_type": "linear",
+                        "factor": 8.0,
+                        "rope_theta": 1000.0,
+                    },
+                    "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+                },
+            },
+        ),
+        ("bare", "Gemma3TextModel", {"attention_bias": True, "head_dim": 6}),
+    ),
+    *_of(
+        "exaone4",
+        "Exaone4Config",
+        LLAMA | {"head_dim": 8},
+        (
+            "global",
+            "Exaone4ForCausalLM",
+            {"sliding_window": None, "layer_types": ["full_attention"] * 3},
+        ),
+        (
+            "hybrid",
+            "Exaone4ForCausalLM",
+            {
+                "sliding_window": 4,
+                "sliding_window_pattern": 2,
+                "rope_parameters": LLAMA3_ROPE,
+                "tie_word_embeddings": True,
+            },
+        ),
+        ("bare", "Exaone4Model", {"sliding_window": 3, "sliding_window_pattern": 3}),
+    ),
+    *_of(
+        "exaone",
+        "LlamaConfig",
+        LLAMA,
+        ("plain", "LlamaForCausalLM", {"rms_norm_eps": 1e-5}, (), EXAONE_CONFIG, EXAONE_NAMES),
+        (
+            "tied",
+            "LlamaForCausalLM",
+            {"tie_word_embeddings": True, "rope_parameters": LLAMA3_ROPE, "rms_norm_eps": 1e-5},
+            (),
+            EXAONE_CONFIG,
+            EXAONE_NAMES,
+        ),
     ),
 ]

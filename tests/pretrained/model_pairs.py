@@ -244,6 +244,7 @@ def gradient_difference(pair: ModelPair) -> tuple[float, int]:
     prefix, worst, compared = architecture.family.prefix, 0.0, set()
     named = list(pair.hf_model.named_parameters(remove_duplicate=False))
     for name, parameter in named:
+        name = pair.variant.stored_name(name)
         mapping = mappings.get(name, mappings.get(prefix + name))
         if mapping is not None:
             expected = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
@@ -257,15 +258,19 @@ def gradient_difference(pair: ModelPair) -> tuple[float, int]:
 
 
 class ExactRms(nn.Module):
-    """T5's norm in the dtype of its input: transformers computes the mean of squares in float32."""
+    """RMSNorm in the dtype of its input: transformers computes the mean of squares in float32."""
 
     def __init__(self, hf: Any) -> None:
         super().__init__()
-        self.weight, self.eps = hf.weight, hf.variance_epsilon
+        self.weight = hf.weight
+        self.eps = hf.eps if hasattr(hf, "eps") else hf.variance_epsilon
+        self.offset = 1.0 if type(hf).__name__.startswith("Gemma") else 0.0
 
     def forward(self, x: Tensor) -> Tensor:
         """x (..., D) -> the same."""
-        scale: Tensor = self.weight * (x.square().mean(-1, keepdim=True) + self.eps).rsqrt()
+        scale: Tensor = (self.offset + self.weight) * (
+            x.square().mean(-1, keepdim=True) + self.eps
+        ).rsqrt()
         return scale * x
 
 
@@ -273,13 +278,18 @@ class ExactRms(nn.Module):
 def _exact(hf: Any, jumok: nn.Module) -> None:
     """Replace parts of transformers that compute in less than float64.
 
-    There are two: the norm of T5, and the sinusoids of Marian and Pegasus, which another library
-    rounds to float32; they are replaced by those of jumok after a check that they are close.
+    There are three: the norms of T5 and Llama, the embedding scale of Gemma, and the sinusoids of
+    Marian and Pegasus, which another library rounds to float32; those are replaced by jumok's after
+    a check that they are close.
     """
     for module in list(hf.modules()):
         for name, child in list(module.named_children()):
-            if type(child).__name__ in ("T5LayerNorm", "MT5LayerNorm"):
+            if type(child).__name__ in ("T5LayerNorm", "MT5LayerNorm") or type(
+                child
+            ).__name__.endswith("RMSNorm"):
                 setattr(module, name, ExactRms(child))
+            if hasattr(child, "embed_scale"):  # Gemma's, rounded to float32
+                child.embed_scale = torch.tensor(child.embedding_dim**0.5, dtype=torch.float64)
             if type(child).__name__.endswith("SinusoidalPositionalEmbedding"):
                 [table, *_] = [
                     m.table for m in jumok.modules() if isinstance(m, SinusoidalPositions)

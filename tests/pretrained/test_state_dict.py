@@ -303,8 +303,10 @@ def test_missing_keys_have_the_defaults_of_the_family(
     model_type: str,
 ) -> None:
     """The defaults of transformers: a minimal and a complete config.json give the same config."""
-    from transformers import AutoConfig
+    from transformers import CONFIG_MAPPING, AutoConfig
 
+    if model_type not in CONFIG_MAPPING:
+        pytest.skip(f"transformers has no {model_type}: its code is in the folders")
     complete = AutoConfig.for_model(model_type).to_dict() | {"architectures": None}
     family = FAMILIES[model_type]
     backbone = next(name for name, head in family.heads(_reader({})).items() if not head.rules)

@@ -81,6 +81,11 @@ def unsupported_reason(model: nn.Module) -> str | None:
             f"{type(model).__name__}"
         )
     for name, backbone in backbones(model).items():
+        if extensions := backbone.stack.extensions():
+            return (
+                f"jumok writes no {extensions[0]} ({name}) for CTranslate2; export with --to "
+                "huggingface"
+            )
         embedding = backbone.embedding
         if not isinstance(embedding.projection, nn.Identity):
             return (
@@ -144,7 +149,7 @@ def _encoder(backbone: Encoder) -> "TransformerEncoderSpec":
         rms_norm=isinstance(layers[0].self_attention_norm.norm, nn.RMSNorm),
         rotary_dim=None if backbone.stack.rotary is None else 0,  # 0: the whole head
         rotary_interleave=False,
-        rotary_base=10_000 if backbone.stack.rotary is None else backbone.stack.rotary.base,
+        rotary_base=10_000 if backbone.stack.rotary is None else backbone.stack.rotary.config.base,
     )
     _fill_backbone(spec, backbone)
     spec.embeddings[0].weight = _copy(backbone.embedding.tokens.weight)
@@ -168,7 +173,7 @@ def _decoder(model: EncoderDecoder | LanguageModel) -> "TransformerDecoderSpec":
         rms_norm=isinstance(layers[0].self_attention_norm.norm, nn.RMSNorm),
         rotary_dim=None if backbone.stack.rotary is None else 0,
         rotary_interleave=False,
-        rotary_base=10_000 if backbone.stack.rotary is None else backbone.stack.rotary.base,
+        rotary_base=10_000 if backbone.stack.rotary is None else backbone.stack.rotary.config.base,
     )
     _fill_backbone(spec, backbone)
     spec.embeddings.weight = _copy(backbone.embedding.tokens.weight)

@@ -105,6 +105,9 @@ def unsupported_reason(model: nn.Module) -> str | None:
                 f"the model must have no hooks, got one on {name}: an optimized model does not "
                 "call them; use the unoptimized model"
             )
+    for encoder in encoders:
+        if type(encoder.stack) is TransformerStack and (extensions := encoder.stack.extensions()):
+            return f"an encoder with {extensions[0]} cannot be optimized; use the unoptimized model"
     for module in (module for encoder in encoders for module in encoder.stack.modules()):
         if type(module) not in _SUPPORTED:
             return (

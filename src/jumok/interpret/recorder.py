@@ -80,10 +80,11 @@ def describe_blocks(model: nn.Module) -> tuple[Block, ...]:
                 keys=keys,
                 layers=len(modules),
                 heads=modules[0].n_heads,
-                key_heads=modules[0].n_heads,
+                key_heads=modules[0].n_kv_heads,
                 d_head=modules[0].query.out_features // modules[0].n_heads,
                 scale=modules[0].scale,
                 causal=name == "decoder",
+                softcap=modules[0].softcap,
             )
         )
     return tuple(described)
@@ -158,8 +159,7 @@ def constant_tensors(model: nn.Module, lengths: dict[Side, int]) -> Recorded:
             found[f"{side}.segments"] = embedding.segments.weight.clone()  # (n, D)
         rotary = backbone.stack.rotary
         if rotary is not None:
-            exponent = torch.arange(0, rotary.d_head, 2) / rotary.d_head
-            found["rotary"] = torch.pow(rotary.base, -exponent)  # (K/2,)
+            found["rotary"] = rotary.frequencies  # (K/2,)
     return found
 
 

@@ -47,7 +47,7 @@ class ModelInfo:
     d_ff: int
     parameters: int
     positions: Positions
-    norm: Literal["layer", "rms"]
+    norm: Literal["layer", "rms", "rms_offset"]
     norm_eps: float
     norm_first: bool
     gated: bool

@@ -1,11 +1,13 @@
 """The hyperparameters of a model; the defaults are the base model of the paper (table 3)."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 from jumok.errors import InputError
 from jumok.nn.config import LayerConfig, check_dimension
 from jumok.nn.feedforward import Activation
+from jumok.nn.rope import DEFAULT_ROPE
 
 Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none"]
 Tying = Literal["all", "inputs", "target", "none"]
@@ -29,6 +31,7 @@ class TransformerConfig(LayerConfig):
     tie_embeddings: bool | Tying = True  # see `tying`; source, target and output in section 3.4
     output_bias: bool = False  # of the decoder's output layer; True in Marian
     scale_output: bool = False  # by 1/sqrt(d_model) before the output; True in T5 if tied
+    output_softcap: float | None = None  # c: logits are c tanh(logit / c); 30 in Gemma 2
     head_activation: Activation = "gelu"  # of the masked-token head
 
     def __post_init__(self) -> None:
@@ -44,6 +47,15 @@ class TransformerConfig(LayerConfig):
         if self.n_decoder_layers is not None and self.n_decoder_layers < 1:
             raise InputError(
                 f"n_decoder_layers must be at least 1, got {self.n_decoder_layers}; or leave it out"
+            )
+        if self.output_softcap is not None and not 0.0 < self.output_softcap < math.inf:
+            raise InputError(
+                f"output_softcap must be positive and finite, got {self.output_softcap}; or leave "
+                "it out"
+            )
+        if self.positions != "rotary" and (self.local_rope, self.rope) != (None, DEFAULT_ROPE):
+            raise InputError(
+                f'positions must be "rotary" with rope or local_rope, got "{self.positions}"'
             )
         d_head = self.d_head or self.d_model // self.n_heads
         if self.positions == "rotary" and d_head % 2:

@@ -10,7 +10,7 @@ from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.nn.dropout import Dropout
 from jumok.nn.embedding import SegmentEmbedding, TokenEmbedding
-from jumok.nn.layer import NORMS
+from jumok.nn.norms import make_norm
 from jumok.nn.positions import LearnedPositions, SinusoidalPositions
 
 
@@ -28,7 +28,7 @@ class InputEmbedding(nn.Module):
         self.segments = (
             SegmentEmbedding(config.n_segments, config.embedding_dim) if config.n_segments else None
         )
-        norm = NORMS[config.norm](config.embedding_dim, eps=config.norm_eps)
+        norm = make_norm(config.norm, config.embedding_dim, config.norm_eps)
         self.norm = norm if config.embedding_norm else nn.Identity()
         self.dropout = Dropout(config.dropout)
         self.projection = (

@@ -26,8 +26,8 @@ from jumok.nn.cache import NO_DECODER_CACHE, StackCache
 from jumok.nn.dropout import Dropout
 from jumok.nn.embedding import TokenEmbedding
 from jumok.nn.feedforward import get_activation
-from jumok.nn.layer import NORMS
 from jumok.nn.masks import AttentionMask, Mask
+from jumok.nn.norms import make_norm
 
 
 class EncoderModel(nn.Module):
@@ -232,7 +232,7 @@ class MaskedLanguageModel(EncoderModel):
         self.transform = nn.Sequential(
             nn.Linear(config.d_model, config.embedding_dim),
             get_activation(config.head_activation),
-            NORMS[config.norm](config.embedding_dim, eps=config.norm_eps),
+            make_norm(config.norm, config.embedding_dim, config.norm_eps),
         )
         self.output = _output(config, self.encoder.embedding.tokens, bias=True)
         initialize(self)
@@ -343,9 +343,26 @@ class LanguageModel(nn.Module):
         )
 
 
+class SoftcappedLinear(nn.Linear):
+    """c tanh(W x / c): logits between -c and c (Gemma 2)."""
+
+    def __init__(self, d_in: int, d_out: int, *, bias: bool, softcap: float) -> None:
+        super().__init__(d_in, d_out, bias=bias)
+        self.softcap = softcap
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (..., D) -> (..., V)."""
+        return self.softcap * (super().forward(x) / self.softcap).tanh()
+
+
 def _output(config: TransformerConfig, tokens: TokenEmbedding, *, bias: bool) -> nn.Linear:
     """The projection to the vocabulary; shares the embedding's weight if the config ties them."""
-    output = nn.Linear(tokens.embedding_dim, tokens.num_embeddings, bias=bias)
+    sizes = (tokens.embedding_dim, tokens.num_embeddings)
+    output = (
+        nn.Linear(*sizes, bias=bias)
+        if config.output_softcap is None
+        else SoftcappedLinear(*sizes, bias=bias, softcap=config.output_softcap)
+    )
     if config.tying in ("all", "target"):
         output.weight = tokens.weight
     return output

@@ -13,8 +13,9 @@ def min_parameter_count(config: TransformerConfig) -> int:
     >>> min_parameter_count(TransformerConfig())  # an encoder of the base model
     38342656
     """
-    inner = config.n_heads * (config.d_head or config.d_model // config.n_heads)
-    layer = 4 * config.d_model * inner + 2 * config.d_model * config.d_ff
+    d_head = config.d_head or config.d_model // config.n_heads
+    heads = 2 * config.n_heads + 2 * (config.n_kv_heads or config.n_heads)  # q and output, k and v
+    layer = heads * d_head * config.d_model + 2 * config.d_model * config.d_ff
     n_layers = config.n_layers + (config.n_decoder_layers or 0)
     absolute = config.positions in ("learned", "sinusoidal", "sinusoidal_halves")
     positions = config.max_length if absolute else 0

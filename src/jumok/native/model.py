@@ -95,6 +95,9 @@ def unsupported_reason(model: nn.Module) -> str | None:
             "the C++ kernel does not support scaling before the output map, as in T5; use the "
             "PyTorch model"
         )
+    for part in backbones(model).values():
+        if extensions := part.stack.extensions():
+            return f"the C++ kernel does not support {extensions[0]}; use the PyTorch model"
     for name, module in model.named_modules():
         if module._forward_hooks or module._forward_pre_hooks:
             return (

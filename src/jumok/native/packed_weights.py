@@ -2,7 +2,7 @@
 
 import ctypes
 from collections.abc import Callable, Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -124,6 +124,7 @@ def layers_of(stack: TransformerStack) -> list[TransformerLayer]:
 def layer_dims(layer: TransformerLayer) -> dict[str, int | float]:
     """The fields of `ModelDims` that one layer determines, read from its modules."""
     attention, residual_norm = layer.self_attention, layer.self_attention_norm
+    norm: Any = residual_norm.norm
     return {
         "n_heads": attention.n_heads,
         "d_head": attention.query.out_features // attention.n_heads,
@@ -131,9 +132,9 @@ def layer_dims(layer: TransformerLayer) -> dict[str, int | float]:
         "cross": layer.cross_attention is not None,
         "activation": ACTIVATIONS.index(_activation(layer.feed_forward)),
         "gated": isinstance(layer.feed_forward, GatedFeedForward),
-        "rms": isinstance(residual_norm.norm, nn.RMSNorm),
+        "rms": isinstance(norm, nn.RMSNorm),
         "norm_first": residual_norm.norm_first,
-        "norm_eps": residual_norm.norm.eps,
+        "norm_eps": norm.eps,
         "attention_scale": attention.scale,
     }
 

@@ -16,6 +16,7 @@ from jumok.nn.positions import (
     SinusoidalPositions,
     sinusoids,
 )
+from jumok.nn.rope import RopeConfig
 from jumok.nn.stack import TransformerStack
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "PositionwiseFeedForward",
     "RelativePositionBias",
     "ResidualNorm",
+    "RopeConfig",
     "RotaryPositions",
     "SegmentEmbedding",
     "SinusoidalPositions",

@@ -13,9 +13,10 @@ from jumok.nn.bmm_attention import bmm_attention
 from jumok.nn.dropout import dropout
 from jumok.nn.hooks import HookPoint
 from jumok.nn.masks import NO_MASK, AttentionMask
+from jumok.nn.norms import NormKind, make_norm
 from jumok.nn.positions import NO_ROTATION, Rotation
 
-KeysValues = tuple[Tensor, Tensor]  # 2 x (B, H, S, K)
+KeysValues = tuple[Tensor, Tensor]  # 2 x (B, G, S, K)
 
 MAX_BMM_KEYS = 256  # up to here batched matmuls are faster than the fused CPU kernel (docs/LOG.md)
 
@@ -32,9 +33,15 @@ def attention_weights(
     return masked_softmax(attention_scores(q, k, bias, scale), allowed)
 
 
-def attention_scores(q: Tensor, k: Tensor, bias: Tensor | None, scale: float) -> Tensor:
-    """Q K^T scale + bias, the scores before the softmax: (B, H, T, S), at least float32."""
+def attention_scores(
+    q: Tensor, k: Tensor, bias: Tensor | None, scale: float, softcap: float | None = None
+) -> Tensor:
+    """Q K^T scale + bias, the scores before the softmax: (B, H, T, S), at least float32.
+
+    With `softcap` c the products are c tanh(Q K^T scale / c), between -c and c (Gemma 2).
+    """
     scores = (q @ k.mT).to(torch.promote_types(q.dtype, torch.float32)) * scale
+    scores = scores if softcap is None else softcap * (scores / softcap).tanh()
     return scores if bias is None else scores + bias
 
 
@@ -71,7 +78,7 @@ def fused_attention(
         allowed = mask.dense(T, S, q.device)
         return bmm_attention(q, k, v, allowed, bias, scale, p_dropout)
     # is_causal aligns the triangle top left; the newest T of S > T queries need it bottom right.
-    triangle = mask.causal and mask.allowed is None and bias is None and T == S
+    triangle = mask.is_triangle(S) and bias is None and T == S
     attn_mask = None if triangle else mask.dense(T, S, q.device)
     if bias is not None:
         bias = bias.to(q.dtype)
@@ -84,6 +91,10 @@ def fused_attention(
 
 class MultiHeadAttention(nn.Module):
     """Attention in several heads, each in its own subspace (3.2.2).
+
+    With `n_kv_heads` below `n_heads`, G = n_kv_heads keys and values serve H / G consecutive heads
+    each (grouped-query attention, Ainslie et al. 2023); otherwise G = H. With `head_norm` (a norm
+    and its epsilon) each query and key is normalized before it is rotated.
 
         attention(x, x, mask)               self-attention
         attention(x, memory, mask)          cross-attention
@@ -103,23 +114,31 @@ class MultiHeadAttention(nn.Module):
         d_model: int,
         n_heads: int,
         *,
+        n_kv_heads: int | None = None,
         d_head: int | None = None,
         bias: bool = True,
+        output_bias: bool | None = None,
         dropout: float = 0.0,
         scale: float | None = None,
+        softcap: float | None = None,
+        head_norm: tuple[NormKind, float] | None = None,
     ) -> None:
         super().__init__()
-        self.n_heads = n_heads
+        self.n_heads, self.n_kv_heads = n_heads, n_kv_heads or n_heads
         d_head = d_head or d_model // n_heads
         self.scale = d_head**-0.5 if scale is None else scale  # T5 was trained with scale 1
-        self.dropout = dropout
+        self.dropout, self.softcap = dropout, softcap
         self.query = nn.Linear(d_model, n_heads * d_head, bias=bias)
-        self.key = nn.Linear(d_model, n_heads * d_head, bias=bias)
-        self.value = nn.Linear(d_model, n_heads * d_head, bias=bias)
-        self.output = nn.Linear(n_heads * d_head, d_model, bias=bias)
+        self.key = nn.Linear(d_model, self.n_kv_heads * d_head, bias=bias)
+        self.value = nn.Linear(d_model, self.n_kv_heads * d_head, bias=bias)
+        output_bias = bias if output_bias is None else output_bias
+        self.output = nn.Linear(n_heads * d_head, d_model, bias=output_bias)
+        kind, eps = head_norm or ("rms", 0.0)
+        self.query_norm = make_norm(kind, d_head, eps) if head_norm else nn.Identity()
+        self.key_norm = make_norm(kind, d_head, eps) if head_norm else nn.Identity()
         self.hook_q = HookPoint()  # (B, H, T, K), rotated if positions are rotary
-        self.hook_k = HookPoint()  # (B, H, S, K), rotated likewise
-        self.hook_v = HookPoint()  # (B, H, S, K)
+        self.hook_k = HookPoint()  # (B, G, S, K), rotated likewise
+        self.hook_v = HookPoint()  # (B, G, S, K)
         self.hook_scores = HookPoint()  # (B, H, T, S) before the mask, with the bias
         self.hook_mask = HookPoint()  # (..., T, S) bool, True = may attend
         self.hook_pattern = HookPoint()  # (B, H, T, S), the weights after the softmax
@@ -144,8 +163,8 @@ class MultiHeadAttention(nn.Module):
 
     def project(self, source: Tensor, rotation: Rotation = NO_ROTATION) -> KeysValues:
         """The keys and values of `source`, to attend to or to cache."""
-        k = rotation(self.split(self.key(source)))  # (B, H, S, K)
-        return k, self.split(self.value(source))  # 2 x (B, H, S, K)
+        k = rotation(self.key_norm(self.split(self.key(source))))  # (B, G, S, K)
+        return k, self.split(self.value(source))  # 2 x (B, G, S, K)
 
     def attend(
         self,
@@ -156,17 +175,18 @@ class MultiHeadAttention(nn.Module):
         bias: Tensor | None = None,
         rotation: Rotation = NO_ROTATION,
     ) -> Tensor:
-        """The positions of x (B, T, D) attend to keys and values (B, H, S, K) -> (B, T, D)."""
+        """The positions of x (B, T, D) attend to keys and values (B, G, S, K) -> (B, T, D)."""
         if not isinstance(mask, AttentionMask):
             raise InputError(
                 f"mask must be an AttentionMask, got a {type(mask).__name__}; try "
                 "AttentionMask.from_padding(mask) for a mask (B, S), AttentionMask(mask) for (T, S)"
             )
-        q = rotation(self.split(self.query(x)))  # (B, H, T, K)
+        q = rotation(self.query_norm(self.split(self.query(x))))  # (B, H, T, K)
         p_dropout = self.dropout if self.training else 0.0
-        if self.has_hooks:
+        if self.has_hooks or self.softcap is not None:
             y = self._explicit_attention(q, k, v, mask, bias, p_dropout)  # (B, H, T, K)
         else:
+            k, v = self._for_each_head(k), self._for_each_head(v)  # 2 x (B, H, S, K)
             y = fused_attention(q, k, v, mask, bias, self.scale, p_dropout)  # (B, H, T, K)
         return self.output(y.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]  # (B, T, D)
 
@@ -181,8 +201,10 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """Equation (1), unfused, through every hook point: (B, H, T, K)."""
         q, k, v = self.hook_q(q), self.hook_k(k), self.hook_v(v)
+        k, v = self._for_each_head(k), self._for_each_head(v)  # 2 x (B, H, S, K)
         T, S = q.shape[-2], k.shape[-2]
-        scores = self.hook_scores(attention_scores(q, k, bias, self.scale))  # (B, H, T, S)
+        scores = attention_scores(q, k, bias, self.scale, self.softcap)  # (B, H, T, S)
+        scores = self.hook_scores(scores)
         allowed = mask.dense(T, S, q.device)
         if self.hook_mask.has_hooks:
             everything = scores.new_ones(T, S, dtype=torch.bool)
@@ -192,5 +214,12 @@ class MultiHeadAttention(nn.Module):
 
     def split(self, x: Tensor) -> Tensor:
         """Split the last dimension into heads."""
-        B, T, _ = x.shape
-        return x.view(B, T, self.n_heads, -1).transpose(1, 2)  # (B, T, H*K) -> (B, H, T, K)
+        B, T, width = x.shape
+        K = self.query.out_features // self.n_heads
+        return x.view(B, T, width // K, K).transpose(1, 2)  # (B, T, H*K) -> (B, H, T, K)
+
+    def _for_each_head(self, x: Tensor) -> Tensor:
+        """Keys or values (B, G, S, K), repeated for the heads that share them: (B, H, S, K)."""
+        if self.n_kv_heads == self.n_heads:
+            return x
+        return x.repeat_interleave(self.n_heads // self.n_kv_heads, 1)

@@ -6,8 +6,11 @@ from typing import Final, Literal
 
 from jumok.errors import InputError
 from jumok.nn.feedforward import Activation
+from jumok.nn.norms import NormKind
+from jumok.nn.rope import DEFAULT_ROPE, RopeConfig
 
 MAX_DIMENSION: Final = 2**31
+MAX_LAYERS: Final = 1_000  # letters of `layer_pattern`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,14 +20,23 @@ class LayerConfig:
     d_model: int = 512
     n_heads: int = 8
     d_head: int | None = None  # None: d_model / n_heads; T5 sets it independently
+    n_kv_heads: int | None = None  # None: n_heads; fewer share keys and values (Llama)
+    qk_norm: bool = False  # of each query and key, before the rotation (Qwen3)
     d_ff: int = 2048
     activation: Activation = "relu"
     gated: bool = False  # True in T5 v1.1
     bias: bool = True  # False in T5: its linear layers have none
-    norm: Literal["layer", "rms"] = "layer"
+    attention_bias: Literal["all", "qkv", "none"] | None = None  # None: as `bias`; qkv in Qwen2
+    norm: NormKind = "layer"  # rms_offset in Gemma: multiplied by 1 + weight
     norm_first: bool = False  # True in GPT-2 and T5
+    sublayer_norm: bool = False  # of each sublayer's output before it is added; Gemma, EXAONE 4
     norm_eps: float = 1e-5
     attention_scale: float | None = None  # None: 1/sqrt(d_head); 1.0 in T5
+    attention_softcap: float | None = None  # c: scores are c tanh(score / c); 50 in Gemma 2
+    layer_pattern: str = "G"  # repeated: Global, Local (within the window), No rotation (global)
+    sliding_window: int | None = None  # of local layers: this many keys, the query's own included
+    rope: RopeConfig = DEFAULT_ROPE  # of rotary positions
+    local_rope: RopeConfig | None = None  # of local layers; None: as `rope`
     relative_attention_num_buckets: int = 32  # relative positions: parameters per head
     relative_attention_max_distance: int = 128  # from here on, distances share the last bucket
     dropout: float = 0.1  # on the output of each sublayer (5.4)
@@ -33,8 +45,17 @@ class LayerConfig:
 
     def __post_init__(self) -> None:
         _check_attention_and_norm(self)
+        _check_layer_pattern(self)
         for name in ("d_model", "n_heads", "d_ff"):
             check_dimension(name, getattr(self, name))
+        if self.n_kv_heads is not None:
+            check_dimension("n_kv_heads", self.n_kv_heads)
+            if self.n_heads % self.n_kv_heads:
+                raise InputError(
+                    f"n_heads must be divisible by n_kv_heads, got n_heads={self.n_heads}, "
+                    f"n_kv_heads={self.n_kv_heads}; try "
+                    f"{_nearest_divisor(self.n_heads, self.n_kv_heads)} key/value heads"
+                )
         if self.d_head is None and self.d_model % self.n_heads:
             raise InputError(
                 f"d_model must be divisible by n_heads, got d_model={self.d_model}, "
@@ -45,6 +66,25 @@ class LayerConfig:
                 raise InputError(
                     f"{name} must be at least 0 and below 1, got {getattr(self, name)}"
                 )
+
+    @property
+    def qkv_bias(self) -> bool:
+        """Whether the maps to queries, keys and values have biases."""
+        return self.bias if self.attention_bias is None else self.attention_bias != "none"
+
+    @property
+    def attention_output_bias(self) -> bool:
+        """Whether the output map of the attention has a bias."""
+        return self.bias if self.attention_bias is None else self.attention_bias == "all"
+
+    def layer_kinds(self, n_layers: int) -> str:
+        """The letter of `layer_pattern` for each layer.
+
+        >>> LayerConfig(layer_pattern="LLG", sliding_window=4).layer_kinds(4)
+        'LLGL'
+        """
+        pattern = self.layer_pattern
+        return "".join(pattern[i % len(pattern)] for i in range(n_layers))
 
 
 def check_dimension(name: str, size: int) -> None:
@@ -59,7 +99,7 @@ def _check_attention_and_norm(config: LayerConfig) -> None:
     """Raises InputError for unusable hyperparameters of attention and norms."""
     if config.d_head is not None:
         check_dimension("d_head", config.d_head)
-    for name in ("norm_eps", "attention_scale"):
+    for name in ("norm_eps", "attention_scale", "attention_softcap"):
         value = getattr(config, name)
         if value is not None and not 0.0 < value < math.inf:
             raise InputError(f"{name} must be positive and finite, got {value}; or leave it out")
@@ -70,6 +110,26 @@ def _check_attention_and_norm(config: LayerConfig) -> None:
             "relative_attention_num_buckets must be at least 4 and relative_attention_max_distance "
             f"more than half of it, both at most {MAX_DIMENSION:,}, got {buckets} and {distance}"
         )
+
+
+def _check_layer_pattern(config: LayerConfig) -> None:
+    """Raises InputError for letters other than G, L, N and for windows without local layers."""
+    pattern, window = config.layer_pattern, config.sliding_window
+    if not 1 <= len(pattern) <= MAX_LAYERS or not set(pattern) <= set("GLN"):
+        raise InputError(
+            "layer_pattern must be letters G (global), L (local) and N (global without rotation), "
+            f"got {pattern[:24]!r}; try LLLG"
+        )
+    if window is not None:
+        check_dimension("sliding_window", window)
+    if ("L" in pattern) != (window is not None):
+        raise InputError(
+            "sliding_window must be given with local layers and not without, got "
+            f"layer_pattern={pattern[:24]!r}, sliding_window={window}; "
+            + ("set sliding_window" if window is None else 'try layer_pattern = "L"')
+        )
+    if config.local_rope is not None and window is None:
+        raise InputError("local_rope must be left out without local layers; use rope")
 
 
 def _nearest_divisor(n: int, target: int) -> int:

@@ -14,28 +14,35 @@ from jumok.nn.config import LayerConfig
 from jumok.nn.dropout import Dropout
 from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
 from jumok.nn.masks import NO_MASK, AttentionMask
+from jumok.nn.norms import make_norm
 from jumok.nn.positions import NO_ROTATION, Rotation
-
-NORMS = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
 
 
 class ResidualNorm(nn.Module):
     """Add & Norm: norm(x + sublayer(x)) as in the paper, or x + sublayer(norm(x)) (pre-norm).
 
-    GPT-2 and T5 are pre-norm.
+    GPT-2, T5 and Llama are pre-norm. With `sublayer_norm` the output of the sublayer is normalized:
+    x + norm(sublayer(x)) in EXAONE 4, and with a pre-norm as well in Gemma.
     """
 
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
-        self.norm = NORMS[config.norm](config.d_model, eps=config.norm_eps)
+
+        def norm(needed: bool) -> nn.Module:
+            kind, width, eps = config.norm, config.d_model, config.norm_eps
+            return make_norm(kind, width, eps) if needed else nn.Identity()
+
+        self.norm = norm(config.norm_first or not config.sublayer_norm)
+        self.sublayer_norm = norm(config.sublayer_norm)
         self.norm_first = config.norm_first
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
         if self.norm_first:
-            return self.dropout.add_residual(x, sublayer(self.norm(x)))
-        return self.norm(self.dropout.add_residual(x, sublayer(x)))  # type: ignore[no-any-return]
+            return self.dropout.add_residual(x, self.sublayer_norm(sublayer(self.norm(x))))
+        x = self.dropout.add_residual(x, self.sublayer_norm(sublayer(x)))
+        return self.norm(x)  # type: ignore[no-any-return]
 
 
 class TransformerLayer(nn.Module):
@@ -55,10 +62,14 @@ class TransformerLayer(nn.Module):
             return MultiHeadAttention(
                 config.d_model,
                 config.n_heads,
+                n_kv_heads=config.n_kv_heads,
                 d_head=config.d_head,
-                bias=config.bias,
+                bias=config.qkv_bias,
+                output_bias=config.attention_output_bias,
                 dropout=config.attention_dropout,
                 scale=config.attention_scale,
+                softcap=config.attention_softcap,
+                head_norm=(config.norm, config.norm_eps) if config.qk_norm else None,
             )
 
         self.self_attention = attention()

@@ -3,7 +3,7 @@
 Shapes: B batch, H heads, T query positions, S key positions.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import torch
@@ -24,6 +24,7 @@ class AttentionMask:
 
     allowed: Tensor | None = None  # (B|1, H|1, T|1, S) bool; None allows everything
     causal: bool = False  # also hide later positions
+    window: int | None = None  # also hide positions this far away or farther
 
     @classmethod
     def of(cls, mask: "Mask", *, causal: bool = False) -> "AttentionMask":
@@ -69,10 +70,30 @@ class AttentionMask:
 
         If T < S, the T queries are the newest of the S positions (a cache holds the others).
         """
-        if not self.causal or T == 1:  # a single newest position has no future to hide
+        causal = self.causal and T > 1  # a single newest position has no future to hide
+        window = None if self.window is None or self.window >= S else self.window
+        if not causal and window is None:
             return self.allowed
-        past = torch.ones(T, S, dtype=torch.bool, device=device).tril(S - T)  # (T, S)
-        return past if self.allowed is None else self.allowed & past
+        near = torch.ones(T, S, dtype=torch.bool, device=device)
+        near = near.tril(S - T if causal else S)  # (T, S)
+        if window is not None:
+            near = near.triu(S - T - window + 1)
+            near = near if causal else near.tril(S - T + window - 1)
+        return near if self.allowed is None else self.allowed & near
+
+    def is_triangle(self, S: int) -> bool:
+        """Whether the mask of S positions hides later positions and nothing else."""
+        return self.causal and self.allowed is None and (self.window is None or self.window >= S)
+
+    def within(self, window: int | None) -> "AttentionMask":
+        """The same mask that also hides positions `window` or more away; None changes nothing.
+
+        >>> AttentionMask(causal=True).within(2).dense(3, 3, torch.device("cpu")).int()
+        tensor([[1, 0, 0],
+                [1, 1, 0],
+                [0, 1, 1]], dtype=torch.int32)
+        """
+        return self if window is None else replace(self, window=window)
 
 
 NO_MASK = AttentionMask()

@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from jumok.nn.rope import DEFAULT_ROPE, RopeConfig, rope_frequencies
+
 
 def sinusoids(length: int, d_model: int, *, halves: bool = False) -> Tensor:
     """PE(p, 2i) = sin(p / 10000^(2i/D)), PE(p, 2i+1) = cos(same angle): (length, D) float32.
@@ -115,16 +117,20 @@ class RotaryPositions(nn.Module):
     True
     """
 
-    def __init__(self, d_head: int, base: float = 10_000.0) -> None:
+    def __init__(self, d_head: int, config: RopeConfig = DEFAULT_ROPE) -> None:
         super().__init__()
         self.d_head = d_head
-        self.base = base
+        self.config = config
+
+    @property
+    def frequencies(self) -> Tensor:
+        """The angle of each pair at position 1: (K/2,)."""
+        return rope_frequencies(self.config, self.d_head, torch.device("cpu"))
 
     def forward(self, positions: Tensor) -> Rotation:
         """positions (B, T) -> the rotation of tensors (B, H, T, K)."""
         # computed in float32 each time: as a buffer, a bfloat16 model would round it
-        exponent = torch.arange(0, self.d_head, 2, device=positions.device) / self.d_head
-        frequency = torch.pow(self.base, -exponent)  # (K/2,)
+        frequency = rope_frequencies(self.config, self.d_head, positions.device)  # (K/2,)
         angle = positions[:, None, :, None] * frequency  # (B, 1, T, K/2)
         angle = torch.cat([angle, angle], -1)  # (B, 1, T, K)
         return Rotation(angle.cos(), angle.sin())

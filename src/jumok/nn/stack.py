@@ -9,9 +9,11 @@ from torch import Tensor, nn
 
 from jumok.nn.cache import NO_DECODER_CACHE, StackCache
 from jumok.nn.config import LayerConfig
-from jumok.nn.layer import NORMS, TransformerLayer
+from jumok.nn.layer import TransformerLayer
 from jumok.nn.masks import NO_MASK, AttentionMask
-from jumok.nn.positions import NO_ROTATION, RelativePositionBias, RotaryPositions
+from jumok.nn.norms import OffsetRMSNorm, make_norm
+from jumok.nn.positions import NO_ROTATION, RelativePositionBias, RotaryPositions, Rotation
+from jumok.nn.rope import DEFAULT_ROPE
 
 LayerPositions = Literal["none", "rotary", "relative"]  # positions that act inside the layers
 
@@ -37,10 +39,16 @@ class TransformerStack(nn.Module):
     ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(TransformerLayer(config, cross=cross) for _ in range(n_layers))
-        final_norm = NORMS[config.norm](config.d_model, eps=config.norm_eps)
-        self.norm = final_norm if config.norm_first else nn.Identity()
+        final_norm = make_norm(config.norm, config.d_model, config.norm_eps)
+        unnormalized = config.norm_first or config.sublayer_norm
+        self.norm = final_norm if unnormalized else nn.Identity()
+        self.kinds = config.layer_kinds(n_layers)  # a letter for each layer: G, L or N
+        self.sliding_window = config.sliding_window
         d_head = config.d_head or config.d_model // config.n_heads
-        self.rotary = RotaryPositions(d_head) if layer_positions == "rotary" else None
+        rotary = layer_positions == "rotary"
+        local = config.local_rope
+        self.rotary = RotaryPositions(d_head, config.rope) if rotary else None
+        self.local_rotary = RotaryPositions(d_head, local) if rotary and local else self.rotary
         self.relative = (
             RelativePositionBias(
                 config.n_heads,
@@ -67,7 +75,44 @@ class TransformerStack(nn.Module):
         """
         T = x.shape[1]
         bias = None if self.relative is None else self.relative(T, cache.length + T)  # (1, H, T, S)
-        rotation = NO_ROTATION if self.rotary is None else self.rotary(positions)
-        for layer, layer_cache in zip(self.layers, cache.layers(len(self.layers)), strict=True):
-            x = layer(x, mask, memory, memory_mask, cache=layer_cache, bias=bias, rotation=rotation)
+        masks = {"L": mask.within(self.sliding_window)}
+        rotations = self.rotations(positions)
+        caches = cache.layers(len(self.layers))
+        for kind, layer, layer_cache in zip(self.kinds, self.layers, caches, strict=True):
+            x = layer(
+                *(x, masks.get(kind, mask), memory, memory_mask),
+                cache=layer_cache,
+                bias=bias,
+                rotation=rotations[kind],
+            )
         return self.norm(x)  # type: ignore[no-any-return]
+
+    def rotations(self, positions: Tensor) -> dict[str, Rotation]:
+        """The rotation of the layers of each kind at positions (B, T)."""
+        rotary, local = self.rotary, self.local_rotary
+        if rotary is None or local is None:
+            return dict.fromkeys("GLN", NO_ROTATION)
+        shared = rotary(positions)
+        return {"G": shared, "L": shared if local is rotary else local(positions), "N": NO_ROTATION}
+
+    def extensions(self) -> tuple[str, ...]:
+        """What the layers have beyond those of the paper, BERT, GPT-2 and T5, in words."""
+        layer = self.layers[0]
+        assert isinstance(layer, TransformerLayer)
+        attention, norm = layer.self_attention, layer.self_attention_norm
+        found = {
+            "grouped key/value heads": attention.n_kv_heads != attention.n_heads,
+            "norms of queries and keys": not isinstance(attention.query_norm, nn.Identity),
+            "an attention softcap": attention.softcap is not None,
+            "norms after sublayers": not isinstance(norm.sublayer_norm, nn.Identity),
+            "norms with a weight relative to 1": isinstance(self.norm, OffsetRMSNorm),
+            "local layers": "L" in self.kinds,
+            "layers without rotation": "N" in self.kinds,
+            "a rope base or scaling": any(
+                rotary is not None and rotary.config != DEFAULT_ROPE
+                for rotary in (self.rotary, self.local_rotary)
+            ),
+            "biases of queries, keys and values alone": (attention.query.bias is None)
+            != (attention.output.bias is None),
+        }
+        return tuple(name for name, has in found.items() if has)

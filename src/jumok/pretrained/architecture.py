@@ -26,6 +26,7 @@ from jumok.pretrained.distilbert import DISTILBERT
 from jumok.pretrained.electra import ELECTRA
 from jumok.pretrained.family import Family, Head
 from jumok.pretrained.gpt2 import GPT2
+from jumok.pretrained.llama import EXAONE, EXAONE4, GEMMA3, LLAMA, MISTRAL, QWEN2, QWEN3
 from jumok.pretrained.marian import MARIAN, PEGASUS
 from jumok.pretrained.megatron import MEGATRON_BERT
 from jumok.pretrained.meta_init import on_meta_device
@@ -38,6 +39,7 @@ FAMILIES: Mapping[str, Family] = {
     for family in (
         *(BERT, MEGATRON_BERT, ROBERTA, XLM_ROBERTA, ELECTRA, DISTILBERT),
         *(GPT2, T5, MT5, BART, MBART, MARIAN, PEGASUS),
+        *(LLAMA, MISTRAL, QWEN2, QWEN3, GEMMA3, EXAONE, EXAONE4),
     )
 }
 

@@ -55,6 +55,19 @@ class ConfigReader:
         """A number from -1e6 to 1e6."""
         return self._float(key, default, -1e6, 1e6)
 
+    def positive_number(self, key: str, default: float) -> float:
+        """A number above 0, such as the base of rotary positions."""
+        return self._float(key, default, 1e-9, 1e12)
+
+    def table(self, key: str) -> Mapping[str, Any]:
+        """An object; {} if it is missing or null."""
+        value = self.values.get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            raise _config_error(key, value, "an object")
+        return value
+
     def boolean(self, key: str, default: bool) -> bool:
         """True or false; null is the default."""
         value = self.values.get(key)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from jumok.nn.positions import SinusoidalPositions
+from jumok.nn.positions import RotaryPositions, SinusoidalPositions
 
 SINUSOID_TOLERANCE = 1e-4  # difference between implementations
 
@@ -43,5 +43,16 @@ def is_sinusoidal_table(model: nn.Module, tensor: Tensor) -> bool:
     return any(
         table.shape == tensor.shape
         and bool((table.cpu() - tensor.float()).abs().max() <= tolerance)
+        for table in tables
+    )
+
+
+def is_rotary_frequencies(model: nn.Module, tensor: Tensor) -> bool:
+    """The frequencies of the rotary positions, in files of older versions of transformers."""
+    tolerance = SINUSOID_TOLERANCE + torch.finfo(tensor.dtype).eps
+    tables = [m.frequencies for m in model.modules() if isinstance(m, RotaryPositions)]
+    return any(
+        table.shape == tensor.shape
+        and bool(torch.allclose(table, tensor.float(), rtol=tolerance, atol=0.0))
         for table in tables
     )

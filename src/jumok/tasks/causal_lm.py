@@ -12,6 +12,7 @@ from unicodedata import normalize
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -23,6 +24,7 @@ from jumok.decoding.finite import non_finite_error
 from jumok.errors import InputError
 from jumok.evaluation.language_models import LanguageModelMetrics
 from jumok.models import LanguageModel
+from jumok.models.heads import SoftcappedLinear
 from jumok.nn.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.nn.masks import AttentionMask
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
@@ -174,6 +176,9 @@ def next_token_loss(
         hidden, labels = hidden.flatten(0, 1), batch.labels.flatten()
     else:
         hidden, labels = hidden[batch.loss_mask], batch.labels[batch.loss_mask]  # (N, D), (N,)
+    if isinstance(model.output, SoftcappedLinear):
+        logits = model.output(hidden).float()
+        return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=label_smoothing)
     return fused_linear_cross_entropy(hidden, model.output, labels, label_smoothing=label_smoothing)
 
 

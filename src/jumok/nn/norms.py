@@ -1,0 +1,43 @@
+"""Normalization: LayerNorm, RMSNorm, and Gemma's RMSNorm with weights stored relative to 1."""
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+NormKind = Literal["layer", "rms", "rms_offset"]
+
+
+class OffsetRMSNorm(nn.RMSNorm):
+    """RMSNorm that multiplies by 1 + weight (Gemma): a weight of 0 changes nothing.
+
+    >>> tuple(OffsetRMSNorm(4, eps=1e-6)(torch.full((1, 4), 3.0)).round().tolist()[0])
+    (1.0, 1.0, 1.0, 1.0)
+    """
+
+    def reset_parameters(self) -> None:
+        """Set the weights to 0."""
+        nn.init.zeros_(self.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (..., D) -> (..., D); computed in float32 at least, as in transformers."""
+        dtype = torch.promote_types(x.dtype, torch.float32)
+        scale = 1.0 + self.weight.to(dtype)
+        return F.rms_norm(x.to(dtype), self.normalized_shape, scale, self.eps).to(x.dtype)
+
+
+NORMS: dict[NormKind, type[nn.Module]] = {
+    "layer": nn.LayerNorm,
+    "rms": nn.RMSNorm,
+    "rms_offset": OffsetRMSNorm,
+}
+
+
+def make_norm(kind: NormKind, width: int, eps: float) -> nn.Module:
+    """A new norm over the last dimension of `width` numbers.
+
+    >>> make_norm("rms", 4, 1e-6)
+    RMSNorm((4,), eps=1e-06, elementwise_affine=True)
+    """
+    return NORMS[kind](width, eps=eps)
