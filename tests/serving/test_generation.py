@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from jumok.serving.engine import Engine, EngineOptions
-from jumok.serving.merging import JobHub
+from jumok.errors import InputError
+from jumok.native import NativeDecoder, NativeModel
+from jumok.native.decoder import DecoderStep, step_together
+from jumok.serving import merging
+from jumok.serving.engine import Engine, EngineOptions, decoding_overrides
+from jumok.serving.merging import JobHub, SharedDecoder
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.runs.load import load
 from tests.serving.server_process import Server, serving
@@ -26,29 +30,58 @@ def expected(compiled: Path, reading_run: Path) -> dict[str, str]:
     return {text: to_json(pipeline(text)) for text in TEXTS}
 
 
-def test_suspended_jobs_have_the_bytes_of_jobs_alone(
-    compiled: Path, reading_run: Path, expected: dict[str, str]
+DECODINGS = ("", '{"beam": 3}', '{"sample": true, "temperature": 0.8, "seed": 5}')
+
+
+def test_merged_generations_have_the_bytes_of_each_alone(
+    compiled: Path, reading_run: Path, expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub = JobHub()
     engine = Engine(str(reading_run), EngineOptions(decoding=SETTINGS), hub)
-    beam = load(reading_run).with_decoding([*SETTINGS, "beam=3"])
-    found: dict[int, str] = {}
-    most = 0
-    for number, text in enumerate(TEXTS):  # one more text joins at each step
-        decoding = '{"beam": 3}' if number % 3 == 0 else ""
+    sizes = []
 
-        def job(number: int = number, text: str = text, decoding: str = decoding) -> None:
-            found[number] = engine.predict(text, decoding)
+    def counted(steps: list[DecoderStep]) -> object:
+        sizes.append(len(steps))
+        return step_together(steps)
+
+    monkeypatch.setattr(merging, "step_together", counted)
+    found: dict[int, str] = {}
+    for number, text in enumerate(TEXTS):  # one more text joins at each step
+
+        def job(number: int = number, text: str = text) -> None:
+            found[number] = engine.predict(text, DECODINGS[number % 3])
 
         hub.start(number, job)
-        most = max(most, len(hub))
         hub.step()
     while len(hub):
         hub.step()
-    assert most > 3
+    assert max(sizes) > 3  # of one call of the kernel
+    others = [
+        load(reading_run).with_decoding([*SETTINGS, *decoding_overrides(json.loads(each or "{}"))])
+        for each in DECODINGS
+    ]
     for number, text in enumerate(TEXTS):
-        alone = to_json(beam(text)) if number % 3 == 0 else expected[text]
-        assert found[number] == alone
+        assert found[number] == to_json(others[number % 3](text))
+
+
+def test_a_failing_call_fails_alone(compiled: Path, reading_run: Path) -> None:
+    hub = JobHub()
+    model = NativeModel(load(reading_run).model, "int8")
+    source = torch.tensor([[5, 6]])
+    results: dict[int, object] = {}
+
+    def job(number: int, token: int) -> None:
+        decoder = SharedDecoder(NativeDecoder(model, source, capacity=4), hub)
+        try:
+            results[number] = decoder.step(torch.tensor([[token]]))
+        except InputError as error:
+            results[number] = str(error)
+
+    for number, token in enumerate((2, 10**6, 2)):
+        hub.start(number, lambda number=number, token=token: job(number, token))  # type: ignore[misc]
+    hub.step()
+    assert "token ids must be" in str(results[1])
+    assert torch.equal(results[0], results[2])  # type: ignore[arg-type]
 
 
 def test_a_cancelled_job_takes_no_further_step(compiled: Path, reading_run: Path) -> None:

@@ -3,11 +3,14 @@
 Shapes: B decoded rows, N sources, S source tokens, T new tokens, V vocabulary.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from jumok.errors import InputError, JumokError
-from jumok.native.library import NO_SUCH_ROW, OK, OUT_OF_VOCABULARY, library
+from jumok.native.library import NO_SUCH_ROW, OK, OUT_OF_VOCABULARY, StepCall, library
 from jumok.native.model import NativeModel
 
 
@@ -43,7 +46,7 @@ class NativeDecoder:
                 "use less or train with a larger model.max_length"
             )
         self.vocabulary_size = model.vocabulary_size
-        self._model = model  # keeps the weights alive
+        self.model = model  # keeps the weights alive
         self._capacity = capacity
         self._length = 0
         self._n_rows: int | None = None
@@ -80,8 +83,7 @@ class NativeDecoder:
         (B, T) int64 -> log-probabilities (B, k) float32 and tokens (B, k) int64; ties are resolved
         by the smaller id.
         """
-        if not 0 < k <= self.vocabulary_size:
-            raise InputError(f"k must be from 1 to {self.vocabulary_size} tokens, got {k}")
+        self._check_k(k)
         ids = self._check_ids(ids)
         log_p = torch.empty(len(ids), k)
         tokens = torch.empty(len(ids), k, dtype=torch.int64)
@@ -119,9 +121,9 @@ class NativeDecoder:
                 f"source {tuple(source.shape)} and {mask}"
             )
         N, S = source.shape
-        if self._model.max_length < S:
+        if self.model.max_length < S:
             raise InputError(
-                f"the source must have at most {self._model.max_length} tokens, got {S}; "
+                f"the source must have at most {self.model.max_length} tokens, got {S}; "
                 "shorten the text or train with a larger model.max_length"
             )
         source = _on_cpu(source).long().contiguous()
@@ -133,13 +135,17 @@ class NativeDecoder:
                 *(self._request, source.data_ptr(), mask_address),
                 *(N, S, torch.get_num_threads()),
             ),
-            self._model.source_vocabulary_size,
+            self.model.source_vocabulary_size,
         )
 
     def _reset(self, n_rows: int, padding: Tensor | None) -> None:
         self._n_rows = n_rows
         address = None if padding is None else padding.data_ptr()
         self._check_status(self._library.jumok_reset(self._request, address, n_rows))
+
+    def _check_k(self, k: int) -> None:
+        if not 0 < k <= self.vocabulary_size:
+            raise InputError(f"k must be from 1 to {self.vocabulary_size} tokens, got {k}")
 
     def _check_ids(self, ids: Tensor) -> Tensor:
         """The new tokens, checked and contiguous."""
@@ -184,6 +190,61 @@ class NativeDecoder:
         if status != OK:
             self._failed = True  # some rows may be ahead of others
             raise JumokError("memory ran out while decoding; decode fewer rows at once")
+
+
+class DecoderStep(NamedTuple):
+    """The step of one decoder: the new tokens (B, T), and k > 0 for the k most likely only."""
+
+    decoder: NativeDecoder
+    ids: Tensor
+    k: int = 0
+
+
+def step_together(steps: Sequence[DecoderStep]) -> list[Tensor | tuple[Tensor, Tensor]]:
+    """The steps of several decoders of one `NativeModel`, computed as one pass.
+
+    Returns for each what `step`, or with k `top_k`, returns; the bytes are the same. T may differ.
+    Raises InputError, before a decoder changes, if the arguments of one are wrong.
+
+        a, b = step_together([DecoderStep(first, ids), DecoderStep(second, other_ids, k=4)])
+    """
+    first = steps[0].decoder
+    if any(step.decoder.model is not first.model for step in steps):
+        raise InputError("all decoders must be of one NativeModel; step those of others apart")
+    if len({id(step.decoder) for step in steps}) < len(steps):
+        raise InputError("each decoder must have one step, got two of one decoder")
+    checked = []
+    for decoder, ids, k in steps:
+        if k:
+            decoder._check_k(k)
+        checked.append(decoder._check_ids(ids))
+    calls = (StepCall * len(steps))(
+        *(
+            StepCall(step.decoder._request, ids.data_ptr(), ids.shape[1])
+            for step, ids in zip(steps, checked, strict=True)
+        )
+    )
+    threads, V = torch.get_num_threads(), first.vocabulary_size
+    logits = torch.empty(sum(map(len, checked)), V)
+    status = first._library.jumok_step_together(calls, len(steps), logits.data_ptr(), threads)
+    if status not in (OK, OUT_OF_VOCABULARY):
+        for step in steps:
+            step.decoder._failed = True  # some rows may be ahead of others
+    for step, ids in zip(steps, checked, strict=True):
+        step.decoder._check_status(status)
+        step.decoder._length += ids.shape[1]
+    parts = torch.split(logits, [len(ids) for ids in checked])
+    return [_top_k(part, k) if k else part for part, (_, _, k) in zip(parts, steps, strict=True)]
+
+
+def _top_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k most likely tokens of contiguous logits (B, V), as `NativeDecoder.top_k`."""
+    B, V = logits.shape
+    log_p, tokens = torch.empty(B, k), torch.empty(B, k, dtype=torch.int64)
+    library().jumok_topk_rows(
+        *(logits.data_ptr(), B, V, k, log_p.data_ptr(), tokens.data_ptr()), torch.get_num_threads()
+    )
+    return log_p, tokens
 
 
 def _on_cpu(tensor: Tensor) -> Tensor:

@@ -31,6 +31,12 @@ class ModelDims(ctypes.Structure):
     )
 
 
+class StepCall(ctypes.Structure):
+    """One request's step among several: the struct of the same name in kernel/c_api.cpp."""
+
+    _fields_ = (("request", c_void_p), ("ids", c_void_p), ("T", c_int32))
+
+
 # Name: (result type, argument types).
 SIGNATURES = {
     "jumok_create_model": (c_void_p, (POINTER(ModelDims), c_int)),
@@ -45,6 +51,8 @@ SIGNATURES = {
     "jumok_encode_sources": (c_int, (c_void_p, c_void_p, c_void_p, c_int, c_int, c_int)),
     "jumok_reset": (c_int, (c_void_p, c_void_p, c_int)),
     "jumok_step": (c_int, (c_void_p, c_void_p, c_int, c_int, c_void_p, c_int)),
+    "jumok_step_together": (c_int, (POINTER(StepCall), c_int, c_void_p, c_int)),
+    "jumok_topk_rows": (None, (c_void_p, c_int, c_int, c_int, c_void_p, c_void_p, c_int)),
     "jumok_topk": (c_int, (c_void_p, c_void_p, c_int, c_int, c_void_p, c_void_p, c_int)),
     "jumok_reorder": (c_int, (c_void_p, c_void_p, c_int)),
     "jumok_rewind": (None, (c_void_p, c_int)),

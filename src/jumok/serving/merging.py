@@ -18,6 +18,7 @@ from greenlet import GreenletExit, getcurrent, greenlet
 from torch import Tensor, nn
 
 from jumok.decoding import DecodingConfig, IncrementalDecoder
+from jumok.native.decoder import DecoderStep, NativeDecoder, step_together
 from jumok.tasks.pipeline.backends import DecoderBackends, ModelT
 
 BATCH_TOKENS = 512  # of one call of an encoder, as in jumok.inference
@@ -96,11 +97,18 @@ class JobHub:
             batch.append(each)
         chosen = set(map(id, batch))
         self._waiting = [each for each in self._waiting if id(each) not in chosen]
+        self._compute(batch)
+
+    def _compute(self, batch: Sequence[_Waiting]) -> None:
+        """Compute a batch; if that fails, each of its calls, so that one fails alone."""
         try:
-            results = first.call.compute([each.arguments for each in batch])
+            results = batch[0].call.compute([each.arguments for each in batch])
         except Exception as error:
+            if len(batch) == 1:
+                self._resume(batch[0].job, error=error)
+                return
             for each in batch:
-                self._resume(each.job, error=error)
+                self._compute([each])
             return
         for each, result in zip(batch, results, strict=True):
             self._resume(each.job, result)
@@ -144,17 +152,25 @@ class MergedEncoder:
 
 
 class _Step:
-    """A step of one decoder; each is a call of its own, in the order of the jobs."""
+    """The next tokens of several generations: those of one model are one call of the kernel."""
 
     order = 1
 
     def size(self, arguments: Any) -> int:
-        """Steps are never refused a batch."""
-        return 0
+        """The number of tokens."""
+        return int(arguments.ids.numel())
 
     def compute(self, calls: Sequence[Any]) -> Sequence[Any]:
-        """The results of the methods with their arguments."""
-        return [getattr(decoder, name)(*arguments) for decoder, name, *arguments in calls]
+        """What `step` or `top_k` of each decoder returns."""
+        results: list[Any] = [None] * len(calls)
+        groups: dict[int, list[int]] = {}
+        for number, (decoder, _, _) in enumerate(calls):
+            groups.setdefault(id(decoder.model), []).append(number)
+        for numbers in groups.values():
+            found = step_together([calls[number] for number in numbers])
+            for number, result in zip(numbers, found, strict=True):
+                results[number] = result
+        return results
 
 
 STEP = _Step()
@@ -167,7 +183,7 @@ class SharedDecoder:
     cancelled one leaves.
     """
 
-    def __init__(self, decoder: IncrementalDecoder, hub: JobHub) -> None:
+    def __init__(self, decoder: NativeDecoder, hub: JobHub) -> None:
         self._decoder, self._hub = decoder, hub
         self.vocabulary_size = decoder.vocabulary_size
         self.reorder, self.rewind = decoder.reorder, decoder.rewind
@@ -179,17 +195,16 @@ class SharedDecoder:
 
     def step(self, ids: Tensor) -> Tensor:
         """(B, T) int64 -> logits (B, V) float32."""
-        logits: Tensor = self._hub.call(STEP, (self._decoder, "step", ids))
+        logits: Tensor = self._hub.call(STEP, DecoderStep(self._decoder, ids))
         return logits
 
     def step_all(self, ids: Tensor) -> Tensor:
-        """(B, T) int64 -> logits (B, T, V) float32."""
-        logits: Tensor = self._hub.call(STEP, (self._decoder, "step_all", ids))
-        return logits
+        """(B, T) int64 -> logits (B, T, V) float32; computed alone."""
+        return self._decoder.step_all(ids)
 
     def top_k(self, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """The k best tokens of a step: log-probabilities (B, k) and ids (B, k)."""
-        found: tuple[Tensor, Tensor] = self._hub.call(STEP, (self._decoder, "top_k", ids, k))
+        found: tuple[Tensor, Tensor] = self._hub.call(STEP, DecoderStep(self._decoder, ids, k))
         return found
 
 
@@ -205,13 +220,16 @@ class SharedBackends(DecoderBackends):
     ) -> IncrementalDecoder:
         """A decoder for sources (N, S)."""
         decoder = self._first.start_seq2seq(model, source, source_mask, capacity)
+        assert isinstance(decoder, NativeDecoder)
         return SharedDecoder(decoder, self._hub)
 
     def start_lm(
         self, model: nn.Module, capacity: int, padding: Tensor | None = None
     ) -> IncrementalDecoder:
         """A decoder of a language model."""
-        return SharedDecoder(self._first.start_lm(model, capacity, padding), self._hub)
+        decoder = self._first.start_lm(model, capacity, padding)
+        assert isinstance(decoder, NativeDecoder)
+        return SharedDecoder(decoder, self._hub)
 
     def model_in_precision(self, model: ModelT) -> ModelT:
         """The model, or its copy that all requests share."""

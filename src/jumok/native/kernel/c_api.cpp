@@ -8,12 +8,22 @@
 namespace jumok {
 namespace {
 
+struct AnyRequest;
+
+// One request's step among several. Must match StepCall in src/jumok/native/library.py.
+struct StepCall {
+  AnyRequest* request;
+  const int64_t* ids;  // (B, T)
+  int32_t T;
+};
+
 // Type-erased model and request: the weight format is chosen at run time.
 struct AnyRequest {
   virtual ~AnyRequest() = default;
   virtual int encode_sources(const int64_t*, const uint8_t*, int, int, int) = 0;
   virtual void reset(const int64_t*, int) = 0;
   virtual int step(const int64_t*, int, bool, float*, int) = 0;
+  virtual int step_together(const StepCall*, int, float*, int) = 0;
   virtual int top_k(const int64_t*, int, int, float*, int64_t*, int) = 0;
   virtual int reorder(const int64_t*, int) = 0;
   virtual void rewind(int) = 0;
@@ -41,6 +51,16 @@ struct RequestOf final : AnyRequest {
   void reset(const int64_t* padding, int N) override { request.reset(padding, N); }
   int step(const int64_t* ids, int T, bool all_positions, float* logits, int threads) override {
     return request.step(ids, T, all_positions, logits, threads);
+  }
+  int step_together(const StepCall* calls, int n, float* logits, int threads) override {
+    std::vector<typename Request<Format>::Step> steps;
+    size_t first_row = 0;
+    for (int i = 0; i < n; ++i) {
+      Request<Format>& one = static_cast<RequestOf*>(calls[i].request)->request;
+      steps.push_back({&one, calls[i].ids, calls[i].T, first_row});
+      first_row += one.n_rows();
+    }
+    return request.step_together(steps, false, logits, threads);
   }
   int top_k(const int64_t* ids, int T, int k, float* log_p, int64_t* tokens, int threads) override {
     return request.top_k(ids, T, k, log_p, tokens, threads);
@@ -102,6 +122,7 @@ extern "C" {
 
 using jumok::AnyModel;
 using jumok::AnyRequest;
+using jumok::StepCall;
 
 // precision: 0 float32, 1 bfloat16, 2 int8.
 AnyModel* jumok_create_model(const jumok::ModelDims* dims, int precision) {
@@ -155,9 +176,19 @@ int jumok_step(AnyRequest* request, const int64_t* ids, int T, int all_positions
   return jumok::catch_bad_alloc(
       [&] { return request->step(ids, T, all_positions != 0, logits, threads); });
 }
+// The steps of n requests of one model as one pass -> logits of their last positions.
+int jumok_step_together(const StepCall* calls, int n, float* logits, int threads) {
+  return jumok::catch_bad_alloc(
+      [&] { return calls[0].request->step_together(calls, n, logits, threads); });
+}
 int jumok_topk(AnyRequest* request, const int64_t* ids, int T, int k, float* log_p, int64_t* tokens,
                int threads) {
   return jumok::catch_bad_alloc([&] { return request->top_k(ids, T, k, log_p, tokens, threads); });
+}
+// The k most likely tokens of logits (rows, V), as in jumok_topk.
+void jumok_topk_rows(const float* logits, int rows, int V, int k, float* log_p, int64_t* tokens,
+                     int threads) {
+  jumok::top_k_rows(logits, rows, V, k, log_p, tokens, threads);
 }
 int jumok_reorder(AnyRequest* request, const int64_t* order, int n) {
   return jumok::catch_bad_alloc([&] { return request->reorder(order, n); });

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "forward_pass.h"
+#include "top_k.h"
 
 namespace jumok {
 
@@ -55,22 +56,51 @@ class Request {
   int n_rows() const { return static_cast<int>(slots_.size()); }
   int length() const { return length_; }
 
+  // The new tokens (B, T) of one request, and the first row of its logits.
+  struct Step {
+    Request* request;
+    const int64_t* ids;
+    int T;
+    size_t first_row = 0;
+  };
+
   // New tokens ids (B, T) -> logits (B, T, V), or (B, V) for the last position.
   int step(const int64_t* ids, int T, bool all_positions, float* logits, int threads) {
-    const int B = n_rows();
+    return step_together({{this, ids, T}}, all_positions, logits, threads);
+  }
+
+  // The steps of several requests of one model as one pass; their logits follow each other. A row
+  // has the same logits as in a pass of its own.
+  static int step_together(const std::vector<Step>& steps, bool all_positions, float* logits,
+                           int threads) {
     std::vector<int64_t> tokens;
     std::vector<QueryToken> queries;
-    for (int row = 0; row < B; ++row)
-      for (int t = 0; t < T; ++t)
-        if (length_ + t >= padding_[row]) {
-          queries.push_back({row, length_ + t - static_cast<int>(padding_[row]), t});
-          tokens.push_back(ids[static_cast<size_t>(row) * T + t]);
+    size_t output_rows = 0;
+    for (const Step& step : steps) {
+      const Request& request = *step.request;
+      output_rows += static_cast<size_t>(request.n_rows()) * (all_positions ? step.T : 1);
+      for (int row = 0; row < request.n_rows(); ++row)
+        for (int t = 0; t < step.T; ++t) {
+          const int position = request.length_ + t - static_cast<int>(request.padding_[row]);
+          if (position < 0) continue;
+          size_t output_row = NO_OUTPUT;
+          if (all_positions)
+            output_row = step.first_row + static_cast<size_t>(row) * step.T + t;
+          else if (t == step.T - 1)
+            output_row = step.first_row + row;
+          queries.push_back({step.request, row, position, output_row});
+          tokens.push_back(step.ids[static_cast<size_t>(row) * step.T + t]);
         }
-    if (!in_vocabulary(tokens, model_.embedding_table(false))) return OUT_OF_VOCABULARY;
-    for (const QueryToken& token : queries) slots_[token.row].push_back(cache_.allocate(slots_));
-    length_ += T;
-    if (!queries.empty()) decode(tokens, queries, threads);
-    compute_logits(queries, T, all_positions, logits, threads);
+    }
+    Request& first = *steps[0].request;
+    if (!first.in_vocabulary(tokens, first.model_.embedding_table(false))) return OUT_OF_VOCABULARY;
+    for (const QueryToken& token : queries) {
+      Request& request = *token.request;
+      request.slots_[token.row].push_back(request.cache_.allocate(request.slots_));
+    }
+    for (const Step& step : steps) step.request->length_ += step.T;
+    if (!queries.empty()) first.decode(tokens, queries, threads);
+    first.compute_logits(queries, output_rows, logits, threads);
     return OK;
   }
 
@@ -79,11 +109,7 @@ class Request {
     const int B = n_rows(), V = dims_.vocabulary;
     logits_.reserve(static_cast<size_t>(B) * V);
     if (const int status = step(ids, T, false, logits_.data(), threads)) return status;
-    ThreadPool::instance().parallel_for(B, threads, [&](int row) {
-      const float* x = logits_.data() + static_cast<size_t>(row) * V;
-      select_top_k(x, V, k, log_p + static_cast<size_t>(row) * k,
-                   tokens + static_cast<size_t>(row) * k);
-    });
+    top_k_rows(logits_.data(), B, V, k, log_p, tokens, threads);
     return OK;
   }
 
@@ -114,9 +140,13 @@ class Request {
   }
 
  private:
-  // A token of this pass: its row, its position in the row, and its index among the new tokens.
+  static constexpr size_t NO_OUTPUT = std::numeric_limits<size_t>::max();
+
+  // A token of this pass: its row, its position in the row, and the row of its logits, if any.
   struct QueryToken {
-    int row, position, step_index;
+    Request* request;
+    int row, position;
+    size_t output_row;
   };
 
   bool in_vocabulary(const std::vector<int64_t>& tokens,
@@ -172,7 +202,8 @@ class Request {
       pass.project_qkv(layer, position);
       pass.for_each_token([&](int i) {  // cache the key and value of each head, interleaved
         const float* from = pass.qkv(i) + A_;
-        CacheType* to = cache_.at(slots_[queries[i].row][queries[i].position], l);
+        const Request& request = *queries[i].request;
+        CacheType* to = request.cache_.at(request.slots_[queries[i].row][queries[i].position], l);
         for (int head = 0; head < dims_.n_heads;
              ++head, from += dims_.d_head, to += 2 * dims_.d_head) {
           convert(from, dims_.d_head, to);
@@ -180,23 +211,25 @@ class Request {
         }
       });
       pass.attention(layer.output, layer.self_attention_norm, [&](int i, int head, float* y) {
-        const SlotList& row = slots_[queries[i].row];
+        const Request& request = *queries[i].request;
+        const SlotList& row = request.slots_[queries[i].row];
         attend_one(
             pass.qkv(i) + head * dims_.d_head, dims_.d_head, queries[i].position + 1,
-            [&](int s) { return cache_.at(row[s], l) + head * 2 * dims_.d_head; }, dims_.d_head,
+            [&](int s) { return request.cache_.at(row[s], l) + head * 2 * dims_.d_head; }, dims_.d_head,
             dims_.attention_scale, bias(stack, head, queries[i].position), y);
       });
       if (dims_.cross) {
         pass.cross_query(layer);
         pass.attention(layer.cross_output, layer.cross_attention_norm,
                        [&](int i, int head, float* y) {
-                         const int source = sources_[queries[i].row];
-                         const CacheType* first = cross_keys(source, l, head);
+                         const Request& request = *queries[i].request;
+                         const int source = request.sources_[queries[i].row];
+                         const CacheType* first = request.cross_keys(source, l, head);
                          attend_one(
                              pass.qkv(i) + head * dims_.d_head, dims_.d_head,
-                             offsets_[source + 1] - offsets_[source],
-                             [&](int s) { return first + s * dims_.d_head; }, value_offset(source),
-                             dims_.attention_scale, nullptr, y);
+                             request.offsets_[source + 1] - request.offsets_[source],
+                             [&](int s) { return first + s * dims_.d_head; },
+                             request.value_offset(source), dims_.attention_scale, nullptr, y);
                        });
       }
       pass.feed_forward(layer);
@@ -223,18 +256,15 @@ class Request {
     return stack.relative.data() + head * width + (dims_.max_length - 1 - position);
   }
 
-  void compute_logits(const std::vector<QueryToken>& queries, int T, bool all_positions,
-                      float* logits, int threads) {
+  void compute_logits(const std::vector<QueryToken>& queries, size_t rows, float* logits,
+                      int threads) {
     const size_t V = dims_.vocabulary;
-    const size_t rows = static_cast<size_t>(n_rows()) * (all_positions ? T : 1);
     std::vector<int> selected;
     std::vector<size_t> output_rows;
     for (size_t i = 0; i < queries.size(); ++i) {
-      const QueryToken& token = queries[i];
-      if (!all_positions && token.step_index != T - 1) continue;
+      if (queries[i].output_row == NO_OUTPUT) continue;
       selected.push_back(static_cast<int>(i));
-      output_rows.push_back(all_positions ? static_cast<size_t>(token.row) * T + token.step_index
-                                          : token.row);
+      output_rows.push_back(queries[i].output_row);
     }
     if (selected.size() < rows)
       std::memset(logits, 0, rows * V * sizeof(float));  // zeros on padding
@@ -244,29 +274,6 @@ class Request {
       workspace_.inputs.pack(i, workspace_.x.data() + static_cast<size_t>(selected[i]) * D, D);
     });
     matmul(model_.output, workspace_.inputs, n, threads, {logits, V, output_rows.data()});
-  }
-
-  // The k largest of x in descending order; ties are resolved by the smaller index.
-  static void select_top_k(const float* x, int n, int k, float* log_p, int64_t* tokens) {
-    constexpr int CHUNK = 64;
-    int found = 0;
-    for (int start = 0; start < n; start += CHUNK) {
-      const int end = std::min(n, start + CHUNK);
-      // Most chunks hold no candidate: comparing their maximum is enough.
-      if (found == k && !(max_of(x + start, end - start) > log_p[k - 1])) continue;
-      for (int i = start; i < end; ++i) {
-        if (found == k && !(x[i] > log_p[k - 1])) continue;
-        int at = found < k ? found++ : k - 1;
-        for (; at > 0 && x[i] > log_p[at - 1]; --at) {
-          log_p[at] = log_p[at - 1];
-          tokens[at] = tokens[at - 1];
-        }
-        log_p[at] = x[i];
-        tokens[at] = i;
-      }
-    }
-    const float log_sum = log_sum_exp(x, n);
-    for (int i = 0; i < k; ++i) log_p[i] -= log_sum;
   }
 
   const Transformer<Format>& model_;
