@@ -63,6 +63,35 @@ def bert(
     return _saved(folder, "Bert", head, DIMENSIONS | {"vocab_size": size} | settings, labels, dtype)
 
 
+def kobert(folder: Path, kind: str = "monologg") -> Any:
+    """monologg/kobert, skt/kobert-base-v1 or ("distil") monologg/distilkobert."""
+    special = ["[CLS]", "[SEP]", "[MASK]"]
+    names = {"unk_piece": "[UNK]", "pad_piece": "[PAD]"}
+    ids = {"unk_id": 0, "pad_id": 1, "bos_id": -1, "eos_id": -1}
+    numbers = ["3,500원과 1,000원", "12, 13, 14, 15"] * 5
+    data = spm((*lines(), *numbers), size=300, user_defined_symbols=special, **names, **ids)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=data)
+    pieces = [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
+    folder.mkdir(parents=True, exist_ok=True)
+    if kind == "skt":
+        (folder / "spiece.model").write_bytes(data)
+        settings = {"tokenizer_class": "XLNetTokenizer", "do_lower_case": False}
+        settings |= {"cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
+        _write(folder, "tokenizer_config.json", settings)
+    else:
+        (folder / "tokenizer_78b3253a26.model").write_bytes(data)
+        first = pieces[:5] + sorted(pieces[5:])  # not the order of the model
+        (folder / "vocab.txt").write_text("\n".join(first) + "\n", encoding="utf-8")
+        settings = {"tokenizer_class": "KoBertTokenizer", "do_lower_case": False}
+        _write(folder, "tokenizer_config.json", settings | {"model_max_length": 512})
+    if kind == "distil":
+        measures = {"vocab_size": len(pieces), "dim": 24, "n_layers": 2, "n_heads": 3}
+        more = {"hidden_dim": 40, "max_position_embeddings": 40, "pad_token_id": 1}
+        return _saved(folder, "DistilBert", "ForMaskedLM", measures | more)
+    measures = DIMENSIONS | {"vocab_size": len(pieces), "pad_token_id": 1}
+    return _saved(folder, "Bert", "ForMaskedLM", measures)
+
+
 def klue_roberta(folder: Path, head: str = "ForMaskedLM", labels: Sequence[str] = ()) -> Any:
     """klue/roberta-base: a RoBERTa that reads BERT's pieces."""
     size = _wordpiece(folder)

@@ -38,6 +38,7 @@ from jumok.tasks.inputs.batches import PaddedBatch
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.sequence_classification import forward
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
+from jumok.text.pretrained.kobert import KoBertBackend
 from jumok.text.pretrained.marian import MarianBackend
 from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.text.tokenizer import Tokenizer, piece_or_empty
@@ -157,10 +158,10 @@ def _family(pipeline: Pipeline) -> str:
 
 def _tokenizer_library(tokenizer: Tokenizer) -> TokenizerLibrary:
     """The library that splits text into the pieces of a tokenizer."""
-    if isinstance(tokenizer, SentencePieceTokenizer):
+    backend = getattr(tokenizer, "backend", None)
+    if isinstance(tokenizer, SentencePieceTokenizer) or isinstance(backend, KoBertBackend):
         return "sentencepiece"
-    is_marian = isinstance(getattr(tokenizer, "backend", None), MarianBackend)
-    return "marian" if is_marian else "tokenizers"
+    return "marian" if isinstance(backend, MarianBackend) else "tokenizers"
 
 
 def _checksum(path: Path | None) -> str | None:

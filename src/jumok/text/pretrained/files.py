@@ -25,6 +25,7 @@ _VOCABULARIES = (
     "vocab.json",
     "merges.txt",
     "spiece.model",
+    "tokenizer_78b3253a26.model",  # KoBERT's
     "sentencepiece.bpe.model",
     "tokenizer.model",
     "source.spm",

@@ -11,7 +11,9 @@ from typing import Any
 from jumok.errors import InputError
 from jumok.text.pretrained.backend import TokenizersBackend
 from jumok.text.pretrained.files import CONFIG, TOKENIZER, TokenizerFiles
+from jumok.text.pretrained.kobert import MAX_LENGTH, is_kobert, kobert
 from jumok.text.pretrained.marian import DEFAULT_MAX_LENGTH, marian
+from jumok.text.pretrained.post_processor import bert_template
 from jumok.text.pretrained.registry import MARIAN, find_class, tokenizer_class_name
 from jumok.text.pretrained.special_tokens import TokenizerSpec
 from jumok.text.pretrained.tokenizer import SPECIAL_NAMES, PretrainedTokenizer
@@ -65,6 +67,8 @@ def _load(files: TokenizerFiles, model_config: Mapping[str, Any]) -> PretrainedT
         shared = model_config.get("share_encoder_decoder_embeddings", True)
         target_size = 0 if shared else _size(model_config, "decoder_vocab_size")
         return _load_marian(files, config, side, (vocab_size, target_size or vocab_size))
+    if is_kobert(files, model_config):
+        return _load_kobert(files, config, side, vocab_size)
     spec = find_class(name, tokenizer_json).build(files, config, tokenizer_json)
     backend = TokenizersBackend(
         spec.tokenizer,
@@ -121,6 +125,30 @@ def _load_marian(
         model_vocab_size=vocab_sizes[0],
         target_backend=both.target,
         target_model_vocab_size=vocab_sizes[1],
+    )
+
+
+def _load_kobert(
+    files: TokenizerFiles, config: TokenizerConfig, side: Side, vocab_size: int
+) -> PretrainedTokenizer:
+    backend, names = kobert(files, config)
+    ids = {
+        name: backend.special[names[hf_name]]
+        for name, hf_name in SPECIAL_NAMES.items()
+        if hf_name in names
+    }
+    template = replace(
+        bert_template(ids["[CLS]"], ids["[SEP]"]), side=side, truncation="longest_first_python"
+    )
+    return PretrainedTokenizer(
+        files,
+        backend,
+        source_template=template,
+        target_template=template,
+        special_ids=ids,
+        model_max_length=config.model_max_length or MAX_LENGTH,
+        has_token_type_ids=config.has_token_type_ids(default=True),
+        model_vocab_size=vocab_size,
     )
 
 
