@@ -175,9 +175,19 @@ CASES = (
         "export {reading} {tmp}/out --to hf",
     ),
     Case(
-        "--to hf writes float32 only, got {}; remove --quantize",
+        "--to {} writes float32 only, got {}; remove --quantize",
         "export {reading} {tmp}/out --to hf --quantize int8",
         "export {reading} {tmp}/out --to hf",
+    ),
+    Case(
+        "compare needs at least two runs, got one; use jumok evaluate",
+        "compare {review}",
+        "evaluate {review}",
+    ),
+    Case(
+        "have no output for single rows to compare; use jumok evaluate",
+        "compare {lm} {lm}",
+        "evaluate {lm} --data {texts}",
     ),
     Case(
         "use --to {}",

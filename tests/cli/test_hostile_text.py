@@ -89,7 +89,9 @@ def test_a_pipe_gets_the_label_itself(classifier: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     "words",
     [
-        *((command, HOSTILE) for command in COMMANDS),
+        *((command, HOSTILE) for command in COMMANDS if command not in ("compare", "lesson")),
+        ("compare", HOSTILE, HOSTILE),
+        ("lesson", f"--{HOSTILE}"),
         (HOSTILE,),
         ("predict", HOSTILE, "안녕"),
         ("evaluate", "nowhere", f"--{HOSTILE}"),

@@ -12,6 +12,7 @@ from importlib import import_module
 COMMANDS = {
     "train": "train a recipe, or resume a run:  train RECIPE [key=value ...] [--out DIR]",
     "evaluate": "score a run on a test set:  evaluate RUN [--data FILE]",
+    "compare": "compare runs on the same rows:  compare RUN RUN [--data FILE]",
     "predict": "predict for texts:  predict RUN [TEXT ...]; without TEXT, the lines of stdin",
     "import": "convert a Hugging Face checkpoint:  import CHECKPOINT OUT",
     "check": "compare a model's outputs across equivalent computations:  check RUN",

@@ -61,6 +61,8 @@ def export(
     created.
     """
     target = get_target(to)
+    if quantize is not None and not target.quantizes:
+        raise InputError(f"--to {to} writes float32 only, got {quantize}; remove --quantize")
     check_empty(out)
     pipeline = load(folder, device="cpu")
     check_exportable(target, pipeline)

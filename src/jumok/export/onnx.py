@@ -37,6 +37,7 @@ class Onnx:
     """One file, `model.onnx`, with the input names of transformers."""
 
     libraries: tuple[str, ...] = ("onnx", "onnxruntime", "onnxscript")
+    quantizes: bool = True
 
     def unsupported_reason(self, pipeline: Pipeline) -> str | None:
         """Why ONNX export does not support this model; None if it does."""

@@ -33,6 +33,7 @@ class SentenceTransformers:
     """A folder of sentence-transformers: a model of transformers, modules.json, its modules."""
 
     libraries: tuple[str, ...] = ("transformers", "sentence_transformers")
+    quantizes: bool = False
 
     def unsupported_reason(self, pipeline: Pipeline) -> str | None:
         """Why this model cannot be exported to this format; None if it can."""
@@ -59,10 +60,6 @@ class SentenceTransformers:
         progress: Progress,
     ) -> ExportReport:
         """Write the folder, load it with sentence-transformers, and compare the vectors."""
-        if quantize is not None:
-            raise InputError(
-                f"--to sentence-transformers writes float32 only, got {quantize}; remove --quantize"
-            )
         progress("writing the folder")
         self.convert(pipeline, folder)
         progress(f"comparing {samples.description}")

@@ -22,6 +22,10 @@ class Target(Protocol):
     def libraries(self) -> tuple[str, ...]:
         """Required libraries, by import name."""
 
+    @property
+    def quantizes(self) -> bool:
+        """Whether it can have int8 weights."""
+
     def unsupported_reason(self, pipeline: Pipeline) -> str | None:
         """Why this model cannot be exported to this format; None if it can."""
 

@@ -1,0 +1,129 @@
+"""`jumok compare`: the scores of evaluate, seeds as one system, rows that differ."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import jumok
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.runs.compare import check_comparable, compare, run_outputs
+from jumok.tasks.runs.evaluate import evaluate, evaluation_tables
+from jumok.tasks.runs.train import train
+from tests.cli.commands import call
+from tests.tasks.tiny_jobs import score_rows, tag_rows
+from tests.tiny_runs import readings
+
+Capture = pytest.CaptureFixture[str]
+FEW = ["training.steps=6", "training.evaluate_every=6"]
+RECIPE = """
+task = "{task}"
+[data]
+train = "{folder}/train.tsv"
+dev = "{folder}/dev.tsv"
+test = "{folder}/dev.tsv"
+{data}
+[vocabulary]
+size = {size}
+[model]
+d_model = 16
+n_heads = 2
+d_ff = 32
+n_layers = 1
+{model}
+max_length = 48
+[training]
+steps = 30
+batch_tokens = 512
+learning_rate = 0.01
+evaluate_every = 30
+"""
+
+
+def write_recipe(folder: Path, task: str) -> Path:
+    """A recipe of this task and its data."""
+    columns, rows, size, settings = {
+        "regression": ("text pair score", score_rows, 66, ('pair = "pair"', "n_segments = 2")),
+        "tagging": ("text tags", tag_rows, 45, ("", "")),
+        "sequence_to_sequence": ("source target", readings, 45, ("", "")),
+    }[task]
+    for seed, (split, n) in enumerate([("train", 120), ("dev", 40)]):
+        lines = ["\t".join(columns.split()), *("\t".join(map(str, row)) for row in rows(n, seed))]
+        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    kind = "encoder_decoder" if task == "sequence_to_sequence" else "encoder"
+    text = RECIPE.format(
+        task=task,
+        folder=folder,
+        data=settings[0],
+        model=f'kind = "{kind}"\n{settings[1]}',
+        size=size,
+    )
+    (folder / "recipe.toml").write_text(text, encoding="utf-8")
+    return folder / "recipe.toml"
+
+
+def test_two_systems_with_their_seeds(capsys: Capture, review_recipe: Path, tmp_path: Path) -> None:
+    runs = []
+    for name, settings in (
+        ("a0", ["seed=0"]),
+        ("a1", ["seed=1"]),
+        ("b0", ["seed=0", "training.learning_rate=1e-6"]),
+    ):
+        train(load_recipe(str(review_recipe), [*FEW, *settings]), tmp_path / name)
+        runs.append(tmp_path / name)
+    done = call(capsys, "compare", *runs, "--json", "--split", "test")
+    (found,) = done.rows
+    assert (done.code, done.err) == (0, "")
+    assert found["first"] == [str(runs[0]), str(runs[1])]
+    assert found["second"] == [str(runs[2])]
+    scores = [call(capsys, "evaluate", run, "--json").rows[0]["accuracy"] for run in runs]
+    accuracy = found["metrics"]["accuracy"]
+    assert accuracy["first"] == pytest.approx((scores[0] + scores[1]) / 2)
+    assert accuracy["second"] == pytest.approx(scores[2])
+    assert accuracy["low"] <= accuracy["difference"] <= accuracy["high"]
+    first, second = (jumok.load(runs[i]) for i in (0, 2))
+    for row in found["different"]:
+        assert (
+            first(row["text"]).label == row["first"] != row["second"] == second(row["text"]).label
+        )
+    shown = call(capsys, "compare", runs[0], runs[2], "--show", "1").out
+    assert shown.splitlines()[0] == f"A  {runs[0]}"
+    assert "rows with different outputs" in shown
+
+
+@pytest.mark.parametrize(
+    ("task", "metric", "evaluated"),
+    [
+        ("regression", "pearson", "pearson"),
+        ("tagging", "entity_f1", "entity_f1"),
+        ("sequence_to_sequence", "bleu", "bleu"),
+        ("sequence_to_sequence", "exact_match", "exact_match"),
+    ],
+)
+def test_the_scores_are_those_of_evaluate(
+    task: str, metric: str, evaluated: str, tmp_path: Path
+) -> None:
+    recipe = load_recipe(str(write_recipe(tmp_path, task)))
+    train(recipe, tmp_path / "run")
+    pipeline = jumok.load(tmp_path / "run")
+    (table,) = evaluation_tables(pipeline.recipe, "dev", pipeline.labels).values()
+    statistics = run_outputs(pipeline, table).statistics[metric]
+    expected = evaluate(pipeline, table, "dev").scores[evaluated]
+    assert statistics.total() == pytest.approx(expected, abs=1e-9)
+    assert len(statistics.values) == len(table)
+    itself = compare([pipeline], [pipeline], table)
+    assert itself.metrics[metric].difference == 0.0
+    assert itself.different == []
+    assert np.isfinite(itself.metrics[metric].p)
+
+
+def test_what_cannot_be_compared(
+    capsys: Capture, review_run: Path, reading_run: Path, tmp_path: Path
+) -> None:
+    done = call(capsys, "compare", review_run)
+    assert done.code == 2
+    assert "compare needs at least two runs, got one; use jumok evaluate" in done.err
+    done = call(capsys, "compare", review_run, reading_run)
+    assert done.code == 2
+    assert "must have the same task, got classification, sequence_to_sequence" in done.err
+    check_comparable([jumok.load(review_run)] * 2)
