@@ -15,7 +15,7 @@ PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 RUN := $(if $(wildcard runs/numbers),runs/demo-$(shell date +%Y%m%d-%H%M%S),runs/numbers)
 FAST := tests/nn tests/models tests/decoding tests/text tests/evaluation tests/interpret tests/inference
 
-.PHONY: help demo test test-fast matrix gpu coverage lint check format browser-tests web web-test \
+.PHONY: help demo docs test test-fast matrix gpu coverage lint check format browser-tests web web-test \
 	ko-small trust-short trust trust-long clean
 
 help: # this list
@@ -69,6 +69,10 @@ gpu: $(READY) # the tests and measurements that need a GPU; "skipped" without on
 	@if $(BIN)/python -c "import sys, torch; sys.exit(not torch.cuda.is_available())"; \
 	then $(BIN)/pytest -m cuda tests/test_cuda.py && $(BIN)/python benchmarks/gpu.py; \
 	else echo skipped; fi
+
+docs: $(READY) # build the site of the course and the reference in build/site, offline
+	@$(BIN)/python -c "import furo, myst_parser" 2>/dev/null || $(BIN)/pip install --editable ".[docs]"
+	$(BIN)/python docs/site/build.py
 
 browser-tests: $(READY) # the page in a real browser: every view, gesture and export
 	$(BIN)/pytest -m browser tests/browser

@@ -1,0 +1,285 @@
+"""Build the site: generate the sources of its pages, then run Sphinx on them.
+
+    python docs/site/build.py [--out build/site]
+
+Pages: the lessons in both languages, the guides in docs/site/pages, the documents of docs/, and a
+reference made of the docstrings. Warnings are errors.
+"""
+
+import argparse
+import re
+import shutil
+import sys
+from functools import cache
+from pathlib import Path
+
+from PIL import Image
+from sphinx.cmd.build import main as sphinx
+
+from jumok.course import LANGUAGES, Cell, Language, Lesson, lessons, note_trace
+from jumok.course.lesson import TraceView
+from jumok.course.plain import NOTE, ROLE
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+SOURCE = ROOT / "src" / "jumok"
+PACKAGES = ("nn", "models", "decoding")  # their modules, not subpackages
+MODULES = (
+    "errors",
+    "evaluation.classification",
+    "evaluation.sequences",
+    "interpret.eojeol",
+    "interpret.leave_one_out",
+    "interpret.recorder",
+    "interpret.trace",
+    "interpret.tracing",
+    "native.quantize",
+    "tasks.pipeline.outputs",
+    "tasks.pipeline.pipeline",
+    "tasks.runs.load",
+    "tasks.runs.run",
+    "tasks.runs.train",
+    "text.offsets",
+    "text.sentencepiece",
+    "text.subword_regularization",
+    "text.tokenizer",
+    "training.config",
+)
+DOCUMENTS = (
+    "glossary",
+    "benchmarks",
+    "recipes",
+    "data",
+    "input",
+    "output",
+    "decoding",
+    "pretrained",
+    "export",
+    "serving",
+    "check",
+    "view",
+    "trace",
+    "figures",
+    "distributed",
+    "trust",
+)
+FOLDERS: dict[Language, str] = {"ko": "lessons", "en": "en/lessons"}
+WORDS = {
+    "ko": {
+        "answer": "답 보기",
+        "output": "출력",
+        "page": "note 모델의 화면",
+        "other": "English",
+        "notebook": "노트북 내려받기",
+        "course": "강의",
+        "terminal": "터미널에서",
+    },
+    "en": {
+        "answer": "Show the answer",
+        "output": "Output",
+        "page": "The page of the model note",
+        "other": "한국어",
+        "notebook": "Download the notebook",
+        "course": "Course",
+        "terminal": "In a terminal",
+    },
+}
+
+
+def main() -> int:
+    """Write the sources to OUT-source and the site to OUT."""
+    arguments = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    arguments.add_argument("--out", type=Path, default=ROOT / "build" / "site")
+    out = arguments.parse_args().out.resolve()
+    source = out.with_name(out.name + "-source")
+    for folder in (source, out):
+        shutil.rmtree(folder, ignore_errors=True)
+    write_sources(source)
+    options = ["-b", "html", "-c", str(HERE), "-W", "--keep-going", "-q", "-E"]
+    code = sphinx(
+        [*options, "-d", str(out.with_name(out.name + "-doctrees")), str(source), str(out)]
+    )
+    if code == 0:
+        note_trace().html(out / "note.html", full=True)
+        print(out / "index.html")
+    return code
+
+
+def write_sources(source: Path) -> None:
+    """Every page as MyST Markdown or reStructuredText, and the files that they show."""
+    shutil.copytree(HERE / "pages", source)
+    for lesson in lessons():
+        for language in LANGUAGES:
+            path = source / FOLDERS[language] / f"{lesson.path.stem}.md"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(lesson_page(lesson, language), encoding="utf-8")
+    for language in LANGUAGES:
+        write_contents(source / FOLDERS[language] / "index.md", language)
+    for name in documents():
+        path = source / "reference" / f"{name}.md"
+        path.parent.mkdir(exist_ok=True)
+        text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+        path.write_text(document_page(text), encoding="utf-8")
+    copy_images(source / "reference" / "images")
+    write_reference(source / "api")
+
+
+def copy_images(folder: Path) -> None:
+    """The images of docs/ with at most 128 colours, which makes them a third of the size."""
+    folder.mkdir()
+    for path in (ROOT / "docs" / "images").glob("*.png"):
+        Image.open(path).convert("RGB").quantize(128).save(folder / path.name, optimize=True)
+
+
+def documents() -> list[str]:
+    """The documents of docs/ that exist; notes.md maps the notes to the lessons."""
+    return [name for name in ("notes", *DOCUMENTS) if (ROOT / "docs" / f"{name}.md").is_file()]
+
+
+def lesson_page(lesson: Lesson, language: Language) -> str:
+    """A lesson as MyST Markdown: cells as code with their output, roles as links."""
+    lines = [_line(line, lesson, language) for line in lesson.markdown(language).splitlines()]
+    words, other = WORDS[language], LANGUAGES[1 - LANGUAGES.index(language)]
+    up = "../" * (FOLDERS[language].count("/") + 1)
+    links = (
+        f"[{words['other']}](/{FOLDERS[other]}/{lesson.path.stem}.md) · "
+        f"{words['terminal']}: `jumok lesson {lesson.number} --lang {language}` · "
+        f"{words['notebook']}: `jumok lesson {lesson.number} --lang {language} --notebook "
+        f"{lesson.path.stem}.ipynb`"
+    )
+    text = "\n".join([lines[0], "", links, *lines[1:], ""])
+    return text.replace("@UP@", up)
+
+
+def _line(line: str, lesson: Lesson, language: Language) -> str:
+    if not (found := re.match(r"^\{(cell|trace)\} *(.*?) *$", line)):
+        return ROLE.sub(lambda role: _link(*role.groups(), language), line)
+    kind, name = found.groups()
+    if kind == "cell":
+        return _cell(lesson.cells[name], lesson.outputs[name].rstrip("\n"), language)
+    part = TraceView(name)
+    return _raw(
+        f'<iframe class="trace" loading="lazy" title="{WORDS[language]["page"]}" '
+        f'src="@UP@note.html#{part.state}"></iframe>'
+    )
+
+
+def _cell(cell: Cell, output: str, language: Language) -> str:
+    words = WORDS[language]
+    code = f"```python\n{cell.shown}\n```\n"
+    shown = f"```{{code-block}} text\n:class: cell-output\n\n{output}\n```\n" if output else ""
+    if cell.answer is None:
+        return code + "\n" + shown
+    summary = _raw(f'<details class="answer"><summary>{words["answer"]}</summary>')
+    answer = f"```python\nguess = {cell.answer}\n```\n"
+    return "\n".join([code, summary, answer, shown, _raw("</details>")])
+
+
+def _raw(html: str) -> str:
+    return f"```{{raw}} html\n{html}\n```\n"
+
+
+def _link(kind: str, target: str, language: Language) -> str:
+    if kind == "jumok":
+        role = "py:mod" if f"jumok.{target}" in modules() else "py:obj"
+        return f"{{{role}}}`jumok.{target} <jumok.{resolved(target)}>`"
+    if kind == "note":
+        text = f"{NOTE[language]} {target}"
+        here = (ROOT / "docs" / "notes.md").is_file()
+        return f"[{text}](/reference/notes.md#note-{target})" if here else text
+    text = f"{int(target)}강" if language == "ko" else f"lesson {int(target)}"
+    known = {lesson.number: lesson for lesson in lessons()}
+    if int(target) not in known:
+        return text
+    return f"[{text}](/{FOLDERS[language]}/{known[int(target)].path.stem}.md)"
+
+
+def resolved(target: str) -> str:
+    """The path at which the reference documents an object that a package only exports."""
+    from importlib import import_module
+
+    if f"jumok.{target}" in modules():
+        return target
+    parent, _, name = target.rpartition(".")
+    try:
+        found = getattr(import_module(f"jumok.{parent}" if parent else "jumok"), name)
+    except ModuleNotFoundError:  # a member of a class
+        return target
+    home = getattr(found, "__module__", None)
+    return f"{home}.{name}".removeprefix("jumok.") if home else target
+
+
+def write_contents(path: Path, language: Language) -> None:
+    """The table of contents of the lessons."""
+    words = WORDS[language]
+    names = "\n".join(lesson.path.stem for lesson in lessons())
+    intro = {
+        "ko": "논문의 식 하나하나를 코드로 옮깁니다. 강마다 질문 하나, 짧은 셀 세 개에서 여섯 개, "
+        "맞혀 볼 문제, 노트의 실수가 있습니다.",
+        "en": "Each equation of the paper as code. A lesson has a question, three to six short "
+        "cells, a guess, and a slip of the notes.",
+    }[language]
+    text = f"# {words['course']}\n\n{intro}\n\n```{{toctree}}\n:maxdepth: 1\n\n{names}\n```\n"
+    path.write_text(text, encoding="utf-8")
+
+
+def document_page(text: str) -> str:
+    """A document of docs/ whose links to source files lead to the reference."""
+
+    def link(found: re.Match[str]) -> str:
+        label, target = found.groups()
+        module = re.fullmatch(r"\.\./src/(.*)\.py", target)
+        name = module[1].replace("/", ".") if module else ""
+        return f"{{py:mod}}`{label} <{name}>`" if name in modules() else label
+
+    text = re.sub(r"\[([^\]]*)\]\(LOG\.md[^)]*\)", r"\1", text)
+    return re.sub(r"\[([^\]]*)\]\((\.\./[^)]*)\)", link, text)
+
+
+@cache
+def modules() -> tuple[str, ...]:
+    """The modules of the reference: those of `PACKAGES`, `MODULES`, and what lessons link to."""
+    names = [
+        f"{package}.{path.stem}"
+        for package in PACKAGES
+        for path in sorted((SOURCE / package).glob("*.py"))
+        if path.stem != "__init__"
+    ]
+    linked = [
+        target
+        for lesson in lessons()
+        for kind, target in ROLE.findall(lesson.markdown("ko"))
+        if kind == "jumok"
+    ]
+    names += [*MODULES, *(module for target in linked if (module := _module(target)))]
+    return tuple(f"jumok.{name}" for name in dict.fromkeys(names))
+
+
+def _module(target: str) -> str:
+    """The module in which an object is defined; "" for one that a package only exports."""
+    while target and not (SOURCE / (target.replace(".", "/") + ".py")).is_file():
+        target = target.rpartition(".")[0]
+    return target
+
+
+def write_reference(folder: Path) -> None:
+    """A page for each package of the reference, with its modules."""
+    folder.mkdir()
+    pages: dict[str, list[str]] = {}
+    for name in modules():
+        pages.setdefault(".".join(name.split(".")[:2]), []).append(name)
+    contents = "\n".join(f"   {page}" for page in pages)
+    title = "API"
+    (folder / "index.rst").write_text(
+        f"{title}\n===\n\n.. toctree::\n   :maxdepth: 1\n\n{contents}\n", encoding="utf-8"
+    )
+    for page, names in pages.items():
+        parts = [f"{page}\n{'=' * len(page)}\n"]
+        for name in names:
+            heading = "" if name == page else f"{name}\n{'-' * len(name)}\n\n"
+            parts.append(f"{heading}.. automodule:: {name}\n   :members:\n")
+        (folder / f"{page}.rst").write_text("\n".join(parts), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""Docstrings of jumok as reStructuredText: `code` in single backticks, tables and code kept."""
+
+import re
+from collections.abc import Iterator
+
+_CODE = re.compile(r"(`+[^`]+`+)")
+_SPECIAL = re.compile(r"([*|\\]|(?<=\w)_(?=\W|$))")
+
+
+def to_rest(lines: list[str]) -> list[str]:
+    """The lines of a docstring as reStructuredText."""
+    result: list[str] = []
+    for paragraph in _paragraphs(lines):
+        if paragraph[0].lstrip().startswith(">>>"):
+            result += paragraph
+        elif all(line.startswith(("    ", "|")) for line in paragraph):
+            result += ["::", "", *(f"    {line}" for line in paragraph)]
+        else:
+            result += map(_inline, paragraph)
+        result.append("")
+    return result
+
+
+def _paragraphs(lines: list[str]) -> Iterator[list[str]]:
+    paragraph: list[str] = []
+    for line in [*lines, ""]:
+        if line.strip():
+            paragraph.append(line)
+        elif paragraph:
+            yield paragraph
+            paragraph = []
+
+
+def _inline(line: str) -> str:
+    parts = _CODE.split(line)
+    return "".join(
+        f"``{part.strip('`')}``" if part.startswith("`") else _SPECIAL.sub(r"\\\1", part)
+        for part in parts
+    )
