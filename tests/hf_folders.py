@@ -6,6 +6,7 @@ weight drawn anew, and the files of its family's tokeniser.
 
 import io
 import json
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from tests.pretrained.hf_variants import randomize
+from tests.pretrained.hf_variants import EXAONE_CONFIG, EXAONE_NAMES, randomize
 from tests.tasks.tiny_jobs import tag_rows
 from tests.tiny_runs import readings, reviews
 
@@ -118,6 +119,66 @@ def gpt2(folder: Path, head: str = "LMHeadModel", **settings: Any) -> Any:
     ends = {"bos_token_id": 0, "eos_token_id": 0, "resid_pdrop": 0.0, "embd_pdrop": 0.0}
     measures |= ends | {"attn_pdrop": 0.0}
     return _saved(folder, "GPT2", head, measures | settings)
+
+
+LLAMA_CONFIGS = {
+    "llama": ("Llama", "ForCausalLM"),
+    "mistral": ("Mistral", "ForCausalLM"),
+    "qwen2": ("Qwen2", "ForCausalLM"),
+    "qwen3": ("Qwen3", "ForCausalLM"),
+    "gemma3_text": ("Gemma3Text", "Gemma3ForCausalLM"),
+    "exaone4": ("Exaone4", "ForCausalLM"),
+}
+
+
+def llama(folder: Path, family: str = "llama", **settings: Any) -> Any:
+    """A decoder of the Llama family with byte-level BPE: grouped heads, windows where it has them.
+
+    Like real files, the tokenizer is a tokenizer.json of no class of its own.
+    """
+    from tokenizers import decoders
+
+    end, turn = END, "<|im_end|>"
+    tokenizer = _trained_byte_level([end, turn])
+    tokenizer.decoder = decoders.ByteLevel()
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    names = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": end, "pad_token": end}
+    _write(folder, "tokenizer_config.json", names)
+    measures = {"vocab_size": tokenizer.get_vocab_size(), "hidden_size": 24, "head_dim": 8}
+    measures |= {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    measures |= {"intermediate_size": 40, "max_position_embeddings": 40, "sliding_window": 6}
+    measures |= {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
+    if family == "gemma3_text":
+        measures |= {"sliding_window_pattern": 2, "query_pre_attn_scalar": 8}
+    if family in ("qwen2", "qwen3"):
+        measures |= {"use_sliding_window": True, "max_window_layers": 1}
+    if family == "qwen2":
+        measures.pop("head_dim")
+    if family == "exaone4":
+        measures |= {"sliding_window_pattern": 2}
+    if family in ("llama", "exaone"):
+        measures.pop("sliding_window")
+    name, head = LLAMA_CONFIGS["llama" if family == "exaone" else family]
+    model = _saved(folder, name, head, measures | settings)
+    if family == "exaone":
+        as_exaone(folder)
+    return model
+
+
+def as_exaone(folder: Path) -> None:
+    """Rename the tensors and the keys of a Llama folder to those of EXAONE 3.5."""
+    path = folder / "config.json"
+    config, tensors = json.loads(path.read_text()), load_file(folder / "model.safetensors")
+    names = {name: name for name in tensors}
+    for pattern, replacement in EXAONE_NAMES:
+        names = {name: re.sub(pattern, replacement, new) for name, new in names.items()}
+    for change in EXAONE_CONFIG:
+        change(config, tensors)
+    config["num_layers"] = 2
+    path.write_text(json.dumps(config))
+    renamed = {names[name]: tensor for name, tensor in tensors.items()}
+    save_file(renamed, folder / "model.safetensors", {"format": "pt"})
 
 
 def t5(folder: Path, head: str = "ForConditionalGeneration", **settings: Any) -> Any:
@@ -253,6 +314,13 @@ def _wordpiece(folder: Path) -> int:
 
 
 def _byte_level(folder: Path, special: list[str]) -> int:
+    tokenizer = _trained_byte_level(special)
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.model.save(str(folder))
+    return tokenizer.get_vocab_size()
+
+
+def _trained_byte_level(special: list[str]) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = trainers.BpeTrainer(
@@ -262,9 +330,7 @@ def _byte_level(folder: Path, special: list[str]) -> int:
         show_progress=False,
     )
     tokenizer.train_from_iterator(lines(), trainer)
-    folder.mkdir(parents=True, exist_ok=True)
-    tokenizer.model.save(str(folder))
-    return tokenizer.get_vocab_size()
+    return tokenizer
 
 
 def _saved(
@@ -284,7 +350,8 @@ def _saved(
         said["id2label"] = dict(enumerate(labels))
         said["label2id"] = {label: i for i, label in enumerate(labels)}
     config = getattr(transformers, f"{family}Config")(**said)
-    model = randomize(getattr(transformers, f"{family}{head}")(config).to(dtype).eval(), seed=0)
+    cls = head if hasattr(transformers, head) else f"{family}{head}"
+    model = randomize(getattr(transformers, cls)(config).to(dtype).eval(), seed=0)
     if model.can_generate():
         model.generation_config = transformers.GenerationConfig(
             **model.generation_config.to_diff_dict() | generation

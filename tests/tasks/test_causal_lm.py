@@ -508,7 +508,7 @@ def test_attention_is_causal(run: Path, tmp_path: Path) -> None:
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("name", ["lm-ko", "characters"])
+@pytest.mark.parametrize("name", ["lm-ko", "lm-ko-modern", "characters"])
 def test_builtin_language_model_recipes(name: str) -> None:
     assert load_recipe(name).task == "language_modeling"
 

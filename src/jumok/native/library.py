@@ -21,10 +21,11 @@ class ModelDims(ctypes.Structure):
         *(
             (name, c_int32)
             for name in (
-                *("d_model", "n_heads", "d_head", "d_ff"),
+                *("d_model", "n_heads", "n_kv_heads", "d_head", "d_ff"),
                 *("encoder_layers", "decoder_layers", "cross"),
                 *("max_length", "vocabulary"),
-                *("activation", "gated", "rms", "norm_first", "embedding_norm"),
+                *("activation", "gated", "rms", "norm_first", "sublayer_norm", "qk_norm"),
+                "embedding_norm",
             )
         ),
         *((name, c_float) for name in ("norm_eps", "attention_scale", "embedding_scale")),
@@ -44,6 +45,7 @@ SIGNATURES = {
     "jumok_allocate_linear": (c_int, (c_void_p, c_char_p, c_int, c_int, c_int)),
     "jumok_set_rows": (c_int, (c_void_p, c_char_p, c_int, c_int, c_void_p, c_void_p, c_void_p)),
     "jumok_set_vector": (c_int, (c_void_p, c_char_p, c_int64, c_void_p)),
+    "jumok_set_decoder_layer": (None, (c_void_p, c_int, c_int, c_int)),
     "jumok_weight_bytes": (c_int64, (c_void_p,)),
     "jumok_encode": (c_int, (c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_int)),
     "jumok_create_request": (c_void_p, (c_void_p,)),

@@ -9,7 +9,7 @@ from jumok.models.backbones import backbones
 from jumok.models.decoder import Decoder
 from jumok.models.encoder import Encoder
 from jumok.models.encoder_decoder import EncoderDecoder
-from jumok.models.heads import LanguageModel
+from jumok.models.heads import LanguageModel, SoftcappedLinear
 from jumok.native.build import KernelError
 from jumok.native.library import ModelDims
 from jumok.native.packed_weights import (
@@ -67,6 +67,16 @@ class NativeModel:
             for name, vector in _vectors(model):
                 self._weights.upload_vector(name, vector)
                 self._derived_bytes += 4 * vector.numel() if name in derived else 0
+        self._set_layers(model)
+
+    def _set_layers(self, model: GenerativeModel) -> None:
+        """Set the window and the rotation of each decoder layer."""
+        stack = model.decoder.stack
+        own = stack.local_rotary is not stack.rotary
+        rotary = {"G": 1, "L": 2 if own else 1, "N": 0}
+        for index, kind in enumerate(stack.kinds):
+            window = stack.sliding_window or 0 if kind == "L" else 0
+            self._weights.set_decoder_layer(index, window, rotary[kind])
 
     @property
     def handle(self) -> int:
@@ -95,9 +105,6 @@ def unsupported_reason(model: nn.Module) -> str | None:
             "the C++ kernel does not support scaling before the output map, as in T5; use the "
             "PyTorch model"
         )
-    for part in backbones(model).values():
-        if extensions := part.stack.extensions():
-            return f"the C++ kernel does not support {extensions[0]}; use the PyTorch model"
     for name, module in model.named_modules():
         if module._forward_hooks or module._forward_pre_hooks:
             return (
@@ -113,6 +120,16 @@ def unsupported_reason(model: nn.Module) -> str | None:
             return (
                 f"the C++ kernel does not support the {type(module).__name__} at {name}; use the "
                 "PyTorch model"
+            )
+    capped = isinstance(model.output, SoftcappedLinear)
+    for part in backbones(model).values():
+        extensions = part.stack.extensions()
+        if capped or "an attention softcap" in extensions:
+            return "the C++ kernel does not support softcaps; use the PyTorch model"
+        if extensions and type(model) is EncoderDecoder:
+            return (
+                f"the C++ kernel supports {extensions[0]} in language models only; use the PyTorch "
+                "model"
             )
     return None
 
@@ -167,7 +184,8 @@ def _vectors(model: GenerativeModel) -> Iterator[tuple[str, Tensor]]:
 def _derived_tables(model: GenerativeModel) -> Iterator[str]:
     """The names of tables computed from other weights: sines, cosines, expanded biases."""
     for side, part in backbones(model).items():
-        yield from (f"{side}.cosine", f"{side}.sine", f"{side}.relative")
+        tables = ("cosine", "sine", "local_cosine", "local_sine", "relative")
+        yield from (f"{side}.{table}" for table in tables)
         if not isinstance(part.embedding.positions, LearnedPositions):
             yield f"{side}.positions"
 

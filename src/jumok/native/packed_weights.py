@@ -15,6 +15,7 @@ from jumok.native.quantize import quantize_rows
 from jumok.nn import RelativePositionBias, TransformerLayer
 from jumok.nn.attention import MultiHeadAttention
 from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
+from jumok.nn.norms import OffsetRMSNorm
 from jumok.nn.stack import TransformerStack
 
 WeightPrecision = Literal["float32", "bfloat16", "int8"]
@@ -97,6 +98,10 @@ class PackedWeights:
         )
         assert status == OK, name
 
+    def set_decoder_layer(self, layer: int, window: int, rotary: int) -> None:
+        """The window of a decoder layer (0: none); rotary is 0 none, 1 shared, 2 local."""
+        self.library.jumok_set_decoder_layer(self.handle, layer, window, rotary)
+
     def upload_vector(self, name: str, vector: Tensor) -> None:
         """Copy a vector or a table that stays in float32."""
         values = vector.detach().float().cpu().contiguous()
@@ -124,9 +129,11 @@ def layers_of(stack: TransformerStack) -> list[TransformerLayer]:
 def layer_dims(layer: TransformerLayer) -> dict[str, int | float]:
     """The fields of `ModelDims` that one layer determines, read from its modules."""
     attention, residual_norm = layer.self_attention, layer.self_attention_norm
-    norm: Any = residual_norm.norm
+    has_norm = not isinstance(residual_norm.norm, nn.Identity)
+    norm: Any = residual_norm.norm if has_norm else residual_norm.sublayer_norm
     return {
         "n_heads": attention.n_heads,
+        "n_kv_heads": attention.n_kv_heads,
         "d_head": attention.query.out_features // attention.n_heads,
         "d_ff": layer.feed_forward.up.out_features,
         "cross": layer.cross_attention is not None,
@@ -134,6 +141,8 @@ def layer_dims(layer: TransformerLayer) -> dict[str, int | float]:
         "gated": isinstance(layer.feed_forward, GatedFeedForward),
         "rms": isinstance(norm, nn.RMSNorm),
         "norm_first": residual_norm.norm_first,
+        "sublayer_norm": not isinstance(residual_norm.sublayer_norm, nn.Identity),
+        "qk_norm": not isinstance(attention.query_norm, nn.Identity),
         "norm_eps": norm.eps,
         "attention_scale": attention.scale,
     }
@@ -184,17 +193,28 @@ def stack_vectors(
             cross_norm = layer.cross_attention_norm.norm
             yield from norm_vectors(prefix + "cross_attention_norm", cross_norm)
         yield from norm_vectors(prefix + "feed_forward_norm", layer.feed_forward_norm.norm)
+        for sublayer in ("self_attention", "feed_forward"):
+            residual = getattr(layer, f"{sublayer}_norm")
+            yield from norm_vectors(f"{prefix}{sublayer}_sublayer_norm", residual.sublayer_norm)
+        yield from norm_vectors(prefix + "query_norm", layer.self_attention.query_norm)
+        yield from norm_vectors(prefix + "key_norm", layer.self_attention.key_norm)
     if stack.rotary is not None:
         rotary = stack.rotary.cpu()(torch.arange(max_length)[None])
         yield f"{side}.cosine", rotary.cosine
         yield f"{side}.sine", rotary.sine
+    if stack.local_rotary is not None and stack.local_rotary is not stack.rotary:
+        rotary = stack.local_rotary.cpu()(torch.arange(max_length)[None])
+        yield f"{side}.local_cosine", rotary.cosine
+        yield f"{side}.local_sine", rotary.sine
     if stack.relative is not None:
         yield f"{side}.relative", _relative(stack.relative, max_length)
 
 
 def norm_vectors(name: str, norm: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """The weight of a norm, and its bias if it has one; nothing for nn.Identity."""
-    if isinstance(norm, nn.LayerNorm | nn.RMSNorm):
+    if isinstance(norm, OffsetRMSNorm):
+        yield f"{name}.weight", 1.0 + norm.weight
+    elif isinstance(norm, nn.LayerNorm | nn.RMSNorm):
         yield f"{name}.weight", norm.weight
     if isinstance(norm, nn.LayerNorm):
         yield f"{name}.bias", norm.bias

@@ -125,7 +125,7 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.n_heads, self.n_kv_heads = n_heads, n_kv_heads or n_heads
-        d_head = d_head or d_model // n_heads
+        d_head = self.d_head = d_head or d_model // n_heads
         self.scale = d_head**-0.5 if scale is None else scale  # T5 was trained with scale 1
         self.dropout, self.softcap = dropout, softcap
         self.query = nn.Linear(d_model, n_heads * d_head, bias=bias)
@@ -215,8 +215,8 @@ class MultiHeadAttention(nn.Module):
     def split(self, x: Tensor) -> Tensor:
         """Split the last dimension into heads."""
         B, T, width = x.shape
-        K = self.query.out_features // self.n_heads
-        return x.view(B, T, width // K, K).transpose(1, 2)  # (B, T, H*K) -> (B, H, T, K)
+        x = x.view(B, T, width // self.d_head, self.d_head)
+        return x.transpose(1, 2)  # (B, T, H*K) -> (B, H, T, K)
 
     def _for_each_head(self, x: Tensor) -> Tensor:
         """Keys or values (B, G, S, K), repeated for the heads that share them: (B, H, S, K)."""

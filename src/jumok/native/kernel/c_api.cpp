@@ -34,6 +34,7 @@ struct AnyModel {
   virtual bool allocate_linear(const std::string&, int, int, bool) = 0;
   virtual bool set_rows(const std::string&, int, int, const void*, const float*, const float*) = 0;
   virtual bool set_vector(const std::string&, size_t, const float*) = 0;
+  virtual void set_decoder_layer(int, int, int) = 0;
   virtual size_t bytes() const = 0;
   virtual AnyRequest* request() const = 0;
   virtual void encode(float*, const int32_t*, int, const int32_t*, int) const = 0;
@@ -94,6 +95,11 @@ struct ModelOf final : AnyModel {
     std::memcpy(found->second->data(), values, size * sizeof(float));
     return true;
   }
+  void set_decoder_layer(int index, int window, int rotary) override {
+    Layer<Format>& layer = model.decoder.layers[index];
+    layer.window = window;
+    layer.rotary = static_cast<Rotary>(rotary);
+  }
   size_t bytes() const override { return model.bytes(); }
   AnyRequest* request() const override { return new RequestOf<Format>(model); }
   void encode(float* x, const int32_t* offsets, int N, const int32_t* positions,
@@ -147,6 +153,10 @@ int jumok_set_vector(AnyModel* model, const char* name, int64_t size, const floa
     const bool exists = model->set_vector(name, static_cast<size_t>(size), values);
     return exists ? jumok::OK : jumok::NO_SUCH_NAME;
   });
+}
+// window: keys that a query attends to, or 0; rotary: 0 none, 1 shared, 2 local.
+void jumok_set_decoder_layer(AnyModel* model, int layer, int window, int rotary) {
+  model->set_decoder_layer(layer, window, rotary);
 }
 int64_t jumok_weight_bytes(const AnyModel* model) { return static_cast<int64_t>(model->bytes()); }
 

@@ -160,7 +160,8 @@ void encode_batch(const Transformer<Format>& model, Workspace<Format>& workspace
           scores[s] += bias_at_zero[text_positions[s] - text_positions[query]];
       });
     });
-    pass.project_output(layer.output, layer.self_attention_norm);
+    pass.project_output(layer.output, layer.self_attention_norm,
+                        layer.self_attention_sublayer_norm);
     pass.feed_forward(layer);
   }
   pass.final_norm();

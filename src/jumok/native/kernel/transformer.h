@@ -18,10 +18,10 @@ namespace jumok {
 
 // Must match ModelDims in src/jumok/native/library.py.
 struct ModelDims {
-  int32_t d_model, n_heads, d_head, d_ff;
+  int32_t d_model, n_heads, n_kv_heads, d_head, d_ff;
   int32_t encoder_layers, decoder_layers, cross;
   int32_t max_length, vocabulary;
-  int32_t activation, gated, rms, norm_first, embedding_norm;
+  int32_t activation, gated, rms, norm_first, sublayer_norm, qk_norm, embedding_norm;
   float norm_eps, attention_scale, embedding_scale;
 };
 
@@ -30,7 +30,11 @@ struct Norm {
   Array<float> weight, bias;
 
   void operator()(const ModelDims& dims, const float* x, float* y) const {
-    const int D = dims.d_model;
+    apply(dims, dims.d_model, x, y);
+  }
+
+  // The same for a row of D elements, such as a query.
+  void apply(const ModelDims& dims, int D, const float* x, float* y) const {
     float mean = 0, square = 0;
     if (!dims.rms) {
 #pragma omp simd reduction(+ : mean)
@@ -53,12 +57,19 @@ struct Norm {
   }
 };
 
+// Which of the tables of its stack rotates queries and keys of a layer.
+enum class Rotary : int32_t { none, shared, local };
+
 template <class Format>
 struct Layer {
   Linear<Format> query_key_value, output;                     // self-attention
   Linear<Format> cross_query, cross_key_value, cross_output;  // cross-attention
   Linear<Format> up, gate, down;                              // feed-forward
   Norm self_attention_norm, cross_attention_norm, feed_forward_norm;
+  Norm self_attention_sublayer_norm, feed_forward_sublayer_norm;  // of outputs, before the sum
+  Norm query_norm, key_norm;                                      // of each head
+  int window = 0;  // keys that a query attends to, its own included; 0: all
+  Rotary rotary = Rotary::shared;
 };
 
 template <class Format>
@@ -67,6 +78,7 @@ struct Stack {
   Norm embedding_norm, norm;
   Array<float> positions;     // (max_length, D), added to the embedding; may be empty
   Array<float> cosine, sine;  // (max_length, d_head) of rotary positions; may be empty
+  Array<float> local_cosine, local_sine;  // the same for local layers; may be empty
   // (heads, 2 max_length - 1), indexed by key - query + max_length - 1; may be empty
   Array<float> relative;
 };
@@ -104,6 +116,8 @@ struct Transformer {
     vectors[side + ".positions"] = &stack.positions;
     vectors[side + ".cosine"] = &stack.cosine;
     vectors[side + ".sine"] = &stack.sine;
+    vectors[side + ".local_cosine"] = &stack.local_cosine;
+    vectors[side + ".local_sine"] = &stack.local_sine;
     vectors[side + ".relative"] = &stack.relative;
     register_names(side + ".embedding_norm", stack.embedding_norm);
     register_names(side + ".norm", stack.norm);
@@ -121,6 +135,10 @@ struct Transformer {
       register_names(prefix + "self_attention_norm", layer.self_attention_norm);
       register_names(prefix + "cross_attention_norm", layer.cross_attention_norm);
       register_names(prefix + "feed_forward_norm", layer.feed_forward_norm);
+      register_names(prefix + "self_attention_sublayer_norm", layer.self_attention_sublayer_norm);
+      register_names(prefix + "feed_forward_sublayer_norm", layer.feed_forward_sublayer_norm);
+      register_names(prefix + "query_norm", layer.query_norm);
+      register_names(prefix + "key_norm", layer.key_norm);
     }
   }
 
