@@ -32,54 +32,74 @@ if TYPE_CHECKING:
         TokenClassification,
     )
     from jumok.tasks.pipeline.pipeline import Pipeline
+    from jumok.tasks.recipe.recipe import Recipe
+    from jumok.tasks.runs.api import Run, evaluate, resume, train
+    from jumok.tasks.runs.history import History
     from jumok.tasks.runs.load import load
     from jumok.text.sentencepiece import SentencePieceTokenizer
+    from jumok.training.callbacks import Callback, TrainingStatus
 
     __version__: str
 
 __all__ = [
+    "Callback",
     "Decoder",
     "Encoder",
     "EncoderDecoder",
     "GeneratedText",
+    "History",
     "JumokError",
     "LanguageModel",
     "MaskedLanguageModel",
     "Pipeline",
     "Prediction",
+    "Recipe",
     "RegressionOutput",
+    "Run",
     "SentencePieceTokenizer",
     "TextClassifier",
     "TokenClassification",
     "TokenClassifier",
     "Trace",
+    "TrainingStatus",
     "TransformerConfig",
     "__version__",
+    "evaluate",
     "load",
     "record",
+    "resume",
     "trace",
+    "train",
 ]
 
 _MODULES = {
+    "Callback": "jumok.training.callbacks",
     "Decoder": "jumok.models",
     "Encoder": "jumok.models",
     "EncoderDecoder": "jumok.models",
     "GeneratedText": "jumok.tasks.pipeline.outputs",
+    "History": "jumok.tasks.runs.history",
     "JumokError": "jumok.errors",
     "LanguageModel": "jumok.models",
     "MaskedLanguageModel": "jumok.models",
     "Pipeline": "jumok.tasks.pipeline.pipeline",
     "Prediction": "jumok.tasks.pipeline.outputs",
+    "Recipe": "jumok.tasks.recipe.recipe",
     "RegressionOutput": "jumok.tasks.pipeline.outputs",
+    "Run": "jumok.tasks.runs.api",
     "SentencePieceTokenizer": "jumok.text.sentencepiece",
     "TextClassifier": "jumok.models",
     "TokenClassification": "jumok.tasks.pipeline.outputs",
     "TokenClassifier": "jumok.models",
     "Trace": "jumok.interpret.trace",
+    "TrainingStatus": "jumok.training.callbacks",
     "TransformerConfig": "jumok.models",
+    "evaluate": "jumok.tasks.runs.api",
     "load": "jumok.tasks.runs.load",
     "record": "jumok.nn.hooks",
+    "resume": "jumok.tasks.runs.api",
     "trace": "jumok.interpret.tracing",
+    "train": "jumok.tasks.runs.api",
 }
 
 

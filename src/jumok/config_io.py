@@ -19,6 +19,7 @@ from jumok.errors import InputError
 MAX_TOML_BYTES = 2**20
 
 ConfigDict = dict[str, Any]
+Overrides = Sequence[str] | Mapping[str, Any]  # "a.b=value", or {"a.b": value}
 DataclassT = TypeVar("DataclassT")
 
 _TYPE_NAMES = {int: "an integer", float: "a number", str: "a string", bool: "true or false"}
@@ -39,33 +40,43 @@ def read_toml(path: Path) -> ConfigDict:
         raise InputError(f"{path}: not TOML: {error}; correct that line") from error
 
 
-def apply_overrides(tree: Mapping[str, Any], overrides: Sequence[str]) -> ConfigDict:
+def apply_overrides(tree: Mapping[str, Any], overrides: Overrides) -> ConfigDict:
     """A copy of `tree` with `a.b=value` overrides applied; a value is TOML, or else plain text.
+
+    Overrides may also be a mapping from keys to values.
 
     >>> apply_overrides({"training": {"steps": 10}}, ["training.steps=20", "name=시험"])
     {'training': {'steps': 20}, 'name': '시험'}
+    >>> apply_overrides({"training": {"steps": 10}}, {"training.steps": 20})
+    {'training': {'steps': 20}}
     """
     changed = deepcopy(dict(tree))
-    for override in overrides:
-        key, equals, text = override.partition("=")
-        if not equals or not all(key.split(".")):
-            raise InputError(
-                f"an override must be key=value, got {override!r}; write "
-                f"{key.strip('.') or 'key'}=VALUE"
-            )
-        if any("\ud800" <= character <= "\udfff" for character in override):
-            raise InputError(
-                f"an override must be valid Unicode, got half a surrogate pair in {override!r}; "
-                "write whole characters"
-            )
+    items = overrides.items() if isinstance(overrides, Mapping) else map(_key_value, overrides)
+    for key, value in items:
         *path, last = key.split(".")
         table = changed
         for part in path:
             table = table.setdefault(part, {})
             if not isinstance(table, dict):
                 raise InputError(f"{key}: {part} is a value, not a table; see the recipe's keys")
-        table[last] = _toml_value(text)
+        table[last] = value
     return changed
+
+
+def _key_value(override: str) -> tuple[str, Any]:
+    """The key and the value of `key=value`. Raises InputError for anything else."""
+    key, equals, text = override.partition("=")
+    if not equals or not all(key.split(".")):
+        raise InputError(
+            f"an override must be key=value, got {override!r}; write "
+            f"{key.strip('.') or 'key'}=VALUE"
+        )
+    if any("\ud800" <= character <= "\udfff" for character in override):
+        raise InputError(
+            f"an override must be valid Unicode, got half a surrogate pair in {override!r}; "
+            "write whole characters"
+        )
+    return key, _toml_value(text)
 
 
 def _toml_value(text: str) -> Any:

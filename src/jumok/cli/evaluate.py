@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,9 +16,6 @@ from jumok.cli.options import (
     with_precision,
 )
 from jumok.terminal import print_json, print_line
-
-if TYPE_CHECKING:
-    from jumok.data.table import Table
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -41,37 +38,20 @@ def evaluate(
     ] = False,
 ) -> None:
     """Score a run on the test sets of its recipe, on another split, or on a file."""
-    from jumok.data.table_files import evaluation_table
     from jumok.errors import InputError
-    from jumok.tasks.runs.evaluate import evaluate, evaluation_tables, report_bad_rows
+    from jumok.tasks.runs.api import evaluate_all
 
     if data is not None and split is not None:
         raise InputError("--data and --split exclude each other; use one of them")
     pipeline = with_precision(load_ensemble(run, ensemble, decoding or []), precision)
-    if data is None:
-        tables = evaluation_tables(pipeline.recipe, split, pipeline.labels)
-    else:
-        recipe = pipeline.recipe
-        table = evaluation_table(data, recipe.data, recipe.columns, pipeline.labels)
-        tables = {data.name: table}
     pipeline = apply_decoding(pipeline, decoding or [], ensemble, precision)
-    report_bad_rows(tables.values())
-    first, *others = [
-        evaluate(pipeline, table, name).scores
-        | ensemble_info(ensemble, precision)
-        | _skipped(table)
-        for name, table in tables.items()
-    ]
+    info = ensemble_info(ensemble, precision)
+    first, *others = [scores | info for scores in evaluate_all(pipeline, data, split)]
     if as_json:
         print_json(first | ({"others": others} if others else {}))
         return
     for number, scores in enumerate([first, *others]):
         print_line(("\n" if number else "") + _lines(scores))
-
-
-def _skipped(table: "Table") -> dict[str, int]:
-    """The number of invalid rows that were skipped, if any."""
-    return {"skipped_rows": table.bad_rows.count} if table.bad_rows.count else {}
 
 
 def _lines(scores: Mapping[str, object]) -> str:

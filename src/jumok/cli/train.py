@@ -10,7 +10,7 @@ from jumok.terminal import command_line, make_console, print_json, print_line
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from jumok.tasks.runs.run import Run
+    from jumok.tasks.runs.api import Run
 
 # Scores from 0 to 1, printed in per cent.
 PERCENT_METRICS = ("accuracy", "macro_f1", "exact_match", "entity_f1", "character_f1")
@@ -45,7 +45,7 @@ def train(
     from jumok.errors import InputError
     from jumok.processes import is_main_process, report_errors_once
     from jumok.tasks.recipe.recipe import load_recipe
-    from jumok.tasks.runs import train as training
+    from jumok.tasks.runs import api
 
     if dry_run:
         _estimate(recipe, overrides or [], resume, as_json=as_json)
@@ -53,19 +53,19 @@ def train(
     if resume is not None:
         if recipe is not None or out is not None:
             raise InputError("--resume takes no recipe and no --out; give only the run")
-        finished = training.resume(resume)
+        run = api.resume(resume)
     elif recipe is None:
         raise InputError("no recipe was given; try jumok train numbers, or --resume RUN")
     else:
         with report_errors_once():
             plan = load_recipe(recipe, overrides or [])
-        finished = training.train(plan, out or Path("runs") / plan.name)
+        run = api.train(plan, out=out)
     if not is_main_process():
         return
     if as_json:
-        print_json(finished.results)
+        print_json(run.results)
     else:
-        _print_results(finished.run, finished.results)
+        _print_results(run, run.results)
 
 
 def _estimate(

@@ -1,8 +1,10 @@
 """The `[data]` table of a recipe: its data, and how files are read."""
 
 import unicodedata
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
 
 from jumok.atomic_io import expand_home
 from jumok.data.corpora.registry import corpus_by_name
@@ -11,6 +13,7 @@ from jumok.data.files.rows import OnBadRows
 from jumok.errors import InputError
 
 Language = Literal["", "ko", "de", "en", "fr"]
+KEPT_DATA = "data"  # the folder in a run for data that were given in memory
 Files = str | tuple[str, ...]  # one file, or parallel files of plain lines
 
 
@@ -43,6 +46,7 @@ class DataConfig:
     dev_rows: int = 0  # without a dev file, 0 is a tenth of train
     test_rows: int = 0
     seed: int = 0  # of a generated corpus
+    sha256: Mapping[str, str] = field(default_factory=dict)  # of the files by split, decompressed
 
     def __post_init__(self) -> None:
         for name in (*self.extra, *([self.corpus] if self.corpus else [])):
@@ -73,9 +77,23 @@ class DataConfig:
                 f"{', '.join(map(repr, labels))}"
             )
         object.__setattr__(self, "labels", labels)
+        for name in self.sha256:
+            if name not in ("train", "dev", "test"):
+                raise InputError(f"data.sha256 must be of train, dev or test, got {name}")
         for name in ("train_rows", "dev_rows", "test_rows"):
             if getattr(self, name) < 0:
                 raise InputError(f"data.{name} must be 0 (all) or more, got {getattr(self, name)}")
+
+    def relocated(self, run: Path) -> "DataConfig":
+        """The same data, with the files that are kept in the folder `run` found there."""
+        moved: dict[str, Any] = {
+            split: str(run / KEPT_DATA / Path(files).name)
+            for split in self.sha256
+            if isinstance(files := getattr(self, split, ""), str)
+            and files
+            and (run / KEPT_DATA / Path(files).name).is_file()
+        }
+        return replace(self, **moved) if moved else self
 
     def header(self, column: str) -> str:
         """The name of a column in the files: of `text`, `label`, `source` and so on."""

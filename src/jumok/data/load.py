@@ -1,6 +1,6 @@
 """Load the splits of a recipe: those of a known corpus, or of the user's files."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -191,15 +191,30 @@ def _user_splits(config: DataConfig, columns: Sequence[str], only: Sequence[str]
     splits_train = not config.dev and "dev" in splits
     tables: dict[str, Table] = {}
     if "train" in splits or splits_train or (labelled and not labels):
-        train = read_files(config.train, config, headers, labels, config.format)
+        train = _read_split("train", config, headers, labels)
         labels = labels or _labels_of(train)
         tables = {"train": train}
         if not config.dev and {"train", "dev"} & set(splits):
             tables = _split_off_dev(train, config)
     for split, files in (("dev", config.dev), ("test", config.test)):
         if files and split in splits:
-            tables[split] = read_files(files, config, headers, labels, config.format)
+            tables[split] = _read_split(split, config, headers, labels)
     return Splits({name: tables[name] for name in splits if name in tables}, labels)
+
+
+def _read_split(
+    split: str, config: DataConfig, headers: Mapping[str, str], labels: Sequence[str]
+) -> Table:
+    """The file of a split. Raises InputError when its content is not that of `data.sha256`."""
+    files = getattr(config, split)
+    table = read_files(files, config, headers, labels, config.format)
+    expected = config.sha256.get(split)
+    if expected and table.sha256 != expected:
+        raise InputError(
+            f"{files} must have the sha256 {expected[:12]} of data.sha256, got "
+            f"{table.sha256[:12]}; restore the file"
+        )
+    return table
 
 
 def _check_parallel_files(config: DataConfig) -> None:

@@ -9,6 +9,7 @@ import socket
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ import uvicorn
 from starlette.requests import Request
 from starlette.responses import Response
 
-from jumok import __version__
 from jumok.errors import InputError, JumokError
 from jumok.serving.app import Access, App, Route
 from jumok.serving.computing import ModelSource
@@ -189,7 +189,7 @@ def _config(
     ]
 
     async def describe(request: Request) -> Response:
-        return json_reply(openapi(__version__, limits, token=options.token is not None))
+        return json_reply(openapi(version("jumok"), limits, token=options.token is not None))
 
     routes.append(Route("GET", "/openapi.json", describe))
     access = Access(AllowedHosts.of(host, port), options.token)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from jumok import config_io
 from jumok.errors import InputError
 
-EndReason = Literal["", "done", "minutes", "patience"]
+EndReason = Literal["", "done", "minutes", "patience", "callback"]
 
 LOSS_DECAY = 0.98  # of the running mean of the loss, each step
 LOWER_IS_BETTER = frozenset({"loss", "perplexity", "bits_per_byte"})

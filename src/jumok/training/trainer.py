@@ -15,7 +15,7 @@ share the microbatches of a step, so the result does not depend on how many ther
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -43,6 +43,7 @@ from jumok.training.bad_steps import (
     first_reported,
     skip_or_stop,
 )
+from jumok.training.callbacks import Callback, CallbackCalls, TrainingStatus
 from jumok.training.checkpoints.async_writer import AsyncCheckpointWriter
 from jumok.training.checkpoints.best import best_valid, missing_best_warning
 from jumok.training.checkpoints.checkpoint import Checkpoint, check_same_run
@@ -56,7 +57,7 @@ from jumok.training.checkpoints.contents import (
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.config import TrainingConfig
 from jumok.training.ema import EMA
-from jumok.training.job import BatchT, TrainingJob
+from jumok.training.job import BatchT, DevResult, TrainingJob
 from jumok.training.mixed_precision import autocast_model
 from jumok.training.optimizer import Optimizer
 from jumok.training.parallel.data_parallel import DataParallel, ParallelStrategy
@@ -84,9 +85,13 @@ class Trainer(Generic[BatchT]):
         metadata: Mapping[str, Any],
         resume: Checkpoint | None = None,
         processes: ProcessGroup = SINGLE_PROCESS,
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         self.job, self.config, self.folder, self.seed = job, config, folder, seed
         self.device, self.processes = device, processes
+        self.callbacks = CallbackCalls(callbacks, folder)
+        self.loss = math.nan  # of the last step
+        self.dev: DevResult | None = None  # the last evaluation
         n_microbatches = config.gradient_accumulation_steps
         self.microbatches = microbatches_of_rank(processes.rank, processes.size, n_microbatches)
         self.metadata = dict(metadata)
@@ -283,8 +288,11 @@ class Trainer(Generic[BatchT]):
         """Log, evaluate, save a checkpoint and end the training, as far as they are due."""
         config, step = self.config, self.state.step
         progress = self._progress(step)
+        self.loss = loss
+        self._call("on_step")
+        stopped = self._callback_stopped()
         out_of_time = config.minutes is not None and self.seconds >= 60 * config.minutes
-        finished = progress >= 1.0 or out_of_time
+        finished = progress >= 1.0 or out_of_time or stopped
         every = config.evaluate_every
         evaluated = finished or (step % every == 0 if every else epoch_ended)
         if step % config.log_every == 0 or evaluated:  # an epoch may be shorter than log_every
@@ -296,19 +304,59 @@ class Trainer(Generic[BatchT]):
             self.evaluate()
             if config.patience and self.state.evaluations_since_best >= config.patience:
                 self._end("patience")
+            self._call("on_evaluation")
+            if self._callback_stopped():
+                finished = stopped = True
         if finished:
-            self._end("minutes" if out_of_time else "done")
+            self._end("minutes" if out_of_time else "callback" if stopped else "done")
         saving = bool(config.checkpoint_every) and step % config.checkpoint_every == 0
         failing = self.checkpoint_writer.failed or self.write_error is not None
+        failing = failing or self.callbacks.failure is not None
         signal, failed = all_reduce_max(self.processes, [stop.requested or 0, failing])
         if evaluated or saving or signal or failed:
             with raise_together(self.processes):
                 if self.write_error is not None:
                     raise self.write_error
                 self.save_checkpoint()
-                if signal or self.state.ended:
+                self._call("on_checkpoint")
+                if self.state.ended:
+                    self._call("on_end")
+                if signal or self.state.ended or self.callbacks.failure is not None:
                     self.checkpoint_writer.wait()
+                if self.callbacks.failure is not None:
+                    raise self.callbacks.failure
         self._raise_if_stopped(signal, stop)
+
+    def _call(self, moment: str) -> None:
+        """Call the callbacks, in the first process only."""
+        if self.callbacks and self.processes.rank == 0:
+            self.callbacks.call(moment, self._status())
+
+    def _callback_stopped(self) -> bool:
+        """Whether a callback has stopped the training; the same in all processes."""
+        if not self.callbacks:
+            return False
+        return bool(all_reduce_max(self.processes, [self.callbacks.stopped])[0])
+
+    def _status(self) -> TrainingStatus:
+        state, dev = self.state, self.dev
+        return TrainingStatus(
+            folder=self.folder,
+            step=state.step,
+            epoch=self.loader.epoch_progress,
+            progress=self._progress(state.step),
+            loss=self.loss,
+            learning_rate=self.learning_rate,
+            tokens_per_second=self.tokens_per_second,
+            seconds=self.seconds,
+            metric=dev.metric if dev else "",
+            score=dev.score if dev else None,
+            dev_loss=dev.loss if dev else None,
+            best_step=state.best_step,
+            ended=state.ended,
+            stop=self.callbacks.stop,
+            log=self.bar.log,
+        )
 
     def _raise_if_stopped(self, signal: float, stop: StopRequest) -> None:
         """Raises Interrupted when any process received a signal; the checkpoint is written."""
@@ -349,7 +397,7 @@ class Trainer(Generic[BatchT]):
         with self.strategy.with_ema(self.ema), torch.inference_mode(), self._autocast():
             dev = self.job.evaluate(self.processes)
         dev_loss, dev_score = self.processes.all_gather_floats([dev.loss, dev.score])[0]
-        dev = replace(dev, loss=dev_loss, score=dev_score)
+        dev = self.dev = replace(dev, loss=dev_loss, score=dev_score)
         self.state = self.state.after_eval(dev.metric, dev.score)
         step, epochs = self.state.step, self.loader.epoch_progress
         record = dev_record(

@@ -1,12 +1,12 @@
 """Model hyperparameters inherited from `model.init`, unless the recipe sets them explicitly."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from jumok.atomic_io import expand_home
-from jumok.config_io import ConfigDict, apply_overrides
+from jumok.config_io import ConfigDict, Overrides, apply_overrides
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.pretrained.checkpoint import is_hf_folder
@@ -34,7 +34,7 @@ INHERITED = tuple(
 )
 
 
-def inherit_model_config(recipe: Mapping[str, Any], overrides: Sequence[str]) -> ConfigDict:
+def inherit_model_config(recipe: Mapping[str, Any], overrides: Overrides) -> ConfigDict:
     r"""Apply `key=value` overrides to the tables of a recipe file and resolve `model.init`.
 
     With `model.init` the model gets the hyperparameters of that run. A hyperparameter that is set

@@ -4,9 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from jumok.atomic_io import expand_home
-from jumok.config_io import apply_overrides, from_dict, read_toml, suggest, to_dict, to_toml
+from jumok.config_io import (
+    Overrides,
+    apply_overrides,
+    from_dict,
+    read_toml,
+    suggest,
+    to_dict,
+    to_toml,
+)
 from jumok.data.config import DataConfig
 from jumok.data.corpora.registry import corpus_by_name
 from jumok.decoding.config import DecodingConfig
@@ -133,7 +142,7 @@ def builtin_recipes() -> dict[str, Path]:
     return {path.stem: path for path in sorted(paths) if path.suffix == ".toml"}
 
 
-def load_recipe(source: str, overrides: Sequence[str] = ()) -> Recipe:
+def load_recipe(source: str, overrides: Overrides = ()) -> Recipe:
     """Load a built-in recipe by name, or a .toml file, and apply `key=value` overrides.
 
     Raises InputError for an unknown name, an unknown or renamed key, or an invalid value.
@@ -148,18 +157,31 @@ def load_recipe(source: str, overrides: Sequence[str] = ()) -> Recipe:
                 f"({suggest(source, list(builtin))})"
             )
         path = builtin[source]
-    tree = inherit_model_config({"name": path.stem} | read_toml(path), overrides)
+    return _recipe_with({"name": path.stem} | read_toml(path), overrides)
+
+
+def change_recipe(recipe: Recipe, overrides: Overrides) -> Recipe:
+    """A recipe with `key=value` overrides, as `load_recipe` applies them to a file."""
+    return _recipe_with(to_dict(recipe), overrides) if overrides else recipe
+
+
+def _recipe_with(tree: Mapping[str, Any], overrides: Overrides) -> Recipe:
+    tree = inherit_model_config(tree, overrides)
     check_renamed_keys(tree)
     return from_dict(Recipe, tree)
 
 
 def load_run_recipe(path: Path) -> Recipe:
-    """Load the recipe.toml of an existing run. Raises InputError that names the file."""
+    """Load the recipe.toml of an existing run. Raises InputError that names the file.
+
+    Data that are kept in the folder of the run are found there, also after it was moved.
+    """
     tree = read_run_recipe(path)
     try:
-        return from_dict(Recipe, tree)
+        recipe = from_dict(Recipe, tree)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
+    return replace(recipe, data=recipe.data.relocated(path.parent))
 
 
 def _check_choices(recipe: Recipe) -> None:

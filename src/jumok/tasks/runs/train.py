@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,7 @@ from jumok.tasks.runs.initialize_from import LoadReport
 from jumok.tasks.runs.run import Run
 from jumok.tasks.runs.setup import build_model, initialize_weights, prepare_training
 from jumok.terminal import print_notice
+from jumok.training.callbacks import Callback
 from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.job import TrainingJob
@@ -52,7 +53,7 @@ class TrainingResult:
     results: dict[str, Any]
 
 
-def train(recipe: Recipe, folder: Path) -> TrainingResult:
+def train(recipe: Recipe, folder: Path, callbacks: Sequence[Callback] = ()) -> TrainingResult:
     """Train a new run in `folder`; with torchrun every process calls this.
 
     Raises InputError when the folder has a run, or for bad data or a vocabulary or device that is
@@ -63,7 +64,7 @@ def train(recipe: Recipe, folder: Path) -> TrainingResult:
     device = find_device(recipe.device)  # raises before the data are read
     with init_process_group(device, recipe.training.timeout) as processes, ExitStack() as stack:
         if _already_started(recipe, Run(folder), processes):
-            return _resume(Run(folder), recipe, device, processes, stack, start_time)
+            return _resume(Run(folder), recipe, device, processes, stack, start_time, callbacks)
         with raise_together(processes):
             check_world_size(processes.size, recipe.training.gradient_accumulation_steps)
             if processes.rank == 0:
@@ -71,10 +72,10 @@ def train(recipe: Recipe, folder: Path) -> TrainingResult:
         with raise_together(processes):
             if processes.rank > 0:
                 started = _join_run(Run.open(folder), device, initialize=True)
-        return _train(started, device, processes, None, start_time)
+        return _train(started, device, processes, None, start_time, callbacks)
 
 
-def resume(folder: Path) -> TrainingResult:
+def resume(folder: Path, callbacks: Sequence[Callback] = ()) -> TrainingResult:
     """Resume the run in `folder` from its newest valid checkpoint, or from the start.
 
     The number of processes may differ. For a finished run its results are returned. Raises
@@ -94,7 +95,7 @@ def resume(folder: Path) -> TrainingResult:
         return TrainingResult(run, results)
     device = find_device(recipe.device)
     with init_process_group(device, recipe.training.timeout) as processes, ExitStack() as stack:
-        return _resume(run, recipe, device, processes, stack, start_time)
+        return _resume(run, recipe, device, processes, stack, start_time, callbacks)
 
 
 def _already_started(recipe: Recipe, run: Run, processes: ProcessGroup) -> bool:
@@ -110,6 +111,7 @@ def _resume(
     processes: ProcessGroup,
     stack: ExitStack,
     start_time: float,
+    callbacks: Sequence[Callback],
 ) -> TrainingResult:
     """Resume from the newest checkpoint; return the results of a finished run."""
     if processes.all_gather_floats([run.finished])[0][0]:
@@ -124,7 +126,7 @@ def _resume(
     with raise_together(processes):
         if checkpoint is None and processes.rank == 0:
             _report_initialization(run, started.load_report)
-    return _train(started, device, processes, checkpoint, start_time)
+    return _train(started, device, processes, checkpoint, start_time, callbacks)
 
 
 @dataclass(frozen=True)
@@ -168,6 +170,7 @@ def _train(
     processes: ProcessGroup,
     checkpoint: Checkpoint | None,
     start_time: float,
+    callbacks: Sequence[Callback],
 ) -> TrainingResult:
     """Train, evaluate and write all files; `start_time` is that of the command, in seconds."""
     run, splits, model = started.run, started.splits, started.model
@@ -193,6 +196,7 @@ def _train(
             metadata=metadata,
             resume=checkpoint,
             processes=processes,
+            callbacks=callbacks,
         )
     state = trainer.fit()
     pipeline = Pipeline(

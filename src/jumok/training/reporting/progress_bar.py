@@ -1,4 +1,4 @@
-"""The progress bar of a training, on stderr; hidden if stderr is not a terminal."""
+"""The progress bar of a training: on a terminal, or in a notebook; hidden elsewhere."""
 
 import sys
 import time
@@ -6,11 +6,12 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
-from jumok.terminal import make_console, stderr_lines_to
+from jumok.terminal import escape_control, make_console, stderr_lines_to
+from jumok.training.reporting.notebook_bar import NotebookBar, in_notebook
 
 
 class ProgressBar:
-    """Step, loss, score, tokens per second and remaining time, drawn by rich on a terminal only.
+    """Step, loss, score, tokens per second and remaining time, on a terminal or in a notebook.
 
     With `quiet` it prints nothing: of several processes only one reports.
     """
@@ -33,6 +34,7 @@ class ProgressBar:
         self._task = self._bar.add_task("", total=1.0)
         self._bar.update(self._task, completed=progress)
         self._score = ""
+        self._notebook = NotebookBar(progress) if not quiet and in_notebook() else None
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -53,6 +55,8 @@ class ProgressBar:
         """Redraw the bar; `progress` is from 0 to 1."""
         text = f"step {step}  loss {loss:.4f}{self._score}  {tokens_per_second:,.0f} tokens/s"
         self._bar.update(self._task, completed=progress, description=text)
+        if self._notebook is not None:
+            self._notebook.update(progress, text)
 
     def log(self, text: str, score: str = "") -> None:
         """Print a line above the bar, on a terminal or not; the bar shows `score` from now on."""
@@ -60,7 +64,10 @@ class ProgressBar:
         self._print(text)
 
     def _print(self, text: str) -> None:
-        self._console.print(text, markup=False)
+        if self._notebook is not None:
+            print(escape_control(text))  # rich would need a widget
+        else:
+            self._console.print(text, markup=False)
 
 
 class Throughput:

@@ -1,0 +1,217 @@
+"""Train and evaluate from Python: the functions that the command line calls as well."""
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jumok.atomic_io import expand_home
+from jumok.errors import InputError
+from jumok.tasks.pipeline.outputs import Output
+from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.recipe.recipe import Recipe, change_recipe, load_recipe
+from jumok.tasks.runs import train as training
+from jumok.tasks.runs.evaluate import evaluate as evaluate_table
+from jumok.tasks.runs.evaluate import evaluation_tables, report_bad_rows
+from jumok.tasks.runs.history import History
+from jumok.tasks.runs.load import load
+from jumok.tasks.runs.own_data import kept_data, table_of
+from jumok.tasks.runs.run import Run as RunFiles
+from jumok.training.callbacks import Callback
+from jumok.training.reporting.metrics import METRICS, evaluations, read_records
+
+PathLike = str | os.PathLike[str]
+
+
+class Run:
+    """A run: the folder of one training, with its scores, its history and its model.
+
+    `folder` is the path of a run of `jumok.train` or `jumok train`, finished or not. Raises
+    InputError when there is none.
+
+        run = jumok.Run("runs/nsmc")
+        run.results["accuracy"], run.history, run.predict(["재미있어요"])
+    """
+
+    def __init__(self, folder: PathLike) -> None:
+        self._files = RunFiles.open(Path(expand_home(os.fspath(folder))))
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run."""
+        return self._files.folder
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe, with every default."""
+        return self._files.recipe()
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """The contents of results.json: the scores of the tests, counts, times, versions.
+
+        Raises InputError for a run that is not finished.
+        """
+        if not self._files.finished:
+            raise InputError(
+                f"{self.folder} must be finished to have results; resume it with "
+                f"jumok.resume({os.fspath(self.folder)!r})"
+            )
+        return self._files.results()
+
+    @property
+    def history(self) -> History:
+        """The rows of history.csv, one for each evaluation; a table in a notebook."""
+        path = self.folder / METRICS
+        return History(evaluations(read_records(path)) if path.is_file() else ())
+
+    def load(self, device: str = "auto") -> Pipeline:
+        """The trained model with its tokenizer, as `jumok.load` loads it."""
+        return load(self.folder, device)
+
+    @cached_property
+    def _pipeline(self) -> Pipeline:
+        return self.load()
+
+    def evaluate(self, data: object = None, *, split: str | None = None) -> dict[str, Any]:
+        """The scores on `data`, as `jumok.evaluate` computes them."""
+        return evaluate(self._pipeline, data, split=split)
+
+    def predict(self, texts: str | Sequence[str]) -> Output | list[Output]:
+        """The prediction for one text, or a list of predictions for a list of texts."""
+        return self._pipeline(texts)
+
+    def __repr__(self) -> str:
+        state = "finished" if self._files.finished else "not finished"
+        return f"Run({os.fspath(self.folder)!r}, {state})"
+
+
+def train(
+    recipe: PathLike | Recipe,
+    *,
+    data: object = None,
+    dev: object = None,
+    test: object = None,
+    out: PathLike | None = None,
+    callbacks: Sequence[Callback] = (),
+    **overrides: object,
+) -> Run:
+    """Train a recipe, score it on the test split, and save everything in a folder.
+
+    The weights are those of `jumok train` with the same recipe and data, bit for bit.
+
+    recipe     the name of a built-in recipe, the path of a .toml file, or a Recipe
+    data       the training rows, instead of those of the recipe: a path; a list of dicts, or of
+               tuples in the order of the task's columns (text and label for a classifier, source
+               and target for a translator); a pandas or polars frame; a `datasets.Dataset`; an
+               Arrow table. Data in memory are kept in the folder, for `resume` and `evaluate`.
+    dev, test  likewise, the other splits. Without `dev` it is the last tenth of the training rows.
+    out        the folder; by default runs/NAME, with the name of the recipe
+    callbacks  objects of classes derived from `Callback`
+    overrides  keys of the recipe, with dots as double underscores: training__epochs=1
+
+    Raises InputError for an unknown key or bad data, or a folder that has a run; NonFiniteError,
+    StorageError and Interrupted as `jumok train` does; CallbackError.
+
+        run = jumok.train("nsmc", data=[("재미있어요", "good"), ("지루해요", "bad"), ...])
+        run.predict("정말 좋았어요")
+    """
+    plan = _plan(recipe, overrides)
+    folder = Path("runs") / plan.name if out is None else Path(expand_home(os.fspath(out)))
+    given = {"train": data, "dev": dev, "test": test}
+    splits = {name: rows for name, rows in given.items() if rows is not None}
+    with kept_data(plan, splits, folder) as plan:
+        training.train(plan, folder, callbacks)
+    return Run(folder)
+
+
+def resume(folder: PathLike, *, callbacks: Sequence[Callback] = ()) -> Run:
+    """Resume a run that was interrupted, from its newest valid checkpoint.
+
+    The result is that of an uninterrupted training, bit for bit. A finished run is returned as it
+    is. Raises InputError for a folder without a run, CheckpointError for damaged checkpoints.
+
+        run = jumok.resume("runs/nsmc")
+    """
+    path = Path(expand_home(os.fspath(folder)))
+    training.resume(path, callbacks)
+    return Run(path)
+
+
+def evaluate(
+    model: "PathLike | Run | Pipeline",
+    data: object = None,
+    *,
+    split: str | None = None,
+    device: str = "auto",
+) -> dict[str, Any]:
+    """The scores of a model on `data`, or on the test sets of its recipe.
+
+    model   a run, its folder, or what `jumok.load` returns
+    data    a path, or rows in memory as for `train`
+    split   a split of the recipe's data, such as "dev", instead of `data`
+    device  "auto", or the device to load a folder on
+
+    Returns the object that `jumok evaluate --json` prints: the metrics of the task, the number of
+    rows `n`, the `split`, and in `others` the scores of further test sets. Raises InputError for
+    data without the columns of the task.
+
+        jumok.evaluate("runs/nsmc", [("재미있어요", "positive")])["accuracy"]
+    """
+    if isinstance(model, Run):
+        model = model.folder
+    pipeline = model if isinstance(model, Pipeline) else load(os.fspath(model), device)
+    first, *others = evaluate_all(pipeline, data, split)
+    return first | ({"others": others} if others else {})
+
+
+def evaluate_all(
+    pipeline: Pipeline, data: object = None, split: str | None = None
+) -> list[dict[str, Any]]:
+    """The scores of each table that `data` or `split` names; by default of all test sets."""
+    if data is not None and split is not None:
+        raise InputError("data and split exclude each other; use one of them")
+    recipe, labels = pipeline.recipe, pipeline.labels
+    if data is None:
+        tables = evaluation_tables(recipe, split, labels)
+    else:
+        name = Path(data).name if isinstance(data, str | os.PathLike) else "data"
+        tables = {name: table_of(data, recipe, labels)}
+    report_bad_rows(tables.values())
+    return [
+        evaluate_table(pipeline, table, name).scores
+        | ({"skipped_rows": table.bad_rows.count} if table.bad_rows.count else {})
+        for name, table in tables.items()
+    ]
+
+
+def _plan(recipe: PathLike | Recipe, overrides: Mapping[str, object]) -> Recipe:
+    """The recipe with the overrides of the call."""
+    changes = dict(_dotted(overrides))
+    if isinstance(recipe, Recipe):
+        return change_recipe(recipe, changes)
+    return load_recipe(os.fspath(recipe), changes)
+
+
+def _dotted(overrides: Mapping[str, object], prefix: str = "") -> list[tuple[str, object]]:
+    """The keys with dots, those of tables too, and plain values.
+
+    >>> _dotted({"training__epochs": 1, "model": {"n_layers": 2}})
+    [('training.epochs', 1), ('model.n_layers', 2)]
+    """
+    found: list[tuple[str, object]] = []
+    for name, value in overrides.items():
+        key = prefix + name.replace("__", ".")
+        if isinstance(value, Mapping):
+            found += _dotted(value, f"{key}.")
+        else:
+            found.append((key, _plain(value)))
+    return found
+
+
+def _plain(value: object) -> object:
+    """A path as its text, a number of numpy as one of Python."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return value.item() if hasattr(value, "item") else value

@@ -1,0 +1,218 @@
+"""Data given in memory: rows, frames and tables as files that a run keeps."""
+
+import hashlib
+import json
+import math
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from jumok.atomic_io import storage_errors, write_atomically
+from jumok.config_io import suggest
+from jumok.data.config import KEPT_DATA, DataConfig
+from jumok.data.table import Table
+from jumok.data.table_files import evaluation_table
+from jumok.errors import InputError
+from jumok.processes import is_elastic, is_main_process
+from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.runs.run import Run
+
+Names = Mapping[str, tuple[str, ...]]  # the names that each column of the task may have
+
+
+@contextmanager
+def kept_data(recipe: Recipe, given: Mapping[str, object], folder: Path) -> Iterator[Recipe]:
+    """Context for a training of `recipe` on the `given` splits, which replace those of the recipe.
+
+    A split is a path, or rows in memory, which are written to FOLDER/data as JSON lines, with their
+    sha256 in the recipe. They are removed again when the training fails before there is a run.
+    Raises InputError for rows without the columns of the task.
+    """
+    if not given:
+        yield recipe
+        return
+    recipe, files = _with_data(recipe, given, folder / KEPT_DATA)
+    if not files or not is_main_process():
+        yield recipe
+        return
+    run = Run(folder)
+    if not is_elastic():  # torchrun repeats the same command after a lost process
+        run.check_absent(resumable=True)
+    try:
+        with storage_errors(f"{folder}: cannot be made"):
+            (folder / KEPT_DATA).mkdir(parents=True, exist_ok=True)
+        for path, content in files.items():
+            write_atomically(path, content)
+        yield recipe
+    except BaseException:
+        if not run.recipe_path.exists():
+            shutil.rmtree(folder / KEPT_DATA, ignore_errors=True)
+            with suppress(OSError):
+                folder.rmdir()  # only if it is empty
+        raise
+
+
+def table_of(data: object, recipe: Recipe, labels: Sequence[str]) -> Table:
+    """Data to evaluate, a path or rows in memory, with the columns of the recipe's task."""
+    if isinstance(data, str | os.PathLike):
+        return evaluation_table(Path(data), recipe.data, recipe.columns, labels)
+    config = replace(recipe.data, sha256={})
+    names = {column: (recipe.data.header(column), column) for column in recipe.columns}
+    rows, _ = rows_of(data, names)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "data.jsonl"
+        headers = {column: config.header(column) for column in recipe.columns}
+        path.write_bytes(_json_lines(rows, headers))
+        return evaluation_table(path, config, recipe.columns, labels)
+
+
+def _with_data(
+    recipe: Recipe, given: Mapping[str, object], folder: Path
+) -> tuple[Recipe, dict[Path, bytes]]:
+    """The recipe with the given splits, and the content of the files to write into `folder`."""
+    before, columns = recipe.data, recipe.columns
+    config = _own_files(before, paired=recipe.paired)
+    if before.corpus and "train" not in given:
+        raise InputError(
+            f"dev and test need data, because the recipe reads the corpus {before.corpus!r}; give "
+            "data as well"
+        )
+    names = {column: (before.header(column), column) for column in columns}
+    headers = {column: config.header(column) for column in columns}
+    changes: dict[str, Any] = {}
+    checksums, files = dict(before.sha256), {}
+    for split, data in given.items():
+        checksums.pop(split, None)
+        if isinstance(data, str | os.PathLike):
+            changes[split] = os.fspath(data)
+            continue
+        rows, labels = rows_of(data, names)
+        if labels and split == "train" and not config.labels:
+            changes["labels"] = labels
+        path = folder / f"{split}.jsonl"
+        files[path] = _json_lines(rows, headers)
+        checksums[split] = hashlib.sha256(files[path]).hexdigest()
+        changes |= {split: str(path), "format": None}
+    return replace(recipe, data=replace(config, **changes, sha256=checksums)), files
+
+
+def _own_files(config: DataConfig, *, paired: bool) -> DataConfig:
+    """The `[data]` table without its corpus, for files with the columns of the task."""
+    if not config.corpus:
+        return config
+    return replace(config, corpus="", extra=(), pair=config.pair or ("pair" if paired else ""))
+
+
+def rows_of(data: object, names: Names) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """Rows in memory as dicts of the task's columns, and the labels of a `datasets` feature.
+
+    `data` is a pandas or polars frame, an Arrow table, a `datasets.Dataset`, or a list of dicts,
+    or of tuples in the order of the columns. Raises InputError for anything else.
+
+    >>> rows_of([("좋다", 1)], {"text": ("document", "text"), "label": ("label",)})
+    ([{'text': '좋다', 'label': 1}], ())
+    """
+    found = getattr(data, "column_names", None)
+    if found is None and hasattr(data, "to_dict"):
+        found = getattr(data, "columns", None)
+    if isinstance(data, Mapping) or callable(found):
+        raise InputError(
+            f"data must be rows or a table, got a {type(data).__name__} of "
+            f"{', '.join(map(str, list(data)[:4])) if isinstance(data, Mapping) else 'columns'}; "
+            'give one split, such as data=splits["train"]'
+        )
+    if found is not None:
+        return _table_rows(data, list(found), names)
+    if isinstance(data, bytes) or not isinstance(data, Iterable):
+        raise InputError(
+            "data must be a path, a list of dicts or tuples, a pandas or polars frame, a "
+            f"datasets.Dataset or an Arrow table, got {type(data).__name__}; try data=[(...), ...]"
+        )
+    rows = [_row(row, number, names) for number, row in enumerate(data, start=1)]
+    return _not_empty(rows), ()
+
+
+def _table_rows(
+    data: Any, found: list[str], names: Names
+) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    headers = {column: _header(column, found, names) for column in names}
+    cells = {column: _cells(data[header]) for column, header in headers.items()}
+    rows = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
+    features = getattr(data, "features", None)
+    feature = features.get(headers.get("label")) if isinstance(features, Mapping) else None
+    return _not_empty(rows), tuple(getattr(feature, "names", None) or ())
+
+
+def _cells(column: Any) -> list[Any]:
+    """A column of Arrow, pandas, polars or datasets as a list."""
+    for method in ("to_pylist", "to_list"):
+        if hasattr(column, method):
+            return list(getattr(column, method)())
+    return list(column)
+
+
+def _row(row: object, number: int, names: Names) -> dict[str, Any]:
+    if isinstance(row, Mapping):
+        return {column: row[_header(column, list(row), names, number)] for column in names}
+    if isinstance(row, str) and len(names) == 1:
+        return {next(iter(names)): row}
+    if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != len(names):
+        count = f"{len(row)} values" if isinstance(row, list | tuple) else type(row).__name__
+        raise InputError(
+            f"row {number} of the data must be a dict or {len(names)} values "
+            f"({', '.join(names)}), got {count}; correct the row"
+        )
+    return dict(zip(names, row, strict=True))
+
+
+def _header(column: str, found: Sequence[str], names: Names, number: int = 0) -> str:
+    for name in names[column]:
+        if name in found:
+            return name
+    where = f"row {number} of the data" if number else "the data"
+    raise InputError(
+        f"{where} must have the column {column!r}, got {', '.join(map(str, found))} "
+        f"({suggest(column, list(map(str, found)))}); rename it, or set data__{column}"
+    )
+
+
+def _not_empty(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    if not rows:
+        raise InputError("data must have rows, got none; give some")
+    return rows
+
+
+def _json_lines(rows: Iterable[Mapping[str, Any]], headers: Mapping[str, str]) -> bytes:
+    """One JSON object a line, under the names that the recipe reads."""
+    lines = (
+        {headers[column]: _cell(column, value) for column, value in row.items()} for row in rows
+    )
+    text = "".join(json.dumps(line) + "\n" for line in lines)  # ASCII: any text can be written
+    return text.encode()
+
+
+def _cell(column: str, value: Any) -> str | int | float | list[str] | None:
+    """A cell as JSON; a missing value becomes null, which is reported with its row."""
+    if hasattr(value, "item") and not isinstance(value, str):  # a number of numpy
+        value = value.item()
+    if isinstance(value, bool):
+        return str(value)
+    if column == "tags" and isinstance(value, list | tuple):
+        return " ".join(map(str, value))
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, list | tuple):
+        return [str(piece) for piece in value]
+    raise InputError(
+        f"the cells of {column!r} must be texts or numbers, got {type(value).__name__}; convert "
+        "them first"
+    )
