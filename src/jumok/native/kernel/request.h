@@ -204,41 +204,27 @@ class Request {
       pass.project_qkv(layer, position);
       pass.for_each_token([&](int i) {  // cache the key and value of each head, interleaved
         const float* from = pass.qkv(i) + A_;
-<<<<<<< HEAD
         const Request& request = *queries[i].request;
         CacheType* to = request.cache_.at(request.slots_[queries[i].row][queries[i].position], l);
-        for (int head = 0; head < dims_.n_heads;
-=======
-        CacheType* to = cache_.at(slots_[queries[i].row][queries[i].position], l);
         for (int head = 0; head < dims_.n_kv_heads;
->>>>>>> 7430773 (Decode the Llama family with the C++ kernel, and add lm-ko-modern)
              ++head, from += dims_.d_head, to += 2 * dims_.d_head) {
           convert(from, dims_.d_head, to);
           convert(from + kv_width_, dims_.d_head, to + dims_.d_head);
         }
       });
-<<<<<<< HEAD
-      pass.attention(layer.output, layer.self_attention_norm, [&](int i, int head, float* y) {
-        const Request& request = *queries[i].request;
-        const SlotList& row = request.slots_[queries[i].row];
-        attend_one(
-            pass.qkv(i) + head * dims_.d_head, dims_.d_head, queries[i].position + 1,
-            [&](int s) { return request.cache_.at(row[s], l) + head * 2 * dims_.d_head; }, dims_.d_head,
-            dims_.attention_scale, bias(stack, head, queries[i].position), y);
-=======
       pass.attention(layer.output, layer.self_attention_norm, layer.self_attention_sublayer_norm,
                      [&](int i, int head, float* y) {
+        const Request& request = *queries[i].request;
         const int end = queries[i].position + 1;
         const int start = layer.window ? std::max(0, end - layer.window) : 0;
-        const Slot* row = slots_[queries[i].row].data() + start;
+        const Slot* row = request.slots_[queries[i].row].data() + start;
         const int kv_head = head / (dims_.n_heads / dims_.n_kv_heads);
         const float* relative = bias(stack, head, queries[i].position);
         attend_one(
             pass.qkv(i) + head * dims_.d_head, dims_.d_head, end - start,
-            [&](int s) { return cache_.at(row[s], l) + kv_head * 2 * dims_.d_head; },
+            [&](int s) { return request.cache_.at(row[s], l) + kv_head * 2 * dims_.d_head; },
             dims_.d_head, dims_.attention_scale,
             relative == nullptr ? nullptr : relative + start, y);
->>>>>>> 7430773 (Decode the Llama family with the C++ kernel, and add lm-ko-modern)
       });
       if (dims_.cross) {
         pass.cross_query(layer);
