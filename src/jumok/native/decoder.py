@@ -12,13 +12,14 @@ from torch import Tensor
 from jumok.errors import InputError, JumokError
 from jumok.native.library import NO_SUCH_ROW, OK, OUT_OF_VOCABULARY, StepCall, library
 from jumok.native.model import NativeModel
+from jumok.native.threads import kernel_threads
 
 
 class NativeDecoder:
     """The state of one request to a native model: several rows that are decoded together.
 
     An encoder-decoder takes the sources to encode; a language model takes no source, and the left
-    padding of each prompt if there is any. Uses `torch.get_num_threads()` threads. Beams of one
+    padding of each prompt if there is any. Uses `kernel_threads()` threads. Beams of one
     source share its cross-attention cache, and beams with a common prefix share its slots.
 
         decoder = NativeDecoder(NativeModel(model), source, source_mask, capacity=100)
@@ -90,7 +91,7 @@ class NativeDecoder:
         self._check_status(
             self._library.jumok_topk(
                 *(self._request, ids.data_ptr(), ids.shape[1], k),
-                *(log_p.data_ptr(), tokens.data_ptr(), torch.get_num_threads()),
+                *(log_p.data_ptr(), tokens.data_ptr(), kernel_threads()),
             )
         )
         self._length += ids.shape[1]
@@ -133,7 +134,7 @@ class NativeDecoder:
         self._check_status(
             self._library.jumok_encode_sources(
                 *(self._request, source.data_ptr(), mask_address),
-                *(N, S, torch.get_num_threads()),
+                *(N, S, kernel_threads()),
             ),
             self.model.source_vocabulary_size,
         )
@@ -172,7 +173,7 @@ class NativeDecoder:
         self._check_status(
             self._library.jumok_step(
                 *(self._request, ids.data_ptr(), T, all_positions),
-                *(logits.data_ptr(), torch.get_num_threads()),
+                *(logits.data_ptr(), kernel_threads()),
             )
         )
         self._length += T
@@ -224,7 +225,7 @@ def step_together(steps: Sequence[DecoderStep]) -> list[Tensor | tuple[Tensor, T
             for step, ids in zip(steps, checked, strict=True)
         )
     )
-    threads, V = torch.get_num_threads(), first.vocabulary_size
+    threads, V = kernel_threads(), first.vocabulary_size
     logits = torch.empty(sum(map(len, checked)), V)
     status = first._library.jumok_step_together(calls, len(steps), logits.data_ptr(), threads)
     if status not in (OK, OUT_OF_VOCABULARY):
@@ -242,7 +243,7 @@ def _top_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
     B, V = logits.shape
     log_p, tokens = torch.empty(B, k), torch.empty(B, k, dtype=torch.int64)
     library().jumok_topk_rows(
-        *(logits.data_ptr(), B, V, k, log_p.data_ptr(), tokens.data_ptr()), torch.get_num_threads()
+        *(logits.data_ptr(), B, V, k, log_p.data_ptr(), tokens.data_ptr()), kernel_threads()
     )
     return log_p, tokens
 

@@ -13,6 +13,7 @@ from jumok.native.packed_weights import (
     stack_linears,
     stack_vectors,
 )
+from jumok.native.threads import kernel_threads
 from jumok.nn.stack import TransformerStack
 
 
@@ -72,7 +73,7 @@ class NativeEncoder:
             offsets.data_ptr(),
             len(lengths),
             index.data_ptr(),
-            torch.get_num_threads(),
+            kernel_threads(),
         )
         if status == OUT_OF_MEMORY:
             raise JumokError(

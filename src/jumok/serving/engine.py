@@ -67,6 +67,11 @@ class Engine:
             "languages": [recipe.data.language],
         }
 
+    @property
+    def uses_kernel(self) -> bool:
+        """Whether the C++ kernel computes the layers."""
+        return self._pipeline.kernel.kernel == "native"
+
     def predict(self, text: str, decoding: str = "") -> str:
         """The line of `jumok predict --json` for this text."""
         return to_json(self.pipeline(decoding)(text))
@@ -99,6 +104,10 @@ class Engine:
         if recipe.paired:
             found = [text if "\t" in text else f"{text}\t{text}" for text in found]
         return found
+
+    def example_answers(self) -> list[str]:
+        """The answers for the examples."""
+        return [self.predict(text) for text in self.examples()]
 
     def _with_decoding(self, decoding: str) -> Pipeline:
         """The pipeline with the settings of a request: the JSON text of an object, or ""."""

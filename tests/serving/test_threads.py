@@ -1,0 +1,45 @@
+"""PyTorch has one thread and the kernel all, unless the answers depend on it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from jumok.native.threads import kernel_threads, set_kernel_threads
+from jumok.serving.engine import Engine, EngineOptions
+from jumok.serving.merging import JobHub
+from jumok.serving.worker import set_threads
+
+
+@pytest.fixture(autouse=True)
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+    set_kernel_threads(None)
+
+
+def test_the_kernel_gets_the_threads(compiled: Path, review_run: Path) -> None:
+    engine = Engine(str(review_run), EngineOptions("int8"), JobHub())
+    assert engine.uses_kernel
+    before = engine.example_answers()
+    set_threads(engine, 2)
+    assert (torch.get_num_threads(), kernel_threads()) == (1, 2)
+    assert engine.example_answers() == before
+
+
+def test_answers_that_depend_on_the_threads_keep_them(
+    compiled: Path, review_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine(str(review_run), EngineOptions("int8"), JobHub())
+    monkeypatch.setattr(engine, "example_answers", lambda: [str(torch.get_num_threads())])
+    set_threads(engine, 2)
+    assert (torch.get_num_threads(), kernel_threads()) == (2, 2)
+
+
+def test_pytorch_keeps_its_threads(review_run: Path) -> None:
+    engine = Engine(str(review_run), EngineOptions(), JobHub())
+    set_threads(engine, 2)
+    assert (torch.get_num_threads(), kernel_threads()) == (2, 2)
