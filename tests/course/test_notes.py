@@ -1,0 +1,67 @@
+"""docs/notes.md: every section of the notes has a lesson, and every line is evaluated."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from scripts import notes
+from tests.shared_data import shared_data
+
+LISTS: dict[str, dict[str, Any]] = tomllib.loads(notes.LISTS.read_text(encoding="utf-8"))
+FROM_SCRATCH = Path(__file__).parent.parent / "from_scratch"
+
+
+def own_tests() -> set[str]:
+    """The tests in tests/from_scratch, as `file:function`."""
+    return {
+        f"{path.stem.removeprefix('test_')}:{name}"
+        for path in FROM_SCRATCH.glob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+
+
+def headings(text: str, pattern: str) -> list[str]:
+    """The lines outside code blocks that match."""
+    text = re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
+    return [line.strip() for line in text.splitlines() if re.fullmatch(pattern, line)]
+
+
+@pytest.mark.slow
+def test_the_page_is_up_to_date() -> None:
+    pytest.importorskip("einops")
+    message = "run PYTHONPATH=src .venv/bin/python scripts/notes.py"
+    assert notes.PAGE.read_text(encoding="utf-8") == notes.render(LISTS), message
+
+
+@pytest.mark.parametrize("note", LISTS)
+def test_every_section_of_a_note_has_a_lesson(note: str) -> None:
+    files = list((shared_data().parent / "notes").glob(f"{note}_*.txt"))
+    if not files:
+        pytest.skip("needs the notes in shared/notes")
+    mapped = [section["at"] for section in LISTS[note]["sections"]]
+    seen = headings(files[0].read_text(encoding="utf-8"), LISTS[note]["headings"])
+    assert len(seen) >= 6
+    assert [line for line in seen if not any(line.startswith(at) for at in mapped)] == []
+    assert [at for at in mapped if not any(line.startswith(at) for line in seen)] == []
+
+
+def test_every_lesson_belongs_to_a_section() -> None:
+    sections = [section for entry in LISTS.values() for section in entry["sections"]]
+    assert {section["lesson"] for section in sections} == set(range(13))
+
+
+def test_the_tests_from_scratch_are_all_named() -> None:
+    sections = [section for entry in LISTS.values() for section in entry["sections"]]
+    assert {test for section in sections for test in section.get("tests", [])} == own_tests()
+
+
+def test_outputs_that_differ_without_a_slip_are_an_error() -> None:
+    section = {"at": "# 1", "lesson": 1, "names": ["load"], "theirs": "1", "ours": "2"}
+    with pytest.raises(ValueError, match="000 # 1: 1 is not 2"):
+        list(notes.rows({"000": {"setup": "", "sections": [section]}}))
+    assert notes.show(torch.zeros(2, 8, 128)) == "(2, 8, 128)"
+    assert notes.show([0.25, True]) == "[0.25, True]"
