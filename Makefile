@@ -11,6 +11,7 @@ TORCH_SPEC ?= torch==2.13.0
 
 BIN := .venv/bin
 READY := .venv/ready
+KERNEL := .venv/kernel
 PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 RUN := $(if $(wildcard runs/numbers),runs/demo-$(shell date +%Y%m%d-%H%M%S),runs/numbers)
 FAST := tests/nn tests/models tests/decoding tests/text tests/evaluation tests/interpret tests/inference
@@ -21,17 +22,17 @@ FAST := tests/nn tests/models tests/decoding tests/text tests/evaluation tests/i
 help: # this list
 	@grep -E '^[a-z-]+:.*# ' Makefile | sed -E 's/:[^#]*# /\t/' | expand -t 16
 
-demo: $(READY) # train a small model and use it
+demo: $(KERNEL) # train a small model and use it
 	$(BIN)/jumok train numbers --out $(RUN)
 
-test: $(READY) # the tests, in about five minutes on two cores
+test: $(KERNEL) # the tests, in about five minutes on two cores
 	$(PYTEST)
 
-test-fast: $(READY) # the unit tests of the core, in under 90 seconds
+test-fast: $(KERNEL) # the unit tests of the core, in under 90 seconds
 	$(PYTEST) $(FAST)
 
 # All that CI runs: lint, the slow tests, the fuzz tests, the page's own tests and a real browser.
-check: lint web-test-if-node # all that CI runs
+check: lint $(KERNEL) web-test-if-node # all that CI runs
 	$(PYTEST) -m ""
 
 coverage: $(READY) # the tests, with the lines and branches that they do not execute
@@ -104,6 +105,11 @@ $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install "$(TORCH_SPEC)" --editable ".[dev]"
 	@touch $(READY)
+
+# The C++ kernel of this processor into the user's cache; without a compiler PyTorch does its work.
+$(KERNEL): $(READY) $(wildcard src/jumok/native/kernel/*.* src/jumok/native/kernel/targets/*.*)
+	$(BIN)/python -m jumok.native.build
+	@touch $(KERNEL)
 
 clean: # remove what the other targets made
 	rm -rf .venv .matrix build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

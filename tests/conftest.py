@@ -3,14 +3,19 @@
 Some tiny runs are trained once and shared; tests look at them and never write into them.
 """
 
+import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import torch
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
+
+from jumok.data.trusted_cache import record_sum
+from jumok.native.build import KernelError, compiled_kernel, kernel_path
 
 if sys.platform == "win32":  # they fork, limit processes or open terminals
     collect_ignore = ["fuzz", "tasks/runs/test_memory_check.py"]
@@ -46,29 +51,35 @@ def common_folder(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest
 
 @pytest.fixture(scope="session", autouse=True)
 def shared_cache(tmp_path_factory: pytest.TempPathFactory, common_folder: Path) -> Iterator[None]:
-    """jumok's user cache in a temporary folder; all workers share the compiled kernels."""
+    """jumok's user cache in a temporary folder; all workers share the compiled kernels.
+
+    A kernel that `make` has compiled into the user's own cache is copied; where it is missing the
+    first worker compiles one, so that no test changes what "auto" chooses for the others.
+    """
     cache, kernels = tmp_path_factory.mktemp("cache"), common_folder / "kernels"
-    kernels.mkdir(exist_ok=True)
+    own = compiled_kernel()
+    kernels.mkdir(exist_ok=True, mode=0o700)
     (cache / "jumok").mkdir()
     (cache / "jumok" / "native").symlink_to(kernels)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(cache))
         patch.delenv("JUMOK_DATA", raising=False)
+        with FileLock(common_folder / "kernels.lock"), suppress(KernelError):
+            if own is not None and not (kernels / own.name).exists():
+                shutil.copy2(own, kernels)
+                record_sum(kernels / own.name)
+            kernel_path()
         yield
 
 
 @pytest.fixture(scope="session")
-def compiled(shared_cache: None, common_folder: Path) -> Path:
-    """The native kernel for this processor, compiled by the first worker that needs it.
+def compiled(shared_cache: None) -> Path:
+    """The native kernel for this processor.
 
     Where the system has no compiler the tests that want it are skipped.
     """
-    from jumok.native import KernelError
-    from jumok.native.build import kernel_path
-
     try:
-        with FileLock(common_folder / "kernels.lock"):
-            return kernel_path()
+        return kernel_path()
     except KernelError as error:
         pytest.skip(str(error))
 

@@ -54,7 +54,7 @@ def test_the_recipe_of_a_run_is_translated() -> None:
     assert recipe.training.activation_checkpointing
     assert recipe.augmentation.rdrop_alpha == 1.0  # the paper's alpha is twice the former value
     assert recipe.decoding.early_stopping is False
-    assert recipe.decoding.kernel == "torch"
+    assert recipe.decoding.kernel == "auto"
     assert Run(FOLDER / "masked_lm_finished").recipe().masking.mlm_probability == 0.2
 
 

@@ -109,7 +109,7 @@ def test_ensemble_and_precision_are_reported(
     arguments = ("--with", other_run, "--precision", "bfloat16")
     done = call(capsys, "evaluate", reading_run, *arguments, "--json")
     (scores,) = done.rows
-    assert list(scores)[-3:] == ["decoding", "with", "precision"]
+    assert list(scores)[-4:] == ["decoding", "kernel", "with", "precision"]
     assert (scores["with"], scores["precision"]) == ([str(other_run)], "bfloat16")
     assert done.err == f"decoding max_length=24; with '{other_run}'; encoder in bfloat16\n"
     done = call(capsys, "predict", reading_run, "삼", *arguments)

@@ -9,13 +9,16 @@ from pathlib import Path
 import pytest
 
 import jumok
+from jumok.config_io import to_dict
+from jumok.native.choice import IN_TRAINING
 from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.runs.load import load
 from jumok.tasks.runs.train import train
 from tests.cli.commands import call
 from tests.tiny_runs import readings, reviews, write_reviews, write_tsv
 
 Capture = pytest.CaptureFixture[str]
-CLASSIFICATION = ["task", "split", "n", "accuracy", "macro_f1", "calibration_error"]
+CLASSIFICATION = ["task", "split", "n", "accuracy", "macro_f1", "calibration_error", "kernel"]
 SEQUENCES = [
     "task",
     "split",
@@ -26,6 +29,7 @@ SEQUENCES = [
     "signature",
     "loops",
     "decoding",
+    "kernel",
 ]
 
 
@@ -46,6 +50,13 @@ def test_sequences(capsys: Capture, reading_run: Path) -> None:
     (scores,) = done.rows
     assert list(scores) == SEQUENCES
     assert scores["decoding"] == "max_length=24"
+    assert scores["kernel"] == to_dict(load(reading_run).kernel)
+    results = json.loads((reading_run / "results.json").read_text())
+    assert results["kernel"] == {
+        "kernel": "torch",
+        "precision": "float32",
+        "reason": IN_TRAINING,
+    }
     assert done.err == "decoding max_length=24\n"
     assert 0.0 <= scores["exact_match"] <= 1.0
     assert 0.0 <= scores["bleu"] <= 100.0
@@ -89,7 +100,8 @@ def test_several_test_sets(capsys: Capture, tmp_path: Path, reading_recipe: Path
     (patterns,) = scores["others"]
     assert list(patterns) == SEQUENCES
     assert (scores["split"], patterns["split"]) == ("test", "test_patterns")
-    assert done.rows[0]["others"] == scores["others"]
+    in_training = {"kernel": {**patterns["kernel"], "kernel": "torch", "reason": IN_TRAINING}}
+    assert done.rows[0]["others"] == [patterns | in_training]
     shown = call(capsys, "evaluate", tmp_path / "run").out
     assert shown.count("exact_match") == 2
 

@@ -15,6 +15,7 @@ from tests.tiny_runs import write_readings
 Capture = pytest.CaptureFixture[str]
 QUICK = ("training.steps=6", "training.evaluate_every=3", "training.log_every=2")
 ALWAYS = {
+    "kernel",
     "skipped_rows",
     "name",
     "task",

@@ -71,7 +71,7 @@ def test_auto_without_a_kernel_is_torch(caplog: pytest.LogCaptureFixture) -> Non
     chosen = choose_kernel(model(), "auto")
     assert chosen.kernel == "torch"
     assert chosen.reason == (
-        f'no kernel for {BEST} is compiled; decode once with decoding.kernel="native" to compile it'
+        f"no kernel for {BEST} is compiled; compile it with python -m jumok.native.build"
     )
     assert caplog.text == ""
     for _ in range(2):

@@ -60,6 +60,8 @@ def _lines(scores: Mapping[str, object]) -> str:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, dict):  # the kernel
+        return f"{value['kernel']} in {value['precision']}: {value['reason']}"
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return f"{value:.4f}" if isinstance(value, float) else str(value)

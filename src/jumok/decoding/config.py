@@ -62,7 +62,7 @@ class DecodingConfig:
     stop: tuple[str, ...] = ()  # texts that stop generation
 
     # backend
-    kernel: Kernel = "torch"  # "native": the C++ kernel; "auto": the kernel where it is faster
+    kernel: Kernel = "auto"  # the C++ kernel where it is faster than PyTorch; or "native", "torch"
     precision: Precision = "float32"  # of the weights during generation
 
     def __post_init__(self) -> None:

@@ -20,7 +20,7 @@ from jumok.inference.unpadded_stack import (
 )
 from jumok.models import Encoder
 from jumok.native import KernelError, NativeEncoder, WeightPrecision
-from jumok.native.choice import warn_once
+from jumok.native.choice import check_faster, warn_once
 from jumok.nn import (
     Dropout,
     GatedFeedForward,
@@ -128,11 +128,15 @@ _SUPPORTED = (
 def _backend(encoder: Encoder, precision: WeightPrecision) -> StackBackend:
     if precision == "int8":
         try:
+            check_faster(precision)
             return NativeBackend(
                 NativeEncoder(encoder.stack, encoder.embedding.max_length, precision)
             )
         except KernelError as error:
-            warn_once(f"precision int8 is slower than float32 without the C++ kernel: {error}")
+            warn_once(
+                "precision int8 may be slower than float32 without the C++ kernel, which is not "
+                f"used: {error}"
+            )
     dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
     return TorchBackend(encoder.stack, LINEAR_FACTORIES[precision], dtype)
 

@@ -1,5 +1,7 @@
 """The compiled C++ kernel: the one in the wheel, the one in the user's cache, or compiled now.
 
+    python -m jumok.native.build     # compiles it into the cache where it is missing
+
 `compile_kernel` needs neither torch nor an installed jumok, so that a build of the wheel can call
 it for every instruction set of the machine.
 """
@@ -15,6 +17,7 @@ from pathlib import Path
 
 from jumok.errors import JumokError
 from jumok.native.instruction_sets import InstructionSet, usable
+from jumok.terminal import print_line
 
 logger = logging.getLogger(__name__)
 
@@ -60,9 +63,8 @@ def kernel_path(*, bundled: bool = True) -> Path:
             if (path.parent == BUNDLED_FOLDER and path.exists()) or is_trusted(path):
                 return path
         try:
-            logger.info(
-                "compiling the C++ kernel for %s, which takes about half a minute; the result is "
-                "cached",
+            logger.warning(
+                "compiling the C++ kernel for %s once, which takes about half a minute",
                 instruction_set.name,
             )
             compile_kernel(instruction_set, paths[-1])
@@ -73,6 +75,16 @@ def kernel_path(*, bundled: bool = True) -> Path:
             return paths[-1]
     assert failure is not None
     raise failure
+
+
+def compiled_kernel() -> Path | None:
+    """The kernel of this processor in the wheel or in the user's cache; None without compiling."""
+    from jumok.data.arrow_cache import cache_folder
+    from jumok.data.trusted_cache import is_trusted
+
+    name = kernel_name(usable()[0])
+    bundled, cached = BUNDLED_FOLDER / name, cache_folder("native") / name
+    return bundled if bundled.exists() else cached if is_trusted(cached) else None
 
 
 def _cache() -> Path:
@@ -174,3 +186,19 @@ def compile_flags(instruction_set: InstructionSet) -> tuple[str, ...]:
     """The compiler's flags for an instruction set."""
     target = f'-DJUMOK_TARGET="targets/{instruction_set.target}.h"'
     return (*COMMON_FLAGS, *instruction_set.compiler_flags, target)
+
+
+def main() -> None:
+    """Print the kernel of this processor, compiled if necessary, or why there is none.
+
+    The exit code is 0 in both cases: without a kernel PyTorch computes everything.
+    """
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    try:
+        print_line(f"C++ kernel: {kernel_path()}")
+    except KernelError as error:
+        print_line(f"no C++ kernel: {error}")
+
+
+if __name__ == "__main__":
+    main()

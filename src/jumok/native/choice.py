@@ -1,23 +1,22 @@
 """The choice between the C++ kernel and PyTorch: once for a model, never by batch.
 
 It depends on the processor, the model, the precision and whether a compiled kernel is there, so an
-answer depends neither on its batch nor on the load of the machine. `auto` compiles only for a
-precision other than float32: half a minute of compilation does not pay for a few texts in float32,
-and int8 without the kernel is slower than float32 with PyTorch.
+answer depends neither on its batch nor on the load of the machine. In float32, the default, `auto`
+takes a compiled kernel or none: half a minute of compilation would surprise in a short prediction.
+A user who chooses another precision asks for speed, and int8 without the kernel is slower than
+float32 with PyTorch, so that compiles, once, with a message.
 """
 
 import logging
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
 import torch
 from torch import nn
 
-from jumok.data.arrow_cache import cache_folder
 from jumok.device import has_fast_bfloat16
-from jumok.native.build import BUNDLED_FOLDER, KernelError, kernel_name, kernel_path
+from jumok.native.build import KernelError, compiled_kernel, kernel_path
 from jumok.native.instruction_sets import best_instruction_set
 from jumok.native.model import unsupported_reason
 from jumok.native.packed_weights import WeightPrecision
@@ -85,10 +84,7 @@ def choose_kernel(
         return KernelChoice("native", precision, f'decoding.kernel is "native"; {instructions}')
     reason = _reason_against(model, coverage)
     if reason is None and not faster:
-        reason = (
-            f"the kernel for {instructions} has not been measured to be faster than PyTorch "
-            f"in {precision}"
-        )
+        reason = _not_measured(instructions, precision)
     if reason is None:
         try:
             found = kernel_path() if precision != "float32" else compiled_kernel()
@@ -98,17 +94,24 @@ def choose_kernel(
             if found is not None:
                 return KernelChoice("native", precision, f"the fastest on {instructions}")
             reason = (
-                f"no kernel for {instructions} is compiled; decode once with "
-                'decoding.kernel="native" to compile it'
+                f"no kernel for {instructions} is compiled; compile it with "
+                "python -m jumok.native.build"
             )
     return _torch(precision, reason)
 
 
-def compiled_kernel() -> Path | None:
-    """The kernel of this processor in the wheel or in the user's cache; None if there is none."""
-    name = kernel_name(best_instruction_set())
-    paths = (folder / name for folder in (BUNDLED_FOLDER, cache_folder("native")))
-    return next((path for path in paths if path.exists()), None)
+def check_faster(precision: WeightPrecision) -> None:
+    """Raise KernelError on a processor on which the kernel is not known to be faster."""
+    instructions = best_instruction_set().name
+    if precision not in FASTER[instructions]:
+        raise KernelError(_not_measured(instructions, precision))
+
+
+def _not_measured(instructions: str, precision: WeightPrecision) -> str:
+    return (
+        f"the kernel for {instructions} has not been measured to be faster than PyTorch in "
+        f"{precision}"
+    )
 
 
 def _torch(precision: WeightPrecision, reason: str) -> KernelChoice:

@@ -43,12 +43,11 @@ class Engine:
         if options.decoding:
             pipeline = pipeline.with_decoding(options.decoding)
         pipeline.check_supported()
-        self._pipeline, self._hub = pipeline, hub
+        self._pipeline = pipeline
         weights = sorted(Path(folder).glob("*.safetensors"))
         self.hash = weights_hash(weights or [pipeline.weights_path])
         _merge_encoders(pipeline, hub)
-        self._backends = pipeline.backends
-        pipeline.backends = SharedBackends(pipeline.recipe.decoding, hub, self._backends)
+        pipeline.backends = SharedBackends(pipeline.recipe.decoding, hub)
         self.pipeline = lru_cache(MAX_PIPELINES)(self._with_decoding)
 
     @property
@@ -113,9 +112,7 @@ class Engine:
         """The pipeline with the settings of a request: the JSON text of an object, or ""."""
         if not decoding:
             return self._pipeline
-        pipeline = self._pipeline.with_decoding(decoding_overrides(json.loads(decoding)))
-        pipeline.backends = SharedBackends(pipeline.recipe.decoding, self._hub, self._backends)
-        return pipeline
+        return self._pipeline.with_decoding(decoding_overrides(json.loads(decoding)))
 
 
 def with_precision(pipeline: Pipeline, precision: str) -> Pipeline:

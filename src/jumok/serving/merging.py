@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from jumok.decoding import DecodingConfig, IncrementalDecoder
 from jumok.native.decoder import DecoderStep, NativeDecoder, step_together
-from jumok.tasks.pipeline.backends import DecoderBackends, ModelT
+from jumok.tasks.pipeline.backends import DecoderBackends
 
 BATCH_TOKENS = 512  # of one call of an encoder, as in jumok.inference
 
@@ -209,17 +209,17 @@ class SharedDecoder:
 
 
 class SharedBackends(DecoderBackends):
-    """Backends whose native decoders suspend their jobs; they share the packed weights."""
+    """Backends whose native decoders suspend their jobs."""
 
-    def __init__(self, config: DecodingConfig, hub: JobHub, first: DecoderBackends) -> None:
+    def __init__(self, config: DecodingConfig, hub: JobHub) -> None:
         super().__init__(config)
-        self._hub, self._first = hub, first
+        self._hub = hub
 
     def start_seq2seq(
         self, model: nn.Module, source: Tensor, source_mask: Tensor | None, capacity: int
     ) -> IncrementalDecoder:
         """A decoder for sources (N, S)."""
-        decoder = self._first.start_seq2seq(model, source, source_mask, capacity)
+        decoder = super().start_seq2seq(model, source, source_mask, capacity)
         assert isinstance(decoder, NativeDecoder)
         return SharedDecoder(decoder, self._hub)
 
@@ -227,10 +227,6 @@ class SharedBackends(DecoderBackends):
         self, model: nn.Module, capacity: int, padding: Tensor | None = None
     ) -> IncrementalDecoder:
         """A decoder of a language model."""
-        decoder = self._first.start_lm(model, capacity, padding)
+        decoder = super().start_lm(model, capacity, padding)
         assert isinstance(decoder, NativeDecoder)
         return SharedDecoder(decoder, self._hub)
-
-    def model_in_precision(self, model: ModelT) -> ModelT:
-        """The model, or its copy that all requests share."""
-        return self._first.model_in_precision(model)

@@ -5,10 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
+import jumok
 from jumok.decoding import DecodingConfig
 from jumok.errors import InputError
 from jumok.inference import optimize
 from jumok.native import KernelError, build, library
+from jumok.native.choice import FASTER
+from jumok.native.instruction_sets import best_instruction_set
 from jumok.pretrained import memory_map
 from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.recipe.recipe import load_recipe
@@ -72,6 +75,47 @@ def test_one_native_model_is_used_for_all_requests(reading_run: Path) -> None:
     first = loaded.backends._native_model(loaded.model)
     loaded.predict(SPOKEN)
     assert loaded.backends._native_model(loaded.model) is first
+
+
+def test_the_default_is_the_kernel_where_it_is_faster(compiled: Path, reading_run: Path) -> None:
+    loaded = load(reading_run, "cpu")
+    fast = "float32" in FASTER[best_instruction_set().name]
+    assert loaded.kernel.kernel == ("native" if fast else "torch")
+    assert loaded.backends.is_native(loaded.model) == fast
+    alone = [vars(loaded(text)) for text in SPOKEN]
+    assert not fast or [vars(each) for each in loaded.predict(SPOKEN)] == alone
+
+
+def test_a_hooked_model_decodes_with_pytorch(reading_run: Path) -> None:
+    """`record` sees the attention weights of a run that the kernel decodes otherwise."""
+    loaded = load(reading_run, "cpu")
+    before = loaded.predict(SPOKEN)
+    with jumok.record(loaded.model) as weights:
+        recorded = loaded.predict(SPOKEN)
+    assert weights
+    assert [one.display for one in recorded] == [one.display for one in before]
+    assert vars(loaded.predict(SPOKEN)[0]) == vars(before[0])
+
+
+@pytest.mark.parametrize("kernel", ["auto", "native"])
+def test_changed_weights_are_packed_again(reading_run: Path, kernel: str) -> None:
+    loaded = load(reading_run, "cpu").with_decoding([f"kernel={kernel}"])
+    loaded.predict(SPOKEN)
+    with torch.no_grad():
+        loaded.model.output.weight.mul_(1.5)
+    plain = loaded.with_decoding(["kernel=torch"]).predict(SPOKEN)
+    for one, expected in zip(loaded.predict(SPOKEN), plain, strict=True):
+        assert vars(one)["score"] == pytest.approx(vars(expected)["score"], rel=1e-4, abs=1e-4)
+
+
+def test_other_settings_share_the_packed_weights(reading_run: Path) -> None:
+    loaded = load(reading_run, "cpu").with_decoding(["kernel=native"])
+    first = loaded.backends._native_model(loaded.model)
+    wide = loaded.with_decoding(["beam=2"])
+    assert wide.backends._native_model(loaded.model) is first
+    small = loaded.with_decoding(["precision=int8"])
+    assert small.backends._native_model(loaded.model) is not first
+    assert loaded.refreshed().backends._native_model(loaded.model) is not first
 
 
 def test_packed_weights_are_released(reading_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

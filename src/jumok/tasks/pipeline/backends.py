@@ -1,5 +1,7 @@
 """The backends of a pipeline: which copy of a model decodes, or reads texts, and why."""
 
+import copy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -12,8 +14,14 @@ from jumok.errors import InputError
 if TYPE_CHECKING:
     from jumok.native import NativeModel
     from jumok.native.choice import KernelChoice
+    from jumok.native.packed_weights import WeightPrecision
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
+BackendsT = TypeVar("BackendsT", bound="DecoderBackends")
+
+PLAIN_ENCODER = (
+    "an encoder runs in float32 with PyTorch: packing its weights takes longer than reading a text"
+)
 
 
 class DecoderBackends:
@@ -26,8 +34,14 @@ class DecoderBackends:
     def __init__(self, config: DecodingConfig, *, in_training: bool = False) -> None:
         self.config, self.in_training = config, in_training
         self._choices: WeakKeyDictionary[nn.Module, KernelChoice] = WeakKeyDictionary()
-        self._copies: dict[nn.Module, nn.Module] = {}
-        self._native_models: dict[nn.Module, NativeModel] = {}
+        self._copies: dict[tuple[nn.Module, WeightPrecision], nn.Module] = {}
+        self._native_models: dict[tuple[nn.Module, WeightPrecision], _Packed] = {}
+
+    def with_config(self: BackendsT, config: DecodingConfig) -> BackendsT:
+        """Backends of other settings, which share the converted models of these."""
+        other = copy.copy(self)
+        other.config, other._choices = config, WeakKeyDictionary()
+        return other
 
     def choice(self, model: nn.Module) -> "KernelChoice":
         """What decodes with a model, chosen at the first use of the model."""
@@ -45,8 +59,16 @@ class DecoderBackends:
         return self._choices[model]
 
     def is_native(self, model: nn.Module) -> bool:
-        """Whether the C++ kernel decodes with the model."""
-        return self.choice(model).kernel == "native"
+        """Whether the C++ kernel decodes with the model.
+
+        A model that was changed after it was opened, by hooks or by other layers, decodes with
+        PyTorch where the kernel was not requested.
+        """
+        from jumok.native import unsupported_reason
+
+        if self.choice(model).kernel != "native":
+            return False
+        return self.config.kernel == "native" or unsupported_reason(model) is None
 
     def check_available(self, device: torch.device) -> None:
         """Raise KernelError or InputError when the settings cannot run on the device."""
@@ -77,15 +99,16 @@ class DecoderBackends:
             return model
         from jumok.native import is_optimized, quantize_int8, to_bfloat16
 
-        if model not in self._copies:
+        key = (model, self.config.precision)
+        if key not in self._copies:
             if any(map(is_optimized, model.modules())):
                 raise InputError(
                     "decoding.precision must be float32 for a model that --precision has "
                     f"optimized, got {self.config.precision}; leave out one of the two"
                 )
             convert = quantize_int8 if self.config.precision == "int8" else to_bfloat16
-            self._copies[model] = convert(model)
-        return self._copies[model]  # type: ignore[return-value]  # a copy is of the same class
+            self._copies[key] = convert(model)
+        return self._copies[key]  # type: ignore[return-value]  # a copy is of the same class
 
     def start_seq2seq(
         self, model: nn.Module, source: Tensor, source_mask: Tensor | None, capacity: int
@@ -108,15 +131,30 @@ class DecoderBackends:
         from jumok.pretrained.memory_map import release_pages
 
         self._check_on_cpu(model)
-        if model not in self._native_models:
-            self._native_models[model] = NativeModel(
-                model, self.config.precision, on_packed=release_pages
-            )
-        return self._native_models[model]
+        key, version = (model, self.config.precision), _weights_version(model)
+        packed = self._native_models.get(key)
+        if packed is None or packed.version != version:
+            native = NativeModel(model, self.config.precision, on_packed=release_pages)
+            packed = self._native_models[key] = _Packed(native, version)
+        return packed.model
 
     def _check_on_cpu(self, model: nn.Module) -> None:
         if self.cpu_only_setting is not None and next(model.parameters()).device.type != "cpu":
             raise _not_on_cpu(self.cpu_only_setting)
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """A model packed for the kernel, and the version of the weights that were packed."""
+
+    model: "NativeModel"
+    version: tuple[tuple[int, int], ...]
+
+
+def _weights_version(model: nn.Module) -> tuple[tuple[int, int], ...]:
+    """What changes when a weight is replaced or changed in place: its address and its version."""
+    weights = list(model.parameters())
+    return tuple((w.data_ptr(), 0 if w.is_inference() else w._version) for w in weights)
 
 
 def encoder_choice(model: nn.Module) -> "KernelChoice":
@@ -128,7 +166,7 @@ def encoder_choice(model: nn.Module) -> "KernelChoice":
         if isinstance(module, UnpaddedStack):
             kernel: Literal["torch", "native"] = "native" if module.is_native else "torch"
             return KernelChoice(kernel, module.precision, "an encoder without padding")
-    return KernelChoice("torch", "float32", "no other precision was requested")
+    return KernelChoice("torch", "float32", PLAIN_ENCODER)
 
 
 def _not_on_cpu(setting: str) -> InputError:

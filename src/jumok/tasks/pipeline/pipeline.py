@@ -247,7 +247,11 @@ class Pipeline:
 
     def refreshed(self) -> "Pipeline":
         """A copy with cached backends cleared, for use after the weights changed."""
-        return self._copy_with(self.recipe, self.ensemble_models)
+        other = self._copy_with(self.recipe, self.ensemble_models)
+        other.backends = DecoderBackends(
+            self.recipe.decoding, in_training=self.backends.in_training
+        )
+        return other
 
     def ensemble(self, others: Sequence["Pipeline"]) -> "Pipeline":
         """A pipeline that generates by the mean probabilities of this model and of the others.
@@ -317,7 +321,7 @@ class Pipeline:
             )
 
     def _copy_with(self, recipe: Recipe, ensemble_models: Sequence[nn.Module]) -> "Pipeline":
-        """A copy with another recipe of its task and empty backends.
+        """A copy with another recipe of its task; it shares the converted models.
 
         Raises InputError for coverage in an ensemble: coverage reads the attention of one model.
         """
@@ -328,7 +332,7 @@ class Pipeline:
             )
         other = copy.copy(self)
         other.recipe, other.ensemble_models = recipe, tuple(ensemble_models)
-        other.backends = DecoderBackends(recipe.decoding, in_training=self.backends.in_training)
+        other.backends = self.backends.with_config(recipe.decoding)
         other.processors = other._generation_processors()
         return other
 
