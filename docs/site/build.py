@@ -30,7 +30,6 @@ MODULES = (
     "evaluation.sequences",
     "interpret.eojeol",
     "interpret.leave_one_out",
-    "interpret.recorder",
     "interpret.trace",
     "interpret.tracing",
     "native.quantize",
@@ -41,7 +40,6 @@ MODULES = (
     "tasks.runs.train",
     "text.offsets",
     "text.sentencepiece",
-    "text.subword_regularization",
     "text.tokenizer",
     "training.config",
 )
@@ -100,6 +98,11 @@ def main() -> int:
         [*options, "-d", str(out.with_name(out.name + "-doctrees")), str(source), str(out)]
     )
     if code == 0:
+        for path in out.rglob("*.html"):
+            text = smaller(accessible(path.read_text(encoding="utf-8")))
+            path.write_text(text, encoding="utf-8")
+        for path in out.rglob("*.map"):
+            path.unlink()
         note_trace().html(out / "note.html", full=True)
         print(out / "index.html")
     return code
@@ -122,6 +125,29 @@ def write_sources(source: Path) -> None:
         path.write_text(document_page(text), encoding="utf-8")
     copy_images(source / "reference" / "images")
     write_reference(source / "api")
+
+
+def accessible(html: str) -> str:
+    """A page of the theme with the attributes that assistive technology needs.
+
+    Levels of headings, names of the two sidebars, and code that the keyboard can scroll.
+    """
+    for old, new in (
+        ('role="heading"', 'role="heading" aria-level="2"'),
+        ('<aside class="sidebar-drawer"', '<aside class="sidebar-drawer" aria-label="사이트 차례"'),
+        ('<aside class="toc-drawer', '<aside aria-label="이 페이지의 차례" class="toc-drawer'),
+        ("<pre>", '<pre tabindex="0">'),
+        ('<div id="search-results">', '<h1 class="hidden">검색</h1><div id="search-results">'),
+    ):
+        html = html.replace(old, new)
+    return html
+
+
+def smaller(html: str) -> str:
+    """A page without the indentation of its lines, code left as it is."""
+    parts = re.split(r"(<pre.*?</pre>)", html, flags=re.DOTALL)
+    parts[::2] = [re.sub(r"\n\s+", "\n", part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def copy_images(folder: Path) -> None:

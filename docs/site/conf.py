@@ -28,7 +28,6 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 python_display_short_literal_types = True
-python_maximum_signature_line_length = 88
 
 html_theme = "furo"
 html_title = "jumok (주목)"

@@ -28,9 +28,9 @@ const indexedForm = (word) => {
   return has(form) ? form : word;
 };
 var splitQuery = (query) =>
-  (query.match(/[가-힣]+|[^\s가-힣]+/g) || []).map((word) =>
-    /^[가-힣]+$/.test(word) ? indexedForm(word) : word,
-  );
+  (query.match(/[가-힣]+|[^\s가-힣]+/g) || [])
+    .filter((word, i) => i === 0 || word.replace(PARTICLES, "") !== "")
+    .map((word) => (/^[가-힣]+$/.test(word) ? indexedForm(word) : word));
 """
 
 
