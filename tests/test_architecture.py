@@ -25,6 +25,7 @@ ADDRESSES = {
         for kind in ("korean_english", "labelled", "multi30k", "pairs", "reviews", "texts")
     },
     "fonts/OFL.txt": ("https://github.com/", "https://scripts.sil.org/OFL"),
+    "course/data/README.md": ("https://github.com/e9t/nsmc",),
     "fonts/README.md": ("https://github.com/",),
     "viewer/static/JumokHangul-OFL.txt": ("http://www.nhncorp.com", "https://scripts.sil.org/OFL"),
 }
