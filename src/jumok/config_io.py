@@ -192,7 +192,10 @@ def _wrong_type(types: Sequence[Any], value: object, path: str) -> InputError:
             expected.append(_TYPE_NAMES.get(each, "a table"))
     *first, last = expected
     options = f"{', '.join(first)} or {last}" if first else last
-    advice = ""
+    known = [x for each in types if get_origin(each) is Literal for x in get_args(each)]
+    words = [word for word in known if isinstance(word, str)]
+    close = difflib.get_close_matches(value[:80], words, n=1) if isinstance(value, str) else []
+    advice = f"; did you mean {close[0]}?" if close else ""
     if str in types and type(value) in (int, float):
         advice = f'; write "{_shown(value)}" for a string of digits, on the command line \'"3"\''
     if any(get_origin(each) is tuple for each in types) and isinstance(value, str):
@@ -218,6 +221,32 @@ def _printable(text: str, limit: int = 80) -> str:
 
 def _join(where: str, name: str) -> str:
     return f"{where}.{name}" if where else name
+
+
+def check_choice(name: str, value: object, type_: object) -> None:
+    """Raise InputError, with the nearest choice, for a value that is not one of a Literal type.
+
+    Other members of a union, such as None, are allowed.
+
+    >>> check_choice("norm", "lyaer", Literal["layer", "rms"])
+    Traceback (most recent call last):
+    jumok.errors.InputError: norm must be 'layer' or 'rms', got "lyaer"; did you mean layer?
+    """
+    types = get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
+    literals = [
+        option for each in types if get_origin(each) is Literal for option in get_args(each)
+    ]
+    others = tuple(each for each in types if isinstance(each, type))
+    if not literals or isinstance(value, others):
+        return
+    if not any(value == option and type(value) is type(option) for option in literals):
+        raise _wrong_type(types, value, name)
+
+
+def check_choices(config: object, where: str = "") -> None:
+    """Check every field of a dataclass that has a Literal type with `check_choice`."""
+    for name, (type_, _) in _fields(type(config)).items():  # type: ignore[arg-type]  # hashable
+        check_choice(_join(where, name), getattr(config, name), type_)
 
 
 def to_dict(config: object) -> ConfigDict:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jumok.atomic_io import expand_home
+from jumok.config_io import check_choices
 from jumok.data.corpora.registry import corpus_by_name
 from jumok.data.files.formats import Format
 from jumok.data.files.rows import OnBadRows
@@ -49,6 +50,7 @@ class DataConfig:
     sha256: Mapping[str, str] = field(default_factory=dict)  # of the files by split, decompressed
 
     def __post_init__(self) -> None:
+        check_choices(self, "data")
         for name in (*self.extra, *([self.corpus] if self.corpus else [])):
             corpus_by_name(name)
         if self.corpus and (self.train or self.dev or self.test):

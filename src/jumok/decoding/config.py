@@ -6,6 +6,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
+from jumok.config_io import check_choices
 from jumok.errors import InputError
 
 LengthNorm = Literal["power", "gnmt"]
@@ -66,6 +67,7 @@ class DecodingConfig:
     precision: Precision = "float32"  # of the weights during generation
 
     def __post_init__(self) -> None:
+        check_choices(self, "decoding")
         for name in ("prefix", "allowed", "forbidden", "pattern", "choices", "stop"):
             value = getattr(self, name)
             composed = _nfc(value) if isinstance(value, str) else tuple(map(_nfc, value))

@@ -15,7 +15,38 @@ Tying = Literal["all", "inputs", "target", "none"]
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig(LayerConfig):
-    """The config of an encoder, a decoder or an encoder-decoder."""
+    """The config of an encoder, a decoder or an encoder-decoder.
+
+    The defaults are the base model of the paper (table 3). Raises InputError for a value that
+    cannot be built, with the nearest valid choice.
+
+    >>> TransformerConfig(positions="sinusodial")
+    Traceback (most recent call last):
+        ...
+    jumok.errors.InputError: positions must be 'sinusoidal', 'sinusoidal_halves', 'learned', \
+'rotary', 'relative' or 'none', got "sinusodial"; did you mean sinusoidal?
+
+    Of a model:
+
+    vocabulary_size         rows of the token embedding
+    target_vocabulary_size  of a second vocabulary for targets; None: one for both sides
+    n_layers                layers of the encoder, or of a decoder alone
+    n_decoder_layers        of the decoder of an encoder-decoder; None: n_layers
+    positions               "sinusoidal" (3.5), "sinusoidal_halves" (Marian), "learned" (BERT),
+                            "rotary" (RoFormer), "relative" (T5) or "none"
+    max_length              tokens of a text at most
+    position_offset         row of learned position 0: 2 in RoBERTa and BART
+    n_segments              rows of the segment embedding: 2 in BERT; 0: none
+    scale_embedding         multiply token vectors by sqrt(d_model) (3.4)
+    embedding_norm          normalize the sum of the embeddings (BERT)
+    d_embedding             width of the embeddings, then projected; None: d_model
+    tie_embeddings          which weights are one matrix: true (all of one vocabulary), false,
+                            "all", "inputs" (source and target), "target" (and output), "none"
+    output_bias             whether the decoder's output layer has a bias (Marian)
+    scale_output            multiply by 1/sqrt(d_model) before the output layer (T5 if tied)
+    output_softcap          c: logits are c tanh(logit / c); None: unchanged
+    head_activation         of the masked-token head
+    """
 
     vocabulary_size: int = 37_000  # the shared English-German vocabulary (5.1)
     target_vocabulary_size: int | None = None  # None: one vocabulary for both sides
@@ -87,3 +118,7 @@ class TransformerConfig(LayerConfig):
     def output_size(self) -> int:
         """The size of the decoder's output vocabulary."""
         return self.target_vocabulary_size or self.vocabulary_size
+
+
+# help(TransformerConfig) explains the inherited fields as well.
+TransformerConfig.__doc__ = f"{TransformerConfig.__doc__}\n{LayerConfig.__doc__}"

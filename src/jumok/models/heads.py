@@ -7,6 +7,7 @@ Shapes: B batch, T positions, D model width, L labels, V vocabulary, N texts pac
 
 from torch import Tensor, nn
 
+from jumok.config_io import check_choice
 from jumok.models.config import TransformerConfig
 from jumok.models.decoder import Decoder
 from jumok.models.encoder import Encoder
@@ -64,6 +65,7 @@ class TextClassifier(EncoderModel):
         pooler: Pooler = "none",
     ) -> None:
         super().__init__()
+        check_choice("pooling", pooling, TokenPooling)
         self.pooling = pooling
         self.encoder = Encoder(config)
         self.pooler = _pooler(pooler, config.d_model)
@@ -150,6 +152,7 @@ def text_classifier(
 
 def _pooler(kind: Pooler, width: int) -> nn.Module:
     """A dense layer with an activation after the pooling, or the identity."""
+    check_choice("pooler", kind, Pooler)
     if kind == "none":
         return nn.Identity()
     return nn.Sequential(nn.Linear(width, width), POOLERS[kind]())

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from jumok.config_io import check_choices
 from jumok.errors import InputError
 from jumok.nn.feedforward import Activation
 from jumok.nn.norms import NormKind
@@ -15,7 +16,36 @@ MAX_LAYERS: Final = 1_000  # letters of `layer_pattern`
 
 @dataclass(frozen=True, kw_only=True)
 class LayerConfig:
-    """The hyperparameters of one layer; the defaults are the base model of the paper (table 3)."""
+    """The hyperparameters of one layer; the defaults are the base model of the paper (table 3).
+
+    Of a layer:
+
+    d_model          D, the width of every layer's input and output
+    n_heads          H, the number of attention heads
+    d_head           K, the width of one head; None: d_model / n_heads
+    n_kv_heads       heads of keys and values, shared by n_heads / n_kv_heads heads; None: n_heads
+    qk_norm          normalize each query and key before the rotation (Qwen3)
+    d_ff             F, the inner width of the feed-forward layer
+    activation       of the feed-forward layer: "relu", "gelu", "gelu_tanh" or "silu"
+    gated            multiply the activations by a second projection (T5 v1.1, Llama)
+    bias             whether the linear layers have biases
+    attention_bias   biases of attention: "all", "qkv", "none"; None: as `bias`
+    norm             "layer" (LayerNorm), "rms", or "rms_offset" (multiplied by 1 + weight)
+    norm_first       normalize before each sublayer (pre-norm), not after it as in the paper
+    sublayer_norm    normalize each sublayer's output before it is added (Gemma, EXAONE 4)
+    norm_eps         added to the variance
+    attention_scale  factor of the scores; None: 1/sqrt(d_head), equation (1)
+    attention_softcap  c: scores are c tanh(score / c); None: unchanged
+    layer_pattern    a letter for each layer, repeated: G global, L local, N global, no rotation
+    sliding_window   keys that a position of a local layer attends to, itself included
+    rope             base and scaling of rotary positions
+    local_rope       those of local layers; None: as `rope`
+    relative_attention_num_buckets   relative positions: parameters for each head
+    relative_attention_max_distance  from here on, distances share the last bucket
+    dropout          probability on the output of each sublayer (5.4)
+    attention_dropout   on the attention weights
+    activation_dropout  inside the feed-forward layer
+    """
 
     d_model: int = 512
     n_heads: int = 8
@@ -44,6 +74,7 @@ class LayerConfig:
     activation_dropout: float = 0.0  # inside the feed-forward layer; 0.1 in T5
 
     def __post_init__(self) -> None:
+        check_choices(self)
         _check_attention_and_norm(self)
         _check_layer_pattern(self)
         for name in ("d_model", "n_heads", "d_ff"):

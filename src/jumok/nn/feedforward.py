@@ -7,6 +7,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from jumok.config_io import check_choice
 from jumok.nn.dropout import Dropout
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
@@ -14,6 +15,7 @@ Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 
 def get_activation(name: Activation) -> nn.Module:
     """The activation module: ReLU as in the paper, GELU as in BERT (tanh in GPT-2), SiLU."""
+    check_choice("activation", name, Activation)
     match name:
         case "relu":
             return nn.ReLU()

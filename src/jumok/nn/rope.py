@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from jumok.config_io import check_choices
 from jumok.errors import InputError
 
 RopeScaling = Literal["none", "linear", "llama3"]
@@ -32,6 +33,7 @@ class RopeConfig:
     original_length: int = 8192  # of llama3: positions before the scaling
 
     def __post_init__(self) -> None:
+        check_choices(self, "rope")
         for name in ("base", "factor"):
             value = getattr(self, name)
             if not 1.0 <= value < math.inf:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from jumok.config_io import check_choices
 from jumok.errors import InputError
 from jumok.training.schedules import Schedule
 
@@ -52,6 +53,7 @@ class TrainingConfig:
     timeout: float = 600.0  # seconds until a process that does not answer counts as lost
 
     def __post_init__(self) -> None:
+        check_choices(self, "training")
         if self.steps is None and self.epochs is None and self.minutes is None:
             raise InputError(
                 "training must have an end; set training.steps, training.epochs or training.minutes"

@@ -10,6 +10,7 @@ from jumok.atomic_io import expand_home
 from jumok.config_io import (
     Overrides,
     apply_overrides,
+    check_choices,
     from_dict,
     read_toml,
     suggest,
@@ -76,6 +77,7 @@ class Recipe:
     decoding: DecodingConfig = field(default_factory=DecodingConfig)  # of tests and predictions
 
     def __post_init__(self) -> None:
+        check_choices(self)
         if not self.name or set(self.name) & set("/\\\0") or self.name in (".", ".."):
             raise InputError(f"name must be usable as a folder name, got {self.name!r}")
         _check_choices(self)
