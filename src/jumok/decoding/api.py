@@ -50,6 +50,7 @@ class GenerationRequest:
 
     config: DecodingConfig
     end_id: int
+    more_end_ids: tuple[int, ...] = ()  # further tokens that end a text
     tokenizer: Tokenizer | None = None  # of the outputs; required if the config contains text
     constraints: Sequence[Processor] = ()  # in addition to those of the config
     ensemble: Sequence[GenerativeModel] = ()  # further models of the same kind
@@ -90,6 +91,7 @@ def generate_seq2seq(
         [request.config.limit(len(text)) for text in texts],
         request.tokenizer,
         request.constraints,
+        more_end_ids=request.more_end_ids,
     )
     inputs = GenerationInputs(
         prompt_ids=torch.full((len(source), 1), bos_id, device=source.device),
@@ -129,6 +131,7 @@ def generate_lm(
         [request.config.max_length] * len(texts),
         request.tokenizer,
         request.constraints,
+        more_end_ids=request.more_end_ids,
         prompts=texts,
         continues_text=continues_text(request.config, texts, request.tokenizer),
     )

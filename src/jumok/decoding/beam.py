@@ -202,7 +202,7 @@ class _Search:
         chosen = self.alive.gather(parent)
         chosen.tokens[..., self.start + self.t] = token
         chosen.log_p[..., self.t] = log_p
-        ended = token == self.stopping.end_id
+        ended = torch.isin(token, token.new_tensor(self.stopping.end_ids))
         length = torch.full_like(token, self.t + 1)
         return Hypotheses(
             value, chosen.tokens, chosen.log_p, length, ended, parent, chosen.attended
@@ -317,7 +317,11 @@ class _Search:
         ):
             found = [
                 Hypothesis.from_tokens(
-                    ids[:length], log_p[:length], self.stopping.end_id, ended, rank
+                    ids[:length],
+                    log_p[:length],
+                    self.stopping.end_of(ids[:length]),
+                    ended,
+                    rank,
                 )
                 for rank, ids, log_p, length, ended in zip(*rows, strict=True)
                 if rank > NEG_INF

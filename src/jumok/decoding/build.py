@@ -1,6 +1,7 @@
 """Build the stopping criteria and the logits processors of a DecodingConfig."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from jumok.decoding.config import DecodingConfig
@@ -38,6 +39,7 @@ def build_stopping_and_processors(
     *,
     prompts: Sequence[Sequence[int]] = (),
     continues_text: bool = False,
+    more_end_ids: tuple[int, ...] = (),
 ) -> tuple[StoppingCriteria, list[Processor]]:
     """The stopping criteria and the processors of a whole request.
 
@@ -50,6 +52,7 @@ def build_stopping_and_processors(
     minimum = forced + _min_tokens(config, tokenizer, continues_text)
     limits = [max(limit, min(minimum, config.max_length)) for limit in limits]
     stopping = build_stopping(config, end_id, limits, tokenizer, prompts)
+    stopping = replace(stopping, more_end_ids=more_end_ids)
     own = build_constraints(
         config, end_id, limits, tokenizer, continues_text=continues_text, forced=forced
     )
@@ -61,6 +64,8 @@ def build_stopping_and_processors(
         limits=limits,
         continues_text=continues_text,
     )
+    if config.min_length:
+        processors += [MinLength(config.min_length, each) for each in more_end_ids]
     return stopping, processors
 
 

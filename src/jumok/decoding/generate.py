@@ -143,7 +143,7 @@ class GenerationState:
                 continue
             ids = self.ids[row]
             ids.append(newest)
-            if on_token is not None and newest != self.stopping.end_id:
+            if on_token is not None and newest not in self.stopping.end_ids:
                 on_token(row, newest)
             text = row // self.n_best
             self.finished[row] = self.stopping.finished(text, ids)
@@ -165,7 +165,8 @@ class GenerationState:
         for ids, log_p, finished in zip(self.ids, self.log_p.tolist(), self.finished, strict=True):
             own = log_p[: len(ids)]
             rank = sum(own) / length_norm(max(len(ids), 1), config)
-            rows.append(Hypothesis.from_tokens(ids, own, self.stopping.end_id, finished, rank))
+            end_id = self.stopping.end_of(ids)
+            rows.append(Hypothesis.from_tokens(ids, own, end_id, finished, rank))
         return [rows[i : i + self.n_best] for i in range(0, len(rows), self.n_best)]
 
 

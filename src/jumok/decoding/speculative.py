@@ -188,7 +188,7 @@ class _State:
             token = self._sample(q)
             drafted.append(_DraftToken(token, q))
             self._tokens[0, position] = token
-            if token == self._stopping.end_id:
+            if token in self._stopping.end_ids:
                 break
         return drafted
 
@@ -219,7 +219,7 @@ class _State:
     def hypothesis(self) -> Hypothesis:
         """The generated text."""
         rank = sum(self._log_p) / length_norm(max(len(self._ids), 1), self._config)
-        end_id = self._stopping.end_id
+        end_id = self._stopping.end_of(self._ids)
         return Hypothesis.from_tokens(self._ids, self._log_p, end_id, self._finished, float(rank))
 
     def _unread(self, decoder: IncrementalDecoder, end: int) -> Tensor:
@@ -261,7 +261,7 @@ class _State:
         self._tokens[0, len(self)] = token
         self._ids.append(token)
         self._log_p.append(float(logits.log_softmax(-1)[token]))
-        if self._on_token is not None and token != self._stopping.end_id:
+        if self._on_token is not None and token not in self._stopping.end_ids:
             self._on_token(0, token)
         self._finished = self._stopping.finished(0, self._ids)
         self.done = self._finished or self._stopping.reached_limit(0, self._ids)

@@ -61,10 +61,20 @@ class StoppingCriteria:
     limits: Sequence[int]  # of each text
     stop_strings: StopStrings | None = None
     prompts: Sequence[Sequence[int]] = ()  # of each text; empty: no prompts
+    more_end_ids: tuple[int, ...] = ()  # further tokens that end a text, as chat models have
+
+    @property
+    def end_ids(self) -> tuple[int, ...]:
+        """Every token that ends a text."""
+        return (self.end_id, *self.more_end_ids)
+
+    def end_of(self, ids: Sequence[int]) -> int:
+        """The end token that `ids` end with; `end_id` if they end with none."""
+        return ids[-1] if ids and ids[-1] in self.more_end_ids else self.end_id
 
     def finished(self, text: int, ids: Sequence[int]) -> bool:
         """Whether the newest of `ids` ends this text."""
-        if ids[-1] == self.end_id:
+        if ids[-1] in self.end_ids:
             return True
         before = self.prompts[text] if self.prompts else ()
         return self.stop_strings is not None and self.stop_strings(ids, before)

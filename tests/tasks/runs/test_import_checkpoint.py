@@ -353,7 +353,7 @@ def test_the_rules_of_generation_config_are_printed(
     apply_decoding(jumok.load(folder), [])
     assert capsys.readouterr().err == (
         "decoding max_length=8; generation_config.json forces token 0 at position 7, "
-        "lists eos_token_id [0, 4], only the tokenizer's EOS stops generation\n"
+        "ends texts at [4] too\n"
     )
 
 

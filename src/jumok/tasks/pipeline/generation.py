@@ -162,6 +162,7 @@ def generation_request(pipeline: Pipeline) -> GenerationRequest:
     return GenerationRequest(
         pipeline.recipe.decoding,
         end_id=pipeline.target_vocabulary.eos_id,
+        more_end_ids=pipeline.more_end_ids,
         tokenizer=pipeline.target_vocabulary,
         constraints=pipeline.processors,
         ensemble=pipeline.ensemble_models,  # type: ignore[arg-type]  # checked by .ensemble

@@ -73,13 +73,13 @@ def generation_processors(origin: Origin, max_tokens: int, vocabulary_size: int)
 def describe_processors(processors: Sequence[Processor], eos_ids: Sequence[int] = ()) -> str:
     """The rules of generation_config.json, to append to the decoding settings; "" for none.
 
-    Of several `eos_ids` only the tokenizer's own EOS stops generation here.
+    `eos_ids` are the tokens that end a text besides the tokenizer's EOS.
 
     >>> describe_processors([BannedSequences([[5], [6, 7]]), ForcedToken(9, 0), ForcedToken(2, 11)])
     '; generation_config.json bans 2 sequences, forces token 9 at position 0, \
 forces token 2 at position 11'
     >>> describe_processors([], [2, 7])
-    "; generation_config.json lists eos_token_id [2, 7], only the tokenizer's EOS stops generation"
+    '; generation_config.json ends texts at [2, 7] too'
     """
     rules = []
     for each in processors:
@@ -89,9 +89,7 @@ forces token 2 at position 11'
         elif isinstance(each, ForcedToken):
             rules.append(f"forces token {each.token} at position {each.position:,}")
     if eos_ids:
-        rules.append(
-            f"lists eos_token_id {list(eos_ids)}, only the tokenizer's EOS stops generation"
-        )
+        rules.append(f"ends texts at {list(eos_ids)} too")
     return f"; {GENERATION_CONFIG} {', '.join(rules)}" if rules else ""
 
 

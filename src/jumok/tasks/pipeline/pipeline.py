@@ -107,8 +107,16 @@ class Pipeline:
     @property
     def constraints_summary(self) -> str:
         """The rules of generation_config.json, appended to the printed decoding settings."""
-        eos_ids = () if self.origin is None else self.origin.eos_ids
-        return describe_processors(self.processors, eos_ids)
+        return describe_processors(self.processors, self.more_end_ids)
+
+    @property
+    def more_end_ids(self) -> tuple[int, ...]:
+        """The tokens of generation_config.json that end a text, besides the tokenizer's EOS."""
+        if self.origin is None or not self.origin.eos_ids:
+            return ()
+        tokenizer = self.target_vocabulary
+        ids = dict.fromkeys(self.origin.eos_ids)
+        return tuple(each for each in ids if each != tokenizer.eos_id and each < len(tokenizer))
 
     @property
     def architecture(self) -> str:
