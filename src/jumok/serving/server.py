@@ -35,6 +35,7 @@ from jumok.serving.service import ServedModel, Service, unique_names
 from jumok.web_access import AllowedHosts, is_loopback, open_listener, validate_token
 
 BACKLOG = 4_096
+CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 BACKLOG_SECONDS = 0.1  # for connections that were made before the shutdown
 
 
@@ -102,10 +103,15 @@ def model_sources(
 
 
 def available_cores() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """The cores that this process may use, with the quota of a container."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    try:
+        quota, period = CPU_QUOTA.read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        quota = period = "max"
+    if quota != "max":  # more threads than the quota would be stopped in each period
+        cores = min(cores or 1, max(int(quota) // int(period), 1))
+    return cores or 1
 
 
 class _Server(uvicorn.Server):

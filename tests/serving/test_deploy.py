@@ -1,0 +1,141 @@
+"""The files in deploy/: checked against the schemas and rules of their tools; none is run here."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from jumok.native import bundle as bundling
+from jumok.native.instruction_sets import compilable, machine
+from jumok.serving import server as serving_server
+from tests.serving.server_process import Server, serving
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The instructions of the Dockerfile and their arguments."""
+    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = [line.split(None, 1) for line in text.splitlines() if line and line[0] != "#"]
+    return [(name, rest) for name, rest in lines]
+
+
+def test_the_image_is_small_and_not_root() -> None:
+    found = instructions()
+    last = max(i for i, (name, _) in enumerate(found) if name == "FROM")
+    assert all(rest.split()[0].endswith("-slim") for name, rest in found if name == "FROM")
+    final = found[last:]
+    assert not any("apt-get" in rest or "g++" in rest for _, rest in final)
+    users = [rest for name, rest in final if name == "USER"]
+    assert users
+    assert users[-1] not in ("root", "0")
+    for name, rest in found:
+        if "apt-get install" in rest:
+            assert "--no-install-recommends" in rest
+            assert "rm -rf /var/lib/apt/lists" in rest
+        if "pip install" in rest:
+            assert "--no-cache-dir" in rest
+        assert name != "ADD"
+        assert "sudo" not in rest
+        if name in ("CMD", "ENTRYPOINT"):
+            assert rest.startswith("[")  # a shell would not pass SIGTERM on
+        if name == "COPY" and "--from" not in rest:
+            assert all((ROOT / source).exists() for source in rest.split()[:-1])
+
+
+def test_kubernetes_manifests() -> None:
+    validate = pytest.importorskip("kubernetes_validate")
+    documents = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8")))
+    assert [each["kind"] for each in documents] == ["Deployment", "Service", "PodDisruptionBudget"]
+    for document in documents:
+        validate.validate(document, "1.31", strict=True)
+    pod = documents[0]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    for probe, path in (("startup", "/ready"), ("readiness", "/ready"), ("liveness", "/health")):
+        assert path in container[f"{probe}Probe"]["exec"]["command"]
+    mounts = {each["name"] for each in container["volumeMounts"]}
+    assert mounts == {each["name"] for each in pod["volumes"]}
+    assert pod["terminationGracePeriodSeconds"] > 30
+    ports = documents[1]["spec"]["ports"]
+    assert ports[0]["targetPort"] == container["ports"][0]["name"]
+
+
+def test_compose_file() -> None:
+    content = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+    service = content["services"]["jumok"]
+    assert (DEPLOY / service["build"]["context"] / service["build"]["dockerfile"]).exists()
+    assert set(service["secrets"]) == set(content["secrets"])
+    assert service["read_only"]
+    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+
+
+def test_the_probe(review_run: Path, tmp_path: Path) -> None:
+    token = "a-token-of-this-test-only-0123456789"
+    (tmp_path / "token").write_text(token + "\n", encoding="ascii")
+
+    def probe(server: Server, *arguments: str) -> int:
+        command = [sys.executable, "-m", "jumok.serving.probe", *arguments, str(server.port)]
+        return subprocess.run(command, check=False, env=os.environ).returncode
+
+    with serving(tmp_path / "server", [review_run], token=token) as server:
+        assert probe(server, "/ready", str(tmp_path / "token")) == 0
+        assert probe(server, "/health", "") == 1  # 401
+    assert probe(server, "/ready", str(tmp_path / "token")) == 1  # it has ended
+
+
+def test_the_probe_is_light() -> None:
+    code = "import sys, jumok.serving.probe; print('torch' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert run.stdout.strip() == b"False"
+
+
+def test_all_kernels_are_bundled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundling, "compile_kernel", lambda _, path: path.write_bytes(b"kernel"))
+    paths = bundling.bundle(tmp_path)
+    assert len(paths) == len(compilable(machine()))
+    assert all(path.stat().st_mode & 0o777 == 0o644 for path in paths)
+
+
+@pytest.mark.parametrize(
+    ("content", "cores"),
+    [("max 100000", 8), ("200000 100000", 2), ("150000 100000", 1), ("50000 100000", 1), ("", 8)],
+)
+def test_cores_of_a_container(
+    content: str, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cpu.max").write_text(content, encoding="ascii")
+    monkeypatch.setattr(serving_server, "CPU_QUOTA", tmp_path / "cpu.max")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8), raising=False)
+    assert serving_server.available_cores() == cores
+    monkeypatch.setattr(serving_server, "CPU_QUOTA", tmp_path / "absent")
+    assert serving_server.available_cores() == 8
+
+
+@pytest.mark.slow
+def test_ray_gives_the_same_answers(review_run: Path) -> None:
+    ray = pytest.importorskip("ray")
+    serve = pytest.importorskip("ray.serve")
+    import torch
+
+    import jumok
+    from examples.ray_serve import Model
+    from jumok.tasks.pipeline.outputs import to_json
+
+    texts = ["이 영화 정말 재미있어요", "시간이 아깝다"]
+    ray.init(num_cpus=2, include_dashboard=False)
+    try:
+        deployment = Model.options(autoscaling_config=None, num_replicas=2)
+        small = deployment.options(ray_actor_options={"num_cpus": 1})
+        handle = serve.run(
+            small.bind(str(review_run), torch.get_num_threads()), proxy_location=None
+        )
+        answers = [handle.predict.remote([text]).result()[0] for text in texts * 4]
+    finally:
+        serve.shutdown()
+        ray.shutdown()
+    pipeline = jumok.load(review_run)
+    assert answers == [to_json(pipeline(text)) for text in texts * 4]
