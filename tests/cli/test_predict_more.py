@@ -165,3 +165,24 @@ def test_an_alignment_needs_a_source(tmp_path: Path) -> None:
     assert isinstance(answer, jumok.GeneratedText)
     with pytest.raises(InputError, match="alignments need a run of sequence_to_sequence"):
         align_output(loaded, answer)
+
+
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("beam", [1, 3])
+def test_the_kernel_keeps_the_alignment_while_it_decodes(
+    capsys: Capture, reading_run: Path, beam: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ("삼 일 오", "이 구", "팔 칠 육 오 사")
+    options = ("--json", "--tokens", "--alignment", "--decoding", f"beam={beam}")
+    plain = call(capsys, "predict", reading_run, *texts, *options, "--decoding", "kernel=torch")
+
+    def second_pass(*_: object, **__: object) -> None:
+        raise AssertionError("the outputs are read a second time")
+
+    monkeypatch.setattr("jumok.tasks.pipeline.generation.align", second_pass)
+    native = call(capsys, "predict", reading_run, *texts, *options, "--decoding", "kernel=native")
+    assert native.code == 0, native.err
+    for a, b in zip(plain.rows, native.rows, strict=True):
+        assert (a["output"], a["source"]) == (b["output"], b["source"])
+        for one, other in zip(a["alignment"], b["alignment"], strict=True):
+            assert one == pytest.approx(other, abs=2e-5)  # other orders of summation, 6 decimals

@@ -85,6 +85,8 @@ def predict(
         _check_generates(pipeline, "--stream")
         _check_streamable(pipeline.with_decoding(overrides), as_json)
     pipeline = apply_decoding(pipeline, overrides, ensemble, precision)
+    if alignment:
+        pipeline = pipeline.with_alignment()
     if draft is not None:
         pipeline = pipeline.with_draft(load_ensemble(draft, None))
     timer.opened()

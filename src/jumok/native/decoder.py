@@ -4,7 +4,7 @@ Shapes: B decoded rows, N sources, S source tokens, T new tokens, V vocabulary.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -52,6 +52,7 @@ class NativeDecoder:
         self._length = 0
         self._n_rows: int | None = None
         self._failed = False
+        self._n_recorded = 0
         self._library = library()
         self._request: int = self._library.jumok_create_request(model.handle)
         if source is not None:
@@ -113,6 +114,41 @@ class NativeDecoder:
             )
         self._library.jumok_rewind(self._request, tokens)
         self._length -= tokens
+
+    def record_attention(
+        self, block: Literal["self", "cross"], heads: Sequence[tuple[int, int]]
+    ) -> None:
+        """Record the weights of these heads (layer, head) of the decoder from the next step on."""
+        model = self.model
+        if block == "cross" and not model.has_encoder:
+            raise InputError("cross-attention needs an encoder-decoder, got a language model")
+        for layer, head in heads:
+            if not (0 <= layer < model.n_decoder_layers and 0 <= head < model.n_heads):
+                raise InputError(
+                    f"heads must be (layer, head) up to ({model.n_decoder_layers - 1}, "
+                    f"{model.n_heads - 1}), got ({layer}, {head})"
+                )
+        if len(set(heads)) < len(heads):
+            raise InputError(f"each head must be given once, got {list(heads)}")
+        numbers = [layer * model.n_heads + head for layer, head in heads]
+        chosen = torch.tensor(numbers, dtype=torch.int32)
+        self._check_status(
+            self._library.jumok_record_attention(
+                *(self._request, block == "cross", chosen.data_ptr(), len(heads))
+            )
+        )
+        self._n_recorded = len(heads)
+
+    def recorded_attention(self) -> Tensor:
+        """The weights of the newest token of each row, before any reorder: (B, heads, S) float32.
+
+        S is the largest number of keys: real source tokens for cross-attention, cached tokens
+        without padding for self-attention. A row with fewer has zeros at the end.
+        """
+        width = int(self._library.jumok_attention_width(self._request))
+        weights = torch.zeros(self._n_rows or 0, self._n_recorded, width)
+        self._library.jumok_read_attention(self._request, weights.data_ptr())
+        return weights
 
     def _encode_sources(self, source: Tensor, source_mask: Tensor | None) -> None:
         if source.ndim != 2 or (source_mask is not None and source_mask.shape != source.shape):

@@ -58,6 +58,9 @@ SIGNATURES = {
     "jumok_topk": (c_int, (c_void_p, c_void_p, c_int, c_int, c_void_p, c_void_p, c_int)),
     "jumok_reorder": (c_int, (c_void_p, c_void_p, c_int)),
     "jumok_rewind": (None, (c_void_p, c_int)),
+    "jumok_record_attention": (c_int, (c_void_p, c_int, c_void_p, c_int)),
+    "jumok_attention_width": (c_int64, (c_void_p,)),
+    "jumok_read_attention": (None, (c_void_p, c_void_p)),
 }
 
 

@@ -56,6 +56,8 @@ class NativeModel:
         self.has_encoder = "encoder" in parts
         self.max_length = model.decoder.embedding.max_length
         self.vocabulary_size = model.output.out_features
+        layers = layers_of(model.decoder.stack)
+        self.n_decoder_layers, self.n_heads = len(layers), layers[0].self_attention.n_heads
         source = parts["encoder" if self.has_encoder else "decoder"]
         self.source_vocabulary_size = source.embedding.tokens.weight.shape[0]
         self._weights = PackedWeights(_model_dims(model), precision, on_packed)

@@ -96,4 +96,5 @@ class Seq2SeqTask:
             replace(generation_request(pipeline), on_token=on_token, callback=callback),
             backends=pipeline.backends,
             processes=pipeline.processes,
+            keep_alignment=pipeline.keeps_alignment,
         )

@@ -37,10 +37,11 @@ inline void prefetch(const CacheType* from, int n) {
 }
 
 // q and y (d_head). key(s) is the address of the s-th key; its value is value_offset elements after
-// it. bias (count) is added to the scores; it may be null. Without keys, y is zero.
+// it. bias (count) is added to the scores; it may be null. Without keys, y is zero. The weights
+// (count) are copied to `record` unless it is null.
 template <class Key>
 inline void attend_one(const float* q, int d_head, int count, const Key& key, int value_offset,
-                       float scale, const float* bias, float* y) {
+                       float scale, const float* bias, float* y, float* record = nullptr) {
   if (count == 0) {
     std::memset(y, 0, static_cast<size_t>(d_head) * sizeof(float));
     return;
@@ -56,6 +57,7 @@ inline void attend_one(const float* q, int d_head, int count, const Key& key, in
   }
   const float inverse_sum = 1 / exp_minus_max(weights, count, max_of(weights, count));
   for (int s = 0; s < count; ++s) weights[s] *= inverse_sum;
+  if (record != nullptr) std::memcpy(record, weights, static_cast<size_t>(count) * sizeof(float));
   int i = 0;
   const auto value = [&](int s) { return key(s) + value_offset + i; };
   constexpr int VECTORS = LANES < 8 ? 8 : 64 / LANES;  // a head of 64 in one pass, if they fit

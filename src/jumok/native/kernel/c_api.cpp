@@ -27,6 +27,8 @@ struct AnyRequest {
   virtual int top_k(const int64_t*, int, int, float*, int64_t*, int) = 0;
   virtual int reorder(const int64_t*, int) = 0;
   virtual void rewind(int) = 0;
+  virtual void record_attention(bool, const int32_t*, int) = 0;
+  virtual const AttentionRecorder& recorder() const = 0;
 };
 
 struct AnyModel {
@@ -68,6 +70,10 @@ struct RequestOf final : AnyRequest {
   }
   int reorder(const int64_t* order, int n) override { return request.reorder(order, n); }
   void rewind(int tokens) override { request.rewind(tokens); }
+  void record_attention(bool cross, const int32_t* heads, int n) override {
+    request.record_attention(cross, heads, n);
+  }
+  const AttentionRecorder& recorder() const override { return request.recorder(); }
 };
 
 template <class Format>
@@ -204,6 +210,23 @@ int jumok_reorder(AnyRequest* request, const int64_t* order, int n) {
   return jumok::catch_bad_alloc([&] { return request->reorder(order, n); });
 }
 void jumok_rewind(AnyRequest* request, int tokens) { request->rewind(tokens); }
+
+// Record the weights of n heads, each layer * n_heads + head, of cross- or self-attention.
+int jumok_record_attention(AnyRequest* request, int cross, const int32_t* heads, int n) {
+  return jumok::catch_bad_alloc([&] {
+    request->record_attention(cross != 0, heads, n);
+    return jumok::OK;
+  });
+}
+// The number of keys in the recorded weights of the newest step.
+int64_t jumok_attention_width(const AnyRequest* request) {
+  return static_cast<int64_t>(request->recorder().width());
+}
+// The recorded weights (rows, heads, width), 0 beyond the keys of a row.
+void jumok_read_attention(const AnyRequest* request, float* weights) {
+  const std::vector<float>& from = request->recorder().weights();
+  std::memcpy(weights, from.data(), from.size() * sizeof(float));
+}
 
 }  // extern "C"
 

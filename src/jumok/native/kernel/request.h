@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "attention_recorder.h"
 #include "forward_pass.h"
 #include "top_k.h"
 
@@ -99,7 +100,10 @@ class Request {
       Request& request = *token.request;
       request.slots_[token.row].push_back(request.cache_.allocate(request.slots_));
     }
-    for (const Step& step : steps) step.request->length_ += step.T;
+    for (const Step& step : steps) {
+      step.request->length_ += step.T;
+      step.request->begin_recording();
+    }
     if (!queries.empty()) first.decode(tokens, queries, threads);
     first.compute_logits(queries, output_rows, logits, threads);
     return OK;
@@ -131,6 +135,12 @@ class Request {
     sources_.swap(sources);
     return OK;
   }
+
+  // Keeps the attention weights of these heads in each step from now on.
+  void record_attention(bool cross, const int32_t* heads, int n) {
+    recorder_.choose(cross, heads, n, dims_.decoder_layers * dims_.n_heads);
+  }
+  const AttentionRecorder& recorder() const { return recorder_; }
 
   void rewind(int tokens) {
     length_ -= tokens;
@@ -220,11 +230,13 @@ class Request {
         const Slot* row = request.slots_[queries[i].row].data() + start;
         const int kv_head = head / (dims_.n_heads / dims_.n_kv_heads);
         const float* relative = bias(stack, head, queries[i].position);
+        float* record = queries[i].request->record(false, l, head, queries[i]);
         attend_one(
             pass.qkv(i) + head * dims_.d_head, dims_.d_head, end - start,
             [&](int s) { return request.cache_.at(row[s], l) + kv_head * 2 * dims_.d_head; },
             dims_.d_head, dims_.attention_scale,
-            relative == nullptr ? nullptr : relative + start, y);
+            relative == nullptr ? nullptr : relative + start, y,
+            record == nullptr ? nullptr : record + start);
       });
       if (dims_.cross) {
         pass.cross_query(layer);
@@ -237,7 +249,8 @@ class Request {
                              pass.qkv(i) + head * dims_.d_head, dims_.d_head,
                              request.offsets_[source + 1] - request.offsets_[source],
                              [&](int s) { return first + s * dims_.d_head; },
-                             request.value_offset(source), dims_.attention_scale, nullptr, y);
+                             request.value_offset(source), dims_.attention_scale, nullptr, y,
+                             queries[i].request->record(true, l, head, queries[i]));
                        });
       }
       pass.feed_forward(layer);
@@ -255,6 +268,27 @@ class Request {
   // The distance from a key of cross-attention to its value: all values follow all keys.
   int value_offset(int source) const {
     return (offsets_[source + 1] - offsets_[source]) * dims_.d_head;
+  }
+
+  // Makes room for the weights of the newest token of each row.
+  void begin_recording() {
+    size_t width = 0;
+    if (recorder_.active(false)) {
+      for (const SlotList& row : slots_) width = std::max(width, row.size());
+    } else if (recorder_.active(true)) {
+      for (const int source : sources_)
+        width = std::max<size_t>(width, offsets_[source + 1] - offsets_[source]);
+    } else {
+      return;
+    }
+    recorder_.begin(slots_.size(), width);
+  }
+
+  // Where the weights of a head are recorded; null for other heads and for earlier tokens.
+  float* record(bool cross, int layer, int head, const QueryToken& token) {
+    const bool newest = token.position + 1 == static_cast<int>(slots_[token.row].size());
+    if (!newest || !recorder_.active(cross)) return nullptr;
+    return recorder_.at(layer * dims_.n_heads + head, token.row);
   }
 
   // The relative bias of a query at `position` for the keys of its row, in order.
@@ -295,6 +329,7 @@ class Request {
   std::vector<int> sources_;      // source index per row
   std::vector<int> offsets_;      // first token of each source, and the total
   Array<CacheType> cross_cache_;  // layers x sources x (heads, 2, source length, d_head)
+  AttentionRecorder recorder_;
   int length_ = 0;
 };
 

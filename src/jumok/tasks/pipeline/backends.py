@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jumok.native import NativeModel
     from jumok.native.choice import KernelChoice
     from jumok.native.packed_weights import WeightPrecision
+    from jumok.native.recorded_alignment import AligningDecoder
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 BackendsT = TypeVar("BackendsT", bound="DecoderBackends")
@@ -117,6 +118,17 @@ class DecoderBackends:
         from jumok.native import NativeDecoder
 
         return NativeDecoder(self._native_model(model), source, source_mask, capacity=capacity)
+
+    def start_aligning(
+        self, model: nn.Module, source: Tensor, source_mask: Tensor | None, capacity: int
+    ) -> "AligningDecoder":
+        """The same, with the cross-attention of each token."""
+        from jumok.native import NativeDecoder
+        from jumok.native.recorded_alignment import AligningDecoder
+
+        native = self._native_model(model)
+        decoder = NativeDecoder(native, source, source_mask, capacity=capacity)
+        return AligningDecoder(decoder, len(source))
 
     def start_lm(
         self, model: nn.Module, capacity: int, padding: Tensor | None = None

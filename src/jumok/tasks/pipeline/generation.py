@@ -6,6 +6,7 @@ Sources of similar length form a batch; no output depends on the others in its b
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -26,7 +27,7 @@ from jumok.decoding.incremental.decoder import IncrementalDecoder
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
-from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, batches_by_length, collate
+from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, PaddedBatch, batches_by_length, collate
 from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqEncoder
 from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.pipeline.distributed_map import Codec, distributed_map
@@ -34,6 +35,9 @@ from jumok.tasks.pipeline.outputs import Candidate, GeneratedText, GeneratedToke
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer, piece_or_empty
+
+if TYPE_CHECKING:
+    from jumok.native.recorded_alignment import AligningDecoder
 
 DECIMALS = 6  # of an alignment weight
 
@@ -91,29 +95,36 @@ def generate_all(
     *,
     backends: DecoderBackends | None = None,
     processes: ProcessGroup = SINGLE_PROCESS,
+    keep_alignment: bool = False,
 ) -> list[list[Generated]]:
     """The `n_best` outputs of every source, the best first, in the order of the sources.
 
     `pad_id` pads sources; `request.tokenizer` is that of the targets. With a draft model the
     sources are decoded one by one. `backends` are those of the same settings; None creates them.
+    With `keep_alignment` the C++ kernel keeps the cross-attention of each token.
     """
     tokenizer, config = request.tokenizer, effective_config(request.config, model)
     assert tokenizer is not None
     request = replace(request, config=config)
     backends = backends or DecoderBackends(config)
     device = next(model.parameters()).device
+    aligning: list[AligningDecoder] = []  # of the batch that is being decoded
 
     def make_decoder(
         each: EncoderDecoder, source: Tensor, source_mask: Tensor | None, capacity: int
     ) -> IncrementalDecoder:
         if backends.is_native(each):
-            return backends.start_seq2seq(each, source, source_mask, capacity)
+            if not keep_alignment or each is not model:
+                return backends.start_seq2seq(each, source, source_mask, capacity)
+            aligning.append(backends.start_aligning(each, source, source_mask, capacity))
+            return aligning[-1]
         plain = backends.model_in_precision(each)
         return default_decoder(config)(plain, source, source_mask, capacity)
 
     def generate(batch: NDArray[np.int64]) -> list[list[Hypothesis]]:
         source = collate([sources[i] for i in batch], pad_id, device)
-        return generate_seq2seq(
+        aligning.clear()
+        rows = generate_seq2seq(
             model,
             source.input_ids,
             source.attention_mask,
@@ -121,6 +132,7 @@ def generate_all(
             bos_id=tokenizer.decoder_start_id,
             make_decoder=make_decoder,
         )
+        return _with_attention(rows, aligning[0], source, request, tokenizer) if aligning else rows
 
     rows = config.n_best if config.sample else config.beam
     batch_tokens = 1 if request.draft is not None else EVAL_BATCH_TOKENS // rows
@@ -135,6 +147,27 @@ def generate_all(
                 for text, hypothesis in zip(texts, hypotheses, strict=True)
             ]
     return outputs
+
+
+def _with_attention(
+    rows: list[list[Hypothesis]],
+    decoder: "AligningDecoder",
+    source: PaddedBatch,
+    request: GenerationRequest,
+    tokenizer: Tokenizer,
+) -> list[list[Hypothesis]]:
+    """The hypotheses with the attention (T, S) that the decoder has kept of their tokens."""
+    mask = source.attention_mask
+    widths = [source.input_ids.shape[1]] * len(rows) if mask is None else mask.sum(1).tolist()
+
+    def attention(n: int, one: Hypothesis) -> list[list[float]] | None:
+        tokens = [*one.ids, request.end_id][: len(one.log_probabilities)]
+        found = decoder.alignment(n, [tokenizer.decoder_start_id, *tokens[:-1]])
+        return None if found is None else found[:, : widths[n]].tolist()
+
+    return [
+        [replace(one, attention=attention(n, one)) for one in row] for n, row in enumerate(rows)
+    ]
 
 
 def greedy_config(config: DecodingConfig) -> DecodingConfig:
@@ -185,6 +218,7 @@ def to_generated_text(
         n_best=n_best if pipeline.recipe.decoding.n_best > 1 else None,
         loop=None if best.loop is None else str(best.loop),
         tokens=_tokens(pipeline.target_vocabulary, best),
+        attention=best.attention,
     )
 
 
@@ -202,8 +236,8 @@ def _tokens(tokenizer: Tokenizer, hypothesis: Hypothesis) -> tuple[GeneratedToke
 def align_output(pipeline: Pipeline, output: GeneratedText) -> AlignedOutput:
     """The cross-attention of each token of the best output, averaged over layers and heads.
 
-    Computed by one more forward pass of the run itself, also in an ensemble. Raises InputError for
-    a model without a source.
+    As the C++ kernel has kept it (`Pipeline.with_alignment`), else computed by one more forward
+    pass of the run itself, also in an ensemble. Raises InputError for a model without a source.
     """
     if not isinstance(pipeline.model, EncoderDecoder):
         raise InputError(
@@ -213,14 +247,17 @@ def align_output(pipeline: Pipeline, output: GeneratedText) -> AlignedOutput:
     tokenizer, target_tokenizer = pipeline.vocabulary, pipeline.target_vocabulary
     encode = Seq2SeqEncoder(tokenizer, target_tokenizer, pipeline.recipe.model.max_length)
     source = encode.sources([output.text])[0]
-    (found,) = align(
-        pipeline.model,
-        torch.tensor([source.tolist()], device=pipeline.device),
-        None,
-        [[token.id for token in output.tokens]],
-        bos_id=target_tokenizer.decoder_start_id,
-    )
-    rows = ((round(weight, DECIMALS) for weight in row) for row in found.weights.tolist())
+    weights = output.attention
+    if weights is None:
+        (found,) = align(
+            pipeline.model,
+            torch.tensor([source.tolist()], device=pipeline.device),
+            None,
+            [[token.id for token in output.tokens]],
+            bos_id=target_tokenizer.decoder_start_id,
+        )
+        weights = found.weights.tolist()
+    rows = ((round(weight, DECIMALS) for weight in row) for row in weights)
     return AlignedOutput(
         tuple(piece_or_empty(tokenizer, id_) for id_ in source), tuple(tuple(row) for row in rows)
     )

@@ -115,6 +115,7 @@ class GeneratedText:
     n_best: tuple[Candidate, ...] | None = None
     loop: str | None = None
     tokens: tuple[GeneratedToken, ...] = field(default=(), compare=False, repr=False)
+    attention: list[list[float]] | None = field(default=None, compare=False, repr=False)  # of them
 
     @property
     def display(self) -> str:
@@ -133,6 +134,7 @@ def to_json(output: Output, extra: Mapping[str, Any] | None = None, *, tokens: b
     tree = to_dict(output)
     if not tokens:
         tree.pop("tokens", None)
+    tree.pop("attention", None)
     return to_json_line({**tree, **(extra or {})})
 
 

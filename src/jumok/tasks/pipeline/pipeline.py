@@ -92,6 +92,7 @@ class Pipeline:
         self.origin, self.processes = origin, processes
         self.ensemble_models: tuple[nn.Module, ...] = ()
         self.draft_model: DraftModel | None = None
+        self.keeps_alignment = False
         self.sentence_encoding: SentenceEncoding | None = None  # of sentence-transformers
         self.weights_path: Path | None = None  # the single file that holds the weights, if any
         self.backends = DecoderBackends(recipe.decoding, in_training=in_training)
@@ -327,6 +328,12 @@ class Pipeline:
                 f"the runs {self.recipe.name} and {other.recipe.name} must have the same "
                 "vocabulary; train one with vocabulary.file naming the other's"
             )
+
+    def with_alignment(self) -> "Pipeline":
+        """A copy whose C++ kernel keeps the cross-attention of each token while it decodes."""
+        other = copy.copy(self)
+        other.keeps_alignment = True
+        return other
 
     def _copy_with(self, recipe: Recipe, ensemble_models: Sequence[nn.Module]) -> "Pipeline":
         """A copy with another recipe of its task; it shares the converted models.
