@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -130,3 +131,22 @@ def test_both_readmes_say_the_same_commands() -> None:
         return [line for line in lines if line]
 
     assert bare(english) == bare(korean)
+
+
+@pytest.mark.slow
+def test_twine_accepts_the_sdist_and_the_wheel(
+    wheel: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    home = tmp_path_factory.mktemp("sdist")
+    build = (sys.executable, "-m", "build", "--sdist", "--no-isolation")
+    run(*build, "--outdir", home, ROOT, cwd=home, home=home)
+    (sdist,) = home.glob("*.tar.gz")
+    twine = (sys.executable, "-m", "twine", "check", "--strict")
+    assert run(*twine, wheel, sdist, cwd=home, home=home).count("PASSED") == 2
+
+
+def test_the_citation_has_the_version_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {project['version']}\n" in citation
+    assert f"\nlicense: {project['license']}\n" in citation

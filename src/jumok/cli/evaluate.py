@@ -8,6 +8,7 @@ import typer
 
 from jumok.cli.options import (
     DecodingOverrides,
+    DeviceOption,
     EnsembleRuns,
     PrecisionOption,
     apply_decoding,
@@ -33,6 +34,7 @@ def evaluate(
     ensemble: EnsembleRuns = None,
     decoding: DecodingOverrides = None,
     precision: PrecisionOption = None,
+    device: DeviceOption = "auto",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the scores as one JSON object.")
     ] = False,
@@ -43,7 +45,7 @@ def evaluate(
 
     if data is not None and split is not None:
         raise InputError("--data and --split exclude each other; use one of them")
-    pipeline = with_precision(load_ensemble(run, ensemble, decoding or []), precision)
+    pipeline = with_precision(load_ensemble(run, ensemble, decoding or [], device), precision)
     pipeline = apply_decoding(pipeline, decoding or [], ensemble, precision)
     info = ensemble_info(ensemble, precision)
     first, *others = [scores | info for scores in evaluate_all(pipeline, data, split)]

@@ -39,9 +39,11 @@ PrecisionOption = Annotated[
     ),
 ]
 
+DeviceOption = Annotated[str, typer.Option("--device", help="Device: auto, cpu, cuda or mps.")]
+
 
 def load_ensemble(
-    run: Path, others: Sequence[Path] | None, overrides: Sequence[str] = ()
+    run: Path, others: Sequence[Path] | None, overrides: Sequence[str] = (), device: str = "auto"
 ) -> "Pipeline":
     """A run, or an ensemble of several runs, which averages their probabilities.
 
@@ -49,11 +51,11 @@ def load_ensemble(
     """
     from jumok.tasks.runs.load import load
 
-    pipeline = load(run)
+    pipeline = load(run, device)
     if not others:
         return pipeline
     first = pipeline.with_decoding(overrides) if overrides else pipeline
-    return first.ensemble([load(other) for other in others])
+    return first.ensemble([load(other, device) for other in others])
 
 
 def with_precision(pipeline: "Pipeline", precision: str | None) -> "Pipeline":

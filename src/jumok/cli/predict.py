@@ -13,6 +13,7 @@ import typer
 
 from jumok.cli.options import (
     DecodingOverrides,
+    DeviceOption,
     EnsembleRuns,
     PrecisionOption,
     apply_decoding,
@@ -45,6 +46,7 @@ def predict(
     ensemble: EnsembleRuns = None,
     decoding: DecodingOverrides = None,
     precision: PrecisionOption = None,
+    device: DeviceOption = "auto",
     n_best: Annotated[
         int | None,
         typer.Option(
@@ -76,7 +78,7 @@ def predict(
     )
     _report_file_names(run, texts or [])
     overrides = decoding or []
-    pipeline = with_precision(load_ensemble(run, ensemble, overrides), precision)
+    pipeline = with_precision(load_ensemble(run, ensemble, overrides, device), precision)
     if n_best is not None:
         overrides = [*overrides, *_n_best_overrides(pipeline, overrides, n_best)]
     if tokens or alignment:
@@ -88,7 +90,7 @@ def predict(
     if alignment:
         pipeline = pipeline.with_alignment()
     if draft is not None:
-        pipeline = pipeline.with_draft(load_ensemble(draft, None))
+        pipeline = pipeline.with_draft(load_ensemble(draft, None, device=device))
     timer.opened()
     for part in [texts] if texts else _chunks():
         if stream:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from jumok.cli.options import DeviceOption
 from jumok.terminal import print_line, print_notice
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def view(
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Print the address only.")
     ] = False,
+    device: DeviceOption = "auto",
 ) -> None:
     """Show the attention heads of a model on a text, in the browser.
 
@@ -90,9 +92,10 @@ def view(
     if export is not None:
         from jumok.viewer.export import export as write
 
-        print_line(str(write(_trace(run, request), export, state, full)))
+        print_line(str(write(_trace(run, request, device), export, state, full)))
         return
-    _serve(run, request, state, ServerAddress(host, port, token), browse=not no_browser)
+    address = ServerAddress(host, port, token)
+    _serve(run, request, state, address, device, browse=not no_browser)
 
 
 class ServerAddress(NamedTuple):
@@ -137,7 +140,7 @@ def _trace_request(
     )
 
 
-def _trace(run: Path, request: "TraceRequest | None") -> "Trace":
+def _trace(run: Path, request: "TraceRequest | None", device: str) -> "Trace":
     """A saved trace, or a new trace of the model on the text."""
     from jumok.errors import InputError
 
@@ -150,7 +153,7 @@ def _trace(run: Path, request: "TraceRequest | None") -> "Trace":
     from jumok.tasks.runs.load import load
     from jumok.viewer.live_model import LiveModel
 
-    live = LiveModel(load(run))
+    live = LiveModel(load(run, device))
     return live.make_trace(request if request.texts else live.lesson(request))
 
 
@@ -159,6 +162,7 @@ def _serve(
     request: "TraceRequest | None",
     state: str,
     server_address: ServerAddress,
+    device: str,
     browse: bool,
 ) -> None:
     """Serve the page until Ctrl-C."""
@@ -169,7 +173,7 @@ def _serve(
 
     listener, address = listen(*server_address)
     with listener, open_trace_store() as store:
-        content = _content(run, request, store)
+        content = _content(run, request, store, device)
         tickets = OneTimeTokens()
         server = make_server(address, content, tickets)
         page = address.with_state(state)
@@ -185,7 +189,9 @@ def _serve(
         serve(listener, server)
 
 
-def _content(run: Path, request: "TraceRequest | None", store: "TraceStore") -> "ServerContent":
+def _content(
+    run: Path, request: "TraceRequest | None", store: "TraceStore", device: str
+) -> "ServerContent":
     """What the server shows: a trace file, or a model and its first trace."""
     from jumok.viewer.server import ServerContent
 
@@ -199,7 +205,7 @@ def _content(run: Path, request: "TraceRequest | None", store: "TraceStore") -> 
     from jumok.tasks.runs.load import load
     from jumok.viewer.live_model import LiveModel
 
-    live = LiveModel(load(run), request.decode if request is not None else None)
+    live = LiveModel(load(run, device), request.decode if request is not None else None)
     if request is not None and not request.texts:
         request = live.lesson(request)
     first = None if request is None else store.add(live.trace(request))
