@@ -244,6 +244,7 @@ ELSEWHERE = {
     "jumok view note --lesson": "course/test_command.py::test_the_page_of_a_lesson",
     "train them with jumok train {}": "test_advice.py::test_a_model_that_ships",
     "train the weights with jumok train {}": "test_advice.py::test_a_model_that_ships",
+    "--base is for LoRA adapters": "training/test_lora.py::test_the_base_of_a_checkpoint",
     "jumok train RECIPE model.init={}": INITIALIZE,
     "use --debug for a traceback": "cli/test_main.py::test_debug_prints_a_traceback",
     "jumok predict {}": "test_advice.py::test_a_text_that_is_a_file",

@@ -191,7 +191,7 @@ def test_unsupported_exports(reading_run: Path, review_run: Path, tmp_path: Path
         export(review_run, "ctranslate2", out)
     with pytest.raises(
         InputError,
-        match="--to must be one of hf, sentence-transformers, ctranslate2, onnx, got 'gguf'",
+        match="--to must be one of hf, sentence-transformers, peft, ctranslate2, onnx, got 'gguf'",
     ):
         export(review_run, "gguf", out)
     with pytest.raises(InputError, match="is not empty"):

@@ -17,7 +17,7 @@ def export(
     to: Annotated[
         str,
         typer.Option(
-            metavar="FORMAT", help="Format: hf, sentence-transformers, ctranslate2 or onnx."
+            metavar="FORMAT", help="hf, sentence-transformers, peft, ctranslate2 or onnx."
         ),
     ],
     quantize: Annotated[

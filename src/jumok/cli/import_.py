@@ -23,16 +23,31 @@ def import_(
     revision: Annotated[
         str | None, typer.Option(metavar="HASH", help="Commit of the hub repository.")
     ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHECKPOINT",
+            help="Checkpoint of a LoRA adapter. [default: the one that the adapter names]",
+        ),
+    ] = None,
 ) -> None:
     """Import a Hugging Face checkpoint (BERT, RoBERTa, ELECTRA, GPT-2, T5, BART, Marian ...).
 
     OUT works with predict, evaluate, view, export and, as model.init=OUT, with train.
     """
+    from jumok.errors import InputError
     from jumok.models.weights import named_weights
     from jumok.pretrained.hub import resolve
-    from jumok.tasks.runs.import_checkpoint import import_checkpoint
+    from jumok.pretrained.peft_adapter import is_adapter, read_adapter
+    from jumok.tasks.runs.import_checkpoint import import_adapter, import_checkpoint
 
-    found = import_checkpoint(resolve(checkpoint, revision), out)
+    folder = resolve(checkpoint, revision)
+    if is_adapter(folder):
+        found = import_adapter(folder, resolve(base or read_adapter(folder).base), out)
+    elif base is not None:
+        raise InputError(f"--base is for LoRA adapters, got {checkpoint}, a checkpoint; remove it")
+    else:
+        found = import_checkpoint(folder, out)
     parameters = sum(p.numel() for p in named_weights(found.model).values())
     print_notice(f"{out}: {found.origin.architecture}, {parameters:,} parameters")
     if found.tokenizers is None:

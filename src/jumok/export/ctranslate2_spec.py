@@ -82,10 +82,7 @@ def unsupported_reason(model: nn.Module) -> str | None:
         )
     for name, backbone in backbones(model).items():
         if extensions := backbone.stack.extensions():
-            return (
-                f"jumok writes no {extensions[0]} ({name}) for CTranslate2; export with --to "
-                "huggingface"
-            )
+            return f"jumok writes no {extensions[0]} ({name}) for CTranslate2"
         embedding = backbone.embedding
         if not isinstance(embedding.projection, nn.Identity):
             return (

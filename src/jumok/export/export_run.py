@@ -13,6 +13,7 @@ from jumok.export.card import card, results_of
 from jumok.export.ctranslate2 import CTranslate2
 from jumok.export.huggingface import HuggingFace
 from jumok.export.onnx import Onnx
+from jumok.export.peft import Peft
 from jumok.export.report import ExportReport
 from jumok.export.samples import comparison_samples, random_samples
 from jumok.export.sentence_transformers import SentenceTransformers
@@ -29,6 +30,7 @@ from jumok.text.pretrained import PretrainedTokenizer
 TARGETS: dict[str, Target] = {
     "hf": HuggingFace(),
     "sentence-transformers": SentenceTransformers(),
+    "peft": Peft(),
     "ctranslate2": CTranslate2(),
     "onnx": Onnx(),
 }

@@ -92,7 +92,7 @@ class HuggingFace:
         if type(pipeline.model) not in _KINDS:
             return f"transformers has no equivalent of the class {type(pipeline.model).__name__}"
         try:
-            _convert_to_hf(pipeline)
+            convert_pipeline(pipeline)
         except InputError as error:
             return str(error)
         return None
@@ -120,7 +120,7 @@ class HuggingFace:
         if pipeline.origin is not None:
             _write_imported(pipeline, folder)
             return
-        hf_model = _convert_to_hf(pipeline)
+        hf_model = convert_pipeline(pipeline)
         write_hf_model(pipeline, hf_model, folder)
         _write_json(folder / "generation_config.json", generation_config(pipeline, hf_model.config))
 
@@ -128,7 +128,7 @@ class HuggingFace:
         """The difference of the logits of padded batches, over real tokens."""
         model = _load(folder, None if pipeline.origin is None else pipeline.origin.architecture)
         padded = batches(pipeline, samples.rows)
-        return relative_difference(_paired_outputs(pipeline, model, *batch) for batch in padded)
+        return relative_difference(paired_outputs(pipeline, model, *batch) for batch in padded)
 
     def usage_example(self, pipeline: Pipeline) -> str:
         """Python code with transformers."""
@@ -161,7 +161,8 @@ def convert_encoder(pipeline: Pipeline) -> HFModel:
     return convert_to_hf(SourceModel("encoder", config, weights, (), "mean", "none", ids))
 
 
-def _convert_to_hf(pipeline: Pipeline) -> HFModel:
+def convert_pipeline(pipeline: Pipeline) -> HFModel:
+    """A trained model in a family of transformers. Raises InputError if none can represent it."""
     config = pipeline.recipe.model
     vocabulary = pipeline.target_vocabulary
     ids = {"pad": vocabulary.padding_id}
@@ -277,7 +278,7 @@ def _pad_id(pipeline: Pipeline) -> int:
 
 
 @torch.inference_mode()
-def _paired_outputs(
+def paired_outputs(
     pipeline: Pipeline, model: Any, ids: Tensor, mask: Tensor, decoder_ids: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Outputs of both models for real tokens: logits, or hidden states without a head."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jumok.errors import InputError, StorageError
 
-_CONFIG_FILES = (
+CONFIG_FILES = (
     "config.json",
     "generation_config.json",
     "tokenizer.json",
@@ -28,8 +28,14 @@ _CONFIG_FILES = (
     "source.spm",
     "target.spm",
     "target_vocab.json",
+    "adapter_config.json",
 )
-_SAFETENSORS = ("model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors")
+_SAFETENSORS = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "model-*-of-*.safetensors",
+    "adapter_model.safetensors",
+)
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*-of-*.bin")
 
 HUB_NAME = re.compile(r"([A-Za-z0-9_-][A-Za-z0-9._-]{0,95}/)?[A-Za-z0-9_-][A-Za-z0-9._-]{0,95}")
@@ -55,10 +61,10 @@ def resolve(name_or_folder: str | Path, revision: str | None = None) -> Path:
             f"{name}: no such folder, and not a valid model name on the Hub; give a folder with "
             "config.json and weights, or OWNER/NAME"
         )
-    downloaded = _download(name, revision, (*_CONFIG_FILES, *_SAFETENSORS))
+    downloaded = _download(name, revision, (*CONFIG_FILES, *_SAFETENSORS))
     if any(path.suffix == ".safetensors" for path in downloaded.glob("*")):
         return downloaded
-    return _download(name, commit_of(downloaded), (*_CONFIG_FILES, *_PICKLES))
+    return _download(name, commit_of(downloaded), (*CONFIG_FILES, *_PICKLES))
 
 
 def commit_of(folder: Path) -> str | None:

@@ -42,6 +42,7 @@ class HFModel:
     architecture: HFArchitecture
     config: Json
     tensors: Weights
+    names: Mapping[str, str]  # of the jumok weights that are one tensor each
 
 
 def convert_to_hf(source: SourceModel) -> HFModel:
@@ -113,7 +114,8 @@ def _try_target(source: SourceModel, target: _Target) -> HFModel | _Mismatch:
     for alias, first in architecture.head.aliases.items():  # written by transformers, never read
         if any(re.fullmatch(name, alias) for name in architecture.head.unused) and first in tensors:
             tensors[alias] = tensors[first].clone()
-    return HFModel(architecture, config, tensors | target.extra_tensors(adapted))
+    names = {m.jumok_names[0]: m.hf_name for m in mappings if len(m.jumok_names) == 1}
+    return HFModel(architecture, config, tensors | target.extra_tensors(adapted), names)
 
 
 def _differences(kind: HeadKind, jumok: TransformerConfig, hf: TransformerConfig) -> list[str]:

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from jumok.config_io import check_choices
 from jumok.errors import InputError
+from jumok.nn.lora import LoraConfig
 from jumok.training.schedules import Schedule
 
 
@@ -36,6 +37,7 @@ class TrainingConfig:
     clip_norm: float = 1.0  # of all gradients together; 0: no clipping
     layer_decay: float = 1.0  # learning rate of each layer relative to the next; 1: all equal
     freeze: tuple[str, ...] = ()  # weights not trained: "embeddings", "layers.0-3", "encoder" ...
+    lora: LoraConfig = field(default_factory=LoraConfig)  # rank = 8: train low-rank changes only
     label_smoothing: float = 0.0  # 0.1 in section 5.4
     ema_decay: float = 0.0  # of the moving average of the weights; 0: none
     precision: Literal["auto", "float32", "bfloat16"] = "auto"  # bfloat16 where it is fast
@@ -81,6 +83,11 @@ class TrainingConfig:
                     f'"{self.sharding}": it needs the whole model in every process; set one of '
                     'them to false or "none"'
                 )
+        if self.lora.rank and self.sharding != "none":
+            raise InputError(
+                'training.sharding must be "none" with training.lora, whose few weights need no '
+                f'sharding, got "{self.sharding}"'
+            )
         if self.strict and self.compile:
             raise InputError(
                 "training.compile must be false with training.strict: compiled kernels round "

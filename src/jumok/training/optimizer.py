@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from jumok.nn.lora import frozen_by_lora
 from jumok.training.config import TrainingConfig
 from jumok.training.layer_decay import frozen_parameters, lr_multipliers
 
@@ -22,7 +23,7 @@ class Optimizer:
 
     def __init__(self, parameters: Named, config: TrainingConfig) -> None:
         self.parameters = parameters
-        frozen = frozen_parameters(parameters, config.freeze)
+        frozen = frozen_parameters(parameters, config.freeze) | frozen_by_lora(list(parameters))
         groups: dict[tuple[float, float], list[nn.Parameter]] = defaultdict(list)
         for name, multiplier in lr_multipliers(parameters, config.layer_decay).items():
             parameter = parameters[name]

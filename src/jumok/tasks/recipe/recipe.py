@@ -86,6 +86,11 @@ class Recipe:
         _check_vocabulary(self)
         _check_pairs(self)
         _check_distillation(self)
+        if self.training.lora.rank and not self.model.init:
+            raise InputError(
+                "training.lora needs model.init, a pretrained model whose weights stay as they "
+                "are; set it, or leave training.lora out"
+            )
 
     @property
     def paired(self) -> bool:

@@ -13,6 +13,7 @@ from torch import Tensor
 from jumok.device import peak_memory_bytes, versions
 from jumok.errors import InputError
 from jumok.models.weights import load_weights, named_weights
+from jumok.nn.lora import merge_lora_tensors
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.evaluate import evaluate, evaluation_tables, report_bad_rows
 from jumok.tasks.runs.load import load
@@ -37,7 +38,9 @@ def average_checkpoints(folder: Path, last: int, out: Path) -> TrainingResult:
     (dev,) = evaluation_tables(pipeline.recipe, "dev", pipeline.labels).values()
     report_bad_rows([dev])
     before = evaluate(pipeline, dev, "dev").scores
-    load_weights(pipeline.model, mean_weights([each.load()["model"] for each in checkpoints]))
+    lora = pipeline.recipe.training.lora
+    weights = [merge_lora_tensors(each.load()["model"], lora) for each in checkpoints]
+    load_weights(pipeline.model, mean_weights(weights))
     after = evaluate(pipeline.refreshed(), dev, "dev").scores
     averaged = _write(run, pipeline, out)
     results = {

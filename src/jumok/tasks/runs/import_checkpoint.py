@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
 import torch
@@ -26,6 +27,7 @@ from jumok.pretrained.checkpoint import HFCheckpoint, open_checkpoint
 from jumok.pretrained.config_reader import ConfigReader
 from jumok.pretrained.hub import commit_of, name_of
 from jumok.pretrained.meta_init import assign_weights
+from jumok.pretrained.peft_adapter import merged_folder
 from jumok.pretrained.state_dict import PretrainedModel, check_model_size, model_from_hf
 from jumok.safe_json import read_json
 from jumok.tasks.inputs.tokenizer_pair import (
@@ -119,6 +121,19 @@ def open_imported(run: Run) -> ImportedCheckpoint:
             "different models; restore the run's own files"
         )
     return replace(imported, recipe=recipe)
+
+
+def import_adapter(folder: Path, base: Path, out: Path) -> ImportedCheckpoint:
+    """Import a LoRA adapter of PEFT, merged into the checkpoint in `base` that it changes.
+
+    Raises InputError as `import_checkpoint` does, and for an adapter of another checkpoint.
+    """
+    check_empty(out)
+    with TemporaryDirectory() as scratch:
+        merged = Path(scratch) / folder.name
+        merged.mkdir()
+        merged_folder(folder, base, merged)
+        return import_checkpoint(merged, out)
 
 
 def import_checkpoint(folder: Path, out: Path) -> ImportedCheckpoint:

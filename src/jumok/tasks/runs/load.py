@@ -7,6 +7,7 @@ from jumok.config_io import from_dict
 from jumok.device import find_device
 from jumok.errors import CheckpointError, InputError
 from jumok.models.weights import load_weights
+from jumok.nn.lora import merge_lora_tensors
 from jumok.pretrained.checkpoint import is_hf_folder
 from jumok.pretrained.sentence_encoding import read_sentence_encoding
 from jumok.pretrained.state_dict import check_model_size
@@ -115,7 +116,8 @@ def _load_checkpoint(folder: Path, device: str) -> Pipeline:
             "back to its own"
         )
     state = "average" if "average" in checkpoint.states else "model"
-    load_weights(pipeline.model, checkpoint.state(state))
+    lora = pipeline.recipe.training.lora
+    load_weights(pipeline.model, merge_lora_tensors(checkpoint.state(state), lora))
     pipeline.weights_path = None
     return pipeline
 

@@ -25,6 +25,7 @@ from jumok.tasks.recipe.task_spec import TaskName
 from jumok.terminal import command_line
 
 MAX_WEIGHTS_BYTES = 2**40
+ADAPTER = "adapter.safetensors"  # the matrices of training.lora, which the weights contain too
 MUTABLE_KEYS = ("sharding", "timeout")  # keys of [training] that may change when a run is resumed
 
 
@@ -168,6 +169,12 @@ class Run:
                 **{f"{name}_sha256": value for name, value in checksums.items()},
             },
         )
+
+    def save_adapter(self, tensors: Mapping[str, Tensor]) -> None:
+        """Save the matrices of training.lora, if there are any."""
+        if tensors:
+            copies = {name: tensor.cpu() for name, tensor in tensors.items()}
+            write_atomically(self.folder / ADAPTER, safetensors_io.serialize(copies))
 
     def read_model_config(self) -> dict[str, Any]:
         """The contents of `config.json`; InputError when it is missing or damaged."""

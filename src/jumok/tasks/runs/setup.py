@@ -14,6 +14,7 @@ from jumok.device import find_device, memory_bytes
 from jumok.errors import InputError
 from jumok.models.size import min_bytes, min_parameter_count
 from jumok.models.weights import named_weights
+from jumok.nn.lora import add_lora
 from jumok.seeding import derive_seed
 from jumok.shipped import resolve_model, resolve_vocabulary
 from jumok.tasks.inputs.text_encoder import TextInputs
@@ -61,6 +62,7 @@ def prepare_training(recipe: Recipe, device: torch.device) -> TrainingSetup:
     check_decoding(recipe.decoding, model, tokenizers.target)
     frozen_parameters(named_weights(model), recipe.training.freeze)  # raises for unknown names
     load_report = initialize_weights(recipe, model, splits.labels)
+    add_adapters(recipe, model)
     job = JOBS[recipe.task](recipe, model, tokenizers, splits, device)
     return TrainingSetup(splits, tokenizers, model, load_report, job)
 
@@ -160,7 +162,7 @@ def check_memory(config: ModelConfig, training: TrainingConfig) -> None:
     """
     if config.kind == "encoder_decoder" and config.n_decoder_layers is None:
         config = replace(config, n_decoder_layers=config.n_layers)
-    trains_all = not training.freeze and training.sharding == "none"
+    trains_all = not training.freeze and not training.lora.rank and training.sharding == "none"
     required = min_bytes(config, copies=WEIGHT_COPIES if trains_all else 1)
     available = memory_bytes()
     if required > available:
@@ -170,6 +172,13 @@ def check_memory(config: ModelConfig, training: TrainingConfig) -> None:
             f"{required / 2**30:,.0f} GB in training; reduce model.d_model, d_ff, n_layers, "
             "max_length or the vocabulary"
         )
+
+
+def add_adapters(recipe: Recipe, model: nn.Module) -> None:
+    """Add the matrices of training.lora, which the seed determines, after the initial weights."""
+    if recipe.training.lora.rank:
+        torch.manual_seed(derive_seed(recipe.seed, "lora"))
+        add_lora(model, recipe.training.lora)
 
 
 def initialize_weights(

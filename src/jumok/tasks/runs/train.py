@@ -17,6 +17,7 @@ from jumok.data.splits import Splits
 from jumok.device import find_device, peak_memory_bytes, versions
 from jumok.errors import InputError
 from jumok.models.weights import named_weights
+from jumok.nn.lora import lora_tensors, merge_lora
 from jumok.processes import (
     ProcessGroup,
     check_world_size,
@@ -32,7 +33,12 @@ from jumok.tasks.registry import TASKS
 from jumok.tasks.runs.evaluate import evaluate, report_bad_rows
 from jumok.tasks.runs.initialize_from import LoadReport
 from jumok.tasks.runs.run import Run
-from jumok.tasks.runs.setup import build_model, initialize_weights, prepare_training
+from jumok.tasks.runs.setup import (
+    add_adapters,
+    build_model,
+    initialize_weights,
+    prepare_training,
+)
 from jumok.terminal import print_notice
 from jumok.training.callbacks import Callback
 from jumok.training.checkpoints.checkpoint import Checkpoint
@@ -161,6 +167,7 @@ def _join_run(run: Run, device: torch.device, *, initialize: bool) -> _StartedRu
     recipe = recipe.with_vocabulary(*run.tokenizers().sizes)
     model = build_model(recipe, splits.labels, device)
     load_report = initialize_weights(recipe, model, splits.labels) if initialize else None
+    add_adapters(recipe, model)
     return _StartedRun(run, recipe, splits, model, load_report)
 
 
@@ -199,6 +206,10 @@ def _train(
             callbacks=callbacks,
         )
     state = trainer.fit()
+    with raise_together(processes):
+        if processes.rank == 0:
+            run.save_adapter(lora_tensors(model))
+    merge_lora(model)
     pipeline = Pipeline(
         TASKS[recipe.task],
         model,

@@ -1,0 +1,241 @@
+"""LoRA adapters of PEFT: merge one into the checkpoint that it was trained from.
+
+adapter_config.json names the checkpoint, the rank and alpha; adapter_model.safetensors holds A and
+B of each map as `base_model.model.NAME.lora_A.weight`, and whole tensors of the head. The merged
+weight is W + (alpha / r) B A, as `nn.lora` computes it.
+"""
+
+import json
+import math
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from jumok.atomic_io import write_atomically
+from jumok.errors import InputError
+from jumok.pretrained.architecture import parse_config
+from jumok.pretrained.checkpoint import HFCheckpoint, open_checkpoint
+from jumok.pretrained.config_reader import ConfigReader
+from jumok.pretrained.family import HeadKind
+from jumok.pretrained.hub import CONFIG_FILES
+from jumok.safe_json import read_json
+from jumok.safetensors_io import read_tensors, serialize
+
+ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+PREFIX = "base_model.model."
+HEAD_OF_TASK: Mapping[str, HeadKind] = {
+    "SEQ_CLS": "text_classifier",
+    "TOKEN_CLS": "token_classifier",
+    "CAUSAL_LM": "language_model",
+    "SEQ_2_SEQ_LM": "encoder_decoder",
+}
+_UNSUPPORTED: tuple[
+    tuple[str, object], ...
+] = (  # settings that change what an adapter computes, and their neutral value
+    ("bias", "none"),
+    ("use_dora", False),
+    ("lora_bias", False),
+    ("alpha_pattern", {}),
+    ("layer_replication", None),
+    ("trainable_token_indices", None),
+)
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """The files of an adapter."""
+
+    folder: Path
+    config: Mapping[str, Any]
+    changes: Mapping[str, tuple[Tensor, Tensor]]  # A (r, D) and B (E, r) of the map NAME
+    replaced: Mapping[str, Tensor]  # tensors of the head by their names
+
+    @property
+    def base(self) -> str:
+        """The folder or name of the checkpoint that it changes."""
+        return str(self.config.get("base_model_name_or_path") or "")
+
+    def change(self, name: str) -> Tensor:
+        """(alpha / r) B A of a map, in the layout of its stored weight, float32."""
+        a, b = (tensor.float() for tensor in self.changes[name])
+        rank = len(a)
+        divisor = math.sqrt(rank) if self.config.get("use_rslora") else rank
+        change = float(self.config["lora_alpha"]) / divisor * (b @ a)
+        return change.T if self.config.get("fan_in_fan_out") else change
+
+
+def is_adapter(folder: Path) -> bool:
+    """Whether a folder holds an adapter and no checkpoint."""
+    return (folder / ADAPTER_CONFIG).is_file() and not (folder / "config.json").is_file()
+
+
+def read_adapter(folder: Path) -> Adapter:
+    """Read the files of an adapter. Raises InputError for one that is not plain LoRA."""
+    path = folder / ADAPTER_CONFIG
+    config = read_json(path)
+    if config.get("peft_type") != "LORA":
+        raise InputError(
+            f"{path}: peft_type must be LORA, got {str(config.get('peft_type'))[:40]}; other "
+            "adapters are not supported"
+        )
+    for key, neutral in _UNSUPPORTED:
+        if config.get(key) not in (None, neutral):
+            raise InputError(
+                f"{path}: {key} must be {json.dumps(neutral)}, got {str(config[key])[:80]}; merge "
+                "such an adapter with PEFT (merge_and_unload) and import the result"
+            )
+    alpha = config.get("lora_alpha")
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not math.isfinite(alpha):
+        raise InputError(f"{path}: lora_alpha must be a number, got {str(alpha)[:40]}")
+    halves: dict[str, dict[str, Tensor]] = {}
+    replaced: dict[str, Tensor] = {}
+    for key, tensor in read_tensors(folder / ADAPTER_WEIGHTS).items():
+        name, lora, last = key.removeprefix(PREFIX).rpartition(".lora_")
+        if not key.startswith(PREFIX) or (lora and last not in ("A.weight", "B.weight")):
+            raise InputError(
+                f"{folder / ADAPTER_WEIGHTS}: tensors must be {PREFIX}NAME.lora_A.weight, "
+                f"lora_B.weight, or of a head, got {ascii(key)[:80]}"
+            )
+        if lora:
+            halves.setdefault(name, {})[last[0]] = tensor
+        else:
+            replaced[key.removeprefix(PREFIX)] = tensor
+    changes = {name: _both(folder, name, pair) for name, pair in halves.items()}
+    return Adapter(folder, config, changes, replaced)
+
+
+def merge_adapter(adapter: Adapter, base: HFCheckpoint, out: Path) -> None:
+    """Write the checkpoint with the merged weights, its config and tokenizer into a folder.
+
+    Raises InputError for an adapter of another checkpoint.
+    """
+    config = _merged_config(adapter, base)
+    tensors = dict(base.tensors)
+    if config.get("architectures") != base.config.get("architectures"):  # without the other head
+        prefix = parse_config(config, ()).family.prefix
+        backbone = {name: t for name, t in tensors.items() if name.startswith(prefix)}
+        tensors = backbone or tensors
+    for name in adapter.changes:
+        stored = _stored_name(adapter, f"{name}.weight", tensors, config)
+        change = adapter.change(name)
+        weight = tensors[stored]
+        if weight.shape != change.shape:
+            raise InputError(
+                f"{adapter.folder}: the change of {name} must be {tuple(weight.shape)} as in "
+                f"{base.folder}, got {tuple(change.shape)}; name the checkpoint that it was "
+                "trained from"
+            )
+        tensors[stored] = weight.float() + change
+    for name, tensor in adapter.replaced.items():
+        found = [stored for stored in _spellings(name, config) if stored in tensors]
+        tensors[found[0] if found else name] = tensor
+    for folder in (base.folder, adapter.folder):
+        for file in CONFIG_FILES:
+            if (folder / file).is_file():
+                shutil.copyfile(folder / file, out / file)
+    write_atomically(out / "config.json", json.dumps(config, ensure_ascii=False).encode())
+    copies = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
+    write_atomically(out / "model.safetensors", serialize(copies, {"format": "pt"}))
+
+
+def merged_folder(folder: Path, base: Path, out: Path) -> None:
+    """Read the adapter in `folder` and the checkpoint in `base`; write the merged one to `out`."""
+    merge_adapter(read_adapter(folder), open_checkpoint(base), out)
+
+
+def _both(folder: Path, name: str, pair: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """A and B of a map; InputError for one without the other, or of different ranks."""
+    if set(pair) != {"A", "B"}:
+        raise InputError(f"{folder / ADAPTER_WEIGHTS}: {name} must have lora_A and lora_B")
+    a, b = pair["A"], pair["B"]
+    if a.ndim != 2 or b.ndim != 2 or len(a) != b.shape[1] or not len(a):
+        raise InputError(
+            f"{folder / ADAPTER_WEIGHTS}: lora_A (r, inputs) and lora_B (outputs, r) of {name} "
+            f"must have the same r, got {tuple(a.shape)} and {tuple(b.shape)}"
+        )
+    return a, b
+
+
+def _merged_config(adapter: Adapter, base: HFCheckpoint) -> dict[str, Any]:
+    """The config of the checkpoint with the class, and the number of labels, of the adapter."""
+    config = dict(base.config)
+    task = adapter.config.get("task_type")
+    kind = HEAD_OF_TASK.get(str(task))
+    if kind is None:
+        return config
+    architecture = parse_config(config, list(base.tensors))
+    if architecture.head.kind == kind:
+        return config
+    heads = architecture.family.heads(ConfigReader(config))
+    names = [name for name, head in heads.items() if head.kind == kind and head.has_task]
+    if not names:
+        raise InputError(
+            f"{adapter.folder / ADAPTER_CONFIG}: task_type {task} is not supported for "
+            f"{architecture.family.model_type}"
+        )
+    config["architectures"] = names[:1]
+    outputs = [rule.hf_name for rule in heads[names[0]].rules if rule.jumok_names == ("output",)]
+    rows = [
+        len(tensor)
+        for name, tensor in adapter.replaced.items()
+        if name.removesuffix(".weight") in outputs
+    ]
+    labels = config.get("id2label")
+    if rows and (not isinstance(labels, dict) or len(labels) != rows[0]):
+        config["id2label"] = {str(i): f"LABEL_{i}" for i in range(rows[0])}
+        config["label2id"] = {f"LABEL_{i}": i for i in range(rows[0])}
+    return config
+
+
+def _spellings(name: str, config: Mapping[str, Any]) -> tuple[str, str]:
+    """The name of a tensor with and without the prefix that a backbone alone does not have."""
+    prefix = parse_config(config, ()).family.prefix
+    return name, name.removeprefix(prefix)
+
+
+def _stored_name(
+    adapter: Adapter, name: str, tensors: Mapping[str, Tensor], config: Mapping[str, Any]
+) -> str:
+    for stored in _spellings(name, config):
+        if stored in tensors:
+            return stored
+    raise InputError(
+        f"{adapter.folder}: {name[:120]} must be a tensor of its checkpoint {adapter.base[:120]}, "
+        "which has none of that name; name the checkpoint that it was trained from"
+    )
+
+
+def save_adapter(
+    folder: Path,
+    base: str,
+    task: str,
+    settings: Mapping[str, Any],
+    changes: Mapping[str, tuple[Tensor, Tensor]],
+    head: Mapping[str, Tensor],
+) -> None:
+    """Write the two files of an adapter in PEFT's format; `settings` has r and lora_alpha."""
+    saved = sorted({name.rpartition(".")[0] for name in head})
+    config = {
+        "base_model_name_or_path": base,
+        "bias": "none",
+        "fan_in_fan_out": False,
+        "inference_mode": True,
+        "lora_dropout": 0.0,
+        "modules_to_save": saved or None,
+        "peft_type": "LORA",
+        "target_modules": sorted(changes),
+        "task_type": task,
+        **settings,
+    }
+    write_atomically(
+        folder / ADAPTER_CONFIG, (json.dumps(config, ensure_ascii=False, indent=2) + "\n").encode()
+    )
+    tensors = {f"{PREFIX}{name}": tensor for name, tensor in head.items()}
+    for name, (a, b) in changes.items():
+        tensors |= {f"{PREFIX}{name}.lora_A.weight": a, f"{PREFIX}{name}.lora_B.weight": b}
+    copies = {name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()}
+    write_atomically(folder / ADAPTER_WEIGHTS, serialize(copies, {"format": "pt"}))
