@@ -151,10 +151,10 @@ def smaller(html: str) -> str:
 
 
 def copy_images(folder: Path) -> None:
-    """The images of docs/ with at most 128 colours, which makes them a third of the size."""
+    """The images of docs/ with at most 64 colours, which makes them a third of the size."""
     folder.mkdir()
     for path in (ROOT / "docs" / "images").glob("*.png"):
-        Image.open(path).convert("RGB").quantize(128).save(folder / path.name, optimize=True)
+        Image.open(path).convert("RGB").quantize(64).save(folder / path.name, optimize=True)
 
 
 def documents() -> list[str]:
