@@ -140,6 +140,40 @@ def header(files: Files) -> object:
     return parse_header(_only(files), len(_only(files)))
 
 
+def gguf(files: Files) -> object:
+    """The header of a GGUF file, and its first tensor."""
+    from jumok.pretrained.gguf_reader import parse_gguf, read_gguf
+
+    found = parse_gguf(_only(files), len(_only(files)), Path("model.gguf"))
+    if not found.tensors or next(iter(found.tensors.values())).n_bytes > 1 << 16:
+        return found
+    with folder_of({"model.gguf": _only(files)}) as home:
+        return read_gguf(home / "model.gguf").read(next(iter(found.tensors)))
+
+
+def _ggufs() -> list[Files]:
+    """Files with some metadata and one tensor of each type that is read."""
+    import struct
+
+    from jumok.pretrained.gguf_types import TYPES
+
+    def text(value: str) -> bytes:
+        return struct.pack("<Q", len(value.encode())) + value.encode()
+
+    pairs = text("general.architecture") + struct.pack("<I", 8) + text("llama")
+    pairs += text("general.alignment") + struct.pack("<II", 4, 32)
+    pairs += text("tokens") + struct.pack("<IIQ", 9, 8, 2) + text("가") + text("나")
+    pairs += text("scores") + struct.pack("<IIQff", 9, 6, 2, 0.5, -1.0)
+    files: list[Files] = []
+    for kind, found in TYPES.items():
+        tensor = text("blk.0.attn_q.weight") + struct.pack("<IQQ", 2, 256, 2)
+        tensor += struct.pack("<IQ", kind, 0)
+        header = b"GGUF" + struct.pack("<IQQ", 3, 1, 4) + pairs + tensor
+        header += bytes(-len(header) % 32)
+        files.append({"model.gguf": header + bytes(512 // found.weights * found.bytes)})
+    return files
+
+
 def trace(files: Files) -> object:
     """A trace file, with each of its parts read."""
     from jumok.interpret.trace import Trace
@@ -421,7 +455,8 @@ def _odd_texts() -> list[Files]:
 TARGETS: Mapping[str, FuzzTarget] = {
     target.name: target
     for target in (
-        FuzzTarget("header", seeds.weights, header, 275_000),
+        FuzzTarget("header", seeds.weights, header, 235_000),
+        FuzzTarget("gguf", _ggufs, gguf, 40_000),
         FuzzTarget("manifest", seeds.manifests, manifest, 130_000),
         FuzzTarget("request", seeds.requests, request, 130_000),
         FuzzTarget("state", seeds.states, state, 170_000),
