@@ -41,7 +41,7 @@ Scalar = bool | int | float | str
 Value = Scalar | tuple[Scalar, ...]
 Floats = NDArray[np.float32]
 
-_NUMBERS: Mapping[int, str] = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?"}
+_NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?"}  # for `struct`
 _NUMBERS |= {10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
 

@@ -71,7 +71,8 @@ def _q6_k(x: Bytes) -> Floats:
     low, high = _bits(x[:, :128], 64, 4), _bits(x[:, 128:192], 32, 2)  # (N, 4, 64), (N, 8, 32)
     q = (low.reshape(len(x), 8, 32) | (high << 4)).astype(np.int8) - np.int8(32)
     d = _half(x[:, 208:]) * x[:, 192:208].view(np.int8).astype(np.float32)  # (N, 16)
-    return (d[:, :, None] * q.reshape(len(x), 16, 16).astype(np.float32)).reshape(len(x), -1)
+    w: Floats = d[:, :, None] * q.reshape(len(x), 16, 16).astype(np.float32)
+    return w.reshape(len(x), -1)
 
 
 def _bits(x: Bytes, run: int, width: int) -> Bytes:
