@@ -22,6 +22,7 @@ import * as stateSession from "./state/session";
 import * as stateSettings from "./state/settings";
 import * as stateState from "./state/state";
 import * as stateUseAsync from "./state/useAsync";
+import * as traceDecoding from "./trace/decoding";
 import * as traceDisplay from "./trace/display";
 import * as traceMatrix from "./trace/matrix";
 import * as traceRowSlice from "./trace/rowSlice";
@@ -53,6 +54,7 @@ export const shared: Readonly<Record<string, object>> = {
   "state/settings": stateSettings,
   "state/state": stateState,
   "state/useAsync": stateUseAsync,
+  "trace/decoding": traceDecoding,
   "trace/display": traceDisplay,
   "trace/matrix": traceMatrix,
   "trace/rowSlice": traceRowSlice,

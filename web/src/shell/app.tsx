@@ -2,6 +2,7 @@
 
 import { busy, currentTrace, liveModel, sessionError } from "../state/session";
 import { t } from "../i18n/i18n";
+import { AnswerBar, Examples } from "./answerBar";
 import { Header } from "./header";
 import { Help } from "./help";
 import { Inspector } from "./inspector";
@@ -18,6 +19,9 @@ export function App() {
       <header class="header" data-role="header">
         <Header />
       </header>
+      <section class="question" data-role="question" aria-label={t({ ko: "입력과 답", en: "input and answer" })}>
+        <AnswerBar />
+      </section>
       <aside class="map" data-role="map" aria-label={t({ ko: "헤드 맵: 레이어와 헤드", en: "head map: layers and heads" })}>
         <CloseDrawer />
         {trace && <HeadMap trace={trace} />}
@@ -28,7 +32,7 @@ export function App() {
             {sessionError.value}
           </p>
         )}
-        <Tabs trace={trace} />
+        {(trace || !liveModel.value) && <Tabs trace={trace} />}
         {trace ? <Stage trace={trace} /> : <EmptyPage />}
       </main>
       <aside
@@ -58,18 +62,26 @@ function CloseDrawer() {
 
 /** Shown until the first trace is loaded. */
 function EmptyPage() {
+  if (!busy.value && !sessionError.value && liveModel.value)
+    return (
+      <div class="invitation">
+        <h2>{t({ ko: "위에 텍스트를 입력하고 Enter를 누르세요", en: "Type a text above and press Enter" })}</h2>
+        <p>
+          {t({
+            ko: "모델의 답과, 그 답이 나오기까지 각 레이어에서 계산한 값을 볼 수 있습니다. 예문을 클릭해도 됩니다.",
+            en: "The page shows the answer of the model and what each layer computed for it. Or click an example.",
+          })}
+        </p>
+        <Examples />
+      </div>
+    );
   return (
     <p class="waiting" role="status">
       {busy.value
         ? t({ ko: "트레이스를 읽는 중입니다…", en: "Loading the trace…" })
         : sessionError.value
           ? t({ ko: "표시할 트레이스가 없습니다.", en: "There is no trace to show." })
-          : liveModel.value
-            ? t({
-                ko: "위에 텍스트를 입력하고 실행하면 모델의 어텐션을 볼 수 있습니다.",
-                en: "Enter a text above and run the model to see its attention.",
-              })
-            : t({ ko: "트레이스가 없습니다.", en: "There is no trace." })}
+          : t({ ko: "트레이스가 없습니다.", en: "There is no trace." })}
     </p>
   );
 }

@@ -9,7 +9,6 @@ import { BLOCKS } from "../i18n/blocks";
 import { type Message, t } from "../i18n/i18n";
 import { Find, findOpen } from "./find";
 import { helpOpen, openDrawer } from "./keyboard";
-import { RunForm } from "./runForm";
 
 const THEMES = {
   auto: { ko: "테마: 자동", en: "theme: auto" },
@@ -25,7 +24,6 @@ export function Header() {
         <h1>{info?.title || liveModel.value?.title || "jumok"}</h1>
         {info && <p class="model-line">{modelLine(info)}</p>}
       </div>
-      <RunForm />
       <div class="actions">
         <Drawer of="map" title={{ ko: "헤드 맵", en: "head map" }} />
         <Drawer of="inspector" title={{ ko: "상세 정보", en: "inspector" }} />

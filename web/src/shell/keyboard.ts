@@ -164,7 +164,9 @@ function scrolls(element: Element, key: string): boolean {
 }
 
 function escape(): void {
-  if (exportOpen.value) exportOpen.value = false;
+  const field = document.activeElement;
+  if (field instanceof HTMLElement && field.matches("[data-role=live] textarea")) field.blur(); // shortcuts are available again
+  else if (exportOpen.value) exportOpen.value = false;
   else if (findOpen.value) findOpen.value = false;
   else if (openDrawer.value) openDrawer.value = null;
   else if (state.hoverQuery.value !== null || state.hoverKey.value !== null) hoverOver(null, null);

@@ -1,7 +1,8 @@
 /** The form that runs the live model: a text, an optional target, and the decoding method. */
 
-import { computed, signal } from "@preact/signals";
-import { busy, currentTrace, liveModel, muted, type Request, runModel, sessionError } from "../state/session";
+import { batch, computed, effect, type Signal, signal, untracked } from "@preact/signals";
+import { busy, currentRun, currentTrace, liveModel, muted, type Request, runModel, sessionError } from "../state/session";
+import { useEffect, useRef } from "preact/hooks";
 import { sequence } from "../state/state";
 import { promptText } from "../trace/prompt";
 import { type Message, t } from "../i18n/i18n";
@@ -15,7 +16,7 @@ interface DecodingPreset {
 const DECODING_PRESETS: Readonly<Record<string, DecodingPreset>> = {
   own: { title: { ko: "디코딩: 기본 설정", en: "decoding: as configured" }, decode: {} },
   greedy: { title: { ko: "디코딩: 그리디", en: "decoding: greedy" }, decode: { beam: 1, sample: false } },
-  beam: { title: { ko: "디코딩: 빔 4", en: "decoding: beam 4" }, decode: { beam: 4, sample: false } },
+  beam: { title: { ko: "디코딩: 빔 서치", en: "decoding: beam search" }, decode: { beam: 4, sample: false } },
   sample: { title: { ko: "디코딩: 샘플링", en: "decoding: sampling" }, decode: { beam: 1, sample: true } },
   nothing: { title: { ko: "생성 안 함", en: "no generation" }, decode: null },
 };
@@ -23,6 +24,53 @@ const DECODING_PRESETS: Readonly<Record<string, DecodingPreset>> = {
 const editedText = signal<string | null>(null); // null: as in the trace
 const editedTarget = signal<string | null>(null); // null: as in the trace
 const decodingPreset = signal("own");
+/** Of beam search and of sampling; null: as configured. */
+const beams = signal<number | null>(null);
+const temperature = signal<number | null>(null);
+const topK = signal<number | null>(null);
+
+effect(() => {
+  const run = currentRun.value; // Back and Forward bring the settings back
+  untracked(() => batch(() => showDecoding(run ? run.decode : {})));
+});
+
+function showDecoding(decode: Request["decode"]): void {
+  const number = (name: string) => (typeof decode?.[name] === "number" ? (decode[name] as number) : null);
+  beams.value = number("beam");
+  temperature.value = number("temperature");
+  topK.value = number("top_k");
+  if (decode === null) decodingPreset.value = "nothing";
+  else if (decode.sample === true) decodingPreset.value = "sample";
+  else if (beams.value === null) decodingPreset.value = "own";
+  else decodingPreset.value = beams.value > 1 ? "beam" : "greedy";
+}
+
+/** The overrides of the chosen preset and of its sliders. */
+function decodingOverrides(): Request["decode"] {
+  const { decode } = DECODING_PRESETS[decodingPreset.value];
+  if (decodingPreset.value === "beam") return { ...decode, beam: beams.value ?? 4 };
+  if (decodingPreset.value !== "sample") return decode;
+  return {
+    ...decode,
+    ...(temperature.value === null ? {} : { temperature: temperature.value }),
+    ...(topK.value === null ? {} : { top_k: topK.value }),
+  };
+}
+
+let timer: ReturnType<typeof setTimeout> | undefined;
+
+/** Runs again shortly after the last change of a setting, if there is a text. */
+function runSoon(): void {
+  clearTimeout(timer);
+  if (currentTrace.value) timer = setTimeout(() => void submitRequest(), 200);
+}
+
+/** Runs one of the examples. */
+export function runExample(text: string): void {
+  editedText.value = text;
+  editedTarget.value = traceTarget.value === null ? null : "";
+  void submitRequest();
+}
 
 /** The text that the trace has read; of a generated text, the prompt. */
 const traceText = computed(() => {
@@ -47,7 +95,7 @@ const hasSeveralTexts = computed(() => (currentTrace.value?.info.blocks ?? []).s
 /** The request of the form; a given target is not generated. */
 export const request = computed<Request>(() => {
   const requestedTarget = editedTarget.value === null ? traceTarget.value : editedTarget.value.trim() || null;
-  const decode = liveModel.value?.writes && requestedTarget === null ? DECODING_PRESETS[decodingPreset.value].decode : {};
+  const decode = liveModel.value?.writes && requestedTarget === null ? decodingOverrides() : {};
   return { text: editedText.value ?? traceText.value, target: decode ? requestedTarget : "", decode };
 });
 
@@ -69,6 +117,11 @@ function splitPair(pair: string): string[] {
 
 export function RunForm() {
   const model = liveModel.value;
+  const form = useRef<HTMLFormElement>(null);
+  const isEmpty = model !== null && currentTrace.value === null && !busy.value;
+  useEffect(() => {
+    if (isEmpty) form.current?.querySelector("textarea")?.focus();
+  }, [isEmpty]);
   if (!model) return null;
   if (!model.traces)
     return <p class="live hint">{t({ ko: "이 모델은 트레이스를 지원하지 않습니다.", en: "This model cannot be traced." })}</p>;
@@ -89,7 +142,7 @@ export function RunForm() {
     }
   };
   return (
-    <form class="live" data-role="live" onSubmit={submit}>
+    <form class="live" data-role="live" onSubmit={submit} ref={form}>
       {texts.map((one, i) => (
         <textarea
           key={i}
@@ -117,7 +170,10 @@ export function RunForm() {
           value={decodingPreset.value}
           disabled={Boolean(request.value.target)}
           aria-label={t({ ko: "디코딩 방법", en: "decoding method" })}
-          onChange={(event) => (decodingPreset.value = event.currentTarget.value)}
+          onChange={(event) => {
+            decodingPreset.value = event.currentTarget.value;
+            runSoon();
+          }}
         >
           {Object.entries(DECODING_PRESETS).map(([id, { title, decode }]) =>
             decode || model.kind === "decoder" ? (
@@ -128,6 +184,7 @@ export function RunForm() {
           )}
         </select>
       )}
+      {model.writes && !request.value.target && <DecodingSliders />}
       {muted.value.size > 0 && (
         <button type="button" disabled={busy.value} onClick={unmute}>
           {t({ ko: `꺼진 헤드 ${muted.value.size}개 켜기`, en: `unmute ${muted.value.size}` })}
@@ -137,5 +194,49 @@ export function RunForm() {
         {busy.value ? t({ ko: "실행 중…", en: "running…" }) : t({ ko: "실행", en: "run" })}
       </button>
     </form>
+  );
+}
+
+/** Live settings: the width of the beam; temperature and top-k of sampling. */
+function DecodingSliders() {
+  const configured = liveModel.value?.decode ?? {};
+  if (decodingPreset.value === "beam")
+    return <Slider title={{ ko: "빔", en: "beam" }} of={beams} own={4} min={2} max={8} step={1} />;
+  if (decodingPreset.value !== "sample") return null;
+  return (
+    <>
+      <Slider title={{ ko: "온도", en: "temperature" }} of={temperature} own={Number(configured.temperature ?? 1)} min={0.1} max={2} step={0.1} />
+      <Slider title={{ ko: "top-k", en: "top-k" }} of={topK} own={Number(configured.top_k ?? 0)} min={0} max={50} step={1} />
+    </>
+  );
+}
+
+interface SliderProps {
+  readonly title: Message;
+  readonly of: Signal<number | null>;
+  readonly own: number; // as configured
+  readonly min: number;
+  readonly max: number;
+  readonly step: number;
+}
+
+function Slider({ title, of, own, min, max, step }: SliderProps) {
+  const value = of.value ?? own;
+  return (
+    <label class="choice live-slider">
+      {t(title)}
+      <input
+        type="range"
+        min={min}
+        max={max}
+        step={step}
+        value={value}
+        onInput={(event) => {
+          of.value = event.currentTarget.valueAsNumber;
+          runSoon();
+        }}
+      />
+      <output>{value}</output>
+    </label>
   );
 }

@@ -5,6 +5,7 @@ import type { HeadLocation } from "../trace/format";
 import { clampIndex } from "../trace/matrix";
 import { axes, labelIndex } from "./labels";
 import { currentTrace, headKey, muted } from "./session";
+import { setting } from "./settings";
 import * as state from "./state";
 
 /** Whether the last hover came from the keyboard: it is then announced to screen readers. */
@@ -81,7 +82,10 @@ export function cycle<T extends string>(of: Signal<T>, choices: readonly T[]): v
 export function togglePin(location: HeadLocation = state.focusedHead.value): void {
   const others = state.pinned.value.filter((pinned) => headKey(pinned) !== headKey(location));
   const wasPinned = others.length < state.pinned.value.length;
-  state.pinned.value = wasPinned ? others : [...others, location].slice(-4);
+  batch(() => {
+    state.pinned.value = wasPinned ? others : [...others, location].slice(-4);
+    setting<string>("lines", "heads", "focus").value = state.pinned.value.length ? "pinned" : "focus";
+  });
 }
 
 /** Mutes a head in the next run, or unmutes it. */

@@ -6,6 +6,7 @@ import { clampIndex } from "../trace/matrix";
 import { api, post } from "../trace/api";
 import { bootConfig, type LiveModel, openEmbedded, openServed } from "../trace/source";
 import type { Trace } from "../trace/trace";
+import { setting } from "./settings";
 import { errorText } from "./useAsync";
 import * as state from "./state";
 
@@ -25,32 +26,84 @@ export function headKey({ block, layer, head }: Omit<HeadLocation, "sequence">):
   return `${block}.${layer}.${head}`;
 }
 
-/** Loads the trace that the page was started with. */
+/** Loads the trace that the page was started with, or that of the run in the address. */
 export async function loadInitialTrace(): Promise<void> {
+  const requested = next;
+  next = undefined;
   await withStatus(async () => {
     const config = bootConfig();
     if (config.mode === "embedded") return showTrace(await openEmbedded(), null);
     if (config.mode === "live") liveModel.value = config.model ?? ((await (await api("api/model")).json()) as LiveModel);
-    if (config.trace) showTrace(await openServed(config.trace), config.trace);
+    if (requested && config.mode === "live") await execute(requested);
+    else await openInitialTrace();
   });
+  if (next !== undefined) await showRun(next);
+  runIsPending.value = false;
+}
+
+/** Makes `loadInitialTrace` show this run. */
+export function startWith(run: Run | null): void {
+  next = run;
+  runIsPending.value = run !== null;
 }
 
 export interface Request {
   readonly text: string;
   readonly target: string | null;
-  readonly decode: Readonly<Record<string, number | boolean>> | null;
+  readonly decode: Readonly<Record<string, number | boolean>> | null; // null: read the text without generating
 }
+
+/** A request with the heads that it mutes, as `block.layer.head`. */
+export interface Run extends Request {
+  readonly mute: readonly string[];
+}
+
+/** The run that made the current trace; null: the page was started with the trace. It is in the address. */
+export const currentRun = signal<Run | null>(null);
+
+let next: Run | null | undefined; // the run to show next; undefined: the current one
+/** Whether the address has a run that is not shown yet. */
+export const runIsPending = signal(false);
 
 /** Runs the model and shows the new trace, unless a run is in progress. */
 export async function runModel(request: Request): Promise<void> {
+  if (!busy.value) await showRun({ ...request, mute: [...muted.value] });
+}
+
+/** Shows the trace of a run, or the one that the page was started with; after the run in progress. */
+export async function showRun(run: Run | null): Promise<void> {
+  next = run;
+  runIsPending.value = true;
   if (busy.value) return;
-  await withStatus(async () => {
-    const mute = [...muted.value].map((head) => {
-      const [block, layer, number] = head.split(".");
-      return [block, Number(layer), Number(number)];
-    });
-    const { id } = (await (await post("api/trace", { ...request, mute })).json()) as { id: string };
-    showTrace(await openServed(id), id);
+  while (next !== undefined) {
+    const run = next;
+    next = undefined;
+    await withStatus(() => (run ? execute(run) : openInitialTrace()));
+  }
+  runIsPending.value = false;
+}
+
+async function execute(run: Run): Promise<void> {
+  const mute = run.mute.map((head) => {
+    const [block, layer, number] = head.split(".");
+    return [block, Number(layer), Number(number)];
+  });
+  const { text, target, decode } = run;
+  const { id } = (await (await post("api/trace", { text, target, decode, mute })).json()) as { id: string };
+  const trace = await openServed(id);
+  batch(() => {
+    currentRun.value = run;
+    showTrace(trace, id);
+  });
+}
+
+async function openInitialTrace(): Promise<void> {
+  const { trace } = bootConfig();
+  const opened = trace ? await openServed(trace) : null;
+  batch(() => {
+    currentRun.value = null;
+    if (opened) showTrace(opened, trace ?? null);
+    else currentTrace.value = null;
   });
 }
 
@@ -67,13 +120,27 @@ async function withStatus(task: () => Promise<void>): Promise<void> {
   busy.value = false;
 }
 
+let opened = false; // whether a trace has been shown
+
 function showTrace(trace: Trace, id: string | null): void {
   batch(() => {
+    if (!opened && liveModel.value && !/[#&]v=/.test(location.hash)) openBestView(trace.info);
+    opened = true;
     clampSelection(trace.info);
     currentTrace.value = trace;
     traceId.value = id;
     muted.value = new Set(trace.info.muted.map(([block, layer, head]) => headKey({ block, layer, head })));
   });
+}
+
+/** The view that answers the question of the task: which words decided, which source words, which candidates. */
+function openBestView({ blocks, classification, decoding }: TraceInfo): void {
+  if (classification) state.view.value = "explanation";
+  else if (blocks.some(({ name }) => name === "cross")) {
+    state.view.value = "alignment";
+    state.unit.value = "word";
+    setting<string>("alignment", "rows", "read").value = "predicted";
+  } else if (decoding) state.view.value = "generation";
 }
 
 /** Clamps the selection to the blocks, layers, heads and tokens of the trace. */

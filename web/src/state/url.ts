@@ -3,6 +3,7 @@
 import { batch, effect, type Signal } from "@preact/signals";
 import type { BlockName, HeadLocation } from "../trace/format";
 import { formatValue, parseValue, pendingSettings, settings, settingsCount } from "./settings";
+import { currentRun, type Run, runIsPending, showRun, startWith } from "./session";
 import * as state from "./state";
 
 interface Field {
@@ -79,11 +80,7 @@ export function encodeState(): string {
 
 /** Sets the state from a fragment; missing entries are reset to the default, invalid ones are ignored. */
 export function decodeState(fragment: string): void {
-  const entries = new Map<string, string>();
-  for (const pair of fragment.split("&")) {
-    const [key, text] = pair.split("=", 2).map(decodeText);
-    if (key && text !== undefined && key !== "token") entries.set(key, text);
-  }
+  const entries = parseFragment(fragment);
   batch(() => {
     for (const { key, apply } of FIELDS) apply(entries.get(key));
     for (const [key, { signal, initial }] of settings) {
@@ -95,15 +92,59 @@ export function decodeState(fragment: string): void {
   for (const [key, text] of entries) if (key.includes(".") && !settings.has(key)) pendingSettings.set(key, text);
 }
 
+/** A run as part of the fragment: x text, y target, d decoding, mute muted heads; empty: the trace that the page was started with. */
+export function encodeRun(run: Run | null): string {
+  if (!run) return "";
+  const entries = [["x", run.text]];
+  if (run.target !== null) entries.push(["y", run.target]);
+  const decode = run.decode === null ? "none" : Object.entries(run.decode).map(([name, value]) => `${name}:${value}`).join("~");
+  if (decode) entries.push(["d", decode]);
+  if (run.mute.length) entries.push(["mute", run.mute.join("~")]);
+  return entries.map((pair) => pair.map(encodeText).join("=")).join("&");
+}
+
+/** The run of a fragment; null: none, or its text is missing. */
+export function decodeRun(fragment: string): Run | null {
+  const entries = parseFragment(fragment);
+  const text = entries.get("x");
+  if (text === undefined) return null;
+  const decoding = entries.get("d") ?? "";
+  const heads = (entries.get("mute") ?? "").split("~").flatMap(parsePin);
+  return {
+    text,
+    target: entries.get("y") ?? null,
+    decode: decoding === "none" ? null : Object.fromEntries(decoding.split("~").flatMap(parseDecoding)),
+    mute: heads.map(({ block, layer, head }) => `${block}.${layer}.${head}`),
+  };
+}
+
+function parseDecoding(text: string): [string, number | boolean][] {
+  const found = /^(\w{1,40}):(true|false|-?[\d.]{1,20}(?:e-?\d{1,3})?)$/.exec(text);
+  if (!found) return [];
+  const [, name, value] = found;
+  return [[name, value === "true" || value === "false" ? value === "true" : Number(value)]];
+}
+
 /** Keeps state and address in sync; a page that may not change its address only reads it. */
 export function syncWithAddress(): void {
   readAddress();
-  addEventListener("hashchange", readAddress);
+  startWith(decodeRun(lastFragment.slice(1)));
+  addEventListener("hashchange", () => {
+    if (location.hash === lastFragment) return;
+    readAddress();
+    const run = decodeRun(lastFragment.slice(1));
+    if (encodeRun(run) !== encodeRun(currentRun.peek())) void showRun(run);
+  });
   let timer: ReturnType<typeof setTimeout> | undefined;
+  let written = encodeRun(currentRun.peek());
   effect(() => {
-    const text = encodeState();
-    clearTimeout(timer); // browsers limit the rate of changes
-    timer = setTimeout(() => writeAddress(text), 100);
+    const [run, view] = [encodeRun(currentRun.value), encodeState()];
+    clearTimeout(timer);
+    if (runIsPending.value) return; // the address is ahead of the page
+    const write = () => writeAddress([view, run].filter(Boolean).join("&"));
+    if (run !== written) write();
+    else timer = setTimeout(write, 100); // browsers limit the rate of changes
+    written = run;
   });
 }
 
@@ -116,15 +157,32 @@ function readAddress(): void {
 
 function writeAddress(text: string): void {
   if (location.hash !== lastFragment) return; // the address has just changed and will be read next
-  const token = /(?:^#|&)(token=[^&]*)/.exec(location.hash)?.[1];
+  const before = lastFragment.slice(1);
+  const token = /(?:^|&)(token=[^&]*)/.exec(before)?.[1];
   const fragment = [token, text].filter(Boolean).join("&");
-  if (fragment === location.hash.slice(1)) return;
+  if (fragment === before) return;
+  const address = fragment ? `#${fragment}` : location.pathname + location.search;
   try {
-    history.replaceState(null, "", fragment ? `#${fragment}` : location.pathname + location.search);
+    if (placeOf(fragment) === placeOf(before)) history.replaceState(null, "", address);
+    else history.pushState(null, "", address);
     lastFragment = location.hash;
   } catch {
     // the address cannot be changed inside a notebook frame
   }
+}
+
+/** What Back and Forward move between: the run and the view. */
+function placeOf(fragment: string): string {
+  return `${encodeRun(decodeRun(fragment))} ${parseFragment(fragment).get("v") ?? ""}`;
+}
+
+function parseFragment(fragment: string): Map<string, string> {
+  const entries = new Map<string, string>();
+  for (const pair of fragment.split("&")) {
+    const [key, text] = pair.split("=", 2).map(decodeText);
+    if (key && text !== undefined && key !== "token") entries.set(key, text);
+  }
+  return entries;
 }
 
 function decodeText(text: string): string {

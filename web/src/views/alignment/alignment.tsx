@@ -1,6 +1,6 @@
 /** Alignment: which source token each target token attends to. */
 
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import { ink } from "../../draw/colours";
 import { shade } from "../../draw/palette";
 import { label, markup, PAGE_COLOURS, PRINT_COLOURS, svgDocument } from "../../draw/svg";
@@ -41,6 +41,9 @@ const ROW_HINTS: Readonly<Record<"read" | "predicted", Message>> = {
 function Stage({ trace }: StageProps) {
   const { value, error } = useAsync(() => aligned(trace), [trace]);
   const [box, availableWidth] = useWidth(WIDTH);
+  useEffect(() => {
+    if (block.value !== "cross") selectHead(crossHead(trace)); // all panels show the block of the picture
+  });
   return (
     <div ref={box}>
       <div class="choices">

@@ -1,6 +1,6 @@
 /** Generation: the decoding replayed step by step. */
 
-import { signal } from "@preact/signals";
+import { type Signal, signal } from "@preact/signals";
 import { generation as about } from "../viewInfo";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef } from "preact/hooks";
@@ -8,11 +8,12 @@ import { type Bar, bars, type Drawing } from "../../draw/bars";
 import { ink } from "../../draw/colours";
 import { shade } from "../../draw/palette";
 import { type DrawingColours, element, label, markup, PAGE_COLOURS, PRINT_COLOURS, svgDocument } from "../../draw/svg";
-import { displayText, NO_BYTES, pieceReader, readablePieces } from "../../draw/text";
+import { displayText, readablePieces } from "../../draw/text";
 import { useAsync } from "../../state/useAsync";
+import { selectHead } from "../../state/actions";
 import { setting } from "../../state/settings";
-import { head, layer, step } from "../../state/state";
-import type { Decoding, HeadLocation, Sequence } from "../../trace/format";
+import { block, head, layer, step } from "../../state/state";
+import type { Decoding, HeadLocation } from "../../trace/format";
 import { sliceRows } from "../../trace/rowSlice";
 import { displayWeights } from "../../trace/display";
 import type { Trace } from "../../trace/trace";
@@ -23,7 +24,8 @@ import type { StageProps, ViewRenderer } from "../view";
 import { layoutTree } from "./beams";
 import "./generation.css";
 import { beamTree, cacheStrip, COLUMN } from "./drawings";
-import { cacheSteps, candidateRows, decodingOf, normFormula, rankingScore, rowOfStep } from "./playback";
+import { readableDecoding, rowOfStep } from "../../trace/decoding";
+import { cacheSteps, candidateRows, normFormula, rankingScore } from "./playback";
 
 export const generation: ViewRenderer = {
   Stage,
@@ -48,41 +50,17 @@ const SPEED = {
   "4": { ko: "×4", en: "×4" },
 } as const satisfies Record<string, Message>;
 
-const row = setting<keyof typeof ROW>("generation", "row", "cross");
+/** The block of the attention row: the one in focus, so that all panels show the same. */
+function rowBlock(trace: Trace): keyof typeof ROW {
+  const names = trace.info.blocks.map(({ name }) => name);
+  return block.value === "decoder" || !names.includes("cross") ? "decoder" : "cross";
+}
+
 const speed = setting<keyof typeof SPEED>("generation", "speed", "1");
 const playing = signal(false);
 
 const MAX_BARS = 20; // the keys with the largest weights
 const MAX_PREFIX = 80; // tokens of the text before the step
-
-/** The decoding with bytes decoded to characters: those of a candidate follow the bytes before it. */
-function readableDecoding(trace: Trace): Decoding | null {
-  const decoding = decodingOf(trace.info, 0);
-  const target = trace.info.sides.target?.[0];
-  return decoding && target ? readBytes(decoding, target) : decoding;
-}
-
-function readBytes(decoding: Decoding, target: Sequence): Decoding {
-  const { steps } = decoding;
-  const pieces = steps.flatMap(({ before, after, beams, chosen }) => [...before, ...after, ...beams, ...(chosen ? [chosen] : [])].map(({ piece }) => piece));
-  const reader = pieceReader(target, pieces);
-  let pending = target.pieces.slice(0, Math.max(rowOfStep(decoding, 0) + 1, 0)).reduce((bytes, piece) => reader.pending(piece, bytes), NO_BYTES);
-  const after = new Map([[0, pending]]); // the incomplete bytes after each hypothesis
-  return {
-    ...decoding,
-    steps: steps.map((step) => {
-      const read = <T extends { readonly piece: string }>(each: T, bytes = pending): T => ({ ...each, piece: reader.text(each.piece, bytes) });
-      const beams = step.beams.map((beam) => {
-        const bytes = after.get(beam.parent) ?? NO_BYTES;
-        after.set(beam.id, reader.pending(beam.piece, bytes));
-        return read(beam, bytes);
-      });
-      const decoded = { ...step, beams, before: step.before.map((each) => read(each)), after: step.after.map((each) => read(each)), chosen: step.chosen && read(step.chosen) };
-      if (step.chosen) pending = reader.pending(step.chosen.piece, pending);
-      return decoded;
-    }),
-  };
-}
 
 interface AttentionRow {
   readonly bars: readonly Bar[];
@@ -94,12 +72,11 @@ interface AttentionRow {
 
 /** The attention of the token read at the step; null after the end of the answer, or if its row has left the window. */
 async function attentionOfStep(trace: Trace, decoding: Decoding, at: number): Promise<AttentionRow | null> {
-  const names = trace.info.blocks.map(({ name }) => name);
-  const block = names.includes("cross") ? selected(row, ROW) : "decoder";
-  const { layers, heads } = trace.block(block);
+  const name = rowBlock(trace);
+  const { layers, heads } = trace.block(name);
   const location: HeadLocation = {
     sequence: 0,
-    block,
+    block: name,
     layer: Math.min(layer.value, layers - 1),
     head: Math.min(head.value, heads - 1),
   };
@@ -111,11 +88,17 @@ async function attentionOfStep(trace: Trace, decoding: Decoding, at: number): Pr
   const mass = (of: typeof visible) => of.reduce((sum, { weight }) => sum + weight, 0);
   return {
     bars: largest.map(({ key, weight }) => ({ name: key.text, values: [weight] })),
-    block,
+    block: name,
     head: headName(location),
     fraction: mass(largest) / (mass(visible) || 1),
     all: visible.length,
   };
+}
+
+/** The focused layer and head, clamped to those of a block. */
+function inBlock(trace: Trace, name: keyof typeof ROW): Omit<HeadLocation, "sequence"> {
+  const { layers, heads } = trace.block(name);
+  return { block: name, layer: Math.min(layer.value, layers - 1), head: Math.min(head.value, heads - 1) };
 }
 
 function Stage({ trace }: StageProps) {
@@ -133,6 +116,10 @@ function Stage({ trace }: StageProps) {
     return () => clearInterval(timer);
   }, [playing.value, stepsPerSecond, count]);
   useEffect(() => () => void (playing.value = false), [trace]);
+  useEffect(() => {
+    const name = rowBlock(trace);
+    if (block.value !== name) selectHead(inBlock(trace, name));
+  });
   useEffect(() => {
     step.value = Math.max(0, Math.min(step.value, count - 1)); // another view may have more steps
   });
@@ -154,7 +141,7 @@ function Stage({ trace }: StageProps) {
       <Prefix trace={trace} decoding={decoding} at={at} />
       <div class="generation-panels">
         <Panel title={{ ko: "어텐션", en: "Attention" }}>
-          {trace.info.blocks.some(({ name }) => name === "cross") ? <Choice title={{ ko: "행", en: "row" }} of={row} options={ROW} /> : null}
+          {trace.info.blocks.some(({ name }) => name === "cross") ? <Choice title={{ ko: "행", en: "row" }} of={block as Signal<keyof typeof ROW>} options={ROW} /> : null}
           {keys ? <Svg of={attentionBars(keys, PAGE_COLOURS)} label={attentionNote(keys)} /> : null}
           {error ? <p role="alert">{error}</p> : <p class="hint">{keys ? attentionNote(keys) : missingReason(decoding, at)}</p>}
         </Panel>

@@ -2,7 +2,8 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Beam, Step, TraceInfo } from "../../trace/format";
 import { layoutTree, windowOf } from "./beams";
-import { cacheSteps, candidateRows, decodingOf, rowOfStep } from "./playback";
+import { decodingOf, rowOfStep } from "../../trace/decoding";
+import { cacheSteps, candidateRows } from "./playback";
 
 const candidate = (id: number, probability: number) => ({ id, piece: `p${id}`, probability });
 const beam = (id: number, parent: number, more: Partial<Beam> = {}): Beam => ({

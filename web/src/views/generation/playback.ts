@@ -1,34 +1,6 @@
-/** Replaying the decoding: the context and the candidates of each step. */
+/** Replaying the decoding: the candidates of each step, the cache, and the scores that rank. */
 
-import type { Beam, Candidate, Decoding, Step, TraceInfo } from "../../trace/format";
-
-/** The recorded decoding; without one, the given tokens with the predicted candidates (teacher forcing). */
-export function decodingOf(info: TraceInfo, sequence: number): Decoding | null {
-  if (info.decoding) return info.decoding;
-  const target = info.sides.target?.[sequence];
-  if (!info.next || sequence > 0 || !target) return null; // `next` is recorded for the first sequence only
-  const count = target.real.filter(Boolean).length;
-  const steps = Array.from({ length: count - 1 }, (_, t): Step => {
-    const given = info.next?.[t].find(({ id }) => id === target.ids[t + 1]);
-    return {
-      cache: t,
-      before: info.next?.[t] ?? [],
-      after: [],
-      chosen: {
-        id: target.ids[t + 1],
-        piece: target.pieces[t + 1],
-        log_probability: given ? Math.log(given.probability) : Number.NaN,
-      },
-      beams: [],
-    };
-  });
-  return steps.length ? { method: "given", settings: {}, prompt: 1, steps, output: "" } : null;
-}
-
-/** The attention row that predicted the token of a step: the last token before it; negative: outside the window. */
-export function rowOfStep({ prompt }: Pick<Decoding, "prompt">, step: number): number {
-  return prompt - 1 + step;
-}
+import type { Beam, Candidate, Decoding, Step } from "../../trace/format";
 
 export interface CandidateRow {
   readonly id: number;

@@ -1,0 +1,125 @@
+/** The bar that stays: the input, the answer of the model, and examples to try. */
+
+import type { ComponentChildren } from "preact";
+import { displayText } from "../draw/text";
+import { currentTrace, liveModel } from "../state/session";
+import { sequence, step, view } from "../state/state";
+import { readableDecoding } from "../trace/decoding";
+import type { Candidate } from "../trace/format";
+import { promptText } from "../trace/prompt";
+import type { Trace } from "../trace/trace";
+import { t } from "../i18n/i18n";
+import { RunForm, runExample } from "./runForm";
+
+const MAX_LABELS = 4;
+const MAX_CANDIDATES = 5;
+const MAX_EXAMPLE = 24; // characters on a button
+
+export function AnswerBar() {
+  const trace = currentTrace.value;
+  return (
+    <>
+      <RunForm />
+      {trace && <Answer trace={trace} />}
+      {trace && <Examples />}
+    </>
+  );
+}
+
+/** The answer; nothing for a model without one, such as an encoder of sentences. */
+function Answer({ trace }: { readonly trace: Trace }) {
+  const { classification, regression, decoding } = trace.info;
+  const classified = classification?.sequences[sequence.value];
+  const score = regression?.[sequence.value];
+  if (classified)
+    return (
+      <Line>
+        <Labels names={classification?.labels ?? []} probabilities={classified.probabilities} />
+      </Line>
+    );
+  if (score !== undefined)
+    return (
+      <Line>
+        <strong>{score.toFixed(3)}</strong>
+      </Line>
+    );
+  if (!decoding) return null;
+  return (
+    <Line>
+      <bdi class="answer-text">
+        {trace.info.sides.source ? null : <span>{promptOf(trace)}</span>}
+        <strong>{decoding.output || t({ ko: "(빈 출력)", en: "(empty output)" })}</strong>
+      </bdi>
+      <Candidates trace={trace} />
+    </Line>
+  );
+}
+
+function promptOf({ info }: Trace): string {
+  const target = info.sides.target?.[0];
+  return target && info.decoding ? promptText(target, info.decoding) : "";
+}
+
+function Line({ children }: { readonly children: ComponentChildren }) {
+  return (
+    <p class="answer" data-role="answer" aria-live="polite">
+      <span class="answer-title">{t({ ko: "답", en: "answer" })}</span>
+      {children}
+    </p>
+  );
+}
+
+/** The most probable labels, each with a bar. */
+function Labels({ names, probabilities }: { readonly names: readonly string[]; readonly probabilities: readonly number[] }) {
+  const order = [...probabilities.keys()].sort((a, b) => probabilities[b] - probabilities[a]);
+  return (
+    <>
+      {order.slice(0, MAX_LABELS).map((i, rank) => (
+        <button key={i} type="button" class="answer-label" onClick={() => (view.value = "explanation")}>
+          {rank === 0 ? <strong>{displayText(names[i])}</strong> : displayText(names[i])} <span class="number">{probabilities[i].toFixed(4)}</span>
+          <i class="bar" style={{ width: `${Math.max(1, 60 * probabilities[i])}px` }} />
+        </button>
+      ))}
+    </>
+  );
+}
+
+/** The candidates of the current step. */
+function Candidates({ trace }: { readonly trace: Trace }) {
+  const decoding = readableDecoding(trace);
+  if (!decoding?.steps.length) return null;
+  const at = Math.min(step.value, decoding.steps.length - 1);
+  const { before, chosen } = decoding.steps[at];
+  const show = () => (view.value = "generation");
+  return (
+    <button type="button" class="answer-candidates" onClick={show} title={t({ ko: "생성 과정 보기", en: "show the generation" })}>
+      <small>{t({ ko: `${at + 1}번째 토큰 후보`, en: `candidates of token ${at + 1}` })}</small>
+      {before.slice(0, MAX_CANDIDATES).map((each: Candidate) => (
+        <span key={each.id} class={each.id === chosen?.id ? "chosen" : undefined}>
+          <bdi>{displayText(each.piece)}</bdi> <span class="number">{each.probability.toFixed(2)}</span>
+        </span>
+      ))}
+    </button>
+  );
+}
+
+/** Inputs of the development set; a click runs one. */
+export function Examples() {
+  const examples = liveModel.value?.traces ? (liveModel.value.examples ?? []) : [];
+  if (examples.length === 0) return null;
+  return (
+    <p class="examples" data-role="examples">
+      <span class="answer-title">{t({ ko: "예문", en: "examples" })}</span>
+      {examples.map((text) => (
+        <button key={text} type="button" title={text} onClick={() => runExample(text)}>
+          {shortened(text.replace("\t", " / "))}
+        </button>
+      ))}
+    </p>
+  );
+}
+
+function shortened(text: string): string {
+  const letters = [...text];
+  return letters.length > MAX_EXAMPLE ? `${letters.slice(0, MAX_EXAMPLE - 1).join("")}…` : text;
+}
