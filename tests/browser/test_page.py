@@ -15,8 +15,8 @@ from tests.browser.conftest import KINDS, Serve, Windows
 from tests.viewer.random_traces import HOSTILE, random_trace
 
 VIEWS = (
-    "lines", "matrix", "neuron", "calculation", "alignment", "generation", "positions", "masks",
-    "explanation",
+    "flow", "lines", "matrix", "neuron", "calculation", "alignment", "generation", "positions",
+    "masks", "explanation",
 )  # fmt: skip
 CELLS = 30  # looked at in each trace
 

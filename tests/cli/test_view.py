@@ -144,6 +144,7 @@ def test_the_page_requests_traces_of_a_run(review_run: Path, tmp_path: Path) -> 
     with viewing(review_run, "이 영화 정말 최고예요", "--state", "v=matrix&L=0") as page:
         assert page.address.endswith("&v=matrix&L=0")
         card = json.loads(page.ask("/api/model")[1])
+        assert len(card.pop("examples")) == 3
         assert card == {
             "title": "reviews",
             "task": "classification",
@@ -152,6 +153,7 @@ def test_the_page_requests_traces_of_a_run(review_run: Path, tmp_path: Path) -> 
             "writes": False,
             "traces": True,
             "max_length": 16,
+            "decode": None,
         }
 
         def traced(**question: object) -> Trace:

@@ -9,7 +9,12 @@ from jumok.errors import StorageError
 
 FOLDER = Path(__file__).parent / "static"
 SCRIPT = "text/javascript; charset=utf-8"
-VIEW_SCRIPTS = ("neuron.js", "lesson.js", "reading.js")  # loaded when a view is first opened
+VIEW_SCRIPTS = (
+    "flow.js",
+    "neuron.js",
+    "lesson.js",
+    "reading.js",
+)  # loaded when a view is first opened
 MEDIA_TYPES = {
     "app.js": SCRIPT,
     **dict.fromkeys(VIEW_SCRIPTS, SCRIPT),

@@ -60,7 +60,7 @@ export function ExportMenu({ trace }: { readonly trace: Trace }) {
       </button>
       {open ? (
         <div ref={box} class="export-menu" role="group" aria-label={t({ ko: "내보내기", en: "Export" })}>
-          <ExportItems trace={trace} view={views.find(({ id }) => id === viewId.value) ?? views[0]} />
+          <ExportItems trace={trace} view={views.find(({ id }) => id === viewId.value) ?? views[1]} />
         </div>
       ) : null}
     </div>

@@ -22,7 +22,7 @@ interface Binding {
   readonly when?: () => boolean; // default: always
 }
 
-const VIEWS_WITH_STEPS: readonly string[] = ["calculation", "generation"]; // views with steps
+const VIEWS_WITH_STEPS: readonly string[] = ["flow", "calculation", "generation"]; // views with steps
 
 const step = (by: number) => {
   state.step.value = Math.max(0, state.step.value + by);
@@ -66,10 +66,10 @@ export const BINDINGS: readonly Binding[] = [
     run: () => togglePin(),
   },
   {
-    keys: ["1", "2", "3", "4", "5", "6", "7", "8", "9"],
-    label: "1 … 9",
+    keys: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"],
+    label: "0 … 9",
     description: { ko: "보기", en: "view" },
-    run: ({ key }) => (state.view.value = (views[Number(key) - 1] ?? views[0]).id),
+    run: ({ key }) => (state.view.value = (views[Number(key)] ?? views[1]).id),
   },
   {
     keys: ["w"],

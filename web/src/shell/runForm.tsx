@@ -1,7 +1,7 @@
 /** The form that runs the live model: a text, an optional target, and the decoding method. */
 
 import { batch, computed, effect, type Signal, signal, untracked } from "@preact/signals";
-import { busy, currentRun, currentTrace, liveModel, muted, type Request, runModel, sessionError } from "../state/session";
+import { busy, currentTrace, liveModel, muted, type Request, runModel, runOfAddress, sessionError } from "../state/session";
 import { useEffect, useRef } from "preact/hooks";
 import { sequence } from "../state/state";
 import { promptText } from "../trace/prompt";
@@ -30,7 +30,7 @@ const temperature = signal<number | null>(null);
 const topK = signal<number | null>(null);
 
 effect(() => {
-  const run = currentRun.value; // Back and Forward bring the settings back
+  const run = runOfAddress.value; // Back and Forward bring the settings back
   untracked(() => batch(() => showDecoding(run ? run.decode : {})));
 });
 
@@ -101,6 +101,7 @@ export const request = computed<Request>(() => {
 
 /** Runs the request; fields that were not edited meanwhile then show the text of the new trace. */
 export async function submitRequest(): Promise<void> {
+  clearTimeout(timer);
   if (busy.value) return;
   const [submittedText, requestedTarget] = [editedText.value, editedTarget.value];
   await runModel(request.value);

@@ -9,7 +9,7 @@ import { NoteBar } from "./notes";
 
 /** The current view. */
 export function chosenView() {
-  return views.find(({ id }) => id === view.value) ?? views[0];
+  return views.find(({ id }) => id === view.value) ?? views[1];
 }
 
 export function Tabs({ trace }: { readonly trace: Trace | null }) {
@@ -36,7 +36,7 @@ export function Tabs({ trace }: { readonly trace: Trace | null }) {
             data-view={id}
             aria-selected={chosen}
             aria-controls="stage"
-            aria-keyshortcuts={String(i + 1)}
+            aria-keyshortcuts={String(i)}
             tabIndex={chosen ? 0 : -1}
             onClick={() => {
               retryBundle(bundle);

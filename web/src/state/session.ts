@@ -61,6 +61,9 @@ export interface Run extends Request {
 /** The run that made the current trace; null: the page was started with the trace. It is in the address. */
 export const currentRun = signal<Run | null>(null);
 
+/** The run that the address had when the page was opened, or after Back or Forward. */
+export const runOfAddress = signal<Run | null>(null);
+
 let next: Run | null | undefined; // the run to show next; undefined: the current one
 /** Whether the address has a run that is not shown yet. */
 export const runIsPending = signal(false);

@@ -3,7 +3,7 @@
 import { batch, effect, type Signal } from "@preact/signals";
 import type { BlockName, HeadLocation } from "../trace/format";
 import { formatValue, parseValue, pendingSettings, settings, settingsCount } from "./settings";
-import { currentRun, type Run, runIsPending, showRun, startWith } from "./session";
+import { currentRun, type Run, runIsPending, runOfAddress, showRun, startWith } from "./session";
 import * as state from "./state";
 
 interface Field {
@@ -128,11 +128,13 @@ function parseDecoding(text: string): [string, number | boolean][] {
 /** Keeps state and address in sync; a page that may not change its address only reads it. */
 export function syncWithAddress(): void {
   readAddress();
-  startWith(decodeRun(lastFragment.slice(1)));
+  startWith((runOfAddress.value = decodeRun(lastFragment.slice(1))));
   addEventListener("hashchange", () => {
     if (location.hash === lastFragment) return;
     readAddress();
     const run = decodeRun(lastFragment.slice(1));
+    if (!run && history.state !== WRITTEN) return; // typed, or a link: it changes the view only
+    runOfAddress.value = run;
     if (encodeRun(run) !== encodeRun(currentRun.peek())) void showRun(run);
   });
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -148,6 +150,7 @@ export function syncWithAddress(): void {
   });
 }
 
+const WRITTEN = "jumok"; // the state of entries of the history that this page has written
 let lastFragment = ""; // the fragment at the last synchronisation
 
 function readAddress(): void {
@@ -160,11 +163,11 @@ function writeAddress(text: string): void {
   const before = lastFragment.slice(1);
   const token = /(?:^|&)(token=[^&]*)/.exec(before)?.[1];
   const fragment = [token, text].filter(Boolean).join("&");
-  if (fragment === before) return;
+  if (fragment === before && history.state === WRITTEN) return;
   const address = fragment ? `#${fragment}` : location.pathname + location.search;
   try {
-    if (placeOf(fragment) === placeOf(before)) history.replaceState(null, "", address);
-    else history.pushState(null, "", address);
+    if (placeOf(fragment) === placeOf(before)) history.replaceState(WRITTEN, "", address);
+    else history.pushState(WRITTEN, "", address);
     lastFragment = location.hash;
   } catch {
     // the address cannot be changed inside a notebook frame

@@ -1,6 +1,6 @@
 /** The views in the order of their tabs, and the bundle of each. */
 
-import { alignment, calculation, explanation, generation, masks, neuron, positions } from "./viewInfo";
+import { alignment, calculation, explanation, flow, generation, masks, neuron, positions } from "./viewInfo";
 import { lines } from "./lines/lines";
 import { matrix } from "./matrix/matrix";
 import { type Bundle, registerViews } from "./bundles";
@@ -10,6 +10,7 @@ import "./alignment/alignment.css";
 import "./calculation/calculation.css";
 import "./choice.css";
 import "./explanation/explanation.css";
+import "./flow/flow.css";
 import "./generation/generation.css";
 import "./masks/masks.css";
 import "./neuron/neuron.css";
@@ -20,6 +21,7 @@ export interface Tab extends ViewInfo {
 }
 
 export const views: readonly Tab[] = [
+  { ...flow, bundle: "flow" },
   { ...lines, bundle: null },
   { ...matrix, bundle: null },
   { ...neuron, bundle: "neuron" },

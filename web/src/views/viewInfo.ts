@@ -2,6 +2,17 @@
 
 import type { ViewInfo } from "./view";
 
+export const flow: ViewInfo = {
+  id: "flow",
+  title: { ko: "흐름", en: "flow" },
+  description: {
+    ko: "모델 전체: 토큰이 임베딩과 레이어마다의 어텐션·피드포워드를 지나 답이 되기까지, 트레이스의 수치로 그렸습니다.",
+    en: "The whole model: from tokens through the attention and feed-forward of each layer to the answer, drawn from the numbers of the trace.",
+  },
+  supports: () => true,
+  missing: { ko: "", en: "" },
+};
+
 export const neuron: ViewInfo = {
   id: "neuron",
   title: { ko: "뉴런", en: "neuron" },

@@ -6,6 +6,7 @@ import { type DrawingColours, markup, PRINT_COLOURS, svgDocument, textWidth } fr
 import { displayText } from "../../draw/text";
 import { scale } from "../../state/state";
 import type { Trace } from "../../trace/trace";
+import { BLOCKS } from "../../i18n/blocks";
 import { type Message, t } from "../../i18n/i18n";
 import { selected } from "../choice";
 import { arcLayout, columnLayout, type Layout, type Side } from "./layout";
@@ -65,8 +66,8 @@ function titleOf({ location, heads, series, weights }: LinesData): string {
   const { block, layer } = location;
   const headsText =
     heads === "focus" || heads === "pinned"
-      ? `${block} ${series.map(({ name }) => name).join(", ")}`
-      : `${block} L${layer}: ${t(HEAD_TITLES[heads])}`;
+      ? `${t(BLOCKS[block])} ${series.map(({ name }) => name).join(", ")}`
+      : `${t(BLOCKS[block])} L${layer}: ${t(HEAD_TITLES[heads])}`;
   return weights.note ? `${headsText} · ${t(weights.note)}` : headsText;
 }
 
@@ -126,7 +127,7 @@ export async function table(trace: Trace): Promise<readonly (readonly (string | 
   return [
     ["head", "query", "query_text", "key", "key_text", "weight"],
     ...list.map(({ query, key, series, weight }) => [
-      `${data.location.block} ${data.series[series].name}`,
+      `${t(BLOCKS[data.location.block])} ${data.series[series].name}`,
       queries[query].pieces[0],
       queries[query].text,
       keys[key].pieces[0],

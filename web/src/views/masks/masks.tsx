@@ -1,6 +1,7 @@
 /** Masks, and their effect on scores and weights. */
 
 import { useMemo } from "preact/hooks";
+import type { Shade } from "../../draw/colours";
 import { shade } from "../../draw/palette";
 import { useAsync } from "../../state/useAsync";
 import { setting } from "../../state/settings";
@@ -9,11 +10,12 @@ import type { Trace } from "../../trace/trace";
 import { type Message, t } from "../../i18n/i18n";
 import { type Numbers, valueAt } from "../calculation/arithmetic";
 import { Heatmap } from "../calculation/heatmap";
-import { colourScale } from "../calculation/paint";
-import { matrixSvg, matrixTable } from "../calculation/picture";
+import { type ColourScale, colourScale } from "../calculation/paint";
+import { matricesSvg, matrixTable } from "../calculation/picture";
 import { focusedCell, hoveredCell, lockedCell } from "../calculation/cellFocus";
 import { pieceNames } from "../calculation/steps";
 import { formatNumber } from "../calculation/formatSum";
+import { masks as about } from "../viewInfo";
 import type { StageProps, ViewRenderer } from "../view";
 import "./masks.css";
 import { loadMasks, type MaskData, printMaskRow } from "./maskData";
@@ -21,8 +23,11 @@ import { loadMasks, type MaskData, printMaskRow } from "./maskData";
 export const masks: ViewRenderer = {
   Stage,
   svg: async (trace) => {
-    const { combined } = await loadMasks(trace, focusedHead.value);
-    return matrixSvg(t({ ko: "결합 마스크 (1 = 어텐션 허용)", en: "combined mask (1 = may attend)" }), { numbers: combined, ...axisNames(trace) });
+    const names = axisNames(trace);
+    const tiles = tilesOf(await loadMasks(trace, focusedHead.value)).flatMap(({ title, numbers, mask }) =>
+      numbers ? [{ name: t(title), numbers, scale: scaleOf(numbers, mask, "light"), ...(mask ? { hidden: (i: number) => mask.data[i] === 0 } : {}), ...names }] : [],
+    );
+    return matricesSvg(t(about.title), tiles);
   },
   table: async (trace) => matrixTable({ numbers: (await loadMasks(trace, focusedHead.value)).combined, ...axisNames(trace) }),
 };
@@ -46,10 +51,8 @@ interface Tile {
   readonly mask?: Numbers; // 0 where hatched
 }
 
-function MaskPanels({ trace, masks }: { readonly trace: Trace; readonly masks: MaskData }) {
-  const block = trace.block(focusedHead.value.block);
-  const { rows, columns } = useMemo(() => axisNames(trace), [trace, focusedHead.value]);
-  const tiles: readonly Tile[] = [
+function tilesOf(masks: MaskData): readonly Tile[] {
+  return [
     { title: { ko: "① 패딩 마스크", en: "① padding mask" }, numbers: masks.padding, mask: masks.padding },
     { title: { ko: "② 인과(causal) 마스크", en: "② causal mask" }, numbers: masks.causal, mask: masks.causal },
     { title: { ko: "③ 결합: ① ∧ ②", en: "③ combined: ① ∧ ②" }, numbers: masks.combined, mask: masks.combined },
@@ -57,6 +60,18 @@ function MaskPanels({ trace, masks }: { readonly trace: Trace; readonly masks: M
     { title: { ko: "⑤ 마스크 후 점수: −∞", en: "⑤ scores after the mask: −∞" }, numbers: masks.masked, mask: masks.combined },
     { title: { ko: "⑥ 가중치 (softmax)", en: "⑥ weights (softmax)" }, numbers: masks.weights, mask: masks.combined },
   ];
+}
+
+/** The colours of a tile; a mask has a uniform colour where it is open. */
+function scaleOf(numbers: Numbers, mask: Numbers | undefined, at: Shade): ColourScale {
+  const found = colourScale(numbers, at);
+  return numbers === mask ? { ...found, tone: (value: number) => 0.35 * value } : found;
+}
+
+function MaskPanels({ trace, masks }: { readonly trace: Trace; readonly masks: MaskData }) {
+  const block = trace.block(focusedHead.value.block);
+  const { rows, columns } = useMemo(() => axisNames(trace), [trace, focusedHead.value]);
+  const tiles = tilesOf(masks);
   const sequences = trace.info.sides[block.queries]?.length ?? 1;
   const shape = (numbers: readonly number[]) => `torch.Size([${numbers.join(", ")}])`;
   const size = [masks.combined.rows, masks.combined.columns];
@@ -106,10 +121,7 @@ interface PictureProps {
 function Picture({ label, numbers, mask, rows, columns }: PictureProps) {
   const at = shade.value;
   const hidden = useMemo(() => mask && ((i: number) => mask.data[i] === 0), [mask]);
-  const scale = useMemo(() => {
-    const found = colourScale(numbers, at);
-    return numbers === mask ? { ...found, tone: (value: number) => 0.35 * value } : found; // a uniform colour for unmasked cells
-  }, [numbers, mask, at]);
+  const scale = useMemo(() => scaleOf(numbers, mask, at), [numbers, mask, at]);
   return <Heatmap label={label} numbers={numbers} rows={rows} columns={columns} width={224} height={186} focus={hoveredCell} locked={lockedCell} hidden={hidden} scale={scale} />;
 }
 

@@ -10,7 +10,7 @@ import type { HeadLocation } from "../../trace/format";
 import { type Matrix, rowOf } from "../../trace/matrix";
 import { displayWeights, type Label } from "../../trace/display";
 import type { Trace } from "../../trace/trace";
-import { headName } from "../../i18n/blocks";
+import { BLOCKS, headName } from "../../i18n/blocks";
 import { t } from "../../i18n/i18n";
 import { range } from "./settings";
 
@@ -123,7 +123,7 @@ async function panel(trace: Trace, at: HeadLocation, number: string): Promise<Pa
 }
 
 function headTitle(at: HeadLocation): string {
-  return `${at.block} ${headName(at)}`;
+  return `${t(BLOCKS[at.block])} ${headName(at)}`;
 }
 
 /** The masked cells as a path; neighbours in a row are merged. */

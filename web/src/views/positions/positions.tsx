@@ -1,5 +1,7 @@
 /** Positions: encodings from indices to sines and cosines, then the encoding of the model. */
 
+import { redBlue } from "../../draw/colours";
+import { signedTone } from "../../draw/paint";
 import { setting } from "../../state/settings";
 import { focusedHead } from "../../state/state";
 import type { Trace } from "../../trace/trace";
@@ -14,7 +16,9 @@ export const positions: ViewRenderer = {
   Stage,
   svg: async (trace) => {
     const found = await displayedTable(trace);
-    return matrixSvg(found.title, found);
+    const max = Array.from(found.numbers.data).reduce((max, value) => Math.max(max, Math.abs(value)), 0);
+    const scale = { ramp: redBlue("light"), tone: signedTone(max), zero: 0.5 }; // as on the screen
+    return matrixSvg(found.title, found, { scale });
   },
   table: async (trace) => matrixTable(await displayedTable(trace)),
 };
