@@ -131,15 +131,16 @@ LLAMA_CONFIGS = {
 }
 
 
-def llama(folder: Path, family: str = "llama", **settings: Any) -> Any:
+def llama(folder: Path, family: str = "llama", *, chat: bool = False, **settings: Any) -> Any:
     """A decoder of the Llama family with byte-level BPE: grouped heads, windows where it has them.
 
     Like real files, the tokenizer is a tokenizer.json of no class of its own.
     """
     from tokenizers import decoders
 
-    end, turn = END, "<|im_end|>"
-    tokenizer = _trained_byte_level([end, turn])
+    end = END
+    special = [end, "<|im_start|>", "<|im_end|>"] if chat else [end]
+    tokenizer = _trained_byte_level(special)
     tokenizer.decoder = decoders.ByteLevel()
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))

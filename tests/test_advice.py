@@ -237,6 +237,7 @@ CASES = (
 )
 
 SERVING = "serving/test_life.py::test_other_addresses_need_a_token_on_every_route"
+CHAT = "cli/test_chat.py::test_predict_chat"
 INITIALIZE = "tasks/runs/test_initialize_from.py::test_all_weights_of_a_similar_run_are_loaded"
 
 # Messages whose advice is followed by another test, in its file.
@@ -263,6 +264,8 @@ ELSEWHERE = {
     "start jumok view with a run": "test_advice.py::test_a_saved_trace",
     "leave out either --precision or": "test_advice.py::test_an_optimized_model_and_the_kernel",
     "add --token-file with a secret": SERVING,
+    "name a format with --format": CHAT,
+    "was trained with: --format chatml": CHAT,
 }
 
 # They name an option or a command, and advise nothing that could be run.

@@ -38,7 +38,7 @@ def test_each_command_has_help(capsys: Capture, command: str) -> None:
     ("arguments", "sentence"),
     [
         (("trian",), "jumok: unknown command 'trian'; did you mean train?\n"),
-        (("zzz", "--json"), "jumok: unknown command 'zzz'; known: average, check, "),
+        (("zzz", "--json"), "jumok: unknown command 'zzz'; known: average, chat, check, "),
         (
             ("predict", "nowhere", "안녕"),
             "jumok: nowhere must be a run, got no such folder; ",

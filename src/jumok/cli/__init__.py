@@ -14,6 +14,7 @@ COMMANDS = {
     "evaluate": "score a run on a test set:  evaluate RUN [--data FILE]",
     "compare": "compare runs on the same rows:  compare RUN RUN [--data FILE]",
     "predict": "predict for texts:  predict RUN [TEXT ...]; without TEXT, the lines of stdin",
+    "chat": "chat with an imported model:  chat MODEL [--system TEXT]",
     "import": "convert a Hugging Face checkpoint:  import CHECKPOINT OUT",
     "check": "compare a model's outputs across equivalent computations:  check RUN",
     "export": "convert a run to another format:  export RUN --to FORMAT OUT",

@@ -70,6 +70,14 @@ def predict(
         Path | None,
         typer.Option(metavar="RUN", help="Draft model for speculative decoding."),
     ] = None,
+    chat: Annotated[
+        bool,
+        typer.Option("--chat", help="Answer JSON messages on stdin: [{role, content}, ...]."),
+    ] = False,
+    format_name: Annotated[
+        str | None,
+        typer.Option("--format", metavar="NAME", help="With --chat: the format of the chat."),
+    ] = None,
 ) -> None:
     """Predict for texts: labels, scores, entities, translations or continuations."""
     timer = _Timer()
@@ -92,6 +100,9 @@ def predict(
     if draft is not None:
         pipeline = pipeline.with_draft(load_ensemble(draft, None, device=device))
     timer.opened()
+    if chat:
+        _answer_chat(pipeline, format_name, as_json, stream)
+        return
     for part in [texts] if texts else _chunks():
         if stream:
             for text in part:
@@ -236,6 +247,29 @@ def _check_streamable(pipeline: "Pipeline", as_json: bool) -> None:
             f"--stream needs beam = 1, got {decoding.beam}: a wider beam chooses its output at the "
             "end; add --decoding beam=1"
         )
+
+
+def _answer_chat(
+    pipeline: "Pipeline", format_name: str | None, as_json: bool, stream: bool
+) -> None:
+    """Answer the messages on stdin."""
+    from jumok.cli.stdin import open_stdin
+    from jumok.safe_json import MAX_BYTES, parse_json
+    from jumok.tasks.pipeline.chat import Chat
+    from jumok.text.chat import parse_messages
+
+    data = open_stdin().read(MAX_BYTES + 1)
+    messages = parse_messages(parse_json(b'{"messages":' + data + b"}").get("messages"))
+
+    def show(part: str) -> None:
+        sys.stdout.write(part)
+        sys.stdout.flush()
+
+    answer = Chat.of(pipeline, format_name).answer(messages, show if stream else lambda part: None)
+    if as_json:
+        sys.stdout.write(to_json_line({"role": "assistant", "content": answer}) + "\n")
+    else:
+        sys.stdout.write("\n" if stream else answer + "\n")
 
 
 def _stream(pipeline: "Pipeline", text: str) -> None:

@@ -82,19 +82,24 @@ def generate_from_ids(
     prompts: Sequence[list[int]],
     on_token: OnToken | None = None,
     callback: StepCallback | None = None,
+    *,
+    end_ids: tuple[int, ...] = (),
 ) -> list[list[Generated]]:
     """The `n_best` continuations of some prompts; a `callback` needs a single prompt.
 
     The prompts are of one length, or fit the window of the model with all generated tokens.
+    `end_ids` are tokens that end a text besides those of the model's files.
     """
     model, *ensemble = _models(pipeline)
+    request = generation_request(pipeline)
     batch = collate(prompts, 0, pipeline.device, left=True)
     found = generate_lm(
         model,
         batch.input_ids,
         batch.attention_mask,
         replace(
-            generation_request(pipeline),
+            request,
+            more_end_ids=(*request.more_end_ids, *end_ids),
             ensemble=ensemble,
             on_token=on_token,
             callback=callback,

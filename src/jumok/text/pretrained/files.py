@@ -15,6 +15,7 @@ TOKENIZER = "tokenizer.json"
 CONFIG = "tokenizer_config.json"
 SPECIAL = "special_tokens_map.json"
 ADDED = "added_tokens.json"
+CHAT_TEMPLATE = "chat_template.jinja"
 
 _MAX_VOCABULARY_BYTES = 64 * 2**20  # XLM-R, with 250,000 pieces, has 17 MiB
 
@@ -32,7 +33,7 @@ _VOCABULARIES = (
     "target.spm",
     "target_vocab.json",
 )
-_SETTINGS = (CONFIG, SPECIAL, ADDED)
+_SETTINGS = (CONFIG, SPECIAL, ADDED, CHAT_TEMPLATE)
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,20 @@ class TokenizerFiles:
             return parse_json(self.content[name])
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
+
+    @property
+    def chat_template(self) -> str | None:
+        """The text of the chat template; None if the folder has none.
+
+        It is a program, which jumok does not run.
+        """
+        if CHAT_TEMPLATE in self.content:
+            return self.text(CHAT_TEMPLATE)
+        found = self.table(CONFIG).get("chat_template")
+        if isinstance(found, list):  # several with names
+            named = [each for each in found if isinstance(each, dict)]
+            found = next((e.get("template") for e in named if e.get("name") == "default"), None)
+        return found if isinstance(found, str) else None
 
     @cached_property
     def fingerprint(self) -> str:

@@ -1,0 +1,84 @@
+"""jumok chat: a conversation with an imported chat model in the terminal."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jumok.cli.options import DecodingOverrides, apply_decoding, load_ensemble
+from jumok.terminal import print_notice
+
+if TYPE_CHECKING:
+    from jumok.tasks.pipeline.chat import Chat
+    from jumok.text.chat import Message
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+PROMPT = "> "
+
+
+@app.command()
+def chat(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="An imported chat model or its folder.")
+    ],
+    system: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The system message of the chat.")
+    ] = None,
+    format_name: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="chatml, qwen2, llama3, gemma or exaone. [default: that of the model's template]",
+        ),
+    ] = None,
+    decoding: DecodingOverrides = None,
+) -> None:
+    """Chat with a model; an empty line or the end of the input ends the chat.
+
+    Ctrl-C ends an answer, whose text is kept; at the prompt it ends the chat.
+    """
+    from jumok.tasks.pipeline.chat import Chat
+    from jumok.text.chat import Message
+
+    pipeline = apply_decoding(load_ensemble(model, None), decoding or [], None, None)
+    messages = [] if system is None else [Message("system", system)]
+    _converse(Chat.of(pipeline, format_name), messages)
+
+
+def _converse(chat: "Chat", messages: "list[Message]") -> None:
+    """Read and answer messages until the input ends."""
+    from jumok.text.chat import Message
+
+    while (text := _read()) is not None:
+        parts: list[str] = []
+
+        def show(part: str, parts: list[str] = parts) -> None:
+            parts.append(part)
+            sys.stdout.write(part)
+            sys.stdout.flush()
+
+        messages.append(Message("user", text))
+        try:
+            chat.answer(messages, show)
+        except KeyboardInterrupt:
+            print_notice("\njumok: the answer was interrupted; its text is kept")
+        else:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+        messages.append(Message("assistant", "".join(parts)))
+
+
+def _read() -> str | None:
+    """The next message; None at the end of the input, for an empty line, and for Ctrl-C."""
+    if sys.stdin.isatty():
+        sys.stdout.write(PROMPT)
+        sys.stdout.flush()
+    try:
+        line = sys.stdin.readline()
+    except KeyboardInterrupt:
+        sys.stdout.write("\n")
+        return None
+    return line.strip() or None
