@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from jumok.errors import InputError
 from jumok.native import NativeDecoder, NativeModel
@@ -180,3 +182,27 @@ def test_translations(writer: Server, expected: dict[str, str]) -> None:
     assert writer.request("/languages").json == []
     assert "needs a classifier" in writer.request("/predict", {"inputs": "a"}).error["message"]
     assert "have an encoder" in writer.request("/embed", {"inputs": "a"}).error["message"]
+
+
+@pytest.fixture(scope="module")
+def sampler(compiled: Path, reading_run: Path) -> Engine:
+    """An engine outside of a job: nothing is merged."""
+    return Engine(str(reading_run), EngineOptions(decoding=SETTINGS), JobHub())
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    text=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20),
+    seed=st.integers(0, 2),
+    temperature=st.sampled_from([0.7, 1.8]),
+)
+def test_parts_of_a_stream_are_the_whole(
+    sampler: Engine, text: str, seed: int, temperature: float
+) -> None:
+    decoding = json.dumps({"sample": True, "seed": seed, "temperature": temperature})
+    parts: list[str] = []
+    whole = json.loads(sampler.stream(text, decoding, parts.append))["output"]
+    assert "".join(parts) == whole
+    for part in parts:  # no half of a syllable
+        part.encode()
+        assert "\N{REPLACEMENT CHARACTER}" not in part
