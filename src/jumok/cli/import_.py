@@ -1,11 +1,14 @@
 """jumok import: convert a Hugging Face checkpoint to jumok's format."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from jumok.terminal import print_notice
+
+if TYPE_CHECKING:
+    from jumok.tasks.runs.import_checkpoint import ImportedCheckpoint
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -16,7 +19,7 @@ def import_(
         str,
         typer.Argument(
             metavar="CHECKPOINT",
-            help="Hugging Face model folder, or OWNER/NAME on the hub.",
+            help="Hugging Face model folder, OWNER/NAME on the hub, or a GGUF file.",
         ),
     ],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder for the imported model.")],
@@ -36,11 +39,14 @@ def import_(
     OUT works with predict, evaluate, view, export and, as model.init=OUT, with train.
     """
     from jumok.errors import InputError
-    from jumok.models.weights import named_weights
+    from jumok.pretrained.gguf_reader import is_gguf
     from jumok.pretrained.hub import resolve
     from jumok.pretrained.peft_adapter import is_adapter, read_adapter
-    from jumok.tasks.runs.import_checkpoint import import_adapter, import_checkpoint
+    from jumok.tasks.runs.import_checkpoint import import_adapter, import_checkpoint, import_gguf
 
+    if is_gguf(Path(checkpoint)):
+        _report(import_gguf(Path(checkpoint), out), out)
+        return
     folder = resolve(checkpoint, revision)
     if is_adapter(folder):
         found = import_adapter(folder, resolve(base or read_adapter(folder).base), out)
@@ -48,6 +54,13 @@ def import_(
         raise InputError(f"--base is for LoRA adapters, got {checkpoint}, a checkpoint; remove it")
     else:
         found = import_checkpoint(folder, out)
+    _report(found, out)
+
+
+def _report(found: "ImportedCheckpoint", out: Path) -> None:
+    """Print what was imported."""
+    from jumok.models.weights import named_weights
+
     parameters = sum(p.numel() for p in named_weights(found.model).values())
     print_notice(f"{out}: {found.origin.architecture}, {parameters:,} parameters")
     if found.tokenizers is None:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from jumok.models.weights import load_weights, named_weights, tied_weights
 from jumok.pretrained.architecture import HFArchitecture, parse_config
 from jumok.pretrained.checkpoint import HFCheckpoint, open_checkpoint
 from jumok.pretrained.config_reader import ConfigReader
+from jumok.pretrained.gguf_checkpoint import write_hf_folder
 from jumok.pretrained.hub import commit_of, name_of
 from jumok.pretrained.meta_init import assign_weights
 from jumok.pretrained.peft_adapter import merged_folder
@@ -151,6 +153,15 @@ def import_checkpoint(folder: Path, out: Path) -> ImportedCheckpoint:
     with atomic_directory(out) as scratch:
         _write(Run(scratch), checkpoint, found, tokenizer, imported)
     return imported
+
+
+def import_gguf(path: Path, out: Path) -> ImportedCheckpoint:
+    """Import the model in a GGUF file; its weights become float32."""
+    check_empty(out)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / (path.stem or "model")
+        write_hf_folder(path, folder)
+        return import_checkpoint(folder, out)
 
 
 def _write(
