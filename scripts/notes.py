@@ -178,7 +178,7 @@ def render(lists: dict[str, Any]) -> str:
     for note, entry in lists.items():
         lines = [table_row(row) for row in found if row.note == note]
         parts.append(
-            f'<a id="note-{note}"></a>\n\n## {note} · {entry["title"]}\n\n'
+            f"## Note {note}\n\n{entry['title']}\n\n"  # the anchor is #note-000
             "| 절 | 강 | 코드 | 노트의 셀 | jumok | 출력 | 비고 |\n|---|---|---|---|---|---|---|\n"
             + "\n".join(lines)
             + "\n"
