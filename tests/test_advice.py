@@ -449,7 +449,7 @@ def test_a_name_of_the_hub(
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError) as caught:
-        jumok.load("klue/bert-base")
+        jumok.resume("klue/bert-base")
     words = _advised(Done(2, "", str(caught.value)), "import")
     assert words == ["import", "klue/bert-base", str(Path("runs/bert-base"))]
     pytest.importorskip("huggingface_hub")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jumok.errors import InputError, StorageError
+from jumok.shipped import resolve_model
 
 CONFIG_FILES = (
     "config.json",
@@ -28,7 +29,13 @@ CONFIG_FILES = (
     "source.spm",
     "target.spm",
     "target_vocab.json",
+    "tokenizer_78b3253a26.model",  # KoBERT
     "adapter_config.json",
+    "recipe.toml",  # a run of jumok, as `Run.push_to_hub` uploads it
+    "vocabulary.model",
+    "vocabulary.target.model",
+    "vocabulary/*",  # of an imported checkpoint
+    "origin/*.json",
 )
 _SAFETENSORS = (
     "model.safetensors",
@@ -36,6 +43,7 @@ _SAFETENSORS = (
     "model-*-of-*.safetensors",
     "adapter_model.safetensors",
 )
+_RESULTS = ("results.json", "history.csv", "history.png")  # of a run, uploaded with it
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*-of-*.bin")
 
 HUB_NAME = re.compile(r"([A-Za-z0-9_-][A-Za-z0-9._-]{0,95}/)?[A-Za-z0-9_-][A-Za-z0-9._-]{0,95}")
@@ -65,6 +73,47 @@ def resolve(name_or_folder: str | Path, revision: str | None = None) -> Path:
     if any(path.suffix == ".safetensors" for path in downloaded.glob("*")):
         return downloaded
     return _download(name, commit_of(downloaded), (*CONFIG_FILES, *_PICKLES))
+
+
+def find_model(name_or_folder: str | Path) -> Path:
+    """The folder of a model: a path, a model that ships with jumok, or OWNER/NAME on the Hub.
+
+    A path whose parent folder exists is never searched on the Hub. Raises InputError and
+    StorageError as `resolve` does; the folder of any other path may be missing.
+
+    >>> find_model("./runs/nsmc")
+    PosixPath('runs/nsmc')
+    """
+    folder = resolve_model(name_or_folder)
+    name = str(name_or_folder)
+    on_hub = HUB_NAME.fullmatch(name) and "/" in name and not name.startswith(".")
+    if not on_hub or folder.exists() or folder.parent.exists():
+        return folder
+    return resolve(name)
+
+
+def upload(folder: Path, name: str, *, private: bool, revision: str | None = None) -> str:
+    """Upload the model files of a run to OWNER/NAME; the URL of the commit."""
+    if not HUB_NAME.fullmatch(name) or "/" not in name:
+        raise InputError(f"the name of a model on the Hub must be OWNER/NAME, got {name!r}")
+    from huggingface_hub import HfApi  # slow to import
+
+    api = HfApi()
+    try:
+        api.create_repo(name, private=private, exist_ok=True)
+        done = api.upload_folder(
+            repo_id=name,
+            folder_path=folder,
+            allow_patterns=[*CONFIG_FILES, *_SAFETENSORS, *_RESULTS],
+            revision=revision,
+            commit_message="Upload a run of jumok",
+        )
+    except Exception as error:  # of the HTTP library, which differs between versions
+        raise InputError(
+            f"{name}: the Hub does not accept the upload ({type(error).__name__}: "
+            f"{_first_line(error)}); log in with hf auth login, and check the name"
+        ) from error
+    return str(done.commit_url)
 
 
 def commit_of(folder: Path) -> str | None:

@@ -10,8 +10,8 @@ from jumok.config_io import ConfigDict, Overrides, apply_overrides
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.pretrained.checkpoint import is_hf_folder
+from jumok.pretrained.hub import find_model
 from jumok.pretrained.state_dict import hf_model_config
-from jumok.shipped import resolve_model
 from jumok.tasks.recipe.renamed import read_run_recipe
 
 ORIGIN_FOLDER = "origin"  # in an imported run: the JSON files of the original checkpoint
@@ -56,7 +56,7 @@ def inherit_model_config(recipe: Mapping[str, Any], overrides: Overrides) -> Con
     if isinstance(model, dict) and isinstance(init, str) and init:
         init = expand_home(init)
         explicit = overridden if isinstance(overridden, dict) and "init" in overridden else model
-        tree["model"] = model | _inherited_from(resolve_model(init)) | explicit | {"init": init}
+        tree["model"] = model | _inherited_from(find_model(init)) | explicit | {"init": init}
     return tree
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from jumok.atomic_io import expand_home
 from jumok.errors import InputError
+from jumok.pretrained.hub import upload
 from jumok.tasks.pipeline.outputs import Output
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe, change_recipe, load_recipe
@@ -81,6 +82,17 @@ class Run:
     def predict(self, texts: str | Sequence[str]) -> Output | list[Output]:
         """The prediction for one text, or a list of predictions for a list of texts."""
         return self._pipeline(texts)
+
+    def push_to_hub(self, name: str, *, private: bool = True, revision: str | None = None) -> str:
+        """Upload the run to OWNER/NAME on the Hugging Face Hub; returns the URL of the commit.
+
+        `jumok.load(name)` then loads it anywhere. Weights, vocabulary, recipe and scores are
+        uploaded; data and checkpoints are not. The model is created if it is missing, `private`
+        unless told otherwise. The token is that of `hf auth login`. Raises InputError for an
+        unfinished run, and when the Hub refuses the upload.
+        """
+        self._files.read_model_config()
+        return upload(self.folder, name, private=private, revision=revision)
 
     def __repr__(self) -> str:
         state = "finished" if self._files.finished else "not finished"

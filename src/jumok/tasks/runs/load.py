@@ -9,9 +9,9 @@ from jumok.errors import CheckpointError, InputError
 from jumok.models.weights import load_weights
 from jumok.nn.lora import merge_lora_tensors
 from jumok.pretrained.checkpoint import is_hf_folder
+from jumok.pretrained.hub import find_model
 from jumok.pretrained.sentence_encoding import read_sentence_encoding
 from jumok.pretrained.state_dict import check_model_size
-from jumok.shipped import resolve_model
 from jumok.tasks.inputs.tokenizer_pair import (
     IMPORTED,
     SOURCE,
@@ -33,7 +33,8 @@ from jumok.text.tokenizer import Tokenizer
 def load(folder: str | Path, device: str = "auto") -> Pipeline:
     """Load a trained run, an imported checkpoint or a folder in the format of Hugging Face.
 
-    `folder` may be the name of a model that ships with jumok (`jumok models`).
+    `folder` may be the name of a model that ships with jumok (`jumok models`), or OWNER/NAME of a
+    model on the Hub, which is read from its cache, or downloaded.
 
     RUN/checkpoints/step-N is a finished run with the weights after N steps: their exponential
     moving average, if the recipe has one.
@@ -43,7 +44,7 @@ def load(folder: str | Path, device: str = "auto") -> Pipeline:
     well and accepts ids only. Raises InputError when the folder has no finished model, or files of
     different runs.
     """
-    folder = resolve_model(expand_home(str(folder)))
+    folder = find_model(expand_home(str(folder)))
     check_path_name(folder)
     here = folder.absolute()
     if _is_checkpoint(here):

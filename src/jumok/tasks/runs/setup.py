@@ -15,8 +15,9 @@ from jumok.errors import InputError
 from jumok.models.size import min_bytes, min_parameter_count
 from jumok.models.weights import named_weights
 from jumok.nn.lora import add_lora
+from jumok.pretrained.hub import find_model
 from jumok.seeding import derive_seed
-from jumok.shipped import resolve_model, resolve_vocabulary
+from jumok.shipped import resolve_vocabulary
 from jumok.tasks.inputs.text_encoder import TextInputs
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair, non_default_keys
 from jumok.tasks.jobs.registry import JOBS
@@ -84,7 +85,7 @@ def get_tokenizers(recipe: Recipe, train: Table) -> TokenizerPair:
     init = recipe.model.init
     if not init:
         return train_or_load(recipe.vocabulary, train, recipe.data.pieces)
-    tokenizers = load_tokenizers(resolve_model(init))
+    tokenizers = load_tokenizers(find_model(init))
     if tokenizers.joint != recipe.vocabulary.joint:
         raise InputError(
             f"vocabulary.joint must be {str(tokenizers.joint).lower()} to initialize from {init}, "
@@ -187,4 +188,4 @@ def initialize_weights(
     """Copy the weights of `model.init` into the model, if the recipe names a run."""
     if not recipe.model.init:
         return None
-    return initialize_from(resolve_model(recipe.model.init), recipe, model, labels)
+    return initialize_from(find_model(recipe.model.init), recipe, model, labels)
