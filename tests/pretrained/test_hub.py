@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from jumok.errors import InputError
-from jumok.pretrained.hub import _CONFIG_FILES, resolve
+from jumok.pretrained.hub import CONFIG_FILES, resolve
 from jumok.text.pretrained import files
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -84,7 +84,7 @@ def test_file_instead_of_folder(tmp_path: Path) -> None:
 
 
 def test_all_tokenizer_files_are_downloaded() -> None:
-    assert {*files._VOCABULARIES, *files._SETTINGS} <= {*_CONFIG_FILES}
+    assert {*files._VOCABULARIES, *files._SETTINGS} <= {*CONFIG_FILES}
 
 
 def test_offline_uses_the_cache(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ class Run:
 
         `jumok.load(name)` then loads it anywhere. Weights, vocabulary, recipe and scores are
         uploaded; data and checkpoints are not. The model is created if it is missing, `private`
-        unless told otherwise. The token is that of `hf auth login`. Raises InputError for an
+        by default. The token is that of `hf auth login`. Raises InputError for an
         unfinished run, and when the Hub refuses the upload.
         """
         self._files.read_model_config()
