@@ -16,7 +16,7 @@ PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 RUN := $(if $(wildcard runs/numbers),runs/demo-$(shell date +%Y%m%d-%H%M%S),runs/numbers)
 FAST := tests/nn tests/models tests/decoding tests/text tests/evaluation tests/interpret tests/inference
 
-.PHONY: help demo docs test test-fast matrix gpu coverage lint check format browser-tests web web-test \
+.PHONY: help demo docs test test-fast wheel matrix gpu coverage lint check format browser-tests web web-test \
 	ko-small trust-short trust trust-long clean
 
 help: # this list
@@ -62,6 +62,11 @@ ko-small: $(READY) # pretrain the Korean encoder for 40 minutes, on a GPU if the
 		|| $(BIN)/jumok data assemble
 	if test -f runs/ko-small/recipe.toml; then $(BIN)/jumok train --resume runs/ko-small; \
 	else $(BIN)/jumok train ko-small $(KO_SMALL) --out runs/ko-small; fi
+
+wheel: $(READY) # the wheel with the compiled C++ kernels, in dist; needs g++ or clang++
+	rm -rf dist
+	JUMOK_KERNEL=all $(BIN)/python -m build --wheel --no-isolation
+	$(BIN)/python scripts/tag_wheel.py dist/*.whl
 
 matrix: $(READY) # the tests on each Python and torch that can be had here; takes many GB
 	$(BIN)/python scripts/matrix.py

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -13,21 +14,25 @@ from pathlib import Path
 
 import pytest
 
+from jumok.native.build import kernel_name
+from jumok.native.choice import FASTER
+from jumok.native.instruction_sets import X86_64, compilable, machine, usable
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def run(*overrides: str | Path, cwd: Path, home: Path) -> str:
+def run(*overrides: str | Path, cwd: Path, home: Path, **variables: str) -> str:
     """The output of a command in an environment without this folder."""
     external = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "XDG_CACHE_HOME", "JUMOK_DATA"}
     environment = {key: value for key, value in os.environ.items() if key not in external}
     done = subprocess.run(
         [str(word) for word in overrides],
         cwd=cwd,
-        env=environment | {"HOME": str(home)},
+        env=environment | {"HOME": str(home)} | variables,
         capture_output=True,
         text=True,
         check=False,
-        timeout=240,
+        timeout=900,  # of a wheel with its kernels
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -35,10 +40,14 @@ def run(*overrides: str | Path, cwd: Path, home: Path) -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project's wheel, built without the network."""
-    folder = tmp_path_factory.mktemp("wheel")
+    """The project's wheel without compiled kernels, built without the network."""
+    return built(tmp_path_factory.mktemp("wheel"), JUMOK_KERNEL="none")
+
+
+def built(folder: Path, **variables: str) -> Path:
+    """A wheel built into an existing folder."""
     build = (sys.executable, "-m", "build", "--wheel", "--no-isolation")
-    run(*build, "--outdir", folder, ROOT, cwd=folder, home=folder)
+    run(*build, "--outdir", folder, ROOT, cwd=folder, home=folder, **variables)
     (path,) = folder.glob("*.whl")
     return path
 
@@ -50,7 +59,11 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     The dependencies of jumok are those of the environment that runs the tests; jumok itself is not,
     for an editable installation is not passed on by a path in a .pth file.
     """
-    home = tmp_path_factory.mktemp("installed")
+    return install(wheel, tmp_path_factory.mktemp("installed"))
+
+
+def install(wheel: Path, home: Path) -> Path:
+    """The folder of commands of a new environment in `home` that holds the wheel."""
     venv.create(home, symlinks=True, with_pip=False)
     python = home / "bin" / "python"
     pip = (sys.executable, "-m", "pip", "--python", python)
@@ -110,6 +123,51 @@ def test_the_installed_wheel_trains_from_another_folder(installed: Path, tmp_pat
         installed / "jumok", "predict", trained, "이천이십육 년", "--json", cwd=elsewhere, home=home
     )
     assert json.loads(answer)["text"] == "이천이십육 년"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.skipif(
+    sys.platform != "linux" or machine() != X86_64, reason="the wheel of Linux on x86-64"
+)
+def test_the_wheel_decodes_with_its_kernel_without_a_compiler(
+    reading_run: Path, tmp_path: Path
+) -> None:
+    """`make wheel`: every kernel, the tag of their glibc; the processor's kernel is loaded."""
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is not installed")
+    folder, home = tmp_path / "dist", tmp_path / "home"
+    folder.mkdir()
+    home.mkdir()
+    wheel = built(folder, JUMOK_KERNEL="all")
+    run(sys.executable, ROOT / "scripts" / "tag_wheel.py", wheel, cwd=folder, home=home)
+    (wheel,) = folder.glob("*.whl")
+    assert re.fullmatch(r"jumok-.*-py3-none-manylinux_2_\d+_x86_64\.whl", wheel.name)
+    names = zipfile.ZipFile(wheel).namelist()
+    for each in compilable(X86_64):
+        assert f"jumok/native/lib/{kernel_name(each)}" in names
+    commands = install(wheel, tmp_path / "installed")
+    output = run(
+        *(commands / "jumok", "predict", reading_run, "삼 일 오", "--json"),
+        *("--decoding", "kernel=native"),
+        cwd=home,
+        home=home,
+        PATH=str(commands),
+        CXX="",
+    )
+    assert json.loads(output)["text"] == "삼 일 오"
+    probe = (
+        "import sys, jumok, shutil; print(jumok.load(sys.argv[1]).kernel); "
+        "from jumok.native.library import library; print(library()._name, shutil.which('g++'))"
+    )
+    answer = run(
+        *(commands / "python", "-c", probe, reading_run), cwd=home, home=home, PATH=str(commands)
+    )
+    kernel, loaded = answer.splitlines()
+    assert kernel.startswith("native in float32") == ("float32" in FASTER[usable()[0].name])
+    assert Path(loaded.split()[0]).is_relative_to(tmp_path / "installed")
+    assert loaded.endswith(" None")
+    assert not list(home.rglob("*.so"))
 
 
 @pytest.mark.parametrize("page", ["README.md", "README.ko.md", "CONTRIBUTING.md"])

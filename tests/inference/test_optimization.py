@@ -20,7 +20,8 @@ from jumok.models import (
     TokenClassifier,
 )
 from jumok.native import KernelError
-from jumok.native.choice import warn_once
+from jumok.native.choice import FASTER, warn_once
+from jumok.native.instruction_sets import usable
 from jumok.nn import AttentionMask, record
 from jumok.nn.hooks import shared_copy
 from tests.inference.encoders import CONFIGS, batch, config, error, seeded
@@ -58,6 +59,9 @@ def test_explicit_positions(precision: str) -> None:
         assert error(fast[padding_mask], reference[padding_mask]) < TOLERANCES[precision]
 
 
+@pytest.mark.skipif(
+    "int8" not in FASTER[usable()[0].name], reason="PyTorch computes int8 on this processor"
+)
 @pytest.mark.parametrize("kind", ["vaswani", "t5"])
 @torch.no_grad()
 def test_int8_without_a_compiler(kind: str, monkeypatch, caplog) -> None:

@@ -1,0 +1,71 @@
+"""The build hook of the wheel: it compiles the C++ kernel for every x86-64 processor.
+
+`pip install .` and `python -m build --wheel` write a wheel for linux-x86_64 where a C++ compiler is
+installed, and elsewhere one for any system, which compiles at first use. JUMOK_KERNEL=none leaves
+the kernel out, JUMOK_KERNEL=all makes a missing compiler an error (`make wheel`).
+"""
+
+import os
+import shutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+SOURCES = Path(__file__).parent / "src"
+MODES = ("", "all", "none")
+
+
+class KernelBuildHook(BuildHookInterface):
+    """Compiles one shared library for each instruction set; the processor's is chosen when loaded.
+
+    They stay separate files, because one library would share inline functions between instruction
+    sets (`jumok/native/instruction_sets.py`).
+    """
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile into a temporary folder and add the files to the wheel."""
+        mode = os.environ.get("JUMOK_KERNEL", "")
+        if mode not in MODES:
+            raise ValueError(f'JUMOK_KERNEL must be "all" or "none", got {mode!r}; leave it unset')
+        if version == "editable" or mode == "none":
+            return
+        sys.path.insert(0, str(SOURCES))
+        from jumok.native.build import KernelError, compile_kernel, find_compiler, kernel_name
+        from jumok.native.instruction_sets import X86_64, compilable, machine
+
+        problem = ""
+        if sys.platform != "linux" or machine() != X86_64:
+            problem = f"the kernel is compiled for Linux on x86-64 only, not for {sys.platform}"
+        else:
+            try:
+                find_compiler()
+            except KernelError as error:
+                problem = str(error)
+        if problem:
+            if mode == "all":
+                raise RuntimeError(problem)
+            self.app.display_warning(f"the wheel has no compiled kernel: {problem}")
+            return
+        shutil.rmtree(self.folder, ignore_errors=True)
+        sets = compilable(X86_64)
+        paths = [self.folder / kernel_name(each) for each in sets]
+        self.app.display_info(f"compiling the C++ kernel for {len(sets)} instruction sets")
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(compile_kernel, sets, paths))
+        for path in paths:
+            path.chmod(0o755)
+            build_data["force_include"][str(path)] = f"jumok/native/lib/{path.name}"
+        build_data["pure_python"] = False
+        build_data["tag"] = "py3-none-linux_x86_64"  # `make wheel` names the glibc
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Delete the compiled files; the wheel contains them."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the compiled files."""
+        return Path(self.root) / "build" / "kernel"
