@@ -224,7 +224,7 @@ def resolved(target: str) -> str:
     """The path at which the reference documents an object that a package only exports."""
     from importlib import import_module
 
-    if f"jumok.{target}" in modules():
+    if _module(target) == target:
         return target
     parent, _, name = target.rpartition(".")
     try:
@@ -272,7 +272,7 @@ def modules() -> tuple[str, ...]:
         if path.stem != "__init__"
     ]
     linked = [
-        target
+        resolved(target)
         for lesson in lessons()
         for kind, target in ROLE.findall(lesson.markdown("ko"))
         if kind == "jumok"
