@@ -26,9 +26,6 @@ SOURCE = ROOT / "src" / "jumok"
 PACKAGES = ("nn", "models", "decoding")  # their modules, not subpackages
 MODULES = (
     "errors",
-    "evaluation.classification",
-    "evaluation.sequences",
-    "interpret.eojeol",
     "interpret.leave_one_out",
     "interpret.trace",
     "interpret.tracing",
@@ -38,7 +35,6 @@ MODULES = (
     "tasks.runs.load",
     "tasks.runs.run",
     "tasks.runs.train",
-    "text.offsets",
     "text.sentencepiece",
     "text.tokenizer",
     "training.config",

@@ -16,7 +16,7 @@ def to_rest(lines: list[str]) -> list[str]:
         elif all(line.startswith(("    ", "|")) for line in paragraph):
             result += ["::", "", *(f"    {line}" for line in paragraph)]
         else:
-            result += map(_inline, paragraph)
+            result += map(_inline, _without_hanging_indent(paragraph))
         result.append("")
     return result
 
@@ -29,6 +29,13 @@ def _paragraphs(lines: list[str]) -> Iterator[list[str]]:
         elif paragraph:
             yield paragraph
             paragraph = []
+
+
+def _without_hanging_indent(paragraph: list[str]) -> list[str]:
+    """The lines at one indentation, unless the paragraph is a list."""
+    if paragraph[0].lstrip().startswith("- "):
+        return paragraph
+    return [line.lstrip() for line in paragraph]
 
 
 def _inline(line: str) -> str:
