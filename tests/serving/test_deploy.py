@@ -130,9 +130,7 @@ def test_ray_gives_the_same_answers(review_run: Path) -> None:
     try:
         deployment = Model.options(autoscaling_config=None, num_replicas=2)
         small = deployment.options(ray_actor_options={"num_cpus": 1})
-        handle = serve.run(
-            small.bind(str(review_run), torch.get_num_threads()), proxy_location=None
-        )
+        handle = serve.run(small.bind(str(review_run), torch.get_num_threads()))
         answers = [handle.predict.remote([text]).result()[0] for text in texts * 4]
     finally:
         serve.shutdown()
