@@ -9,6 +9,7 @@ import pytest
 
 from jumok.interpret.trace import Trace
 from tests import hf_folders as foreign_folders
+from tests.tiny_runs import write_reviews
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 MAX_LINES = 60
@@ -37,7 +38,13 @@ def is_page(path: Path, view: str) -> bool:
 
 def test_every_example_is_short_and_tested() -> None:
     found = sorted(path.name for path in EXAMPLES.glob("*.py"))
-    assert found == ["explain_classifier.py", "trace_transformers.py", "watch_translation.py"]
+    assert found == [
+        "explain_classifier.py",
+        "trace_transformers.py",
+        "track_mlflow.py",
+        "track_wandb.py",
+        "watch_translation.py",
+    ]
     for name in found:
         assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) < MAX_LINES
 
@@ -81,3 +88,43 @@ def test_tracing_a_transformers_model(tmp_path: Path) -> None:
     assert [row.split()[0] for row in rows] == list(trace.info.tokens("source").pieces)
     assert (tmp_path / "model.pdf").read_bytes().startswith(b"%PDF")
     assert is_page(tmp_path / "page.html", "matrix")
+
+
+# Only what the examples call, and what they pass: the packages are not dependencies of jumok.
+TRACKERS = {
+    "wandb": """
+run = None
+class Run:
+    def log(self, values, step): print("log", step, *sorted(values))
+def init(project, name):
+    global run
+    run = Run()
+    return run
+def finish(): print("finished")
+""",
+    "mlflow": """
+started = False
+def active_run(): return started
+def start_run(run_name):
+    global started
+    started = True
+def log_metric(name, value, step): print("log", step, name)
+def log_metrics(values, step): print("log", step, *sorted(values))
+def end_run(): print("finished")
+""",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", TRACKERS)
+def test_tracking_a_training(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / f"{package}.py").write_text(TRACKERS[package])
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    )
+    monkeypatch.chdir(tmp_path)
+    lines = run(f"track_{package}.py", write_reviews(tmp_path / "data"))
+    steps = [line for line in lines if line.startswith("log ") and "dev_loss" not in line]
+    assert len(steps) == 40
+    assert "log 40 accuracy dev_loss" in lines
+    assert lines[-1] == "finished"

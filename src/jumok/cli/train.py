@@ -1,7 +1,7 @@
 """jumok train: train a recipe, or resume a run."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -40,6 +40,10 @@ def train(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the results as one JSON object.")
     ] = False,
+    log: Annotated[
+        Literal["tensorboard"] | None,
+        typer.Option(help="Also write the curves to RUN/tensorboard; needs jumok[track]."),
+    ] = None,
 ) -> None:
     """Train a recipe, score it on the test split, and save everything in the run's folder."""
     from jumok.errors import InputError
@@ -50,16 +54,21 @@ def train(
     if dry_run:
         _estimate(recipe, overrides or [], resume, as_json=as_json)
         return
+    callbacks = []
+    if log is not None:
+        from jumok.training.tensorboard import TensorBoard
+
+        callbacks.append(TensorBoard())
     if resume is not None:
         if recipe is not None or out is not None:
             raise InputError("--resume takes no recipe and no --out; give only the run")
-        run = api.resume(resume)
+        run = api.resume(resume, callbacks=callbacks)
     elif recipe is None:
         raise InputError("no recipe was given; try jumok train numbers, or --resume RUN")
     else:
         with report_errors_once():
             plan = load_recipe(recipe, overrides or [])
-        run = api.train(plan, out=out)
+        run = api.train(plan, out=out, callbacks=callbacks)
     if not is_main_process():
         return
     if as_json:
