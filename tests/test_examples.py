@@ -40,6 +40,7 @@ def test_every_example_is_short_and_tested() -> None:
     found = sorted(path.name for path in EXAMPLES.glob("*.py"))
     assert found == [
         "explain_classifier.py",
+        "ray_serve.py",
         "trace_transformers.py",
         "track_mlflow.py",
         "track_wandb.py",

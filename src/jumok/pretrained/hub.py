@@ -30,6 +30,7 @@ CONFIG_FILES = (
     "target.spm",
     "target_vocab.json",
     "tokenizer_78b3253a26.model",  # KoBERT
+    "chat_template.jinja",
     "adapter_config.json",
     "recipe.toml",  # a run of jumok, as `Run.push_to_hub` uploads it
     "vocabulary.model",
