@@ -1,12 +1,20 @@
 """Which instruction set is chosen, and the cap that JUMOK_CPU sets."""
 
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from jumok.errors import InputError
+from jumok.native.build import compile_kernel
 from jumok.native.instruction_sets import (
     INSTRUCTION_SETS,
+    X86_64,
     best_instruction_set,
     compilable,
+    machine,
     usable,
 )
 
@@ -35,3 +43,17 @@ def test_wrong_cap_raises_input_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUMOK_CPU", lacking)
     with pytest.raises(InputError, match=f"got {lacking}, which this processor lacks; leave"):
         best_instruction_set()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    machine() != X86_64 or not shutil.which("objdump"), reason="needs x86-64 and objdump"
+)
+def test_the_generic_kernel_has_no_mmx(tmp_path: Path) -> None:
+    """Its registers are those of the x87 unit: after a use, fmod is NaN in the whole process."""
+    path = tmp_path / "kernel.so"
+    compile_kernel(INSTRUCTION_SETS[-1], path)
+    command = ["objdump", "--disassemble", str(path)]
+    code = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "%xmm0" in code
+    assert not re.search(r"%mm[0-7]", code)

@@ -27,7 +27,11 @@ TOLERANCE = {"float32": 1e-5, "bfloat16": 0.05, "int8": 0.2}  # as in test_decod
 def run_checks(folder: Path, target: InstructionSet, compiler: str, *emulator: str) -> str:
     """The output of check_target.cpp, compiled for a target."""
     program = folder / "check_target"
-    flags = [flag for flag in build.compile_flags(target) if flag not in ("-fPIC", "-shared")]
+    flags = [
+        flag
+        for flag in build.compile_flags(target, "aarch64" if emulator else "")
+        if flag not in ("-fPIC", "-shared")
+    ]
     command = [compiler, *flags, "-O1", "-I", str(build.SOURCE_FOLDER), str(DRIVER)]
     static = ["-static"] if emulator else []
     subprocess.run([*command, *static, "-o", str(program)], check=True, timeout=300)

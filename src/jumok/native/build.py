@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from jumok.errors import JumokError
-from jumok.native.instruction_sets import InstructionSet, usable
+from jumok.native.instruction_sets import X86_64, InstructionSet, machine, usable
 from jumok.terminal import print_line
 
 logger = logging.getLogger(__name__)
@@ -182,8 +182,18 @@ def compile_kernel(instruction_set: InstructionSet, path: Path, compiler: str = 
         Path(name).unlink(missing_ok=True)
 
 
-def compile_flags(instruction_set: InstructionSet) -> tuple[str, ...]:
-    """The compiler's flags for an instruction set."""
+def compile_flags(instruction_set: InstructionSet, machine_type: str = "") -> tuple[str, ...]:
+    """The compiler's flags for an instruction set, by default of this type of machine.
+
+    MMX is excluded: its registers are those of the x87 unit, and GCC, which uses them to move
+    vectors of 8 bytes, does not release them. In the whole process `fmod` would then return NaN.
+    """
+    if (machine_type or machine()) == X86_64:
+        return (*_portable_flags(instruction_set), "-mno-mmx")
+    return _portable_flags(instruction_set)
+
+
+def _portable_flags(instruction_set: InstructionSet) -> tuple[str, ...]:
     target = f'-DJUMOK_TARGET="targets/{instruction_set.target}.h"'
     return (*COMMON_FLAGS, *instruction_set.compiler_flags, target)
 
