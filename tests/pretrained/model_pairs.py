@@ -288,7 +288,7 @@ def _exact(hf: Any, jumok: nn.Module) -> None:
                 child
             ).__name__.endswith("RMSNorm"):
                 setattr(module, name, ExactRms(child))
-            if hasattr(child, "embed_scale"):  # Gemma's, rounded to float32
+            if type(child).__name__.startswith("Gemma") and hasattr(child, "embed_scale"):
                 child.embed_scale = torch.tensor(child.embedding_dim**0.5, dtype=torch.float64)
             if type(child).__name__.endswith("SinusoidalPositionalEmbedding"):
                 [table, *_] = [
