@@ -381,5 +381,6 @@ def test_korean_is_also_scored_by_morphemes(
         "bleu_ko_mecab_signature",
         "loops",
         "decoding",
+        "kernel",
     ]
     assert "tok:ko-mecab" in scores["bleu_ko_mecab_signature"]

@@ -79,7 +79,8 @@ def resolve(name_or_folder: str | Path, revision: str | None = None) -> Path:
 def find_model(name_or_folder: str | Path) -> Path:
     """The folder of a model: a path, a model that ships with jumok, or OWNER/NAME on the Hub.
 
-    A path whose parent folder exists is never searched on the Hub. Raises InputError and
+    A path in runs/, the folder of `jumok train`, or whose parent folder exists is never searched on
+    the Hub. Raises InputError and
     StorageError as `resolve` does; the folder of any other path may be missing.
 
     >>> find_model("./runs/nsmc")
@@ -87,7 +88,7 @@ def find_model(name_or_folder: str | Path) -> Path:
     """
     folder = resolve_model(name_or_folder)
     name = str(name_or_folder)
-    on_hub = HUB_NAME.fullmatch(name) and "/" in name and not name.startswith(".")
+    on_hub = HUB_NAME.fullmatch(name) and "/" in name and not name.startswith((".", "runs/"))
     if not on_hub or folder.exists() or folder.parent.exists():
         return folder
     return resolve(name)
