@@ -42,7 +42,8 @@ def test_writing_one_from_the_shell(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 @pytest.mark.slow
 @every_lesson
-def test_a_notebook_runs(lesson: Lesson, tmp_path: Path) -> None:
+def test_a_notebook_runs(lesson: Lesson, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # other tests run at the same time
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     node = nbformat.from_dict(notebook(lesson, "ko", answers=True))
     nbclient.NotebookClient(
