@@ -193,6 +193,7 @@ def test_scores_of_a_run(run: Path) -> None:
     found = evaluate(loaded, rows, "test")
     assert list(found.scores) == [
         "task", "split", "n", "entity_f1", "entity_micro_f1", "character_f1", "reachable_f1",
+        "kernel",
     ]  # fmt: skip
     assert (found.scores["task"], found.scores["n"]) == ("tagging", 20)
     assert found.scores["entity_f1"] > 0.8  # six names and two frames
