@@ -94,7 +94,7 @@ def test_a_run_predicts_on_the_scale_of_the_data(run: Path) -> None:
     loaded = jumok.load(run)
     table = evaluation_table(run.parent / "test.tsv", loaded.recipe.data, ("text", "pair", "score"))
     scores = evaluate(loaded, table, "test").scores
-    assert list(scores) == ["task", "split", "n", "pearson", "spearman", "mse"]
+    assert list(scores) == ["task", "split", "n", "pearson", "spearman", "mse", "kernel"]
     assert (scores["task"], scores["split"], scores["n"]) == ("regression", "test", 40)
     rows = score_rows(40, 2)
     answers = loaded([f"{one}\t{two}" for one, two, _ in rows])
