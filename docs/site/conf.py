@@ -32,6 +32,7 @@ python_display_short_literal_types = True
 html_theme = "furo"
 html_title = "jumok (주목)"
 html_math_renderer = "mathml"
+html_favicon = str(HERE / "static/favicon.svg")  # else a browser asks for favicon.ico
 html_static_path = [
     str(HERE / "static"),
     str(HERE.parents[1] / "src/jumok/viewer/static/JumokHangul.woff2"),

@@ -91,6 +91,7 @@ def test_a_json_array(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
+        ("", r"a\.json: not JSON: .*correct the file"),
         ("[{", r"a\.json: not JSON: .*correct the file"),
         ('{"text": "가"}', r"a\.json: not a JSON array of objects; .*\.jsonl"),
         ('["가"]', r"a\.json:1: not a JSON object \(got \"'가'\"\)"),

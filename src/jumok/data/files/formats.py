@@ -203,7 +203,7 @@ def json_rows(
     try:
         rows = json.loads("\n".join(parts), object_pairs_hook=_json_object)
     except (ValueError, RecursionError) as error:
-        if _is_json_object(parts[0]):
+        if parts and _is_json_object(parts[0]):
             yield from jsonl_rows(path, iter(kept), columns, lists)
             return
         raise InputError(f"{path}: not JSON: {error}; correct the file") from error
