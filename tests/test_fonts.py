@@ -1,6 +1,7 @@
 """Korean figures: the font, the fallback per glyph, global settings unchanged."""
 
 import hashlib
+import re
 from pathlib import Path
 
 import matplotlib
@@ -11,14 +12,21 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from jumok.errors import InputError, StorageError
-from jumok.fonts import FAMILY, FONT_FILE, MISSING_GLYPH, replace_missing_glyphs, save_figure, style
+from jumok.fonts import (
+    FAMILY,
+    FONT_FILE,
+    MISSING_GLYPH,
+    plot_style,
+    replace_missing_glyphs,
+    save_figure,
+)
 
 KOREAN_AND_LATIN = "▁이 영화 −1.5 ㅋㅋㅠㅠ 뷁 「(㈜)」 … ！ model"
 
 
 def drawn(text: str) -> np.ndarray:
     """The pixels of a text drawn in our style; a missing glyph warns, which is an error."""
-    with style():
+    with plot_style():
         figure = Figure(figsize=(len(text) * 0.3 + 0.3, 0.5), dpi=100)
         figure.text(0.02, 0.3, text, fontsize=16)
         canvas = FigureCanvasAgg(figure)
@@ -75,7 +83,7 @@ def test_missing_glyphs_become_squares() -> None:
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
 def test_saving_twice_gives_the_same_file(tmp_path: Path, ending: str) -> None:
-    with style():
+    with plot_style():
         figure = Figure()
         figure.suptitle(KOREAN_AND_LATIN)
     first, second = tmp_path / f"1.{ending}", tmp_path / f"2.{ending}"
@@ -86,7 +94,7 @@ def test_saving_twice_gives_the_same_file(tmp_path: Path, ending: str) -> None:
 
 
 def test_a_figure_saved_outside_the_style_keeps_its_font(tmp_path: Path) -> None:
-    with style():
+    with plot_style():
         figure = Figure()
         axes = figure.add_subplot()
         axes.set_xticks(range(2), labels=["▁영화", "ㅋㅋ"])
@@ -98,3 +106,19 @@ def test_wrong_suffix_and_missing_folder(tmp_path: Path) -> None:
         save_figure(Figure(), tmp_path / "a.docx")
     with pytest.raises(StorageError, match="cannot be written"):
         save_figure(Figure(), tmp_path / "nowhere" / "a.png")
+
+
+def test_the_example_of_the_page_draws_hangul(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """docs/figures.md: missing glyphs would be warnings, which are errors here."""
+    page = (Path(__file__).parents[1] / "docs" / "figures.md").read_text(encoding="utf-8")
+    [code] = re.findall(r"```python\n(.*?)```", page.split("## Hangul in your own plots")[1], re.S)
+    matplotlib.use("agg")
+    before = dict(matplotlib.rcParams)
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, object] = {}
+    exec(code, scope)
+    assert (tmp_path / "학습.png").stat().st_size > 10_000
+    assert dict(matplotlib.rcParams) == before
+    scope["plt"].close("all")  # type: ignore[attr-defined]

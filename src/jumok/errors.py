@@ -5,7 +5,14 @@ Every message is one sentence: what must be, what was given, what to try.
 
 
 class JumokError(Exception):
-    """Base of all expected errors; any other exception that escapes is a bug."""
+    """Base of all expected errors; any other exception that escapes is a bug.
+
+    >>> try:
+    ...     raise InputError("steps must be at least 1, got 0")
+    ... except JumokError as error:
+    ...     error.exit_code
+    2
+    """
 
     exit_code = 1
 

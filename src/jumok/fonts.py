@@ -27,14 +27,14 @@ FORMATS = ("pdf", "svg", "png")  # of saved figures
 
 
 @contextmanager
-def style() -> Iterator[None]:
+def plot_style() -> Iterator[None]:
     """Context in which matplotlib draws Hangul and does not parse math in texts.
 
-    Texts keep the font they were created with, so a figure created within `style()` may be saved
-    later.
+    Texts keep the font they were created with, so a figure created within `plot_style()` may be
+    saved later.
 
     >>> import matplotlib
-    >>> with style():
+    >>> with plot_style():
     ...     matplotlib.rcParams["font.family"]
     ['DejaVu Sans', 'Jumok Hangul']
     >>> matplotlib.rcParams["font.family"]
@@ -95,7 +95,7 @@ def figure_bytes(figure: "Figure", ending: str) -> bytes:
     b'<?xml version="1.0" encoding="utf-8" standalone="no"?>\n<svg '
     """
     file = BytesIO()
-    with style():
+    with plot_style():
         figure.savefig(file, format=ending, metadata=_NO_METADATA.get(ending))
     if ending != "svg":
         return file.getvalue()

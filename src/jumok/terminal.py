@@ -12,10 +12,13 @@ import re
 import shlex
 import subprocess
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO
+
+from jumok.language import translate_message
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,7 +48,8 @@ def to_json_line(tree: object) -> str:
     '{"label": "긍정\\u001b[2J\\u009b\\u202e"}'
     """
     text = json.dumps(tree, ensure_ascii=False)
-    text = _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    if not text.isprintable():  # far faster than the pattern
+        text = _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
     try:
         text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
     except UnicodeEncodeError:
@@ -64,8 +68,45 @@ def print_json(tree: object) -> None:
 
 
 def print_notice(text: str) -> None:
-    """Print a line for the user to stderr, escaped also outside the command line."""
-    print(escape_control(text), file=sys.stderr, flush=True)
+    """Print a line for the user to stderr, in their language, escaped also outside the commands."""
+    print(escape_control(translate_message(text)), file=sys.stderr, flush=True)
+
+
+def text_width(text: str) -> int:
+    """The columns that a text takes on a terminal: two for a Hangul syllable.
+
+    >>> text_width("run 실행")
+    8
+    """
+    marks = ("Mn", "Me", "Cf")
+    return sum(
+        0 if unicodedata.category(c) in marks else 1 + (unicodedata.east_asian_width(c) in "WF")
+        for c in text
+    )
+
+
+def pad(text: str, width: int) -> str:
+    """The text with spaces up to a width in columns.
+
+    >>> pad("실행", 6) + "|"
+    '실행  |'
+    """
+    return text + " " * (width - text_width(text))
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """The words of a text in lines of at most `width` columns; a longer word has its own line.
+
+    >>> wrap("실행 폴더를 씁니다", 12)
+    ['실행 폴더를', '씁니다']
+    """
+    lines: list[str] = []
+    for word in text.split():
+        if lines and text_width(lines[-1]) + 1 + text_width(word) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
 
 
 def command_line(*words: object) -> str:

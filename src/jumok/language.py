@@ -1,0 +1,136 @@
+"""The language of what a person reads: help, messages, progress, results and labels of figures.
+
+Korean in a Korean locale or with JUMOK_LANG=ko, otherwise English. The catalogue korean.json maps
+English texts to Korean. {} is a value; the Korean text may name values by number, {1}, to change
+their order. Exceptions and JSON stay English: a message is translated where it is printed.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from string import Formatter
+from typing import Literal
+
+Language = Literal["ko", "en"]
+LANGUAGES: tuple[Language, ...] = ("ko", "en")
+
+LOCALE_VARIABLES = ("JUMOK_LANG", "LC_ALL", "LC_MESSAGES", "LANG")  # the first that is set decides
+MAX_MESSAGE_CHARS = 4_000  # longer messages quote much input, and stay English
+MAX_DEPTH = 3  # messages within messages
+ADVICE = "; "  # begins the optional end of a message
+
+_PLACE = re.compile(r"[^;]*?:\d+: ")  # a file and a line
+
+CATALOGUE = Path(__file__).parent / "korean.json"
+
+
+def language() -> Language:
+    """The language of the environment.
+
+    >>> os.environ["JUMOK_LANG"] = "en"
+    >>> language()
+    'en'
+    """
+    name = next((os.environ[name] for name in LOCALE_VARIABLES if os.environ.get(name)), "")
+    return "ko" if name.lower().startswith("ko") else "en"
+
+
+@cache
+def catalogue() -> Mapping[str, Mapping[str, str]]:
+    """The sections of korean.json: `help`, `output` and `messages`, from English to Korean."""
+    sections: dict[str, dict[str, str]] = json.loads(CATALOGUE.read_text(encoding="utf-8"))
+    return sections
+
+
+def translate(template: str, *values: object, section: str = "output") -> str:
+    """A text in the language of the environment, with its values; English if it has no Korean.
+
+    >>> os.environ["JUMOK_LANG"] = "en"
+    >>> translate("{:,} rows of {}", 2000, "dev")
+    '2,000 rows of dev'
+    """
+    if language() == "ko":
+        template = catalogue()[section].get(template, template)
+    return template.format(*values) if values else template
+
+
+def translate_message(message: str) -> str:
+    """A message, whose values are already in place, in the language of the environment.
+
+    It is compared with the templates of the catalogue; of several that match, the one with the
+    longest text counts. Values that are messages themselves are translated as well, and so is what
+    follows a file and a line.
+    """
+    if language() == "en" or len(message) > MAX_MESSAGE_CHARS:
+        return message
+    return _translated(message, MAX_DEPTH) or message
+
+
+def _translated(message: str, depth: int) -> str | None:
+    """The Korean of a message; None if the catalogue has no template for it."""
+    if depth == 0:
+        return None
+    if "\n" in message:  # a list of errors
+        lines = message.split("\n")
+        return "\n".join(_translated(line, depth) or line for line in lines)
+    place = _PLACE.match(message)
+    if place is not None and (rest := _translated(message[place.end() :], depth - 1)):
+        return place[0] + rest
+    for parts, korean in _templates():
+        values = match(parts, message)
+        if values is not None:
+            return korean.format(*(_translated(value, depth - 1) or value for value in values))
+    return None
+
+
+@cache
+def _templates() -> tuple[tuple[tuple[str, ...], str], ...]:
+    """The templates of messages, split at their values, the longest text first."""
+    found = [(literals(english), korean) for english, korean in catalogue()["messages"].items()]
+    return tuple(sorted(found, key=lambda each: -sum(map(len, each[0]))))
+
+
+def literals(template: str) -> tuple[str, ...]:
+    """The parts of a template between its values, one more than it has values.
+
+    >>> literals("{} must be {}")
+    ('', ' must be ', '')
+    """
+    parts = list(Formatter().parse(template))
+    texts = tuple(text for text, _, _, _ in parts)
+    return (*texts, "") if not parts or parts[-1][1] is not None else texts
+
+
+def match(parts: tuple[str, ...], text: str) -> list[str] | None:
+    """The values between `parts` in a text; None if it does not consist of them.
+
+    Of two values without a text between them, the second is advice, which begins with a semicolon.
+
+    >>> match(("", " must be ", ""), "size must be 1")
+    ['size', '1']
+    >>> match(("got ", "", ""), "got 1; did you mean 2?")
+    ['1', '; did you mean 2?']
+    >>> match(("data", ""), "size must be 1") is None
+    True
+    """
+    first, *rest = parts
+    if not text.startswith(first):
+        return None
+    if not rest:
+        return [] if text == first else None
+    *middle, last = rest
+    values, position = [], len(first)
+    for part in middle:
+        found = text.find(part or ADVICE, position)
+        if found < 0 and not part:
+            found = len(text) - len(last)
+        if found < 0:
+            return None
+        values.append(text[position:found])
+        position = found + len(part)
+    if len(text) - len(last) < position or not text.endswith(last):
+        return None
+    return [*values, text[position : len(text) - len(last)]]
