@@ -38,6 +38,33 @@ def test_precision() -> None:
     assert resolve_dtype("auto", torch.device("mps")) == torch.float32
 
 
+@pytest.mark.skipif(not hasattr(torch.cpu, "get_capabilities"), reason="torch 2.8")
+@pytest.mark.parametrize(
+    ("instructions", "cap", "expected"),
+    [
+        ({"avx512_bf16": True}, None, torch.bfloat16),
+        ({"avx512_bf16": True}, "AVX512_CORE_BF16", torch.bfloat16),
+        ({"avx512_bf16": True}, "AVX2", torch.float32),
+        ({"avx512_bf16": True}, "avx512_core", torch.float32),
+        ({"avx2": True, "avx512_bf16": False}, None, torch.float32),
+        ({"avx_ne_convert": True}, None, torch.bfloat16),
+        ({}, None, torch.float32),
+    ],
+)
+def test_auto_does_not_choose_emulated_bfloat16(
+    monkeypatch: pytest.MonkeyPatch,
+    instructions: dict[str, bool],
+    cap: str | None,
+    expected: torch.dtype,
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: instructions)
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    if cap is not None:
+        monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", cap)
+    assert resolve_dtype("auto", CPU) == expected
+    assert resolve_dtype("bfloat16", CPU) == torch.bfloat16
+
+
 def test_set_deterministic() -> None:
     threads = torch.get_num_threads()
     try:

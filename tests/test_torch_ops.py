@@ -1,6 +1,7 @@
 """Private operations of torch are named in one file, and jumok computes the same without them."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,16 @@ import jumok
 from jumok.inference.linear import CastLinear, PackedLinear, linear_factory
 from jumok.native.quantize import QuantizedLinear
 from jumok.nn.bmm_attention import bmm_attention
-from jumok.torch_ops import add_all_, find_op, has_onednn, int8_matmul, lerp_all_, softmax_backward
+from jumok.torch_ops import (
+    _openmp_setter,
+    add_all_,
+    find_op,
+    has_onednn,
+    int8_matmul,
+    lerp_all_,
+    one_torch_thread,
+    softmax_backward,
+)
 from jumok.training.ema import EMA
 
 OPS = (
@@ -118,3 +128,34 @@ def test_no_other_file_names_a_private_operation() -> None:
         if private.search(path.read_text(encoding="utf-8"))
     }
     assert found == {"torch_ops.py"}
+
+
+def test_one_thread_is_that_of_the_caller_only() -> None:
+    if _openmp_setter() is None:
+        pytest.skip("this torch has no OpenMP runtime with threads of its own")
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with ThreadPoolExecutor(1) as other, one_torch_thread():
+            assert torch.get_num_threads() == 1
+            assert other.submit(torch.get_num_threads).result() == 3
+            with one_torch_thread():
+                assert torch.get_num_threads() == 1
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 3
+        with pytest.raises(KeyError), one_torch_thread():
+            raise KeyError
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_one_thread_without_the_runtime_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    _openmp_setter.cache_clear()
+    monkeypatch.setattr(torch, "__file__", "/absent/torch/__init__.py")
+    try:
+        before = torch.get_num_threads()
+        with one_torch_thread():
+            assert torch.get_num_threads() == before
+    finally:
+        _openmp_setter.cache_clear()

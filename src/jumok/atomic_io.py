@@ -123,17 +123,25 @@ def read_regular(path: Path, limit: int) -> bytes:
     /dev/zero would never end).
     """
     with open_regular(path) as (file, size):
-        if size > limit:
-            raise StorageError(
-                f"{path}: the file must have at most {limit:,} bytes, got {size:,}; check the path"
-            )
+        _check_size(path, size, limit)
         return file.read(size)
 
 
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a regular file in hexadecimal, read in chunks. Raises StorageError."""
-    with open_regular(path) as (file, _):
+def sha256_of(path: Path, limit: int = 2**60) -> str:
+    """The SHA-256 of a regular file of at most `limit` bytes, in hexadecimal, read in chunks.
+
+    Raises StorageError.
+    """
+    with open_regular(path) as (file, size):
+        _check_size(path, size, limit)
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _check_size(path: Path, size: int, limit: int) -> None:
+    if size > limit:
+        raise StorageError(
+            f"{path}: the file must have at most {limit:,} bytes, got {size:,}; check the path"
+        )
 
 
 @contextlib.contextmanager

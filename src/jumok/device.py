@@ -15,6 +15,8 @@ from jumok.torch_ops import has_onednn
 
 Precision = Literal["auto", "float32", "bfloat16"]
 _BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16")  # x86, Arm
+# The values of ONEDNN_MAX_CPU_ISA with which oneDNN emulates bfloat16 whatever the processor has.
+_CAPS_WITHOUT_BFLOAT16 = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE", "AVX512_CORE_VNNI")
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
 
@@ -48,10 +50,12 @@ def find_device(name: str) -> torch.device:
 
 
 def has_fast_bfloat16(device: torch.device) -> bool:
-    """Whether the device has instructions for bfloat16 matrix products."""
+    """Whether the device has instructions for bfloat16 matrix products, and oneDNN may use them."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
+        if os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper() in _CAPS_WITHOUT_BFLOAT16:
+            return False
         if not hasattr(torch.cpu, "get_capabilities"):  # torch 2.8
             return has_onednn(torch.bfloat16)
         found = torch.cpu.get_capabilities()  # oneDNN also runs where it only emulates bfloat16

@@ -71,8 +71,9 @@ def _check_nesting(value: dict[str, Any], allow_surrogates: bool) -> None:
                 if isinstance(item, str):
                     _check_surrogates(item)
         level = [item for item in items if isinstance(item, dict | list)]
-    if level:
-        raise _invalid(f"it is nested deeper than {MAX_DEPTH} levels")
+        if not level:
+            return
+    raise _invalid(f"it is nested deeper than {MAX_DEPTH} levels")
 
 
 def _items(group: dict[str, Any] | list[Any]) -> list[Any]:

@@ -9,8 +9,9 @@ not import torch. The library does not reject duplicate names, unknown fields or
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,7 +77,18 @@ def serialize(tensors: "Mapping[str, Tensor]", metadata: Mapping[str, str] | Non
     return safetensors.torch.save(contiguous, dict(metadata) if metadata else None)
 
 
-def iter_chunks(tensors: "Mapping[str, Tensor]") -> Iterator[bytes | memoryview]:
+@dataclass(frozen=True)
+class LazyTensor:
+    """A tensor of a file to write, made when its turn comes."""
+
+    dtype: "torch.dtype"
+    shape: tuple[int, ...]
+    read: "Callable[[], Tensor]"
+
+
+def iter_chunks(
+    tensors: "Mapping[str, Tensor]", metadata: Mapping[str, str] | None = None
+) -> Iterator[bytes | memoryview]:
     """A safetensors file of `tensors` in chunks: the header, then the data of each tensor.
 
     Equal to `serialize`, but without copying tensors that are on the CPU. The widest dtypes come
@@ -85,19 +97,35 @@ def iter_chunks(tensors: "Mapping[str, Tensor]") -> Iterator[bytes | memoryview]
 
     >>> import torch
     >>> tensors = {"weight": torch.arange(6).view(2, 3).T, "bias": torch.zeros(2)}
-    >>> b"".join(iter_chunks(tensors)) == serialize(tensors)
+    >>> b"".join(iter_chunks(tensors, {"a": "b"})) == serialize(tensors, {"a": "b"})
     True
     """
-    import torch
-
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     _check_memory(contiguous)
+    lazy = {
+        name: LazyTensor(tensor.dtype, tuple(tensor.shape), partial(_itself, tensor))
+        for name, tensor in contiguous.items()
+    }
+    return iter_lazy_chunks(lazy, metadata)
+
+
+def _itself(tensor: "Tensor") -> "Tensor":
+    return tensor
+
+
+def iter_lazy_chunks(
+    tensors: Mapping[str, LazyTensor], metadata: Mapping[str, str] | None = None
+) -> Iterator[bytes | memoryview]:
+    """The same for tensors that are made one after the other and never all in memory."""
+    import torch
+
     ordered = sorted(
-        contiguous.items(), key=lambda item: (-item[1].element_size(), str(item[1].dtype), item[0])
+        tensors.items(), key=lambda item: (-item[1].dtype.itemsize, str(item[1].dtype), item[0])
     )
-    header, start = {}, 0
+    header: dict[str, object] = {"__metadata__": dict(metadata)} if metadata else {}
+    start = 0
     for name, tensor in ordered:
-        end = start + tensor.nbytes
+        end = start + math.prod(tensor.shape) * tensor.dtype.itemsize
         dtype = _HEADER_NAMES.get(str(tensor.dtype).removeprefix("torch."))
         if dtype is None:
             raise InputError(
@@ -109,7 +137,7 @@ def iter_chunks(tensors: "Mapping[str, Tensor]") -> Iterator[bytes | memoryview]
     text += b" " * (-len(text) % 8)
     yield len(text).to_bytes(8, "little") + text
     for _, tensor in ordered:
-        yield tensor.reshape(-1).view(torch.uint8).numpy().data
+        yield tensor.read().contiguous().reshape(-1).view(torch.uint8).numpy().data
 
 
 def _check_memory(tensors: "Mapping[str, Tensor]") -> None:

@@ -1,12 +1,16 @@
 """The private operations of torch that jumok uses, each with a plain substitute.
 
 torch may change or remove them in any version. So they are looked up by name when they are needed,
-the plain form is used where one is missing, and no other file names one.
+the plain form is used where one is missing, and no other file names one. The number of threads of
+its OpenMP runtime is here too.
 """
 
-from collections.abc import Callable, Sequence
+import ctypes
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,6 +30,41 @@ def find_op(name: str) -> Callable[..., Any] | None:
     except AttributeError:
         return None
     return found
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """PyTorch computes on the calling thread alone; without its OpenMP runtime nothing changes.
+
+    After a parallel operation the OpenMP threads wait for the next one by spinning, for
+    milliseconds, and take the processor from the threads of the C++ kernel. Other threads keep
+    their number, which `torch.set_num_threads` would change.
+
+    >>> with one_torch_thread():
+    ...     torch.get_num_threads() == 1 or _openmp_setter() is None
+    True
+    """
+    set_threads, before = _openmp_setter(), torch.get_num_threads()
+    if set_threads is None or before == 1:
+        yield
+        return
+    set_threads(1)
+    try:
+        yield
+    finally:
+        set_threads(before)
+
+
+@cache
+def _openmp_setter() -> Callable[[int], object] | None:
+    """`omp_set_num_threads` of the runtime that PyTorch has loaded."""
+    try:
+        (path,) = (Path(torch.__file__).parent / "lib").glob("libtorch_cpu.*")
+        setter = ctypes.CDLL(str(path)).omp_set_num_threads
+    except (OSError, AttributeError, ValueError):
+        return None
+    setter.argtypes, setter.restype = (ctypes.c_int,), None
+    return setter
 
 
 def softmax_backward(grad: Tensor, weights: Tensor) -> Tensor:
