@@ -5,7 +5,7 @@ from jumok.nn.cache import NO_CACHE, DecoderCache, KeyValueCache
 from jumok.nn.config import LayerConfig
 from jumok.nn.dropout import Dropout
 from jumok.nn.embedding import SegmentEmbedding, TokenEmbedding
-from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
+from jumok.nn.feedforward import GatedFeedForward, PointwiseConv, PositionwiseFeedForward
 from jumok.nn.hooks import HookPoint, record
 from jumok.nn.layer import ResidualNorm, TransformerLayer
 from jumok.nn.masks import NO_MASK, AttentionMask, positions_from_mask
@@ -31,6 +31,7 @@ __all__ = [
     "LayerConfig",
     "LearnedPositions",
     "MultiHeadAttention",
+    "PointwiseConv",
     "PositionwiseFeedForward",
     "RelativePositionBias",
     "ResidualNorm",

@@ -8,15 +8,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from jumok.errors import InputError
 from jumok.nn.bmm_attention import bmm_attention
 from jumok.nn.dropout import dropout
+from jumok.nn.fused_projection import fused_linear
 from jumok.nn.hooks import HookPoint
-from jumok.nn.masks import NO_MASK, AttentionMask
+from jumok.nn.masks import NO_MASK, AttentionMask, check_attention_mask
 from jumok.nn.norms import NormKind, make_norm
 from jumok.nn.positions import NO_ROTATION, Rotation
 
 KeysValues = tuple[Tensor, Tensor]  # 2 x (B, G, S, K)
+QueriesKeysValues = tuple[Tensor, Tensor, Tensor]  # (B, H, T, K), 2 x (B, G, T, K)
 
 MAX_BMM_KEYS = 256  # up to here batched matmuls are faster than the fused CPU kernel (docs/LOG.md)
 
@@ -28,6 +29,12 @@ def attention_weights(
 
     q (B, H, T, K), k (B, H, S, K), bias (B|1, H|1, T, S) -> (B, H, T, S), at least float32.
     A query that may attend to no key gets weights of 0.
+
+    >>> from jumok.nn.masks import NO_MASK
+    >>> q = torch.tensor([[[[1.0, 0.0]]]])  # (1, 1, 1, 2)
+    >>> k = torch.tensor([[[[2.0, 5.0], [2.0, 7.0]]]])  # (1, 1, 2, 2)
+    >>> attention_weights(q, k, NO_MASK, None, scale=2**-0.5)
+    tensor([[[[0.5000, 0.5000]]]])
     """
     allowed = mask.dense(q.shape[-2], k.shape[-2], q.device)
     return masked_softmax(attention_scores(q, k, bias, scale), allowed)
@@ -69,8 +76,14 @@ def fused_attention(
 ) -> Tensor:
     """The same mathematics without returning the weights: (B, H, T, K).
 
-    Short rows on a CPU use two batched matrix products; everything else uses one kernel that never
-    stores the weights (FlashAttention).
+    Short rows on a CPU use two batched matrix products, all others one FlashAttention kernel.
+
+    q (B, H, T, K), k and v (B, H, S, K), bias (B|1, H|1, T, S); `p_dropout` of the weights are 0.
+
+    >>> from jumok.nn.masks import NO_MASK
+    >>> q, k, v = torch.ones(3, 1, 2, 4, 8)  # 3 x (B, H, T, K)
+    >>> fused_attention(q, k, v, NO_MASK, None, scale=8**-0.5, p_dropout=0.0).shape
+    torch.Size([1, 2, 4, 8])
     """
     T, S = q.shape[-2], k.shape[-2]
     short = q.device.type == "cpu" and S <= MAX_BMM_KEYS
@@ -93,8 +106,8 @@ class MultiHeadAttention(nn.Module):
     """Attention in several heads, each in its own subspace (3.2.2).
 
     With `n_kv_heads` below `n_heads`, G = n_kv_heads keys and values serve H / G consecutive heads
-    each (grouped-query attention, Ainslie et al. 2023); otherwise G = H. With `head_norm` (a norm
-    and its epsilon) each query and key is normalized before it is rotated.
+    each (grouped-query attention, Ainslie et al. 2023). With `head_norm` (a norm and its epsilon)
+    queries and keys are normalized, then rotated. `fused_qkv`: x [Wq Wk Wv] in one product.
 
         attention(x, x, mask)               self-attention
         attention(x, memory, mask)          cross-attention
@@ -107,6 +120,8 @@ class MultiHeadAttention(nn.Module):
     >>> x = torch.zeros(1, 3, 8)
     >>> tuple(attention(x, x).shape)
     (1, 3, 8)
+
+    Raises InputError for a mask that is no AttentionMask.
     """
 
     def __init__(
@@ -122,12 +137,13 @@ class MultiHeadAttention(nn.Module):
         scale: float | None = None,
         softcap: float | None = None,
         head_norm: tuple[NormKind, float] | None = None,
+        fused_qkv: bool = False,
     ) -> None:
         super().__init__()
         self.n_heads, self.n_kv_heads = n_heads, n_kv_heads or n_heads
         d_head = self.d_head = d_head or d_model // n_heads
         self.scale = d_head**-0.5 if scale is None else scale  # T5 was trained with scale 1
-        self.dropout, self.softcap = dropout, softcap
+        self.dropout, self.softcap, self.fused_qkv = dropout, softcap, fused_qkv
         self.query = nn.Linear(d_model, n_heads * d_head, bias=bias)
         self.key = nn.Linear(d_model, self.n_kv_heads * d_head, bias=bias)
         self.value = nn.Linear(d_model, self.n_kv_heads * d_head, bias=bias)
@@ -146,9 +162,7 @@ class MultiHeadAttention(nn.Module):
     @property
     def has_hooks(self) -> bool:
         """Whether any hook point has a hook."""
-        inputs = (self.hook_q, self.hook_k, self.hook_v)
-        points = (*inputs, self.hook_scores, self.hook_mask, self.hook_pattern)
-        return any(point.has_hooks for point in points)
+        return any(each.has_hooks for each in self.children() if isinstance(each, HookPoint))
 
     def forward(
         self,
@@ -159,12 +173,20 @@ class MultiHeadAttention(nn.Module):
         rotation: Rotation = NO_ROTATION,
     ) -> Tensor:
         """The positions of x (B, T, D) attend to source (B, S, D) -> (B, T, D)."""
+        if source is x:
+            return self.attend_queries(*self.project_self(x, rotation), mask, bias)
         return self.attend(x, *self.project(source, rotation), mask, bias, rotation)
 
     def project(self, source: Tensor, rotation: Rotation = NO_ROTATION) -> KeysValues:
         """The keys and values of `source`, to attend to or to cache."""
         k = rotation(self.key_norm(self.split(self.key(source))))  # (B, G, S, K)
         return k, self.split(self.value(source))  # 2 x (B, G, S, K)
+
+    def project_self(self, x: Tensor, rotation: Rotation = NO_ROTATION) -> QueriesKeysValues:
+        """Queries, keys and values of the same positions: 3 x (B, H|G, T, K)."""
+        maps = (self.query, self.key, self.value)
+        q, k, v = map(self.split, fused_linear(x, maps) if self.fused_qkv else (m(x) for m in maps))
+        return rotation(self.query_norm(q)), rotation(self.key_norm(k)), v
 
     def attend(
         self,
@@ -176,12 +198,14 @@ class MultiHeadAttention(nn.Module):
         rotation: Rotation = NO_ROTATION,
     ) -> Tensor:
         """The positions of x (B, T, D) attend to keys and values (B, G, S, K) -> (B, T, D)."""
-        if not isinstance(mask, AttentionMask):
-            raise InputError(
-                f"mask must be an AttentionMask, got a {type(mask).__name__}; try "
-                "AttentionMask.from_padding(mask) for a mask (B, S), AttentionMask(mask) for (T, S)"
-            )
         q = rotation(self.query_norm(self.split(self.query(x))))  # (B, H, T, K)
+        return self.attend_queries(q, k, v, mask, bias)
+
+    def attend_queries(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, bias: Tensor | None = None
+    ) -> Tensor:
+        """Queries (B, H, T, K) attend to keys and values (B, G, S, K) -> (B, T, D)."""
+        check_attention_mask(mask)
         p_dropout = self.dropout if self.training else 0.0
         if self.has_hooks or self.softcap is not None:
             y = self._explicit_attention(q, k, v, mask, bias, p_dropout)  # (B, H, T, K)
@@ -191,13 +215,7 @@ class MultiHeadAttention(nn.Module):
         return self.output(y.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]  # (B, T, D)
 
     def _explicit_attention(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        mask: AttentionMask,
-        bias: Tensor | None,
-        p_dropout: float,
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, bias: Tensor | None, p: float
     ) -> Tensor:
         """Equation (1), unfused, through every hook point: (B, H, T, K)."""
         q, k, v = self.hook_q(q), self.hook_k(k), self.hook_v(v)
@@ -210,16 +228,13 @@ class MultiHeadAttention(nn.Module):
             everything = scores.new_ones(T, S, dtype=torch.bool)
             allowed = self.hook_mask(everything if allowed is None else allowed)
         weights = self.hook_pattern(masked_softmax(scores, allowed))  # (B, H, T, S)
-        return dropout(weights, p_dropout).to(v.dtype) @ v
+        return dropout(weights, p).to(v.dtype) @ v
 
     def split(self, x: Tensor) -> Tensor:
         """Split the last dimension into heads."""
-        B, T, width = x.shape
-        x = x.view(B, T, width // self.d_head, self.d_head)
-        return x.transpose(1, 2)  # (B, T, H*K) -> (B, H, T, K)
+        return x.view(*x.shape[:2], -1, self.d_head).transpose(1, 2)  # (B, H, T, K)
 
     def _for_each_head(self, x: Tensor) -> Tensor:
         """Keys or values (B, G, S, K), repeated for the heads that share them: (B, H, S, K)."""
-        if self.n_kv_heads == self.n_heads:
-            return x
-        return x.repeat_interleave(self.n_heads // self.n_kv_heads, 1)
+        shared_by = self.n_heads // self.n_kv_heads
+        return x if shared_by == 1 else x.repeat_interleave(shared_by, 1)

@@ -157,7 +157,12 @@ NO_CACHE = NoCache()
 
 
 class DecoderCache:
-    """One cache for each layer of a stack; all hold the same number of positions."""
+    """One cache for each layer of a stack; all hold the same number of positions.
+
+    >>> cache = DecoderCache.with_capacity(n_layers=2, capacity=16)
+    >>> cache.length, len(cache.layers(2))
+    (0, 2)
+    """
 
     def __init__(self, caches: Sequence[KeyValueCache]) -> None:
         self.caches = caches

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from jumok.config_io import check_choices
 from jumok.errors import InputError
-from jumok.nn.feedforward import Activation
+from jumok.nn.feedforward import Activation, Projection
 from jumok.nn.norms import NormKind
 from jumok.nn.rope import DEFAULT_ROPE, RopeConfig
 
@@ -25,8 +25,10 @@ class LayerConfig:
     d_head           K, the width of one head; None: d_model / n_heads
     n_kv_heads       heads of keys and values, shared by n_heads / n_kv_heads heads; None: n_heads
     qk_norm          normalize each query and key before the rotation (Qwen3)
+    fused_qkv        one matrix product for q, k and v of self-attention; the weights are the same
     d_ff             F, the inner width of the feed-forward layer
     activation       of the feed-forward layer: "relu", "gelu", "gelu_tanh" or "silu"
+    ffn_projection   "linear", or "conv1d": convolutions with kernel size 1, same weights (3.3)
     gated            multiply the activations by a second projection (T5 v1.1, Llama)
     bias             whether the linear layers have biases
     attention_bias   biases of attention: "all", "qkv", "none"; None: as `bias`
@@ -45,6 +47,8 @@ class LayerConfig:
     dropout          probability on the output of each sublayer (5.4)
     attention_dropout   on the attention weights
     activation_dropout  inside the feed-forward layer
+
+    Raises InputError for values that do not fit together, such as 7 heads of a width of 512.
     """
 
     d_model: int = 512
@@ -52,8 +56,10 @@ class LayerConfig:
     d_head: int | None = None  # None: d_model / n_heads; T5 sets it independently
     n_kv_heads: int | None = None  # None: n_heads; fewer share keys and values (Llama)
     qk_norm: bool = False  # of each query and key, before the rotation (Qwen3)
+    fused_qkv: bool = False  # x [Wq Wk Wv] in one product; same weights, same result
     d_ff: int = 2048
     activation: Activation = "relu"
+    ffn_projection: Projection = "linear"  # conv1d: kernel size 1, same weights and result
     gated: bool = False  # True in T5 v1.1
     bias: bool = True  # False in T5: its linear layers have none
     attention_bias: Literal["all", "qkv", "none"] | None = None  # None: as `bias`; qkv in Qwen2

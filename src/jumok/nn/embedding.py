@@ -34,6 +34,10 @@ class SegmentEmbedding(nn.Embedding):
     """One trained vector per segment: which of several joined texts a token belongs to (BERT).
 
     The standard deviation starts at 0.02, small compared with the token vectors.
+
+    >>> import torch
+    >>> SegmentEmbedding(n_segments=2, d_model=8)(torch.tensor([[0, 0, 1]])).shape  # (B, T, D)
+    torch.Size([1, 3, 8])
     """
 
     def __init__(self, n_segments: int, d_model: int) -> None:

@@ -14,7 +14,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 class HookPoint(nn.Module):
-    """An identity module; ordinary forward hooks on it read or replace an activation.
+    """An identity, (...) -> (...); ordinary forward hooks on it read or replace an activation.
 
     >>> point = HookPoint()
     >>> point.has_hooks
@@ -60,6 +60,14 @@ def record(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
 
     Inside the context the attention is computed step by step (equation 1), because the fused
     kernel does not return its weights. A compiled model runs eagerly for the same reason.
+
+    >>> from jumok.nn.attention import MultiHeadAttention
+    >>> model = nn.ModuleDict({"attention": MultiHeadAttention(d_model=8, n_heads=2)})
+    >>> x = torch.zeros(1, 3, 8)  # (B, T, D)
+    >>> with record(model) as weights:
+    ...     y = model["attention"](x, x)
+    >>> weights["attention"][0].shape  # (B, H, T, S)
+    torch.Size([1, 2, 3, 3])
     """
     recorded: dict[str, list[Tensor]] = defaultdict(list)
 

@@ -23,6 +23,13 @@ class ResidualNorm(nn.Module):
 
     GPT-2, T5 and Llama are pre-norm. With `sublayer_norm` the output of the sublayer is normalized:
     x + norm(sublayer(x)) in EXAONE 4, and with a pre-norm as well in Gemma.
+
+    >>> from jumok.nn.config import LayerConfig
+    >>> import torch
+    >>> add_and_norm = ResidualNorm(LayerConfig(d_model=8, n_heads=2)).eval()
+    >>> y = add_and_norm(torch.randn(1, 3, 8), lambda x: 2 * x)  # (B, T, D)
+    >>> bool(y.mean(-1).abs().max() < 1e-5)  # normalized after the sublayer
+    True
     """
 
     def __init__(self, config: LayerConfig) -> None:
@@ -60,8 +67,7 @@ class TransformerLayer(nn.Module):
 
         def attention() -> MultiHeadAttention:
             return MultiHeadAttention(
-                config.d_model,
-                config.n_heads,
+                *(config.d_model, config.n_heads),
                 n_kv_heads=config.n_kv_heads,
                 d_head=config.d_head,
                 bias=config.qkv_bias,
@@ -70,6 +76,7 @@ class TransformerLayer(nn.Module):
                 scale=config.attention_scale,
                 softcap=config.attention_softcap,
                 head_norm=(config.norm, config.norm_eps) if config.qk_norm else None,
+                fused_qkv=config.fused_qkv,
             )
 
         self.self_attention = attention()
@@ -77,11 +84,11 @@ class TransformerLayer(nn.Module):
         self.cross_attention = attention() if cross else None
         self.cross_attention_norm = ResidualNorm(config) if cross else None
         self.feed_forward = feed_forward(
-            config.d_model,
-            config.d_ff,
+            *(config.d_model, config.d_ff),
             activation=config.activation,
             dropout=config.activation_dropout,
             bias=config.bias,
+            projection=config.ffn_projection,
         )
         self.feed_forward_norm = ResidualNorm(config)
 
@@ -119,8 +126,9 @@ class TransformerLayer(nn.Module):
         rotation: Rotation,
     ) -> Tensor:
         """The positions of x (B, T, D) attend to each other and to the cached ones."""
-        k, v = cache.update(*self.self_attention.project(x, rotation))  # 2 x (B, H, S, K)
-        return self.self_attention.attend(x, k, v, mask, bias, rotation)
+        q, k, v = self.self_attention.project_self(x, rotation)  # 3 x (B, H, T, K)
+        k, v = cache.update(k, v)  # 2 x (B, H, S, K)
+        return self.self_attention.attend_queries(q, k, v, mask, bias)
 
     def _cross_attention(
         self, x: Tensor, memory: Tensor | None, mask: AttentionMask, cache: LayerCache

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from jumok.config_io import check_choice
 from jumok.errors import InputError
 from jumok.nn.dropout import Dropout
+from jumok.nn.feedforward import PointwiseConv
 
 LoraTarget = Literal["query", "key", "value", "output", "up", "gate", "down"]
 """The linear maps of a layer: those of attention, and those of the feed-forward network."""
@@ -108,7 +109,7 @@ def add_lora(model: nn.Module, config: LoraConfig) -> list[str]:
     names = [
         name
         for name, module in model.named_modules()
-        if type(module) is nn.Linear
+        if type(module) in (nn.Linear, PointwiseConv)
         and ".layers." in name
         and name.rpartition(".")[2] in config.targets
     ]

@@ -21,6 +21,20 @@ def cross_entropy(logits: Tensor, targets: Tensor, label_smoothing: float = 0.0)
     )
 
 
+def binary_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """-log p of L independent yes-or-no decisions for each text, summed: (N, L), (N, L) -> ().
+
+    `targets` are 1 where a text has the label and 0 elsewhere; the probability of a label is the
+    sigmoid of its logit. Sums in float32.
+
+    >>> import torch
+    >>> labels = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
+    >>> round(binary_cross_entropy(torch.zeros(2, 2), labels).item(), 4)  # 4 log 2
+    2.7726
+    """
+    return F.binary_cross_entropy_with_logits(logits.float(), targets, reduction="sum")
+
+
 def rdrop_kl(first: Tensor, second: Tensor) -> Tensor:
     """The symmetric divergence of two predictions for the same N texts: logits 2 x (N, L) -> ().
 

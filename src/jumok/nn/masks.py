@@ -35,7 +35,8 @@ class AttentionMask:
     def from_padding(cls, mask: Tensor | None, *, causal: bool = False) -> "AttentionMask":
         """A mask that hides padding.
 
-        mask (B, S) bool, True = real token; None if no row has padding.
+        mask (B, S) bool, True = real token; None if no row has padding. Raises InputError for
+        another shape or dtype.
 
         >>> AttentionMask.from_padding(torch.tensor([[True, True, False]])).allowed
         tensor([[[[ True,  True, False]]]])
@@ -81,6 +82,16 @@ class AttentionMask:
             near = near if causal else near.tril(S - T + window - 1)
         return near if self.allowed is None else self.allowed & near
 
+    def real_tokens(self, T: int) -> Tensor | None:
+        """Which of the newest T keys are not padding, (B, T) bool; None if it hides none.
+
+        >>> AttentionMask.from_padding(torch.tensor([[True, True, False]])).real_tokens(2)
+        tensor([[ True, False]])
+        """
+        if self.allowed is None or self.allowed.dim() != 4 or self.allowed.shape[-2] != 1:
+            return None
+        return self.allowed[:, 0, 0, -T:]
+
     def is_triangle(self, S: int) -> bool:
         """Whether the mask of S positions hides later positions and nothing else."""
         return self.causal and self.allowed is None and (self.window is None or self.window >= S)
@@ -97,6 +108,16 @@ class AttentionMask:
 
 
 NO_MASK = AttentionMask()
+
+
+def check_attention_mask(mask: AttentionMask) -> None:
+    """Raises InputError for a mask that is a tensor: it does not say which axis it hides."""
+    if not isinstance(mask, AttentionMask):
+        raise InputError(
+            f"mask must be an AttentionMask, got a {type(mask).__name__}; try "
+            "AttentionMask.from_padding(mask) for a mask (B, S), AttentionMask(mask) for (T, S)"
+        )
+
 
 Mask: TypeAlias = Tensor | AttentionMask | None  # (B, S) bool, True = real token; None: no padding
 

@@ -42,22 +42,26 @@ def sinusoids(length: int, d_model: int, *, halves: bool = False) -> Tensor:
 class SinusoidalPositions(nn.Module):
     """Sines and cosines of decreasing frequency, not trained (3.5).
 
+    Position 0 is row `offset` of the table.
+
     >>> tuple(SinusoidalPositions(16, 4)(torch.tensor([[0, 1, 2]])).shape)
     (1, 3, 4)
     """
 
     table: Tensor
 
-    def __init__(self, max_length: int, d_model: int, *, halves: bool = False) -> None:
+    def __init__(
+        self, max_length: int, d_model: int, *, halves: bool = False, offset: int = 0
+    ) -> None:
         super().__init__()
+        self.offset = offset
         # computed from the config when a model is loaded, so it is not saved
-        self.register_buffer(
-            "table", sinusoids(max_length, d_model, halves=halves), persistent=False
-        )
+        table = sinusoids(offset + max_length, d_model, halves=halves)
+        self.register_buffer("table", table, persistent=False)
 
     def forward(self, positions: Tensor) -> Tensor:
         """positions (B, T) -> (B, T, D)."""
-        return F.embedding(positions, self.table)
+        return F.embedding(positions + self.offset if self.offset else positions, self.table)
 
 
 class LearnedPositions(nn.Embedding):
@@ -65,6 +69,9 @@ class LearnedPositions(nn.Embedding):
 
     The standard deviation starts at 0.02, small compared with the token vectors. The tables of
     RoBERTa and BART begin with unused rows: position 0 is row `offset`.
+
+    >>> LearnedPositions(max_length=16, d_model=8)(torch.tensor([[0, 1, 2]])).shape  # (B, T, D)
+    torch.Size([1, 3, 8])
     """
 
     def __init__(self, max_length: int, d_model: int, *, offset: int = 0) -> None:

@@ -23,6 +23,11 @@ class RopeConfig:
     linear: every frequency is divided by `factor`. llama3: only those whose wavelength exceeds
     `original_length / low_frequency_factor`; those below `original_length / high_frequency_factor`
     do not change, and the others are interpolated.
+
+    Raises InputError for a base or a factor that is not positive.
+
+    >>> RopeConfig(base=500000.0, scaling="llama3", factor=8.0).original_length
+    8192
     """
 
     base: float = 10_000.0
