@@ -35,7 +35,8 @@ class TransformerConfig(LayerConfig):
     positions               "sinusoidal" (3.5), "sinusoidal_halves" (Marian), "learned" (BERT),
                             "rotary" (RoFormer), "relative" (T5) or "none"
     max_length              tokens of a text at most
-    position_offset         row of learned position 0: 2 in RoBERTa and BART
+    position_offset         row of position 0 in the table: 2 in RoBERTa and BART; 1 counts from 1.
+                            Padding has the row before it
     n_segments              rows of the segment embedding: 2 in BERT; 0: none
     scale_embedding         multiply token vectors by sqrt(d_model) (3.4)
     embedding_norm          normalize the sum of the embeddings (BERT)
@@ -54,7 +55,7 @@ class TransformerConfig(LayerConfig):
     n_decoder_layers: int | None = None  # None: as many as in the encoder
     positions: Positions = "sinusoidal"  # *_halves in Marian, learned in BERT, relative in T5
     max_length: int = 1024  # positions; the paper sets no limit
-    position_offset: int = 0  # row of learned position 0: 2 in RoBERTa and BART
+    position_offset: int = 0  # row of position 0: 2 in RoBERTa and BART; padding has the row before
     n_segments: int = 0  # 2 in BERT; 0: no segment embedding
     scale_embedding: bool = True  # by sqrt(d_model), section 3.4
     embedding_norm: bool = False  # True in BERT
@@ -73,6 +74,11 @@ class TransformerConfig(LayerConfig):
             check_dimension("target_vocabulary_size", self.target_vocabulary_size)
         if self.position_offset < 0:
             raise InputError(f"position_offset must be at least 0, got {self.position_offset}")
+        if self.position_offset and self.positions in ("rotary", "relative", "none"):
+            raise InputError(
+                f'position_offset must be 0 with positions="{self.positions}", which has no table '
+                f"of positions, got {self.position_offset}; leave it out"
+            )
         if self.n_segments < 0:
             raise InputError(f"n_segments must be at least 0, got {self.n_segments}; 0 means none")
         if self.n_decoder_layers is not None and self.n_decoder_layers < 1:

@@ -67,8 +67,8 @@ class Decoder(nn.Module):
         """
         self.embedding.check_length(cache.length + ids.shape[1])
         positions = position_ids(ids, cache.length) if positions is None else positions
-        x = self.embedding(ids, positions, segments)
         mask, memory_mask = AttentionMask.of(mask, causal=True), AttentionMask.of(memory_mask)
+        x = self.embedding(ids, positions, segments, mask)
         return self.stack(x, positions, mask, memory, memory_mask, cache)  # type: ignore[no-any-return]
 
     def hidden_states(

@@ -10,6 +10,7 @@ from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.nn.dropout import Dropout
 from jumok.nn.embedding import SegmentEmbedding, TokenEmbedding
+from jumok.nn.masks import NO_MASK, AttentionMask
 from jumok.nn.norms import make_norm
 from jumok.nn.positions import LearnedPositions, SinusoidalPositions
 
@@ -37,12 +38,23 @@ class InputEmbedding(nn.Module):
             else nn.Linear(config.d_embedding, config.d_model)
         )
 
-    def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
-        """ids, positions, segments (B, T) int64 -> (B, T, D)."""
+    def forward(
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        segments: Tensor | None = None,
+        mask: AttentionMask = NO_MASK,
+    ) -> Tensor:
+        """ids, positions, segments (B, T) int64 -> (B, T, D).
+
+        With a position offset, padding gets the row before that of position 0.
+        """
         self.check_length(ids.shape[1])
         x = self.tokens(ids)
         if self.positions is not None:
-            x = x + self.positions(positions)
+            real = mask.real_tokens(ids.shape[1]) if self.positions.offset else None  # (B, T)
+            padded = positions if real is None else positions.where(real, -1)
+            x = x + self.positions(padded)
         if self.segments is not None:
             x = x + self.segments(torch.zeros_like(ids) if segments is None else segments)
         return self.projection(self.dropout(self.norm(x)))  # type: ignore[no-any-return]
@@ -56,16 +68,17 @@ class InputEmbedding(nn.Module):
             )
 
 
-def absolute_positions(config: TransformerConfig) -> nn.Module | None:
+def absolute_positions(
+    config: TransformerConfig,
+) -> SinusoidalPositions | LearnedPositions | None:
     """The positions added to the embedding; None if positions act inside the layers, or nowhere."""
+    size = (config.max_length, config.embedding_dim)
     match config.positions:
         case "sinusoidal" | "sinusoidal_halves":
             halves = config.positions == "sinusoidal_halves"
-            return SinusoidalPositions(config.max_length, config.embedding_dim, halves=halves)
+            return SinusoidalPositions(*size, halves=halves, offset=config.position_offset)
         case "learned":
-            return LearnedPositions(
-                config.max_length, config.embedding_dim, offset=config.position_offset
-            )
+            return LearnedPositions(*size, offset=config.position_offset)
         case "rotary" | "relative" | "none":
             return None
 

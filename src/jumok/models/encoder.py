@@ -36,8 +36,9 @@ class Encoder(nn.Module):
     ) -> Tensor:
         """ids (B, T) int64 -> (B, T, D). Without positions (B, T), they count from 0."""
         positions = position_ids(ids) if positions is None else positions
-        x = self.embedding(ids, positions, segments)
-        return self.stack(x, positions, AttentionMask.of(mask))  # type: ignore[no-any-return]
+        mask = AttentionMask.of(mask)
+        x = self.embedding(ids, positions, segments, mask)
+        return self.stack(x, positions, mask)  # type: ignore[no-any-return]
 
     def hidden_states(
         self,

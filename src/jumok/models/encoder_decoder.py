@@ -22,6 +22,8 @@ class EncoderDecoder(nn.Module):
     >>> model = EncoderDecoder(small)
     >>> tuple(model(torch.tensor([[1, 2, 3]]), torch.tensor([[4, 5]])).shape)
     (1, 2, 10)
+
+    Raises InputError for vocabularies of different sizes that share one embedding.
     """
 
     def __init__(self, config: TransformerConfig) -> None:

@@ -5,6 +5,10 @@ Every model is called as `model(ids, mask, positions=..., segments=...)` (an enc
 Shapes: B batch, T positions, D model width, L labels, V vocabulary, N texts packed in rows.
 """
 
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jumok.config_io import check_choice
@@ -32,9 +36,14 @@ from jumok.nn.norms import make_norm
 
 
 class EncoderModel(nn.Module):
-    """Abstract: an encoder with a head."""
+    """Abstract: an encoder with a head.
+
+    With `row_by_row` the head of a classifier of texts or tokens is applied to each text alone: the
+    sums of its products and means depend on the batch otherwise. `jumok.inference` sets it.
+    """
 
     encoder: Encoder
+    row_by_row = False
 
     def hidden_states(
         self,
@@ -83,6 +92,13 @@ class TextClassifier(EncoderModel):
     ) -> Tensor:
         """ids (B, T) int64, mask (B, T) bool (None: no padding) -> logits (B, L)."""
         hidden = self.hidden_states(ids, mask, positions=positions, segments=segments)  # (B, T, D)
+        if self.row_by_row:
+            rows = single_rows(hidden, mask, segments)
+            return torch.cat([self._logits(each, real) for each, real, _ in rows])
+        return self._logits(hidden, mask)
+
+    def _logits(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
+        """The head: (B, T, D) -> (B, L)."""
         pooled = pool(hidden, mask, self.pooling)  # (B, D)
         return self.output(self.dropout(self.pooler(pooled)))  # type: ignore[no-any-return]
 
@@ -98,6 +114,38 @@ class TextClassifier(EncoderModel):
         hidden = self.hidden_states(ids, mask, positions=positions)  # (B, T, D)
         pooled = pool_packed(hidden, texts, positions, n_texts, self.pooling)  # (N, D)
         return self.output(self.dropout(self.pooler(pooled)))  # type: ignore[no-any-return]
+
+
+class SentenceEncoder(EncoderModel):
+    """An encoder and pooling: one vector of length 1 per text (Reimers and Gurevych 2019).
+
+    The dot product of two vectors is their cosine similarity.
+
+    >>> import torch
+    >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
+    >>> vectors = SentenceEncoder(config)(torch.tensor([[1, 2, 3], [4, 5, 6]]))
+    >>> tuple(vectors.shape), bool(torch.allclose(vectors.norm(dim=-1), torch.ones(2)))
+    ((2, 8), True)
+    """
+
+    def __init__(self, config: TransformerConfig, pooling: TokenPooling = "mean") -> None:
+        super().__init__()
+        check_choice("pooling", pooling, TokenPooling)
+        self.pooling = pooling
+        self.encoder = Encoder(config)
+        initialize(self)
+
+    def forward(
+        self,
+        ids: Tensor,
+        mask: Tensor | None = None,
+        *,
+        positions: Tensor | None = None,
+        segments: Tensor | None = None,
+    ) -> Tensor:
+        """ids (B, T) int64, mask (B, T) bool (None: no padding) -> unit vectors (B, D) float32."""
+        hidden = self.hidden_states(ids, mask, positions=positions, segments=segments)  # (B, T, D)
+        return F.normalize(pool(hidden.float(), mask, self.pooling), dim=-1)  # (B, D)
 
 
 class PairClassifier(EncoderModel):
@@ -136,15 +184,50 @@ class PairClassifier(EncoderModel):
     ) -> Tensor:
         """ids (B, T) int64, mask (B, T) bool, segments (B, T) 0 or 1 -> logits (B, L)."""
         hidden = self.hidden_states(ids, mask, positions=positions, segments=segments)  # (B, T, D)
+        if self.row_by_row:
+            rows = single_rows(hidden, mask, segments)
+            return torch.cat([self._logits(*row) for row in rows])
+        return self._logits(hidden, mask, segments)
+
+    def _logits(self, hidden: Tensor, mask: Tensor | None, segments: Tensor | None) -> Tensor:
+        """The head: (B, T, D) -> (B, L)."""
         features = self.pooler(pair_features(hidden, mask, segments))  # (B, 4D)
         similarities = hidden.shape[-1] * similarity_features(hidden, mask, segments)  # (B, 3)
         return self.output(self.dropout(features)) + self.similarity(similarities)  # type: ignore[no-any-return]
 
 
+def single_rows(
+    hidden: Tensor, mask: Tensor | None, segments: Tensor | None = None
+) -> Iterator[tuple[Tensor, Tensor | None, Tensor | None]]:
+    """Hidden states (1, t, D), mask and segments (1, t) of each text, as if it were alone.
+
+    A text of t tokens without padding has no mask.
+    """
+    lengths = [hidden.shape[1]] * len(hidden)
+    if mask is not None:
+        lengths = mask.sum(1).tolist()
+        columns = torch.arange(hidden.shape[1], device=mask.device)
+        if 0 in lengths or not torch.equal(mask, columns < mask.sum(1, keepdim=True)):
+            for row in range(len(hidden)):  # padding on the left or inside, or no token
+                one = slice(row, row + 1)
+                yield hidden[one], mask[one], None if segments is None else segments[one]
+            return
+    for row, length in enumerate(lengths):
+        part = hidden[row : row + 1, :length]
+        yield part, None, None if segments is None else segments[row : row + 1, :length]
+
+
 def text_classifier(
     config: TransformerConfig, n_labels: int, pooling: Pooling, pooler: Pooler
 ) -> TextClassifier | PairClassifier:
-    """A `PairClassifier` for the pooling "compare", a `TextClassifier` for the others."""
+    """A `PairClassifier` for the pooling "compare", a `TextClassifier` for the others.
+
+    >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
+    >>> type(text_classifier(config, 2, "mean", "none")).__name__
+    'TextClassifier'
+
+    Raises InputError for a pooling or pooler that does not exist.
+    """
     if pooling == "compare":
         return PairClassifier(config, n_labels, pooler)
     return TextClassifier(config, n_labels, pooling, pooler)
@@ -184,6 +267,11 @@ class TokenClassifier(EncoderModel):
     ) -> Tensor:
         """ids (B, T) int64 -> logits (B, T, L)."""
         hidden = self.hidden_states(ids, mask, positions=positions, segments=segments)
+        if self.row_by_row and not isinstance(mask, AttentionMask):
+            rows = [self.output(part)[0] for part, _, _ in single_rows(hidden, mask)]
+            ends = [hidden.shape[1] - len(row) for row in rows]
+            padded = [F.pad(row, (0, 0, 0, end)) for row, end in zip(rows, ends, strict=True)]
+            return torch.stack(padded)  # (B, T, L)
         return self.output(self.dropout(hidden))  # type: ignore[no-any-return]
 
 

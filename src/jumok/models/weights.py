@@ -32,8 +32,17 @@ def tied_weights(model: nn.Module) -> dict[str, str]:
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Copy the tensors into the model.
 
-    Raises InputError with every missing or unexpected name and every wrong shape or dtype, or for
-    a tensor that is not finite; then nothing is copied.
+    Raises the errors of `check_weights`; then nothing is copied.
+    """
+    check_weights(model, tensors)
+    for name, parameter in named_weights(model).items():
+        parameter.copy_(tensors[name])
+
+
+def check_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Raise InputError unless these are finite tensors for all weights of the model.
+
+    The message has every missing or unexpected name and every wrong shape or dtype.
     """
     expected = named_weights(model)
     wrong = [f"{name} is missing" for name in sorted(expected.keys() - tensors.keys())]
@@ -53,8 +62,6 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
             f"the weights do not fit the model: {'; '.join(wrong)}; give the weights of this model"
         )
     check_finite(tensors, "the weights")
-    for name, parameter in expected.items():
-        parameter.copy_(tensors[name])
 
 
 @torch.no_grad()
