@@ -1,12 +1,15 @@
 """optimize: the copy gives the outputs of the model in every precision, for every config."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 import jumok.inference.optimization
 from jumok.errors import InputError
-from jumok.inference import optimize
+from jumok.inference import has_invariant_states, is_batch_invariant, optimize
 from jumok.inference.unpadded_stack import NativeBackend, TorchBackend
 from jumok.models import (
     Encoder,
@@ -18,17 +21,22 @@ from jumok.models import (
     ReplacedTokenDetector,
     TextClassifier,
     TokenClassifier,
+    text_classifier,
 )
 from jumok.native import KernelError
 from jumok.native.choice import FASTER, warn_once
 from jumok.native.instruction_sets import usable
 from jumok.nn import AttentionMask, record
 from jumok.nn.hooks import shared_copy
+from jumok.torch_ops import _openmp_setter
 from tests.inference.encoders import CONFIGS, batch, config, error, seeded
 
 # float32: another order of summation, and the kernel's exp. bfloat16 rounds to 8 bits (4e-3) about
 # twenty times in two layers; int8 rounds to half of 1/127 of the largest element of a row.
 TOLERANCES = {"float32": 1e-5, "bfloat16": 4e-2, "int8": 4e-2}
+needs_the_kernel = pytest.mark.skipif(
+    "int8" not in FASTER[usable()[0].name], reason="PyTorch computes int8 on this processor"
+)
 
 
 @pytest.mark.parametrize("precision", TOLERANCES)
@@ -46,6 +54,17 @@ def test_optimized_encoder_matches_the_encoder(kind: str, positions: str, precis
     assert fast.dtype == whole.dtype == torch.float32
 
 
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+@torch.no_grad()
+def test_positions_from_1_convolutions_and_fused_projections(positions: str) -> None:
+    changes = {"ffn_projection": "conv1d", "fused_qkv": True, "position_offset": 1}
+    model = seeded(Encoder, config("vaswani", positions, **changes))
+    ids, padding_mask = batch()
+    mask = AttentionMask.from_padding(padding_mask)
+    fast = optimize(model, "float32")(ids, mask)
+    assert error(fast[padding_mask], model(ids, mask)[padding_mask]) < TOLERANCES["float32"]
+
+
 @pytest.mark.parametrize("precision", TOLERANCES)
 @torch.no_grad()
 def test_explicit_positions(precision: str) -> None:
@@ -59,9 +78,7 @@ def test_explicit_positions(precision: str) -> None:
         assert error(fast[padding_mask], reference[padding_mask]) < TOLERANCES[precision]
 
 
-@pytest.mark.skipif(
-    "int8" not in FASTER[usable()[0].name], reason="PyTorch computes int8 on this processor"
-)
+@needs_the_kernel
 @pytest.mark.parametrize("kind", ["vaswani", "t5"])
 @torch.no_grad()
 def test_int8_without_a_compiler(kind: str, monkeypatch, caplog) -> None:
@@ -144,6 +161,138 @@ def test_single_texts_match_the_batch() -> None:
     for row in range(2):
         single = fast(ids[row : row + 1, : int(padding_mask[row].sum())])
         assert error(single[0], batched[row][padding_mask[row]]) <= (0 if exact else 1e-5)
+
+
+@pytest.mark.parametrize(("kind", "positions"), CONFIGS)
+@needs_the_kernel
+@pytest.mark.parametrize(
+    ("pooling", "pooler"),
+    [("first", "tanh"), ("max", "none"), ("mean", "none"), ("compare", "gelu")],
+)
+@torch.no_grad()
+def test_the_logits_of_a_text_do_not_depend_on_the_batch(
+    compiled: Path, kind: str, positions: str, pooling: str, pooler: str
+) -> None:
+    size = config(kind, positions, d_model=96, n_heads=4)
+    size = replace(size, n_segments=2)
+    fast = optimize(seeded(text_classifier, size, 3, pooling, pooler), "int8")
+    assert is_batch_invariant(fast)
+    lengths = [9, 5, 1, 3, *range(1, 30)]
+    ids = torch.randint(3, 77, (len(lengths), 40), generator=torch.Generator().manual_seed(3))
+    mask = torch.arange(40)[None] < torch.tensor(lengths)[:, None]
+    segments = (torch.arange(40) > 4).long().expand(len(ids), -1)
+    together = fast(ids.masked_fill(~mask, 0), mask, segments=segments)
+    for row, length in enumerate(lengths):
+        alone = fast(ids[None, row, :length], segments=segments[None, row, :length])
+        assert torch.equal(together[row : row + 1], alone)
+    mask[0, 3] = False  # padding inside of a text
+    again = fast(ids.masked_fill(~mask, 0), mask, segments=segments)
+    assert torch.equal(again[1:], together[1:])
+
+
+@pytest.mark.parametrize(("kind", "positions"), CONFIGS)
+@needs_the_kernel
+@torch.no_grad()
+def test_the_logits_of_tokens_do_not_depend_on_the_batch(
+    compiled: Path, kind: str, positions: str
+) -> None:
+    fast = optimize(
+        seeded(TokenClassifier, config(kind, positions, d_model=96, n_heads=4), 5), "int8"
+    )
+    assert is_batch_invariant(fast)
+    assert has_invariant_states(fast)
+    lengths = [9, 5, 1, 3, *range(1, 30)]
+    ids = torch.randint(3, 77, (len(lengths), 40), generator=torch.Generator().manual_seed(3))
+    mask = torch.arange(40)[None] < torch.tensor(lengths)[:, None]
+    together = fast(ids.masked_fill(~mask, 0), mask)
+    for row, length in enumerate(lengths):
+        alone = fast(ids[None, row, :length])
+        assert torch.equal(together[row : row + 1, :length], alone)
+        assert not together[row, length:].any()
+    equal = fast(ids[:4, :9])  # without padding
+    assert torch.equal(equal[2:3], fast(ids[2:3, :9]))
+
+
+@pytest.mark.parametrize(
+    ("options", "pooling", "precision"),
+    [
+        ({}, "first", "float32"),
+        ({"d_embedding": 12}, "first", "int8"),
+    ],
+)
+def test_models_that_depend_on_the_batch_are_known(
+    compiled: Path, options: dict[str, object], pooling: str, precision: str
+) -> None:
+    model = seeded(TextClassifier, config("vaswani", "learned", **options), 3, pooling)
+    for each in (optimize(model, precision), model):
+        assert not is_batch_invariant(each)
+        assert not has_invariant_states(each)
+
+
+def test_emulated_bfloat16_warns_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Under a cap of AVX2 it has a fifth of the speed of float32."""
+    warn_once.cache_clear()
+    for fast in (True, False, False):
+        monkeypatch.setattr(
+            jumok.inference.optimization, "has_fast_bfloat16", lambda device, fast=fast: fast
+        )
+        optimize(seeded(Encoder, config("vaswani", "learned")), "bfloat16")
+        assert len(caplog.records) == (not fast)
+    assert "use float32 or int8" in caplog.records[0].getMessage()
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+@torch.no_grad()
+def test_many_texts_without_padding_have_the_states_of_a_padded_batch(precision: str) -> None:
+    """Whole rows are passed on as they are, in groups; the longest group has two rows here."""
+    fast = optimize(seeded(Encoder, config("t5", "rotary")), precision)
+    fast.stack.backend.batch_tokens = 20
+    ids, one_padding = torch.randint(3, 77, (7, 9)), torch.ones(8, 10, dtype=torch.bool)
+    one_padding[:7, 9] = one_padding[7, 9] = False
+    padded = nn.functional.pad(ids, (0, 1, 0, 1), value=3)
+    states = fast(padded, AttentionMask.from_padding(one_padding))[:7, :9]
+    exact = isinstance(fast.stack.backend, NativeBackend)
+    torch.testing.assert_close(fast(ids), states, rtol=0, atol=0 if exact else 1e-5)
+    assert fast(ids[:0]).shape == (0, 9, 24)
+
+
+@torch.no_grad()
+def test_many_texts_are_embedded_in_parts() -> None:
+    size = config("vaswani", "learned", embedding_norm=True, n_segments=2)
+    fast = optimize(seeded(Encoder, size), "int8")
+    exact = isinstance(fast.stack.backend, NativeBackend)
+    ids, segments = torch.randint(3, 77, (130, 9)), torch.randint(0, 2, (130, 9))
+    for of_text in (None, segments):
+        together = fast(ids, segments=of_text)
+        for row in (0, 55, 56, 129):  # the first and the last ones, and the ends of a part
+            alone = None if of_text is None else of_text[row : row + 1]
+            states = fast(ids[row : row + 1], segments=alone)[0]
+            assert error(together[row], states) <= (0 if exact else 1e-5)
+
+
+@torch.no_grad()
+def test_next_to_the_kernel_torch_uses_one_thread() -> None:
+    """Its other threads would spin on the processors that the kernel needs."""
+    if _openmp_setter() is None:
+        pytest.skip("this torch has no OpenMP runtime with threads of its own")
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        for precision, expected in (("int8", 1), ("float32", 3)):
+            fast = optimize(seeded(Encoder, config("vaswani", "learned")), precision)
+            if precision == "int8" and not isinstance(fast.stack.backend, NativeBackend):
+                continue
+            seen: list[int] = []
+            fast.embedding.tokens.register_forward_hook(
+                lambda *_, seen=seen: seen.append(torch.get_num_threads())
+            )
+            fast(torch.randint(3, 77, (2, 9)))
+            assert seen == [expected]
+            assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_model_and_copy_are_independent() -> None:

@@ -27,13 +27,20 @@ KINDS = {
 POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none")
 
 
-def config(kind: str = "vaswani", positions: str = "sinusoidal") -> TransformerConfig:
-    return TransformerConfig(**SIZE, **KINDS[kind], positions=positions, max_length=40)  # type: ignore[arg-type]
+NOTES = {"ffn_projection": "conv1d", "fused_qkv": True, "position_offset": 1}  # same weights
 
 
-def encoder_decoder(kind: str = "vaswani", positions: str = "sinusoidal") -> EncoderDecoder:
+def config(
+    kind: str = "vaswani", positions: str = "sinusoidal", **more: object
+) -> TransformerConfig:
+    return TransformerConfig(**SIZE, **KINDS[kind], positions=positions, max_length=40, **more)  # type: ignore[arg-type]
+
+
+def encoder_decoder(
+    kind: str = "vaswani", positions: str = "sinusoidal", **more: object
+) -> EncoderDecoder:
     torch.manual_seed(1)
-    return randomize_vectors(EncoderDecoder(config(kind, positions)))
+    return randomize_vectors(EncoderDecoder(config(kind, positions, **more)))
 
 
 def language_model(kind: str = "vaswani", positions: str = "sinusoidal") -> LanguageModel:

@@ -14,6 +14,7 @@ from jumok.native import choice
 from jumok.native.build import KernelError
 from jumok.native.choice import FASTER, choose_kernel
 from jumok.native.instruction_sets import INSTRUCTION_SETS, InstructionSet, usable
+from jumok.native.packed_weights import PRECISIONS, DecoderPrecision
 
 CONFIG = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
 BEST = usable()[0].name
@@ -56,9 +57,9 @@ def test_every_instruction_set_has_an_entry() -> None:
 
 @pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("found", INSTRUCTION_SETS, ids=lambda found: found.name)
-@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("precision", PRECISIONS)
 def test_auto_is_native_where_it_is_faster(
-    found: InstructionSet, precision: choice.WeightPrecision, monkeypatch: pytest.MonkeyPatch
+    found: InstructionSet, precision: DecoderPrecision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_processor(monkeypatch, found)
     chosen = choose_kernel(model(), "auto", precision)

@@ -2,22 +2,31 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import jumok
 from jumok.decoding.incremental.decoder import CausalLMDecoder, IncrementalDecoder, Seq2SeqDecoder
 from jumok.errors import InputError
-from jumok.native import NativeDecoder, NativeModel
-from tests.native.conftest import KINDS, POSITIONS, encoder_decoder, language_model
+from jumok.native import DecoderPrecision, NativeDecoder, NativeModel, round_to_blocks
+from jumok.native.gguf_quantize import BlockName
+from tests.native.conftest import KINDS, NOTES, POSITIONS, encoder_decoder, language_model
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
 # Relative to the largest logit. float32 differs only in the order of summation; bfloat16 keeps
-# 8 bits of each weight and input, int8 7 bits of the largest in a row, in six linear maps a layer.
-TOLERANCE = {"float32": 1e-5, "bfloat16": 0.05, "int8": 0.2}
+# 8 bits of each weight and input, int8 7 bits of the largest in a row, in six linear maps a layer,
+# q8_0 and q4_0 7 bits of the largest of 32, compared with a model of the same weights.
+TOLERANCE: dict[DecoderPrecision, float] = {
+    "float32": 1e-5,
+    "bfloat16": 0.05,
+    "int8": 0.2,
+    "q8_0": 0.1,
+    "q4_0": 0.2,
+}
 SOURCE = torch.arange(3, 24).view(3, 7)
 SOURCE_MASK = torch.tensor([[1] * 7, [1, 1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 1, 1, 1]]).bool()
 PADDING = torch.tensor([0, 3, 1])
@@ -25,6 +34,11 @@ PADDING = torch.tensor([0, 3, 1])
 
 def difference(actual: Tensor, expected: Tensor) -> float:
     return float((actual - expected).abs().max() / max(1.0, float(expected.abs().max())))
+
+
+def with_weights_of(model: nn.Module, precision: DecoderPrecision) -> Any:
+    """The model, or for blocks a copy with their values: 4 bits are far from the weights."""
+    return round_to_blocks(model, precision) if precision in ("q8_0", "q4_0") else model
 
 
 def tokens(*shape: int) -> Tensor:
@@ -66,9 +80,12 @@ def check_same_steps(
 @pytest.mark.parametrize("precision", TOLERANCE)
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_encoder_decoder_logits_match(kind: str, positions: str, precision: str) -> None:
+def test_encoder_decoder_logits_match(
+    kind: str, positions: str, precision: DecoderPrecision
+) -> None:
     model = encoder_decoder(kind, positions)
     native = NativeDecoder(NativeModel(model, precision), SOURCE, SOURCE_MASK, capacity=12)
+    model = with_weights_of(model, precision)
     reference = Seq2SeqDecoder(model, SOURCE, SOURCE_MASK, capacity=12)
     check_same_steps(native, reference, tokens(3, 1), TOLERANCE[precision])
 
@@ -76,11 +93,21 @@ def test_encoder_decoder_logits_match(kind: str, positions: str, precision: str)
 @pytest.mark.parametrize("precision", TOLERANCE)
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_language_model_logits_match(kind: str, positions: str, precision: str) -> None:
+def test_language_model_logits_match(
+    kind: str, positions: str, precision: DecoderPrecision
+) -> None:
     model = language_model(kind, positions)
     native = NativeDecoder(NativeModel(model, precision), padding=PADDING, capacity=12)
-    reference = CausalLMDecoder(model, PADDING, capacity=12)
+    reference = CausalLMDecoder(with_weights_of(model, precision), PADDING, capacity=12)
     check_same_steps(native, reference, tokens(3, 4), TOLERANCE[precision])
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_positions_from_1_convolutions_and_fused_projections(positions: str) -> None:
+    model = encoder_decoder("vaswani", positions, **NOTES)
+    native = NativeDecoder(NativeModel(model, "float32"), SOURCE, SOURCE_MASK, capacity=12)
+    reference = Seq2SeqDecoder(model, SOURCE, SOURCE_MASK, capacity=12)
+    check_same_steps(native, reference, tokens(3, 1), TOLERANCE["float32"])
 
 
 def test_without_padding() -> None:
@@ -121,7 +148,7 @@ def test_top_k_resolves_ties_by_smaller_id() -> None:
 
 @pytest.mark.parametrize("precision", TOLERANCE)
 @pytest.mark.usefixtures("two_threads")
-def test_batch_and_threads_do_not_change_a_bit(precision: str) -> None:
+def test_batch_and_threads_do_not_change_a_bit(precision: DecoderPrecision) -> None:
     model = NativeModel(encoder_decoder("t5", "relative"), precision)
     ids = tokens(3, 2)
     batched = NativeDecoder(model, SOURCE, SOURCE_MASK, capacity=4).step_all(ids)
@@ -146,11 +173,14 @@ def test_slots_of_dropped_beams_are_reused() -> None:
         reference.reorder(rows)
 
 
-@pytest.mark.parametrize("precision", TOLERANCE)
-def test_trained_model_generates_the_same_tokens(reading_run: Path, precision: str) -> None:
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8", "q8_0"])
+def test_trained_model_generates_the_same_tokens(
+    reading_run: Path, precision: DecoderPrecision
+) -> None:
     loaded = jumok.load(reading_run)
-    model, vocabulary = loaded.model, loaded.vocabulary
-    native_model = NativeModel(model, precision)
+    vocabulary = loaded.vocabulary
+    native_model = NativeModel(loaded.model, precision)
+    model = loaded.model
     for text in ("삼 일 사", "구 영 오 이", "칠"):
         source = torch.tensor([vocabulary.encode(text)])
         native = NativeDecoder(native_model, source, capacity=12)
@@ -162,11 +192,25 @@ def test_trained_model_generates_the_same_tokens(reading_run: Path, precision: s
             ids = chosen[:, None]
 
 
-def test_int8_weights_are_smaller() -> None:
+def test_int8_weights_and_blocks_are_smaller() -> None:
     model = encoder_decoder("untied")
-    exact, small = (NativeModel(model, precision).weight_bytes for precision in ("float32", "int8"))
+    sizes = {precision: NativeModel(model, precision).weight_bytes for precision in TOLERANCE}
+    exact = sizes["float32"]
     assert sum(4 * weight.numel() for weight in model.parameters()) <= exact
-    assert small < exact / 2  # small models have many bytes of scales, norms and padding
+    assert sizes["int8"] < exact / 2  # small models have many bytes of scales, norms and padding
+    assert sizes["q4_0"] < sizes["q8_0"] < exact / 2
+
+
+@pytest.mark.parametrize("name", ["q8_0", "q4_0"])
+def test_blocks_differ_from_the_rounded_model_by_their_inputs_only(name: BlockName) -> None:
+    """Inputs have 7 bits of the largest of 32, in six linear maps of three layers."""
+    for kind in ("untied", "t5"):
+        model = language_model(kind, "rotary")
+        ids = tokens(3, 9)
+        logits = NativeDecoder(NativeModel(model, name), capacity=9).step_all(ids)
+        with torch.inference_mode():
+            assert difference(logits, round_to_blocks(model, name)(ids)) < 0.05
+            assert difference(logits, model(ids)) > 1e-4
 
 
 def test_frozen_weights_are_counted() -> None:

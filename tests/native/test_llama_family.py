@@ -7,11 +7,16 @@ import torch
 
 from jumok.decoding.incremental.decoder import CausalLMDecoder
 from jumok.models import LanguageModel, TransformerConfig
-from jumok.native import KernelError, NativeDecoder, NativeModel
-from jumok.native.packed_weights import WeightPrecision
+from jumok.native import DecoderPrecision, KernelError, NativeDecoder, NativeModel
 from jumok.nn import RopeConfig
 from tests.native.conftest import randomize_vectors
-from tests.native.test_decoder import TOLERANCE, check_same_steps, difference, tokens
+from tests.native.test_decoder import (
+    TOLERANCE,
+    check_same_steps,
+    difference,
+    tokens,
+    with_weights_of,
+)
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -69,13 +74,14 @@ def model(family: str, **settings: Any) -> LanguageModel:
 @pytest.mark.parametrize("precision", TOLERANCE)
 @pytest.mark.parametrize("family", FAMILIES)
 @torch.no_grad()
-def test_same_logits_at_every_position(family: str, precision: WeightPrecision) -> None:
+def test_same_logits_at_every_position(family: str, precision: DecoderPrecision) -> None:
     """A prompt of 9 tokens, then one at a time: beyond every window and the original length."""
     reference, ids = model(family), tokens(3, 20)
     native = NativeDecoder(NativeModel(reference, precision), capacity=40)
     parts = [native.step_all(ids[:, :9])]
     parts += [native.step_all(ids[:, i : i + 1]) for i in range(9, 20)]
-    assert difference(torch.cat(parts, 1), reference(ids)) < TOLERANCE[precision]
+    expected = with_weights_of(reference, precision)(ids)
+    assert difference(torch.cat(parts, 1), expected) < TOLERANCE[precision]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -99,7 +99,8 @@ def test_alignments_of_a_search_are_those_of_a_second_pass(beam: int) -> None:
             assert found is not None
             (expected,) = align(model, SOURCE[n : n + 1], MASK[n : n + 1], [tokens], bos_id=2)
             width = int(MASK[n].sum())
-            torch.testing.assert_close(found[:, :width], expected.weights, rtol=0, atol=1e-5)
+            weights = torch.from_numpy(found[:, :width])
+            torch.testing.assert_close(weights, expected.weights, rtol=0, atol=1e-5)
     assert made[0].alignment(0, [2, 76, 76, 76]) is None
 
 

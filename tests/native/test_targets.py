@@ -16,12 +16,12 @@ from jumok.native import NativeDecoder, NativeModel, build
 from jumok.native.instruction_sets import INSTRUCTION_SETS, InstructionSet
 from jumok.native.library import load_library
 from tests.native.conftest import encoder_decoder
+from tests.native.test_decoder import TOLERANCE, with_weights_of
 
 SETS = {each.name: each for each in INSTRUCTION_SETS}
 SUPPORTED = [each.name for each in INSTRUCTION_SETS if each.is_supported]
 AARCH64 = ("aarch64-linux-gnu-g++", "qemu-aarch64")
 DRIVER = Path(__file__).parent / "check_target.cpp"
-TOLERANCE = {"float32": 1e-5, "bfloat16": 0.05, "int8": 0.2}  # as in test_decoder.py
 
 
 def run_checks(folder: Path, target: InstructionSet, compiler: str, *emulator: str) -> str:
@@ -78,10 +78,10 @@ def test_logits_are_those_of_the_model_in_any_batch(
     monkeypatch.setattr("jumok.native.decoder.library", lambda: kernel)
     model, source = encoder_decoder("t5", "rotary"), torch.arange(3, 66).view(9, 7)
     ids = torch.arange(18).view(9, 2)
-    with torch.inference_mode():
-        expected = model(source, ids)
     for precision, tolerance in TOLERANCE.items():
         native = NativeModel(model, precision)
+        with torch.inference_mode():
+            expected = with_weights_of(model, precision)(source, ids)
         logits = NativeDecoder(native, source, capacity=4).step_all(ids)
         error = (logits - expected).abs().max() / expected.abs().max().clamp(min=1)
         assert error < tolerance, precision

@@ -10,15 +10,17 @@ decodes with them.
 import torch
 from torch import nn
 
+from jumok.device import has_fast_bfloat16
 from jumok.errors import InputError
 from jumok.inference.linear import LinearFactory, linear_factory, quantized_linear
 from jumok.inference.unpadded_stack import (
     NativeBackend,
+    OneThreadEmbedding,
     StackBackend,
     TorchBackend,
     UnpaddedStack,
 )
-from jumok.models import Encoder
+from jumok.models import Encoder, PairClassifier, TextClassifier, TokenClassifier
 from jumok.native import KernelError, NativeEncoder, WeightPrecision
 from jumok.native.choice import check_faster, warn_once
 from jumok.nn import (
@@ -26,6 +28,7 @@ from jumok.nn import (
     GatedFeedForward,
     HookPoint,
     MultiHeadAttention,
+    PointwiseConv,
     PositionwiseFeedForward,
     RelativePositionBias,
     ResidualNorm,
@@ -76,9 +79,37 @@ def optimize(model: nn.Module, precision: WeightPrecision = "float32") -> nn.Mod
         if isinstance(module, Encoder):
             stack = UnpaddedStack(_backend(module, precision), precision)
             module.stack = stack  # type: ignore[assignment]
+            if has_invariant_states(module):  # no projection, which needs all threads
+                module.embedding.__class__ = OneThreadEmbedding
     if not hasattr(fast, "decoder"):
         _replace_linears(fast, LINEAR_FACTORIES[precision])
+    if isinstance(fast, TextClassifier | PairClassifier | TokenClassifier):
+        fast.row_by_row = any(isinstance(each, NativeBackend) for each in fast.modules())
     return fast
+
+
+def is_batch_invariant(model: nn.Module) -> bool:
+    """Whether the logits of a text have the same bits alone and in any batch.
+
+    True of optimized classifiers of texts or tokens with `has_invariant_states`.
+    """
+    heads = TextClassifier | PairClassifier | TokenClassifier
+    return isinstance(model, heads) and model.row_by_row and has_invariant_states(model)
+
+
+def has_invariant_states(model: nn.Module) -> bool:
+    """Whether the hidden states of a text have the same bits alone and in any batch.
+
+    True of encoders whose layers are computed by the C++ kernel, unless the embedding has a
+    projection, which PyTorch computes.
+    """
+    encoder = getattr(model, "encoder", model)
+    return (
+        isinstance(encoder, Encoder)
+        and isinstance(stack := encoder.stack, UnpaddedStack)
+        and stack.is_native
+        and isinstance(encoder.embedding.projection, nn.Identity)
+    )
 
 
 def unsupported_reason(model: nn.Module) -> str | None:
@@ -119,8 +150,8 @@ def unsupported_reason(model: nn.Module) -> str | None:
 
 _SUPPORTED = (
     *(TransformerStack, TransformerLayer, ResidualNorm, MultiHeadAttention),
-    *(PositionwiseFeedForward, GatedFeedForward, RelativePositionBias, RotaryPositions),
-    *(Dropout, HookPoint, nn.ModuleList, nn.Identity, nn.Linear, nn.Embedding),
+    *(PositionwiseFeedForward, GatedFeedForward, PointwiseConv, RelativePositionBias),
+    *(Dropout, HookPoint, nn.ModuleList, nn.Identity, nn.Linear, nn.Embedding, RotaryPositions),
     *(nn.LayerNorm, nn.RMSNorm, nn.ReLU, nn.GELU, nn.SiLU),
 )
 
@@ -137,6 +168,11 @@ def _backend(encoder: Encoder, precision: WeightPrecision) -> StackBackend:
                 "precision int8 may be slower than float32 without the C++ kernel, which is not "
                 f"used: {error}"
             )
+    if precision == "bfloat16" and not has_fast_bfloat16(torch.device("cpu")):
+        warn_once(
+            "precision bfloat16 is slower than float32 on this processor, which has no "
+            "instructions for it; use float32 or int8"
+        )
     dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
     return TorchBackend(encoder.stack, LINEAR_FACTORIES[precision], dtype)
 

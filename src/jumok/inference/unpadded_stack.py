@@ -6,6 +6,7 @@ of a group, w the length of its longest, n concatenated tokens; H heads, K head 
 """
 
 import copy
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from jumok.errors import InputError
 from jumok.inference.linear import LinearFactory, concat_linears
 from jumok.inference.unpad import PaddingLayout, group_by_length
+from jumok.models.embedding import InputEmbedding
 from jumok.native.encoder import NativeEncoder
 from jumok.native.packed_weights import WeightPrecision
 from jumok.nn import NO_MASK, AttentionMask, TransformerLayer
@@ -21,6 +23,7 @@ from jumok.nn.attention import fused_attention
 from jumok.nn.feedforward import GatedFeedForward
 from jumok.nn.positions import NO_ROTATION, Rotation
 from jumok.nn.stack import TransformerStack
+from jumok.torch_ops import one_torch_thread
 
 
 class StackBackend(Protocol):
@@ -49,16 +52,69 @@ class UnpaddedStack(nn.Module):
         """x (B, T, D) at positions (B|1, T) -> (B, T, D)."""
         B, T, D = x.shape
         padding_mask = _padding_mask(mask, B, T)
-        tokens, positions = x.reshape(B * T, D), positions.expand(B, T).flatten()
+        tokens, positions = x.reshape(B * T, D), positions.expand(B, T)
         if padding_mask is None:  # the mask hides more than padding and is kept
             layout = PaddingLayout(B, T, None, mask)
-            return self.backend(tokens, layout, positions.view(B, T)).view(B, T, D)
-        y = torch.zeros_like(tokens)
+            return self.backend(tokens, layout, positions).view(B, T, D)
+        if B * T and bool(padding_mask.all()):
+            return self._without_padding(x, positions)
+        positions = positions.flatten()
+        with self._for_copies():
+            y = torch.zeros_like(tokens)
         for index, group_mask in group_by_length(padding_mask, self.backend.batch_tokens):
             real = index[group_mask]  # (n)
             layout = PaddingLayout.from_mask(group_mask)
-            y[real] = self.backend(tokens[real], layout, positions[index])
+            with self._for_copies():
+                group = tokens[real]
+            hidden = self.backend(group, layout, positions[index])
+            with self._for_copies():
+                y[real] = hidden
         return y.view(B, T, D)
+
+    def _without_padding(self, x: Tensor, positions: Tensor) -> Tensor:
+        """The same for rows without padding: x (B, T, D) at positions (B, T)."""
+        B, T, D = x.shape
+        rows = max(1, self.backend.batch_tokens // T)
+        groups = []
+        for first in range(0, B, rows):
+            part, at = x[first : first + rows], positions[first : first + rows]
+            layout = PaddingLayout(len(part), T, None, NO_MASK)
+            groups.append(self.backend(part.flatten(0, 1), layout, at))
+        with self._for_copies():
+            return torch.cat(groups).view(B, T, D)
+
+    def _for_copies(self) -> AbstractContextManager[None]:
+        """One thread of PyTorch where the kernel's threads need the processor alone."""
+        return one_torch_thread() if self.is_native else nullcontext()
+
+
+class OneThreadEmbedding(InputEmbedding):
+    """The embedding in front of the kernel, whose threads need the processor alone."""
+
+    def forward(
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        segments: Tensor | None = None,
+        mask: AttentionMask = NO_MASK,
+    ) -> Tensor:
+        """As `InputEmbedding`, in parts whose intermediate results stay in the caches.
+
+        An offset of the positions needs the mask of the whole batch.
+        """
+        B, T = ids.shape
+        rows = max(1, NativeBackend.batch_tokens // max(1, T))
+        with one_torch_thread():
+            if rows >= B or (self.positions is not None and self.positions.offset):
+                return super().forward(ids, positions, segments, mask)
+            positions = positions.expand(B, T)
+            segments = None if segments is None else segments.expand(B, T)
+            parts = []
+            for first in range(0, B, rows):
+                part = slice(first, first + rows)
+                of_part = None if segments is None else segments[part]
+                parts.append(super().forward(ids[part], positions[part], of_part))
+            return torch.cat(parts)
 
 
 def _padding_mask(mask: AttentionMask, B: int, T: int) -> Tensor | None:

@@ -1,6 +1,6 @@
 """Fast decoding on the CPU: a PyTorch model's weights in a C++ kernel, chosen for the processor.
 
-    native = NativeModel(model, "int8")                 # or float32, bfloat16
+    native = NativeModel(model, "int8")                 # or float32, bfloat16, q8_0, q4_0
     decoder = NativeDecoder(native, source, source_mask, capacity=100)
 
 `NativeEncoder` runs the layers of an encoder; `jumok.inference` replaces them by it.
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from jumok.native.decoder import NativeDecoder
     from jumok.native.encoder import NativeEncoder
     from jumok.native.model import NativeModel, is_optimized, unsupported_reason
-    from jumok.native.packed_weights import WeightPrecision
-    from jumok.native.quantize import quantize_int8, quantize_rows, to_bfloat16
+    from jumok.native.packed_weights import DecoderPrecision, WeightPrecision
+    from jumok.native.quantize import quantize_int8, quantize_rows, round_to_blocks, to_bfloat16
 
 __all__ = [
+    "DecoderPrecision",
     "KernelError",
     "NativeDecoder",
     "NativeEncoder",
@@ -29,12 +30,14 @@ __all__ = [
     "is_optimized",
     "quantize_int8",
     "quantize_rows",
+    "round_to_blocks",
     "to_bfloat16",
     "unsupported_reason",
 ]
 
 # Imported on first access: `jumok.native.build` compiles the kernel without torch.
 _MODULES = {
+    "DecoderPrecision": "packed_weights",
     "KernelError": "build",
     "NativeDecoder": "decoder",
     "NativeEncoder": "encoder",
@@ -43,6 +46,7 @@ _MODULES = {
     "is_optimized": "model",
     "quantize_int8": "quantize",
     "quantize_rows": "quantize",
+    "round_to_blocks": "quantize",
     "to_bfloat16": "quantize",
     "unsupported_reason": "model",
 }

@@ -19,7 +19,7 @@ from jumok.device import has_fast_bfloat16
 from jumok.native.build import KernelError, compiled_kernel, kernel_path
 from jumok.native.instruction_sets import best_instruction_set
 from jumok.native.model import unsupported_reason
-from jumok.native.packed_weights import WeightPrecision
+from jumok.native.packed_weights import DecoderPrecision
 
 logger = logging.getLogger(__name__)
 
@@ -28,17 +28,18 @@ RequestedKernel = Literal["auto", "torch", "native"]
 IN_TRAINING = "a training is evaluated with PyTorch, whatever kernels are compiled"
 
 # The precisions in which the kernel decodes faster than PyTorch in the same precision, for each
-# instruction set: measured on Zen 4 for avx512_bf16 (benchmarks/results/decoding_speed.txt) and
-# capped at avx2 (docs/LOG.md). The sets between them were compared by their products only, and
-# neon ran in an emulator, so its speed is not known.
-FASTER: dict[str, tuple[WeightPrecision, ...]] = {
+# instruction set: measured on Zen 4 for avx512_bf16 (benchmarks/results/decoding_speed_avx512.txt)
+# and capped at avx2 (decoding_speed_avx2.txt). The sets between them were compared by their
+# products only, and neon ran in an emulator, so its speed is not known. Without instructions for
+# bfloat16 the kernel reads half the memory of float32, and PyTorch emulates them.
+FASTER: dict[str, tuple[DecoderPrecision, ...]] = {
     "generic": (),
     "neon": (),
-    "avx2": ("float32", "int8"),
-    "avx_vnni": ("float32", "int8"),
-    "avx512": ("float32", "int8"),
-    "avx512_vnni": ("float32", "int8"),
-    "avx512_bf16": ("float32", "bfloat16", "int8"),
+    "avx2": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
+    "avx_vnni": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
+    "avx512": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
+    "avx512_vnni": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
+    "avx512_bf16": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
 }
 
 
@@ -51,7 +52,7 @@ class KernelChoice:
     """
 
     kernel: Literal["torch", "native"]
-    precision: WeightPrecision
+    precision: DecoderPrecision
     reason: str
 
     def __str__(self) -> str:
@@ -62,7 +63,7 @@ class KernelChoice:
 def choose_kernel(
     model: nn.Module,
     requested: RequestedKernel = "auto",
-    precision: WeightPrecision = "float32",
+    precision: DecoderPrecision = "float32",
     *,
     coverage: bool = False,
 ) -> KernelChoice:
@@ -100,25 +101,30 @@ def choose_kernel(
     return _torch(precision, reason)
 
 
-def check_faster(precision: WeightPrecision) -> None:
+def check_faster(precision: DecoderPrecision) -> None:
     """Raise KernelError on a processor on which the kernel is not known to be faster."""
     instructions = best_instruction_set().name
     if precision not in FASTER[instructions]:
         raise KernelError(_not_measured(instructions, precision))
 
 
-def _not_measured(instructions: str, precision: WeightPrecision) -> str:
+def _not_measured(instructions: str, precision: DecoderPrecision) -> str:
     return (
         f"the kernel for {instructions} has not been measured to be faster than PyTorch in "
         f"{precision}"
     )
 
 
-def _torch(precision: WeightPrecision, reason: str) -> KernelChoice:
+def _torch(precision: DecoderPrecision, reason: str) -> KernelChoice:
     if precision == "int8":
         warn_once(
             f"decoding.precision=int8 is slower than float32 in PyTorch ({reason}); leave it out, "
             "or make the C++ kernel available"
+        )
+    elif precision in ("q8_0", "q4_0"):
+        warn_once(
+            f"decoding.precision={precision} is not faster than float32 in PyTorch ({reason}); "
+            "leave it out, or make the C++ kernel available"
         )
     if precision == "bfloat16" and not has_fast_bfloat16(torch.device("cpu")):
         warn_once(

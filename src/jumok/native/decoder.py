@@ -186,20 +186,34 @@ class NativeDecoder:
 
     def _check_ids(self, ids: Tensor) -> Tensor:
         """The new tokens, checked and contiguous."""
-        if self._failed:
-            raise JumokError("memory ran out in an earlier step; start again with a new decoder")
+        self._check_memory()
         if self._n_rows is None:
             self._reset(len(ids), None)
         if ids.ndim != 2 or len(ids) != self._n_rows or ids.shape[1] < 1:
             raise InputError(
                 f"ids must be ({self._n_rows}, T) with T of 1 or more, got {tuple(ids.shape)}"
             )
-        if self._length + ids.shape[1] > self._capacity:
+        self._check_capacity(ids.shape[1])
+        return _on_cpu(ids).long().contiguous()
+
+    def _prepare_token(self) -> int:
+        """The number of rows, after the checks of a step with one token each."""
+        self._check_memory()
+        if self._n_rows is None:
+            self._reset(1, None)
+        self._check_capacity(1)
+        return self._n_rows or 0
+
+    def _check_memory(self) -> None:
+        if self._failed:
+            raise JumokError("memory ran out in an earlier step; start again with a new decoder")
+
+    def _check_capacity(self, n: int) -> None:
+        if self._length + n > self._capacity:
             raise InputError(
                 f"the decoder must not exceed its capacity of {self._capacity} positions, got "
-                f"{self._length + ids.shape[1]}; create it with a larger capacity"
+                f"{self._length + n}; create it with a larger capacity"
             )
-        return _on_cpu(ids).long().contiguous()
 
     def _logits(self, ids: Tensor, *, all_positions: bool) -> Tensor:
         ids = self._check_ids(ids)
@@ -272,6 +286,41 @@ def step_together(steps: Sequence[DecoderStep]) -> list[Tensor | tuple[Tensor, T
         step.decoder._length += ids.shape[1]
     parts = torch.split(logits, [len(ids) for ids in checked])
     return [_top_k(part, k) if k else part for part, (_, _, k) in zip(parts, steps, strict=True)]
+
+
+def step_rows(
+    decoders: Sequence[NativeDecoder], ids: Tensor, k: int = 0
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The next token of each row of several decoders of one `NativeModel`, computed as one pass.
+
+    ids (B, 1) int64 for the rows of all decoders, in order -> logits (B, V) float32, or with k what
+    `top_k` returns for all rows; the bytes are those of each decoder alone.
+    """
+    first, n = decoders[0], len(decoders)
+    if any(decoder.model is not first.model for decoder in decoders):
+        raise InputError("all decoders must be of one NativeModel; step those of others apart")
+    if k:
+        first._check_k(k)
+    ids = _on_cpu(ids).long().contiguous()
+    calls, address = (StepCall * n)(), ids.data_ptr()
+    for call, decoder in zip(calls, decoders, strict=True):
+        rows = decoder._prepare_token()
+        call.request, call.ids, call.T = decoder._request, address, 1
+        address += rows * ids.element_size()
+    if address != ids.data_ptr() + ids.numel() * ids.element_size() or ids.shape[1:] != (1,):
+        raise InputError(
+            f"ids must be one token for each row of the decoders, got {tuple(ids.shape)}; pass "
+            "their rows in order"
+        )
+    logits = torch.empty(len(ids), first.vocabulary_size)
+    status = first._library.jumok_step_together(calls, n, logits.data_ptr(), kernel_threads())
+    if status not in (OK, OUT_OF_VOCABULARY):
+        for decoder in decoders:
+            decoder._failed = True  # some rows may be ahead of others
+    first._check_status(status)
+    for decoder in decoders:
+        decoder._length += 1
+    return _top_k(logits, k) if k else logits
 
 
 def _top_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:

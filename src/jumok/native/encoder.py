@@ -15,6 +15,7 @@ from jumok.native.packed_weights import (
 )
 from jumok.native.threads import kernel_threads
 from jumok.nn.stack import TransformerStack
+from jumok.torch_ops import one_torch_thread
 
 
 class NativeEncoder:
@@ -64,7 +65,8 @@ class NativeEncoder:
                 f"{int(index.max())}; shorten the text, or use the PyTorch model"
             )
         assert int(lengths.sum()) == len(x) == len(index)
-        y = x.detach().to(torch.float32, copy=True).contiguous()  # (n, D)
+        with one_torch_thread():
+            y = x.detach().to(torch.float32, copy=True).contiguous()  # (n, D)
         offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]).to(torch.int32)  # (b + 1)
         index = index.to(torch.int32).contiguous()
         status = self._weights.library.jumok_encode(

@@ -1,4 +1,4 @@
-"""The weights of a PyTorch model, packed for the C++ kernel in float32, bfloat16 or int8."""
+"""The weights of a PyTorch model, packed for the C++ kernel in one of its precisions."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,9 +13,9 @@ from jumok.models.heads import LanguageModel, SoftcappedLinear
 from jumok.native.build import KernelError
 from jumok.native.library import ModelDims
 from jumok.native.packed_weights import (
+    DecoderPrecision,
     LinearLike,
     PackedWeights,
-    WeightPrecision,
     layer_dims,
     layers_of,
     norm_vectors,
@@ -35,8 +35,11 @@ class NativeModel:
     kernel cannot be compiled; use the PyTorch model then.
 
     float32 differs from the model only in the order of summation; bfloat16 rounds the weights and
-    inputs of linear maps; int8 stores one byte per weight and quantizes each row of inputs. In the
-    tests, logits of small models may differ by 1e-5, 0.05 and 0.2 of the largest (at least 1).
+    inputs of linear maps; int8 stores one byte per weight and quantizes each row of inputs; q8_0
+    and q4_0 store blocks of 32 weights with a scale, as GGUF files do, and quantize the inputs by
+    blocks as well. In the tests, logits of small models may differ by 1e-5, 0.05 and 0.2 of the
+    largest (at least 1), and in blocks by 0.1 (q4_0: 0.2) from those of a model with the same
+    weights.
 
     `on_packed` is called with each weight after it is copied, for example to release its memory.
     """
@@ -44,7 +47,7 @@ class NativeModel:
     def __init__(
         self,
         model: nn.Module,
-        precision: WeightPrecision = "int8",
+        precision: DecoderPrecision = "int8",
         *,
         on_packed: Callable[[Tensor], None] = lambda weight: None,
     ) -> None:
@@ -197,7 +200,7 @@ def _position_table(backbone: Encoder | Decoder) -> Tensor | None:
     table: Tensor | None = None
     positions, segments = backbone.embedding.positions, backbone.embedding.segments
     if isinstance(positions, SinusoidalPositions):
-        table = positions.table
+        table = positions.table[positions.offset :]
     elif isinstance(positions, LearnedPositions):
         table = positions.weight[positions.offset :]
     if segments is None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from jumok.errors import JumokError
 from jumok.models.weights import check_finite
 from jumok.native.build import KernelError
+from jumok.native.gguf_quantize import BlockName, quantize, scales
 from jumok.native.library import OK, OUT_OF_MEMORY, ModelDims, library
 from jumok.native.quantize import quantize_rows
 from jumok.nn import RelativePositionBias, TransformerLayer
@@ -19,8 +20,10 @@ from jumok.nn.norms import OffsetRMSNorm
 from jumok.nn.stack import TransformerStack
 
 WeightPrecision = Literal["float32", "bfloat16", "int8"]
+DecoderPrecision = WeightPrecision | BlockName  # `NativeEncoder` has no blocks
 
-PRECISIONS: tuple[WeightPrecision, ...] = ("float32", "bfloat16", "int8")  # order of c_api.cpp
+# In the order of c_api.cpp.
+PRECISIONS: tuple[DecoderPrecision, ...] = ("float32", "bfloat16", "int8", "q8_0", "q4_0")
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")  # order of kernel/vector_math.h
 
 _ROWS_PER_UPLOAD = 256  # converted at a time, which avoids a second copy of a large matrix
@@ -37,7 +40,7 @@ class PackedWeights:
     def __init__(
         self,
         dims: ModelDims,
-        precision: WeightPrecision,
+        precision: DecoderPrecision,
         on_packed: Callable[[Tensor], None] = lambda weight: None,
     ) -> None:
         if precision not in PRECISIONS:
@@ -82,13 +85,20 @@ class PackedWeights:
 
     def _upload_rows(self, name: str, first: int, weight: Tensor, bias: Tensor | None) -> None:
         """Pack rows (n, K) of a linear map, starting at output `first`, with their biases (n)."""
-        scale = None
+        weight, scale = weight.cpu(), None
         if self.precision == "int8":
-            packed, scale = quantize_rows(weight.cpu())
+            check_finite({name: weight}, "a packed model")
+            packed, scale = quantize_rows(weight)
+        elif self.precision in ("q8_0", "q4_0"):
+            check_finite({name: weight}, "a packed model")
+            blocks = quantize(weight.float().numpy(), self.precision)
+            packed = torch.from_numpy(blocks)
+            halves = torch.from_numpy(scales(blocks, self.precision))
+            check_finite({name: halves}, "a packed model")  # the scales of huge weights are not
         else:
-            packed = weight.cpu().to(getattr(torch, self.precision))
-        packed = packed.contiguous()  # a finite float32 may be infinite in bfloat16
-        check_finite({name: weight if scale is not None else packed}, "a packed model")
+            packed = weight.to(getattr(torch, self.precision))
+            check_finite({name: packed}, "a packed model")  # a huge float32 is not in bfloat16
+        packed = packed.contiguous()
         if bias is not None:
             bias = bias.detach().float().cpu().contiguous()
             check_finite({f"{name}.bias": bias}, "a packed model")

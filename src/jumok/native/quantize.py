@@ -1,4 +1,4 @@
-"""Copies of a model with int8 linear maps, or in bfloat16: faster without a C++ compiler.
+"""Copies of a model with int8 linear maps, in bfloat16, or with weights rounded to blocks.
 
     w = scale * q,   q in -127 ... 127,   scale = max|w| / 127 over the weights of one output
 
@@ -13,6 +13,9 @@ import copy
 import torch
 from torch import Tensor, nn
 
+from jumok.native.gguf_quantize import BLOCK_TYPES, BlockName, quantize
+from jumok.native.gguf_types import dequantize
+from jumok.nn import TokenEmbedding
 from jumok.torch_ops import int8_matmul
 
 INT8_MAX = 127
@@ -80,6 +83,28 @@ def quantize_int8(model: nn.Module) -> nn.Module:
             if isinstance(child, nn.Linear):
                 setattr(parent, name, QuantizedLinear(child))
     return quantized
+
+
+def round_to_blocks(model: nn.Module, name: BlockName) -> nn.Module:
+    """A copy of the model whose linear maps and token tables are rounded to q8_0 or q4_0 blocks.
+
+    It computes in the model's own dtype: the weights of the C++ kernel without the rounding of its
+    inputs. The model itself does not change.
+
+    >>> rounded = round_to_blocks(nn.Linear(32, 1), "q4_0")
+    >>> len(rounded.weight.unique()) <= 16
+    True
+    """
+    rounded = copy.deepcopy(model).eval()
+    with torch.no_grad():
+        for module in rounded.modules():
+            if isinstance(module, nn.Linear | TokenEmbedding):  # a tied table keeps its values
+                weight = module.weight
+                blocks = quantize(weight.float().cpu().numpy(), name)
+                values = dequantize(blocks.reshape(-1), BLOCK_TYPES[name])
+                values = values.reshape(len(weight), -1)[:, : weight.shape[1]]
+                weight.copy_(torch.from_numpy(values))
+    return rounded
 
 
 def to_bfloat16(model: nn.Module) -> nn.Module:

@@ -9,7 +9,8 @@ Shapes: B rows, N sources, S source tokens, T target tokens, V vocabulary.
 
 from collections.abc import Sequence
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from jumok.native.decoder import NativeDecoder
@@ -33,7 +34,7 @@ class AligningDecoder:
         self._n_nodes = n_sources
         self._children: dict[tuple[_Node, int], _Node] = {}
         self._parents: dict[_Node, _Node] = {}
-        self._steps: list[Tensor] = []  # (B, S) of each step
+        self._steps: list[NDArray[np.float32]] = []  # (B, S) of each step
         self._weights: dict[_Node, tuple[int, int]] = {}  # step and row
 
     @property
@@ -70,7 +71,7 @@ class AligningDecoder:
         for _ in range(tokens):
             self._nodes = [self._parents[node] for node in self._nodes]
 
-    def alignment(self, source: int, inputs: Sequence[int]) -> Tensor | None:
+    def alignment(self, source: int, inputs: Sequence[int]) -> NDArray[np.float32] | None:
         """The weights (T, S) of the steps whose inputs were these tokens, [BOS] first.
 
         None if a step was computed together with others, so that its weights were not kept.
@@ -83,11 +84,11 @@ class AligningDecoder:
             step, row = self._weights[child]
             rows.append(self._steps[step][row])
             node = child
-        return torch.stack(rows) if rows else None
+        return np.stack(rows) if rows else None
 
     def _keep(self, ids: Tensor) -> None:
         """Keep the weights of the newest token of each row."""
-        self._steps.append(self._decoder.recorded_attention().mean(1))
+        self._steps.append(self._decoder.recorded_attention().mean(1).numpy())
         for row, tokens in enumerate(ids.tolist()):
             for token in tokens:
                 self._nodes[row] = self._child(self._nodes[row], token)

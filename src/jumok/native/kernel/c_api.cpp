@@ -110,8 +110,10 @@ struct ModelOf final : AnyModel {
   AnyRequest* request() const override { return new RequestOf<Format>(model); }
   void encode(float* x, const int32_t* offsets, int N, const int32_t* positions,
               int threads) const override {
-    thread_local Workspace<Format> workspace;
-    encode_batch(model, workspace, x, offsets, N, positions, threads);
+    if constexpr (!IS_BLOCKS<Format>) {  // `NativeEncoder` has no such precision
+      thread_local Workspace<Format> workspace;
+      encode_batch(model, workspace, x, offsets, N, positions, threads);
+    }
   }
 };
 
@@ -136,11 +138,13 @@ using jumok::AnyModel;
 using jumok::AnyRequest;
 using jumok::StepCall;
 
-// precision: 0 float32, 1 bfloat16, 2 int8.
+// precision: 0 float32, 1 bfloat16, 2 int8, 3 q8_0, 4 q4_0.
 AnyModel* jumok_create_model(const jumok::ModelDims* dims, int precision) {
   if (precision == 0) return new jumok::ModelOf<jumok::Float32>(*dims);
   if (precision == 1) return new jumok::ModelOf<jumok::Bfloat16>(*dims);
-  return new jumok::ModelOf<jumok::Int8>(*dims);
+  if (precision == 2) return new jumok::ModelOf<jumok::Int8>(*dims);
+  if (precision == 3) return new jumok::ModelOf<jumok::Q8_0>(*dims);
+  return new jumok::ModelOf<jumok::Q4_0>(*dims);
 }
 void jumok_free_model(AnyModel* model) { delete model; }
 int jumok_allocate_linear(AnyModel* model, const char* name, int outputs, int inputs, int biased) {

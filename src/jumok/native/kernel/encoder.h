@@ -1,19 +1,29 @@
 // An encoder over unpadded texts: the tokens of all texts are concatenated, and every token attends
 // to all tokens of its text.
 //
-// One head of one text is one work item. Its keys are transposed once, so that LANES keys are
-// multiplied with an element of a query at a time, and TILE_ROWS queries share each loaded key.
+// One head of one text is one work item. Its keys and values are copied once into vectors of LANES
+// outputs times GROUP inputs, like weights, and TILE_ROWS queries share each loaded vector. Models
+// in int8 and bfloat16 multiply them in bfloat16, the type of keys and values in the caches of
+// decoding, if an instruction does; others in float32. Scores and sums are float32.
 
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include "forward_pass.h"
 
 namespace jumok {
 
-// One head of one text: S tokens, `stride` elements apart.
+// The format in which an encoder multiplies queries, keys and values.
+template <class Format>
+using AttentionFormat =
+    std::conditional_t<std::is_same_v<typename Format::CacheType, Bfloat> &&
+                           std::is_same_v<typename Bfloat16::Input, Bfloat>,
+                       Bfloat16, Float32>;
+
+// One head of one text: S queries, keys and values, `stride` elements apart.
 struct HeadView {
   const float *q, *k, *v;
   size_t stride;
@@ -23,107 +33,168 @@ struct HeadView {
   size_t y_stride;
 };
 
-// scores (ROWS, padded_length) = ROWS queries, starting at `row`, times VECTORS * LANES keys,
-// starting at `key`. keys_transposed is (d_head, padded_length).
-template <int ROWS, int VECTORS>
-inline void qk_scores(const HeadView& head, const float* keys_transposed, int padded_length,
-                      int row, int key, float* scores) {
-  Floats sums[ROWS][VECTORS] = {};
-  const float* q = head.q + row * head.stride;
-  for (int i = 0; i < head.d_head; ++i) {
-    Floats keys[VECTORS];
-    for (int v = 0; v < VECTORS; ++v)
-      keys[v] =
-          load<Floats>(keys_transposed + static_cast<size_t>(i) * padded_length + key + v * LANES);
+// softmax(q K^T scale + bias) V for all queries of a head (equation 1). The buffers are reused.
+template <class Format>
+class HeadAttention {
+ public:
+  // bias(query, scores) adds the position bias.
+  template <class Bias>
+  void operator()(const HeadView& head, const Bias& bias) {
+    pack(head);
+    for (int row = 0; row < head.S; row += TILE_ROWS)
+      attend_tail<TILE_ROWS>(std::min(TILE_ROWS, head.S - row), head, row, bias);
+  }
+
+ private:
+  static constexpr int GROUP = Format::GROUP;
+  using Element = typename Format::Input;
+  static_assert(std::is_same_v<Element, typename Format::Weight> && Format::STEPS == 1);
+
+  void pack(const HeadView& head) {
+    const int d_head = head.d_head;
+    scores_stride_ = round_up(head.S, LANES);
+    row_stride_ = round_up(d_head, GROUP);
+    grow(keys_, static_cast<size_t>(scores_stride_) * row_stride_);
+    grow(values_, static_cast<size_t>(scores_stride_) * d_head);
+    grow(rows_, static_cast<size_t>(TILE_ROWS) * row_stride_);
+    grow(weights_, static_cast<size_t>(TILE_ROWS) * scores_stride_);
+    grow(scores_, static_cast<size_t>(TILE_ROWS) * scores_stride_);
+    for (int s = 0; s < head.S; ++s) {
+      pack_row(head.k + s * head.stride, d_head, rows_.data());
+      Element* to = keys_.data() + static_cast<size_t>(s / LANES * LANES) * row_stride_ +
+                    s % LANES * GROUP;
+      for (int i = 0; i < row_stride_; i += GROUP)
+        std::memcpy(to + i * LANES, rows_.data() + i, GROUP * sizeof(Element));
+    }
+    for (int s = 0; s < head.S; s += GROUP) {
+      for (int g = 0; g < GROUP; ++g) {
+        Element* row = rows_.data() + g * row_stride_;
+        if (s + g < head.S)
+          pack_row(head.v + (s + g) * head.stride, d_head, row);
+        else
+          std::fill(row, row + d_head, Element{});
+      }
+      interleave(rows_.data(), rows_.data() + (GROUP - 1) * row_stride_, d_head,
+                 values_.data() + static_cast<size_t>(s) * d_head);
+    }
+  }
+
+  // Packs n elements, padded with zeros to whole groups.
+  static void pack_row(const float* x, int n, Element* to) {
+    Format::pack_row(x, n, to);
+    for (int i = n; i % GROUP; ++i) to[i] = 0;
+  }
+
+  // n groups, each of an element of `first` and, if GROUP is 2, of `second`.
+  static void interleave(const Element* first, const Element* second, int n, Element* to) {
+    static_assert(GROUP <= 2);
+    if constexpr (GROUP == 1)
+      std::memcpy(to, first, static_cast<size_t>(n) * sizeof(Element));
+    else
+      for (int i = 0; i < n; ++i) {
+        const uint32_t pair = first[i] | static_cast<uint32_t>(second[i]) << 16;
+        std::memcpy(to + 2 * i, &pair, sizeof pair);
+      }
+  }
+
+  template <class T>
+  static void grow(std::vector<T>& buffer, size_t size) {
+    if (buffer.size() < size) buffer.resize(size);
+  }
+
+  // scores = scale * ROWS queries times VECTORS * LANES keys, starting at `key`.
+  template <int ROWS, int VECTORS>
+  void multiply_keys(int key, float scale) {
+    const size_t block = static_cast<size_t>(LANES) * row_stride_;
+    const Element* keys = keys_.data() + static_cast<size_t>(key) * row_stride_;
+    typename Format::Sum sums[ROWS][VECTORS] = {};
+    for (int i = 0; i < row_stride_; i += GROUP) {
+      decltype(Format::weights(keys, 0)) loaded[VECTORS];
+      for (int v = 0; v < VECTORS; ++v)
+        loaded[v] = Format::weights(keys + v * block + static_cast<size_t>(i) * LANES, 0);
+      for (int r = 0; r < ROWS; ++r) {
+        const auto query = Format::inputs(rows_.data() + r * row_stride_ + i, 0);
+        for (int v = 0; v < VECTORS; ++v)
+          sums[r][v] = Format::multiply_add(sums[r][v], query, loaded[v]);
+      }
+    }
+    for (int r = 0; r < ROWS; ++r)
+      for (int v = 0; v < VECTORS; ++v)
+        store(scores_.data() + static_cast<size_t>(r) * scores_stride_ + key + v * LANES,
+              sums[r][v] * scale);
+  }
+
+  // y = the weights of ROWS queries times the values, starting at element `i`, times `factors`.
+  template <int ROWS, int VECTORS>
+  void multiply_values(const HeadView& head, int row, int i, const float* factors) {
+    const Element* values = values_.data() + static_cast<size_t>(i) * GROUP;
+    typename Format::Sum sums[ROWS][VECTORS] = {};
+    for (int s = 0; s < head.S; s += GROUP) {
+      decltype(Format::weights(values, 0)) loaded[VECTORS];
+      for (int v = 0; v < VECTORS; ++v)
+        loaded[v] = Format::weights(
+            values + static_cast<size_t>(s) * head.d_head + v * LANES * GROUP, 0);
+      for (int r = 0; r < ROWS; ++r) {
+        const auto weight =
+            Format::inputs(weights_.data() + static_cast<size_t>(r) * scores_stride_ + s, 0);
+        for (int v = 0; v < VECTORS; ++v)
+          sums[r][v] = Format::multiply_add(sums[r][v], weight, loaded[v]);
+      }
+    }
+    for (int r = 0; r < ROWS; ++r)
+      for (int v = 0; v < VECTORS; ++v)
+        store(head.y + (row + r) * head.y_stride + i + v * LANES, sums[r][v] * factors[r]);
+  }
+
+  // Attention of ROWS queries, starting at `row`.
+  template <int ROWS, class Bias>
+  void attend(const HeadView& head, int row, const Bias& bias) {
+    constexpr int TILE = TILE_VECTORS * LANES;
+    for (int r = 0; r < ROWS; ++r)
+      pack_row(head.q + (row + r) * head.stride, head.d_head, rows_.data() + r * row_stride_);
+    int key = 0;
+    for (; key + TILE <= scores_stride_; key += TILE)
+      multiply_keys<ROWS, TILE_VECTORS>(key, head.scale);
+    for (; key < scores_stride_; key += LANES) multiply_keys<ROWS, 1>(key, head.scale);
+    float factors[ROWS];
     for (int r = 0; r < ROWS; ++r) {
-      const Floats element = broadcast(q[r * head.stride + i]);
-      for (int v = 0; v < VECTORS; ++v) sums[r][v] += element * keys[v];
+      float* x = scores_.data() + static_cast<size_t>(r) * scores_stride_;
+      bias(row + r, x);
+      factors[r] = 1 / exp_minus_max(x, head.S, max_of(x, head.S));
+      pack_row(x, head.S, weights_.data() + static_cast<size_t>(r) * scores_stride_);
     }
+    int i = 0;
+    for (; i + TILE <= head.d_head; i += TILE)
+      multiply_values<ROWS, TILE_VECTORS>(head, row, i, factors);
+    for (; i + LANES <= head.d_head; i += LANES)
+      multiply_values<ROWS, 1>(head, row, i, factors);
+    for (; i < head.d_head; ++i)
+      for (int r = 0; r < ROWS; ++r) {
+        const Element* weights = weights_.data() + static_cast<size_t>(r) * scores_stride_;
+        float sum = 0;
+        for (int s = 0; s < head.S; ++s)
+          sum += to_float(weights[s]) * to_float(value(head, s, i));
+        head.y[(row + r) * head.y_stride + i] = sum * factors[r];
+      }
   }
-  for (int r = 0; r < ROWS; ++r)
-    for (int v = 0; v < VECTORS; ++v) {
-      const Floats scaled = sums[r][v] * head.scale;
-      store(scores + static_cast<size_t>(r) * padded_length + key + v * LANES, scaled);
-    }
-}
 
-// y = weights (ROWS, padded_length) times the values, starting at element `i` of the head.
-template <int ROWS, int VECTORS>
-inline void weighted_sum_rows(const HeadView& head, const float* weights, int padded_length,
-                              int row, int i) {
-  Floats sums[ROWS][VECTORS] = {};
-  for (int s = 0; s < head.S; ++s) {
-    Floats values[VECTORS];
-    for (int v = 0; v < VECTORS; ++v)
-      values[v] = load<Floats>(head.v + s * head.stride + i + v * LANES);
-    for (int r = 0; r < ROWS; ++r) {
-      const Floats weight = broadcast(weights[static_cast<size_t>(r) * padded_length + s]);
-      for (int v = 0; v < VECTORS; ++v) sums[r][v] += weight * values[v];
-    }
+  template <int ROWS, class Bias>
+  void attend_tail(int rows, const HeadView& head, int row, const Bias& bias) {
+    if (rows == ROWS) return attend<ROWS>(head, row, bias);
+    if constexpr (ROWS > 1) attend_tail<ROWS - 1>(rows, head, row, bias);
   }
-  for (int r = 0; r < ROWS; ++r)
-    for (int v = 0; v < VECTORS; ++v)
-      store(head.y + (row + r) * head.y_stride + i + v * LANES, sums[r][v]);
-}
 
-// Attention of ROWS queries, starting at `row`. bias(query, scores) adds the position bias.
-template <int ROWS, class Bias>
-inline void attend_rows(const HeadView& head, const float* keys_transposed, int padded_length,
-                        int row, float* scores, const Bias& bias) {
-  constexpr int TILE = TILE_VECTORS * LANES;
-  int key = 0;
-  for (; key + TILE <= padded_length; key += TILE)
-    qk_scores<ROWS, TILE_VECTORS>(head, keys_transposed, padded_length, row, key, scores);
-  for (; key < padded_length; key += LANES)
-    qk_scores<ROWS, 1>(head, keys_transposed, padded_length, row, key, scores);
-  for (int r = 0; r < ROWS; ++r) {
-    float* x = scores + static_cast<size_t>(r) * padded_length;
-    bias(row + r, x);
-    const float inverse_sum = 1 / exp_minus_max(x, head.S, max_of(x, head.S));
-#pragma omp simd
-    for (int s = 0; s < head.S; ++s) x[s] *= inverse_sum;
+  Element value(const HeadView& head, int s, int i) const {
+    return values_[(static_cast<size_t>(s / GROUP) * head.d_head + i) * GROUP + s % GROUP];
   }
-  int i = 0;
-  for (; i + TILE <= head.d_head; i += TILE)
-    weighted_sum_rows<ROWS, TILE_VECTORS>(head, scores, padded_length, row, i);
-  for (; i + LANES <= head.d_head; i += LANES)
-    weighted_sum_rows<ROWS, 1>(head, scores, padded_length, row, i);
-  for (; i < head.d_head; ++i)
-    for (int r = 0; r < ROWS; ++r) {
-      float sum = 0;
-      for (int s = 0; s < head.S; ++s)
-        sum += scores[static_cast<size_t>(r) * padded_length + s] * head.v[s * head.stride + i];
-      head.y[(row + r) * head.y_stride + i] = sum;
-    }
-}
 
-template <int ROWS, class Bias>
-inline void attend_rows_tail(int rows, const HeadView& head, const float* keys_transposed,
-                             int padded_length, int row, float* scores, const Bias& bias) {
-  if (rows == ROWS)
-    return attend_rows<ROWS>(head, keys_transposed, padded_length, row, scores, bias);
-  if constexpr (ROWS > 1)
-    attend_rows_tail<ROWS - 1>(rows, head, keys_transposed, padded_length, row, scores, bias);
-}
-
-// y = softmax(q K^T scale + bias) V for all queries of a head (equation 1).
-template <class Bias>
-void attend_head(const HeadView& head, const Bias& bias) {
-  const int padded_length = round_up(head.S, LANES);
-  thread_local std::vector<float> buffer;
-  const size_t keys_size = static_cast<size_t>(head.d_head) * padded_length;
-  buffer.resize(
-      std::max(buffer.size(), keys_size + static_cast<size_t>(TILE_ROWS) * padded_length));
-  float *keys_transposed = buffer.data(), *scores = keys_transposed + keys_size;
-  for (int i = 0; i < head.d_head; ++i) {
-    float* to = keys_transposed + static_cast<size_t>(i) * padded_length;
-    for (int s = 0; s < head.S; ++s) to[s] = head.k[s * head.stride + i];
-    std::fill(to + head.S, to + padded_length, 0.0f);
-  }
-  for (int row = 0; row < head.S; row += TILE_ROWS)
-    attend_rows_tail<TILE_ROWS>(std::min(TILE_ROWS, head.S - row), head, keys_transposed,
-                                padded_length, row, scores, bias);
-}
+  int row_stride_ = 0, scores_stride_ = 0;  // d_head and S, rounded up to GROUP and LANES
+  std::vector<Element> keys_;     // (scores_stride / LANES, row_stride / GROUP, LANES, GROUP)
+  std::vector<Element> values_;   // (scores_stride / GROUP, d_head, GROUP)
+  std::vector<Element> rows_;     // (TILE_ROWS, row_stride)
+  std::vector<Element> weights_;  // (TILE_ROWS, scores_stride)
+  std::vector<float> scores_;     // (TILE_ROWS, scores_stride)
+};
 
 // Hidden states of N texts: x (n, D) holds the embeddings and is overwritten. Text i starts at
 // offsets[i], and offsets[N] is n. positions (n) are the positions for rotary and relative biases.
@@ -139,6 +210,7 @@ void encode_batch(const Transformer<Format>& model, Workspace<Format>& workspace
   for (const Layer<Format>& layer : stack.layers) {
     pass.project_qkv(layer, [&](int token) { return positions[token]; });
     ThreadPool::instance().parallel_for(N * dims.n_heads, threads, [&](int item) {
+      thread_local HeadAttention<AttentionFormat<Format>> attend;
       const int text = item / dims.n_heads, head_index = item % dims.n_heads, begin = offsets[text];
       const float* q = pass.qkv(begin) + head_index * dims.d_head;
       const HeadView head{q,
@@ -151,10 +223,10 @@ void encode_batch(const Transformer<Format>& model, Workspace<Format>& workspace
                           workspace.attention_output.data() + static_cast<size_t>(begin) * A +
                               head_index * dims.d_head,
                           static_cast<size_t>(A)};
-      if (!stack.relative.size()) return attend_head(head, [](int, float*) {});
+      if (!stack.relative.size()) return attend(head, [](int, float*) {});
       const float* bias_at_zero = stack.relative.data() + dims.max_length - 1 +
                                   static_cast<size_t>(head_index) * (2 * dims.max_length - 1);
-      attend_head(head, [&](int query, float* scores) {
+      attend(head, [&](int query, float* scores) {
         const int32_t* text_positions = positions + begin;
         for (int s = 0; s < head.S; ++s)
           scores[s] += bias_at_zero[text_positions[s] - text_positions[query]];

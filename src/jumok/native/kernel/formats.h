@@ -1,4 +1,4 @@
-// The three weight formats: float32, bfloat16, and int8.
+// The weight formats float32, bfloat16, and int8; block_linear.h has those in blocks.
 //
 // Weights are stored in vectors of LANES outputs times GROUP inputs, which the target multiplies
 // with the same inputs of a row in STEPS steps. A format defines how a row of inputs is packed and

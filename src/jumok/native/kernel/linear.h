@@ -101,20 +101,6 @@ struct Linear {
     return weights.data() + ((panel * groups + group) * PANEL_OUTPUTS + lane) * Format::GROUP +
            input % Format::GROUP;
   }
-
-  // LANES sums of a row as floats.
-  Floats dequantize(typename Format::Sum sum, const PackedInputs<Format>& x, int row,
-                    int output) const {
-    Floats y;
-    if constexpr (Format::SCALED) {
-      const Integers exact = sum - x.zero_point_correction[row];
-      y = __builtin_convertvector(exact, Floats);
-      y *= load<Floats>(scales.data() + output) * x.scales[row];
-    } else {
-      y = sum;
-    }
-    return bias.size() ? y + load<Floats>(bias.data() + output) : y;
-  }
 };
 
 // The destination of results: row i is written to row i, or to row row_index[i] if given.
@@ -124,14 +110,46 @@ struct OutputView {
   const size_t* row_index = nullptr;
   bool add = false;  // add to the destination: the residual sum
 
+  float* row(int row) const {
+    return values + (row_index == nullptr ? row : row_index[row]) * stride;
+  }
+
   // Writes LANES values of a row starting at `output`, without those beyond `outputs`.
   void write(int row, int output, int outputs, Floats x) const {
-    float* to = values + (row_index == nullptr ? row : row_index[row]) * stride + output;
+    float* to = this->row(row) + output;
     const int n = std::min(LANES, outputs - output);
     if (n == LANES) return store(to, add ? load<Floats>(to) + x : x);
     for (int i = 0; i < n; ++i) to[i] = add ? to[i] + x[i] : x[i];
   }
 };
+
+// Writes the sums of a row for VECTORS * LANES outputs, starting at `output`, as floats. The loop
+// is unrolled: indexed at run time, the sums would be in memory in the loop that computes them.
+template <int VECTORS, class Format>
+inline void write_row(const Linear<Format>& linear, const PackedInputs<Format>& x, int row,
+                      int output, const typename Format::Sum* sums, const OutputView& y) {
+  const float* bias = linear.bias.size() ? linear.bias.data() + output : nullptr;
+  float* to = y.row(row) + output;
+  const bool whole = output + VECTORS * LANES <= linear.outputs;
+#pragma GCC unroll 16
+  for (int v = 0; v < VECTORS; ++v) {
+    Floats values;
+    if constexpr (Format::SCALED) {
+      const Integers exact = sums[v] - x.zero_point_correction[row];
+      values = __builtin_convertvector(exact, Floats);
+      values *= load<Floats>(linear.scales.data() + output + v * LANES) * x.scales[row];
+    } else {
+      values = sums[v];
+    }
+    if (bias != nullptr) values += load<Floats>(bias + v * LANES);
+    if (!whole)
+      y.write(row, output + v * LANES, linear.outputs, values);
+    else if (y.add)
+      store(to + v * LANES, load<Floats>(to + v * LANES) + values);
+    else
+      store(to + v * LANES, values);
+  }
+}
 
 // Multiplies ROWS rows, starting at `row`, with one panel.
 // The last rows of a panel prefetch the next panel; for a single row the hardware prefetcher
@@ -162,18 +180,9 @@ inline void micro_kernel(const Linear<Format>& linear, int panel, const PackedIn
       w += VECTORS_PER_PANEL * VECTOR;
       inputs += Format::GROUP;
     }
-    // A copy of the sums: indexed in a loop, they would be in memory above, not in registers.
-    typename Format::Sum finished[ROWS][VECTORS];
+    const int output = panel * PANEL_OUTPUTS + vector * LANES;
 #pragma GCC unroll 8
-    for (int r = 0; r < ROWS; ++r)
-#pragma GCC unroll 16
-      for (int v = 0; v < VECTORS; ++v) finished[r][v] = sums[r][v];
-    for (int r = 0; r < ROWS; ++r)
-      for (int v = 0; v < VECTORS; ++v) {
-        const int output = panel * PANEL_OUTPUTS + (vector + v) * LANES;
-        const Floats values = linear.dequantize(finished[r][v], x, row + r, output);
-        y.write(row + r, output, linear.outputs, values);
-      }
+    for (int r = 0; r < ROWS; ++r) write_row<VECTORS>(linear, x, row + r, output, sums[r], y);
   }
 }
 

@@ -46,6 +46,19 @@ inline Bfloat to_bfloat16(float x) {
   return static_cast<Bfloat>((x == x ? rounded : 0x7fc00000u) >> 16);
 }
 
+// float16, as in the scales of blocks. Infinity and NaN, which the caller excludes, become finite.
+using Half = uint16_t;
+
+inline float half_to_float(Half x) {
+  const float magnitude = float_of(static_cast<uint32_t>(x & 0x7fff) << 13) * 0x1p112f;
+  return float_of(bits_of(magnitude) | static_cast<uint32_t>(x & 0x8000) << 16);
+}
+inline Floats decode_halves(const Half* x) {
+  const Bits bits = __builtin_convertvector(load<Halves>(x), Bits);
+  const Floats magnitude = (Floats)((bits & 0x7fff) << 13) * 0x1p112f;
+  return (Floats)((Bits)magnitude | (bits & 0x8000) << 16);
+}
+
 // Copies n floats to the type of the key-value cache, or rounds them to bfloat16 in place.
 inline void convert(const float* from, int n, float* to) {
   std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float));

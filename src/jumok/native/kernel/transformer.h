@@ -12,7 +12,7 @@
 
 #include "attention.h"
 #include "kv_cache.h"
-#include "linear.h"
+#include "block_linear.h"
 
 namespace jumok {
 
