@@ -46,6 +46,10 @@ class GenerationRequest:
     With an `ensemble` all models generate together (`EnsembleDecoder`). A `draft` proposes tokens
     for speculative decoding of a single text; it is not used with a `callback`, because there are
     no single steps then. A `callback` is for a single text.
+
+    >>> request = GenerationRequest(DecodingConfig(beam=4, length_penalty=0.6), end_id=3)
+    >>> request.config.beam, request.end_id
+    (4, 3)
     """
 
     config: DecodingConfig
@@ -121,6 +125,14 @@ def generate_lm(
     without padding, which may be left or right. `make_decoder` replaces `CausalLMDecoder`. Raises
     InputError where some prompts decode to text and others do not, and the config constrains how
     an output starts: the tokens of a first word differ from those of a later one.
+
+    >>> from jumok.models import TransformerConfig
+    >>> _ = torch.manual_seed(0)
+    >>> small = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
+    >>> model, prompts = LanguageModel(small).eval(), torch.tensor([[4, 5], [6, 7]])
+    >>> request = GenerationRequest(DecodingConfig(max_length=3), end_id=3)
+    >>> [len(best.log_probabilities) for [best] in generate_lm(model, prompts, None, request)]
+    [3, 3]
     """
     if not len(prompts):
         return []

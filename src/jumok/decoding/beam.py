@@ -31,7 +31,8 @@ its length_penalty as alpha, coverage 0, max_length n and the same early_stoppin
 `sequences_scores` are our ranks.
 
 Shapes: N unfinished texts, K beams, W alive hypotheses of a text (1 at first, then up to K), C
-candidates (2K), T new tokens at most, t generated so far, V vocabulary, S source tokens.
+candidates (2K), T new tokens at most, t generated so far (each text has its own where searches are
+joined), V vocabulary, S source tokens.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,6 +50,8 @@ from jumok.decoding.incremental.decoder import IncrementalDecoder, SupportsAtten
 from jumok.decoding.inputs import GenerationInputs
 from jumok.decoding.processors import NEG_INF, Processor, ProcessorContext, apply_processors
 from jumok.errors import InputError
+
+MIN_COLUMNS = 32  # of tokens that buffers have at first
 
 
 @dataclass(frozen=True)
@@ -76,10 +79,27 @@ class Hypotheses:
         """The ones of these texts (N')."""
         return self._map(lambda part: part[texts])
 
+    def widened(self, columns: int) -> "Hypotheses":
+        """The same with space for more tokens, `columns` in all with the prompt."""
+        more = columns - self.tokens.shape[-1]
+        if more <= 0:
+            return self
+        pad = torch.nn.functional.pad
+        return replace(
+            self, tokens=pad(self.tokens, (0, more), value=-1), log_p=pad(self.log_p, (0, more))
+        )
+
+    def with_texts(self, others: "Hypotheses") -> "Hypotheses":
+        """These, then those of other texts."""
+        return self._concat(others, 0)
+
     def concat(self, others: "Hypotheses") -> "Hypotheses":
         """These, then the others, of the same texts."""
+        return self._concat(others, 1)
+
+    def _concat(self, others: "Hypotheses", dim: int) -> "Hypotheses":
         pairs = ((getattr(self, f.name), getattr(others, f.name)) for f in fields(self))
-        return Hypotheses(*(torch.cat(pair, 1) for pair in pairs))
+        return Hypotheses(*(torch.cat(pair, dim) for pair in pairs))
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> "Hypotheses":
         return Hypotheses(*(function(getattr(self, f.name)) for f in fields(self)))
@@ -99,6 +119,16 @@ def beam_search(
     is finished, they are those alive at that step. A `callback` is for a single text.
 
     Raises InputError for coverage with a decoder that does not return its attention weights.
+
+    >>> from jumok.decoding import Seq2SeqDecoder, StoppingCriteria
+    >>> from jumok.models import EncoderDecoder, TransformerConfig
+    >>> small = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
+    >>> source = torch.tensor([[4, 5, 6]])  # (N, S)
+    >>> decoder = Seq2SeqDecoder(EncoderDecoder(small).eval(), source, capacity=4)
+    >>> inputs = GenerationInputs(torch.tensor([[2]]), StoppingCriteria(end_id=3, limits=[4]))
+    >>> [found] = beam_search(decoder, inputs, DecodingConfig(beam=3, n_best=2))
+    >>> len(found), found[0].score >= found[1].score
+    (2, True)
     """
     if config.coverage and not isinstance(decoder, SupportsAttention):
         raise InputError(
@@ -108,7 +138,7 @@ def beam_search(
         )
     recording = decoder if config.coverage and isinstance(decoder, SupportsAttention) else None
     source_mask = None if recording is None else recording.source_mask()
-    search = _Search(inputs, config, source_mask, processors)
+    search = BeamState(inputs, config, source_mask, processors)
     scores_only = not processors and callback is None
     ranking = decoder if scores_only and isinstance(decoder, SupportsTopK) else None
     n_top = min(2 * config.beam, decoder.vocabulary_size)  # of a row; the 2K are among them
@@ -122,7 +152,7 @@ def beam_search(
             n_cached = decoder.length
             log_p = decoder.step(ids).log_softmax(-1)  # (N * W, V)
             check_log_p(log_p)
-            scores = apply_processors(log_p, search.context, processors) if processors else log_p
+            scores = search.processed(log_p)
             if callback is not None:
                 callback.on_scores(n_cached, log_p, scores)
             scores, token = scores.topk(n_top)
@@ -136,13 +166,16 @@ def beam_search(
             callback.on_step(search.step_result(candidates, stopped))
         rows = search.advance()
         if not len(rows):
-            return search.results
+            return [search.results[text] for text in range(len(inputs.prompt_ids))]
         decoder.reorder(rows)
         ids = search.newest  # (N * W, 1)
 
 
-class _Search:
-    """The state of the search of every text after t tokens."""
+class BeamState:
+    """The state of the search of every text after t tokens.
+
+    `join` adds the texts of another one, which may be at other t.
+    """
 
     def __init__(
         self,
@@ -150,22 +183,27 @@ class _Search:
         config: DecodingConfig,
         source_mask: Tensor | None,
         processors: Sequence[Processor],
+        numbers: Sequence[int] | None = None,
     ) -> None:
         self.config, self.stopping, self.processors = config, inputs.stopping, processors
         self.start = inputs.prompt_ids.shape[1]  # P
-        self.t = 0
         self.width = 1  # rows of the decoder for each text
-        self.results: list[list[Hypothesis]] = [[] for _ in inputs.prompt_ids]
-        device, N, T = inputs.prompt_ids.device, len(inputs.prompt_ids), inputs.max_new_tokens
-        self.texts = torch.arange(N, device=device)  # indices of the unfinished texts
+        self.results: dict[int, list[Hypothesis]] = {}  # of the texts that are done
+        device, N = inputs.prompt_ids.device, len(inputs.prompt_ids)
+        self._t = [0] * N  # of each unfinished text
+        self.texts = torch.arange(N, device=device)  # their numbers
+        if numbers is not None:
+            self.texts = torch.tensor(numbers, device=device)
         self.limits = torch.tensor(inputs.stopping.limits, device=device)  # (N)
         self.source_mask = source_mask  # (N, S); None without coverage
         S = 0 if source_mask is None else source_mask.shape[1]
+        T = min(inputs.max_new_tokens, MIN_COLUMNS)  # more follow when they are needed
+        tokens = inputs.token_buffer()[:, None, : self.start + T]
 
         def hypotheses(W: int, value: float) -> Hypotheses:
             return Hypotheses(
                 value=torch.full((N, W), value, device=device),
-                tokens=inputs.token_buffer()[:, None].repeat(1, W, 1),
+                tokens=tokens.repeat(1, W, 1),
                 log_p=torch.zeros(N, W, T, device=device),
                 length=torch.zeros(N, W, dtype=torch.int64, device=device),
                 ended=torch.zeros(N, W, dtype=torch.bool, device=device),
@@ -177,16 +215,57 @@ class _Search:
         self.finished = hypotheses(config.beam, NEG_INF)
 
     @property
+    def t(self) -> int | Tensor:
+        """Generated tokens: of all texts, or of each, (N, 1), where they differ."""
+        if len(set(self._t)) < 2:
+            return self._t[0] if self._t else 0
+        return torch.tensor(self._t, device=self.texts.device)[:, None]
+
+    @property
     def context(self) -> ProcessorContext:
-        """The processors' view of the alive hypotheses."""
-        tokens = self.alive.tokens[..., : self.start + self.t].flatten(0, 1)  # (N * W, P + t)
+        """The processors' view of the alive hypotheses, which have the same t."""
+        tokens = self.alive.tokens[..., : self.start + max(self._t)].flatten(0, 1)
         texts = self.texts.repeat_interleave(self.alive.value.shape[1])
-        return ProcessorContext(tokens, self.start, texts)
+        return ProcessorContext(tokens, self.start, texts)  # tokens (N * W, P + t)
+
+    def processed(self, log_p: Tensor) -> Tensor:
+        """The scores (N * W, V) of log-probabilities (N * W, V), texts of the same t together."""
+        if not self.processors or len(set(self._t)) == 1:
+            context = self.context if self.processors else None
+            return log_p if context is None else apply_processors(log_p, context, self.processors)
+        scores = torch.empty_like(log_p)
+        of_text = torch.arange(len(log_p), device=log_p.device).view(len(self._t), -1)  # (N, W)
+        tokens, W = self.alive.tokens, of_text.shape[1]
+        for t in set(self._t):
+            texts = torch.tensor([n for n, each in enumerate(self._t) if each == t])
+            rows = of_text[texts].flatten()
+            context = ProcessorContext(
+                tokens[texts, :, : self.start + t].flatten(0, 1),
+                self.start,
+                self.texts[texts].repeat_interleave(W),
+            )
+            scores[rows] = apply_processors(log_p[rows], context, self.processors)
+        return scores
 
     @property
     def newest(self) -> Tensor:
         """The last token of the alive hypotheses: (N * W, 1)."""
-        return self.alive.tokens[..., self.start + self.t - 1].flatten()[:, None]
+        return self._column(self.alive.tokens, self.start - 1).flatten()[:, None]
+
+    def _column(self, part: Tensor, first: int) -> Tensor:
+        """The values (N, W) in the column first + t of a part (N, W, L)."""
+        t = self.t
+        if isinstance(t, int):
+            return part[..., first + t]
+        return part.take_along_dim((first + t)[..., None], -1)[..., 0]
+
+    @staticmethod
+    def _set_column(part: Tensor, column: int | Tensor, values: Tensor) -> None:
+        """Put values (N, W) into a column of a part (N, W, L), or each text's (N, 1)."""
+        if isinstance(column, int):
+            part[..., column] = values
+        else:
+            part.scatter_(-1, column[..., None].expand(*values.shape, 1), values[..., None])
 
     def candidates(self, log_p: Tensor, scores: Tensor, token: Tensor) -> Hypotheses:
         """The 2K continuations of highest score, from the best of each row (N * W, C): (N, C)."""
@@ -199,11 +278,14 @@ class _Search:
         value, token, log_p, parent = (
             part.gather(1, order) for part in (value, token, log_p, parent)
         )
+        t = self.t
+        if (needed := self.start + max(self._t) + 1) > self.alive.tokens.shape[-1]:
+            self._widen(2 * needed)
         chosen = self.alive.gather(parent)
-        chosen.tokens[..., self.start + self.t] = token
-        chosen.log_p[..., self.t] = log_p
+        self._set_column(chosen.tokens, self.start + t, token)
+        self._set_column(chosen.log_p, t, log_p)
         ended = torch.isin(token, token.new_tensor(self.stopping.end_ids))
-        length = torch.full_like(token, self.t + 1)
+        length = torch.zeros_like(token) + (t + 1)
         return Hypotheses(
             value, chosen.tokens, chosen.log_p, length, ended, parent, chosen.attended
         )
@@ -211,10 +293,10 @@ class _Search:
     def stopped(self, candidates: Hypotheses) -> Tensor:
         """Which of the candidates end at this step: (N, C) bool."""
         if self.stopping.stop_strings is not None:
-            so_far = candidates.tokens[..., self.start : self.start + self.t + 1].tolist()
+            so_far = candidates.tokens[..., self.start :].tolist()
             found = [
-                [self.stopping.finished(number, ids) for ids in text]
-                for number, text in zip(self.texts.tolist(), so_far, strict=True)
+                [self.stopping.finished(number, ids[: t + 1]) for ids in text]
+                for number, t, text in zip(self.texts.tolist(), self._t, so_far, strict=True)
             ]
             candidates.ended.copy_(torch.tensor(found))
         return candidates.ended | (self.t + 1 >= self.limits[:, None])
@@ -224,8 +306,8 @@ class _Search:
         K = self.config.beam
         if self.processors:
             self._finish_dead_ends(candidates)
-        self.t += 1
-        rank = candidates.value / length_norm(self.t, self.config) + self._coverage(candidates)
+        self._t = [t + 1 for t in self._t]
+        rank = self._rank(candidates)
         new = replace(candidates, value=rank.masked_fill(~self._finishing(stopped), NEG_INF))
         both = self.finished.concat(new)
         order = both.value.argsort(dim=-1, descending=True, stable=True)
@@ -245,9 +327,8 @@ class _Search:
             complete = alive & can_end_here(self.processors, self.context).view_as(alive)
             if (dead & alive.any(1) & ~complete.any(1)).any():
                 raise no_continuation_error()
-            rank = self.alive.value / length_norm(max(self.t, 1), self.config)
-            rank = rank + self._coverage(self.alive)
-            left = replace(self.alive, value=rank.masked_fill(~(complete & dead[:, None]), NEG_INF))
+            rank = self._rank(self.alive).masked_fill(~(complete & dead[:, None]), NEG_INF)
+            left = replace(self.alive, value=rank)
             both = self.finished.concat(left)
             order = both.value.argsort(dim=-1, descending=True, stable=True)
             self.finished = both.gather(order[:, : self.config.beam])
@@ -257,7 +338,7 @@ class _Search:
         finished = candidates.gather(self._finishing(stopped)[0].nonzero().T)
         both = finished.concat(self.alive)
         ended = torch.arange(both.value.shape[1], device=stopped.device) < finished.value.shape[1]
-        token = both.tokens[0, :, self.start + self.t - 1]
+        token = both.tokens[0, :, self.start + self._t[0] - 1]
         return StepResult(both.parent[0], token, both.value[0], ended)
 
     def _finishing(self, stopped: Tensor) -> Tensor:
@@ -279,10 +360,44 @@ class _Search:
             self._store_results(done)
             alive = ~done
             rows = rows[alive]
-            self.texts, self.limits = self.texts[alive], self.limits[alive]
             self.source_mask = None if self.source_mask is None else self.source_mask[alive]
-            self.alive, self.finished = self.alive.of_texts(alive), self.finished.of_texts(alive)
+            self._keep(alive)
         return rows.flatten()
+
+    def join(self, other: "BeamState") -> None:
+        """Add the texts of a search with the same settings and as many alive hypotheses."""
+        columns = max(self.alive.tokens.shape[-1], other.alive.tokens.shape[-1])
+        self._widen(columns)
+        other._widen(columns)
+        self.alive = self.alive.with_texts(other.alive)
+        self.finished = self.finished.with_texts(other.finished)
+        self.texts = torch.cat((self.texts, other.texts))
+        self.limits = torch.cat((self.limits, other.limits))
+        self._t += other._t
+
+    def drop(self, texts: Sequence[int]) -> None:
+        """Remove some texts without results."""
+        self._keep(~torch.isin(self.texts, torch.tensor(texts)))
+
+    def _keep(self, texts: Tensor) -> None:
+        """Keep some of the texts, (N) bool, with their hypotheses."""
+        self.texts, self.limits = self.texts[texts], self.limits[texts]
+        self.alive, self.finished = self.alive.of_texts(texts), self.finished.of_texts(texts)
+        self._t = [t for t, kept in zip(self._t, texts.tolist(), strict=True) if kept]
+
+    def _widen(self, columns: int) -> None:
+        self.alive, self.finished = self.alive.widened(columns), self.finished.widened(columns)
+
+    def _rank(self, hypotheses: Hypotheses) -> Tensor:
+        """s / lp + cp of each hypothesis of t tokens: (N, W)."""
+        return hypotheses.value / self._length_norm() + self._coverage(hypotheses)
+
+    def _length_norm(self) -> float | Tensor:
+        """lp(t), or that of each text, (N, 1), where they differ; of t = 1 for an empty one."""
+        if len(set(self._t)) < 2:
+            return float(length_norm(max(self._t[0], 1), self.config)) if self._t else 1.0
+        each = [length_norm(max(t, 1), self.config) for t in self._t]
+        return torch.tensor(each, device=self.texts.device)[:, None]
 
     def _is_done(self) -> Tensor:
         """Which texts are done: (N) bool."""
@@ -291,11 +406,10 @@ class _Search:
             case True:
                 hopeless = torch.ones_like(best, dtype=torch.bool)
             case False:
-                rank = self.alive.value / length_norm(self.t, self.config)
-                hopeless = (rank + self._coverage(self.alive)).amax(-1) <= worst
+                hopeless = self._rank(self.alive).amax(-1) <= worst
             case "never":
                 longer = self.config.length_penalty > 0
-                length = self.limits if longer else torch.full_like(self.limits, self.t)
+                length = self.limits if longer else self.limits.new_tensor(self._t)
                 hopeless = best / length_norm(length, self.config) <= worst
         return (best == NEG_INF) | ((worst > NEG_INF) & hopeless)
 

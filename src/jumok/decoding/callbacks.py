@@ -21,6 +21,12 @@ class StepResult:
     """The continuations of a step; those that did not end are the next step's rows, in order.
 
     A score of -inf marks a row that only fills the batch.
+
+    >>> import torch
+    >>> rows, ended = torch.tensor([0, 0]), torch.tensor([False, True])
+    >>> step = StepResult(rows, torch.tensor([7, 3]), torch.tensor([-0.5, -1.0]), ended)
+    >>> step.token[~step.ended].tolist()  # those that go on
+    [7]
     """
 
     row: Tensor  # (M) int64: the row of this step that each continues
@@ -30,7 +36,22 @@ class StepResult:
 
 
 class StepCallback(Protocol):
-    """Receives every step of the generation of one text, and changes nothing."""
+    """Receives every step of the generation of one text, and changes nothing.
+
+    >>> class Widths:
+    ...     def __init__(self) -> None:
+    ...         self.rows: list[int] = []
+    ...
+    ...     def on_scores(self, cached: int, log_p: Tensor, scores: Tensor) -> None:
+    ...         self.rows.append(len(log_p))
+    ...
+    ...     def on_step(self, result: StepResult) -> None: ...
+    >>> import jumok
+    >>> model, widths = jumok.load("note", device="cpu").with_decoding(["beam=4"]), Widths()
+    >>> _ = model.task.generate(model, ["겨울은 추워요."], callback=widths)
+    >>> widths.rows[:2]  # one hypothesis at first, then four
+    [1, 4]
+    """
 
     def on_scores(self, cached: int, log_p: Tensor, scores: Tensor) -> None:
         """Called after each forward pass; `cached` positions were in the cache before it.

@@ -12,7 +12,7 @@ from jumok.errors import InputError
 LengthNorm = Literal["power", "gnmt"]
 EarlyStopping = bool | Literal["never"]
 Kernel = Literal["auto", "torch", "native"]
-Precision = Literal["float32", "bfloat16", "int8"]
+Precision = Literal["float32", "bfloat16", "int8", "q8_0", "q4_0"]
 
 MAX_VALUES = {"beam": 1_000, "n_best": 10_000, "max_length": 2**20, "max_ratio": 1e6}
 MIN_TEMPERATURE = 1e-6  # logits of thousands divided by it are still finite in float32

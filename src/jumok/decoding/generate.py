@@ -15,10 +15,15 @@ from jumok.decoding.config import DecodingConfig
 from jumok.decoding.constraints.constraint import can_end_here, no_continuation_error
 from jumok.decoding.finite import check_log_p
 from jumok.decoding.hypothesis import Hypothesis
-from jumok.decoding.incremental.decoder import IncrementalDecoder, SupportsTopK
+from jumok.decoding.incremental.decoder import (
+    IncrementalDecoder,
+    SearchesJointly,
+    SupportsTopK,
+)
 from jumok.decoding.inputs import GenerationInputs
 from jumok.decoding.processors import NEG_INF, Processor, ProcessorContext, apply_processors
 from jumok.decoding.sampling import CategoricalSampler, Sampler, greedy
+from jumok.decoding.stopping import StoppingCriteria
 from jumok.errors import InputError
 
 NO_TOKEN = -1  # in place of a token where the processors allow none
@@ -36,7 +41,24 @@ def generate(
 
     Only `processors` change the scores: `build_processors(config, ...)` makes those of a config.
     A `callback` is for a single text.
+
+    >>> import torch
+    >>> from jumok.decoding import CausalLMDecoder, StoppingCriteria
+    >>> from jumok.models import LanguageModel, TransformerConfig
+    >>> small = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
+    >>> decoder = CausalLMDecoder(LanguageModel(small).eval(), capacity=8)
+    >>> prompts, stopping = torch.tensor([[4, 5]]), StoppingCriteria(end_id=3, limits=[1])
+    >>> [[best]] = generate(decoder, GenerationInputs(prompts, stopping), DecodingConfig())
+    >>> len(best.log_probabilities)
+    1
+
+    Raises InputError for sampling without a key for each text, for a constraint that nothing can
+    satisfy, and for scores that are not finite.
     """
+    if on_token is None and callback is None and isinstance(decoder, SearchesJointly):
+        found = decoder.search(inputs, config, processors)
+        if found is not None:
+            return found
     if config.beam > 1:
         hypotheses = beam_search(decoder, inputs, config, processors, callback)
         if on_token is not None:
@@ -163,11 +185,20 @@ class GenerationState:
         """The `n_best` hypotheses of each text."""
         rows = []
         for ids, log_p, finished in zip(self.ids, self.log_p.tolist(), self.finished, strict=True):
-            own = log_p[: len(ids)]
-            rank = sum(own) / length_norm(max(len(ids), 1), config)
-            end_id = self.stopping.end_of(ids)
-            rows.append(Hypothesis.from_tokens(ids, own, end_id, finished, rank))
+            rows.append(hypothesis_of(ids, log_p[: len(ids)], self.stopping, finished, config))
         return [rows[i : i + self.n_best] for i in range(0, len(rows), self.n_best)]
+
+
+def hypothesis_of(
+    ids: Sequence[int],
+    log_p: Sequence[float],
+    stopping: StoppingCriteria,
+    finished: bool,
+    config: DecodingConfig,
+) -> Hypothesis:
+    """The hypothesis of generated tokens and their log-probabilities."""
+    rank = sum(log_p) / float(length_norm(max(len(ids), 1), config))
+    return Hypothesis.from_tokens(ids, log_p, stopping.end_of(ids), finished, rank)
 
 
 def _allowed(

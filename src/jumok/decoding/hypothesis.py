@@ -37,7 +37,7 @@ class Hypothesis:
     finished: bool
     log_probabilities: list[float] = field(default_factory=list)
     rank: float = 0.0
-    # (T, S): cross-attention of each token, [EOS] included, if the decoder kept it
+    # (T, S): cross-attention of each token, [EOS] included, rounded, if the decoder kept it
     attention: list[list[float]] | None = field(default=None, compare=False, repr=False)
 
     @classmethod

@@ -19,6 +19,13 @@ class GenerationInputs:
 
     prompt_ids (N, P) int64 is what the decoder reads first; padding (N) is the number of padding
     tokens on the left of each prompt (None: none). sample_keys seed sampling, one number a text.
+
+    >>> stopping = StoppingCriteria(end_id=3, limits=[2])
+    >>> inputs = GenerationInputs(torch.tensor([[4, 5]]), stopping)
+    >>> inputs.max_new_tokens, inputs.token_buffer()
+    (2, tensor([[ 4,  5, -1, -1]]))
+
+    Raises InputError unless each limit has a prompt of at least one token and is at least 1.
     """
 
     prompt_ids: Tensor

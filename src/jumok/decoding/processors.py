@@ -24,6 +24,10 @@ class ProcessorContext:
     tokens (B, P + T) int64, -1 at padding; texts (B) int64: the index of the text of each row
     (beams of a text share it). logits (B, V): the model's, unchanged; None in beam search, whose
     hypotheses add up log-probabilities.
+
+    >>> context = ProcessorContext(torch.tensor([[2, 7, 8]]), start=1, texts=torch.tensor([0]))
+    >>> context.generated
+    tensor([[7, 8]])
     """
 
     tokens: Tensor

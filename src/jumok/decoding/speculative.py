@@ -76,7 +76,12 @@ class DraftModel:
 
 @dataclass(frozen=True)
 class SpeculativeResult:
-    """The generated text, and how many of the proposed tokens were accepted."""
+    """The generated text, and how many of the proposed tokens were accepted.
+
+    >>> result = SpeculativeResult(Hypothesis([4, 5], -0.7, True), 2, proposed=4, accepted=1)
+    >>> result.accepted / result.proposed
+    0.25
+    """
 
     hypothesis: Hypothesis
     target_passes: int

@@ -15,7 +15,16 @@ from jumok.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class StopStrings:
-    """Tests whether the decoded tokens contain a stop string."""
+    """Tests whether the decoded tokens contain a stop string.
+
+    >>> from jumok.text import SentencePieceTokenizer, VocabularyConfig
+    >>> tokenizer = SentencePieceTokenizer.train(["가 나 다 가"], VocabularyConfig(size=20))
+    >>> stops = StopStrings(tokenizer, ("나 다",))
+    >>> stops(tokenizer.encode("가 나")), stops(tokenizer.encode("가 나 다"))
+    (False, True)
+
+    Raises InputError for an empty stop string.
+    """
 
     tokenizer: Tokenizer
     strings: tuple[str, ...]
@@ -55,7 +64,12 @@ def truncate_at_stop(text: str, stops: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class StoppingCriteria:
-    """When generation of a text stops. Limits count generated tokens, the end token included."""
+    """When generation of a text stops. Limits count generated tokens, the end token included.
+
+    >>> stopping = StoppingCriteria(end_id=3, limits=[5])
+    >>> stopping.finished(0, [7, 8, 3]), stopping.reached_limit(0, [7, 8, 3])
+    (True, False)
+    """
 
     end_id: int
     limits: Sequence[int]  # of each text

@@ -38,6 +38,8 @@ def any_text_of(texts: Iterable[str]) -> Automaton:
     >>> cities = any_text_of(["서울", "부산"])
     >>> cities.matches("부산"), cities.matches("부산 서울")
     (True, False)
+
+    Raises InputError for no text or an empty one.
     """
     known = sorted(set(texts))
     if not known or not known[0]:
@@ -71,6 +73,8 @@ class TokenAutomaton:
     >>> tokens = TokenAutomaton(any_text_of(["ab", "abc"]), token_bytes)
     >>> int(tokens.min_tokens[tokens.start]), tokens.tokens(tokens.start, 1).tolist()
     (1, [2])
+
+    Raises InputError if the vocabulary cannot write any match.
     """
 
     def __init__(self, automaton: Automaton, token_bytes: TokenBytes) -> None:
@@ -176,6 +180,8 @@ class Constraint:
     >>> constraint = Constraint(automaton, end_id=3, limits=[3])
     >>> constraint(torch.zeros(1, 4), ProcessorContext(torch.tensor([[0]]), 0, torch.tensor([0])))
     tensor([[-inf, 0., -inf, -inf]])
+
+    Raises InputError for a limit below the shortest match.
     """
 
     def __init__(

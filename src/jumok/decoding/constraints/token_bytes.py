@@ -111,6 +111,8 @@ def read_token_bytes(tokenizer: Tokenizer) -> TokenBytes:
     >>> token_bytes, space = read_token_bytes(tokenizer), tokenizer.id("▁")
     >>> token_bytes.initial[space], token_bytes.medial[space]
     (b'', b' ')
+
+    Raises InputError for a vocabulary of which no piece decodes to text.
     """
     tokens = range(len(tokenizer))
     initial = tokenizer.decode_batch([[token] for token in tokens])

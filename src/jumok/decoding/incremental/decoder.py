@@ -5,11 +5,16 @@ Shapes: B rows, N sources (one row or several beams each), S source tokens, T ne
 V vocabulary.
 """
 
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from jumok.decoding.config import DecodingConfig
+from jumok.decoding.hypothesis import Hypothesis
+from jumok.decoding.inputs import GenerationInputs
+from jumok.decoding.processors import Processor
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.heads import LanguageModel
 from jumok.nn.hooks import HookPoint, shared_copy
@@ -19,7 +24,19 @@ GenerativeModel = EncoderDecoder | LanguageModel
 
 
 class IncrementalDecoder(Protocol):
-    """A model and the cache of one request: B rows that are decoded together."""
+    """A model and the cache of one request: B rows that are decoded together.
+
+    Greedy search needs no more than this:
+
+    >>> from jumok.models import TransformerConfig
+    >>> small = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
+    >>> decoder: IncrementalDecoder = CausalLMDecoder(LanguageModel(small).eval(), capacity=8)
+    >>> ids = torch.tensor([[4, 5]])
+    >>> for _ in range(3):
+    ...     ids = decoder.step(ids).argmax(-1, keepdim=True)  # (1, 1)
+    >>> decoder.length  # the prompt, and all but the newest token
+    4
+    """
 
     @property
     def vocabulary_size(self) -> int:
@@ -65,6 +82,16 @@ class SupportsTopK(Protocol):
 
         Of equal ones the smallest id comes first.
         """
+
+
+@runtime_checkable
+class SearchesJointly(Protocol):
+    """A decoder of one text that may be searched together with others (`jumok.decoding.joint`)."""
+
+    def search(
+        self, inputs: GenerationInputs, config: DecodingConfig, processors: Sequence[Processor]
+    ) -> list[list[Hypothesis]] | None:
+        """What `generate` returns; None: search alone."""
 
 
 class Seq2SeqDecoder:
@@ -141,6 +168,14 @@ class AttentionRecordingDecoder:
 
     Its hooks are on a shared copy of the model, so the model can be used meanwhile. It is slower:
     the attention is not fused.
+
+    >>> from jumok.models import TransformerConfig
+    >>> small = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
+    >>> model, source = EncoderDecoder(small).eval(), torch.tensor([[4, 5, 6]])
+    >>> decoder = AttentionRecordingDecoder(model, source, capacity=4)
+    >>> _ = decoder.step(torch.tensor([[2]]))
+    >>> tuple(decoder.attention().shape), round(decoder.attention().sum().item(), 4)
+    ((1, 3), 1.0)
     """
 
     def __init__(

@@ -23,6 +23,8 @@ class EnsembleDecoder:
     >>> logits = EnsembleDecoder(decoders).step(torch.tensor([[4, 5]]))
     >>> tuple(logits.shape), round(logits.softmax(-1).sum().item(), 4)
     ((1, 10), 1.0)
+
+    Raises InputError for no decoder, and for vocabularies of several sizes.
     """
 
     def __init__(self, decoders: Sequence[IncrementalDecoder]) -> None:
