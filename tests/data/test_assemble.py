@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from jumok.data.assemble import MIN_SENTENCE_LETTERS, Assembly, HeldOut
+from jumok.data import assemble_korean as assemble_korean_module
+from jumok.data.assemble import MIN_SENTENCE_LETTERS, Assembly, HeldOut, sample_sentences
 from jumok.data.assemble_korean import (
     assemble_korean,
+    assemble_sentences,
     held_out_texts,
     repeated_lines,
     source_texts,
@@ -55,6 +57,38 @@ def test_duplicates_between_sources_are_left_out() -> None:
     assert assembly.counts["two"].duplicates == 2
 
 
+def test_sentences_are_sampled_whatever_their_order() -> None:
+    texts = [f"{i}번째 줄입니다. {i}번 문장이 또 있습니다. 짧다." for i in range(50)]
+    held_out = HeldOut([f"{i}번 문장이 또 있습니다." for i in range(25)])
+    found = sample_sentences(texts, 20, held_out)
+    assert found == sample_sentences(reversed(texts), 20, held_out)
+    assert len(set(found.values())) == 20
+    assert found.items() <= sample_sentences(texts, 40, held_out).items()
+    everything = set(sample_sentences(texts, 1_000, held_out).values())
+    assert everything == {f"{i}번째 줄입니다." for i in range(50)} | {
+        f"{i}번 문장이 또 있습니다." for i in range(25, 50)
+    }
+    assert sample_sentences(["가" * 121 + "."], 5, held_out) == {}
+
+
+def test_sentences_of_each_source_are_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(assemble_korean_module, "SOURCES", SOURCES[:2])
+    monkeypatch.setattr(
+        assemble_korean_module,
+        "source_texts",
+        lambda source: [f"{source.name}의 문장 {i}입니다. 다음 문장 {i}입니다." for i in range(9)],
+    )
+    monkeypatch.setattr(assemble_korean_module, "held_out_texts", lambda: ["다음 문장 3입니다."])
+    path = tmp_path / "new" / "sentences.txt"
+    assembly = assemble_sentences(path, 50)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert len(lines) == len(set(lines)) == 2 * 9 + 8  # "다음 문장" in both
+    assert "다음 문장 3입니다." not in lines
+    assert assembly.counts["wikipedia"].kept == 9
+
+
 def test_every_source_states_its_licence_and_every_evaluation_set_is_held_out() -> None:
     assert all(source.licence and source.origin for source in SOURCES)
     assert len({source.name for source in SOURCES}) == len(SOURCES)
@@ -77,7 +111,7 @@ def test_a_missing_source_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 def test_ko_small_is_what_its_sources_give(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The pinned bytes again, and no held-out text by another rule than that of the assembly."""
     monkeypatch.setenv("JUMOK_DATA", str(shared_data("korean").parent))
-    path = tmp_path / "ko-small.txt"
+    path = tmp_path / "a" / "new" / "folder" / "ko-small.txt"
     assemble_korean(path)
     assert measure_content(path).sha256 == KO_SMALL.files[0].sha256
     assert repeated_lines(path) == []

@@ -11,10 +11,12 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from jumok.data.trusted_cache import exposure, make_private, warn_exposed
+
+if TYPE_CHECKING:  # imported where it is used: other modules need the folder only
+    import pyarrow as pa
 
 logger = logging.getLogger(__name__)
 
@@ -38,11 +40,13 @@ def cache_folder(kind: str) -> Path:
     return Path(home) / "jumok" / kind
 
 
-def cached_table(path: Path) -> tuple[pa.Table, bytes] | None:
+def cached_table(path: Path) -> "tuple[pa.Table, bytes] | None":
     """The memory-mapped table at `path` and its metadata; None if missing or damaged.
 
     None also where others may have written it: its content is read as it is.
     """
+    import pyarrow as pa
+
     if path.exists() and (reason := exposure(path)):
         warn_exposed(path.parent, reason)
         return None
@@ -65,8 +69,8 @@ def cached_table(path: Path) -> tuple[pa.Table, bytes] | None:
 
 def write_table(
     path: Path,
-    schema: pa.Schema,
-    batches: Iterable[pa.RecordBatch],
+    schema: "pa.Schema",
+    batches: "Iterable[pa.RecordBatch]",
     metadata: CacheMetadata = bytes,
 ) -> bool:
     """Write a table batch by batch to `path` for `cached_table`; False if that is impossible.
@@ -74,6 +78,8 @@ def write_table(
     `metadata` is called after the last batch. Exceptions of `batches` are raised, and the partial
     file is deleted.
     """
+    import pyarrow as pa
+
     temporary = ""
     try:
         make_private(path.parent)
@@ -113,5 +119,7 @@ class _HashingFile(io.FileIO):
         return written
 
 
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
+def _empty(schema: "pa.Schema") -> "pa.RecordBatch":
+    import pyarrow as pa
+
     return pa.RecordBatch.from_arrays([pa.array([], type=t) for t in schema.types], schema=schema)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 MIN_SENTENCE_LETTERS = 10  # a shorter sentence, such as "정말 좋다.", is in many texts
+SAMPLED_CHARACTERS = range(8, 121)  # the length of a sentence that is sampled
 
 _NOT_LETTERS = re.compile(r"[\W_]+")
 _SENTENCE_END = re.compile(r"(?<=[.!?…。])\s+|\n+")
@@ -92,6 +93,31 @@ class Assembly:
                 counts.kept += 1
                 counts.bytes += len(line.encode())
                 yield line
+
+
+def sample_sentences(texts: Iterable[str], limit: int, held_out: HeldOut) -> dict[bytes, str]:
+    """At most `limit` distinct sentences by their checksums: a sample that has no order.
+
+    The checksum of a sentence decides whether it is taken, so the sample is the same whatever the
+    order of the texts. Sentences have 8 to 120 characters and are no held-out text.
+
+    >>> found = sample_sentences(["비가 온다. 내일도 비가 온다."] * 2, 5, HeldOut([]))
+    >>> list(found.values())
+    ['내일도 비가 온다.']
+    """
+    found = {
+        _checksum(sentence): sentence
+        for text in texts
+        for sentence in _sentences(text)
+        if len(sentence) in SAMPLED_CHARACTERS
+    }
+    chosen: dict[bytes, str] = {}
+    for key in sorted(found):
+        if len(chosen) == limit:
+            break
+        if not held_out.repeated_in(found[key]):
+            chosen[key] = found[key]
+    return chosen
 
 
 def _checksum(line: str) -> bytes:

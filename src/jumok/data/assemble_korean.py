@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jumok.atomic_io import write_atomically
-from jumok.data.assemble import Assembly, HeldOut
+from jumok.data.assemble import Assembly, HeldOut, sample_sentences
 from jumok.data.config import DataConfig
 from jumok.data.corpora.korean_text import HELD_OUT, SOURCES, TextSource
 from jumok.data.corpora.paths import corpus_folders, find_file
@@ -24,7 +24,23 @@ def assemble_korean(path: Path) -> Assembly:
     lines = [
         line for source in SOURCES for line in assembly.keep(source.name, source_texts(source))
     ]
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, ("\n".join(lines) + "\n").encode())
+    return assembly
+
+
+def assemble_sentences(path: Path, limit: int) -> Assembly:
+    """Write at most `limit` sentences of each source into one file, in a fixed random order.
+
+    They are sentences of what `assemble_korean` writes, whose counts are returned.
+    """
+    assembly = Assembly(HeldOut(held_out_texts()))
+    sampled: dict[bytes, str] = {}
+    for source in SOURCES:
+        lines = assembly.keep(source.name, source_texts(source))
+        sampled |= sample_sentences(lines, limit, assembly.held_out)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, "".join(f"{sampled[key]}\n" for key in sorted(sampled)).encode())
     return assembly
 
 

@@ -99,6 +99,7 @@ class DataConfig:
 
     def header(self, column: str) -> str:
         """The name of a column in the files: of `text`, `label`, `source` and so on."""
+        column = "label" if column == "labels" else column  # `labels` of this table are names
         name: str = getattr(self, column)
         if name:
             return name

@@ -11,6 +11,7 @@ from jumok.data.config import DataConfig
 from jumok.data.corpora.corpus import Corpus, RowRange
 from jumok.data.corpora.paths import corpus_file
 from jumok.data.corpora.registry import corpus_by_name
+from jumok.data.files.label_sets import split_labels
 from jumok.data.files.lines import suffix
 from jumok.data.files.rows import BadRows
 from jumok.data.files.tables import FORMATS, combined_checksum
@@ -28,7 +29,8 @@ def load_splits(
 ) -> Splits:
     """The splits of a recipe, each a table of the given columns; `only` restricts the splits.
 
-    `columns` is one of CLASSIFICATION, PAIRS, REGRESSION, SEQUENCES, TAGGING and TEXTS. Labels are
+    `columns` is one of CLASSIFICATION, MULTI_LABEL, PAIRS, REGRESSION, SEQUENCES, TAGGING and
+    TEXTS. Labels are
     names, scores are numbers. Raises InputError for bad rows (unless they are skipped), a missing
     corpus, or data of another task.
 
@@ -54,13 +56,15 @@ def _read_splits(config: DataConfig, columns: Sequence[str], only: Sequence[str]
     if not config.corpus:
         return _user_splits(config, columns, only)
     corpus = corpus_by_name(config.corpus)
-    _check_columns(corpus, columns)
+    _check_columns(corpus, config, columns)
     read = _generated_splits if corpus.generated else _corpus_splits
     return read(corpus, config, columns, only)
 
 
-def _check_columns(corpus: Corpus, columns: Sequence[str]) -> None:
-    if not set(columns) <= set(corpus.columns):
+def _check_columns(corpus: Corpus, config: DataConfig, columns: Sequence[str]) -> None:
+    """Raise InputError for a column that neither the corpus nor the recipe names."""
+    named = () if corpus.generated else [name for name in columns if getattr(config, name)]
+    if not set(columns) <= {*corpus.columns, *named}:
         raise InputError(
             f"the corpus must have the columns of the task ({' and '.join(columns)}), got "
             f"{' and '.join(corpus.columns)} in {corpus.name!r}; choose another corpus or task"
@@ -185,7 +189,7 @@ def _user_splits(config: DataConfig, columns: Sequence[str], only: Sequence[str]
         raise InputError("the recipe has no data; set data.corpus or data.train")
     _check_parallel_files(config)
     headers = {name: config.header(name) for name in columns}
-    labelled = bool({"label", "tags"} & set(columns))
+    labelled = bool({"label", "labels", "tags"} & set(columns))
     labels = config.labels if labelled else ()
     splits = [split for split in ("train", "dev", "test") if not only or split in only]
     splits_train = not config.dev and "dev" in splits
@@ -255,10 +259,14 @@ def _labels_of(train: Table) -> tuple[str, ...]:
         if not tags:
             raise InputError("train must have a tag other than O, got O for every character")
         return ("O", *sorted(tags, key=lambda tag: (tag[2:], tag)))
-    if "label" not in train.column_names:
+    if "labels" in train.column_names:
+        found = {label for cell in train.column("labels") for label in split_labels(cell)}
+    elif "label" in train.column_names:
+        found = set(train.column("label"))
+    else:
         return ()
-    found = set(train.column("label"))
     if len(found) < 2:
-        raise InputError(f"train must have at least two labels, got {found.pop()!r} only")
+        only = repr(found.pop()) if found else "none"
+        raise InputError(f"train must have at least two labels, got {only} only")
     numbers = all(name.isdecimal() for name in found)
     return tuple(sorted(found, key=int) if numbers else sorted(found))

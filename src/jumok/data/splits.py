@@ -8,6 +8,7 @@ from jumok.errors import InputError
 
 CLASSIFICATION = ("text", "label")
 PAIRS = ("text", "pair", "label")
+MULTI_LABEL = ("text", "labels")  # any number of labels per cell: "acting|music"
 REGRESSION = ("text", "pair", "score")
 SEQUENCES = ("source", "target")
 TAGGING = (

@@ -2,15 +2,16 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from jumok.data.files.rows import BadRows
 from jumok.errors import InputError
+
+if TYPE_CHECKING:  # imported where it is used: a prediction for a text needs no tables
+    import pyarrow as pa
 
 Cell = TypeVar("Cell", str, float, list[str])
 
@@ -20,7 +21,7 @@ _BLOCK = 4_096  # rows converted to Python strings at a time
 class Column(Sequence[Cell], Generic[Cell]):
     """One column as a sequence; cells are converted to Python objects on access."""
 
-    def __init__(self, array: pa.ChunkedArray) -> None:
+    def __init__(self, array: "pa.ChunkedArray") -> None:
         self._array = array
 
     def __len__(self) -> int:
@@ -54,7 +55,7 @@ class Table:
     (2, '싫다', ['positive'])
     """
 
-    arrow: pa.Table
+    arrow: "pa.Table"
     bad_rows: BadRows = field(default_factory=BadRows)
     sha256: str = ""  # of the decompressed content; "" if the rows are not from a file
 
@@ -63,6 +64,8 @@ class Table:
         cls, columns: Mapping[str, Sequence[str] | Sequence[float] | Sequence[list[str]]]
     ) -> "Table":
         """A table from columns in memory."""
+        import pyarrow as pa
+
         return cls(pa.table({name: list(cells) for name, cells in columns.items()}))
 
     @classmethod
@@ -73,6 +76,8 @@ class Table:
         >>> list(Table.concat([one, one]).column("text"))
         ['가', '가']
         """
+        import pyarrow as pa
+
         first, *others = tables
         if not others:
             return first
@@ -106,6 +111,9 @@ class Table:
 
     def without_empty(self, name: str) -> "Table":
         """The rows whose cell in the column `name` has more than white space."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
         array = self.arrow.column(name)
         if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
             filled = pc.greater(pc.list_value_length(array), 0)
@@ -119,6 +127,8 @@ class Table:
 
     def keep(self, chosen: NDArray[np.bool_]) -> "Table":
         """The rows for which `chosen` (rows,) is True."""
+        import pyarrow as pa
+
         return replace(self, arrow=self.arrow.filter(pa.array(chosen)))
 
     def without(self, name: str, texts: Sequence[str]) -> "Table":
@@ -130,11 +140,14 @@ class Table:
         >>> list(table.without("text", ["안  녕 "]).column("text"))
         ['잘 가']
         """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
         unwanted = pc.unique(_spaced(pa.array(texts, pa.large_string())))
         cells = _spaced(self.arrow.column(name).cast(pa.large_string()))
         return replace(self, arrow=self.arrow.filter(pc.invert(pc.is_in(cells, unwanted))))
 
-    def _of_type(self, name: str, expected: str) -> pa.ChunkedArray:
+    def _of_type(self, name: str, expected: str) -> "pa.ChunkedArray":
         if name not in self.arrow.column_names:
             raise InputError(f"no column {name!r}; the table has {', '.join(self.column_names)}")
         array = self.arrow.column(name)
@@ -150,13 +163,17 @@ class Table:
 _METHODS = {"text": "column", "numbers": "numbers", "lists of pieces": "pieces"}
 
 
-def _kind(type_: pa.DataType) -> str:
+def _kind(type_: "pa.DataType") -> str:
+    import pyarrow as pa
+
     if pa.types.is_large_string(type_) or pa.types.is_string(type_):
         return "text"
     return "numbers" if pa.types.is_floating(type_) else "lists of pieces"
 
 
-def _spaced(texts: pa.Array) -> pa.Array:
+def _spaced(texts: "pa.Array") -> "pa.Array":
     """The texts with single spaces and in NFC, for comparison."""
+    import pyarrow.compute as pc
+
     composed = pc.utf8_normalize(texts, "NFC")
     return pc.utf8_trim_whitespace(pc.replace_substring_regex(composed, r"\s+", " "))

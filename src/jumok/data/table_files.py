@@ -25,7 +25,9 @@ def read_files(
     `skip_with` is what a user sets to skip bad rows.
     """
     paths = files if isinstance(files, tuple) else (files,)
-    cells = label_cells(labels) if "label" in headers else {tag: tag for tag in labels}
+    cells = (
+        label_cells(labels) if {"label", "labels"} & set(headers) else {tag: tag for tag in labels}
+    )
     if len(paths) > 1:
         columns = tuple(headers)
         return read_parallel(

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-import pyarrow as pa
 
 from jumok.data.arrow_cache import cache_folder, cached_table, write_table
 from jumok.text.ragged import Ragged
@@ -15,7 +14,6 @@ MIN_CACHED_TEXTS = 4_096  # fewer texts are encoded faster than the cache is rea
 
 _VERSION = 1  # to be increased when the format of the cache changes
 _BATCH = 8_192  # texts encoded at a time
-_SCHEMA = pa.schema([("ids", pa.large_list(pa.int32()))])
 
 
 class Encoder(Protocol):
@@ -42,9 +40,16 @@ def encode_cached(texts: Sequence[str], tokenizer: Encoder) -> Ragged:
     if cached is not None:
         return cached
     encoded = _encode(texts, tokenizer)
-    ids = pa.LargeListArray.from_arrays(pa.array(encoded.offsets), pa.array(encoded.ids))
-    write_table(path, _SCHEMA, [pa.RecordBatch.from_arrays([ids], schema=_SCHEMA)])
+    _write(path, encoded)
     return _read(path) or encoded
+
+
+def _write(path: Path, encoded: Ragged) -> None:
+    import pyarrow as pa  # a prediction for a few texts does not need it
+
+    schema = pa.schema([("ids", pa.large_list(pa.int32()))])
+    ids = pa.LargeListArray.from_arrays(pa.array(encoded.offsets), pa.array(encoded.ids))
+    write_table(path, schema, [pa.RecordBatch.from_arrays([ids], schema=schema)])
 
 
 def _read(path: Path) -> Ragged | None:

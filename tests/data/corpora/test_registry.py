@@ -151,6 +151,15 @@ def test_kornli_keeps_a_premise_together(shared: Path) -> None:
     assert quoted  # quotes are letters like any other
 
 
+def test_a_recipe_may_name_further_columns_of_a_corpus(shared: Path) -> None:
+    config = DataConfig(corpus="chatbot", pair="A")
+    table = load_splits(config, ("text", "pair"), only=["dev"]).dev
+    dialogue = load_splits(DataConfig(corpus="chatbot"), SEQUENCES, only=["dev"]).dev
+    assert list(table.column("pair")) == list(dialogue.column("target"))
+    with pytest.raises(InputError, match="must have the columns of the task"):
+        load_splits(DataConfig(corpus="chatbot"), ("text", "pair"))
+
+
 def test_korsts_scores_are_numbers(shared: Path) -> None:
     splits = load_splits(DataConfig(corpus="korsts"), REGRESSION)
     scores = splits.train.numbers("score")

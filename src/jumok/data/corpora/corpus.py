@@ -57,6 +57,7 @@ class Corpus:
     tags: tuple[str, ...] = ()  # of the column `tags`
     target_language: str = ""  # of translations: a code such as "de", if scores depend on it
     excluded: tuple[str, ...] = ()  # corpora whose dev and test texts are removed from train
+    built: bool = False  # made from public repositories by `jumok data build`
     redistributable: bool = True  # whether a package may contain it
 
     @property
@@ -66,7 +67,9 @@ class Corpus:
 
     @property
     def fetch_command(self) -> str:
-        """The command that downloads its files, or copies them if one has no URL."""
+        """The command that downloads, builds or copies its files."""
+        if self.built:
+            return f"jumok data build {self.name}"
         copied = "" if all(file.url for file in self.files) else " --from FOLDER"
         return f"jumok data get {self.name}{copied}"
 

@@ -41,6 +41,11 @@ def download_corpus(corpus: Corpus, folder: Path | None = None, base: str = "") 
         if present is None:
             url = f"{base.rstrip('/')}/{file.name}" if base else file.url
             if not url:
+                if corpus.built:
+                    raise InputError(
+                        f"{file.name} of the corpus {corpus.name!r} is made from other files; make "
+                        f"it with {corpus.fetch_command}"
+                    )
                 raise InputError(
                     f"{file.name} of the corpus {corpus.name!r} is derived from other files, "
                     f"without a URL; copy it with jumok data get {corpus.name} --from FOLDER"

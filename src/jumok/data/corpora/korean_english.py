@@ -79,6 +79,7 @@ def _parallel_corpus(name: str, direction: str, columns: dict[str, str]) -> Corp
         licence=_LICENCE,
         url=_SOURCES,
         columns=columns,
+        built=True,
         target_language="ko" if columns is _INTO_KOREAN else "",  # empty: BLEU uses 13a tokens
         files=tuple(_file(part) for part in _FILES if part != "bible1961.train"),
         splits={
@@ -103,6 +104,7 @@ def _bible_1961(name: str, direction: str, columns: dict[str, str]) -> Corpus:
         licence="public domain (author: 대한성서공회; not to be altered)",
         url="https://github.com/bluesaurel/Korean-Bible-1961-KRV",
         columns=columns,
+        built=True,
         files=(_file("bible1961.train"),),
         splits={"train": _rows("bible1961.train")},
     )

@@ -4,6 +4,7 @@ from jumok.data.corpora.corpus import Corpus, CorpusFile, RowRange
 
 YNAT = Corpus(
     name="ynat",
+    built=True,
     description="Korean news headlines on seven topics: 41,654 + 2,000 + 2,000",
     licence="CC BY-SA 4.0",
     url="https://github.com/seawavve/daconNewsTopicClassification",

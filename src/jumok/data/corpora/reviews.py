@@ -42,6 +42,7 @@ NSMC_TEXT = Corpus(
     url="https://github.com/e9t/nsmc (raw/)",
     columns={"text": "text"},
     format="lines",
+    built=True,
     files=(
         CorpusFile(
             "unlabelled.txt",

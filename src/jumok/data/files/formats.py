@@ -213,6 +213,18 @@ def json_rows(
         yield _json_row(number, row, repr(row), columns, lists)
 
 
+def _joined_pieces(value: object) -> str | None:
+    """The text of a list of SentencePiece pieces; None for anything else.
+
+    >>> _joined_pieces(["▁이", "▁영화", "가"]), _joined_pieces(["이", "영화"])
+    ('이 영화가', None)
+    """
+    if not isinstance(value, list) or not all(isinstance(piece, str) for piece in value):
+        return None
+    text = "".join(value)
+    return text.replace("▁", " ").strip() if text.startswith("▁") else None
+
+
 class _DuplicateKey(NamedTuple):
     """A JSON object that has a key twice, so that its value is ambiguous."""
 
@@ -244,6 +256,8 @@ def _json_row(
     cells: list[Cell] = []
     for name in columns:
         key = name if name in row else _composed_keys(row).get(unicodedata.normalize("NFC", name))
+        if key is None and name == "text" and "doc" in row:
+            key = "doc"  # the notes write {"doc": pieces, "label": 1}
         if key is None:
             return Row(line, fault=f"no key {name!r} (got {quote(', '.join(row))})")
         value = row[key]
@@ -251,16 +265,24 @@ def _json_row(
             if not isinstance(value, list) or not all(isinstance(piece, str) for piece in value):
                 return Row(line, fault=f"{name} is not a list of pieces (got {quote(repr(value))})")
             cells.append(value)
+        elif (joined := _joined_pieces(value)) is not None:
+            cells.append(joined)
         elif isinstance(value, str | float):
             cells.append(value)
         elif isinstance(value, int) and not isinstance(value, bool):
             cells.append(str(value))
+        elif isinstance(value, list) and all(map(_is_label, value)):
+            cells.append([str(label) for label in value])  # a list of labels, or a fault later
         else:
             return Row(line, fault=f"{name} is not a text (got {quote(repr(value))})")
         fault = _character_fault(name, cells[-1])
         if fault:
             return Row(line, fault=fault)
     return Row(line, tuple(cells))
+
+
+def _is_label(value: object) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)
 
 
 def _composed_keys(row: Iterable[str]) -> dict[str, str]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from jumok.data.arrow_cache import cache_folder, cached_table, write_table
 from jumok.data.files.formats import BIO_TAG, READERS, Format, parallel_rows
+from jumok.data.files.label_sets import SEPARATOR, join_labels, split_labels
 from jumok.data.files.lines import (
     MAX_LINE_BYTES,
     Content,
@@ -49,7 +50,7 @@ FORMATS: dict[str, Format] = {
     ".txt": "lines",
 }
 
-_VERSION = 7  # to be increased when the same file is read or reported differently
+_VERSION = 8  # to be increased when the same file is read or reported differently
 _BATCH_ROWS = 8_192  # of one Arrow batch
 
 # The two official NSMC files, whose texts were quoted twice and whose few empty reviews are kept.
@@ -101,8 +102,9 @@ def read_table(
     two official NSMC files, recognised by checksum.
 
     `labels` are the allowed values of the column `label`, or a mapping from values to names; white
-    space around a label is ignored, and labels are compared in NFC. For the column `tags`, whose
-    cells have a tag for each character of `text`, they are the tags. The column `score` has
+    space around a label is ignored, and labels are compared in NFC. A cell of the column `labels`
+    has any number of them, separated by "|", or is a list of them in JSON. For the column `tags`,
+    whose cells have a tag for each character of `text`, they are the tags. The column `score` has
     numbers, the columns in `lists` have lists of pieces (JSON only).
 
     A row is bad if it has too few or too many cells or tags, a cell that is not UTF-8, has a NUL or
@@ -291,7 +293,11 @@ class _Reader:
         named = dict(zip(self.options.columns, cells, strict=True))
         for index, (name, cell) in enumerate(named.items()):
             fault = ""
-            if isinstance(cell, float) and name != "score":
+            if name == "labels":
+                cells[index], fault = _label_set(cell, self.options.labels)
+            elif (isinstance(cell, float) and name != "score") or (
+                isinstance(cell, list) and name not in self.options.lists
+            ):
                 fault = f"{self.options.columns[name]} is not a text (got {quote(str(cell))})"
             elif name == "label" and (self.options.labels or str(cell).strip()):
                 label, known = _label(str(cell)), self.options.labels
@@ -311,6 +317,26 @@ class _Reader:
             if fault:
                 return Row(row.line, fault=fault, file=index if len(self.paths) > 1 else 0)
         return Row(row.line, tuple(cells))
+
+
+def _label_set(cell: Cell, known: Mapping[str, str]) -> tuple[str, str]:
+    """A cell of any number of labels by their names, and its fault; both may be "".
+
+    >>> _label_set("0| 음악", {"0": "연기", "음악": "음악"}), _label_set("결말", {"0": "연기"})
+    (('연기|음악', ''), ('', "unknown label '결말', expected one of 0"))
+    """
+    if isinstance(cell, list):
+        parts = [_label(part) for part in cell]
+        wrong = [part for part in parts if SEPARATOR in part or not part]
+        if wrong:
+            return "", f"a label of a list is empty or has a {SEPARATOR} (got {quote(wrong[0])})"
+        parts = list(dict.fromkeys(parts))
+    else:
+        parts = split_labels(_label(str(cell)))
+    unknown = [part for part in parts if known and part not in known]
+    if unknown:
+        return "", f"unknown label {quote(unknown[0])}, expected one of {', '.join(known)}"
+    return join_labels(dict.fromkeys(known.get(part, part) for part in parts)), ""
 
 
 def _number(cell: str) -> float:

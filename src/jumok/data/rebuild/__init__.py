@@ -1,0 +1,1 @@
+"""Corpora without a download address, made again from pinned commits of public repositories."""
