@@ -8,12 +8,14 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any, Literal, Protocol
 
 from jumok.errors import InputError
 
 Role = Literal["system", "user", "assistant"]
 ROLES: tuple[Role, ...] = ("system", "user", "assistant")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 MAX_MESSAGES = 10_000
 
 
@@ -30,7 +32,8 @@ class ChatFormat:
     """The text around the messages of each role, and what ends an answer.
 
     `special` are the pieces in the texts of the format that are special tokens; the same characters
-    in a message are plain text. `before` and `after` have a text for each role.
+    in a message are plain text. `before` and `after` have a text for each role, in which `{today}`
+    is the date.
     """
 
     name: str
@@ -39,46 +42,87 @@ class ChatFormat:
     after: Mapping[Role, str]
     ends: tuple[str, ...]  # pieces that end an answer
     start: str = ""
+    optional: tuple[str, ...] = ()  # those of `special` that are plain text in older vocabularies
     default_system: str | None = None  # the system message of chats without one
     strips: bool = False  # the whitespace around each message
-    merges_system: bool = False  # into the first message of the user: the format has no such role
+    system: Literal["role", "merged", "none"] = "role"  # merged: into the first message of the user
+    thought_end: str | None = None  # earlier answers are kept from behind it
+    generation: str | None = None  # what begins the next answer, if other than before["assistant"]
 
 
 def _each(text: str) -> Mapping[Role, str]:
     """A text for every role; {role} is its name."""
-    return {role: text.format(role=role) for role in ROLES}
+    return {role: text.replace("{role}", role) for role in ROLES}
 
 
-_CHATML = ("<|im_start|>", "<|im_end|>")
-_CHATML_BEFORE, _CHATML_AFTER = _each("<|im_start|>{role}\n"), _each("<|im_end|>\n")
-_HEADER = ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
-_TURN = ("<bos>", "<start_of_turn>", "<end_of_turn>")
+def _chatml(name: str, default_system: str | None, thought_end: str | None = None) -> ChatFormat:
+    return ChatFormat(
+        name,
+        ("<|im_start|>", "<|im_end|>"),
+        before=_each("<|im_start|>{role}\n"),
+        after=_each("<|im_end|>\n"),
+        ends=("<|im_end|>",),
+        default_system=default_system,
+        thought_end=thought_end,
+    )
+
+
+def _llama3(name: str, head: str | None = None) -> ChatFormat:
+    """With a `head`, each chat begins with a system message that begins with it."""
+    before = _each("<|start_header_id|>{role}<|end_header_id|>\n\n")
+    return ChatFormat(
+        name,
+        ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"),
+        before=before if head is None else {**before, "system": before["system"] + head},
+        after=_each("<|eot_id|>"),
+        ends=("<|eot_id|>",),
+        start="<|begin_of_text|>",
+        default_system=None if head is None else "",
+        strips=True,
+    )
+
+
+def _mistral(
+    name: str,
+    *,
+    user: tuple[str, str],
+    assistant: tuple[str, str],
+    system: tuple[str, str] = ("", ""),
+    has_system: Literal["role", "merged", "none"] = "role",
+) -> ChatFormat:
+    """Each pair is the text before and after the messages of a role."""
+    own = ("[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]") if has_system == "role" else ()
+    pieces = ("[INST]", "[/INST]", *own)
+    return ChatFormat(
+        name,
+        ("<s>", "</s>", *pieces),
+        before={"system": system[0], "user": user[0], "assistant": assistant[0]},
+        after={"system": system[1], "user": user[1], "assistant": assistant[1]},
+        ends=("</s>",),
+        start="<s>",
+        optional=pieces,
+        system=has_system,
+        generation="",
+    )
+
+
+_KNOWLEDGE = "Cutting Knowledge Date: December 2023\nToday Date: "
 _BAR = ("[|system|]", "[|user|]", "[|assistant|]", "[|endofturn|]")
 
 FORMATS: Mapping[str, ChatFormat] = {
     each.name: each
     for each in (
-        ChatFormat("chatml", _CHATML, _CHATML_BEFORE, _CHATML_AFTER, ends=("<|im_end|>",)),
-        ChatFormat(
-            "qwen2",
-            _CHATML,
-            _CHATML_BEFORE,
-            _CHATML_AFTER,
-            ends=("<|im_end|>",),
-            default_system="You are a helpful assistant.",
-        ),
-        ChatFormat(
-            "llama3",
-            _HEADER,
-            before=_each("<|start_header_id|>{role}<|end_header_id|>\n\n"),
-            after=_each("<|eot_id|>"),
-            ends=("<|eot_id|>",),
-            start="<|begin_of_text|>",
-            strips=True,
-        ),
+        _chatml("chatml", None),
+        _chatml("qwen2", "You are a helpful assistant."),
+        _chatml("qwen2.5", "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."),
+        _chatml("qwen3", None, thought_end="</think>"),
+        _chatml("smollm2", "You are a helpful AI assistant named SmolLM, trained by Hugging Face"),
+        _llama3("llama3"),
+        _llama3("llama3.1", _KNOWLEDGE + "26 Jul 2024\n\n"),
+        _llama3("llama3.2", _KNOWLEDGE + "{today}\n\n"),
         ChatFormat(
             "gemma",
-            _TURN,
+            ("<bos>", "<start_of_turn>", "<end_of_turn>"),
             before={
                 "system": "",
                 "user": "<start_of_turn>user\n",
@@ -88,7 +132,7 @@ FORMATS: Mapping[str, ChatFormat] = {
             ends=("<end_of_turn>",),
             start="<bos>",
             strips=True,
-            merges_system=True,
+            system="merged",
         ),
         ChatFormat(
             "exaone",
@@ -98,13 +142,64 @@ FORMATS: Mapping[str, ChatFormat] = {
             ends=("[|endofturn|]",),
             default_system="",
         ),
+        ChatFormat(
+            "exaone4",
+            _BAR,
+            before={
+                "system": "[|system|]\n",
+                "user": "[|user|]\n",
+                "assistant": "[|assistant|]\n<think>\n\n</think>\n\n",  # answers without thoughts
+            },
+            after=_each("[|endofturn|]\n"),
+            ends=("[|endofturn|]",),
+            thought_end="</think>",
+        ),
+        _mistral(
+            "mistral",
+            user=(" [INST] ", " [/INST]"),
+            assistant=(" ", "</s>"),
+            has_system="merged",
+        ),
+        _mistral(
+            "mistral-v0.1",
+            user=("[INST] ", " [/INST]"),
+            assistant=("", "</s> "),
+            has_system="none",
+        ),
+        _mistral(
+            "mistral-v7",
+            user=("[INST] ", "[/INST]"),
+            assistant=(" ", "</s>"),
+            system=("[SYSTEM_PROMPT] ", "[/SYSTEM_PROMPT]"),
+        ),
+        _mistral(
+            "mistral-v7-tekken",
+            user=("[INST]", "[/INST]"),
+            assistant=("", "</s>"),
+            system=("[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"),
+        ),
     )
 }
 
 # SHA-256 of a template's text without the whitespace around it -> its format
 TEMPLATES: Mapping[str, str] = {
+    "58c1a1f04baa7adaeaba1f90267c3d57d9396f0c1f0129bdde9e76d3c6784af7": "chatml",
     "153280e3ff55d19da1398bdb3914ee2a51b80429bfaedde11d7d216c39db80f3": "chatml",
     "793202280c0910ab26bc6eb57c8212c2417324c6d8c4efd0d10d59092ab3e3eb": "qwen2",
+    "55b2f4a26ac9ee719330a61a0c39d9e538b0e9322212f048326318cff4f8674a": "qwen2.5",
+    "4e9918361c284a93880606d182d64da6a9fe97cdc1f5c5a78c1c8840444246fc": "qwen2.5",
+    "87a2728cb8dc9fe424d624542f6060ec05a1d285ebbec578bb078900e33396b5": "qwen3",
+    "872be49dbb638044ad01b60388f48d469ff2980e5f0dccdc22ec907db54d0788": "smollm2",
+    "ba03a121d097859c7b5b9cd03af99aafe95275210d2876f642ad9929a150f122": "llama3",
+    "93c0e9aa3629bbd77e68dbc0f5621f6e6b23aa8d74b932595cdb8d64684526d7": "llama3.1",
+    "d82792f95932f1c9cef5c4bd992f171225e3bf8c7b609b4557c9e1ec96be819f": "llama3.2",
+    "85be955460e4cbe4ef52f0288eec237909dfa5a6641364def318dc4bfeae1952": "gemma",
+    "8d9e3a3c114fb2053ec500184677af4f7e5f8ec2582443cd535834e68b3ade29": "gemma",
+    "627e212836e41c6231988b4ae595a16ddfd7814d2c39fd7bf3105651f8bbeebd": "exaone",
+    "bbc58aad99454df60138be9530c9601a0adfe3d8932cda975e1f10b2410ddc51": "mistral",
+    "7e995b379ec01747807246483647cd99030abf331653f1119e16d7ac041a3495": "mistral-v0.1",
+    "3c4ad5fa60dd8c7ccdf82fa4225864c903e107728fcaf859fa6052cb80c92ee9": "mistral-v7",
+    "d99c0a28fd4eebd7ba2cc0309651f6d7c5486024989bc42f6bb4cc558d553689": "mistral-v7-tekken",
 }
 
 
@@ -113,9 +208,9 @@ def template_format(template: str) -> ChatFormat:
     digest = hashlib.sha256(template.strip().encode()).hexdigest()
     if digest not in TEMPLATES:
         raise InputError(
-            f"the chat template must be one that jumok knows, got the SHA-256 {digest[:16]}; "
-            f"templates are programs and are not run: name a format with --format, one of "
-            f"{', '.join(FORMATS)}"
+            f"the chat template must be one of the {len(TEMPLATES)} that jumok recognizes, got the "
+            f"SHA-256 {digest[:16]}; templates are programs and are not run: name a format with "
+            f"--format, one of {', '.join(FORMATS)}"
         )
     return FORMATS[TEMPLATES[digest]]
 
@@ -184,32 +279,41 @@ class Prompt:
 def prompt_parts(form: ChatFormat, messages: Sequence[Message]) -> list[tuple[str, bool]]:
     r"""The prompt for the next answer: texts, each with whether it is a special piece.
 
-    Only the format's own pieces are special, never what a message contains.
+    Only the format's own pieces are special, never what a message contains. Raises InputError for a
+    system message in a format without one.
 
     >>> prompt_parts(FORMATS["chatml"], [Message("user", "a<|im_end|>")])[:3]
     [('<|im_start|>', True), ('user\na<|im_end|>', False), ('<|im_end|>', True)]
     """
     prompt = Prompt()
     splitter = re.compile("(" + "|".join(map(re.escape, form.special)) + ")")
+    today = f"{date.today():%d} {_MONTHS[date.today().month - 1]} {date.today():%Y}"
 
     def add_own(text: str) -> None:
-        for part in splitter.split(text):
+        for part in splitter.split(text.replace("{today}", today)):
             prompt.add(part, part in form.special)
 
     system = form.default_system
     if messages[0].role == "system":
         system, messages = messages[0].content, messages[1:]
+        if form.system == "none":
+            raise InputError(
+                f"the chat format {form.name} has no system message, got one; leave it out, or put "
+                "it into the first message of the user"
+            )
     add_own(form.start)
-    if system is not None and not form.merges_system:
+    if system is not None and form.system == "role":
         messages = [Message("system", system), *messages]
     for number, each in enumerate(messages):
-        content = each.content.strip() if form.strips else each.content
+        content = each.content
+        if form.thought_end and each.role == "assistant" and form.thought_end in content:
+            content = content.rpartition(form.thought_end)[2].lstrip("\n")
         add_own(form.before[each.role])
-        if form.merges_system and system is not None and number == 0:
+        if form.system == "merged" and system is not None and number == 0:
             prompt.add(system + "\n\n")
-        prompt.add(content)
+        prompt.add(content.strip() if form.strips else content)
         add_own(form.after[each.role])
-    add_own(form.before["assistant"])
+    add_own(form.before["assistant"] if form.generation is None else form.generation)
     return prompt.parts
 
 
@@ -218,6 +322,9 @@ class ChatTokenizer(Protocol):
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, in which nothing is special."""
+
+    def encode_hf(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of texts, in which special pieces are special."""
 
     def id(self, piece: str) -> int:
         """The id of a piece; InputError for an unknown one."""
@@ -228,9 +335,32 @@ def encode_chat(
 ) -> list[int]:
     """The token ids of the prompt for the next answer.
 
+    Those of the whole prompt, as in transformers, if no message spells a special piece; otherwise
+    each text between the format's own pieces is encoded by itself, and nothing in it is special.
     Raises InputError for a tokenizer without the pieces of the format.
     """
-    ids: list[int] = []
+    missing = {piece for piece in form.optional if not _has(tokenizer, piece)}
+    prompt = Prompt()
     for text, special in prompt_parts(form, messages):
-        ids += [tokenizer.id(text)] if special else tokenizer.encode(text)
-    return ids
+        prompt.add(text, special and text not in missing)
+    plain = [text for text, special in prompt.parts if not special]
+    own = [tokenizer.id(text) for text, special in prompt.parts if special]
+    encoded = [tokenizer.encode(text) for text in plain]
+    if encoded == tokenizer.encode_hf(plain):  # no message spells a special piece
+        [whole] = tokenizer.encode_hf(["".join(text for text, _ in prompt.parts)])
+        if [i for i in whole if i in set(own)] == own:
+            return whole
+    texts = iter(encoded)
+    return [
+        i
+        for text, special in prompt.parts
+        for i in ([tokenizer.id(text)] if special else next(texts))
+    ]
+
+
+def _has(tokenizer: ChatTokenizer, piece: str) -> bool:
+    try:
+        tokenizer.id(piece)
+    except InputError:
+        return False
+    return True

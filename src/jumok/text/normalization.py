@@ -44,11 +44,12 @@ def identity(text: str) -> str:
 def normalizer(rule: str) -> Callable[[str], str]:
     """The normalization of texts for a model file with this rule.
 
-    "nfc" and "none" are the rules of vocabularies trained by jumok. Any other rule is applied by
+    "nfc" and "none" are the rules of vocabularies trained by jumok, and "nfc+kiwi", which is nfc
+    before the spaces of `morphemes`. Any other rule is applied by
     SentencePiece; before it, decomposed Hangul (file names and copies from macOS) is composed,
     because such models contain syllables only.
     """
-    return {"nfc": nfc, "none": identity}.get(rule, compose_hangul)
+    return {"nfc": nfc, "nfc+kiwi": nfc, "none": identity}.get(rule, compose_hangul)
 
 
 def check_text(text: str) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +16,7 @@ import sentencepiece
 from jumok.atomic_io import read_regular, write_atomically
 from jumok.errors import InputError
 from jumok.text.limits import MAX_TEXT_BYTES
+from jumok.text.morphemes import RULE, kiwi_version, split_morphemes
 from jumok.text.normalization import check_text, normalizer
 from jumok.text.offsets import SPACE, WORD_STARTS, offsets
 from jumok.text.sentencepiece_proto import (
@@ -45,6 +47,7 @@ _DECLARED = {_PAD: "pad", _BOS: "bos", _EOS: "eos"}
 _MAX_FILE_BYTES = 1 << 30
 _TRAINING_THREADS = 2  # float sums depend on the number of threads: fixed, for the same bytes
 _TEXTS_PER_THREAD = 512
+_TEXTS_PER_BATCH = 4_096
 _LINE_BREAKS = re.compile(r"[\r\n\t]+")
 
 MAX_PIECES = 10_000_000  # SentencePiece counts seeds, a dozen for each piece, in 31 bits
@@ -70,6 +73,7 @@ class VocabularyConfig:
     split_digits: bool = False  # every digit is a piece: for numbers not seen in training
     max_piece_length: int = 16  # characters
     required_characters: str = "\n\tㅋㅎㅠㅜ…㈜"  # always pieces, whatever their frequency
+    pretokenizer: Literal["none", "kiwi"] = "none"  # kiwi: spaces between morphemes, not undone
 
     def __post_init__(self) -> None:
         if self.kind not in ("unigram", "bpe", "char"):
@@ -84,6 +88,13 @@ class VocabularyConfig:
                 'normalization must be "nfc" (composed, nothing else changed) or "none", got '
                 f'"{self.normalization}"'
             )
+        if self.pretokenizer not in ("none", "kiwi"):
+            raise InputError(f'pretokenizer must be "none" or "kiwi", got "{self.pretokenizer}"')
+        if self.pretokenizer == "kiwi" and (self.kind == "char" or self.normalization != "nfc"):
+            raise InputError(
+                'pretokenizer "kiwi" needs kind "unigram" or "bpe" and normalization "nfc", got '
+                f'"{self.kind}" and "{self.normalization}"; set it to "none" otherwise'
+            )
         if not 0.98 <= self.character_coverage <= 1:  # SentencePiece's own limits
             raise InputError(
                 "character_coverage must be a fraction of the text from 0.98 to 1, got "
@@ -94,6 +105,11 @@ class VocabularyConfig:
                 f"size must be from 1 to {MAX_PIECES:,} and max_piece_length from 1 to 512 "
                 f"characters, got {self.size} and {self.max_piece_length}"
             )
+
+    @property
+    def rule(self) -> str:
+        """The normalization rule in the model file: "nfc", "none" or "nfc+kiwi"."""
+        return RULE if self.pretokenizer == "kiwi" else self.normalization
 
 
 class SentencePieceTokenizer:
@@ -109,6 +125,8 @@ class SentencePieceTokenizer:
     ... )
     >>> vocabulary.decode([vocabulary.bos_id, *vocabulary.encode("한글을  잇는다")])
     '한글을  잇는다'
+
+    Raises InputError for a file that SentencePiece cannot read, and for ids that it has not.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -177,7 +195,7 @@ class SentencePieceTokenizer:
         data = model.getvalue()
         if config.kind == "char":
             data = clear_scores(data)
-        return cls(set_normalizer_name(data, config.normalization))
+        return cls(set_normalizer_name(data, config.rule))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the `.model` file atomically."""
@@ -194,8 +212,8 @@ class SentencePieceTokenizer:
 
     @property
     def identity(self) -> str:
-        """The fingerprint: the model file alone decides which ids a text gets."""
-        return self.fingerprint
+        """The fingerprint of the model file, and the version of Kiwi if it splits the texts."""
+        return f"{self.fingerprint} {kiwi_version()}" if self.pretokenizes else self.fingerprint
 
     @property
     def kind(self) -> str:
@@ -204,8 +222,13 @@ class SentencePieceTokenizer:
 
     @property
     def normalization(self) -> str:
-        """The rule: "nfc" or "none" if trained by jumok, else the model's own ("nmt_nfkc")."""
+        """The rule: "nfc", "none" or "nfc+kiwi" if trained by jumok, else the model's own."""
         return self._model.normalization
+
+    @property
+    def pretokenizes(self) -> bool:
+        """Whether Kiwi puts spaces between morphemes first; decoding does not undo them."""
+        return self._model.normalization == RULE
 
     @property
     def byte_fallback(self) -> bool:
@@ -323,7 +346,7 @@ class SentencePieceTokenizer:
 
     def normalize(self, text: str) -> str:
         """The text that SentencePiece reads: checked, and composed by the vocabulary's rule."""
-        return self._normalize(check_text(text))
+        return self._prepare([text])[0]
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text; a typed "[CLS]" is five ordinary characters."""
@@ -332,10 +355,10 @@ class SentencePieceTokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts, on all cores."""
-        prepared = self._prepare(texts)
-        rows: list[list[int]] = self._processor.encode(
-            prepared, out_type=int, num_threads=_threads(len(prepared))
-        )
+        prepared, threads = self._prepare(texts), _threads(len(texts))
+        if threads == 1:  # SentencePiece starts a thread for a list, which costs more than a text
+            return [self._processor.encode(text, out_type=int) for text in prepared]
+        rows: list[list[int]] = self._processor.encode(prepared, out_type=int, num_threads=threads)
         return rows
 
     def encode_with_offsets(self, text: str) -> Encoding:
@@ -417,7 +440,8 @@ class SentencePieceTokenizer:
     def _prepare(self, texts: Sequence[str]) -> list[str]:
         if isinstance(texts, str):
             raise InputError("texts must be a list of strings, got one string; put it in a list")
-        return [self.normalize(text) for text in texts]
+        composed = [self._normalize(check_text(text)) for text in texts]
+        return split_morphemes(composed) if self.pretokenizes else composed
 
     def _check(self, ids: list[int]) -> list[int]:
         if ids and not (min(ids) >= 0 and max(ids) < len(self)):
@@ -438,16 +462,22 @@ class _Lines:
     def __init__(self, texts: Iterable[str], config: VocabularyConfig) -> None:
         self._texts = texts
         self._normalize = normalizer(config.normalization)
+        self._pretokenizes = config.pretokenizer == "kiwi"
         self.count = 0
         self.failure: BaseException | None = None
 
     def __iter__(self) -> Iterator[str]:
         try:
-            for text in self._texts:
-                for line in _LINE_BREAKS.split(self._normalize(check_text(text))):
-                    if line.strip():
-                        self.count += 1
-                        yield line
+            source = iter(self._texts)
+            while texts := list(islice(source, _TEXTS_PER_BATCH)):
+                lines = [
+                    line
+                    for text in texts
+                    for line in _LINE_BREAKS.split(self._normalize(check_text(text)))
+                    if line.strip()
+                ]
+                self.count += len(lines)
+                yield from split_morphemes(lines) if self._pretokenizes else lines
         except BaseException as error:
             self.failure = error
             raise

@@ -45,7 +45,13 @@ _MESSAGES = {
         "eos_piece": (47, "bytes", "</s>"),
         "pad_piece": (48, "bytes", "<pad>"),
     },
-    "NormalizerSpec": {"name": (1, "bytes", ""), "precompiled_charsmap": (2, "bytes", "")},
+    "NormalizerSpec": {
+        "name": (1, "bytes", ""),
+        "precompiled_charsmap": (2, "bytes", ""),
+        "add_dummy_prefix": (3, "bool", "true"),
+        "remove_extra_whitespaces": (4, "bool", "true"),
+        "escape_whitespaces": (5, "bool", "true"),
+    },
     "ModelProto": {
         "pieces": (1, "repeated SentencePiece", ""),
         "trainer_spec": (2, "TrainerSpec", ""),
@@ -75,7 +81,8 @@ class ModelFile:
 
     `declared` are the model's own names of its "pad", "bos", "eos" and "unk" pieces,
     `declared_ids` their ids (-1: none). `charsmap` is its precompiled table of character
-    replacements, empty if there are none.
+    replacements, empty if there are none. The last three are what is done with spaces: one before
+    a text, those at its ends and all but one in a row left out, and "▁" written for them.
     """
 
     kind: str
@@ -87,6 +94,9 @@ class ModelFile:
     declared: Mapping[str, str]
     declared_ids: Mapping[str, int]
     charsmap: bytes
+    dummy_prefix: bool
+    remove_extra_spaces: bool
+    escape_spaces: bool
 
 
 def read_model(data: bytes) -> ModelFile:
@@ -182,6 +192,9 @@ def _read(data: bytes) -> ModelFile:
         declared={name: getattr(trainer, f"{name}_piece").decode() for name in _SPECIAL},
         declared_ids={name: getattr(trainer, f"{name}_id") for name in _SPECIAL},
         charsmap=normalizer.precompiled_charsmap,
+        dummy_prefix=normalizer.add_dummy_prefix,
+        remove_extra_spaces=normalizer.remove_extra_whitespaces,
+        escape_spaces=normalizer.escape_whitespaces,
     )
 
 

@@ -71,7 +71,7 @@ class SubwordSampler:
         whole = sorted(_of_type(model, PieceType.USER_DEFINED), key=len, reverse=True)
         if len(whole) > _STAND_INS:
             raise InputError(
-                f"the vocabulary has {len(whole)} user-defined pieces; sampling knows at most "
+                f"the vocabulary has {len(whole)} user-defined pieces; sampling supports at most "
                 f"{_STAND_INS}, encode without it"
             )
         # A user-defined piece is never split: here it is represented by one character.

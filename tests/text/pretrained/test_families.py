@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.version import Version
 
 from jumok.text.pretrained import PretrainedTokenizer, TemplateOutput, load_tokenizer
 from tests.pretrained_tokenizers import FOLDERS, N_LINES
@@ -15,6 +16,12 @@ transformers.logging.set_verbosity_error()
 
 LONG = 10**6
 VARIANTS = ("gpt2-bos", "mt5", "mbart50", "umt5")  # of families whose 10,000 lines are compared
+
+
+def check_comparable(family: str) -> None:
+    """Skip a family that the installed transformers converts otherwise than jumok."""
+    if family == "umt5" and Version(transformers.__version__) < Version("5.24"):
+        pytest.skip("before 5.24 transformers gave other ids than SentencePiece for umt5")
 
 
 def both(folder: Path) -> tuple[PretrainedTokenizer, Any]:
@@ -74,7 +81,10 @@ SPECIAL_NAMES = ("[PAD]", "[UNK]", "[BOS]", "[EOS]", "[SEP]", "[CLS]", "[MASK]")
 def test_ids_and_texts_are_those_of_transformers(
     family: str, folder: Folders, lines: list[str]
 ) -> None:
+    check_comparable(family)
     assert len(lines) == N_LINES
+    if family == "umt5":  # its piece ㅋㅋ is that of SentencePiece, see test_generic.py
+        lines = [line for line in lines if "ㅋㅋ" not in line]
     compare(folder(family), lines[:2000] if family in VARIANTS else lines)
 
 
@@ -83,6 +93,7 @@ def test_ids_and_texts_are_those_of_transformers(
 def test_so_are_they_from_what_transformers_saves(
     family: str, resaved: Folders, lines: list[str]
 ) -> None:
+    check_comparable(family)
     compare(resaved(family), lines[:1000])
 
 

@@ -1,8 +1,9 @@
 """Tokenizers of any other class: tokenizer.json without changes, or tokenizer.model."""
 
+import re
 from collections.abc import Mapping, Sequence
 
-from tokenizers import Tokenizer, decoders, models, normalizers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from jumok.errors import InputError
 from jumok.text.pretrained.byte_level_bpe import bos_eos_template
@@ -13,7 +14,7 @@ from jumok.text.pretrained.special_tokens import TokenizerSpec, add_pieces, name
 from jumok.text.pretrained.tokenizer_config import Token, TokenizerConfig
 from jumok.text.pretrained.tokenizer_json import TokenizerJson
 from jumok.text.pretrained.unigram import control_tokens, read_model_file
-from jumok.text.sentencepiece_proto import ModelFile
+from jumok.text.sentencepiece_proto import ModelFile, PieceType
 
 _USUAL = {
     "bos_token": ("<s>", "[BOS]", "<bos>"),
@@ -24,6 +25,9 @@ _USUAL = {
     "cls_token": ("[CLS]", "<cls>"),
     "mask_token": ("<mask>", "[MASK]"),
 }
+
+MAX_CHANGED = 1_000  # each is two passes over a text
+_PRIVATE_USE = 0xF0000  # the first character of plane 15
 
 
 def generic(
@@ -66,37 +70,49 @@ def _unk_id(tokenizer: Tokenizer, model: Mapping[str, object]) -> int | None:
 
 
 def _from_model(model: ModelFile, config: TokenizerConfig) -> TokenizerSpec:
-    """A SentencePiece model without other files; no space is inserted before a text."""
+    """A SentencePiece model without other files: the ids that SentencePiece itself gives.
+
+    transformers gives the same since 5.24; before, it inserted no space before a text. It still
+    applies the table of characters to user-defined pieces, which the model was trained without.
+    """
     unk_id = model.declared_ids["unk"]
+    own = [p for p, t in zip(model.pieces, model.types, strict=True) if t is PieceType.USER_DEFINED]
     with library_errors("tokenizer.model cannot be used"):
         if model.kind == "unigram":
             scored = list(zip(model.pieces, model.scores, strict=True))
             algorithm: models.Model = models.Unigram(scored, unk_id, model.byte_fallback)
         elif model.kind == "bpe":
-            vocab = {piece: i for i, piece in enumerate(model.pieces)}
             algorithm = models.BPE(
-                vocab,
-                _merges(model.pieces),
+                {piece: i for i, piece in enumerate(model.pieces)},
+                _merges(model),
                 unk_token=model.declared["unk"],
                 fuse_unk=True,
                 byte_fallback=model.byte_fallback,
+                ignore_merges=bool(own),  # they have no merges
             )
         else:
             raise InputError(f"tokenizer.model must be a unigram or bpe model, got {model.kind}")
         tokenizer = Tokenizer(algorithm)
-        steps: list[normalizers.Normalizer] = [normalizers.Replace(" ", "▁")]
-        if model.charsmap:
-            steps.insert(0, normalizers.Precompiled(model.charsmap))
-    tokenizer.normalizer = normalizers.Sequence(steps)
-    spaces = decoders.Replace("▁", " ")
-    byte_steps = [decoders.ByteFallback(), decoders.Fuse()] if model.byte_fallback else []
-    tokenizer.decoder = decoders.Sequence([spaces, *byte_steps])
+        # each part between special pieces has a space of its own, unless "legacy" is false
+        legacy = "legacy" not in config.options or config.optional_flag("legacy")
+        prefix = "always" if legacy else "first"
+        tokenizer.normalizer = _spaces(model, own, prefix == "always")
+    parts: list[pre_tokenizers.PreTokenizer] = []
+    if model.dummy_prefix:
+        parts.append(pre_tokenizers.Metaspace("▁", prepend_scheme=prefix, split=False))
+    if own:
+        words = "|".join(re.escape(piece) for piece in sorted(own, key=len, reverse=True))
+        parts.append(pre_tokenizers.Split(Regex(words), "isolated"))
+    if parts:
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(parts)
+    tokenizer.decoder = _decoder(model)
     defaults: dict[str, Token | None] = {
         f"{name}_token": model.declared[name]
         for name in ("bos", "eos", "unk")
         if model.declared_ids[name] >= 0
     }
-    names = add_pieces(tokenizer, config, named_pieces(config, defaults), control_tokens(model))
+    control = [token for token in control_tokens(model) if str(token) not in own]
+    names = add_pieces(tokenizer, config, named_pieces(config, defaults), control)
     return TokenizerSpec(
         tokenizer,
         names,
@@ -106,12 +122,63 @@ def _from_model(model: ModelFile, config: TokenizerConfig) -> TokenizerSpec:
     )
 
 
-def _merges(pieces: Sequence[str]) -> list[tuple[str, str]]:
-    """The merges of a BPE model: every split of a piece into two pieces, in order of ids."""
-    known = set(pieces)
+def _spaces(model: ModelFile, own: Sequence[str], prefix_always: bool) -> normalizers.Normalizer:
+    """SentencePiece's treatment of characters and spaces, in its order."""
+    steps: list[normalizers.Normalizer] = []
+    if model.charsmap:
+        table = normalizers.Precompiled(model.charsmap)
+        changed = [piece for piece in own if table.normalize_str(piece) != piece]
+        marks = _marks(model, changed)
+        steps += [normalizers.Replace(piece, mark) for piece, mark in marks.items()]
+        steps.append(table)
+        steps += [normalizers.Replace(mark, piece) for piece, mark in marks.items()]
+    if model.remove_extra_spaces:
+        steps.append(normalizers.Replace(Regex(r"\A +| +\z"), ""))
+        steps.append(normalizers.Replace(Regex(" {2,}"), " "))
+    if model.escape_spaces:
+        steps.append(normalizers.Replace(" ", "▁"))
+    if model.dummy_prefix and prefix_always:  # Metaspace inserts none where a text begins with it
+        steps.append(normalizers.Replace(Regex(r"\A▁"), "▁▁"))
+    return normalizers.Sequence(steps)
+
+
+def _marks(model: ModelFile, own: Sequence[str]) -> dict[str, str]:
+    """A character of private use for each piece that its own table of characters would change.
+
+    It replaces the piece, the longest first, while the table is applied.
+    """
+    if not own:
+        return {}
+    if len(own) > MAX_CHANGED:
+        raise InputError(
+            f"tokenizer.model must have at most {MAX_CHANGED} user-defined pieces that its table "
+            f"of characters changes, got {len(own):,}, the first {own[0]!r:.40}; use a model "
+            "trained with identity normalization"
+        )
+    used = set("".join(model.pieces))
+    free = (chr(code) for code in range(_PRIVATE_USE, _PRIVATE_USE + 0xFFFE))
+    longest = sorted(own, key=len, reverse=True)
+    return dict(zip(longest, (mark for mark in free if mark not in used), strict=False))
+
+
+def _decoder(model: ModelFile) -> decoders.Decoder:
+    steps: list[decoders.Decoder] = [decoders.Replace("▁", " ")]
+    if model.byte_fallback:
+        steps.append(decoders.ByteFallback())
+    if model.byte_fallback or model.dummy_prefix:
+        steps.append(decoders.Fuse())
+    if model.dummy_prefix:
+        steps.append(decoders.Strip(" ", left=1))
+    return decoders.Sequence(steps)
+
+
+def _merges(model: ModelFile) -> list[tuple[str, str]]:
+    """The merges of a BPE model: every split of a piece into two, the highest score first."""
+    rows = zip(model.pieces, model.scores, model.types, strict=True)
+    scores = {piece: score for piece, score, type_ in rows if type_ is PieceType.NORMAL}
     return [
         (piece[:cut], piece[cut:])
-        for piece in pieces
+        for piece in sorted(scores, key=lambda piece: -scores[piece])  # stable: then by id
         for cut in range(1, len(piece))
-        if piece[:cut] in known and piece[cut:] in known
+        if piece[:cut] in scores and piece[cut:] in scores
     ]

@@ -117,6 +117,9 @@ def _growth(step: Mapping[str, Any], expansions: Mapping[str, int]) -> Growth:
     literal = pattern.get("String") if isinstance(pattern, dict) else None
     if isinstance(literal, str) and literal:
         return Growth(max(_bytes(content) / _bytes(literal), 1), constant)
+    regex = pattern.get("Regex") if isinstance(pattern, dict) else None
+    if isinstance(regex, str) and regex.startswith(r"\A") and "|" not in regex:  # matches once
+        return Growth(1, constant + _bytes(content))
     return Growth(1 + _bytes(content), constant + _bytes(content))  # matches between characters
 
 
