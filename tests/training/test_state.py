@@ -10,6 +10,7 @@ from jumok.training.state import is_better
 HIGHER = {
     "accuracy": True,
     "macro_f1": True,
+    "micro_f1": True,
     "pearson": True,
     "spearman": True,
     "entity_f1": True,

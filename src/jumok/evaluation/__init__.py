@@ -7,6 +7,7 @@ from jumok.evaluation.classification import (
 )
 from jumok.evaluation.entities import EntityMetrics, entity_metrics
 from jumok.evaluation.language_models import LanguageModelMetrics
+from jumok.evaluation.multi_label import MultiLabelMetrics, multi_label_metrics
 from jumok.evaluation.regression import RegressionMetrics, regression_metrics
 from jumok.evaluation.sequences import (
     SequenceMetrics,
@@ -19,6 +20,7 @@ __all__ = [
     "ClassificationMetrics",
     "EntityMetrics",
     "LanguageModelMetrics",
+    "MultiLabelMetrics",
     "RegressionMetrics",
     "SequenceMetrics",
     "bleu_tokenizations",
@@ -26,6 +28,7 @@ __all__ = [
     "classification_metrics",
     "entity_metrics",
     "exact_match",
+    "multi_label_metrics",
     "regression_metrics",
     "sequence_metrics",
 ]

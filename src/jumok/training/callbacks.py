@@ -18,6 +18,11 @@ class TrainingStatus:
     """What a callback reads about a training, and its means to stop it and to print.
 
     Numbers that are not known yet are None: there is no `score` before the first evaluation.
+
+    >>> status = TrainingStatus(Path("runs/a"), step=10, epoch=0.5, progress=0.1, loss=1.2,
+    ...     learning_rate=1e-4, tokens_per_second=9000.0, seconds=3.0)
+    >>> status.score is None, status.ended
+    (True, '')
     """
 
     folder: Path  # of the run

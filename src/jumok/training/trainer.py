@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from jumok.data.resumable_loader import LoaderState, ResumableLoader
 from jumok.device import release_memory, resolve_dtype, set_deterministic, tune_allocator
 from jumok.errors import InputError, StorageError
+from jumok.language import translate
 from jumok.processes import (
     SINGLE_PROCESS,
     ProcessGroup,
@@ -410,12 +411,11 @@ class Trainer(Generic[BatchT]):
         )
         self._write_metrics(record)
         score = f"{dev.metric} {dev.score:.4f}"
-        self.bar.log(
-            f"epoch {epochs:.2f}  step {step}  dev loss {dev.loss:.4f}  {score}"
-            f"{'  best so far' if self.state.best_step == step else ''}  "
-            f"{self.tokens_per_second:,.0f} tokens/s  {self.throughput.seconds:,.0f} s",
-            score,
-        )
+        values = epochs, step, dev.loss, score
+        best = translate("  best so far") if self.state.best_step == step else ""
+        speed = self.tokens_per_second, self.throughput.seconds
+        template = "epoch {:.2f}  step {}  dev loss {:.4f}  {}{}  {:,.0f} tokens/s  {:,.0f} s"
+        self.bar.log(translate(template, *values, best, *speed), score)
         self.throughput.read()  # the seconds of an evaluation do not count
 
     def save_checkpoint(self) -> None:

@@ -54,3 +54,41 @@ def test_a_long_curve_is_thinned_without_moving_its_mean() -> None:
     mean = sum(y for _, y in MANY.points) / len(MANY.points)
     assert sum(y for _, y in thin.points) / len(thin.points) == pytest.approx(mean, rel=0.01)
     assert LOSS.thinned() is LOSS
+
+
+def ticks(chart: Chart) -> tuple[list[float], list[float]]:
+    """The numbers at the x axis and at the y axis of the SVG."""
+    texts = [
+        each
+        for each in ElementTree.fromstring(svg(chart)).iter("text")
+        if "class" not in each.attrib
+    ]
+    numbers = [(each.get("text-anchor"), each.text or "") for each in texts]
+    of = {
+        anchor: [
+            float(t.replace("−", "-"))
+            for a, t in numbers
+            if a == anchor and re.fullmatch(r"[−\d.]+", t)
+        ]
+        for anchor in ("middle", "end")
+    }
+    return of["middle"], of["end"]
+
+
+@pytest.mark.parametrize(("epoch", "score"), [(0.3, 1.0), (1.0, 0.996), (0.04, 0.0), (5.0, 0.5)])
+def test_the_axes_of_a_single_evaluation(epoch: float, score: float) -> None:
+    chart = Chart("exact_match", (Curve("dev", ((epoch, score),)),), best=(epoch, score))
+    x, y = ticks(chart)
+    assert x[0] == 0
+    assert epoch <= x[-1] <= 1.5 * epoch
+    assert 0 <= y[0] <= score <= y[-1] <= 1
+    axes = draw_charts([chart]).axes[0]
+    assert (axes.get_xlim()[0], axes.get_ylim()[1] <= 1) == (0, True)
+    low, high = axes.get_ylim()
+    assert high - low >= 0.0999
+
+
+def test_an_axis_ends_at_the_largest_round_number() -> None:
+    assert ticks(Chart("a", (Curve("dev", ((1.0, 0.4), (3.0, 1.0))),)))[1][-1] == 1
+    assert ticks(Chart("loss", (Curve("dev", ((1.0, 7.0), (2.0, 3.5))),)))[1][-1] == 7
+    assert svg(Chart("loss", (EMPTY,)))

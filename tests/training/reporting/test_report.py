@@ -1,5 +1,6 @@
 """`report.html`: one self-contained file that shows every text literally."""
 
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -109,13 +110,21 @@ def test_the_page_loads_nothing_external(tmp_path: Path) -> None:
     assert "default-src 'none'" in text
 
 
+def test_the_page_in_korean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUMOK_LANG", "ko")
+    text, page = report(tmp_path, ["부정", "긍정"])
+    assert '<html lang="ko">' in text
+    assert {"학습 곡선", "혼동 행렬", "가장 확신한 오답", "검증 손실", "에폭"} <= {*page.texts}
+    assert not {"Curves", "Confusion matrix", "dev loss", "epoch"} & {*page.texts}
+
+
 def test_the_contents_of_the_page(tmp_path: Path) -> None:
     _, page = report(tmp_path, ["부정", "긍정"])
     assert page.tags.count("svg") == 2
     for expected in (
         "0.8671",
         "50,000",
-        "학습 곡선",
+        "Curves",
         "Confusion matrix",
         "1:15",
         "90.0%",
@@ -180,3 +189,11 @@ def test_control_characters_and_surrogates_are_visible(tmp_path: Path) -> None:
     text, page = report(tmp_path, ["\ud800가", "a\x00\x1b\x7f"])
     assert "\\ud800가" in text
     assert page.texts.count("a␀␛␡") >= 6
+
+
+def test_the_recipe_is_folded(tmp_path: Path) -> None:
+    """Half of the page was the text of the recipe."""
+    recipe = "\n".join(f"key_{i} = {i}" for i in range(200))
+    path = write_report(tmp_path, title="", history=[], results={}, recipe_toml=recipe)
+    page = path.read_text(encoding="utf-8")
+    assert re.search(r"<details><summary><h2>[^<]+</h2></summary>\s*<pre>key_0 = 0\n", page)

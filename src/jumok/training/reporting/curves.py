@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, TypeAlias
 
-from jumok.fonts import replace_missing_glyphs, style
+from jumok.fonts import plot_style, replace_missing_glyphs
+from jumok.language import translate
+from jumok.terminal import text_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +65,7 @@ def draw_charts(charts: Sequence[Chart], title: str = "") -> "Figure":
     """
     from matplotlib.figure import Figure
 
-    with style():
+    with plot_style():
         figure = Figure(figsize=(5.5 * len(charts), 4), layout="constrained")
         panels = figure.subplots(1, len(charts), squeeze=False).ravel()
         for axes, chart in zip(panels, charts, strict=True):
@@ -83,13 +85,14 @@ def svg(chart: Chart) -> str:
     """
     curves = [curve.thinned() for curve in chart.curves if curve.points]
     points = [point for curve in curves for point in curve.points] or [(0.0, 0.0)]
-    x_axis = _Axis([x for x, _ in points], LEFT, WIDTH - RIGHT)
-    y_axis = _Axis([y for _, y in points], HEIGHT - BOTTOM, TOP)
+    (low, high), y_range = _ranges(points)
+    x_axis = _Axis(low, high, LEFT, WIDTH - RIGHT)
+    y_axis = _Axis(*y_range, HEIGHT - BOTTOM, TOP)
     parts = [
         f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'aria-label="{escape(chart.name)}">',
         f'<text class="name" x="{LEFT}" y="16">{escape(chart.name)}</text>',
-        f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">epoch</text>',
+        f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">{translate("epoch")}</text>',
     ]
     for tick in y_axis.ticks:
         y = y_axis.at(tick)
@@ -106,14 +109,14 @@ def svg(chart: Chart) -> str:
         if not curve.faint:
             parts += [
                 f'<circle cx="{x_axis.at(x)}" cy="{y_axis.at(y)}" r="3" fill="{curve.colour}">'
-                f"<title>epoch {x:.2f}: {y:.4f}</title></circle>"
+                f"<title>{translate('epoch')} {x:.2f}: {y:.4f}</title></circle>"
                 for x, y in curve.points
             ]
         parts.append(
             f'<text x="{offset}" y="16" text-anchor="end" fill="{curve.colour}">'
             f"{escape(curve.name)}</text>"
         )
-        offset -= 8 * len(curve.name) + 14
+        offset -= 8 * text_width(curve.name) + 14
     if chart.best:
         x, y = x_axis.at(chart.best[0]), y_axis.at(chart.best[1])
         parts.append(f'<circle class="best" cx="{x}" cy="{y}" r="7" fill="none"/>')
@@ -123,20 +126,39 @@ def svg(chart: Chart) -> str:
 class _Axis:
     """Maps values to coordinates, and has round values as ticks."""
 
-    def __init__(self, values: Sequence[float], first: float, last: float) -> None:
-        low, high = min(values), max(values)
-        if low == high:
-            low, high = low - 0.5, high + 0.5
+    def __init__(self, low: float, high: float, first: float, last: float) -> None:
         step = _round_step((high - low) / 5)
-        self.low, self.high = math.floor(low / step) * step, math.ceil(high / step) * step
+        start = math.floor(low / step + 1e-9)
+        self.low, self.high = start * step, math.ceil(high / step - 1e-9) * step
         self.first, self.last = first, last
         count = round((self.high - self.low) / step)
-        self.ticks = [self.low + i * step for i in range(count + 1)]
+        self.ticks = [(start + i) * step for i in range(count + 1)]
 
     def at(self, value: float) -> float:
         """The coordinate of a value."""
         fraction = (value - self.low) / (self.high - self.low)
         return round(self.first + fraction * (self.last - self.first), 1)
+
+
+def _ranges(points: Sequence[Point]) -> tuple[tuple[float, float], tuple[float, float]]:
+    """The ranges of the x axis and of the y axis, also of a single point.
+
+    Epochs begin at 0 then, and numbers from 0 to 1 stay within 0 and 1.
+
+    >>> _ranges([(0.4, 0.97)])
+    ((0.0, 0.4), (0.87, 1.0))
+    """
+    xs, ys = zip(*points, strict=True)
+    left, right = min(xs), max(xs)
+    if left == right:
+        left, right = min(0.0, left), max(0.0, right) or 1.0
+    low, high = min(ys), max(ys)
+    if low == high:
+        in_unit, margin = 0 <= low <= 1, 0.1 * max(abs(low), 1.0)
+        low, high = low - margin, high + margin
+        if in_unit:
+            low, high = max(low, 0.0), min(high, 1.0)
+    return (left, right), (low, high)
 
 
 def _round_step(size: float) -> float:
@@ -155,10 +177,12 @@ def _draw(axes: "Axes", chart: Chart) -> None:
         x, y = zip(*curve.points, strict=True)
         line_style = "-" if curve.faint else ".-"
         width = 1 if curve.faint else 2
-        axes.plot(x, y, line_style, color=curve.colour, linewidth=width, label=curve.name)
+        axes.plot(
+            x, y, line_style, color=curve.colour, linewidth=width, label=curve.name, clip_on=False
+        )
     if chart.best:
         x_best, y_best = chart.best
-        axes.plot([x_best], [y_best], "o", ms=11, mfc="none", mec="black")
+        axes.plot([x_best], [y_best], "o", ms=11, mfc="none", mec="black", clip_on=False)
         axes.annotate(
             f"{y_best:.4f}",
             chart.best,
@@ -166,8 +190,13 @@ def _draw(axes: "Axes", chart: Chart) -> None:
             textcoords="offset points",
             ha="center",
         )
+    points = [point for curve in chart.curves for point in curve.points]
+    if len(set(points)) == 1:  # autoscaling would draw an axis a few thousandths long
+        x_range, y_range = _ranges(points)
+        axes.set_xlim(x_range[0], 1.1 * x_range[1])
+        axes.set_ylim(y_range)
     axes.set_title(replace_missing_glyphs(chart.name))
-    axes.set_xlabel("epoch")
+    axes.set_xlabel(translate("epoch"))
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     if any(curve.points for curve in chart.curves):

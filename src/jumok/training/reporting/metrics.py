@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from jumok.atomic_io import storage_errors, write_atomically
 from jumok.errors import InputError
 from jumok.fonts import save_figure
+from jumok.language import translate
 from jumok.training.reporting.curves import BLUE, GREY, ORANGE, Chart, Curve, draw_charts
 from jumok.training.state import LOWER_IS_BETTER, MAX_COUNT
 
@@ -201,17 +202,19 @@ def charts(records: Iterable[LogRecord]) -> list[Chart]:
     rows = evaluations(records)
     means = tuple((row.epoch, row.loss) for row in rows if row.loss is not None)
     loss = Chart(
-        "loss",
+        translate("loss"),
         (
-            Curve("train, each report", _points(records, "train", "loss"), GREY, faint=True),
-            Curve("train", means, BLUE),
-            Curve("dev", _points(records, "dev", "loss"), ORANGE),
+            Curve(
+                translate("train, each report"), _points(records, "train", "loss"), GREY, faint=True
+            ),
+            Curve(translate("train"), means, BLUE),
+            Curve(translate("dev"), _points(records, "dev", "loss"), ORANGE),
         ),
     )
     top = best_evaluation(rows)
     if top is None or top.score is None:
         return [loss]
-    scores = Curve("dev", _points(records, "dev", "score"), ORANGE)
+    scores = Curve(translate("dev"), _points(records, "dev", "score"), ORANGE)
     return [loss, Chart(top.metric, (scores,), best=(top.epoch, top.score))]
 
 
@@ -222,7 +225,7 @@ def evaluation_table(rows: Sequence[Evaluation]) -> "Table":
     metric = next((row.metric for row in rows if row.metric), "score")
     result = Table(box=None, header_style="bold")
     for heading in ("epoch", "step", "loss", "dev loss", metric, "tokens/s", "time"):
-        result.add_column(heading, justify="right")
+        result.add_column(translate(heading), justify="right")
     top = best_evaluation(rows)
     for row in rows:
         mark = "★ " if row is top else ""

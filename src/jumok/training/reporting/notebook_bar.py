@@ -5,6 +5,8 @@ import time
 from html import escape
 from typing import Any, Protocol, cast
 
+from jumok.language import translate
+
 REDRAW_SECONDS = 0.2  # at most so often: each redraw is a message to the browser
 NOTEBOOK_SHELLS = ("ZMQInteractiveShell", "Shell")  # Jupyter; Colab
 
@@ -51,7 +53,7 @@ class NotebookBar:
 
     def __repr__(self) -> str:
         left = self._seconds_left()
-        remaining = "" if left is None else f"  {left:,.0f} s left"
+        remaining = "" if left is None else translate("  {:,.0f} s left", left)
         return f"{self.progress:>4.0%}  {self.text}{remaining}"
 
     def _repr_html_(self) -> str:

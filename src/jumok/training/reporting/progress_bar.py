@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
+from jumok.language import translate, translate_message
 from jumok.terminal import escape_control, make_console, stderr_lines_to
 from jumok.training.reporting.notebook_bar import NotebookBar, in_notebook
 
@@ -53,7 +54,8 @@ class ProgressBar:
 
     def update(self, progress: float, step: int, loss: float, tokens_per_second: float) -> None:
         """Redraw the bar; `progress` is from 0 to 1."""
-        text = f"step {step}  loss {loss:.4f}{self._score}  {tokens_per_second:,.0f} tokens/s"
+        template = "step {}  loss {:.4f}{}  {:,.0f} tokens/s"
+        text = translate(template, step, loss, self._score, tokens_per_second)
         self._bar.update(self._task, completed=progress, description=text)
         if self._notebook is not None:
             self._notebook.update(progress, text)
@@ -61,7 +63,7 @@ class ProgressBar:
     def log(self, text: str, score: str = "") -> None:
         """Print a line above the bar, on a terminal or not; the bar shows `score` from now on."""
         self._score = f"  {score}" if score else self._score
-        self._print(text)
+        self._print(translate_message(text))
 
     def _print(self, text: str) -> None:
         if self._notebook is not None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from jumok.atomic_io import write_atomically
 from jumok.errors import InputError
 from jumok.evaluation.examples import Example, Mistake
+from jumok.language import language, translate
 from jumok.terminal import escape_control
 from jumok.training.reporting.curves import svg
 from jumok.training.reporting.metrics import (
@@ -31,6 +32,7 @@ HERE = Path(__file__).parent  # of report.html.jinja and report.css
 HEADLINE_METRICS = (
     "accuracy",
     "macro_f1",
+    "micro_f1",
     "pearson",
     "spearman",
     "entity_f1",
@@ -71,6 +73,7 @@ def write_report(
     rows = evaluations(history)
     page = _template().render(
         title=title,
+        language=language(),
         css=(HERE / "report.css").read_text(encoding="utf-8"),
         scores={name: results[name] for name in HEADLINE_METRICS if name in results},
         charts=[svg(chart) for chart in charts(history)] if history else [],
@@ -102,6 +105,7 @@ def _template() -> "Template":
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals["translate"] = translate
     environment.filters |= {
         "number": _number,
         "whole_number": lambda value: "–" if value is None else f"{value:,.0f}",
