@@ -57,6 +57,7 @@ LLAMA = {
         {"positions": "sinusoidal_halves", "norm_first": True, "tie_embeddings": False},
         {"positions": "learned", "n_segments": 2, "output_bias": True, "activation": "silu"},
         {"positions": "none", "activation": "gelu"},
+        {"ffn_projection": "conv1d", "fused_qkv": True, "position_offset": 1},
         LLAMA,
         T5,
     ],

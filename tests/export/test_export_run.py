@@ -191,9 +191,9 @@ def test_unsupported_exports(reading_run: Path, review_run: Path, tmp_path: Path
         export(review_run, "ctranslate2", out)
     with pytest.raises(
         InputError,
-        match="--to must be one of hf, sentence-transformers, peft, ctranslate2, onnx, got 'gguf'",
+        match="--to must be one of hf, sentence-transformers, peft, ctranslate2, onnx, gguf, got",
     ):
-        export(review_run, "gguf", out)
+        export(review_run, "tflite", out)
     with pytest.raises(InputError, match="is not empty"):
         export(review_run, "onnx", reading_run)
     assert names_in(tmp_path) == []
@@ -210,7 +210,8 @@ def test_a_different_model_is_not_saved(
 
 
 def test_every_target_names_its_libraries() -> None:
-    assert all(target.libraries for target in TARGETS.values())
+    without = [name for name, target in TARGETS.items() if not target.libraries]
+    assert without == ["gguf"]  # written by jumok itself
 
 
 def how_to_open(folder: Path) -> str:

@@ -152,6 +152,20 @@ def test_a_classifier_is_a_bert(trained: Callable[..., Path], tmp_path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("to", ["hf", "onnx"])
+def test_positions_from_1_convolutions_and_fused_projections(
+    trained: Callable[..., Path], tmp_path: Path, to: str
+) -> None:
+    """How the function is computed is left out; the table begins with the row of position 0."""
+    notes = ["model.ffn_projection=conv1d", "model.fused_qkv=true", "model.position_offset=1"]
+    run, out = trained("reviews", [*BERT, *notes]), tmp_path / "out"
+    report = export(run, to, out).report
+    assert report.compared.difference <= 1e-5
+    if to == "hf":
+        assert json.loads((out / "config.json").read_text())["model_type"] == "bert"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["hf", "onnx"])
 def test_a_regression_answers_on_the_scale_of_its_data(
     trained: Callable[..., Path], tmp_path: Path, to: str
 ) -> None:

@@ -116,13 +116,19 @@ def _decoder_start_id(pair: ModelPair) -> int:
 
 
 def _eos_id(pair: ModelPair, ids: Tensor, mask: Tensor) -> int:
-    """The token that most texts generate after the first step without an EOS token."""
+    """The token that most texts generate after the first step without an EOS token.
+
+    Where each text repeats its first token, a token that none generates.
+    """
     longest = next(case for case in reversed(search_cases(pair)) if case.beam == 1)
     rows, _, _ = _hf_generate(pair, ids, mask, None, longest)
     later = Counter(
         token for row in rows for token in dict.fromkeys(row) if 1 <= row.index(token) <= 6
     )
     del later[_pad_id(pair)]
+    if not later:
+        seen = {token for row in rows for token in row}
+        return next(token for token in range(LOW, HIGH) if token not in seen)
     return later.most_common(1)[0][0]
 
 
@@ -133,9 +139,10 @@ def _hf_generate(
 
     seq2seq = pair.kind == "encoder_decoder"
     model_config = pair.opened.architecture.config
-    uneven = (
-        seq2seq and model_config.n_layers != model_config.n_decoder_layers
-    )  # the cache of transformers fails for T5 then
+    # where the cache of transformers fails: T5 with stacks of different depths, and windows of one
+    # position, of which it keeps none, so that a new position attends to the next text's padding
+    uneven = seq2seq and model_config.n_layers != model_config.n_decoder_layers
+    without_cache = uneven or model_config.sliding_window == 1
     settings: Any = transformers.GenerationConfig
     pair.hf_model.generation_config = settings(
         pad_token_id=_pad_id(pair),
@@ -149,7 +156,7 @@ def _hf_generate(
             attention_mask=mask.long(),
             max_new_tokens=MAX_NEW_TOKENS,
             do_sample=False,
-            use_cache=not uneven,
+            use_cache=not without_cache,
             num_beams=case.beam,
             length_penalty=case.alpha,
             no_repeat_ngram_size=case.no_repeat,

@@ -8,10 +8,12 @@ import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
+from packaging.version import Version
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -25,6 +27,7 @@ from tests.pretrained.file_changes import (
 )
 
 V = 61
+HAS_EXAONE = Version(version("transformers")) >= Version("5.24")  # its class ExaoneConfig
 SCALES = (  # larger weights make generated tokens vary
     (r"\b(fc1|fc2|wi|wi_0|wi_1|wo|c_fc|c_proj|intermediate|lin1|lin2)\b|output\.dense", 3.0),
     (r"position|wpe", 3.0),
@@ -706,5 +709,31 @@ VARIANTS = [
             EXAONE_CONFIG,
             EXAONE_NAMES,
         ),
+    ),
+    *(
+        _of(
+            "exaone",
+            "ExaoneConfig",
+            LLAMA | {"bos_token_id": 1, "eos_token_id": 2},
+            (
+                "saved",
+                "LlamaForCausalLM",
+                {"attention_bias": True, "mlp_bias": True, "head_dim": 8},
+                (),
+                (),
+                EXAONE_NAMES,
+            ),
+            (
+                "saved-tied",
+                "LlamaForCausalLM",
+                {"tie_word_embeddings": True, "rope_parameters": LLAMA3_ROPE},
+                (),
+                (),
+                EXAONE_NAMES,
+            ),
+            ("saved-bare", "LlamaModel", {}, (), (), EXAONE_NAMES),
+        )
+        if HAS_EXAONE
+        else ()
     ),
 ]

@@ -4,11 +4,12 @@ Differences are max|a-b| / max(1, max|b|) over real tokens. Shapes: B texts, T t
 tokens, D model width, V outputs.
 """
 
+import copy
 import inspect
 import math
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -58,6 +59,11 @@ class ModelPair:
 def make_pair(name: str, dtype: torch.dtype = torch.float32) -> ModelPair:
     """The variant of this name, cached."""
     [variant] = [each for each in VARIANTS if each.name == name]
+    return pair_of(variant, dtype)
+
+
+def pair_of(variant: Variant, dtype: torch.dtype = torch.float32) -> ModelPair:
+    """The variant in transformers and in jumok."""
     with tempfile.TemporaryDirectory() as folder:
         hf = variant.save(Path(folder), dtype=dtype)
         stored = open_checkpoint(Path(folder))
@@ -223,7 +229,13 @@ def difference(pair: ModelPair, padding: Padding) -> dict[str, float]:
 
 
 def gradient_difference(pair: ModelPair) -> tuple[float, int]:
-    """The largest gradient error over all tensors of a checkpoint, and their number.
+    """The largest gradient error over all tensors of a checkpoint, and their number."""
+    found = gradients(pair)
+    return max(relative_error(*both) for both in found.values()), len(found)
+
+
+def gradients(pair: ModelPair) -> dict[str, tuple[Tensor, Tensor]]:
+    """The gradients of jumok and of transformers, by the names of the checkpoint.
 
     The loss is a random sum of all outputs. Tensors that jumok does not use must get no gradient.
     """
@@ -238,23 +250,33 @@ def gradient_difference(pair: ModelPair) -> tuple[float, int]:
         loss.backward()  # type: ignore[no-untyped-call]
     pair.train(False)
     weights = named_weights(pair.opened.model)
-    gradients = {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in weights.items()}
+    ours = {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in weights.items()}
     architecture = pair.opened.architecture
     mappings = {each.hf_name: each for each in expand(architecture.name_rules(), weights)}
-    prefix, worst, compared = architecture.family.prefix, 0.0, set()
+    prefix, compared = architecture.family.prefix, set()
+    found: dict[str, tuple[Tensor, Tensor]] = {}
     named = list(pair.hf_model.named_parameters(remove_duplicate=False))
     for name, parameter in named:
         name = pair.variant.stored_name(name)
-        mapping = mappings.get(name, mappings.get(prefix + name))
-        if mapping is not None:
+        canonical = pair.opened.names.get(name, name)
+        mapping = mappings.get(canonical, mappings.get(prefix + canonical))
+        if mapping is not None and id(parameter) not in compared:
             expected = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-            worst = max(worst, relative_error(mapping.join(gradients), expected))
+            found[name] = (mapping.join(ours), expected)
             compared.add(id(parameter))
     rest = [p for _, p in named if id(p) not in compared and p.grad is not None]
     assert not any(bool(p.grad.any()) for p in rest), (
         "transformers trains tensors that jumok does not use"
     )
-    return worst, len(compared)
+    return found
+
+
+def in_float64(pair: ModelPair) -> ModelPair:
+    """Both models with the same weights in float64, as the reference of rounding errors."""
+    hf, model = copy.deepcopy(pair.hf_model).double(), copy.deepcopy(pair.opened.model).double()
+    hf.config._attn_implementation = "sdpa"  # the eager attention takes its softmax in float32
+    _exact(hf, model)
+    return replace(pair, hf_model=hf, opened=replace(pair.opened, model=model))
 
 
 class ExactRms(nn.Module):

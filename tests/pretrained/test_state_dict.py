@@ -12,9 +12,9 @@ from safetensors.torch import load_file
 
 from jumok.errors import InputError
 from jumok.pretrained.architecture import FAMILIES, parse_config
-from jumok.pretrained.state_dict import PretrainedModel, model_from_hf
+from jumok.pretrained.state_dict import PretrainedModel, hf_state_dict, model_from_hf
 from tests.pretrained.file_changes import Change, drop_tensor, rename_tensors, set_tensor
-from tests.pretrained.hf_variants import VARIANTS
+from tests.pretrained.hf_variants import HAS_EXAONE, VARIANTS
 
 pytest.importorskip("transformers")
 
@@ -305,13 +305,26 @@ def test_missing_keys_have_the_defaults_of_the_family(
     """The defaults of transformers: a minimal and a complete config.json give the same config."""
     from transformers import CONFIG_MAPPING, AutoConfig
 
-    if model_type not in CONFIG_MAPPING:
-        pytest.skip(f"transformers has no {model_type}: its code is in the folders")
+    if model_type not in CONFIG_MAPPING:  # exaone before transformers 5.24
+        pytest.skip(f"this transformers has no class for {model_type}")
     complete = AutoConfig.for_model(model_type).to_dict() | {"architectures": None}
     family = FAMILIES[model_type]
     backbone = next(name for name, head in family.heads(_reader({})).items() if not head.rules)
     minimal = {"model_type": model_type, "architectures": [backbone]}
     assert parse_config(minimal, []).config == parse_config(complete | minimal, []).config
+
+
+def test_exaone_of_transformers_opens_under_the_names_it_has_in_memory() -> None:
+    if not HAS_EXAONE:
+        pytest.skip("this transformers has no class for exaone")
+    [variant] = [each for each in VARIANTS if each.name == "exaone-saved"]
+    hf = variant.model()
+    config = hf.config.to_dict() | {"architectures": ["LlamaForCausalLM"]}
+    opened = model_from_hf(config, hf.state_dict())
+    ids = torch.randint(5, 50, (2, 9))
+    assert torch.allclose(opened.model(ids), hf(ids).logits, atol=1e-5)
+    written = hf_state_dict(opened.model, opened.architecture, opened.names, opened.unused)
+    assert written.keys() == hf.state_dict().keys()
 
 
 def _reader(values: Mapping[str, Any]) -> Any:

@@ -15,7 +15,9 @@ from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 
 _KOREAN = {
     "classification": "글 하나(또는 두 글)에 레이블 하나를 붙이는",
+    "multi_label_classification": "글 하나(또는 두 글)에 레이블을 여럿 붙이는",
     "regression": "글 하나(또는 두 글)에 점수를 매기는",
+    "similarity": "글을 벡터로 바꾸어 두 글의 유사도를 재는",
     "tagging": "글자마다 태그를 붙이는",
     "sequence_to_sequence": "글을 읽고 다른 글로 옮겨 쓰는",
     "language_modeling": "글을 이어 쓰는",

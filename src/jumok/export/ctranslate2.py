@@ -23,7 +23,7 @@ class CTranslate2:
     """A folder with `model.bin`, `config.json` and the vocabulary files."""
 
     libraries: tuple[str, ...] = ("ctranslate2",)
-    quantizes: bool = True
+    quantizations: tuple[Quantization, ...] = ("int8",)
 
     def unsupported_reason(self, pipeline: Pipeline) -> str | None:
         """Why CTranslate2 does not support this model; None if it does."""

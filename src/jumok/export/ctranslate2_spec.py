@@ -219,7 +219,7 @@ def _position_table(backbone: Encoder | Decoder) -> Tensor:
     positions, segments = backbone.embedding.positions, backbone.embedding.segments
     table = torch.zeros(backbone.embedding.max_length, backbone.embedding.tokens.embedding_dim)
     if isinstance(positions, SinusoidalPositions):
-        table += positions.table.cpu()
+        table += positions.table[positions.offset :].cpu()
     elif isinstance(positions, LearnedPositions):
         table += _copy(positions.weight[positions.offset :])
     if segments is not None:

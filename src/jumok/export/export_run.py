@@ -11,6 +11,7 @@ from jumok.atomic_io import atomic_directory, check_empty
 from jumok.errors import InputError
 from jumok.export.card import card, results_of
 from jumok.export.ctranslate2 import CTranslate2
+from jumok.export.gguf import Gguf
 from jumok.export.huggingface import HuggingFace
 from jumok.export.onnx import Onnx
 from jumok.export.peft import Peft
@@ -33,6 +34,7 @@ TARGETS: dict[str, Target] = {
     "peft": Peft(),
     "ctranslate2": CTranslate2(),
     "onnx": Onnx(),
+    "gguf": Gguf(),
 }
 
 CARD = "README.md"
@@ -44,7 +46,7 @@ class ExportResult:
 
     folder: Path
     to: str
-    weight_type: str  # "float32" or "int8"
+    weight_type: str  # "float32", or one of `Quantization`
     report: ExportReport
 
 
@@ -57,14 +59,16 @@ def export(
 ) -> ExportResult:
     """Export the run in `folder` to the new folder `out`.
 
-    The weights are float32 or int8; the outputs of the exported model are compared with those of
-    the run. Raises InputError if the target does not support the model, a library is missing or
-    `out` is not empty; JumokError if the outputs differ; StorageError. On errors `out` is not
-    created.
+    The weights are float32 or of the type `quantize`; the outputs of the exported model are
+    compared with those of the run. Raises InputError if the target does not support the model, a
+    library is missing or `out` is not empty; JumokError if the outputs differ; StorageError. On
+    errors `out` is not created.
     """
     target = get_target(to)
-    if quantize is not None and not target.quantizes:
-        raise InputError(f"--to {to} writes float32 only, got {quantize}; remove --quantize")
+    if quantize is not None and quantize not in target.quantizations:
+        known = ", ".join(("float32", *target.quantizations))
+        only = f"{known} only" if known == "float32" else f"one of {known}"
+        raise InputError(f"--to {to} writes {only}, got {quantize}; remove --quantize")
     check_empty(out)
     pipeline = load(folder, device="cpu")
     check_exportable(target, pipeline)

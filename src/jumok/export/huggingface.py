@@ -83,7 +83,7 @@ class HuggingFace:
     """config.json, model.safetensors and the tokenizer files."""
 
     libraries: tuple[str, ...] = ("transformers",)
-    quantizes: bool = False
+    quantizations: tuple[Quantization, ...] = ()
 
     def unsupported_reason(self, pipeline: Pipeline) -> str | None:
         """Why transformers does not support this model; None if it does."""
@@ -180,8 +180,8 @@ def convert_pipeline(pipeline: Pipeline) -> HFModel:
 def write_hf_model(pipeline: Pipeline, hf_model: HFModel, folder: Path) -> None:
     """Write config.json, model.safetensors and the tokenizer files."""
     config = hf_model.config | _tokenizer_class(pipeline.vocabulary)
-    if pipeline.recipe.task == "regression":
-        config["problem_type"] = "regression"
+    if pipeline.recipe.task in ("regression", "multi_label_classification"):
+        config["problem_type"] = pipeline.recipe.task
     _write_json(folder / "config.json", config)
     weights = tensorfile.serialize(hf_model.tensors, {"format": "pt"})
     write_atomically(folder / "model.safetensors", weights)

@@ -21,6 +21,7 @@ from jumok.models import (
     EncoderDecoderClassifier,
     LanguageModel,
     PairClassifier,
+    SentenceEncoder,
     TextClassifier,
 )
 from jumok.models.weights import named_weights
@@ -37,7 +38,7 @@ class Onnx:
     """One file, `model.onnx`, with the input names of transformers."""
 
     libraries: tuple[str, ...] = ("onnx", "onnxruntime", "onnxscript")
-    quantizes: bool = True
+    quantizations: tuple[Quantization, ...] = ("int8",)
 
     def unsupported_reason(self, pipeline: Pipeline) -> str | None:
         """Why ONNX export does not support this model; None if it does."""
@@ -131,7 +132,7 @@ def paired_outputs(
         inputs = (ids, mask.long(), ids % n_types)[: len(eager.inputs)]
         exported, expected = session(*inputs), eager(*inputs)
         if not isinstance(
-            model, TextClassifier | PairClassifier
+            model, TextClassifier | PairClassifier | SentenceEncoder
         ):  # one output per token: drop padding
             exported, expected = exported[mask], expected[mask]
         yield exported, expected

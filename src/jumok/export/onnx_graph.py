@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.export.samples import backbone_of
-from jumok.models import Encoder
+from jumok.models import Encoder, SentenceEncoder
 from jumok.nn.hooks import HookPoint, shared_copy
 from jumok.nn.masks import positions_from_mask
 
@@ -48,6 +48,8 @@ class NamedInputs(nn.Module):
     @property
     def output(self) -> str:
         """The name of the output."""
+        if isinstance(self.model, SentenceEncoder):
+            return "sentence_embedding"
         return "last_hidden_state" if isinstance(self.model, Encoder) else "logits"
 
     def forward(

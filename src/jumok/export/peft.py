@@ -30,7 +30,7 @@ class Peft:
     """adapter_config.json and adapter_model.safetensors, for the checkpoint of `model.init`."""
 
     libraries: tuple[str, ...] = ("transformers", "peft")
-    quantizes: bool = False
+    quantizations: tuple[Quantization, ...] = ()
 
     def unsupported_reason(self, pipeline: Pipeline) -> str | None:
         """Why this model has no adapter for PEFT; None if it has one."""
@@ -138,6 +138,7 @@ def _task(pipeline: Pipeline) -> str:
     kinds = {kind: task for task, kind in HEAD_OF_TASK.items()}
     kind = {
         "classification": "text_classifier",
+        "multi_label_classification": "text_classifier",
         "regression": "text_classifier",
         "tagging": "token_classifier",
         "language_modeling": "language_model",

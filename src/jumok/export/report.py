@@ -1,12 +1,20 @@
-"""The report of an export: agreement with the original model, and the cost of int8."""
+"""The report of an export: agreement with the original model, and the cost of small weights."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from jumok.errors import JumokError
+from jumok.terminal import pad
+
+Say = Callable[..., str]
+"""template, values -> the text: in English by default, `jumok.language.translate` by locale."""
+
+
+def _english(template: str, *values: object) -> str:
+    return template.format(*values)
 
 
 @dataclass(frozen=True)
@@ -19,18 +27,19 @@ class OutputComparison:
     ties: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
 
-    def lines(self) -> Iterator[str]:
+    def lines(self, say: Say = _english) -> Iterator[str]:
         """Printable lines.
 
         >>> tie = "text 2: from token 4 on, 0.000001 apart"
         >>> print(*OutputComparison("greedy", 3, 2, (tie,)).lines())
         greedy       2 of 3 texts equal, 1 ties   tie, text 2: from token 4 on, 0.000001 apart
         """
-        counts = f", {len(self.ties)} ties" if self.ties else ""
-        counts += f", {len(self.others)} differ" if self.others else ""
-        yield f"{self.search:<12} {self.equal:,} of {self.n:,} texts equal{counts}"
-        yield from (f"  tie, {tie}" for tie in self.ties)
-        yield from (f"  differs, {other}" for other in self.others)
+        counts = say(", {} ties", len(self.ties)) if self.ties else ""
+        counts += say(", {} differ", len(self.others)) if self.others else ""
+        equal = say("{:,} of {:,} texts equal", self.equal, self.n)
+        yield f"{self.search:<12} {equal}{counts}"
+        yield from (say("  tie, {}", tie) for tie in self.ties)
+        yield from (say("  differs, {}", other) for other in self.others)
 
 
 @dataclass(frozen=True)
@@ -51,32 +60,32 @@ class NumericComparison:
                 f"got {self.difference:.1e}; nothing was saved, please report it with config.json"
             )
 
-    def lines(self) -> Iterator[str]:
+    def lines(self, say: Say = _english) -> Iterator[str]:
         """Printable lines."""
-        yield (
-            f"{'difference':<12} {self.what} of {self.rows}: at most {self.difference:.1e}, "
-            f"{self.tolerance:.0e} allowed"
-        )
+        bounds = self.difference, self.tolerance
+        found = say("{} of {}: at most {:.1e}, {:.0e} allowed", self.what, self.rows, *bounds)
+        yield f"{pad(say('difference'), 12)} {found}"
         for search in self.searches:
-            yield from search.lines()
+            yield from search.lines(say)
 
 
 @dataclass(frozen=True)
 class QuantizationCost:
-    """The scores of the exported model in float32 and in int8, on the same rows."""
+    """The scores of the exported model in float32 and in a smaller type, on the same rows."""
 
     rows: str
     before: Mapping[str, float]
     after: Mapping[str, float]
+    weights: str = "int8"
 
-    def lines(self) -> Iterator[str]:
+    def lines(self, say: Say = _english) -> Iterator[str]:
         """Printable lines.
 
         >>> cost = QuantizationCost("all 30 rows of dev", {"accuracy": 0.875}, {"accuracy": 0.870})
         >>> list(cost.lines())
         ['int8         on all 30 rows of dev', '  accuracy 0.8750 -> 0.8700 (-0.0050)']
         """
-        yield f"{'int8':<12} on {self.rows}"
+        yield f"{self.weights:<12} {say('on {}', self.rows)}"
         for name, value in self.before.items():
             change = self.after[name] - value
             yield f"  {name} {value:.4f} -> {self.after[name]:.4f} ({change:+.4f})"
@@ -84,27 +93,28 @@ class QuantizationCost:
 
 @dataclass(frozen=True)
 class NotMeasured:
-    """Why the cost of int8 was not measured."""
+    """Why the cost of the smaller type was not measured."""
 
     reason: str
+    weights: str = "int8"
 
-    def lines(self) -> Iterator[str]:
+    def lines(self, say: Say = _english) -> Iterator[str]:
         """Printable lines."""
-        yield f"{'int8':<12} not measured: {self.reason}"
+        yield f"{self.weights:<12} {say('not measured: {}', self.reason)}"
 
 
 @dataclass(frozen=True)
 class ExportReport:
-    """The whole report; `int8` is None for a model in float32."""
+    """The whole report; `int8` is the cost of smaller weights, of whichever type."""
 
     compared: NumericComparison
     int8: QuantizationCost | NotMeasured | None = None
 
-    def lines(self) -> Iterator[str]:
+    def lines(self, say: Say = _english) -> Iterator[str]:
         """Printable lines."""
-        yield from self.compared.lines()
+        yield from self.compared.lines(say)
         if self.int8 is not None:
-            yield from self.int8.lines()
+            yield from self.int8.lines(say)
 
 
 def relative_difference(pairs: Iterable[tuple[Tensor, Tensor]]) -> float:

@@ -36,12 +36,16 @@ class Samples:
     dev_description: str  # which rows those are, or why there are none
 
     def cost(
-        self, before: Callable[[Table], Scores], after: Callable[[Table], Scores]
+        self,
+        before: Callable[[Table], Scores],
+        after: Callable[[Table], Scores],
+        weights: str = "int8",
     ) -> QuantizationCost | NotMeasured:
-        """The cost of int8: scores of the same rows before and after quantization."""
+        """The cost of smaller weights: scores of the same rows before and after quantization."""
         if self.dev_table is None:
-            return NotMeasured(self.dev_description)
-        return QuantizationCost(self.dev_description, before(self.dev_table), after(self.dev_table))
+            return NotMeasured(self.dev_description, weights)
+        scores = before(self.dev_table), after(self.dev_table)
+        return QuantizationCost(self.dev_description, *scores, weights)
 
 
 def comparison_samples(pipeline: Pipeline) -> Samples:

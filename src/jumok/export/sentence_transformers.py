@@ -33,7 +33,7 @@ class SentenceTransformers:
     """A folder of sentence-transformers: a model of transformers, modules.json, its modules."""
 
     libraries: tuple[str, ...] = ("transformers", "sentence_transformers")
-    quantizes: bool = False
+    quantizations: tuple[Quantization, ...] = ()
 
     def unsupported_reason(self, pipeline: Pipeline) -> str | None:
         """Why this model cannot be exported to this format; None if it can."""
@@ -114,4 +114,4 @@ def sentence_encoding(pipeline: Pipeline) -> SentenceEncoding:
 
     The vectors are then those of `Pipeline.encode` without arguments.
     """
-    return pipeline.sentence_encoding or SentenceEncoding(steps=(Normalize(),))
+    return pipeline.sentence_encoding or replace(pipeline.default_encoding, steps=(Normalize(),))

@@ -10,7 +10,7 @@ from jumok.export.report import ExportReport
 from jumok.export.samples import Samples
 from jumok.tasks.pipeline.pipeline import Pipeline
 
-Quantization = Literal["int8"]
+Quantization = Literal["int8", "f16", "bf16", "q8_0", "q4_0"]
 Progress = Callable[[str], None]
 """Called with a description of each step before it runs."""
 
@@ -23,8 +23,8 @@ class Target(Protocol):
         """Required libraries, by import name."""
 
     @property
-    def quantizes(self) -> bool:
-        """Whether it can have int8 weights."""
+    def quantizations(self) -> tuple[Quantization, ...]:
+        """The types besides float32 that its weights can have."""
 
     def unsupported_reason(self, pipeline: Pipeline) -> str | None:
         """Why this model cannot be exported to this format; None if it can."""

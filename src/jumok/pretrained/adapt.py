@@ -52,7 +52,9 @@ def _adapt_backbone(source: SourceModel, name: str) -> SourceModel:
     tokens, positions = f"{name}.embedding.tokens.weight", f"{name}.embedding.positions.weight"
     if config.positions in ("sinusoidal", "sinusoidal_halves"):
         halves = config.positions == "sinusoidal_halves"
-        weights[positions] = sinusoids(config.max_length, config.embedding_dim, halves=halves)
+        rows = config.position_offset + config.max_length
+        table = sinusoids(rows, config.embedding_dim, halves=halves)
+        weights[positions] = table[config.position_offset :]
         config = replace(config, positions="learned")
     elif config.positions == "learned" and config.position_offset:
         weights[positions] = weights[positions][config.position_offset :]

@@ -10,6 +10,7 @@ from jumok.errors import InputError
 from jumok.models.config import Tying
 from jumok.models.weights import named_weights
 from jumok.pretrained.architecture import HFArchitecture
+from jumok.pretrained.family import Family
 from jumok.pretrained.meta_init import MAX_NAMES
 from jumok.pretrained.name_map import TensorMapping
 
@@ -116,19 +117,18 @@ class TensorAssignment:
 def canonical_names(names: Sequence[str], architecture: HFArchitecture) -> dict[str, str]:
     """The stored names by canonical name.
 
-    A backbone saved without a head has no prefix, and old files name the parameters of a norm
-    gamma and beta.
+    A backbone saved without a head has no prefix, old files name the parameters of a norm gamma
+    and beta, and a family may have synonyms.
     """
     prefix = architecture.family.prefix
-    no_prefix = not any(name.startswith(prefix) for name in names)
+    renamed = {name: _without_synonyms(name, architecture.family) for name in names}
+    no_prefix = not any(name.startswith(prefix) for name in renamed.values())
     head_prefixes = {rule.hf_name.partition(".")[0] for rule in architecture.head.rules}
     head_prefixes |= {
         name.partition(".")[0] for name in architecture.head.aliases if not name.startswith(prefix)
     }
     found: dict[str, str] = {}
-    for name in names:
-        canonical = re.sub(r"\bLayerNorm\.gamma$", "LayerNorm.weight", name)
-        canonical = re.sub(r"\bLayerNorm\.beta$", "LayerNorm.bias", canonical)
+    for name, canonical in renamed.items():
         if no_prefix and canonical.partition(".")[0] not in head_prefixes:
             canonical = prefix + canonical
         if canonical in found:
@@ -138,6 +138,14 @@ def canonical_names(names: Sequence[str], architecture: HFArchitecture) -> dict[
             )
         found[canonical] = name
     return found
+
+
+def _without_synonyms(name: str, family: Family) -> str:
+    name = re.sub(r"\bLayerNorm\.gamma$", "LayerNorm.weight", name)
+    name = re.sub(r"\bLayerNorm\.beta$", "LayerNorm.bias", name)
+    for pattern, replacement in family.synonyms:
+        name = re.sub(pattern, replacement, name)
+    return name
 
 
 def resolve_tying(architecture: HFArchitecture, tensors: Mapping[str, Tensor]) -> HFArchitecture:

@@ -55,7 +55,8 @@ class Family:
 
     `prefix` precedes the names of the backbone in a model with a head; a backbone saved without a
     head has none. `backbone` returns the rules of the backbone with its prefix. `derived_buffers`
-    are regular expressions of tensors that are not learned.
+    are regular expressions of tensors that are not learned. `synonyms` replace, one after the
+    other, other names of the same tensors (regular expressions) by those of the rules.
     """
 
     model_type: str
@@ -64,3 +65,4 @@ class Family:
     backbone: Callable[[TransformerConfig], tuple[NameRule, ...]]
     heads: Callable[[ConfigReader], Mapping[str, Head]]
     derived_buffers: Mapping[str, BufferCheck]
+    synonyms: tuple[tuple[str, str], ...] = ()

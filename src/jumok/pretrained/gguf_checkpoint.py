@@ -2,7 +2,8 @@
 
 The architectures gpt2, llama (also Mistral's files), qwen2 and qwen3. llama.cpp stores the rows of
 Llama's queries and keys in pairs for its interleaved rotation (convert_hf_to_gguf.py, `permute`),
-and GPT-2's linear maps as (out, in); both are undone here. Weights become float32.
+and GPT-2's linear maps as (out, in); both are undone here. F16 and BF16 keep their type; blocks
+become float32. Tensors are written one at a time.
 """
 
 import json
@@ -20,11 +21,13 @@ from jumok import safetensors_io
 from jumok.atomic_io import storage_errors, write_atomically
 from jumok.errors import InputError
 from jumok.pretrained.gguf_reader import GGUFFile, read_gguf
+from jumok.safetensors_io import LazyTensor
 from jumok.text.pretrained.library_errors import library_errors
 
-Floats = NDArray[np.float32]
+Numbers = NDArray[np.generic]
+Change = Callable[[Numbers], Numbers]
 
-_GPT2 = {
+GPT2_NAMES = {
     "token_embd": "wte",
     "position_embd": "wpe",
     "output_norm": "ln_f",
@@ -36,7 +39,7 @@ _GPT2 = {
     "ffn_up": "mlp.c_fc",
     "ffn_down": "mlp.c_proj",
 }
-_LLAMA = {
+LLAMA_NAMES = {
     "token_embd": "model.embed_tokens",
     "output_norm": "model.norm",
     "output": "lm_head",
@@ -49,7 +52,7 @@ _LLAMA = {
     **{f"attn_{letter}": f"self_attn.{letter}_proj" for letter in "qkv"},
     **{f"attn_{letter}_norm": f"self_attn.{letter}_norm" for letter in "qk"},
 }
-_CLASSES = {
+CLASSES = {
     "gpt2": "GPT2LMHeadModel",
     "llama": "LlamaForCausalLM",
     "qwen2": "Qwen2ForCausalLM",
@@ -62,14 +65,17 @@ _WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{%s}|"
     r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-_PRE_TOKENIZERS = {"gpt-2": None, "qwen2": _WORDS % "1", "llama-bpe": _WORDS % "1,3"}
-_CONTROL = 3  # a token type: special
+PRE_TOKENIZERS = {"gpt-2": None, "qwen2": _WORDS % "1", "llama-bpe": _WORDS % "1,3"}
+CONTROL = 3  # a token type: special
+SPECIAL = {"bos": "bos", "eos": "eos", "pad": "padding", "unk": "unknown"}
+TOKENIZER_JSON = "tokenizer.huggingface.json"  # the whole file, if it was written
 
 
 def write_hf_folder(path: Path, folder: Path) -> None:
     """Write the model in a GGUF file as a Hugging Face folder.
 
-    The tokenizer is written if it is byte-level BPE of a known kind; other models accept ids only.
+    The tokenizer is written if the file has its tokenizer.json, or byte-level BPE of a known kind;
+    other models accept ids only.
     Raises InputError for another architecture and for settings that jumok does not support.
     """
     file = read_gguf(path)
@@ -82,15 +88,13 @@ def write_hf_folder(path: Path, folder: Path) -> None:
     with storage_errors(f"{folder}: cannot be made"):
         folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "config.json", json.dumps(config, indent=2).encode())
-    data = safetensors_io.serialize(
-        {name: torch.from_numpy(weight) for name, weight in tensors.items()}, {"format": "pt"}
-    )
-    write_atomically(folder / "model.safetensors", data)
+    chunks = safetensors_io.iter_lazy_chunks(tensors, {"format": "pt"})
+    write_atomically(folder / "model.safetensors", lambda file: file.writelines(chunks))
     if tokenizer is not None:
-        write_atomically(folder / "tokenizer.json", tokenizer.to_str().encode())
+        write_atomically(folder / "tokenizer.json", tokenizer.encode())
         names = {"tokenizer_class": "PreTrainedTokenizerFast"}
         tokens = file.metadata["tokenizer.ggml.tokens"]
-        for name in ("bos", "eos"):
+        for name in SPECIAL:
             token = config.get(f"{name}_token_id")
             if isinstance(token, int) and isinstance(tokens, tuple) and token < len(tokens):
                 names[f"{name}_token"] = str(tokens[token])
@@ -115,9 +119,9 @@ class _Metadata:
 def _config(file: GGUFFile) -> dict[str, Any]:
     """The config.json of transformers."""
     name = file.metadata.get("general.architecture")
-    if name not in _CLASSES:
+    if name not in CLASSES:
         raise InputError(
-            f"general.architecture must be one of {', '.join(_CLASSES)}, got {str(name)[:40]!r}; "
+            f"general.architecture must be one of {', '.join(CLASSES)}, got {str(name)[:40]!r}; "
             "import the original checkpoint"
         )
     assert isinstance(name, str)
@@ -126,12 +130,12 @@ def _config(file: GGUFFile) -> dict[str, Any]:
         raise InputError("it must have the tensor token_embd.weight; download it again")
     config: dict[str, Any] = {
         "model_type": name,
-        "architectures": [_CLASSES[name]],
+        "architectures": [CLASSES[name]],
         "vocab_size": file.tensors["token_embd.weight"].shape[0],
         "tie_word_embeddings": "output.weight" not in file.tensors,
     }
-    for key in ("bos", "eos"):
-        token = file.metadata.get(f"tokenizer.ggml.{key}_token_id")
+    for key, theirs in SPECIAL.items():
+        token = file.metadata.get(f"tokenizer.ggml.{theirs}_token_id")
         if isinstance(token, int):
             config[f"{key}_token_id"] = token
     if name == "gpt2":
@@ -168,11 +172,11 @@ def _config(file: GGUFFile) -> dict[str, Any]:
     return config
 
 
-def _tensors(file: GGUFFile, config: Mapping[str, Any]) -> dict[str, Floats]:
-    """The tensors under their names in transformers, in float32."""
+def _tensors(file: GGUFFile, config: Mapping[str, Any]) -> dict[str, LazyTensor]:
+    """The tensors under their names in transformers: F16 and BF16 as they are, else in float32."""
     is_gpt2 = config["model_type"] == "gpt2"
-    names, layers = (_GPT2, "transformer.h") if is_gpt2 else (_LLAMA, "model.layers")
-    found: dict[str, Floats] = {}
+    names, layers = (GPT2_NAMES, "transformer.h") if is_gpt2 else (LLAMA_NAMES, "model.layers")
+    found: dict[str, LazyTensor] = {}
     for name in file.tensors:
         match = _NAME.fullmatch(name)
         if match is None or match[2] not in names:
@@ -186,11 +190,24 @@ def _tensors(file: GGUFFile, config: Mapping[str, Any]) -> dict[str, Floats]:
         elif is_gpt2 and theirs != "lm_head":
             theirs = f"transformer.{theirs}"
         change = _change(config, match[2], match[3])
-        found[f"{theirs}.{match[3]}"] = np.array(change(file.read(name)), order="C")
+        found[f"{theirs}.{match[3]}"] = _lazy(file, name, change)
     return found
 
 
-def _change(config: Mapping[str, Any], part: str, kind: str) -> Callable[[Floats], Floats]:
+def _lazy(file: GGUFFile, name: str, change: Change) -> LazyTensor:
+    """A tensor of the file, changed to the layout of transformers when it is written."""
+    tensor = file.tensors[name]
+    dtype = {"F16": torch.float16, "BF16": torch.bfloat16}.get(tensor.type.name, torch.float32)
+    shape = change(np.broadcast_to(np.float32(0), tensor.shape)).shape  # and its checks
+
+    def read() -> torch.Tensor:
+        changed = np.ascontiguousarray(change(file.read_stored(name)))
+        return torch.from_numpy(changed).view(dtype)
+
+    return LazyTensor(dtype, shape, read)
+
+
+def _change(config: Mapping[str, Any], part: str, kind: str) -> Change:
     """What turns a stored tensor into that of transformers."""
     if config["model_type"] == "gpt2":
         linear = part in ("attn_qkv", "attn_output", "ffn_up", "ffn_down") and kind == "weight"
@@ -201,7 +218,7 @@ def _change(config: Mapping[str, Any], part: str, kind: str) -> Callable[[Floats
     return lambda weight: weight
 
 
-def unpermute(weight: Floats, heads: int) -> Floats:
+def unpermute(weight: Numbers, heads: int) -> Numbers:
     """Rows in which pairs are adjacent -> rows in halves, for each head.
 
     >>> unpermute(np.float32([[0], [2], [1], [3]]), 1).ravel().tolist()
@@ -213,15 +230,18 @@ def unpermute(weight: Floats, heads: int) -> Floats:
             "download it again"
         )
     pairs = weight.reshape(heads, -1, 2, *weight.shape[1:])
-    halves: Floats = pairs.swapaxes(1, 2).reshape(weight.shape)
+    halves: Numbers = pairs.swapaxes(1, 2).reshape(weight.shape)
     return halves
 
 
-def _tokenizer(metadata: Mapping[str, Any]) -> Tokenizer | None:
-    """The byte-level BPE in the metadata; None for other tokenizers."""
+def _tokenizer(metadata: Mapping[str, Any]) -> str | None:
+    """The tokenizer.json in the metadata, else byte-level BPE; None for other tokenizers."""
+    whole = metadata.get(TOKENIZER_JSON)
+    if isinstance(whole, str):
+        return whole  # checked where the folder is opened
     tokens, merges = (metadata.get(f"tokenizer.ggml.{key}") for key in ("tokens", "merges"))
     pre = metadata.get("tokenizer.ggml.pre", "gpt-2")
-    is_bpe = metadata.get("tokenizer.ggml.model") == "gpt2" and pre in _PRE_TOKENIZERS
+    is_bpe = metadata.get("tokenizer.ggml.model") == "gpt2" and pre in PRE_TOKENIZERS
     if not (is_bpe and isinstance(tokens, tuple) and isinstance(merges, tuple)):
         return None
     vocab = {str(token): i for i, token in enumerate(tokens)}
@@ -233,7 +253,7 @@ def _tokenizer(metadata: Mapping[str, Any]) -> Tokenizer | None:
         )
     with library_errors("the vocabulary cannot be used"):
         tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=pairs))
-        pattern = _PRE_TOKENIZERS[pre]
+        pattern = PRE_TOKENIZERS[pre]
         steps: list[pre_tokenizers.PreTokenizer]
         steps = [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pattern is None)]
         if pattern is not None:
@@ -241,6 +261,6 @@ def _tokenizer(metadata: Mapping[str, Any]) -> Tokenizer | None:
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence(steps)
         tokenizer.decoder = decoders.ByteLevel()
         types = metadata.get("tokenizer.ggml.token_type") or ()
-        special = [token for token, kind in zip(tokens, types, strict=False) if kind == _CONTROL]
+        special = [token for token, kind in zip(tokens, types, strict=False) if kind == CONTROL]
         tokenizer.add_special_tokens([AddedToken(token, special=True) for token in special])
-    return tokenizer
+        return str(tokenizer.to_str())

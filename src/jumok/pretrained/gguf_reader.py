@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from jumok.atomic_io import storage_errors
 from jumok.errors import InputError
-from jumok.pretrained.gguf_types import TYPES, BlockType, dequantize
+from jumok.native.gguf_types import TYPES, BlockType, dequantize
 from jumok.safetensors_io import MAX_TENSORS
 
 MAGIC = b"GGUF"
@@ -44,6 +44,9 @@ Floats = NDArray[np.float32]
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?"}  # for `struct`
 _NUMBERS |= {10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
+
+
+_STORED = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 
 
 @dataclass(frozen=True)
@@ -74,10 +77,21 @@ class GGUFFile:
         """A tensor as float32, dequantized exactly as ggml does it."""
         tensor = self.tensors[name]
         with storage_errors(f"{self.path}: cannot be read"):
-            blocks = np.memmap(
-                self.path, np.uint8, "r", self.data_start + tensor.offset, (tensor.n_bytes,)
-            )
-            return dequantize(blocks, tensor.type).reshape(tensor.shape)
+            return dequantize(self._blocks(name), tensor.type).reshape(tensor.shape)
+
+    def read_stored(self, name: str) -> NDArray[np.generic]:
+        """A tensor as it is stored: F32, F16, or BF16 as its bits in uint16; else as `read`."""
+        tensor = self.tensors[name]
+        stored = _STORED.get(tensor.type.name)
+        if stored is None:
+            return self.read(name)
+        with storage_errors(f"{self.path}: cannot be read"):
+            return np.array(self._blocks(name)).view(stored).reshape(tensor.shape)
+
+    def _blocks(self, name: str) -> NDArray[np.uint8]:
+        tensor = self.tensors[name]
+        start = self.data_start + tensor.offset
+        return np.memmap(self.path, np.uint8, "r", start, (tensor.n_bytes,))
 
 
 def is_gguf(path: Path) -> bool:

@@ -55,6 +55,26 @@ def gpt2_config(source: SourceModel) -> Json:
     }
 
 
+def llama_config(source: SourceModel) -> Json:
+    """Llama's config.json."""
+    config = source.config
+    return {
+        "vocab_size": config.vocabulary_size,
+        "hidden_size": config.d_model,
+        "num_hidden_layers": config.n_layers,
+        "num_attention_heads": config.n_heads,
+        "num_key_value_heads": config.n_kv_heads or config.n_heads,
+        "head_dim": config.d_head or config.d_model // config.n_heads,
+        "intermediate_size": config.d_ff,
+        "hidden_act": ACTIVATION_NAMES[config.activation],
+        "max_position_embeddings": config.max_length,
+        "rms_norm_eps": config.norm_eps,
+        "rope_theta": config.rope.base,
+        "attention_dropout": config.attention_dropout,
+        "tie_word_embeddings": config.tying != "none",
+    }
+
+
 def bart_config(source: SourceModel) -> Json:
     """BART's, mBART's and Pegasus' config.json; longer models are converted to T5."""
     config = source.config

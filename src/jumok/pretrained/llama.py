@@ -70,6 +70,18 @@ _EXAONE = (
     ),
     rule("transformer.ln_f", "decoder.stack.norm"),
 )
+_EXAONE_SYNONYMS = (  # of transformers in memory, and in part in its files of a body alone
+    (r"^(model\.)?embed_tokens\b", "transformer.wte"),
+    (r"^(model\.)?layers\b", "transformer.h"),
+    (r"^(model\.)?norm\b", "transformer.ln_f"),
+    (r"\binput_layernorm\b", "ln_1"),
+    (r"\bpost_attention_layernorm\b", "ln_2"),
+    (r"\bself_attn\.o_proj\b", "attn.attention.out_proj"),
+    (r"\bself_attn\b", "attn.attention"),
+    (r"\bgate_proj\b", "c_fc_0"),
+    (r"\bup_proj\b", "c_fc_1"),
+    (r"\bdown_proj\b", "c_proj"),
+)
 
 
 def _common(
@@ -313,16 +325,29 @@ def _exaone4_pattern(reader: ConfigReader, layers: int, window: int | None) -> s
 
 
 def _exaone(reader: ConfigReader) -> TransformerConfig:
-    length = reader.positive_int("max_position_embeddings", 2048)
+    """Files of the published code; without its `num_layers`, of transformers (5.24 and later)."""
+    published = "num_layers" in reader.values
+    length = 2048 if published else 4096
+
+    def key(older: str, newer: str) -> str:
+        return older if older in reader.values else newer
+
     return _common(
         reader,
-        sizes=(102_400, 4096, 16_384, 32, 32),
-        max_length=2048,
+        sizes=(102_400, 4096, 16_384 if published else 14_336, 32, 32),
+        max_length=length,
+        n_kv_heads=None if published else 8,
         eps=1e-5,
-        layers_key="num_layers",
-        activation_key="activation_function",
-        eps_key="layer_norm_epsilon",
-        rope=read_rope(reader, 10_000.0, length),
+        bias=reader.boolean("mlp_bias", False),
+        attention_bias="all" if reader.boolean("attention_bias", False) else "none",
+        layers_key=key("num_layers", "num_hidden_layers"),
+        activation_key=key("activation_function", "hidden_act"),
+        eps_key=key("layer_norm_epsilon", "rms_norm_eps"),
+        rope=read_rope(
+            reader,
+            10_000.0 if published else 500_000.0,
+            reader.positive_int("max_position_embeddings", length),
+        ),
     )
 
 
@@ -334,19 +359,23 @@ def _family(
     *,
     body: str = "",
     tied: bool = False,
+    same_as: str = "",
+    synonyms: tuple[tuple[str, str], ...] = (),
 ) -> Family:
+    """A family whose classes are called `name`..., or `same_as`... as well."""
     prefix = backbone[0].hf_name.partition(".")[0] + "."
     tokens = f"{backbone[0].hf_name}.weight"
 
     def heads(reader: ConfigReader) -> Mapping[str, Head]:
         shares = reader.boolean("tie_word_embeddings", tied)
         aliases = {"lm_head.weight": tokens} if shares else {}
-        return {
-            f"{name}ForCausalLM": Head(
+        found: dict[str, Head] = {}
+        for each in filter(None, (name, same_as)):
+            found[f"{each}ForCausalLM"] = Head(
                 "language_model", (rule("lm_head", "output"),), aliases=aliases
-            ),
-            body or f"{name}Model": Head("decoder", has_task=False),
-        }
+            )
+            found[body or f"{each}Model"] = Head("decoder", has_task=False)
+        return found
 
     return Family(
         model_type=model_type,
@@ -355,6 +384,7 @@ def _family(
         backbone=lambda config: backbone,
         heads=heads,
         derived_buffers={r".*rotary(_emb)?\.inv_freq": is_rotary_frequencies},
+        synonyms=synonyms,
     )
 
 
@@ -373,4 +403,4 @@ GEMMA3 = _family(
     tied=True,
 )
 EXAONE4 = _family("exaone4", "Exaone4", _exaone4, _backbone(*_SUBLAYER_NORMS))
-EXAONE = _family("exaone", "Exaone", _exaone, _EXAONE)
+EXAONE = _family("exaone", "Exaone", _exaone, _EXAONE, same_as="Llama", synonyms=_EXAONE_SYNONYMS)

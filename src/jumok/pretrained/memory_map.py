@@ -16,7 +16,7 @@ from pathlib import Path
 
 import safetensors.torch
 from safetensors import SafetensorError
-from torch import Tensor
+from torch import Tensor, nn
 
 from jumok.atomic_io import storage_errors
 from jumok.errors import InputError
@@ -46,6 +46,23 @@ def mmap_safetensors(path: Path) -> dict[str, Tensor]:
             return safetensors.torch.load_file(path)
     except SafetensorError as error:
         raise InputError(f"{path}: not a usable safetensors file: {error}; get it again") from error
+
+
+def copy_weights(model: nn.Module) -> None:
+    """Copy the weights of a model into memory of its own, one at a time.
+
+    Later changes of the files that they were mapped from do not reach the model.
+
+    >>> import torch
+    >>> weight = torch.ones(2, 2)
+    >>> linear = nn.Linear(2, 2, bias=False)
+    >>> linear.weight = nn.Parameter(weight)
+    >>> copy_weights(linear)
+    >>> linear.weight.data_ptr() == weight.data_ptr()
+    False
+    """
+    for weight in (*model.parameters(), *model.buffers()):
+        weight.data = weight.data.clone()
 
 
 def release_pages(tensor: Tensor) -> None:

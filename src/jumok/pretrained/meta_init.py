@@ -4,16 +4,21 @@ Weights that will be replaced are neither allocated nor initialized.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from jumok.errors import InputError
-from jumok.models.weights import named_weights
+from jumok.models.weights import check_weights, named_weights
+from jumok.pretrained.memory_map import release_pages
 
 MAX_NAMES = 12  # in an error message
+
+WeightType = Literal["float32", "auto"]  # auto: that of the file
+
+_KEPT = ({torch.bfloat16}, {torch.float16})
 
 
 def on_meta_device(build: Callable[[], nn.Module]) -> nn.Module:
@@ -24,6 +29,58 @@ def on_meta_device(build: Callable[[], nn.Module]) -> nn.Module:
     """
     with torch.device("meta"), _SkipInitialization():
         return build()
+
+
+def build_with_weights(
+    build: Callable[[], nn.Module], tensors: Mapping[str, Tensor], dtype: WeightType = "float32"
+) -> nn.Module:
+    """The module that `build` returns, with these tensors as its weights, in float32.
+
+    A tensor in float32 is not copied; a mapped one in another type is converted and its pages are
+    released, unless `dtype` keeps it (`convert_weights`). Raises the errors of `check_weights`.
+
+    >>> weight = torch.ones(3, 2)
+    >>> module = build_with_weights(lambda: nn.Linear(2, 3, bias=False), {"weight": weight})
+    >>> module.weight.data_ptr() == weight.data_ptr()
+    True
+    """
+    model = on_meta_device(build)
+    check_weights(model, tensors)
+    assign_weights(model, tensors)
+    convert_weights(model, dtype)
+    return model
+
+
+def convert_weights(model: nn.Module, dtype: WeightType) -> None:
+    """Convert the weights to float32, one at a time.
+
+    With "auto" matrices stay as they are, mapped or not, if all are bfloat16 or all float16.
+    Vectors, which GGUF files have in float32, and tables that are computed from the config become
+    the same type.
+
+    >>> linear = nn.Linear(1, 1, dtype=torch.bfloat16)
+    >>> convert_weights(linear, "auto")
+    >>> linear.weight.dtype
+    torch.bfloat16
+    """
+    weights = named_weights(model)
+    found = {weight.dtype for weight in weights.values() if weight.ndim > 1}
+    if dtype == "auto" and found in _KEPT:
+        [kept] = found
+        assign_weights(model, {name: weight.to(kept) for name, weight in weights.items()})
+        for buffer in model.buffers():
+            if buffer.is_floating_point():
+                buffer.data = buffer.data.to(kept)
+        return
+    assign_weights(model, {name: in_float32(weight) for name, weight in weights.items()})
+
+
+def in_float32(tensor: Tensor) -> Tensor:
+    """The tensor itself in float32, else a copy, after which the pages of a file are released."""
+    found = tensor.float()
+    if found is not tensor:
+        release_pages(tensor)
+    return found
 
 
 def assign_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:

@@ -27,6 +27,7 @@ from jumok.pretrained.hf_config import (
     bart_config,
     bert_config,
     gpt2_config,
+    llama_config,
     marian_config,
     t5_config,
 )
@@ -137,11 +138,16 @@ def _canonical(config: TransformerConfig) -> TransformerConfig:
     """The config with defaults and equivalent values resolved."""
     own_head = config.d_head == config.d_model // config.n_heads
     relative = config.positions == "relative"
+    as_bias = "all" if config.bias else "none"
     own_scale = config.attention_scale == (config.d_model // config.n_heads) ** -0.5
     return replace(
         config,
         d_head=None if own_head else config.d_head,
+        fused_qkv=False,  # how the same function is computed
+        ffn_projection="linear",
         attention_scale=None if own_scale else config.attention_scale,
+        attention_bias=None if config.attention_bias == as_bias else config.attention_bias,
+        n_kv_heads=config.n_kv_heads or config.n_heads,
         n_decoder_layers=config.n_decoder_layers or config.n_layers,
         tie_embeddings=config.tying,
         target_vocabulary_size=config.target_vocabulary_size or config.vocabulary_size,
@@ -174,7 +180,10 @@ _TARGETS: Mapping[HeadKind, tuple[_Target, ...]] = {
     "text_classifier": _ENCODERS,
     "token_classifier": _ENCODERS,
     "masked_language_model": _ENCODERS,
-    "language_model": (_Target("gpt2", adapt_decoder, gpt2_config),),
+    "language_model": (
+        _Target("gpt2", adapt_decoder, gpt2_config),
+        _Target("llama", adapt_decoder, llama_config),
+    ),
     "encoder_decoder": (
         _Target("marian", concat_sinusoids, marian_config),
         _Target("pegasus", concat_sinusoids, bart_config, position_tables),

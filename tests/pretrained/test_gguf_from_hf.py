@@ -1,0 +1,187 @@
+"""GGUF files that jumok writes are the same model in `jumok import` and in llama.cpp."""
+
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import torch
+
+import jumok
+from jumok.errors import InputError
+from jumok.native.gguf_quantize import BLOCK_TYPES, quantize
+from jumok.native.gguf_types import dequantize
+from jumok.pretrained.gguf_from_hf import GGUFType, unsupported_in_gguf, write_gguf_file
+from jumok.pretrained.gguf_reader import read_gguf
+from jumok.tasks.runs.import_checkpoint import import_gguf
+from tests import hf_folders
+
+ARCHES = ("gpt2", "llama", "qwen2", "qwen3", "mistral")
+TEXT = "이 영화 정말 재미있어요"
+IDS = torch.tensor([[3, 9, 27, 11, 30, 4]])
+
+
+def make(folder: Path, arch: str, **settings: Any) -> Any:
+    if arch == "gpt2":
+        return hf_folders.gpt2(folder, n_embd=32, n_head=2, **settings)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "head_dim": 16, "sliding_window": None}
+    if arch == "qwen2":
+        sizes |= {"hidden_size": 64}
+        sizes.pop("head_dim")
+    return hf_folders.llama(folder, arch, **sizes | {"use_sliding_window": False} | settings)
+
+
+def logits(model: Any) -> torch.Tensor:
+    with torch.no_grad():
+        found: torch.Tensor = model(IDS)
+    return found
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("arch", ARCHES)
+def test_an_imported_file_is_the_same_model(arch: str, tied: bool, tmp_path: Path) -> None:
+    make(tmp_path / "hf", arch, tie_word_embeddings=tied)
+    write_gguf_file(tmp_path / "hf", tmp_path / "a.gguf", "f32", "이름")
+    import_gguf(tmp_path / "a.gguf", tmp_path / "run")
+    found, original = jumok.load(tmp_path / "run"), jumok.load(tmp_path / "hf")
+    assert torch.equal(logits(found.model), logits(original.model))
+    if (tmp_path / "hf" / "tokenizer.json").exists():
+        assert found.vocabulary.encode(TEXT) == original.vocabulary.encode(TEXT)
+        assert found.vocabulary.decode(found.vocabulary.encode(TEXT)) == TEXT
+    metadata = read_gguf(tmp_path / "a.gguf").metadata
+    assert metadata["general.name"] == "이름"
+
+
+@pytest.mark.parametrize("kind", get_args(GGUFType))
+def test_the_gguf_package_reads_the_same_numbers(kind: GGUFType, tmp_path: Path) -> None:
+    """Every tensor in its type, and the blocks of the package's own quantizer."""
+    gguf = pytest.importorskip("gguf")
+    model = make(tmp_path / "hf", "qwen3", intermediate_size=72)
+    write_gguf_file(tmp_path / "hf", tmp_path / "a.gguf", kind, "a")
+    reader = gguf.GGUFReader(tmp_path / "a.gguf")
+    arrays = {tensor.name: tensor for tensor in reader.tensors}
+    weight = model.state_dict()["model.layers.1.self_attn.v_proj.weight"].float().numpy()
+    found = arrays["blk.1.attn_v.weight"]
+    assert found.tensor_type.name == kind.upper()
+    if kind in ("q8_0", "q4_0"):
+        expected = gguf.quants.quantize(weight, found.tensor_type)
+        assert np.array_equal(found.data, expected)
+        assert np.array_equal(quantize(weight, kind), expected)
+    else:
+        data = gguf.quants.dequantize(found.data, found.tensor_type)
+        assert np.abs(data - weight).max() <= {"f32": 0, "f16": 1e-3, "bf16": 1e-2}[kind]
+    assert arrays["blk.1.attn_norm.weight"].tensor_type.name == "F32"
+    narrow = arrays["blk.1.ffn_down.weight"].tensor_type.name  # rows of 72
+    assert narrow == ("F16" if kind in ("q8_0", "q4_0") else kind.upper())
+    assert all(tensor.data_offset % 32 == 0 for tensor in reader.tensors)
+    fields = reader.fields["tokenizer.ggml.tokens"]
+    tokens = json.loads((tmp_path / "hf" / "tokenizer.json").read_text())["model"]["vocab"]
+    assert len(fields.data) == len(tokens)
+
+
+@pytest.mark.parametrize("kind", ["q8_0", "q4_0"])
+def test_blocks_of_a_file_reach_the_kernel_unchanged(
+    kind: Any, tmp_path: Path, compiled: Path
+) -> None:
+    """Blocks with integers and scales of any quantizer, through import, to the same values."""
+    from jumok.native import NativeDecoder, NativeModel
+
+    make(tmp_path / "hf", "llama")
+    path = tmp_path / "a.gguf"
+    write_gguf_file(tmp_path / "hf", path, kind, "a")
+    file, data = read_gguf(path), bytearray(path.read_bytes())
+    rng = np.random.default_rng(0)
+    for tensor in file.tensors.values():
+        if tensor.type.name == kind.upper():
+            start = file.data_start + tensor.offset
+            blocks = np.frombuffer(data, np.uint8, tensor.n_bytes, start)
+            blocks = blocks.reshape(-1, tensor.type.bytes)
+            low = rng.integers(0, 7, (len(blocks), tensor.type.bytes - 2), dtype=np.uint8)
+            blocks[:, 2:] = low * 17 if kind == "q4_0" else low * 9  # the largest is never full
+    path.write_bytes(bytes(data))
+    import_gguf(path, tmp_path / "run")
+    model = jumok.load(tmp_path / "run").model
+    weight = model.state_dict()["decoder.stack.layers.0.self_attention.value.weight"]
+    assert np.array_equal(weight.numpy(), read_gguf(path).read("blk.0.attn_v.weight"))
+    kept = dequantize(quantize(weight.numpy(), kind).reshape(-1), BLOCK_TYPES[kind])
+    assert np.array_equal(kept.reshape(weight.shape), weight.numpy())
+    native = NativeDecoder(NativeModel(model, kind), capacity=6).step_all(IDS)
+    expected = logits(model)
+    assert (native - expected).abs().max() < 0.05 * expected.abs().max().clamp(min=1)
+
+
+def test_a_unigram_vocabulary(tmp_path: Path, reading_run: Path) -> None:
+    """A vocabulary that jumok trained, as `jumok export --to hf` writes it."""
+    from jumok.text.pretrained.export import CAUSAL_LM_TEMPLATE, tokenizer_files
+
+    vocabulary = jumok.load(reading_run).vocabulary
+    make(tmp_path / "hf", "llama", vocab_size=len(vocabulary))
+    for name, data in tokenizer_files(
+        vocabulary, CAUSAL_LM_TEMPLATE, 40, token_types=False
+    ).items():
+        (tmp_path / "hf" / name).write_bytes(data)
+    write_gguf_file(tmp_path / "hf", tmp_path / "a.gguf", "f32", "a")
+    metadata = read_gguf(tmp_path / "a.gguf").metadata
+    tokens, scores = metadata["tokenizer.ggml.tokens"], metadata["tokenizer.ggml.scores"]
+    assert isinstance(tokens, tuple)
+    assert isinstance(scores, tuple)
+    assert metadata["tokenizer.ggml.model"] == "t5"
+    assert metadata["tokenizer.ggml.add_bos_token"] is True
+    assert [vocabulary.piece(i) for i in range(len(vocabulary))] == list(tokens)
+    assert len(scores) == len(tokens) == len(vocabulary)
+    import_gguf(tmp_path / "a.gguf", tmp_path / "run")
+    found = jumok.load(tmp_path / "run").vocabulary
+    assert found.encode("삼 일 오") == vocabulary.encode("삼 일 오")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["f32", "q8_0"])
+@pytest.mark.parametrize("arch", ["gpt2", "llama", "qwen3"])
+def test_llama_cpp_computes_the_same_logits(arch: str, kind: GGUFType, tmp_path: Path) -> None:
+    llama_cpp = pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed")
+    make(tmp_path / "hf", arch)
+    write_gguf_file(tmp_path / "hf", tmp_path / "a.gguf", kind, "a")
+    model = llama_cpp.Llama(str(tmp_path / "a.gguf"), logits_all=True, verbose=False, n_ctx=16)
+    model.eval(IDS[0].tolist())
+    found = torch.tensor(np.array(model.scores[: IDS.shape[1]]))
+    expected = logits(jumok.load(tmp_path / "hf").model)[0]
+    tolerance = 1e-3 if kind == "f32" else 0.1  # its cache of keys and values is float16
+    assert (found - expected).abs().max() < tolerance * expected.abs().max().clamp(min=1)
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        ({"model_type": "bert"}, "GGUF is written for gpt2, llama"),
+        ({"model_type": "gpt2", "activation_function": "relu"}, "with gelu_new, got relu"),
+        ({"model_type": "gpt2", "scale_attn_weights": False}, "scales the attention of GPT-2"),
+        ({"model_type": "llama", "hidden_act": "gelu"}, "computes llama with silu, got gelu"),
+        ({"model_type": "llama", "mlp_bias": True}, "has no biases in llama"),
+        ({"model_type": "mistral"}, "has no attention windows in mistral"),
+        ({"model_type": "llama", "rope_scaling": {"rope_type": "llama3", "factor": 8.0,
+          "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 64}}, "plain or scaled linearly"),
+    ],
+)  # fmt: skip
+def test_models_that_llama_cpp_computes_otherwise(config: dict[str, Any], sentence: str) -> None:
+    assert sentence in str(unsupported_in_gguf(config))
+
+
+def test_refusals_leave_no_file(tmp_path: Path) -> None:
+    make(tmp_path / "hf", "llama", mlp_bias=True)
+    with pytest.raises(InputError, match="has no biases in llama; use another format"):
+        write_gguf_file(tmp_path / "hf", tmp_path / "a.gguf", "f32", "a")
+    make(tmp_path / "huge", "llama")
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(tmp_path / "huge" / "model.safetensors")
+    weights["model.layers.0.mlp.up_proj.weight"][0, 0] = 1e6
+    save_file(weights, tmp_path / "huge" / "model.safetensors", {"format": "pt"})
+    with pytest.raises(InputError, match=r"ffn_up.weight is not finite in F16; use f32 or bf16"):
+        write_gguf_file(tmp_path / "huge", tmp_path / "a.gguf", "f16", "a")
+    weights["model.extra.weight"] = torch.zeros(2)
+    save_file(weights, tmp_path / "huge" / "model.safetensors", {"format": "pt"})
+    with pytest.raises(InputError, match=r"model\.extra\.weight has no name in GGUF"):
+        write_gguf_file(tmp_path / "huge", tmp_path / "a.gguf", "f32", "a")
+    assert not (tmp_path / "a.gguf").exists()
