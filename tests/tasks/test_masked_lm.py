@@ -16,8 +16,10 @@ from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.models import MaskedLanguageModel
+from jumok.models.cooccurrence import cooccurrence_embedding
 from jumok.nn.losses import cross_entropy
 from jumok.nn.masks import AttentionMask
+from jumok.seeding import derive_seed
 from jumok.tasks.inputs.masking import PieceInfo
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.jobs.masked_lm import MaskedLMJob
@@ -280,8 +282,34 @@ def test_training_and_repeated_evaluation(run: Path) -> None:
 
 
 @pytest.mark.slow
-def test_resuming_is_bit_identical(recipe_file: Path, tmp_path: Path) -> None:
+def test_training_begins_from_cooccurrence() -> None:
+    made = job(TEXTS, cooccurrence_init=True)
+    before = made.model.encoder.embedding.tokens.weight.detach().clone()
+    made.initialize()
+    rows = made.encode.ids(TEXTS)
+    generator = torch.Generator().manual_seed(derive_seed(0, "cooccurrence"))
+    vectors = cooccurrence_embedding(rows, *before.shape, generator)
+    known = vectors.any(-1)
+    assert 0 < known.sum() < len(known)  # [PAD] has no neighbour
+    weight = made.model.encoder.embedding.tokens.weight.detach()
+    torch.testing.assert_close(weight[known], vectors[known] / before.shape[1] ** 0.5)
+    assert torch.equal(weight[~known], before[~known])
+    probabilities = made.model.output.bias.exp()
+    assert probabilities.sum().item() == pytest.approx(1.0, abs=1e-5)
+    assert probabilities.argmax().item() == np.bincount(rows.ids).argmax()
+
+
+def test_without_the_setting_the_weights_stay() -> None:
+    made = job(TEXTS)
+    before = made.model.encoder.embedding.tokens.weight.detach().clone()
+    made.initialize()
+    assert torch.equal(made.model.encoder.embedding.tokens.weight, before)
+
+
+@pytest.mark.parametrize("more", [[], ["masking.cooccurrence_init=true"]])
+def test_resuming_is_bit_identical(recipe_file: Path, tmp_path: Path, more: list[str]) -> None:
     overrides = ["training.steps=30", "training.evaluate_every=10", "masking.whole_words=true"]
+    overrides += more
     overrides += ["augmentation.subword_sampling=0.5", "training.batch_tokens=256"]
     train(load_recipe(str(recipe_file), overrides), tmp_path / "whole")
     shutil.copytree(tmp_path / "whole", tmp_path / "half")

@@ -1,1 +1,1 @@
-"""The six tasks: recipes, inputs, pipelines, training jobs and runs."""
+"""The eight tasks: recipes, inputs, pipelines, training jobs and runs."""

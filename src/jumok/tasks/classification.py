@@ -28,9 +28,7 @@ class ClassificationTask:
 
     def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """An encoder with a classification head, or an encoder-decoder with one."""
-        if config.kind == "encoder_decoder":
-            return EncoderDecoderClassifier(config, len(labels))
-        return text_classifier(config, len(labels), config.pooling, config.pooler)
+        return build_classifier(config, labels)
 
     def evaluate(self, pipeline: Pipeline, table: Table, split: str) -> EvaluationResult:
         """Accuracy, macro F1, calibration error, and the most confident mistakes."""
@@ -82,6 +80,13 @@ class ClassificationTask:
             _prediction(text, row, pipeline.labels)
             for text, row in zip(texts, logits.softmax(-1).tolist(), strict=True)
         ]
+
+
+def build_classifier(config: ModelConfig, labels: Sequence[str]) -> nn.Module:
+    """An encoder with one logit for each label, or an encoder-decoder with them."""
+    if config.kind == "encoder_decoder":
+        return EncoderDecoderClassifier(config, len(labels))
+    return text_classifier(config, len(labels), config.pooling, config.pooler)
 
 
 def _prediction(text: str, probabilities: list[float], labels: Sequence[str]) -> Prediction:

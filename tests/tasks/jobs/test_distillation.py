@@ -58,7 +58,12 @@ def test_added_texts_have_soft_labels_only(
     assert (labels[:n_train] != IGNORE_INDEX).all()
     assert (labels[n_train:] == IGNORE_INDEX).all()
     texts = list(job.texts.texts)
-    assert texts[n_train:]
+    known = {
+        text for table in load_splits(plan.data).tables.values() for text in table.column("text")
+    }
+    assert texts[n_train:] == [  # all rows of the file that are not in a split
+        text for text in added.read_text(encoding="utf-8").splitlines() if text not in known
+    ]
     assert not set(texts[n_train:]) & set(load_splits(plan.data).test.column("text"))
     teacher = jumok.load(review_run, device="cpu")
     output = teacher(texts[-1])

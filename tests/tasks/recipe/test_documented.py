@@ -13,6 +13,7 @@ from jumok.tasks.recipe.tables import (
     DistillationConfig,
     MaskingConfig,
     ModelConfig,
+    MultiLabelConfig,
     RegressionConfig,
     VocabularyRecipe,
     WindowConfig,
@@ -30,6 +31,7 @@ TABLES: dict[str, type] = {
     "windows": WindowConfig,
     "masking": MaskingConfig,
     "distillation": DistillationConfig,
+    "multi_label": MultiLabelConfig,
     "regression": RegressionConfig,
 }
 

@@ -200,12 +200,20 @@ def test_invalid_values(review_recipe: Path, word: str, sentence: str) -> None:
         ),
         (
             ["task=masked_language_modeling", "augmentation.token_dropout=0.1"],
-            "it is available for classification, regression, tagging",
+            "it is available for classification, multi_label_classification, regression, tagging",
         ),
         (["task=tagging", "vocabulary.byte_fallback=true"], "bytes, which have no tags"),
         (
             ["task=regression", "training.label_smoothing=0.1"],
             "training.label_smoothing must be 0 for the task regression, which has no labels",
+        ),
+        (
+            [
+                "task=masked_language_modeling",
+                "masking.cooccurrence_init=true",
+                "model.generator=0.5",
+            ],
+            "masking.cooccurrence_init must be false with model.init or model.generator",
         ),
         (
             ["task=masked_language_modeling", "data.pair=b"],

@@ -154,14 +154,27 @@ def test_token_types_of_a_pair_equal_those_of_transformers(
     assert set(source_sequence(loaded, "이 영화\t별로예요").segments) == {0}
 
 
-def test_a_multi_label_classifier_is_an_error(copied: Made) -> None:
-    """The logits exist, but their softmax has no meaning."""
+def test_a_multi_label_classifier_decides_each_label(copied: Made) -> None:
+    """By the sigmoid, as the pipeline of transformers does."""
     folder = copied("texts")
     path = folder / "config.json"
     said = json.loads(path.read_text()) | {"problem_type": "multi_label_classification"}
     path.write_text(json.dumps(said))
     loaded = jumok.load(folder, device="cpu")
-    sentence = "must be single_label_classification, got 'multi_label_classification'"
+    assert loaded.recipe.task == "multi_label_classification"
+    answer = loaded("재미있어요")
+    expected = their_logits(folder, "재미있어요").sigmoid().tolist()
+    assert list(answer.probabilities.values()) == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_problem_type_without_labels_is_an_error(copied: Made) -> None:
+    """The logits exist, but their softmax has no meaning."""
+    folder = copied("texts")
+    path = folder / "config.json"
+    said = json.loads(path.read_text()) | {"problem_type": "regression"}
+    path.write_text(json.dumps(said))
+    loaded = jumok.load(folder, device="cpu")
+    sentence = "must be single_label_classification or multi_label_classification, got 'regress"
     with pytest.raises(InputError, match=sentence):
         loaded("재미있어요")
     table = Table.from_columns({"text": ["재미있어요"], "label": [LABELS[0]]})

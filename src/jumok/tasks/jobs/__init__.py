@@ -1,1 +1,1 @@
-"""Training jobs of the six tasks: batches in epochs, a loss and a development score."""
+"""Training jobs of the eight tasks: batches in epochs, a loss and a development score."""

@@ -5,16 +5,13 @@ Shapes: n texts, B of a batch, L labels.
 
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import torch
 from torch import Tensor
 
 from jumok.data.arrow_cache import cache_folder, cached_table, write_table
-from jumok.data.config import DataConfig
-from jumok.data.load import load_splits
-from jumok.data.splits import TEXTS, Splits
 from jumok.errors import InputError
 from jumok.models.weights import named_weights
 from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInputs
@@ -23,8 +20,6 @@ from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.sequence_classification import predict_all
 from jumok.tasks.recipe.tables import DistillationConfig
 from jumok.text.ragged import Ragged
-
-_SCHEMA = pa.schema([("logits", pa.list_(pa.float32()))])
 
 
 def distillation_loss(logits: Tensor, soft: Tensor, temperature: float) -> Tensor:
@@ -40,21 +35,6 @@ def distillation_loss(logits: Tensor, soft: Tensor, temperature: float) -> Tenso
     """
     student = (logits.float() / temperature).log_softmax(-1)
     return temperature**2 * (soft * (soft.clamp(min=1e-12).log() - student)).sum()
-
-
-def unlabelled_texts(config: DistillationConfig, splits: Splits) -> list[str]:
-    """The texts that the recipe adds, without those of the dev and test splits and of train."""
-    if not config.corpus and not config.texts:
-        return []
-    data = (
-        DataConfig(corpus=config.corpus)
-        if config.corpus
-        else DataConfig(train=config.texts, format="lines")
-    )
-    table = load_splits(data, TEXTS, only=["train"]).train
-    known = [text for split in splits.tables.values() for text in split.column("text")]
-    texts = list(table.without("text", known).without_empty("text").column("text"))
-    return texts[: config.rows] if config.rows else texts
 
 
 def with_unlabelled(
@@ -103,11 +83,18 @@ def _logits(teacher: Pipeline, texts: TextInputs) -> Tensor:
         values = cached[0].column("logits").combine_chunks().values.to_numpy()
         return torch.from_numpy(values.reshape(len(rows), -1).copy())
     logits = predict_all(teacher.model, rows, teacher.vocabulary, teacher.device)
-    flat = pa.array(logits.numpy().ravel(), pa.float32())
-    offsets = pa.array(np.arange(len(rows) + 1, dtype=np.int32) * logits.shape[1])
-    column = pa.ListArray.from_arrays(offsets, flat)
-    write_table(path, _SCHEMA, [pa.RecordBatch.from_arrays([column], schema=_SCHEMA)])
+    _write(path, logits)
     return logits
+
+
+def _write(path: Path, logits: Tensor) -> None:
+    import pyarrow as pa
+
+    schema = pa.schema([("logits", pa.list_(pa.float32()))])
+    flat = pa.array(logits.numpy().ravel(), pa.float32())
+    offsets = pa.array(np.arange(len(logits) + 1, dtype=np.int32) * logits.shape[1])
+    column = pa.ListArray.from_arrays(offsets, flat)
+    write_table(path, schema, [pa.RecordBatch.from_arrays([column], schema=schema)])
 
 
 def _key(teacher: Pipeline, rows: Ragged) -> str:

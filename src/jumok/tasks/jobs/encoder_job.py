@@ -23,7 +23,7 @@ from jumok.text.tokenizer import Tokenizer, unk_id
 
 @dataclass(frozen=True)
 class LabelledBatch:
-    """Texts of similar length and their labels: (B,) of texts, (B, T) of tokens.
+    """Texts of similar length and their labels: (B,) or (B, L) of texts, (B, T) of tokens.
 
     With `two_views` the second half repeats the texts of the first half, augmented differently.
     """

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from jumok.data.resumable_loader import Epoch
 from jumok.data.splits import Splits
+from jumok.models import MaskedLanguageModel
+from jumok.models.cooccurrence import cooccurrence_embedding
 from jumok.models.replaced_tokens import ReplacedTokenModel
 from jumok.nn.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
@@ -30,6 +32,8 @@ from jumok.tasks.masked_lm import (
 from jumok.text.ragged import Ragged
 from jumok.training.job import DevResult
 
+MAX_COUNTED_TOKENS = 20_000_000  # of the training texts; the vectors hardly change with more
+
 
 class MaskedLMJob(RecipeJob[MaskedBatch]):
     """Trains a masked language model with cross-entropy of the masked tokens.
@@ -44,6 +48,28 @@ class MaskedLMJob(RecipeJob[MaskedBatch]):
         self.train = splits.train.column("text")
         rows = self._cut(self.encode.ids(splits.dev.column("text")))
         self.dev = fixed_masking(rows, self.pieces, self.recipe.masking)
+
+    @torch.no_grad()
+    def initialize(self) -> None:
+        """With `masking.cooccurrence_init` start from what single tokens and pairs of them show.
+
+        The embeddings are those of `cooccurrence_embedding` with the usual standard deviation; the
+        bias of the output is the logarithm of the frequency of each token.
+        """
+        if not self.recipe.masking.cooccurrence_init:
+            return
+        assert isinstance(self.model, MaskedLanguageModel)  # checked by the recipe
+        rows = self.encode.ids(self.train)
+        step = -(-len(rows.ids) // MAX_COUNTED_TOKENS)
+        rows = rows.take(np.arange(0, len(rows), max(step, 1)))
+        weight = self.model.encoder.embedding.tokens.weight  # (V, E)
+        generator = torch.Generator().manual_seed(derive_seed(self.recipe.seed, "cooccurrence"))
+        vectors = cooccurrence_embedding(rows, weight.shape[0], weight.shape[1], generator)
+        vectors = vectors.to(weight.device)
+        known = vectors.any(-1)  # (V,)
+        weight[known] = vectors[known] * weight.shape[1] ** -0.5
+        counts = torch.from_numpy(np.bincount(rows.ids, minlength=len(weight)) + 1.0)  # (V,)
+        self.model.output.bias.copy_((counts / counts.sum()).log())
 
     def epoch(self, number: int) -> Epoch[MaskedBatch]:
         """The batches of an epoch, in its order and with its masks."""

@@ -37,6 +37,9 @@ class RecipeJob(ABC, Generic[BatchT]):
     def prepare(self, splits: Splits) -> None:
         """Encode the training and the development split."""
 
+    def initialize(self) -> None:  # most tasks need none
+        """Set initial weights that follow from the training split; called before the first step."""
+
     @abstractmethod
     def epoch(self, number: int) -> Epoch[BatchT]:
         """The batches of an epoch, in its order and with its augmentation."""

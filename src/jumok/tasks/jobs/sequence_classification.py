@@ -1,4 +1,4 @@
-"""Training jobs of classification and regression: one output per text, or pair of texts.
+"""Training jobs of classifiers and regressions: one output vector per text, or pair of texts.
 
 Shapes: B texts, L labels.
 """
@@ -13,8 +13,12 @@ from torch import Tensor
 
 from jumok.data.splits import Splits
 from jumok.data.table import Table
-from jumok.evaluation import classification_metrics, regression_metrics
-from jumok.nn.losses import cross_entropy, rdrop_kl
+from jumok.evaluation import (
+    classification_metrics,
+    multi_label_metrics,
+    regression_metrics,
+)
+from jumok.nn.losses import binary_cross_entropy, cross_entropy, rdrop_kl
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.classification import label_table
 from jumok.tasks.inputs.batches import PaddedBatch
@@ -23,17 +27,18 @@ from jumok.tasks.inputs.token_labels import IGNORE_INDEX
 from jumok.tasks.jobs.distillation import (
     distillation_loss,
     soft_labels,
-    unlabelled_texts,
     with_unlabelled,
 )
 from jumok.tasks.jobs.encoder_job import EncoderJob, LabelledBatch
+from jumok.tasks.jobs.unlabelled_texts import unlabelled_texts
+from jumok.tasks.multi_label import multi_label_table, predict_logits
 from jumok.tasks.pipeline.sequence_classification import forward, predict_all
 from jumok.tasks.regression import predict_scaled, scale_targets
 from jumok.training.job import DevResult
 
 
 class TextJob(EncoderJob):
-    """Abstract: one label per text."""
+    """Abstract: the labels of each text, or its score."""
 
     def prepare(self, splits: Splits) -> None:
         """Encode the texts, and turn their labels into numbers."""
@@ -45,7 +50,7 @@ class TextJob(EncoderJob):
     def _read(self, table: Table, splits: Splits) -> LabelledTexts: ...
 
     def labels_of(self, examples: NDArray[np.int64]) -> Tensor:
-        """The label ids or scores of these training texts, (B,)."""
+        """The label ids or scores of these training texts, (B,), or their label sets, (B, L)."""
         return torch.from_numpy(self.train.labels[examples]).to(self.device)
 
 
@@ -59,7 +64,8 @@ class ClassificationJob(TextJob):
         super().prepare(splits)
         config = self.recipe.distillation
         if config.teachers:
-            self.train = with_unlabelled(self.train, unlabelled_texts(config, splits), self.encode)
+            added = unlabelled_texts(config, splits)
+            self.train = with_unlabelled(self.train, added, self.encode)
             self.texts, self.ids = self.train.texts, self.train.ids
             self.soft_labels = soft_labels(config, self.texts, splits.labels, self.device)
 
@@ -99,6 +105,27 @@ class ClassificationJob(TextJob):
         loss = cross_entropy(logits, labels).item() / max(len(labels), 1)
         predicted = logits.argmax(-1).tolist()
         metrics = classification_metrics(self.dev.labels.tolist(), predicted, logits.shape[1])
+        return self.dev_result(loss, metrics)
+
+
+class MultiLabelJob(TextJob):
+    """Trains a classifier that decides each label by itself with binary cross-entropy."""
+
+    def _read(self, table: Table, splits: Splits) -> LabelledTexts:
+        return multi_label_table(table, self.encode, splits.labels)
+
+    def loss(self, batch: LabelledBatch) -> Tensor:
+        """Binary cross-entropy, summed over the texts and the labels."""
+        logits = forward(self.model, batch.texts, self.tokenizer)  # (B, L)
+        return binary_cross_entropy(logits, batch.labels)
+
+    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
+        """The recipe's metric on the development texts, and the mean loss of their labels."""
+        logits = predict_logits(self.model, self.dev.ids, self.tokenizer, self.device, processes)
+        labels = torch.from_numpy(self.dev.labels)
+        loss = binary_cross_entropy(logits, labels).item() / max(labels.numel(), 1)
+        predicted = logits.sigmoid() >= self.recipe.multi_label.threshold
+        metrics = multi_label_metrics(self.dev.labels > 0, predicted.numpy())
         return self.dev_result(loss, metrics)
 
 

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from jumok.decoding import DecodingConfig, IncrementalDecoder
+from jumok.decoding.config import Precision
 from jumok.errors import InputError
 
 if TYPE_CHECKING:
     from jumok.native import NativeModel
     from jumok.native.choice import KernelChoice
-    from jumok.native.packed_weights import WeightPrecision
+    from jumok.native.packed_weights import DecoderPrecision
     from jumok.native.recorded_alignment import AligningDecoder
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
@@ -23,6 +24,8 @@ BackendsT = TypeVar("BackendsT", bound="DecoderBackends")
 PLAIN_ENCODER = (
     "an encoder runs in float32 with PyTorch: packing its weights takes longer than reading a text"
 )
+
+_ON_CPU = ("int8", "q8_0", "q4_0")  # precisions
 
 
 class DecoderBackends:
@@ -35,8 +38,8 @@ class DecoderBackends:
     def __init__(self, config: DecodingConfig, *, in_training: bool = False) -> None:
         self.config, self.in_training = config, in_training
         self._choices: WeakKeyDictionary[nn.Module, KernelChoice] = WeakKeyDictionary()
-        self._copies: dict[tuple[nn.Module, WeightPrecision], nn.Module] = {}
-        self._native_models: dict[tuple[nn.Module, WeightPrecision], _Packed] = {}
+        self._copies: dict[tuple[nn.Module, DecoderPrecision], nn.Module] = {}
+        self._native_models: dict[tuple[nn.Module, DecoderPrecision], _Packed] = {}
 
     def with_config(self: BackendsT, config: DecodingConfig) -> BackendsT:
         """Backends of other settings, which share the converted models of these."""
@@ -49,13 +52,11 @@ class DecoderBackends:
         from jumok.native.choice import IN_TRAINING, KernelChoice, choose_kernel
 
         if model not in self._choices:
-            config = self.config
+            config, precision = self.config, self._precision_of(model)
             self._choices[model] = (
-                KernelChoice("torch", config.precision, IN_TRAINING)
+                KernelChoice("torch", precision, IN_TRAINING)
                 if self.in_training and config.kernel == "auto"
-                else choose_kernel(
-                    model, config.kernel, config.precision, coverage=config.coverage > 0
-                )
+                else choose_kernel(model, config.kernel, precision, coverage=config.coverage > 0)
             )
         return self._choices[model]
 
@@ -85,20 +86,21 @@ class DecoderBackends:
         """The setting that runs on the CPU only; None when there is none."""
         if self.config.kernel == "native":
             return 'decoding.kernel "native"'
-        return "decoding.precision int8" if self.config.precision == "int8" else None
+        precision = self.config.precision
+        return f"decoding.precision {precision}" if precision in _ON_CPU else None
 
     def model_in_precision(self, model: ModelT) -> ModelT:
         """The model, or its copy in the precision of the settings; the kernel converts its own.
 
-        Raises InputError for int8 on another device than the CPU, and for a model that is already
-        optimized.
+        Raises InputError for int8 and blocks on another device than the CPU, and for a model that
+        is already optimized.
         """
         if self.config.precision == "float32":
             return model
         self._check_on_cpu(model)
         if self.is_native(model):
             return model
-        from jumok.native import is_optimized, quantize_int8, to_bfloat16
+        from jumok.native import is_optimized
 
         key = (model, self.config.precision)
         if key not in self._copies:
@@ -107,8 +109,7 @@ class DecoderBackends:
                     "decoding.precision must be float32 for a model that --precision has "
                     f"optimized, got {self.config.precision}; leave out one of the two"
                 )
-            convert = quantize_int8 if self.config.precision == "int8" else to_bfloat16
-            self._copies[key] = convert(model)
+            self._copies[key] = _in_precision(model, self.config.precision)
         return self._copies[key]  # type: ignore[return-value]  # a copy is of the same class
 
     def start_seq2seq(
@@ -143,16 +144,33 @@ class DecoderBackends:
         from jumok.pretrained.memory_map import release_pages
 
         self._check_on_cpu(model)
-        key, version = (model, self.config.precision), _weights_version(model)
+        precision, version = self._precision_of(model), _weights_version(model)
+        key = (model, precision)
         packed = self._native_models.get(key)
         if packed is None or packed.version != version:
-            native = NativeModel(model, self.config.precision, on_packed=release_pages)
+            native = NativeModel(model, precision, on_packed=release_pages)
             packed = self._native_models[key] = _Packed(native, version)
         return packed.model
+
+    def _precision_of(self, model: nn.Module) -> "DecoderPrecision":
+        """That of the settings; weights that were opened in bfloat16 are not made float32."""
+        precision = self.config.precision
+        if precision == "float32" and next(model.parameters()).dtype == torch.bfloat16:
+            return "bfloat16"
+        return precision
 
     def _check_on_cpu(self, model: nn.Module) -> None:
         if self.cpu_only_setting is not None and next(model.parameters()).device.type != "cpu":
             raise _not_on_cpu(self.cpu_only_setting)
+
+
+def _in_precision(model: nn.Module, precision: Precision) -> nn.Module:
+    """A copy of a model in another precision than float32, computed by PyTorch."""
+    from jumok.native import quantize_int8, round_to_blocks, to_bfloat16
+
+    if precision == "q8_0" or precision == "q4_0":
+        return round_to_blocks(model, precision)
+    return quantize_int8(model) if precision == "int8" else to_bfloat16(model)
 
 
 @dataclass(frozen=True)

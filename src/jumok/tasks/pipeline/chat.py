@@ -7,7 +7,14 @@ from jumok.decoding import TextStreamer
 from jumok.errors import InputError
 from jumok.tasks.pipeline.causal_generation import generate_from_ids
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.text.chat import ChatFormat, Message, encode_chat, named_format, template_format
+from jumok.text.chat import (
+    FORMATS,
+    ChatFormat,
+    Message,
+    encode_chat,
+    named_format,
+    template_format,
+)
 from jumok.text.pretrained import PretrainedTokenizer
 
 
@@ -41,7 +48,7 @@ class Chat:
         else:
             raise InputError(
                 "the model has no chat template; name the format it was trained with: --format "
-                "chatml, llama3, gemma or exaone"
+                f"{', '.join(FORMATS)}"
             )
         return cls(pipeline, form, tuple(tokenizer.id(piece) for piece in form.ends))
 

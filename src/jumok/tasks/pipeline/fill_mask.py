@@ -39,7 +39,7 @@ def fill_masks(pipeline: Pipeline, texts: Sequence[str]) -> list[GeneratedText]:
         padded = collate([rows[i] for i in batch], tokenizer.padding_id, pipeline.device)
         logits = pipeline.model(padded.input_ids, padded.attention_mask)
         for i, row, row_logits in zip(batch, padded.input_ids, logits, strict=True):
-            log_p = row_logits[row == tokenizer.mask_id].log_softmax(-1)  # (masks, V)
+            log_p = row_logits[row == tokenizer.mask_id].float().log_softmax(-1)  # (masks, V)
             check_log_p(log_p)
             output, score = _fill(parts[i], log_p.cpu().numpy(), pieces, tokenizer)
             outputs[int(i)] = GeneratedText(texts[i], output, score)

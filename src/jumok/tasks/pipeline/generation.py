@@ -163,7 +163,7 @@ def _with_attention(
     def attention(n: int, one: Hypothesis) -> list[list[float]] | None:
         tokens = [*one.ids, request.end_id][: len(one.log_probabilities)]
         found = decoder.alignment(n, [tokenizer.decoder_start_id, *tokens[:-1]])
-        return None if found is None else found[:, : widths[n]].tolist()
+        return None if found is None else _rounded(found[:, : widths[n]])
 
     return [
         [replace(one, attention=attention(n, one)) for one in row] for n, row in enumerate(rows)
@@ -256,8 +256,12 @@ def align_output(pipeline: Pipeline, output: GeneratedText) -> AlignedOutput:
             [[token.id for token in output.tokens]],
             bos_id=target_tokenizer.decoder_start_id,
         )
-        weights = found.weights.tolist()
-    rows = ((round(weight, DECIMALS) for weight in row) for row in weights)
+        weights = _rounded(found.weights.cpu().numpy())
     return AlignedOutput(
-        tuple(piece_or_empty(tokenizer, id_) for id_ in source), tuple(tuple(row) for row in rows)
+        tuple(piece_or_empty(tokenizer, id_) for id_ in source), tuple(map(tuple, weights))
     )
+
+
+def _rounded(weights: NDArray[np.float32]) -> list[list[float]]:
+    """Weights (T, S) as lists of numbers with few digits."""
+    return np.round(weights.astype(np.float64), DECIMALS).tolist()  # type: ignore[no-any-return]

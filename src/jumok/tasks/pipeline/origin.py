@@ -30,8 +30,13 @@ class Origin:
 
     @property
     def single_label(self) -> bool:
-        """Whether a classifier predicts one label per text; otherwise each label is yes or no."""
+        """Whether a classifier predicts one label per text."""
         return self.config.get("problem_type") in (None, "single_label_classification")
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether a classifier decides each label by itself."""
+        return self.config.get("problem_type") == "multi_label_classification"
 
     @property
     def eos_ids(self) -> tuple[int, ...]:

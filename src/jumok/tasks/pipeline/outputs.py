@@ -1,7 +1,7 @@
 """What a pipeline returns: one output per text, and the result of an evaluation."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 from jumok.config_io import to_dict
@@ -25,7 +25,12 @@ class Output(Protocol):
 
 @dataclass(frozen=True)
 class Prediction:
-    """The most probable label of a text, its probability, and the probabilities of all labels."""
+    """The most probable label of a text, its probability, and the probabilities of all labels.
+
+    >>> prediction = Prediction("재미있어요", "good", 0.9, {"good": 0.9, "bad": 0.1})
+    >>> prediction.label, prediction.probability
+    ('good', 0.9)
+    """
 
     text: str
     label: str
@@ -39,8 +44,34 @@ class Prediction:
 
 
 @dataclass(frozen=True)
+class MultiLabelPrediction:
+    r"""The labels of a text, in the order of the model's labels, and the probabilities of all.
+
+    A text may have no label. The probabilities are of independent decisions: their sum is not 1.
+
+    >>> found = MultiLabelPrediction("연기가 좋아요", ("연기",), {"연기": 0.9, "음악": 0.2})
+    >>> found.labels, found.display
+    (('연기',), '연기\t0.9000')
+    """
+
+    text: str
+    labels: tuple[str, ...]
+    probabilities: dict[str, float]
+
+    @property
+    def display(self) -> str:
+        """The labels and their probabilities on one line, both separated by "|"."""
+        chosen = [f"{self.probabilities[label]:.4f}" for label in self.labels]
+        return f"{'|'.join(self.labels)}\t{'|'.join(chosen)}"
+
+
+@dataclass(frozen=True)
 class RegressionOutput:
-    """The score of a text, on the scale of the training data."""
+    """The score of a text, on the scale of the training data.
+
+    >>> RegressionOutput("비가 옵니다", 3.25).score
+    3.25
+    """
 
     text: str
     score: float
@@ -107,6 +138,10 @@ class GeneratedText:
     `n_best` holds all candidates where several were requested: of a beam the best first, samples
     in the order in which they were drawn. `loop` describes a repetition at the end. `tokens` are
     those of the best candidate, including [EOS].
+
+    >>> answer = GeneratedText("겨울은 추워요.", "Winter is cold.", -0.0006)
+    >>> answer.output, answer.n_best
+    ('Winter is cold.', None)
     """
 
     text: str
@@ -131,10 +166,11 @@ def to_json(output: Output, extra: Mapping[str, Any] | None = None, *, tokens: b
     >>> to_json(RegressionOutput("비슷해요", 4.5))
     '{"text": "비슷해요", "score": 4.5}'
     """
+    if isinstance(output, GeneratedText):  # to_dict would copy every weight
+        output = replace(output, attention=None, tokens=output.tokens if tokens else ())
     tree = to_dict(output)
     if not tokens:
         tree.pop("tokens", None)
-    tree.pop("attention", None)
     return to_json_line({**tree, **(extra or {})})
 
 

@@ -19,6 +19,7 @@ from jumok.models import (
     EncoderDecoder,
     EncoderDecoderClassifier,
     LanguageModel,
+    SentenceEncoder,
 )
 from jumok.native.choice import KernelChoice
 from jumok.pretrained.sentence_encoding import SentenceEncoding, SentencePooling
@@ -69,6 +70,17 @@ class Pipeline:
     `.processors` are the logits processors of its generation_config.json, `.processes` the group
     that shares large evaluations, by default one process. `.kernel` is what computes predictions;
     `in_training`, while the weights change, it is PyTorch.
+
+    Raises InputError for texts that are no strings or too long, and where the model has no head.
+
+    >>> import jumok
+    >>> model = jumok.load("note", device="cpu")
+    >>> model
+    <Pipeline: sequence_to_sequence, encoder_decoder, 52,992 parameters>
+    >>> model("겨울은 추워요.").output
+    'Winter is cold.'
+    >>> [answer.output for answer in model(["겨울은 추워요.", "감기 조심하세요."])]
+    ['Winter is cold.', 'Watch out for colds.']
     """
 
     def __init__(
@@ -97,6 +109,13 @@ class Pipeline:
         self.weights_path: Path | None = None  # the single file that holds the weights, if any
         self.backends = DecoderBackends(recipe.decoding, in_training=in_training)
         self.processors = self._generation_processors()
+
+    def __repr__(self) -> str:
+        from jumok.models.weights import named_weights
+
+        parameters = sum(weight.numel() for weight in named_weights(self.model).values())
+        kind = self.recipe.model.kind
+        return f"<Pipeline: {self.recipe.task}, {kind}, {parameters:,} parameters>"
 
     @property
     def kernel(self) -> KernelChoice:
@@ -134,7 +153,7 @@ class Pipeline:
         """Whether the model has a head; a backbone alone returns hidden states only."""
         if isinstance(self.model, EncoderDecoder):
             return self.has_text_head  # its output projection exists even without a head
-        return not isinstance(self.model, Encoder | Decoder)
+        return not isinstance(self.model, Encoder | Decoder | SentenceEncoder)
 
     @property
     def vocabulary_or_none(self) -> Tokenizer | None:
@@ -170,7 +189,7 @@ class Pipeline:
     @overload
     def __call__(self, texts: Sequence[str]) -> list[Output]: ...
     def __call__(self, texts: str | Sequence[str]) -> Output | list[Output]:
-        """One output per text: Prediction, RegressionOutput, TokenClassification, GeneratedText."""
+        """One output per text: the dataclass of the task in `jumok.tasks.pipeline.outputs`."""
         if isinstance(texts, str):
             return self.predict([texts])[0]
         return self.predict(_as_list(texts))
@@ -200,7 +219,7 @@ class Pipeline:
         `normalize` override both. A text that is too long is truncated. Raises InputError for a
         model that is not an encoder, and for an unknown pooling or prompt.
         """
-        own = self.sentence_encoding or SentenceEncoding()
+        own = self.sentence_encoding or self.default_encoding
         if normalize is None:
             normalize = self.sentence_encoding is None
         if pooling is not None:
@@ -218,6 +237,13 @@ class Pipeline:
         )
         return vectors[0] if isinstance(texts, str) else vectors
 
+    @property
+    def default_encoding(self) -> SentenceEncoding:
+        """How a model without the files of sentence-transformers pools its texts."""
+        if isinstance(self.model, SentenceEncoder):
+            return SentenceEncoding(pooling=self.model.pooling)
+        return SentenceEncoding()
+
     def check_supported(self) -> None:
         """Raise InputError for an imported model whose logits are not outputs for texts."""
         if not self.has_text_head:
@@ -228,7 +254,8 @@ class Pipeline:
         origin = self.origin
         if self.recipe.task == "classification" and origin is not None and not origin.single_label:
             raise InputError(
-                "config.json: problem_type must be single_label_classification, got "
+                "config.json: problem_type must be single_label_classification or "
+                "multi_label_classification, got "
                 f"{str(origin.config['problem_type'])[:80]!r}; use .logits(...), or train a head "
                 "with model.init"
             )

@@ -1,6 +1,7 @@
 """Models with one output vector per text, or pair of texts: forward pass and prediction.
 
-Shapes: B or n texts, L outputs of the model: one per label, or one score.
+Shapes: B or n texts, L outputs of the model: one per label, one score, or a
+vector.
 """
 
 import numpy as np
@@ -8,7 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jumok.models import EncoderDecoderClassifier, PairClassifier, TextClassifier
+from jumok.models import (
+    EncoderDecoderClassifier,
+    PairClassifier,
+    SentenceEncoder,
+    TextClassifier,
+)
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, PaddedBatch, batches_by_length, collate
 from jumok.tasks.inputs.text_encoder import token_type_ids, uses_token_types
@@ -22,7 +28,9 @@ def forward(model: nn.Module, texts: PaddedBatch, tokenizer: Tokenizer) -> Tenso
 
     The decoder of an encoder-decoder classifier reads [BOS] alone.
     """
-    assert isinstance(model, TextClassifier | PairClassifier | EncoderDecoderClassifier)
+    assert isinstance(
+        model, TextClassifier | PairClassifier | SentenceEncoder | EncoderDecoderClassifier
+    )
     ids, mask = texts.input_ids, texts.attention_mask
     table = model.encoder.embedding.segments  # RoBERTa's has one row: all texts have type 0
     n_segments = 0 if table is None else table.num_embeddings

@@ -3,7 +3,7 @@
 Shapes: n texts, B of a batch, T tokens, D model width.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import get_args
 
 import numpy as np
@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from jumok.errors import InputError
+from jumok.inference import has_invariant_states
 from jumok.models import Decoder, EncoderDecoder, EncoderDecoderClassifier, LanguageModel
+from jumok.models.heads import single_rows
 from jumok.models.pooling import pool
 from jumok.pretrained.sentence_encoding import SentenceEncoding, SentencePooling
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, batches_by_length, collate
@@ -53,14 +55,26 @@ def text_vectors(
         hidden: Tensor = model.hidden_states(  # type: ignore[operator]  # every encoder has it
             batch.input_ids, batch.attention_mask
         )  # (B, T, D)
-        x = pool_texts(hidden.float(), batch.attention_mask, encoding.pooling)  # (B, D)
-        for step in encoding.steps:
-            x = step(x)
-        parts.append((F.normalize(x, dim=-1) if normalize else x).cpu().numpy())
+        for states, mask in _parts(model, hidden.float(), batch.attention_mask):
+            x = pool_texts(states, mask, encoding.pooling)  # (B, D)
+            for step in encoding.steps:
+                x = step(x)
+            parts.append((F.normalize(x, dim=-1) if normalize else x).cpu().numpy())
         order.append(examples)
     if not order:
         return parts[0]
     return np.concatenate(parts[1:])[np.argsort(np.concatenate(order), kind="stable")]
+
+
+def _parts(
+    model: nn.Module, hidden: Tensor, mask: Tensor | None
+) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """A batch as it is, or each of its texts alone where their vectors then have the same bits."""
+    if not has_invariant_states(model):
+        yield hidden, mask
+        return
+    for states, real, _ in single_rows(hidden, mask):
+        yield states, real
 
 
 def pool_texts(hidden: Tensor, mask: Tensor | None, kind: SentencePooling) -> Tensor:

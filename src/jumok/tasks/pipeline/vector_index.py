@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from jumok.atomic_io import write_atomically
 from jumok.data.arrow_cache import cache_folder
 from jumok.data.files.lines import decode_line, read_lines
 from jumok.errors import InputError
 from jumok.models.weights import named_weights
-from jumok.pretrained.sentence_encoding import SentenceEncoding
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.text_vectors import Vectors
 
@@ -57,22 +57,7 @@ class VectorIndex:
         if not texts:
             raise InputError(f"{path} must have at least one line, got none")
         prompt = _prompt(pipeline, "passage", "document")
-        width = len(pipeline.encode(texts[0], normalize=True))
-        file = cache_folder("vectors") / f"{_key(pipeline, texts)}.f32"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        row_bytes = 4 * width
-        with file.open("ab") as out:
-            done = out.tell() // row_bytes
-            out.truncate(done * row_bytes)  # an interrupted write ends within a row
-            while done < len(texts):
-                part = texts[done : done + BATCH_LINES]
-                rows = pipeline.encode(part, normalize=True, prompt_name=prompt)
-                out.write(rows.astype("<f4").tobytes())
-                out.flush()
-                done += len(part)
-                if progress is not None:
-                    progress(done, len(texts))
-        vectors = np.memmap(file, dtype="<f4", mode="r", shape=(len(texts), width))
+        vectors = cached_vectors(pipeline, pipeline, texts, prompt, progress)
         return cls(texts, vectors)
 
     def search(self, query: Vectors, k: int = 10) -> list[Match]:
@@ -89,9 +74,45 @@ class VectorIndex:
         return [Match(int(i) + 1, round(float(scores[i]), 4), self.texts[i]) for i in best]
 
 
+def cached_vectors(
+    pipeline: Pipeline,
+    encoder: Pipeline,
+    texts: Sequence[str],
+    prompt: str,
+    progress: Callable[[int, int], None] | None = None,
+) -> Vectors:
+    """The normalized vectors (n, D) float32 of texts, mapped from a file in the user's cache.
+
+    `encoder` computes them: `pipeline`, or a faster copy of it. An interrupted computation
+    continues where it stopped.
+    """
+    width = len(encoder.encode(texts[0], normalize=True))
+    name = _key(pipeline, texts, prompt + " fast" * (encoder is not pipeline))
+    file = cache_folder("vectors") / f"{name}.f32"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    row_bytes = 4 * width
+    with file.open("ab") as out:
+        done = out.tell() // row_bytes
+        out.truncate(done * row_bytes)  # an interrupted write ends within a row
+        while done < len(texts):
+            part = texts[done : done + BATCH_LINES]
+            rows = encoder.encode(part, normalize=True, prompt_name=prompt)
+            out.write(rows.astype("<f4").tobytes())
+            out.flush()
+            done += len(part)
+            if progress is not None:
+                progress(done, len(texts))
+    return np.memmap(file, dtype="<f4", mode="r", shape=(len(texts), width))
+
+
 def encode_query(pipeline: Pipeline, text: str) -> Vectors:
     """The normalized vector (D,) of a text to look for, with the model's prompt for queries."""
-    return pipeline.encode(text, normalize=True, prompt_name=_prompt(pipeline, "query"))
+    return pipeline.encode(text, normalize=True, prompt_name=query_prompt(pipeline))
+
+
+def query_prompt(pipeline: Pipeline) -> str:
+    """The name of the model's prompt for queries, "" without one."""
+    return _prompt(pipeline, "query")
 
 
 def save_vectors(vectors: Vectors, path: Path) -> None:
@@ -115,13 +136,14 @@ def _text(path: Path, number: int, content: bytes, fault: str) -> str:
     return text
 
 
-def _key(pipeline: Pipeline, texts: Sequence[str]) -> str:
-    """A checksum of the weights, the tokenizer, the encoding and the texts."""
-    encoding = pipeline.sentence_encoding or SentenceEncoding()
-    config = [pipeline.vocabulary.identity, repr(pipeline.recipe.model), encoding.describe()]
+def _key(pipeline: Pipeline, texts: Sequence[str], how: str) -> str:
+    """A checksum of the weights, the tokenizer, the encoding, the prompt and the texts."""
+    encoding = pipeline.sentence_encoding or pipeline.default_encoding
+    config = [pipeline.vocabulary.identity, repr(pipeline.recipe.model), encoding.describe(), how]
     digest = hashlib.sha256(json.dumps(config).encode())
     for name, weight in sorted(named_weights(pipeline.model).items()):
-        digest.update(name.encode() + weight.detach().cpu().numpy().tobytes())
+        stored = weight.detach().cpu().reshape(-1).view(torch.uint8)
+        digest.update(name.encode() + stored.numpy().tobytes())
     for text in texts:
         content = text.encode()
         digest.update(len(content).to_bytes(8, "little") + content)

@@ -12,6 +12,7 @@ from jumok.models.config import TransformerConfig
 from jumok.pretrained.checkpoint import is_hf_folder
 from jumok.pretrained.hub import find_model
 from jumok.pretrained.state_dict import hf_model_config
+from jumok.shipped import has_weights
 from jumok.tasks.recipe.renamed import read_run_recipe
 
 ORIGIN_FOLDER = "origin"  # in an imported run: the JSON files of the original checkpoint
@@ -27,6 +28,16 @@ _NOT_INHERITED = {
     "activation_dropout",
 }
 _INHERITED_FROM_HF = ("n_decoder_layers", "tie_embeddings")  # rarely the defaults of our recipes
+SHIPPED_MODEL = "ko-small"  # a user's recipe begins from it unless it sets another start
+FINE_TUNED_TASKS = (
+    "classification",
+    "multi_label_classification",
+    "regression",
+    "similarity",
+    "tagging",
+)
+FINE_TUNING = {"learning_rate": 5e-4, "layer_decay": 0.8, "warmup_steps": 100}
+
 INHERITED = tuple(
     field.name
     for field in dataclasses.fields(TransformerConfig)
@@ -58,6 +69,29 @@ def inherit_model_config(recipe: Mapping[str, Any], overrides: Overrides) -> Con
         explicit = overridden if isinstance(overridden, dict) and "init" in overridden else model
         tree["model"] = model | _inherited_from(find_model(init)) | explicit | {"init": init}
     return tree
+
+
+def with_shipped_model(recipe: Mapping[str, Any], overrides: Overrides) -> ConfigDict | None:
+    """A user's recipe with the shipped model as `model.init`, or None where it is not used.
+
+    It is used for tasks of an encoder when neither the file nor the overrides set `model.init`, a
+    hyperparameter of the architecture or a key of [vocabulary]. The learning rates of fine-tuning
+    then become the defaults.
+    """
+    tree = apply_overrides(recipe, overrides)
+    model, training = tree.get("model", {}), tree.get("training", {})
+    if (
+        tree.get("task") not in FINE_TUNED_TASKS
+        or not isinstance(model, dict)
+        or not isinstance(training, dict)
+        or tree.get("vocabulary")
+        or {"init", *INHERITED} & model.keys()
+        or model.get("kind", "encoder") != "encoder"
+        or not has_weights(SHIPPED_MODEL)
+    ):
+        return None
+    table = {"model": {"init": SHIPPED_MODEL, **recipe.get("model", {})}}
+    return {**recipe, **table, "training": {**FINE_TUNING, **recipe.get("training", {})}}
 
 
 def check_same_architecture(

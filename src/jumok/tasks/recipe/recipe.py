@@ -19,21 +19,29 @@ from jumok.config_io import (
 )
 from jumok.data.config import DataConfig
 from jumok.data.corpora.registry import corpus_by_name
+from jumok.data.files.label_sets import SEPARATOR
 from jumok.decoding.config import DecodingConfig
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
-from jumok.tasks.recipe.inherited_config import inherit_model_config
+from jumok.tasks.recipe.inherited_config import (
+    SHIPPED_MODEL,
+    inherit_model_config,
+    with_shipped_model,
+)
 from jumok.tasks.recipe.renamed import check_renamed_keys, read_run_recipe
 from jumok.tasks.recipe.tables import (
     AugmentationConfig,
     DistillationConfig,
     MaskingConfig,
     ModelConfig,
+    MultiLabelConfig,
     RegressionConfig,
+    SimilarityConfig,
     VocabularyRecipe,
     WindowConfig,
 )
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS, TASK_SPECS, Metric, TaskName
+from jumok.terminal import print_notice
 from jumok.training.config import TrainingConfig
 
 # The tasks that read a table, or a key of [augmentation]; the phrase describes the other tasks.
@@ -41,24 +49,53 @@ TABLE_TASKS: Mapping[str, tuple[tuple[TaskName, ...], str]] = {
     "decoding": (GENERATIVE_TASKS, "which generates no text"),
     "windows": (("language_modeling",), "which reads no windows"),
     "masking": (("masked_language_modeling",), "which masks no tokens"),
-    "regression": (("regression",), "which predicts no scores"),
-    "distillation": (("classification",), "which predicts no labels of texts"),
+    "regression": (("regression", "similarity"), "which predicts no scores"),
+    "multi_label": (("multi_label_classification",), "which predicts no sets of labels"),
+    "similarity": (("similarity",), "which compares no vectors of texts"),
+    "distillation": (
+        ("classification", "similarity"),
+        "which predicts no labels or vectors of texts",
+    ),
 }
 AUGMENTATION_TASKS: Mapping[str, tuple[TaskName, ...]] = {
     "subword_sampling": (
         "classification",
+        "multi_label_classification",
         "regression",
         "sequence_to_sequence",
         "masked_language_modeling",
     ),
-    "token_dropout": ("classification", "regression", "tagging"),
+    "token_dropout": (
+        "classification",
+        "multi_label_classification",
+        "regression",
+        "tagging",
+    ),
     "rdrop_alpha": ("classification", "regression", "tagging", "sequence_to_sequence"),
+}
+
+PRETOKENIZED_TASKS: tuple[TaskName, ...] = (
+    "classification",
+    "multi_label_classification",
+    "regression",
+    "similarity",
+)
+UNSMOOTHED_TASKS: Mapping[TaskName, str] = {
+    "regression": "which has no labels",
+    "multi_label_classification": "which decides each label by itself",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """One training, from the data to the test score."""
+    """One training, from the data to the test score.
+
+    Raises InputError for values that exclude each other; `load_recipe` also for unknown keys.
+
+    >>> recipe = load_recipe("numbers", ["training.steps=10"])
+    >>> recipe.task, recipe.training.steps
+    ('sequence_to_sequence', 10)
+    """
 
     name: str
     task: TaskName
@@ -71,6 +108,8 @@ class Recipe:
     model: ModelConfig = field(default_factory=ModelConfig)
     augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
     regression: RegressionConfig = field(default_factory=RegressionConfig)
+    multi_label: MultiLabelConfig = field(default_factory=MultiLabelConfig)
+    similarity: SimilarityConfig = field(default_factory=SimilarityConfig)
     windows: WindowConfig = field(default_factory=WindowConfig)
     masking: MaskingConfig = field(default_factory=MaskingConfig)
     distillation: DistillationConfig = field(default_factory=DistillationConfig)
@@ -84,6 +123,8 @@ class Recipe:
         _check_unused(self)
         _check_augmentation(self)
         _check_vocabulary(self)
+        _check_similarity(self)
+        _check_label_names(self)
         _check_pairs(self)
         _check_distillation(self)
         if self.training.lora.rank and not self.model.init:
@@ -99,14 +140,31 @@ class Recipe:
         return bool(self.data.pair) or "pair" in columns
 
     @property
+    def reads_pairs(self) -> bool:
+        """Whether the model reads both texts of a pair in one row; for similarity it does not."""
+        return self.paired and self.task != "similarity"
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the data that the task reads, without "pair" for single texts."""
+        if self.task == "similarity":
+            return ("text", "pair", *self._supervision)
         columns = TASK_SPECS[self.task].columns
         return tuple(name for name in columns if name != "pair" or self.paired)
 
     @property
+    def _supervision(self) -> tuple[str, ...]:
+        """The column of a similarity task besides the two texts: a score, a label, or none."""
+        if self.similarity.positive:
+            return ("label",)
+        known = corpus_by_name(self.data.corpus).columns if self.data.corpus else ()
+        return ("score",) if self.data.score or "score" in known else ()
+
+    @property
     def selection_metric(self) -> Metric:
         """The metric that selects the best checkpoint."""
+        if self.task == "similarity" and "score" not in self.columns:
+            return "accuracy"
         return self.metric or TASK_SPECS[self.task].metrics[0]
 
     def with_vocabulary(self, size: int, target_size: int | None = None) -> "Recipe":
@@ -156,14 +214,21 @@ def load_recipe(source: str, overrides: Overrides = ()) -> Recipe:
     """
     if source.endswith(".toml"):
         path = Path(expand_home(source))
-    else:
-        builtin = builtin_recipes()
-        if source not in builtin:
-            raise InputError(
-                f"recipe must be a built-in name or a .toml file, got {source!r} "
-                f"({suggest(source, list(builtin))})"
+        tree = {"name": path.stem} | read_toml(path)
+        pretrained = with_shipped_model(tree, overrides)
+        if pretrained is not None:
+            print_notice(
+                f"jumok: {path.name} begins from {SHIPPED_MODEL}, a Korean model that ships with "
+                'jumok; model.init="" and a [model] table train from scratch'
             )
-        path = builtin[source]
+        return _recipe_with(pretrained or tree, overrides)
+    builtin = builtin_recipes()
+    if source not in builtin:
+        raise InputError(
+            f"recipe must be a built-in name or a .toml file, got {source!r} "
+            f"({suggest(source, list(builtin))})"
+        )
+    path = builtin[source]
     return _recipe_with({"name": path.stem} | read_toml(path), overrides)
 
 
@@ -219,19 +284,25 @@ def _check_unused(recipe: Recipe) -> None:
             raise InputError(f"[{table}] must be left out for the task {task}, {reason}")
     columns = TASK_SPECS[task].columns
     for column in ("text", "pair", "label", "score", "tags", "source", "target"):
-        if getattr(recipe.data, column) and column not in columns:
+        read = {column, *(["labels"] if column == "label" else [])}
+        if getattr(recipe.data, column) and not read & set(columns):
             raise InputError(
                 f"data.{column} must be left out for the task {task}, which reads "
                 f"{' and '.join(columns)}"
             )
-    if task == "regression" and recipe.training.label_smoothing:
+    if task in UNSMOOTHED_TASKS and recipe.training.label_smoothing:
         raise InputError(
-            "training.label_smoothing must be 0 for the task regression, which has no labels, got "
-            f"{recipe.training.label_smoothing}"
+            f"training.label_smoothing must be 0 for the task {task}, {UNSMOOTHED_TASKS[task]}, "
+            f"got {recipe.training.label_smoothing}"
         )
     if model.generator and task != "masked_language_modeling":
         raise InputError(
             f"model.generator must be left out for the task {task}, which replaces no tokens"
+        )
+    if recipe.masking.cooccurrence_init and (model.init or model.generator):
+        raise InputError(
+            "masking.cooccurrence_init must be false with model.init or model.generator, whose "
+            "embeddings begin otherwise; leave one of them out"
         )
     if model.scale_output and task != "sequence_to_sequence" and not model.init:
         raise InputError(
@@ -281,6 +352,8 @@ def _check_vocabulary(recipe: Recipe) -> None:
             "vocabulary.byte_fallback must be false for the task tagging: it splits rare "
             "characters into bytes, which have no tags"
         )
+    if recipe.vocabulary.pretokenizer != "none":
+        check_pretokenized(recipe)
     if recipe.data.pieces and recipe.task != "classification":
         raise InputError(
             f"data.pieces must be false for the task {recipe.task}; only classification reads "
@@ -288,16 +361,26 @@ def _check_vocabulary(recipe: Recipe) -> None:
         )
 
 
+def check_pretokenized(recipe: Recipe) -> None:
+    """Raise InputError where spaces between morphemes would be in an output, or have no effect."""
+    if recipe.task not in PRETOKENIZED_TASKS or recipe.data.pieces:
+        raise InputError(
+            f'vocabulary.pretokenizer must be "none" for the task {recipe.task}'
+            f"{' with data.pieces' if recipe.data.pieces else ''}, because decoding does not undo "
+            f"the spaces between morphemes; it is available for {', '.join(PRETOKENIZED_TASKS)}"
+        )
+
+
 def _check_pairs(recipe: Recipe) -> None:
     """Raise InputError for a model or data that cannot hold text pairs."""
     model = recipe.model
     one_segment = model.n_segments == 1 and not model.init  # as in RoBERTa
-    if recipe.paired and (recipe.data.pieces or one_segment):
+    if recipe.reads_pairs and (recipe.data.pieces or one_segment):
         raise InputError(
             "text pairs need data.pieces = false and model.n_segments 2, or 0 for none, got "
             f"{str(recipe.data.pieces).lower()} and {model.n_segments}"
         )
-    has_segments = recipe.paired and model.n_segments == 2 and model.kind == "encoder"
+    has_segments = recipe.reads_pairs and model.n_segments == 2 and model.kind == "encoder"
     if model.pooling == "compare" and not has_segments:
         raise InputError(
             'model.pooling "compare" needs text pairs (data.pair), model.n_segments = 2 and '
@@ -306,10 +389,86 @@ def _check_pairs(recipe: Recipe) -> None:
 
 
 def _check_distillation(recipe: Recipe) -> None:
-    """Raise InputError for added texts where a row is not one plain text."""
-    added = recipe.distillation.corpus or recipe.distillation.texts
+    """Raise InputError for added texts where a row is not one plain text, and unused keys."""
+    config = recipe.distillation
+    if recipe.task == "similarity" and config.teachers:
+        if (config.temperature, config.weight) != (1.0, 1.0):
+            raise InputError(
+                "distillation.temperature and weight must be left out for the task similarity, "
+                "whose only loss is the cosine with the vectors of the teachers, got "
+                f"{config.temperature} and {config.weight}"
+            )
+        if recipe.similarity != SimilarityConfig(
+            positive=recipe.similarity.positive, negative=recipe.similarity.negative
+        ):
+            raise InputError(
+                "[similarity] must have no texts and no temperature with distillation.teachers, "
+                "whose texts are in [distillation]; remove them"
+            )
+        model = recipe.model
+        narrow = model.init or model.d_embedding or not model.norm_first or model.norm != "layer"
+        if config.token_vectors and (narrow or model.positions not in ("rotary", "relative")):
+            raise InputError(
+                "distillation.token_vectors needs a new model with norm_first = true, norm = "
+                '"layer", positions = "rotary" or "relative" and no d_embedding; set these, or '
+                "leave it out"
+            )
+        return
+    if config.token_vectors:
+        raise InputError(
+            "distillation.token_vectors is for the task similarity with distillation.teachers; "
+            "leave it out"
+        )
+    added = config.corpus or config.texts
     if added and (recipe.paired or recipe.data.pieces):
         raise InputError(
             "distillation.corpus and texts must be left out for pairs of texts and data.pieces: "
             f"they add single texts, got {added!r}"
+        )
+
+
+def _check_label_names(recipe: Recipe) -> None:
+    """Raise InputError for a name that cannot be written in a cell of several labels."""
+    wrong = [name for name in recipe.data.labels if SEPARATOR in name]
+    if wrong and recipe.task == "multi_label_classification":
+        raise InputError(
+            f"data.labels must be names without {SEPARATOR}, which separates the labels of a text, "
+            f"got {wrong[0]!r}; rename it"
+        )
+
+
+def _check_similarity(recipe: Recipe) -> None:
+    """Raise InputError where a similarity task has no pairs, or a metric of other data."""
+    if recipe.task != "similarity":
+        return
+    if not recipe.paired:
+        raise InputError(
+            "the task similarity needs pairs of texts, got single texts; name the column of the "
+            "second text with data.pair"
+        )
+    if recipe.model.pooling == "compare":
+        raise InputError(
+            'model.pooling must be "mean", "first" or "max" for the task similarity, whose vectors '
+            'are of single texts, got "compare"'
+        )
+    has_scores = "score" in recipe.columns
+    if recipe.metric is not None and has_scores == (recipe.metric == "accuracy"):
+        raise InputError(
+            f"metric must be {'spearman or pearson' if has_scores else 'accuracy'} for pairs "
+            f"{'with' if has_scores else 'without'} scores, got {recipe.metric}; leave it out"
+        )
+    plain = recipe.similarity.corpus or recipe.similarity.texts
+    if plain and not recipe.model.dropout:
+        raise InputError(
+            "model.dropout must be above 0 with similarity.texts or corpus, whose pairs differ by "
+            "dropout alone, got 0; try 0.1"
+        )
+    if recipe.data.label and not recipe.similarity.positive:
+        raise InputError(
+            f"similarity.positive must name the label of similar pairs in {recipe.data.label!r}; "
+            "set it, or leave out data.label"
+        )
+    if recipe.data.score and recipe.similarity.positive:
+        raise InputError(
+            "data.score and similarity.positive both say which pairs are similar; leave one out"
         )

@@ -83,6 +83,7 @@ class MaskingConfig:
     final_probability: float = 0.0  # the fraction after `falling_epochs`; 0: it does not change
     falling_epochs: float = 1.0  # epochs in which the fraction changes linearly
     whole_words: bool = False  # mask all pieces of an eojeol (a space-separated word) together
+    cooccurrence_init: bool = False  # token embeddings begin from co-occurrence in the texts
     packed: bool = False  # rows of max_length tokens, texts end to end: a static shape for a GPU
 
     def __post_init__(self) -> None:
@@ -112,14 +113,18 @@ class MaskingConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class DistillationConfig:
-    """The [distillation] table: learn from the predictions of finished runs too."""
+    """The [distillation] table: learn from the predictions of finished runs too.
 
-    teachers: tuple[str, ...] = ()  # runs of the same labels; their probabilities are averaged
+    For the task similarity: from their vectors alone, of the texts of the pairs and of added ones.
+    """
+
+    teachers: tuple[str, ...] = ()  # runs of the same labels, or encoders; they are averaged
     temperature: float = 1.0  # above 1: softer probabilities, of teachers and student
     weight: float = 1.0  # of the divergence from the teachers, added to the loss of the labels
-    corpus: str = ""  # a known corpus whose training texts are added without a label
+    corpus: str = ""  # a known corpus whose training texts are added without a label or score
     texts: str = ""  # or a file of such texts, one a line
     rows: int = 0  # the maximum of added texts; 0: all
+    token_vectors: bool = False  # similarity: begin from the vectors of single pieces
 
     def __post_init__(self) -> None:
         if not (0.0 < self.temperature < math.inf and 0.0 < self.weight < math.inf):
@@ -127,16 +132,19 @@ class DistillationConfig:
                 "distillation.temperature and weight must be more than 0 and finite, got "
                 f"{self.temperature} and {self.weight}"
             )
-        if self.rows < 0:
-            raise InputError(f"distillation.rows must be 0 (all) or more, got {self.rows}")
-        if self.corpus and self.texts:
-            raise InputError(
-                "distillation.corpus and texts both name the texts to add; leave one of them out"
-            )
+        _check_added_texts("distillation", self.corpus, self.texts, self.rows)
         if not self.teachers and (self.corpus or self.texts):
             raise InputError(
                 "distillation.teachers must name at least one run; leave the table out otherwise"
             )
+
+
+def _check_added_texts(table: str, corpus: str, texts: str, rows: int) -> None:
+    """Raise InputError when both a corpus and a file are named, or for a negative maximum."""
+    if rows < 0:
+        raise InputError(f"{table}.rows must be 0 (all) or more, got {rows}")
+    if corpus and texts:
+        raise InputError(f"{table}.corpus and texts both name the texts; leave one of them out")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,3 +182,42 @@ class RegressionConfig:
     def span(self) -> float:
         """The length of the range."""
         return self.highest - self.lowest
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiLabelConfig:
+    """The [multi_label] table: which labels are predicted."""
+
+    threshold: float = 0.5  # the smallest probability of a predicted label
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.threshold < 1.0:
+            raise InputError(
+                "multi_label.threshold must be more than 0 and less than 1, got "
+                f"{self.threshold}; try 0.5"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimilarityConfig:
+    """The [similarity] table: which pairs of texts are similar, if the data has no scores."""
+
+    temperature: float = 0.05  # of the softmax over the second texts of a batch
+    positive: str = ""  # the label of pairs that belong together; "": all pairs, without labels
+    negative: str = ""  # the label of pairs whose second texts are further candidates; "": none
+    corpus: str = ""  # a known corpus whose texts are the training data, each a pair with itself
+    texts: str = ""  # or a file of such texts, one a line
+    rows: int = 0  # the maximum of such texts; 0: all
+
+    def __post_init__(self) -> None:
+        _check_added_texts("similarity", self.corpus, self.texts, self.rows)
+        if not 0.0 < self.temperature < math.inf:
+            raise InputError(
+                "similarity.temperature must be more than 0 and finite, got "
+                f"{self.temperature}; try 0.05"
+            )
+        if self.negative and (not self.positive or self.negative == self.positive):
+            raise InputError(
+                "similarity.negative needs another label as similarity.positive, got "
+                f"{self.negative!r} and {self.positive!r}; set both, or leave out negative"
+            )

@@ -1,4 +1,4 @@
-"""The six tasks, and the models, metrics and data columns a recipe may choose for each."""
+"""The eight tasks, and the models, metrics and data columns a recipe may choose for each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,9 @@ from typing import Literal
 ModelKind = Literal["encoder", "decoder", "encoder_decoder"]
 TaskName = Literal[
     "classification",
+    "multi_label_classification",
     "regression",
+    "similarity",
     "tagging",
     "sequence_to_sequence",
     "language_modeling",
@@ -16,6 +18,7 @@ TaskName = Literal[
 Metric = Literal[
     "accuracy",
     "macro_f1",
+    "micro_f1",
     "pearson",
     "spearman",
     "entity_f1",
@@ -40,7 +43,15 @@ TASK_SPECS: Mapping[TaskName, TaskSpec] = {
     "classification": TaskSpec(
         ("encoder", "encoder_decoder"), ("accuracy", "macro_f1"), ("text", "pair", "label")
     ),
+    "multi_label_classification": TaskSpec(
+        ("encoder", "encoder_decoder"),
+        ("micro_f1", "macro_f1", "exact_match"),
+        ("text", "pair", "labels"),
+    ),
     "regression": TaskSpec(("encoder",), ("pearson", "spearman"), ("text", "pair", "score")),
+    "similarity": TaskSpec(
+        ("encoder",), ("spearman", "pearson", "accuracy"), ("text", "pair", "score", "label")
+    ),
     "tagging": TaskSpec(("encoder",), ("entity_f1",), ("text", "tags")),
     "sequence_to_sequence": TaskSpec(
         ("encoder_decoder",), ("exact_match", "bleu", "chrf"), ("source", "target")

@@ -33,6 +33,10 @@ class Run:
 
         run = jumok.Run("runs/nsmc")
         run.results["accuracy"], run.history, run.predict(["재미있어요"])
+
+    >>> Run("a/b/c")
+    Traceback (most recent call last):
+    jumok.errors.InputError: a/b/c must be a run, got no such folder; name a folder of jumok train
     """
 
     def __init__(self, folder: PathLike) -> None:
@@ -128,6 +132,16 @@ def train(
 
         run = jumok.train("nsmc", data=[("재미있어요", "good"), ("지루해요", "bad"), ...])
         run.predict("정말 좋았어요")
+
+    >>> import tempfile
+    >>> rows = [("재미있어요", "good"), ("지루해요", "bad")] * 40
+    >>> small = {"training__steps": 1, "vocabulary__size": 24, "model__n_layers": 1}
+    >>> folder = Path(tempfile.mkdtemp()) / "run"
+    >>> run = train("nsmc", data=rows, out=folder, **small)
+    >>> run.results["n"], len(run.history)
+    (8, 1)
+    >>> resume(folder).results == run.results  # it is finished
+    True
     """
     plan = _plan(recipe, overrides)
     folder = Path("runs") / plan.name if out is None else Path(expand_home(os.fspath(out)))
@@ -145,6 +159,10 @@ def resume(folder: PathLike, *, callbacks: Sequence[Callback] = ()) -> Run:
     is. Raises InputError for a folder without a run, CheckpointError for damaged checkpoints.
 
         run = jumok.resume("runs/nsmc")
+
+    >>> resume("a/b/c")
+    Traceback (most recent call last):
+    jumok.errors.InputError: a/b/c must be a run, got no such folder; name a folder of jumok train
     """
     path = Path(expand_home(os.fspath(folder)))
     training.resume(path, callbacks)
@@ -170,6 +188,9 @@ def evaluate(
     data without the columns of the task.
 
         jumok.evaluate("runs/nsmc", [("재미있어요", "positive")])["accuracy"]
+
+    >>> evaluate("note", [("겨울은 추워요.", "Winter is cold.")], device="cpu")["exact_match"]
+    1.0
     """
     if isinstance(model, Run):
         model = model.folder

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from jumok.data.files.label_sets import join_labels
 from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.evaluation.bootstrap import PairedDifference, RowStatistics, paired_bootstrap
@@ -19,10 +20,12 @@ from jumok.evaluation.entities import EntityCounts, entities
 from jumok.tasks.classification import label_table
 from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
 from jumok.tasks.inputs.token_labels import LabelledTokens
+from jumok.tasks.multi_label import chosen_labels, label_probabilities, multi_label_table
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.sequence_classification import predict_all
 from jumok.tasks.recipe.task_spec import TaskName
 from jumok.tasks.regression import predict_scores
+from jumok.tasks.similarity import cosines, read_pairs, vectors_of
 from jumok.tasks.token_classification import drop_spaces, predict_tags, to_entities
 
 
@@ -146,10 +149,42 @@ def _classification(pipeline: Pipeline, table: Table) -> RunOutputs:
     )
 
 
+def _multi_label(pipeline: Pipeline, table: Table) -> RunOutputs:
+    encode = TextEncoder(pipeline.vocabulary, pipeline.recipe.model.max_length)
+    data = multi_label_table(table, encode, pipeline.labels)
+    threshold = pipeline.recipe.multi_label.threshold
+    predicted, truth = label_probabilities(pipeline, data.ids) >= threshold, data.labels > 0
+    counts = np.stack([x.sum(-1) for x in (truth, predicted, truth & predicted)], -1)
+    return RunOutputs(
+        [data.texts.display(i) for i in range(len(table))],
+        [join_labels(chosen_labels(row, pipeline.labels)) for row in truth],
+        [join_labels(chosen_labels(row, pipeline.labels)) for row in predicted],
+        {
+            "micro_f1": RowStatistics(counts.astype(np.float64), _micro_f1),
+            "exact_match": _fraction((truth == predicted).all(-1)),
+        },
+    )
+
+
 def _regression(pipeline: Pipeline, table: Table) -> RunOutputs:
     encode = TextEncoder(pipeline.vocabulary, pipeline.recipe.model.max_length)
+    return _scores(table, predict_scores(pipeline, encode.encode_table(table)))
+
+
+def _similarity(pipeline: Pipeline, table: Table) -> RunOutputs:
+    pairs = read_pairs(table, pipeline.vocabulary, pipeline.recipe)
+    if not pairs.has_scores:
+        raise InputError(
+            "runs of the task similarity need scores to compare rows, got pairs without; use "
+            "jumok evaluate"
+        )
+    found = vectors_of(pipeline.model, pairs, pipeline.vocabulary, pipeline.device)
+    return _scores(table, cosines(*found).double().numpy())
+
+
+def _scores(table: Table, predicted: NDArray[np.float64]) -> RunOutputs:
+    """Scores of rows with a score, compared by Pearson's correlation."""
     truth = np.array(table.numbers("score")[:])
-    predicted = predict_scores(pipeline, encode.encode_table(table))
     texts = TextInputs.from_table(table)
     x, y = truth - truth.mean(), predicted - predicted.mean()  # sums of squares stay exact
     statistics = np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], -1)
@@ -206,7 +241,9 @@ def _sequence_to_sequence(pipeline: Pipeline, table: Table) -> RunOutputs:
 
 _OUTPUTS: Mapping[TaskName, Callable[[Pipeline, Table], RunOutputs]] = {
     "classification": _classification,
+    "multi_label_classification": _multi_label,
     "regression": _regression,
+    "similarity": _similarity,
     "tagging": _tagging,
     "sequence_to_sequence": _sequence_to_sequence,
 }
@@ -230,6 +267,12 @@ def _macro_f1(sums: NDArray[np.float64]) -> float:
     counts = [EntityCounts(*map(int, row)) for row in sums.reshape(-1, 3)]
     found = [each.f1 for each in counts if each.expected or each.predicted]
     return sum(found) / max(len(found), 1)
+
+
+def _micro_f1(sums: NDArray[np.float64]) -> float:
+    """F1 from the counts of expected, predicted and correct labels."""
+    expected, predicted, correct = sums
+    return float(2 * correct / max(expected + predicted, 1))
 
 
 def _bleu(compute: Callable[..., object], sums: NDArray[np.float64]) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, get_args
+from typing import Any, BinaryIO, get_args
 
 import torch
 from torch import nn
@@ -22,13 +22,18 @@ from jumok.errors import InputError
 from jumok.migrations import FORMAT
 from jumok.models import TransformerConfig
 from jumok.models.config import Tying
-from jumok.models.weights import load_weights, named_weights, tied_weights
+from jumok.models.weights import named_weights, tied_weights
 from jumok.pretrained.architecture import HFArchitecture, parse_config
 from jumok.pretrained.checkpoint import HFCheckpoint, open_checkpoint
 from jumok.pretrained.config_reader import ConfigReader
 from jumok.pretrained.gguf_checkpoint import write_hf_folder
 from jumok.pretrained.hub import commit_of, name_of
-from jumok.pretrained.meta_init import assign_weights
+from jumok.pretrained.meta_init import (
+    WeightType,
+    assign_weights,
+    build_with_weights,
+    convert_weights,
+)
 from jumok.pretrained.peft_adapter import merged_folder
 from jumok.pretrained.state_dict import PretrainedModel, check_model_size, model_from_hf
 from jumok.safe_json import read_json
@@ -74,19 +79,21 @@ class ImportedCheckpoint:
     origin: Origin
 
 
-def open_hf(folder: Path) -> ImportedCheckpoint:
-    """Open the checkpoint in a Hugging Face folder; its weights are memory-mapped, in float32.
+def open_hf(folder: Path, dtype: WeightType = "float32") -> ImportedCheckpoint:
+    """Open the checkpoint in a Hugging Face folder; its weights are memory-mapped.
 
-    Raises InputError for unsupported files, StorageError for unreadable ones.
+    They become float32 unless `dtype` keeps their type. Raises InputError for unsupported files,
+    StorageError for unreadable ones.
     """
     checkpoint = open_checkpoint(folder)
     found = _open_model(checkpoint)
     tokenizer = read_hf_tokenizer(folder, checkpoint.config, checkpoint.generation_config)
     origin = _origin_of(checkpoint, found)
-    return _imported(found.architecture, found.model.float(), tokenizer, origin, folder)
+    convert_weights(found.model, dtype)
+    return _imported(found.architecture, found.model, tokenizer, origin, folder)
 
 
-def open_imported(run: Run) -> ImportedCheckpoint:
+def open_imported(run: Run, dtype: WeightType = "float32") -> ImportedCheckpoint:
     """Open a checkpoint that `jumok import` has written.
 
     Except for [model] the settings in its recipe.toml apply. Raises InputError for files of
@@ -101,8 +108,7 @@ def open_imported(run: Run) -> ImportedCheckpoint:
     architecture = parse_config(config, list(metadata.names)).with_tying(metadata.tying)
     weights = run.read_weights()
     check_model_size(architecture.config, sum(tensor.numel() for tensor in weights.values()))
-    model = architecture.build()
-    load_weights(model, weights)
+    model = build_with_weights(architecture.build, weights, dtype)
     tokenizer = load_imported(run.folder) if (run.folder / IMPORTED).is_dir() else None
     model_config = run.read_model_config()
     if tokenizer is not None and not matches(model_config, tokenizer):
@@ -193,8 +199,14 @@ def _write(
     run.write_json(origin / "origin.json", metadata)
     weights = {name: p.detach() for name, p in named_weights(found.model).items()}
     tied = json.dumps(tied_weights(found.model), sort_keys=True)
-    data = safetensors_io.serialize(_copies(weights), {"tied": tied})
-    write_atomically(run.weights_path, data)
+    digest = hashlib.sha256()
+
+    def write(file: BinaryIO) -> None:  # mapped weights are not copied
+        for chunk in safetensors_io.iter_chunks(_apart(weights), {"tied": tied}):
+            digest.update(chunk)
+            file.write(chunk)
+
+    write_atomically(run.weights_path, write)
     checksums = imported.tokenizers.checksums if imported.tokenizers else {}
     run.write_json(
         run.config_path,
@@ -203,7 +215,7 @@ def _write(
             "task": imported.recipe.task,
             "model": to_dict(imported.recipe.model),
             "labels": list(imported.labels),
-            "weights_sha256": hashlib.sha256(data).hexdigest(),
+            "weights_sha256": digest.hexdigest(),
             "vocabulary_sha256": checksums.get("vocabulary"),
             "vocabulary_identity_sha256": checksums.get("vocabulary_identity"),
         },
@@ -316,7 +328,9 @@ def _imported(
 ) -> ImportedCheckpoint:
     tokenizers = None if tokenizer is None else TokenizerPair.from_pretrained(tokenizer)
     task = TASK_BY_HEAD[architecture.head.kind]
-    if task == "classification" and len(architecture.labels) == 1:
+    if task == "classification" and origin.multi_label:
+        task = "multi_label_classification"
+    elif task == "classification" and len(architecture.labels) == 1:
         task = "regression"
     generates = architecture.head.kind in ("encoder_decoder", "language_model")
     joint = tokenizers is None or tokenizers.joint
@@ -377,6 +391,15 @@ def _early_stopping(value: object) -> EarlyStopping:
 def _name(folder: Path) -> str:
     """The name of a folder as a valid recipe name."""
     return re.sub(r"[^\w.-]+", "-", folder.resolve().name).strip(".-") or "imported"
+
+
+def _apart(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The tensors, copied where two begin at the same place."""
+    found: dict[int, torch.Tensor] = {}
+    return {
+        name: tensor if found.setdefault(tensor.data_ptr(), tensor) is tensor else tensor.clone()
+        for name, tensor in tensors.items()
+    }
 
 
 def _copies(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -56,7 +56,7 @@ def initialize_from(
     """
     source = _read_source(folder)
     check_same_architecture(recipe.model, source.model, folder)
-    pooled = recipe.task in ("classification", "regression")
+    pooled = recipe.task in ("classification", "multi_label_classification", "regression")
     head_keys = ("kind", "pooling", "pooler") if pooled else ("kind",)
     same_head = (
         source.task == recipe.task

@@ -1,6 +1,7 @@
 """Load a pipeline from a run, a checkpoint of a run, or a Hugging Face folder."""
 
 from pathlib import Path
+from typing import get_args
 
 from jumok.atomic_io import check_path_name, expand_home
 from jumok.config_io import from_dict
@@ -10,6 +11,7 @@ from jumok.models.weights import load_weights
 from jumok.nn.lora import merge_lora_tensors
 from jumok.pretrained.checkpoint import is_hf_folder
 from jumok.pretrained.hub import find_model
+from jumok.pretrained.meta_init import WeightType, build_with_weights
 from jumok.pretrained.sentence_encoding import read_sentence_encoding
 from jumok.pretrained.state_dict import check_model_size
 from jumok.tasks.inputs.tokenizer_pair import (
@@ -30,7 +32,7 @@ from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.text.tokenizer import Tokenizer
 
 
-def load(folder: str | Path, device: str = "auto") -> Pipeline:
+def load(folder: str | Path, device: str = "auto", *, dtype: WeightType = "float32") -> Pipeline:
     """Load a trained run, an imported checkpoint or a folder in the format of Hugging Face.
 
     `folder` may be the name of a model that ships with jumok (`jumok models`), or OWNER/NAME of a
@@ -39,23 +41,31 @@ def load(folder: str | Path, device: str = "auto") -> Pipeline:
     RUN/checkpoints/step-N is a finished run with the weights after N steps: their exponential
     moving average, if the recipe has one.
 
-    The model is in eval mode, without gradients, in float32. `device` is "auto" (the first
-    available of cuda, mps and cpu) or the name of a device. A folder without a tokenizer loads as
-    well and accepts ids only. Raises InputError when the folder has no finished model, or files of
-    different runs.
+    The model is in eval mode, without gradients. `device` is "auto" (the first available of cuda,
+    mps and cpu) or the name of a device. `dtype` is the type of its weights: "float32", or "auto",
+    the type of the file, where all matrices are bfloat16 or all are float16; these stay in the
+    mapped file, so that opening takes about the memory of the file. A folder without a tokenizer
+    loads as well and accepts ids only. Raises InputError when the folder has no finished model, or
+    files of different runs, and for another `dtype`.
+
+    >>> model = load("note", device="cpu")
+    >>> model("감기 조심하세요.").output
+    'Watch out for colds.'
     """
+    if dtype not in get_args(WeightType):
+        raise InputError(f'dtype must be "float32" or "auto", got {dtype!r:.40}')
     folder = find_model(expand_home(str(folder)))
     check_path_name(folder)
     here = folder.absolute()
     if _is_checkpoint(here):
         return _load_checkpoint(here, device)
     if is_hf_folder(folder):
-        pipeline = _imported_pipeline(open_hf(folder), device, folder / "model.safetensors")
+        pipeline = _imported_pipeline(open_hf(folder, dtype), device, folder / "model.safetensors")
         pipeline.sentence_encoding = read_sentence_encoding(folder)
         return pipeline
     run = Run.open(folder)
     if (folder / ORIGIN_FOLDER).is_dir():
-        return _imported_pipeline(open_imported(run), device, run.weights_path)
+        return _imported_pipeline(open_imported(run, dtype), device, run.weights_path)
     config = run.read_model_config()
     recipe = run.recipe()
     model_config = from_dict(ModelConfig, config["model"], "model")
@@ -85,8 +95,7 @@ def load(folder: str | Path, device: str = "auto") -> Pipeline:
     labels, task = tuple(config["labels"]), TASKS[recipe.task]
     weights = run.read_weights()
     check_model_size(recipe.model, sum(tensor.numel() for tensor in weights.values()))
-    model = task.build_model(recipe.model, labels)
-    load_weights(model, weights)
+    model = build_with_weights(lambda: task.build_model(recipe.model, labels), weights, dtype)
     pipeline = Pipeline(task, model, source, recipe, labels, find_device(device), target)
     pipeline.weights_path = run.weights_path
     return pipeline

@@ -11,12 +11,13 @@ from typing import Any
 from torch import Tensor, nn
 
 from jumok import safetensors_io
-from jumok.atomic_io import read_regular, storage_errors, write_atomically
+from jumok.atomic_io import read_regular, sha256_of, storage_errors, write_atomically
 from jumok.config_io import read_toml, to_dict
 from jumok.errors import InputError
 from jumok.migrations import FORMAT, migrate_recipe, rename_tensors
 from jumok.models.weights import named_weights, tied_weights
 from jumok.pretrained.hub import HUB_NAME
+from jumok.pretrained.memory_map import mmap_safetensors
 from jumok.safe_json import MAX_BYTES, read_json
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.recipe.recipe import Recipe, load_run_recipe
@@ -202,23 +203,19 @@ class Run:
         return config
 
     def read_weights(self) -> dict[str, Tensor]:
-        """The weights whose checksum is in `config.json`.
+        """The weights whose checksum is in `config.json`, mapped into memory (`memory_map`).
 
         Raises InputError when they are those of another run, or damaged. The config.json of an
         earlier version has no checksum.
         """
-        data = read_regular(self.weights_path, MAX_WEIGHTS_BYTES)
         config = self.read_model_config()
         expected = config.get("weights_sha256")
-        if expected is not None and hashlib.sha256(data).hexdigest() != expected:
+        if expected is not None and sha256_of(self.weights_path, MAX_WEIGHTS_BYTES) != expected:
             raise InputError(
                 f"{self.weights_path} is damaged or of another run than {self.config_path.name}; "
                 "restore the run's own files"
             )
-        try:
-            return rename_tensors(safetensors_io.deserialize(data), config["format"])
-        except InputError as error:
-            raise InputError(f"{self.weights_path}: {error}") from error
+        return rename_tensors(mmap_safetensors(self.weights_path), config["format"])
 
 
 def _read_lenient_json(path: Path) -> dict[str, Any]:

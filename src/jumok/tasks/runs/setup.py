@@ -20,10 +20,11 @@ from jumok.seeding import derive_seed
 from jumok.shipped import resolve_vocabulary
 from jumok.tasks.inputs.text_encoder import TextInputs
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair, non_default_keys
-from jumok.tasks.jobs.registry import JOBS
+from jumok.tasks.jobs.recipe_job import RecipeJob
+from jumok.tasks.jobs.registry import job_class
 from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.pipeline.generation import check_decoding
-from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.recipe.recipe import Recipe, check_pretokenized
 from jumok.tasks.recipe.tables import ModelConfig, VocabularyRecipe
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 from jumok.tasks.registry import TASKS
@@ -32,7 +33,6 @@ from jumok.terminal import print_notice
 from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.training.config import TrainingConfig
 from jumok.training.estimate import Cost, estimate
-from jumok.training.job import TrainingJob
 from jumok.training.layer_decay import frozen_parameters
 
 WEIGHT_COPIES = 4  # float32 per weight: itself, its gradient, AdamW's two moments
@@ -46,7 +46,7 @@ class TrainingSetup:
     tokenizers: TokenizerPair
     model: nn.Module
     load_report: LoadReport | None
-    job: TrainingJob[Any]
+    job: RecipeJob[Any]
 
 
 def prepare_training(recipe: Recipe, device: torch.device) -> TrainingSetup:
@@ -64,7 +64,7 @@ def prepare_training(recipe: Recipe, device: torch.device) -> TrainingSetup:
     frozen_parameters(named_weights(model), recipe.training.freeze)  # raises for unknown names
     load_report = initialize_weights(recipe, model, splits.labels)
     add_adapters(recipe, model)
-    job = JOBS[recipe.task](recipe, model, tokenizers, splits, device)
+    job = job_class(recipe)(recipe, model, tokenizers, splits, device)
     return TrainingSetup(splits, tokenizers, model, load_report, job)
 
 
@@ -130,7 +130,9 @@ def _train_or_load(table: VocabularyRecipe, texts: Iterable[str]) -> SentencePie
 
 def check_tokenizers(recipe: Recipe, tokenizers: TokenizerPair) -> None:
     """Raise InputError for a recipe that needs what its tokenizers do not have."""
-    augmentation, paired, source = recipe.augmentation, recipe.paired, tokenizers.source
+    augmentation, paired, source = recipe.augmentation, recipe.reads_pairs, tokenizers.source
+    if isinstance(source, SentencePieceTokenizer) and source.pretokenizes:
+        check_pretokenized(recipe)
     if augmentation.subword_sampling:  # a tokenizer may have only one segmentation
         for tokenizer in (source, tokenizers.target):
             tokenizer.sample_batch(["가"], alpha=augmentation.sampling_alpha, seed=0)

@@ -25,7 +25,8 @@ from jumok.processes import (
     is_elastic,
     raise_together,
 )
-from jumok.tasks.jobs.registry import JOBS
+from jumok.tasks.jobs.recipe_job import RecipeJob
+from jumok.tasks.jobs.registry import job_class
 from jumok.tasks.pipeline.outputs import EvaluationResult
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe
@@ -43,7 +44,6 @@ from jumok.terminal import print_notice
 from jumok.training.callbacks import Callback
 from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.store import CheckpointStore
-from jumok.training.job import TrainingJob
 from jumok.training.lock import run_lock
 from jumok.training.reporting.metrics import MetricsLog
 from jumok.training.reporting.report import write_report
@@ -144,7 +144,7 @@ class _StartedRun:
     splits: Splits
     model: nn.Module
     load_report: LoadReport | None
-    job: TrainingJob[Any] | None = None  # where it is built already
+    job: RecipeJob[Any] | None = None  # where it is built already
 
 
 def _start_run(recipe: Recipe, folder: Path, device: torch.device, stack: ExitStack) -> _StartedRun:
@@ -192,7 +192,9 @@ def _train(
     }
     _check_same_metadata(metadata, checkpoint, processes)
     with raise_together(processes):
-        job = started.job or JOBS[recipe.task](recipe, model, tokenizers, splits, device)
+        job = started.job or job_class(recipe)(recipe, model, tokenizers, splits, device)
+        if checkpoint is None:
+            job.initialize()
     with raise_together(processes):
         trainer = Trainer(
             job,

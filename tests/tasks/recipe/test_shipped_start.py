@@ -1,0 +1,74 @@
+"""A user's recipe begins from the shipped Korean model unless it sets another start."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from jumok.tasks.recipe.inherited_config import FINE_TUNING, SHIPPED_MODEL
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.runs.train import train
+from tests.tiny_runs import reviews
+
+PLAIN = """
+task = "classification"
+
+[data]
+train = "{folder}/train.tsv"
+
+[training]
+steps = 2
+evaluate_every = 2
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    rows = "".join(f"{text}\t{label}\n" for text, label in reviews(40, 0))
+    (tmp_path / "train.tsv").write_text(f"text\tlabel\n{rows}", encoding="utf-8")
+    path = tmp_path / "mine.toml"
+    path.write_text(PLAIN.format(folder=tmp_path), encoding="utf-8")
+    return path
+
+
+def test_a_plain_recipe_begins_from_the_shipped_model(
+    recipe: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = load_recipe(str(recipe))
+    assert made.model.init == SHIPPED_MODEL
+    assert (made.model.d_model, made.model.d_embedding) == (256, 128)
+    assert made.training.learning_rate == FINE_TUNING["learning_rate"]
+    err = capsys.readouterr().err
+    assert "mine.toml begins from ko-small, a Korean model that ships with jumok" in err
+    assert 'model.init=""' in err
+
+
+def test_values_of_the_recipe_win(recipe: Path) -> None:
+    made = load_recipe(str(recipe), ["training.learning_rate=1e-4", "model.dropout=0.3"])
+    assert (made.training.learning_rate, made.model.dropout) == (1e-4, 0.3)
+    assert made.training.layer_decay == FINE_TUNING["layer_decay"]
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["model.init=", "vocabulary.size=66", "model.n_layers=1", "model.kind=encoder_decoder"],
+)
+def test_another_start_is_kept(
+    recipe: Path, override: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = load_recipe(str(recipe), [override])
+    assert made.model.init == ""
+    assert made.training.learning_rate != FINE_TUNING["learning_rate"]
+    assert "begins from" not in capsys.readouterr().err
+
+
+def test_tasks_that_generate_text_are_unchanged(recipe: Path) -> None:
+    made = load_recipe(str(recipe), ["task=sequence_to_sequence", "model.kind=encoder_decoder"])
+    assert made.model.init == ""
+
+
+@pytest.mark.slow
+def test_it_trains(recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(load_recipe(str(recipe)), tmp_path / "run")
+    err = capsys.readouterr().err
+    assert re.search(r"[1-9]\d* of \d+ weights from .*ko-small; new: output", err)
