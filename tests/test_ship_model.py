@@ -2,7 +2,9 @@
 
 import importlib.util
 import json
+import shutil
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import jumok
 from jumok.shipped import CARD, WEIGHTS, resolve_model
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.train import train
+from tests.tasks.tiny_jobs import score_rows
 from tests.tiny_runs import reviews
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "ship_model.py"
@@ -36,19 +39,52 @@ precision = "float32"
 """
 
 
-@pytest.fixture(scope="module")
-def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+VECTORS = """
+task = "similarity"
+metric = "pearson"
+[data]
+train = "{folder}/pairs.tsv"
+dev = "{folder}/pairs.tsv"
+test = "{folder}/pairs.tsv"
+pair = "pair"
+score = "score"
+[regression]
+lowest = 1.0
+highest = 5.0
+[distillation]
+teachers = ["{folder}/e5"]
+[vocabulary]
+size = 66
+[model]
+d_model = 16
+n_heads = 2
+d_ff = 32
+n_layers = 1
+max_length = 24
+[training]
+steps = 4
+batch_tokens = 256
+precision = "float32"
+"""
+
+
+def _script() -> ModuleType:
     spec = importlib.util.spec_from_file_location("ship_model", SCRIPT)
     assert spec is not None
     assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
+    return script
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ship")
     texts = "".join(f"{text}\n" for text, _ in reviews(60, 0))
     (folder / "train.txt").write_text(texts, encoding="utf-8")
     (folder / "tiny-ko.toml").write_text(RECIPE.format(folder=folder), encoding="utf-8")
     train(load_recipe(str(folder / "tiny-ko.toml")), folder / "run")
-    path = script.ship(folder / "run", folder / "shipped", [])
+    path = _script().ship(folder / "run", folder / "shipped", [])
     assert isinstance(path, Path)
     return path
 
@@ -70,6 +106,29 @@ def test_the_card_states_what_the_run_did(shipped: Path) -> None:
     assert "CC BY-SA 3.0" in card
     assert "아직 재지 않았습니다" in card
     assert card.count("→") == 7
+
+
+def test_the_card_of_distilled_vectors_names_the_teacher(tmp_path: Path, review_run: Path) -> None:
+    shutil.copytree(review_run, tmp_path / "e5")
+    rows = [f"{one}\t{two}\t{score}" for one, two, score in score_rows(24, 1)]
+    (tmp_path / "pairs.tsv").write_text(
+        "\n".join(["text\tpair\tscore", *rows]) + "\n", encoding="utf-8"
+    )
+    (tmp_path / "tiny-vectors.toml").write_text(VECTORS.format(folder=tmp_path), encoding="utf-8")
+    train(load_recipe(str(tmp_path / "tiny-vectors.toml")), tmp_path / "run")
+    path = _script().ship(tmp_path / "run", tmp_path / "shipped", [])
+    card = (path / CARD).read_text(encoding="utf-8")
+    results = json.loads((tmp_path / "run" / "results.json").read_text(encoding="utf-8"))
+    assert "distilled from multilingual-e5-small" in card
+    assert "MIT" in card
+    assert "증류했습니다" in card
+    assert f"{results['pearson']:.4f}" in card
+    assert "[MASK]" not in card
+    texts = ["이 영화 재미있어요", "결말이 별로예요"]
+    first, second = (
+        jumok.load(each, device="cpu").encode(texts) for each in (tmp_path / "run", path)
+    )
+    assert (first * second).sum(1).min() > 0.999
 
 
 def test_a_task_begins_from_it(shipped: Path, review_recipe: Path, tmp_path: Path) -> None:

@@ -14,6 +14,16 @@ def shipped_folders(here: Path = _HERE) -> dict[str, Path]:
     return {path.parent.name: path.parent for path in sorted(here.glob(f"*/{VOCABULARY}"))}
 
 
+def has_weights(name: str, here: Path = _HERE) -> bool:
+    """Whether a model of this name ships with its weights.
+
+    >>> has_weights("note")
+    True
+    """
+    folder = shipped_folders(here).get(name)
+    return folder is not None and (folder / WEIGHTS).is_file()
+
+
 def resolve_model(name: str | Path, here: Path = _HERE) -> Path:
     """The folder of a model that ships with jumok; any other name is a path.
 
