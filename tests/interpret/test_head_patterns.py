@@ -70,6 +70,18 @@ def test_the_scores_are_those_of_plain_loops(causal: bool) -> None:
         assert all(0 <= score <= 1 for score in found[head].scores.values())
 
 
+def test_queries_before_the_rarest_token_of_a_causal_block_do_not_count() -> None:
+    (head,) = score_heads([traced(ideal((0, 0, 1, 3, 3, 3, 3, 3)), tokens(), causal=True)])
+    assert head.scores["rare_word"] == 1.0  # 9 is at position 3
+
+
+def test_the_first_token_follows_the_padding_on_the_left() -> None:
+    row = replace(tokens((0, 0, 5, 6, 9, 5, 6, 7)), real=(0, 0, 1, 1, 1, 1, 1, 1))
+    row = replace(row, special=(0,) * 8)
+    (head,) = score_heads([traced(ideal((0, 1, 2, 2, 2, 2, 2, 2)), row)])
+    assert head.scores["separator"] == 1.0
+
+
 def by_loops(weights: Floats, rows: tuple[Tokens, ...], causal: bool) -> dict[str, float]:
     values: dict[str, list[float]] = {name: [] for name in PATTERNS}
     distances = []
@@ -90,8 +102,10 @@ def by_loops(weights: Floats, rows: tuple[Tokens, ...], causal: bool) -> dict[st
             if after:
                 values["induction"].append(sum(A[i, j] for j in after))
             distances.append(int(np.argmax(A[i])) - i)
-            sinks = {0, *(j for j in range(T) if row.special[j])}
+            sinks = {row.real.index(1), *(j for j in range(T) if row.special[j])}
             values["separator"].append(sum(A[i, j] for j in sinks))
+            if causal and i < min(j for j in range(T) if plain[j] and row.ids[j] == rarest):
+                continue
             best = max((A[i, j], -j) for j in range(T) if plain[j])
             values["rare_word"].append(float(row.ids[-best[1]] == rarest))
     most = max(distances.count(d) for d in distances)

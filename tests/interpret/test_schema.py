@@ -49,6 +49,7 @@ def full() -> TraceInfo:
             ),
         ),
         next=(likely, ()),
+        lens=((likely,) * 5, (likely,) * 5),
         decoding=Decoding(
             method="beam",
             settings={"beam": 4, "sample": False, "top_p": 1.0, "stop": ("가", "나"), "prefix": ""},
@@ -65,11 +66,13 @@ def full() -> TraceInfo:
 def test_an_older_header_without_scores_is_read() -> None:
     table = json.loads(full().to_json())
     del table["regression"]
+    del table["lens"]
     for block in table["blocks"]:
         del block["softcap"]
     del table["decoding"]["text"]
     read = TraceInfo.from_json(json.dumps(table))
     assert read.regression is None
+    assert read.lens is None
     assert read.decoding == replace(full().decoding, text=None)  # type: ignore[type-var]
 
 
@@ -93,7 +96,7 @@ def test_every_documented_key_exists() -> None:
     tree = json.loads(full().to_json())
     assert list(tree) == [
         *("title", "task", "model", "made", "blocks", "sides", "muted", "classification"),
-        *("regression", "next", "decoding", "notes"),
+        *("regression", "next", "lens", "decoding", "notes"),
     ]
     assert json.loads(random_info().to_json())["decoding"] is None
 
@@ -199,3 +202,12 @@ def test_next_tokens_of_each_real_target_token() -> None:
         InputError, match="next must have 4 entries, one for each token of the first target, got 5"
     ):
         replace(info, next=(likely,) * 5)
+
+
+def test_the_lens_has_an_entry_for_each_real_token_in_each_layer() -> None:
+    source = plain_tokens(5, padding=1)
+    info = replace(random_info(), sides={"source": (source,), "target": (source,)})
+    likely = (Candidate(id=7, piece="은", probability=0.5),)
+    assert replace(info, lens=((likely,) * 4,)).lens_side == "target"
+    with pytest.raises(InputError, match=r"lens must have 4 entries in each layer, .* layer 1"):
+        replace(info, lens=((likely,) * 4, (likely,) * 3))

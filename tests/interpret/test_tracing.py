@@ -3,6 +3,7 @@
 import copy
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,10 @@ FOREIGN = {
     "t5": foreign_folders.t5,
     "bart": foreign_folders.bart,
     "marian": foreign_folders.marian,
+    **{
+        family: partial(foreign_folders.llama, family=family)
+        for family in ("llama", "qwen3", "gemma3_text", "exaone4")
+    },
 }
 
 
@@ -90,7 +95,7 @@ def assert_true(loaded: Pipeline, made: Trace) -> None:
 
 def _check_equations(made: Trace, block: str, layer: int, number: int) -> None:
     """softmax(q k^T scale + bias, over the visible keys) v, step by step."""
-    mask = made.mask(block, number)
+    mask = made.mask(block, number, layer)
     weights, scores = made.weights(block, layer, number), made.scores(block, layer, number)
     assert (weights[:, ~mask] == 0).all()
     sums = weights.sum(-1)
@@ -98,6 +103,8 @@ def _check_equations(made: Trace, block: str, layer: int, number: int) -> None:
     raised = np.exp(scores - scores.max(-1, keepdims=True, where=mask, initial=-1e30)) * mask
     assert np.abs(raised / raised.sum(-1, keepdims=True) - weights).max() < 1e-6
     q, k, v = (getattr(made, name)(block, layer, number) for name in "qkv")
+    described = made.info.block(block)
+    k, v = (np.repeat(x, described.heads // described.key_heads, axis=0) for x in (k, v))
     again = q @ k.swapaxes(-1, -2) * np.float32(made.info.block(block).scale)
     bias = made.bias(block, layer)
     again = again if bias is None else again + bias
@@ -133,6 +140,23 @@ def test_a_trace_of_an_imported_model_equals_its_forward_pass(family: str, tmp_p
     made = trace(loaded, texts, targets, explain=False)
     assert made.info.model.family == loaded.origin.config["model_type"]  # type: ignore[union-attr]
     assert_true(loaded, made)
+
+
+def test_each_layer_has_the_mask_of_its_window_and_its_own_angles(tmp_path: Path) -> None:
+    """The first layer of these Gemma 3 attends within 6 tokens, the second without a limit."""
+    pytest.importorskip("transformers")
+    foreign_folders.llama(tmp_path, family="gemma3_text")
+    made = trace(jumok.load(tmp_path, device="cpu"), "이 영화 정말 재미있어요", "정말 정말")
+    n = len(made.info.tokens("target"))
+    causal = np.tril(np.ones((n, n), dtype=bool))
+    assert n > 6
+    assert made.info.model.layer_kinds == "LG"
+    assert made.info.model.sliding_window == 6
+    assert np.array_equal(made.mask("decoder", layer=0), np.triu(causal, -5))
+    assert np.array_equal(made.mask("decoder", layer=1), causal)
+    assert not np.array_equal(made.tensor("decoder.0.rotary"), made.tensor("rotary"))
+    with pytest.raises(InputError, match="layer of block decoder must be 0 to 1, got 2"):
+        made.mask("decoder", layer=2)
 
 
 def test_a_trace_has_the_checksum_of_the_weights(review_run: Path, tmp_path: Path) -> None:

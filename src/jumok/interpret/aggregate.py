@@ -30,7 +30,13 @@ _INNER_JAMO = range(0x1160, 0x1200)  # vowels and final consonants of decomposed
 
 @dataclass(frozen=True)
 class DisplayOptions:
-    """How weights are displayed."""
+    """How weights are displayed.
+
+    >>> DisplayOptions(unit="word", specials="renormalise").measure
+    'weights'
+
+    Raises InputError for an option that does not exist.
+    """
 
     unit: Unit = "piece"
     specials: Specials = "plain"  # dim: the same numbers, drawn faintly
@@ -54,6 +60,13 @@ def display_weights(
     """Weights (H, T, S) for display, (H, R, C); `norms` (H, S) are required for the measure values.
 
     Rows and columns are the `token_groups` of the queries and of the keys.
+
+    >>> import jumok
+    >>> trace = jumok.trace(jumok.load("note", device="cpu"), "겨울은 추워요.")
+    >>> weights, tokens = trace.weights("encoder", layer=0), trace.info.tokens("source")
+    >>> shown = display_weights(weights, None, tokens, tokens, DisplayOptions(unit="word"))
+    >>> weights.shape, shown.shape  # 겨울은, 추워요. and [EOS]
+    ((2, 7, 7), (2, 3, 3))
     """
     if options.measure == "values":
         assert norms is not None

@@ -49,7 +49,11 @@ _SPACES = ("▁", "Ġ")  # the marks of a space before a piece
 
 
 class BertViz(TypedDict, total=False):
-    """The keyword arguments of `bertviz.head_view` and `bertviz.model_view`."""
+    """The keyword arguments of `bertviz.head_view` and `bertviz.model_view`.
+
+    >>> BertViz(tokens=["▁겨울", "은"], sentence_b_start=1)
+    {'tokens': ['▁겨울', '은'], 'sentence_b_start': 1}
+    """
 
     attention: "tuple[Tensor, ...]"
     tokens: list[str]
@@ -66,7 +70,13 @@ def to_bertviz(trace: Trace, sequence: int = 0) -> BertViz:
 
         bertviz.head_view(**to_bertviz(trace))
 
-    Padding is removed.
+    Each layer is a tensor (1, H, T, S). Padding is removed.
+
+    >>> import jumok
+    >>> trace = jumok.trace(jumok.load("note", device="cpu"), "겨울은 추워요.")
+    >>> found = to_bertviz(trace)
+    >>> found["encoder_tokens"][:2], tuple(found["cross_attention"][0].shape)
+    (['▁겨울', '은'], (1, 2, 7, 7))
     """
     import torch
 

@@ -31,6 +31,11 @@ def trace_generation(
         ids, decoding = trace_generation(jumok.load("runs/koen"), "겨울은 춥다.", ["beam=4"])
         [step.chosen.piece for step in decoding.steps if step.chosen]
 
+    >>> import jumok
+    >>> ids, decoding = trace_generation(jumok.load("note", device="cpu"), "겨울은 추워요.")
+    >>> decoding.method, decoding.output, len(decoding.steps) - len(ids)  # the last step is [EOS]
+    ('greedy', 'Winter is cold.', 1)
+
     Raises InputError for a model that generates no text, and for unknown settings.
     """
     if overrides:
@@ -62,6 +67,12 @@ def trace_forced(pipeline: Pipeline, text: str, target: str) -> Decoding:
     model continues the text. `cache` of a step is what incremental decoding would have cached.
     Raises InputError for a model that generates no text, and for a target without tokens or longer
     than the model's max_length.
+
+    >>> import jumok
+    >>> model = jumok.load("note", device="cpu")
+    >>> decoding = trace_forced(model, "겨울은 추워요.", "Winter is hot.")
+    >>> decoding.method, decoding.steps[0].chosen.piece
+    ('given', '▁W')
     """
     _check_generative(pipeline)
     if isinstance(pipeline.task, Seq2SeqTask):

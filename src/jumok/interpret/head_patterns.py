@@ -20,7 +20,8 @@ can. Special tokens and padding are not queries, except that `previous_token` co
                      Language Models with Attention Sinks", section 3.1.
     rare_word        the fraction of queries whose largest weight, special tokens left out, is at
                      the rarest token of the text. Voita et al. 2019, section 5.3. The rarest is
-                     the one with the largest id: trained vocabularies are sorted by frequency.
+                     the one with the largest id: trained vocabularies are sorted by frequency. In
+                     a causal block the queries before it are not counted.
 
 The queries and keys of cross-attention are different sequences: the first three are 0 there.
 """
@@ -46,7 +47,12 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class HeadScores:
-    """The scores of one head, from 0 to 1, by pattern."""
+    """The scores of one head, from 0 to 1, by pattern.
+
+    >>> head = HeadScores("encoder", 0, 1, {"previous_token": 0.9, "separator": 0.05})
+    >>> max(head.scores, key=head.scores.get)
+    'previous_token'
+    """
 
     block: BlockName
     layer: int
@@ -119,12 +125,13 @@ class _Sums:
         for distance in (largest - rows).tolist():
             self._distances[distance] = self._distances.get(distance, 0) + 1
         sinks = np.array(keys.special, dtype=np.bool_)
-        sinks[0] = True
+        sinks[int(np.argmax(keys.real))] = True  # the first real token, after padding on the left
         self._mean("separator", weights[rows][:, sinks].sum(1))
         if plain.any():
-            rarest = np.where(plain, keys.ids, -1)
-            best = np.where(plain, weights[rows], -1.0).argmax(1)
-            self._mean("rare_word", (rarest[best] == rarest.max()).astype(np.float32))
+            ids = np.where(plain, keys.ids, -1)
+            can = rows >= ids.argmax() if block.causal else np.ones(len(rows), np.bool_)
+            best = np.where(plain, weights[rows], -1.0).argmax(1)[can]
+            self._mean("rare_word", (ids[best] == ids.max()).astype(np.float32))
 
     def _mean(self, pattern: Pattern, values: Floats) -> None:
         self._sum[pattern] += float(values.sum(dtype=np.float64))

@@ -111,6 +111,10 @@ def model_info(model: nn.Module, config: TransformerConfig, family: str) -> Mode
         implementation="jumok",
         embedding_scale=tokens.scale,
         bias=config.bias,
+        head_norm=config.qk_norm,
+        sublayer_norm=config.sublayer_norm,
+        layer_kinds=max((part.stack.kinds for part in found.values()), key=len),
+        sliding_window=config.sliding_window,
     )
 
 
@@ -160,6 +164,12 @@ def constant_tensors(model: nn.Module, lengths: dict[Side, int]) -> Recorded:
         rotary = backbone.stack.rotary
         if rotary is not None:
             found["rotary"] = rotary.frequencies  # (K/2,)
+            local = backbone.stack.local_rotary
+            if local is not rotary and local is not None:
+                block = "encoder" if side == "source" else "decoder"
+                for i, kind in enumerate(backbone.stack.kinds):
+                    if kind == "L":
+                        found[f"{block}.{i}.rotary"] = local.frequencies  # (K/2,)
     return found
 
 
@@ -180,6 +190,17 @@ def parameter_tensors(model: nn.Module) -> Recorded:
             for part, parameter in module.named_parameters():
                 found[f"parameters.{side}.{name}.{part}"] = parameter
     return found
+
+
+def add_mask(recorded: Recorded, block: BlockName, layer: int, mask: Tensor) -> None:
+    """Add the mask (B, T, S) of a layer: layer 0 gives that of the block, others if they differ.
+
+    The layers of Gemma 3 and EXAONE 4 differ: some attend within a window.
+    """
+    if layer == 0:
+        recorded[f"{block}.mask"] = mask
+    elif not torch.equal(mask, recorded[f"{block}.mask"]):
+        recorded[f"{block}.{layer}.mask"] = mask
 
 
 def value_norms(v: Tensor, weight: Tensor) -> Tensor:
@@ -267,6 +288,8 @@ def _hook(side: Side, backbone: Encoder | Decoder, recorded: Recorded) -> Iterat
         for name, residual in _residual_norms(layer):
             if residual.norm_first:
                 yield _after(residual.norm, keep(f"{side}.steps.{i}.{name}_input"))
+            if not isinstance(residual.sublayer_norm, nn.Identity):
+                yield _after(residual.sublayer_norm, keep(f"{side}.steps.{i}.{name}_normed"))
         yield _before(layer.feed_forward.down, keep(f"{side}.steps.{i}.hidden"))
     yield _after(backbone.stack.norm, keep(f"{side}.hidden.{len(layers)}"))
     if backbone.stack.relative is not None:
@@ -316,7 +339,7 @@ def _hook_attention(
     def keep_mask(table: Tensor) -> None:
         B, _, T, S = recorded[f"{prefix}.scores"].shape
         # the same for all heads: (B|1, 1, T|1, S) or (T, S)
-        recorded[f"{block}.mask"] = table.expand(B, 1, T, S)[:, 0]
+        add_mask(recorded, block, layer, table.expand(B, 1, T, S)[:, 0])
 
     def keep_mixed(x: Tensor) -> None:
         recorded[f"{prefix}.mixed"] = attention.split(x.detach())  # (B, H, T, K)
@@ -327,9 +350,8 @@ def _hook_attention(
         (attention.hook_v, keep_values),
         (attention.hook_scores, keep("scores")),
         (attention.hook_pattern, keep("weights")),
+        (attention.hook_mask, keep_mask),
     ]
-    if layer == 0:  # the mask of all layers
-        points.append((attention.hook_mask, keep_mask))
     for point, store in points:
         yield _after(point, store)
     yield _before(attention.output, keep_mixed)

@@ -39,7 +39,13 @@ SIDES: Mapping[BlockName, tuple[Side, Side]] = {  # of the queries and the keys 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelInfo:
-    """The traced model."""
+    """The traced model.
+
+    >>> import jumok
+    >>> trace = jumok.trace(jumok.load("note", device="cpu"), "겨울은 추워요.")
+    >>> trace.info.model.kind, trace.info.model.d_model, trace.info.model.positions
+    ('encoder_decoder', 32, 'sinusoidal')
+    """
 
     kind: ModelKind
     family: str  # "jumok", or the model_type of transformers: "bert", "gpt2", ...
@@ -57,11 +63,22 @@ class ModelInfo:
     tokenizer: TokenizerLibrary | None = None  # that encoded the text, for traces of jumok's models
     embedding_scale: float | None = None  # of the token embedding (section 3.4); None: not known
     bias: bool | None = None  # whether linear layers have biases; None: not known
+    head_norm: bool | None = None  # whether each query and key is normalized; None: not known
+    sublayer_norm: bool | None = None  # whether outputs of sublayers are; None: not known
+    layer_kinds: str | None = None  # of each layer: G, L (local: a window), N (no rotation)
+    sliding_window: int | None = None  # of the layers of kind L
 
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """The attentions of one kind, one a layer."""
+    """The attentions of one kind, one a layer.
+
+    >>> import jumok
+    >>> trace = jumok.trace(jumok.load("note", device="cpu"), "겨울은 추워요.")
+    >>> cross = trace.info.block("cross")
+    >>> cross.queries, cross.keys, cross.heads, cross.d_head
+    ('target', 'source', 2, 16)
+    """
 
     name: BlockName
     queries: Side
@@ -77,7 +94,14 @@ class Block:
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens:
-    """The tokens of one sequence: lists of one length, and the text they were encoded from."""
+    """The tokens of one sequence: lists of one length, and the text they were encoded from.
+
+    >>> import jumok
+    >>> trace = jumok.trace(jumok.load("note", device="cpu"), "겨울은 추워요.")
+    >>> tokens = trace.info.tokens("source")
+    >>> tokens.pieces[:3], tokens.words[:3]
+    (('▁겨울', '은', '▁추'), (0, 0, 1))
+    """
 
     text: str
     pieces: tuple[str, ...]
@@ -95,7 +119,11 @@ class Tokens:
 
 @dataclass(frozen=True, kw_only=True)
 class Word:
-    """A word of the text, and the probabilities of the text without it."""
+    """A word of the text, and the probabilities of the labels for the text without it.
+
+    >>> Word(text="정말", span=(5, 7), without=(0.25, 0.75)).without
+    (0.25, 0.75)
+    """
 
     text: str
     span: tuple[int, int]
@@ -104,7 +132,13 @@ class Word:
 
 @dataclass(frozen=True, kw_only=True)
 class Explained:
-    """The prediction of a classifier for one sequence, and the effect of each word on it."""
+    """The prediction of a classifier for one sequence, and the effect of each word on it.
+
+    >>> really = Word(text="정말", span=(0, 2), without=(0.25, 0.75))
+    >>> found = Explained(probabilities=(0.125, 0.875), words=(really,), agreement=None)
+    >>> found.probabilities[1] - found.words[0].without[1]
+    0.125
+    """
 
     probabilities: tuple[float, ...]
     words: tuple[Word, ...]
@@ -113,7 +147,12 @@ class Explained:
 
 @dataclass(frozen=True, kw_only=True)
 class Classification:
-    """The predictions of a classifier, one a sequence."""
+    """The predictions of a classifier, one a sequence.
+
+    >>> one = Explained(probabilities=(0.125, 0.875), words=(), agreement=None)
+    >>> Classification(labels=("bad", "good"), sequences=(one,)).labels
+    ('bad', 'good')
+    """
 
     labels: tuple[str, ...]
     sequences: tuple[Explained, ...]
@@ -121,7 +160,11 @@ class Classification:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A candidate for the next token."""
+    """A candidate for the next token.
+
+    >>> Candidate(id=53, piece="▁W", probability=0.75).piece
+    '▁W'
+    """
 
     id: int
     piece: str
@@ -130,7 +173,11 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """The token that was generated."""
+    """The token that was generated, with its natural log-probability.
+
+    >>> Chosen(id=53, piece="▁W", log_probability=-0.25).log_probability
+    -0.25
+    """
 
     id: int
     piece: str
@@ -139,7 +186,15 @@ class Chosen:
 
 @dataclass(frozen=True, kw_only=True)
 class Beam:
-    """A hypothesis of a beam search after a step; ids are unique in the trace, 0 is the root."""
+    """A hypothesis of a beam search after a step; ids are unique in the trace, 0 is the root.
+
+    `score` is the sum of the log-probabilities of its tokens.
+
+    >>> import jumok
+    >>> trace = jumok.trace(jumok.load("note", device="cpu"), "겨울은 추워요.", decode={"beam": 2})
+    >>> [(beam.parent, beam.piece, beam.best) for beam in trace.info.decoding.steps[0].beams]
+    [(0, '▁W', True), (0, '▁T', False)]
+    """
 
     id: int
     parent: int
@@ -152,7 +207,13 @@ class Beam:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One decoding step."""
+    """One decoding step.
+
+    >>> import jumok
+    >>> trace = jumok.trace(jumok.load("note", device="cpu"), "겨울은 추워요.")
+    >>> [step.chosen.piece for step in trace.info.decoding.steps][-4:]
+    ['▁is', '▁cold', '.', '[EOS]']
+    """
 
     cache: int  # cached positions before it
     before: tuple[Candidate, ...]  # the most probable tokens of the model
@@ -168,6 +229,11 @@ class Decoding:
     `prompt` is the number of prompt tokens, without those that are no longer in the trace: it may
     be negative for a language model that generated beyond its window. The token of step i is at
     index prompt + i.
+
+    >>> import jumok
+    >>> trace = jumok.trace(jumok.load("note", device="cpu"), "겨울은 추워요.")
+    >>> trace.info.decoding.method, trace.info.decoding.output
+    ('greedy', 'Winter is cold.')
     """
 
     method: Method
@@ -180,7 +246,16 @@ class Decoding:
 
 # The keys that older files lack, with their values, by the part of the header.
 LATER_KEYS: Mapping[str, Mapping[str, object]] = {
-    "model": {"implementation": None, "tokenizer": None, "embedding_scale": None, "bias": None},
+    "model": {
+        "implementation": None,
+        "tokenizer": None,
+        "embedding_scale": None,
+        "bias": None,
+        "head_norm": None,
+        "sublayer_norm": None,
+        "layer_kinds": None,
+        "sliding_window": None,
+    },
     "blocks": {"softcap": None},
     "source": {"truncated": 0},
     "target": {"truncated": 0},
@@ -190,7 +265,15 @@ LATER_KEYS: Mapping[str, Mapping[str, object]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class TraceInfo:
-    """The header of a trace."""
+    """The header of a trace.
+
+    >>> import jumok
+    >>> trace = jumok.trace(jumok.load("note", device="cpu"), "겨울은 추워요.")
+    >>> trace.info.block("cross").heads, trace.info.sequences
+    (2, 1)
+
+    Raises InputError for lists of unequal lengths, and sides or predictions that are missing.
+    """
 
     title: str
     task: str | None
@@ -202,6 +285,8 @@ class TraceInfo:
     classification: Classification | None = None
     regression: tuple[float, ...] | None = None  # of each sequence, on the scale of its data
     next: tuple[tuple[Candidate, ...], ...] | None = None  # after each target token of sequence 0
+    # the logit lens: after each layer, for each token of sequence 0; 0: before the first layer
+    lens: tuple[tuple[tuple[Candidate, ...], ...], ...] | None = None
     decoding: Decoding | None = None
     notes: tuple[str, ...] = ()
 
@@ -240,6 +325,19 @@ class TraceInfo:
                     f"next must have {real} entries, one for each token of the first target, got "
                     f"{len(self.next)}"
                 )
+        if self.lens is not None:
+            real = sum(self.tokens(self.lens_side).real)
+            for layer, row in enumerate(self.lens):
+                if len(row) != real:
+                    raise InputError(
+                        f"lens must have {real} entries in each layer, one for each token of the "
+                        f"first {self.lens_side}, got {len(row)} in layer {layer}"
+                    )
+
+    @property
+    def lens_side(self) -> Side:
+        """The side of the logit lens: that of the decoder, or of an encoder alone."""
+        return "target" if "target" in self.sides else "source"
 
     def block(self, name: str) -> Block:
         """The block of this name. Raises InputError if there is none."""
@@ -287,7 +385,7 @@ class TraceInfo:
             table = dict(parse_json(text.encode(), allow_surrogates=True))
             if isinstance(table.get("sides"), dict):
                 table["sides"] = _with_later_keys(table["sides"])
-            header = {"regression": None, **_with_later_keys(table)}
+            header = {"regression": None, "lens": None, **_with_later_keys(table)}
             return from_dict(cls, header, complete=True)
         except (InputError, UnicodeEncodeError) as error:
             reason = str(error).partition("; correct")[0]

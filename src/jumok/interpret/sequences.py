@@ -109,7 +109,7 @@ def continuation_sequence(pipeline: Pipeline, text: str, more: Sequence[int]) ->
 
 def _encode_texts(pipeline: Pipeline, text: str) -> list[_Encoded]:
     """The ids and spans of a text, or of the two texts of a pair."""
-    lines = TextInputs.from_lines([text], pipeline.recipe.paired)
+    lines = TextInputs.from_lines([text], pipeline.recipe.reads_pairs)
     first = _encode(lines.texts[0], pipeline.vocabulary)
     if lines.pairs is None:
         return [first]
@@ -149,7 +149,8 @@ def _segments(pipeline: Pipeline, ids: Sequence[int]) -> list[int] | None:
     if config.n_segments < 2:
         return None
     used = uses_token_types(pipeline.vocabulary, config.n_segments, config.pooling)
-    if not used or pipeline.recipe.task not in ("classification", "regression"):
+    classifies = ("classification", "multi_label_classification", "regression")
+    if not used or pipeline.recipe.task not in classifies:
         return [0] * len(ids)
     found: list[int] = token_type_ids(torch.tensor([ids]), pipeline.vocabulary.sep_id)[0].tolist()
     return found

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from jumok import safetensors_io as tensorfile
 from jumok.atomic_io import storage_errors, write_atomically
 from jumok.errors import InputError
+from jumok.interpret.rounding import SCALE_SUFFIX, dequantize
 from jumok.interpret.schema import Block, TraceInfo
 from jumok.interpret.trace_file import check_tensors, read_info
 from jumok.interpret.trace_writer import Array, Arrays, chunks, finalize
@@ -50,6 +51,15 @@ class Trace:
 
         trace = Trace.open("review.safetensors")
         trace.weights("encoder", layer=0)[2]  # (T, S) of head 2
+
+    Raises InputError for a layer, head or sequence that it has not.
+
+    >>> import jumok
+    >>> seen = jumok.trace(jumok.load("note", device="cpu"), "겨울은 추워요.")
+    >>> seen.info.tokens("source").pieces
+    ('▁겨울', '은', '▁추', '워', '요', '.', '[EOS]')
+    >>> seen.weights("encoder", layer=0).shape  # (H, T, S)
+    (2, 7, 7)
     """
 
     def __init__(self, info: TraceInfo, store: TensorStore) -> None:
@@ -95,8 +105,14 @@ class Trace:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all tensors, sorted."""
-        return tuple(sorted(self._shapes))
+        """The names of all tensors, sorted; the scales of rounded ones are not among them."""
+        return tuple(sorted(name for name in self._shapes if not name.endswith(SCALE_SUFFIX)))
+
+    @property
+    def rounded(self) -> frozenset[str]:
+        """The names of the tensors that were rounded to 8 bits for a small page."""
+        scales = (name for name in self._shapes if name.endswith(SCALE_SUFFIX))
+        return frozenset(name.removesuffix(SCALE_SUFFIX) for name in scales)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a tensor. Raises InputError if the trace does not have it."""
@@ -107,7 +123,7 @@ class Trace:
     def tensor(self, name: str) -> Array:
         """A whole tensor: float32, or uint8 for masks and thumbnails."""
         self.shape(name)
-        return _to_float32(self._store.read(name))
+        return _to_float32(self._read(name))
 
     def weights(self, block: str, layer: int, sequence: int = 0) -> Floats:
         """Equation (1) after the softmax: (H, T, S)."""
@@ -148,9 +164,12 @@ class Trace:
         """‖v_j W_O‖ of each head and key, (H, S): the norm that a weight multiplies."""
         return self._part(block, layer, "value_norms", sequence)
 
-    def mask(self, block: str, sequence: int = 0) -> NDArray[np.bool_]:
-        """True where a query may attend to a key, (T, S); the same in all layers."""
-        return self._of_block(block, "mask", sequence).astype(np.bool_)
+    def mask(self, block: str, sequence: int = 0, layer: int = 0) -> NDArray[np.bool_]:
+        """True where a query of a layer may attend to a key, (T, S)."""
+        self._block(block, layer)
+        own = f"{layer}.mask"  # of a layer whose mask is not that of layer 0
+        part = own if f"{block}.{own}" in self._shapes else "mask"
+        return self._of_block(block, part, sequence).astype(np.bool_)
 
     def thumbnails(self, block: str, sequence: int = 0) -> Bytes:
         """Thumbnails of all heads, (L, H, P, P'): 255 √ of the largest weight in a tile."""
@@ -164,7 +183,7 @@ class Trace:
         """The input of a layer, (T, D); layer L is the output of the last one."""
         name = f"{side}.hidden.{layer}"
         self.shape(name)
-        return _floats(self._store.read(name, self._sequence(sequence)))
+        return _floats(self._read(name, self._sequence(sequence)))
 
     def figure(self, kind: str = "attention", **options: Any) -> "Figure":
         """A figure for a paper or a slide; save it as .pdf, .svg or .png.
@@ -220,7 +239,13 @@ class Trace:
         self._block(block, layer)
         full = f"{block}.{layer}.{name}"
         self.shape(full)
-        return _floats(self._store.read(full, self._sequence(sequence)))
+        return _floats(self._read(full, self._sequence(sequence)))
+
+    def _read(self, name: str, *index: int) -> Array:
+        part, scale = self._store.read(name, *index), f"{name}{SCALE_SUFFIX}"
+        if scale not in self._shapes:
+            return part
+        return dequantize(part, self._store.read(scale, *index))
 
     def _of_block(self, block: str, name: str, sequence: int) -> Array:
         self.info.block(block)

@@ -62,6 +62,8 @@ def check_tensors(info: TraceInfo, shapes: Mapping[str, tuple[int, ...]]) -> Non
             "bias": (1, H, T, S),
             "value_norms": (B, H, S),
             "mixed": (B, H, T, K),
+            "mask": (B, T, S),
+            "rotary": (K // 2,),
         }
         for part in ("mask", "thumbnails"):
             if f"{block.name}.{part}" not in shapes:

@@ -131,7 +131,7 @@ def _float_bytes(tensors: Arrays) -> int:
 
 
 def _half(name: str, tensor: Array) -> Array:
-    if tensor.dtype != np.float32 or name.endswith(".entropy") or name == "rotary":
+    if tensor.dtype != np.float32 or name.endswith((".entropy", "rotary")):
         return tensor
     finite = np.abs(tensor[np.isfinite(tensor)])
     if finite.size and finite.max() > _HALF_MAX:

@@ -3,9 +3,7 @@
 Shapes: B sequences, S source tokens, T target tokens, L labels, V vocabulary.
 """
 
-import copy
 import datetime
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -18,32 +16,29 @@ from torch import Tensor, nn
 from jumok.atomic_io import sha256_of
 from jumok.errors import InputError
 from jumok.interpret import recorder
+from jumok.interpret.forward_pass import (
+    collate_tokens,
+    copy_for_hooks,
+    forward_logits,
+    pad_sides,
+)
 from jumok.interpret.hf_trace.tokens import HFTokenizer
 from jumok.interpret.hf_trace.trace import trace_texts
-from jumok.interpret.inputs import TraceInputs, trace_inputs
+from jumok.interpret.inputs import trace_inputs
 from jumok.interpret.leave_one_out import explain_predictions
+from jumok.interpret.logit_lens import Lens, lens_side, logit_lens
 from jumok.interpret.schema import Candidate, Side, TokenizerLibrary, Tokens, TraceInfo
-from jumok.interpret.tokens import padded_tokens
 from jumok.interpret.trace import Trace
 from jumok.interpret.trace_writer import MAX_FLOAT32_BYTES, NO_PARAMETERS
 from jumok.models import (
     EncoderDecoder,
-    EncoderDecoderClassifier,
     LanguageModel,
-    PairClassifier,
-    TextClassifier,
 )
-from jumok.nn.hooks import shared_copy
-from jumok.tasks.inputs.batches import PaddedBatch
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.pipeline.sequence_classification import forward
-from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 from jumok.text.pretrained.kobert import KoBertBackend
 from jumok.text.pretrained.marian import MarianBackend
 from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.text.tokenizer import Tokenizer, piece_or_empty
-
-Batch = Mapping[Side, PaddedBatch]
 
 
 def trace(
@@ -68,6 +63,12 @@ def trace(
 
     Raises InputError for texts that the model cannot read, unknown heads and settings, and for a
     target together with `decode`.
+
+    >>> from jumok.tasks.runs.load import load
+    >>> seen = trace(load("note", device="cpu"), "겨울은 추워요.", target="Winter is cold.")
+    >>> weights = seen.weights("cross", layer=1)  # (H, T, S)
+    >>> weights.sum(-1).round(3).min()
+    np.float32(1.0)
     """
     texts, targets = _several(text), None if target is None else _several(target)
     if not texts or (targets is not None and len(targets) != len(texts)):
@@ -85,13 +86,13 @@ def trace(
     if targets is not None and decode:
         raise InputError("decode must be left out with a target, got both")
     model.check_texts([*texts, *(targets or [])])
-    own = _own(model, decode or {})
+    own = copy_for_hooks(model, decode or {})
     muted = recorder.mute_heads(own.model, mute)
     inputs = trace_inputs(own, texts, targets)
-    sides = _sides(own, inputs, pad_to)
-    batch = {side: _collate(rows, own.device) for side, rows in sides.items()}
+    sides = pad_sides(own, inputs, pad_to)
+    batch = {side: collate_tokens(rows, own.device) for side, rows in sides.items()}
     with torch.inference_mode(), recorder.record(own.model) as recorded:
-        logits = _forward(own, batch)
+        logits = forward_logits(own, batch)
     lengths = {side: padded.input_ids.shape[1] for side, padded in batch.items()}
     recorded |= recorder.constant_tensors(own.model, lengths)
     weights, notes = recorder.parameter_tensors(own.model), inputs.notes
@@ -117,6 +118,7 @@ def trace(
         sides=sides,
         muted=muted,
         next=_next_tokens(own, logits, sides) if "target" in sides else None,
+        lens=_lens(own, recorded, sides),
         regression=_regression_scores(own, logits) if own.recipe.task == "regression" else None,
         decoding=inputs.decoding,
         notes=notes,
@@ -130,23 +132,6 @@ def trace(
 
 def _several(texts: str | Sequence[str]) -> list[str]:
     return [texts] if isinstance(texts, str) else list(texts)
-
-
-def _own(pipeline: Pipeline, decode: Mapping[str, object]) -> Pipeline:
-    """The pipeline with a shared copy of the model and the torch kernel, for hooks."""
-    if pipeline.recipe.task in GENERATIVE_TASKS:
-        overrides = [
-            f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in decode.items()
-        ]
-        own = pipeline.with_decoding([*overrides, "kernel=torch", "precision=float32"])
-    elif decode:
-        raise InputError(
-            f"a model of the task {pipeline.recipe.task} generates no text; leave decode out"
-        )
-    else:
-        own = copy.copy(pipeline)
-    own.model = shared_copy(pipeline.model)
-    return own
 
 
 def _family(pipeline: Pipeline) -> str:
@@ -177,42 +162,21 @@ def _sha256(path: Path, size: int, changed: int) -> str:
     return sha256_of(path)
 
 
-def _sides(
-    pipeline: Pipeline, inputs: TraceInputs, pad_to: int | None
-) -> dict[Side, tuple[Tokens, ...]]:
-    """The tokens of both sides, padded to one length a side."""
-    sides: dict[Side, tuple[Tokens, ...]] = {}
-    for side, rows in inputs.sequences.items():
-        vocabulary = pipeline.vocabulary if side == "source" else pipeline.target_vocabulary
-        start_only = side == "target" and isinstance(pipeline.model, EncoderDecoderClassifier)
-        width = max(1, *map(len, rows), 0 if start_only else pad_to or 0)
-        sides[side] = tuple(padded_tokens(row, vocabulary, width) for row in rows)
-    return sides
-
-
-def _collate(rows: Sequence[Tokens], device: torch.device) -> PaddedBatch:
-    """The ids and mask of tokens as model inputs."""
-    ids = torch.tensor([row.ids for row in rows], device=device)
-    real = torch.tensor([row.real for row in rows], dtype=torch.bool, device=device)
-    return PaddedBatch(ids, None if bool(real.all()) else real)
-
-
-def _forward(pipeline: Pipeline, batch: Batch) -> Tensor:
-    """The logits (B, L), (B, T, L) or (B, T, V); hidden states if the model has no head."""
-    model = pipeline.model
-    if isinstance(model, TextClassifier | PairClassifier | EncoderDecoderClassifier):
-        return forward(model, batch["source"], pipeline.vocabulary)
-    sides: tuple[Side, Side] = ("source", "target")
-    rows = [batch[side] for side in sides if side in batch]
-    ids, masks = [row.input_ids for row in rows], [row.attention_mask for row in rows]
-    forward_pass = model if pipeline.has_logits else model.hidden_states
-    return forward_pass(*ids, *masks)  # type: ignore[no-any-return, operator]
-
-
 def _regression_scores(pipeline: Pipeline, logits: Tensor) -> tuple[float, ...]:
     """The outputs (B, 1) of a regression model on the scale of its data."""
     scale = pipeline.recipe.regression
     return tuple((logits[:, 0].double() * scale.span + scale.lowest).tolist())
+
+
+def _lens(
+    pipeline: Pipeline, recorded: Mapping[str, Tensor], sides: Mapping[Side, tuple[Tokens, ...]]
+) -> Lens | None:
+    """The logit lens of the first sequence; None for a model without a projection to tokens."""
+    side = lens_side(pipeline.model)
+    if side is None or not pipeline.has_logits:
+        return None
+    tokenizer = pipeline.target_vocabulary if side == "target" else pipeline.vocabulary
+    return logit_lens(pipeline.model, recorded, tokenizer, sum(sides[side][0].real))
 
 
 def _next_tokens(

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.errors import InputError
-from jumok.interpret.recorder import value_norms
+from jumok.interpret.recorder import add_mask, value_norms
 from jumok.interpret.schema import SIDES, Block, BlockName
 from jumok.nn.attention import masked_softmax
 
@@ -122,12 +122,9 @@ def stack_tensors(model: nn.Module, stack: Stack) -> tuple[dict[str, Tensor], li
     notes: dict[str, None] = {}  # each once, in order
     block = stack.block
     masks = [_mask(call) for _, call in stack.layers]
-    found[f"{block.name}.mask"] = masks[0]
-    if any(not torch.equal(mask, masks[0]) for mask in masks):
-        notes[f"The layers of block {block.name} have different masks; the mask is that of layer "
-              "0, the weights are those of each layer."] = None  # fmt: skip
     for layer, ((name, call), mask) in enumerate(zip(stack.layers, masks, strict=True)):
         prefix = f"{block.name}.{layer}"
+        add_mask(found, block.name, layer, mask)
         heads_per_key = block.heads // block.key_heads
         q = call.q.float() * (call.scale / block.scale)
         k, v, bias = call.k.float(), call.v.float(), _bias(call, mask)

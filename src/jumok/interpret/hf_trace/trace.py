@@ -69,6 +69,14 @@ def trace_transformers(
         inputs = tokenizer("겨울은", return_tensors="pt")
         trace_transformers(model, inputs["input_ids"], tokenizer=tokenizer, text="겨울은")
 
+    >>> from transformers import BertConfig, BertModel
+    >>> small = {"hidden_size": 8, "intermediate_size": 16, "vocab_size": 10}
+    >>> heads = {"num_hidden_layers": 1, "num_attention_heads": 2}
+    >>> model = BertModel(BertConfig(**small, **heads))
+    >>> trace = trace_transformers(model, torch.tensor([[4, 5, 6]]))
+    >>> trace.weights("encoder", layer=0).shape  # (H, T, S)
+    (2, 3, 3)
+
     Raises InputError for a model that is not of transformers or does not use its
     AttentionInterface, for padding on the left, and if transformers is too old.
     """
