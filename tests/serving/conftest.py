@@ -26,5 +26,6 @@ def merging_server(
     compiled: Path, review_run: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
     """The classifier in int8, whose texts are computed in batches."""
-    with serving(tmp_path_factory.mktemp("serving"), [review_run], precision="int8") as started:
+    options = {"precision": "int8", "limits": {"max_wait": 60.0}}
+    with serving(tmp_path_factory.mktemp("serving"), [review_run], **options) as started:
         yield started

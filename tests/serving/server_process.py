@@ -132,15 +132,21 @@ class Server:
 
 
 @contextmanager
-def serving(folder: Path, runs: Sequence[Path], **options: object) -> Iterator[Server]:
-    """Serve runs within the context; `options` are those of `ServeOptions`, limits as a dict."""
+def serving(
+    folder: Path, runs: Sequence[Path], *, stderr: Path | None = None, **options: object
+) -> Iterator[Server]:
+    """Serve runs within the context; `options` are those of `ServeOptions`, limits as a dict.
+
+    The log is written to `stderr` if it is given, else to a file in the folder.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "log"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     settings = {"folders": list(map(str, runs)), "port": port, **options}
-    with log.open("wb") as output:
+    log.touch()
+    with (stderr or log).open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-c", START, json.dumps(settings)],
             stderr=output,

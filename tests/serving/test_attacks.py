@@ -1,9 +1,14 @@
 """Hostile clients: after each attack the server answers the same bytes as before."""
 
+import asyncio
+import http.client
+import json
 import random
+import re
 import resource
 import socket
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -13,6 +18,7 @@ import pytest
 
 from tests.serving.server_process import Server, serving
 
+JSON = {"Content-Type": "application/json"}
 TEXT = "이 영화 정말 재미있어요"
 LIMITS = {"header_seconds": 1.0, "body_seconds": 1.0, "write_seconds": 1.0}
 POST = b"POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n"
@@ -33,9 +39,10 @@ def unharmed(target: Server) -> Iterator[None]:
     yield
     started = time.monotonic()
     assert target.request("/health").status == 200
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 20
     assert target.predict(TEXT).body == expected
-    assert target.rss() - rss < 8 * 2**20
+    # The allocator keeps what 2,000 connections needed: 5 KB each with uvicorn 0.54.
+    assert target.rss() - rss < 16 * 2**20
     end = time.monotonic() + 20
     while process.num_fds() > fds + 2:
         assert time.monotonic() < end, "descriptors leak"
@@ -80,7 +87,7 @@ def test_slow_clients_are_closed(target: Server, start: bytes) -> None:
         client.sendall(start)
         started = time.monotonic()
         client.settimeout(0.1)
-        while time.monotonic() - started < 8:
+        while time.monotonic() - started < 40:
             try:
                 client.send(b"a")
                 if not client.recv(65536):
@@ -89,7 +96,7 @@ def test_slow_clients_are_closed(target: Server, start: bytes) -> None:
                 continue
             except OSError:
                 break
-        assert time.monotonic() - started < 6
+        assert time.monotonic() - started < 30
 
 
 def test_a_client_that_never_reads_is_closed(target: Server) -> None:
@@ -102,10 +109,11 @@ def test_a_client_that_never_reads_is_closed(target: Server) -> None:
         with suppress(OSError):
             while time.monotonic() - started < 15:
                 client.sendall(request * 50)
-        time.sleep(2.5)
-        connections = psutil.Process(target.process.pid).net_connections()
-        mine = client.getsockname()[1]
-        assert not any(each.raddr and each.raddr.port == mine for each in connections)
+        front, mine = psutil.Process(target.process.pid), client.getsockname()[1]
+        end = time.monotonic() + 30
+        while any(each.raddr and each.raddr.port == mine for each in front.net_connections()):
+            assert time.monotonic() < end
+            time.sleep(0.05)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +130,16 @@ def test_a_client_that_never_reads_is_closed(target: Server) -> None:
         b"Content-Length: 2\r\n\r\nab",
         b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\n"
         b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n",
-        b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"A: b\r\n" * 10_000 + b"\r\n",
+        b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\n"
+        b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+        b"GET /health HTTP/1.1\nHost: localhost\n\n",
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\nA: \x00\r\n\r\n",
+        b"GET /health HTTP/9.9\r\nHost: localhost\r\n\r\n",
+        b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"CONNECT evil.example:443 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"A: b\r\n" * 20_000 + b"\r\n",
         b"GET /" + b"a" * 2**20 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"GET /health HTTP/1.1\r\nHost: localhost\r\nCookie: " + b"a" * 2**17 + b"\r\n\r\n",
     ],
@@ -131,6 +148,81 @@ def test_bytes_that_are_no_valid_request(target: Server, request_bytes: bytes) -
     reply = target.raw(request_bytes)
     assert status(reply) in (0, 400, 421, 431)
     assert len(reply) < 3000
+
+
+def test_an_endless_head_or_trailer_is_refused_early(target: Server) -> None:
+    """Bytes of a request that are no body are counted, also where no callback passes them on."""
+    start = head(target, b"Transfer-Encoding: chunked\r\n\r\n")
+    for endless in (
+        b"GET /" + b"a" * 2**17,
+        head(target, b"A: ") + b"a" * 2**17,
+        start + b"1;" + b"a" * 2**17,
+        start + b"1\r\n{\r\n0\r\nA: " + b"a" * 2**17,
+        start + b"1\r\n{\r\n0\r\n" + b"A: b\r\n" * 2**15,
+    ):
+        started = time.monotonic()
+        assert status(target.raw(endless)) in (0, 431)  # 0: reset by unread bytes
+        assert time.monotonic() - started < 30
+
+
+def test_trailers_are_no_headers(target: Server) -> None:
+    body = b'{"texts": ["a"]}'
+    sent = head(target, b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n")
+    sent += b"%x\r\n%s\r\n0\r\nHost: evil.example\r\n\r\n" % (len(body), body)
+    assert status(target.raw(sent)) == 200
+
+
+def test_another_protocol_is_not_offered(target: Server) -> None:
+    """The request is answered in HTTP/1.1, and the connection is closed after it."""
+    upgrade = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n" % target.port
+    upgrade += b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n"
+    assert status(target.raw(upgrade + b"PRI * HTTP/2.0\r\n\r\n")) == 200
+
+
+def test_empty_lines_do_not_keep_a_connection(target: Server) -> None:
+    request = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % target.port
+    with socket.create_connection(target.address, timeout=10) as client:
+        client.sendall(request)
+        assert status(client.recv(65536)) == 200
+        started = time.monotonic()
+        with suppress(OSError):
+            while time.monotonic() - started < 40:
+                client.sendall(b"\r\n")
+                time.sleep(0.05)
+        assert time.monotonic() - started < 30
+
+
+def test_responses_before_garbage_are_sent(target: Server) -> None:
+    one = b"GET /v1/limits HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % target.port
+    reply = target.raw(one * 3 + b"\x00garbage")
+    assert reply.count(b"HTTP/1.1 200") == 3
+    broken = head(target, b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n")
+    reply = target.raw(one * 2 + broken)
+    assert reply.count(b"HTTP/1.1 200") == 2
+
+
+def test_a_thousand_pipelined_requests(target: Server) -> None:
+    """They wait as bytes, not as requests, and are answered in order."""
+    body = b'{"texts": ["a"]}'
+    first = head(target, b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+    one = b"GET /%s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n%s\r\n"
+    pair = one % (b"health", target.port, b"") + one % (b"v1/limits", target.port, b"")
+    last = one % (b"ready", target.port, b"Connection: close\r\n")
+    reply = target.raw(first + pair * 500 + last)
+    parts = reply.split(b"HTTP/1.1 200")[1:]
+    assert [b"not_ready" in part for part in parts[1:-1]] == [True, False] * 500
+    assert b"answers" in parts[0]
+
+
+def test_a_client_with_a_long_body_that_leaves_is_noticed(target: Server) -> None:
+    body = json.dumps({"texts": [TEXT * 50] * 500}).encode()
+    with socket.create_connection(target.address) as client:
+        client.sendall(head(target, b"Content-Length: %d\r\n\r\n" % len(body)) + body)
+        time.sleep(0.05)
+    end = time.monotonic() + 10
+    while b'jumok_waiting_texts{model="run"} 0.0' not in target.request("/metrics").body:
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 @pytest.mark.slow
@@ -164,3 +256,112 @@ def test_many_idle_and_slow_connections(target: Server) -> None:
             client = stack.enter_context(socket.create_connection(target.address))
             client.sendall(b"GET /health HTTP/1.1\r\nHost")
         assert target.predict(TEXT).status == 200
+
+
+@pytest.mark.slow
+def test_thousands_of_requests_at_once_are_answered_or_refused(
+    review_run: Path, tmp_path: Path
+) -> None:
+    """None is reset, none gets 5xx, and each refusal has a time after which it is accepted."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    n = min(3_000, hard - 200)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, n + 200), hard))
+    with serving(
+        tmp_path, [review_run], limits={"max_wait": 0.2, "header_seconds": 60.0}
+    ) as server:
+        body = json.dumps({"texts": [TEXT] * 4}).encode()
+        request = (
+            head(server, b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body)) + body
+        )
+
+        async def ask(start: asyncio.Event) -> bytes:
+            reader, writer = await asyncio.open_connection(*server.address)
+            await start.wait()
+            writer.write(request)
+            came = await reader.read()
+            writer.close()
+            return came
+
+        async def run() -> list[bytes]:
+            start = asyncio.Event()
+            tasks = [asyncio.create_task(ask(start)) for _ in range(n)]
+            await asyncio.sleep(0.1)
+            start.set()
+            return await asyncio.gather(*tasks)
+
+        replies = asyncio.run(run())
+        expected = server.predict(*[TEXT] * 4).body
+        counts = Counter(map(status, replies))
+        assert set(counts) == {200, 429}
+        assert counts.total() == n
+        for reply in replies:
+            if status(reply) == 200:
+                assert reply.endswith(expected)
+            else:
+                assert re.search(rb"retry-after: [1-9]", reply)
+
+
+@pytest.mark.slow
+def test_without_free_descriptors_the_server_waits(review_run: Path, tmp_path: Path) -> None:
+    """It accepts no more, keeps what it has, does not loop, and goes on when some are free."""
+    with serving(tmp_path, [review_run], limits={"header_seconds": 120.0}) as server:
+        front = psutil.Process(server.process.pid)
+        expected = server.predict(TEXT).body
+        _, hard = front.rlimit(psutil.RLIMIT_NOFILE)
+        front.rlimit(psutil.RLIMIT_NOFILE, (64, hard))
+        caller = http.client.HTTPConnection(*server.address, timeout=60)
+        caller.request("GET", "/health")
+        assert caller.getresponse().read()
+        with ExitStack() as stack:
+            for _ in range(100):
+                stack.enter_context(socket.create_connection(server.address))
+            time.sleep(1)
+            assert front.num_fds() <= 64
+            before, started = front.cpu_times(), time.monotonic()
+            lines = server.log.read_text(encoding="utf-8").count("out of system resource")
+            time.sleep(3)
+            after, seconds = front.cpu_times(), time.monotonic() - started
+            used = after.user + after.system - before.user - before.system
+            assert used < 0.4 * seconds  # 0.03 where this was written; a loop uses all
+            more = server.log.read_text(encoding="utf-8").count("out of system resource") - lines
+            assert more <= 40 * (seconds + 1)  # asyncio tries again once a second
+            caller.request("POST", "/v1/predict", json.dumps({"texts": [TEXT]}), JSON)
+            assert caller.getresponse().read() == expected
+        caller.close()
+        assert server.predict(TEXT).body == expected
+
+
+def test_a_full_disk_loses_the_log_only(review_run: Path, tmp_path: Path) -> None:
+    with serving(tmp_path, [review_run], stderr=Path("/dev/full")) as server:
+        expected = server.predict(TEXT)
+        assert expected.status == 200
+        assert status(server.raw(b"\x16\x03\x01 no HTTP\r\n\r\n")) == 400
+        assert server.request("/no/such/address").status == 404
+        assert server.predict(TEXT).body == expected.body
+
+
+def test_requests_add_neither_lines_to_the_log_nor_labels_to_the_metrics(
+    review_run: Path, tmp_path: Path
+) -> None:
+    with serving(tmp_path, [review_run]) as server:
+        server.request("/no/such/address")
+        server.predict(TEXT, model="missing")
+        server.request("/metrics")
+        end = time.monotonic() + 120  # its own series are added after the response
+        while b'route="/metrics"' not in (found := server.request("/metrics").body):
+            assert time.monotonic() < end
+        series = len(found.splitlines())
+        time.sleep(0.2)  # so is the line in the log
+        lines = len(server.log.read_text(encoding="utf-8").splitlines())
+        for number in range(50):
+            path = f"/secret-{number}%0Areply%20status=200%1B[31m"
+            assert server.request(path, X_Secret=f"secret-{number}").status == 404
+            assert server.predict("secret", model=f"secret\n{number}").status == 404
+        while len((log := server.log.read_text(encoding="utf-8")).splitlines()) < lines + 100:
+            assert time.monotonic() < end
+        assert len(log.splitlines()) <= lines + 101  # a line from before may have come late
+        assert "secret" not in log
+        assert "\x1b" not in log
+        metrics = server.request("/metrics").body
+        assert len(metrics.splitlines()) == series
+        assert b"secret" not in metrics

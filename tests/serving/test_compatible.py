@@ -33,9 +33,12 @@ def test_embeddings_of_the_openai_client(server: Server, review_run: Path) -> No
         np.testing.assert_allclose(default.data[0].embedding, expected[0], atol=1e-5)
 
 
-def test_the_client_of_hugging_face(server: Server, review_run: Path) -> None:
-    from huggingface_hub import InferenceClient
+def test_the_client_of_hugging_face(
+    server: Server, review_run: Path, request: pytest.FixtureRequest
+) -> None:
+    from huggingface_hub import InferenceClient, close_session
 
+    request.addfinalizer(close_session)  # its clients share one, which keeps connections open
     pipeline = load(review_run)
     client = InferenceClient(f"http://127.0.0.1:{server.port}/embed")
     found = client.feature_extraction(TEXTS[0])
@@ -68,7 +71,9 @@ def test_batches_of_inputs(server: Server) -> None:
         ("/v1/embeddings", {"input": "a", "encoding_format": "x"}, "encoding_format must be one"),
         ("/v1/embeddings", {"input": "a", "model": "reading"}, "the model must have an encoder"),
         ("/v1/completions", {"prompt": "a", "model": "reviews"}, "the model must generate text"),
+        ("/v1/completions", {"prompt": "a", "n": 0}, "n must be an integer from 1"),
         ("/translate", {"q": 3}, "q must be a list"),
+        ("/translate", {"q": "a", "source": []}, "source must be a string"),
     ],
 )
 def test_invalid_values_are_refused(

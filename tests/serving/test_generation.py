@@ -11,9 +11,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jumok.decoding import DecodingConfig, GenerationInputs, StoppingCriteria, generate
 from jumok.errors import InputError
 from jumok.native import NativeDecoder, NativeModel
-from jumok.native.decoder import DecoderStep, step_together
+from jumok.native.decoder import DecoderStep, step_rows, step_together
 from jumok.serving import merging
 from jumok.serving.engine import Engine, EngineOptions, decoding_overrides
 from jumok.serving.merging import JobHub, SharedDecoder
@@ -32,38 +33,106 @@ def expected(compiled: Path, reading_run: Path) -> dict[str, str]:
     return {text: to_json(pipeline(text)) for text in TEXTS}
 
 
-DECODINGS = ("", '{"beam": 3}', '{"sample": true, "temperature": 0.8, "seed": 5}')
+DECODINGS = (
+    *("", '{"beam": 3}', '{"sample": true, "temperature": 0.8, "seed": 5}'),
+    *('{"min_length": 5, "beam": 2}', '{"repetition_penalty": 1.5}', '{"stop": ["1"]}'),
+)
 
 
 def test_merged_generations_have_the_bytes_of_each_alone(
-    compiled: Path, reading_run: Path, expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    compiled: Path,
+    reading_run: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     hub = JobHub()
     engine = Engine(str(reading_run), EngineOptions(decoding=SETTINGS), hub)
-    sizes = []
+    sizes, searched = [], []
 
     def counted(steps: list[DecoderStep]) -> object:
         sizes.append(len(steps))
         return step_together(steps)
 
+    def counted_rows(decoders: list[NativeDecoder], ids: torch.Tensor, k: int = 0) -> object:
+        searched.append(len(decoders))
+        return step_rows(decoders, ids, k)
+
     monkeypatch.setattr(merging, "step_together", counted)
+    monkeypatch.setattr(merging, "step_rows", counted_rows)
     found: dict[int, str] = {}
-    for number, text in enumerate(TEXTS):  # one more text joins at each step
+    for number, text in enumerate(TEXTS):  # some more join at each step
 
         def job(number: int = number, text: str = text) -> None:
-            found[number] = engine.predict(text, DECODINGS[number % 3])
+            found[number] = engine.predict(text, DECODINGS[number % len(DECODINGS)])
 
         hub.start(number, job)
-        hub.step()
+        if number % 4 == 3:
+            hub.step()
     while len(hub):
         hub.step()
-    assert max(sizes) > 3  # of one call of the kernel
+    assert max(sizes) > 1  # of one call of the kernel
+    assert max(searched) > 2  # texts of one search
+    assert not caplog.records  # no search failed and was repeated alone
     others = [
         load(reading_run).with_decoding([*SETTINGS, *decoding_overrides(json.loads(each or "{}"))])
         for each in DECODINGS
     ]
     for number, text in enumerate(TEXTS):
-        assert found[number] == to_json(others[number % 3](text))
+        assert found[number] == to_json(others[number % len(DECODINGS)](text))
+
+
+@pytest.mark.parametrize("config", [DecodingConfig(), DecodingConfig(beam=3, n_best=3)])
+def test_a_failing_text_of_a_search_fails_alone(
+    compiled: Path,
+    reading_run: Path,
+    config: DecodingConfig,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hub = JobHub()
+    model = NativeModel(load(reading_run).model, "int8")
+    source = torch.tensor([[5, 6]])
+    results: dict[int, object] = {}
+    inputs = [
+        GenerationInputs(torch.tensor([[token]]), StoppingCriteria(3, limits=[4]))
+        for token in (2, 10**6, 2)
+    ]
+
+    def job(number: int) -> None:
+        decoder = SharedDecoder(NativeDecoder(model, source, capacity=4), hub)
+        try:
+            results[number] = generate(decoder, inputs[number], config)
+        except InputError as error:
+            results[number] = str(error)
+
+    for number in range(3):
+        hub.start(number, lambda number=number: job(number))  # type: ignore[misc]
+    while len(hub):
+        hub.step()
+    assert "token ids must be" in str(results[1])
+    assert "the joint search of 3 texts failed with InputError" in caplog.text
+    expected = generate(NativeDecoder(model, source, capacity=4), inputs[0], config)
+    assert results[0] == results[2] == expected
+
+
+def test_a_cancelled_text_leaves_its_search(
+    compiled: Path, reading_run: Path, expected: dict[str, str]
+) -> None:
+    hub = JobHub()
+    engine = Engine(str(reading_run), EngineOptions(decoding=SETTINGS), hub)
+    found: dict[int, str] = {}
+
+    def job(number: int) -> None:
+        found[number] = engine.predict(TEXTS[number])
+
+    for number in range(3):
+        hub.start(number, lambda number=number: job(number))  # type: ignore[misc]
+    hub.step()
+    assert hub.cancel(1)
+    while len(hub):
+        hub.step()
+    assert found == {number: expected[TEXTS[number]] for number in (0, 2)}
+    hub.step()  # removes the search that has no more texts
+    assert not hub._searches
 
 
 def test_a_failing_call_fails_alone(compiled: Path, reading_run: Path) -> None:

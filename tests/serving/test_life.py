@@ -75,6 +75,56 @@ def test_a_killed_process_is_replaced_and_no_request_is_lost(
 
 
 @pytest.mark.slow
+def test_a_process_that_cannot_be_started_again_is_tried_again(
+    review_run: Path, tmp_path: Path
+) -> None:
+    """First there are no free descriptors (OSError in the front), then no weights (in the other).
+
+    Meanwhile requests get 503 with the reason, and the pauses between the attempts grow.
+    """
+    run = copy_of(review_run, tmp_path, "model")
+    with serving(tmp_path / "server", [run], limits={"keep_alive_seconds": 120.0}) as server:
+        caller = http.client.HTTPConnection(*server.address, timeout=60)
+        front = psutil.Process(server.process.pid)
+        soft, hard = front.rlimit(psutil.RLIMIT_NOFILE)
+
+        def ask() -> tuple[int, str]:
+            caller.request("POST", "/v1/predict", json.dumps({"texts": [TEXT]}), JSON)
+            reply = caller.getresponse()
+            return reply.status, reply.read().decode()
+
+        def kill() -> None:
+            for pid in server.computing_pids():
+                os.kill(pid, signal.SIGKILL)
+
+        def attempts() -> int:
+            return server.log.read_text(encoding="utf-8").count('failed model="model"')
+
+        def unavailable() -> bool:
+            status, body = ask()
+            return status == 503 and "the model cannot be loaded again; see the log" in body
+
+        with closing(caller):
+            expected = ask()
+            assert expected[0] == 200
+            front.rlimit(psutil.RLIMIT_NOFILE, (3, hard))
+            kill()
+            wait_until(unavailable)
+            assert "Too many open files" in server.log.read_text(encoding="utf-8")
+            time.sleep(2)
+            assert 2 <= attempts() <= 8  # 0.05 s, 0.1, 0.2, 0.4, 0.8, 1.6
+            front.rlimit(psutil.RLIMIT_NOFILE, (soft, hard))
+            wait_until(lambda: ask() == expected)
+            (run / "model.safetensors").rename(tmp_path / "weights")
+            before = attempts()
+            kill()
+            wait_until(lambda: attempts() > before)
+            assert unavailable()
+            (tmp_path / "weights").rename(run / "model.safetensors")
+            wait_until(lambda: ask() == expected)
+
+
+@pytest.mark.slow
 def test_a_stopped_process_is_taken_for_stalled(review_run: Path, tmp_path: Path) -> None:
     with serving(tmp_path, [review_run], limits={"stall_seconds": 2.0}) as server:
         (pid,) = server.computing_pids()
@@ -89,7 +139,7 @@ def test_a_stopped_process_is_taken_for_stalled(review_run: Path, tmp_path: Path
 def test_sigterm_answers_all_accepted_requests(review_run: Path, tmp_path: Path) -> None:
     for number in range(3):
         with serving(tmp_path / str(number), [review_run]) as server:
-            body = json.dumps({"texts": [TEXT] * 100}).encode()
+            body = json.dumps({"texts": [TEXT] * 30}).encode()
             with ExitStack() as stack:
                 waiting = stack.enter_context(socket.create_connection(server.address))
                 waiting.sendall(b"POST /v1/predict HTTP/1.1\r\nHost: x")  # a client that stalls
@@ -105,7 +155,26 @@ def test_sigterm_answers_all_accepted_requests(review_run: Path, tmp_path: Path)
                 assert {reply.status for reply in replies} <= {200, 429}
                 assert all(json.loads(reply.read()) for reply in replies)
                 assert server.process.wait(60) == 0
-                assert time.monotonic() - started < 31
+                assert time.monotonic() - started < 55
+
+
+@pytest.mark.slow
+def test_requests_that_the_grace_does_not_suffice_for_get_503(
+    reading_run: Path, tmp_path: Path
+) -> None:
+    limits = {"grace_seconds": 1.0, "max_wait": 60.0}
+    with serving(tmp_path, [reading_run], limits=limits) as server:
+        (pid,) = server.computing_pids()
+        caller = http.client.HTTPConnection(*server.address, timeout=60)
+        with closing(caller):
+            os.kill(pid, signal.SIGSTOP)
+            caller.request("POST", "/v1/predict", json.dumps({"texts": ["삼 일 오"]}), JSON)
+            time.sleep(0.5)
+            server.process.send_signal(signal.SIGTERM)
+            reply = caller.getresponse()
+            assert reply.status == 503
+            assert "the server shuts down" in json.loads(reply.read())["error"]["message"]
+        assert server.process.wait(60) == 0
 
 
 @pytest.mark.slow
@@ -157,6 +226,19 @@ def _retrain(run: Path) -> None:
     tree = json.loads(config.read_text(encoding="utf-8"))
     tree["weights_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
     config.write_text(json.dumps(tree), encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_reloads_do_not_wait_for_each_other(review_run: Path, tmp_path: Path) -> None:
+    with serving(tmp_path, [review_run]) as server:
+        with ThreadPoolExecutor(6) as pool:
+            replies = list(pool.map(lambda _: server.request("/admin/reload", {}), range(6)))
+        statuses = [reply.status for reply in replies]
+        assert set(statuses) == {200, 409}
+        refused = next(reply for reply in replies if reply.status == 409)
+        assert "a reload of run must end before the next one" in refused.error["message"]
+        wait_until(lambda: len(server.computing_pids()) == 1)
+        assert "lost" not in server.log.read_text(encoding="utf-8")  # the old one was closed
 
 
 @pytest.mark.slow

@@ -1,12 +1,17 @@
 """The options of `jumok serve`, and the messages for wrong ones."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from jumok.errors import InputError
+from jumok.serving.launch import _ahead, launch, launched_ahead
+from jumok.serving.limits import Limits
+from jumok.serving.openapi import openapi
 from jumok.serving.server import ServeOptions, model_sources, read_token, serve
 from jumok.serving.service import unique_names
 
@@ -43,6 +48,17 @@ def test_workers_divide_the_cores_and_models_take_turns(monkeypatch: pytest.Monk
     assert (alone.threads, alone.turn_fd) == (8, None)
 
 
+def test_processes_started_ahead_are_used_once_or_ended() -> None:
+    with launched_ahead(2):
+        used, unneeded = launch(), _ahead[0]
+        assert used is not unneeded
+        assert used.process.poll() is None
+    assert unneeded.process.returncode == -signal.SIGKILL
+    used.connection.close()
+    assert used.process.wait(60) == 0  # the end of its connection ends it
+    assert not _ahead
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
@@ -59,3 +75,21 @@ def test_the_command_ends_with_one_sentence(arguments: list[str], message: str) 
     last = run.stderr.decode().splitlines()[-1]
     assert last.startswith("jumok: ")
     assert message in last
+
+
+def test_the_description_names_the_keys_that_requests_may_have() -> None:
+    """Found by schemathesis: keys of decoding, null as a model, items of TEI's batches."""
+    paths = openapi("1", Limits(), token=False, traces=True)["paths"]
+
+    def accepts(path: str, content: object) -> bool:
+        body = paths[path]["post"]["requestBody"]["content"]["application/json"]
+        return Draft202012Validator(body["schema"]).is_valid(content)
+
+    assert accepts("/v1/predict", {"texts": ["a"], "model": None, "decoding": {"beam": 2}})
+    assert not accepts("/v1/predict", {"texts": ["a"], "decoding": {"kernel": "native"}})
+    assert not accepts("/predict", {"inputs": [None]})
+    assert accepts("/predict", {"inputs": [["a"], ["b", "c"]]})
+    assert accepts("/v1/trace", {"text": "a"})
+    assert accepts("/v1/completions", {"prompt": "a", "n": 1, "logprobs": None})
+    assert not accepts("/v1/completions", {"prompt": "a", "n": 0})
+    assert not accepts("/v1/predict", {"texts": ["a"], "decoding": {"beam": 0}})

@@ -32,8 +32,10 @@ def queue_with(recorder: Recorder, **limits: float) -> ModelQueue:
 def finish(queue: ModelQueue, recorder: Recorder, index: int) -> None:
     number = recorder.sent[index][0]["id"]
     queue.on_frame(recorder, {"op": "done", "id": number}, b"answer")  # type: ignore[arg-type]
+    queue.pump()
 
 
+@pytest.mark.slow
 def test_the_nearest_deadline_is_first_and_expired_texts_are_not_sent() -> None:
     async def run() -> None:
         recorder = Recorder()
@@ -43,9 +45,9 @@ def test_the_nearest_deadline_is_first_and_expired_texts_are_not_sent() -> None:
         first = queue.submit({}, ["1" * 5_000], now + 100)  # in flight
         late = queue.submit({}, ["3"], now + 50)
         soon = queue.submit({}, ["4"], now + 20)
-        gone = queue.submit({}, ["5"], now + 0.5)
+        gone = queue.submit({}, ["5"], now + 2)
         assert [payload for _, payload in recorder.sent] == [b"1" * 5_000]
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(2.1)
         finish(queue, recorder, 0)
         assert [payload for _, payload in recorder.sent[1:]] == [b"4", b"3"]
         assert (await first[0].done).payload == b"answer"
@@ -71,5 +73,24 @@ def test_a_request_is_taken_whole_or_refused_whole() -> None:
             waits.append(refused.value.retry_after)
         assert waits == [3, 4, 5]  # each refusal reserves its own second
         assert queue.waiting_texts == 30
+
+    asyncio.run(run())
+
+
+def test_the_texts_of_clients_that_left_do_not_count_as_work() -> None:
+    async def run() -> None:
+        queue = queue_with(Recorder(), max_wait=3.0)
+        deadline = time.monotonic() + 100
+        queue.submit({}, ["a" * 9_000], deadline)  # in flight: nothing else fits
+        queue.speed.value = 1e6
+        kept = queue.submit({}, ["b"], deadline - 50)
+        for _ in range(1_000):
+            before = queue.waiting_work
+            left = queue.submit({}, ["c" * 1_000] * 3, deadline)
+            queue.cancel(left)
+            assert queue.waiting_work == before
+        assert len(queue._waiting) < 10
+        assert queue.waiting_texts == 2
+        assert not kept[0].done.done()
 
     asyncio.run(run())

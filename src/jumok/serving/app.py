@@ -5,14 +5,13 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from jumok.serving.logs import Log
+from jumok.serving.logs import Log, location
 from jumok.serving.metrics import Metrics
 from jumok.serving.replies import RequestError, error_reply, invalid
 from jumok.serving.requests import ClientGone
@@ -23,10 +22,10 @@ QUIET = ("/health", "/ready", "/metrics")  # their successes are not logged
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 SECURITY_HEADERS = {
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cross-origin-resource-policy": "same-origin",
-    "cache-control": "no-store",
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"cache-control": b"no-store",
 }
 
 
@@ -90,9 +89,9 @@ class App:
             nonlocal status, sent_hash
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = MutableHeaders(scope=message)
-                headers.update({k: v for k, v in SECURITY_HEADERS.items() if k not in headers})
-                sent_hash = headers.get("x-jumok-model", "")
+                headers = {**SECURITY_HEADERS, **dict(message["headers"])}
+                message["headers"] = list(headers.items())
+                sent_hash = headers.get(b"x-jumok-model", b"").decode("latin-1")
             await send(message)
 
         request = Request(scope, receive)
@@ -101,8 +100,7 @@ class App:
             await response(scope, receive, send_with_headers)
         name = path if route is not None else "other"
         seconds = time.perf_counter() - started
-        self._metrics.requests.labels(name, str(status or 499)).inc()
-        self._metrics.seconds.labels(name).observe(seconds)
+        self._metrics.add(name, status or 499, seconds)
         if name not in QUIET or status >= 400:
             self._log("reply", route=name, status=status or 499, seconds=seconds, hash=sent_hash)
 
@@ -125,31 +123,22 @@ class App:
             return await route.endpoint(request)
         except RequestError as error:
             return error_reply(error)
-        except (ClientGone, asyncio.CancelledError):
+        except ClientGone:
             return None
+        except asyncio.CancelledError:  # of a text whose client left, or of this task
+            task = asyncio.current_task()
+            if task is None or not task.cancelling():
+                return None
+            return error_reply(
+                RequestError(
+                    503,
+                    "server_error",
+                    "the server shuts down; send it to another one",
+                    retry_after=1,
+                )
+            )
         except Exception as error:
-            self._log("bug", error=type(error).__name__, message=str(error)[:400])
+            self._log("bug", error=type(error).__name__, at=location(error))
             return error_reply(
                 RequestError(500, "server_error", "an internal error; see the server's log")
             )
-
-
-async def unless_gone(request: Request, work: Awaitable[Any]) -> Any:
-    """The result of `work`; raises ClientGone, and cancels it, when the client closes first."""
-    task = asyncio.ensure_future(work)
-    watch = asyncio.ensure_future(_disconnected(request))
-    try:
-        await asyncio.wait((task, watch), return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise ClientGone
-        return task.result()
-    finally:
-        for each in (task, watch):
-            if not each.done():
-                each.cancel()
-        await asyncio.gather(task, watch, return_exceptions=True)
-
-
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

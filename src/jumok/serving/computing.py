@@ -1,21 +1,20 @@
 """The front process's end of one computing process: start, frames, death."""
 
 import asyncio
-import json
 import os
 import signal
-import socket
 import subprocess
-import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from jumok.errors import InputError, JumokError
-from jumok.serving.frames import HEADER_BYTES, pack, unpack_lengths
+from jumok.serving.frames import FrameBuffer, pack
+from jumok.serving.launch import launch
 
 END_SECONDS = 5.0  # for a computing process to end by itself
-MAX_FRAME_BYTES = 2**26
+POLL_SECONDS = 0.01
 
 Handler = Callable[[dict[str, Any], bytes], None]
 
@@ -32,25 +31,95 @@ class ModelSource:
     folder: str
     precision: str | None = None
     decoding: tuple[str, ...] = ()
+    traces: bool = False
     threads: int = 1
     turn_fd: int | None = None  # a file whose locks let one process compute at a time
     turn_group: int = 0
 
 
+class FrameConnection(asyncio.Protocol):
+    """Our end of the connection: frames to `on_frame`, collected writes, `lost` at its end.
+
+    Frames that arrive before `on_frame` is set are kept. All frames that are sent in one turn of
+    the event loop are written together: each write would wake the computing process.
+    """
+
+    def __init__(self) -> None:
+        self.lost = asyncio.Event()
+        self._on_frame: Handler | None = None
+        self._on_frames_end: Callable[[], None] | None = None
+        self._buffer, self._early = FrameBuffer(), asyncio.Queue[tuple[dict[str, Any], bytes]]()
+        self._out: list[bytes] = []
+        self._loop = asyncio.get_running_loop()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self._transport: Any = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The computing process has ended, or the connection was closed."""
+        self.lost.set()
+
+    def data_received(self, data: bytes) -> None:
+        """Pass on the frames that these bytes complete."""
+        for frame in self._buffer.feed(data):
+            if self._on_frame is None:
+                self._early.put_nowait(frame)
+            else:
+                self._on_frame(*frame)
+        if self._on_frames_end is not None:
+            self._on_frames_end()
+            self._flush()  # the next texts are sent before the responses are written
+
+    async def first_frame(self) -> tuple[dict[str, Any], bytes]:
+        """The first frame. Raises EOFError if the connection ends before."""
+        frame = asyncio.ensure_future(self._early.get())
+        end = asyncio.ensure_future(self.lost.wait())
+        try:
+            await asyncio.wait((frame, end), return_when=asyncio.FIRST_COMPLETED)
+            if not frame.done():
+                raise EOFError
+            return frame.result()
+        finally:
+            frame.cancel()
+            end.cancel()
+
+    def listen(self, on_frame: Handler, on_frames_end: Callable[[], None]) -> None:
+        """Pass every frame to `on_frame`, and call the other after those that came together."""
+        self._on_frame, self._on_frames_end = on_frame, on_frames_end
+        while not self._early.empty():
+            on_frame(*self._early.get_nowait())
+
+    def send(self, frame: bytes) -> None:
+        """Write a frame at the end of this turn of the event loop."""
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(frame)
+
+    def _flush(self) -> None:
+        frames, self._out = self._out, []
+        if frames and not self._transport.is_closing():
+            self._transport.write(b"".join(frames))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._flush()
+        self._transport.close()
+
+
 class ComputingProcess:
-    """A child process with a loaded model; `on_frame` gets its frames, `lost` its end."""
+    """A child process with a loaded model; `lost` is set at its end."""
 
     def __init__(
         self,
         process: subprocess.Popen[bytes],
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
+        connection: FrameConnection,
         info: dict[str, Any],
     ) -> None:
         self.info = info
-        self.lost = asyncio.Event()
-        self._process, self._reader, self._writer = process, reader, writer
-        self._task: asyncio.Task[None] | None = None
+        self.lost = connection.lost
+        self.closed = False  # by `close`, and not by its own end
+        self._process, self._connection = process, connection
 
     @classmethod
     async def start(cls, source: ModelSource, answers: list[str]) -> "ComputingProcess":
@@ -59,58 +128,53 @@ class ComputingProcess:
         `answers` are those of the former version, which the new one is compared with. Raises
         InputError for a model that cannot be loaded, StartError for a process that ended.
         """
-        ours, theirs = socket.socketpair()
-        with theirs:
-            fds = [theirs.fileno(), *([] if source.turn_fd is None else [source.turn_fd])]
-            process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-m", "jumok.serving.worker", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=fds,
-            )
+        process, ours = launch(() if source.turn_fd is None else [source.turn_fd])
+        close: Callable[[], None] = ours.close
         try:
-            reader, writer = await asyncio.open_connection(sock=ours, limit=2**20)
+            loop = asyncio.get_running_loop()
+            transport, connection = await loop.create_connection(FrameConnection, sock=ours)
+            close = transport.abort
             settings = {
                 "folder": source.folder,
                 "precision": source.precision,
                 "decoding": list(source.decoding),
+                "traces": source.traces,
                 "threads": source.threads,
                 "turn_fd": source.turn_fd,
                 "turn_group": source.turn_group,
                 "answers": answers,
             }
-            writer.write(pack({"op": "load", **settings}))
-            message, _ = await _read_frame(reader)
-        except (EOFError, ConnectionError, OSError) as error:
-            ours.close()
+            connection.send(pack({"op": "load", **settings}))
+            message, _ = await connection.first_frame()
+        except (EOFError, OSError) as error:
+            close()
             await _end(process)
             raise StartError(
                 f"the computing process of {source.name} ended while it loaded; see its messages"
             ) from error
         except asyncio.CancelledError:
-            ours.close()
+            close()
             process.kill()
             process.wait()
             raise
         if message["op"] == "failed":
-            writer.close()
+            connection.close()
             await _end(process)
             raise (InputError if message["known"] else StartError)(message["message"])
-        return cls(process, reader, writer, message)
+        return cls(process, connection, message)
 
     @property
     def pid(self) -> int:
         """The process id."""
         return self._process.pid
 
-    def listen(self, on_frame: Handler) -> None:
-        """Pass every frame to `on_frame` until the process is lost."""
-        self._task = asyncio.create_task(self._read(on_frame))
+    def listen(self, on_frame: Handler, on_frames_end: Callable[[], None]) -> None:
+        """Pass every frame to `on_frame`, and call the other after those that came together."""
+        self._connection.listen(on_frame, on_frames_end)
 
     def send(self, message: dict[str, Any], payload: bytes = b"") -> None:
         """Send a frame; lost with a lost process."""
-        if not self._writer.is_closing():
-            self._writer.write(pack(message, payload))
+        self._connection.send(pack(message, payload))
 
     def kill(self) -> None:
         """End the process at once."""
@@ -119,31 +183,19 @@ class ComputingProcess:
 
     async def close(self) -> None:
         """Close the connection, which ends the process."""
-        self._writer.close()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        self.closed = True
+        self._connection.close()
         await _end(self._process)
-
-    async def _read(self, on_frame: Handler) -> None:
-        try:
-            while True:
-                on_frame(*await _read_frame(self._reader))
-        except (EOFError, ConnectionError, OSError):
-            self.lost.set()
-
-
-async def _read_frame(reader: asyncio.StreamReader) -> tuple[dict[str, Any], bytes]:
-    n_text, n_payload = unpack_lengths(await reader.readexactly(HEADER_BYTES))
-    assert n_text + n_payload <= MAX_FRAME_BYTES
-    text = await reader.readexactly(n_text)
-    return json.loads(text), await reader.readexactly(n_payload)
 
 
 async def _end(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a process whose connection is closed; kill it if it does not end."""
-    try:
-        await asyncio.to_thread(process.wait, END_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        await asyncio.to_thread(process.wait)
+    """Wait for a process whose connection is closed; kill it if it does not end.
+
+    By polling: a thread that waits needs files of Python, which cannot be opened where the process
+    is lost for lack of descriptors.
+    """
+    end = time.monotonic() + END_SECONDS
+    while process.poll() is None:
+        if time.monotonic() > end:
+            process.kill()
+        await asyncio.sleep(POLL_SECONDS)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from jumok.errors import InputError
-from jumok.inference import optimize
+from jumok.inference import has_invariant_states, is_batch_invariant, optimize
 from jumok.inference.unpadded_stack import NativeBackend
+from jumok.pretrained.memory_map import copy_weights
 from jumok.serving.merging import JobHub, MergedEncoder, SharedBackends
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.pipeline.pipeline import GenerativeTask, Pipeline
@@ -28,6 +29,7 @@ class EngineOptions:
 
     precision: str | None = None
     decoding: tuple[str, ...] = ()
+    traces: bool = False  # an option of the server only
 
 
 class Engine:
@@ -38,6 +40,8 @@ class Engine:
 
     def __init__(self, folder: str, options: EngineOptions, hub: JobHub) -> None:
         pipeline = load(folder)
+        copy_weights(pipeline.model)  # `cp` overwrites the mapped files of a run in place
+        self._traced = pipeline if options.traces else None  # an optimized encoder has no weights
         if options.precision is not None:
             pipeline = with_precision(pipeline, options.precision)
         if options.decoding:
@@ -49,6 +53,14 @@ class Engine:
         _merge_encoders(pipeline, hub)
         pipeline.backends = SharedBackends(pipeline.recipe.decoding, hub)
         self.pipeline = lru_cache(MAX_PIPELINES)(self._with_decoding)
+        self.batched = {  # the kinds of requests whose answers do not depend on the batch
+            kind
+            for kind, invariant in (
+                ("predict", is_batch_invariant(pipeline.model)),
+                ("embed", has_invariant_states(pipeline.model)),
+            )
+            if invariant
+        }
 
     @property
     def info(self) -> dict[str, Any]:
@@ -75,6 +87,10 @@ class Engine:
         """The line of `jumok predict --json` for this text."""
         return to_json(self.pipeline(decoding)(text))
 
+    def predict_batch(self, texts: Sequence[str]) -> list[str]:
+        """The lines of `jumok predict --json`; those of each text alone if `batched`."""
+        return [to_json(output) for output in self._pipeline.predict(texts)]
+
     def stream(self, text: str, decoding: str, emit: Any) -> str:
         """The same for a model that generates text; each final part is passed to `emit`."""
         pipeline = self.pipeline(decoding)
@@ -86,6 +102,20 @@ class Engine:
         """The embedding of a text as float32 in little-endian order."""
         vector = self._pipeline.encode([text], normalize=normalize)[0]
         return bytes(vector.astype("<f4"))
+
+    def embed_batch(self, texts: Sequence[str], normalize: bool = True) -> list[bytes]:
+        """The embeddings of several texts; those of each text alone if `batched`."""
+        vectors = self._pipeline.encode(list(texts), normalize=normalize)
+        return [bytes(row) for row in vectors.astype("<f4")]
+
+    def trace(self, text: str) -> bytes:
+        """The page of `jumok view` with the trace of a text, computed by the unoptimized model."""
+        from jumok.interpret.tracing import trace
+        from jumok.viewer.page import render_page
+
+        assert self._traced is not None
+        self._traced.check_texts([text])
+        return render_page(trace(self._traced, text))
 
     def count_tokens(self, text: str) -> int:
         """The number of tokens of a text without special tokens."""

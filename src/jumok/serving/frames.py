@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 _LENGTHS = struct.Struct(">II")
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 HEADER_BYTES = _LENGTHS.size
+TEXT_WORK = 32  # bytes that each text counts besides its own
+BATCH_WORK = 2_048  # of the texts that are answered together: about 500 tokens
 
 
 def pack(message: Mapping[str, Any], payload: bytes = b"") -> bytes:
@@ -16,7 +19,7 @@ def pack(message: Mapping[str, Any], payload: bytes = b"") -> bytes:
     >>> unpack_lengths(pack({"op": "ping"}, b"abc")[:HEADER_BYTES])
     (13, 3)
     """
-    text = json.dumps(message, separators=(",", ":")).encode()
+    text = _encode(message).encode()
     return b"".join((_LENGTHS.pack(len(text), len(payload)), text, payload))
 
 

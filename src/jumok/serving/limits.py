@@ -24,6 +24,8 @@ class Limits:
     n_best: int = 16
     new_tokens: int = 4_096
     stop: int = 16  # stop strings of a completion
+    traces: int = 32  # kept pages of `--traces`
+    trace_bytes: int = 2**25  # of all of them
 
     def as_json(self) -> dict[str, float]:
         """All limits by name.

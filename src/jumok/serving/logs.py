@@ -8,9 +8,13 @@ import json
 import logging
 import sys
 import time
+import traceback
+from pathlib import Path
 from typing import Literal
 
 LogFormat = Literal["text", "json"]
+
+_encode = json.JSONEncoder().encode
 
 
 class Log:
@@ -30,7 +34,7 @@ class Log:
         values = {key: _rounded(value) for key, value in fields.items()}
         if self._kind == "json":
             return json.dumps({"time": round(time.time(), 3), "event": event, **values})
-        return " ".join([event, *(f"{key}={json.dumps(value)}" for key, value in values.items())])
+        return " ".join([event, *(f"{key}={_text(value)}" for key, value in values.items())])
 
     def __call__(self, event: str, **fields: object) -> None:
         """Write the line of an event to stderr."""
@@ -58,6 +62,23 @@ class _Handler(logging.Handler):
         """Write one record; of an exception its type only."""
         error = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else None
         self._log(record.levelname.lower(), message=record.getMessage()[:400], error=error)
+
+
+def location(error: BaseException) -> str:
+    """Where an error was raised; its message may contain the input.
+
+    >>> try:
+    ...     int("secret")
+    ... except ValueError as error:
+    ...     print(location(error).rpartition(":")[2])
+    2
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+
+
+def _text(value: object) -> str:
+    return repr(value) if type(value) in (int, float) else _encode(value)
 
 
 def _rounded(value: object) -> object:

@@ -1,25 +1,38 @@
-"""Jobs that run side by side, with the kernel calls of all of them merged into one.
+"""Jobs that run side by side, with their searches and kernel calls merged into one.
 
-A job is the unchanged code of `jumok predict` for one text, in a greenlet. Where it reaches the
-kernel it is suspended. When no job can go on, the calls of one kind are computed together, and the
-jobs continue. So batches form without a timer, a new text joins a generation at its next step, and
-a finished one leaves. The kernel computes each row independently of the others (`linear.h`), so an
-answer has the same bytes alone and in a batch.
+A job is the unchanged code of `jumok predict` for one text, in a greenlet. Where it reaches a
+search or the kernel it is suspended. When no job can go on, the calls of one kind are computed
+together, all searches with the same settings make one step, and the jobs with results continue. So
+batches form without a timer, a new text joins a search at its next step, and a finished one leaves.
+The kernel computes each row independently of the others (`linear.h`), so an answer has the same
+bytes alone and in a batch.
 
 Shapes: n tokens of all merged texts, D model width.
 """
 
+import logging
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Protocol
 
 import torch
 from greenlet import GreenletExit, getcurrent, greenlet
 from torch import Tensor, nn
 
-from jumok.decoding import DecodingConfig, IncrementalDecoder
-from jumok.native.decoder import DecoderStep, NativeDecoder, step_together
+from jumok.decoding import (
+    DecodingConfig,
+    GenerationInputs,
+    Hypothesis,
+    IncrementalDecoder,
+    Processor,
+)
+from jumok.decoding.joint import JointSearch, can_join, joint_search
+from jumok.native import NativeModel
+from jumok.native.decoder import DecoderStep, NativeDecoder, step_rows, step_together
 from jumok.tasks.pipeline.backends import DecoderBackends
+
+logger = logging.getLogger(__name__)
 
 BATCH_TOKENS = 512  # of one call of an encoder, as in jumok.inference
 
@@ -45,11 +58,23 @@ class _Waiting:
     arguments: Any
 
 
+@dataclass(eq=False)
+class _Searching:
+    job: greenlet
+    key: Hashable  # of the searches that it joins
+    decoder: NativeDecoder
+    inputs: GenerationInputs
+    start: Callable[[], JointSearch]  # the first of these searches
+
+
 class JobHub:
-    """Runs jobs until each has ended or waits for the kernel; `step` computes one batch."""
+    """Runs jobs until each has ended or waits for a result; `step` computes one batch."""
 
     def __init__(self) -> None:
         self._hub = getcurrent()
+        self._searches: dict[Hashable, JointSearch] = {}
+        self._searching: dict[int, _Searching] = {}  # by the numbers of their texts
+        self._numbers = count()
         self._jobs: dict[Hashable, greenlet] = {}
         self._keys: dict[greenlet, Hashable] = {}
         self._waiting: list[_Waiting] = []
@@ -70,6 +95,10 @@ class JobHub:
             return False
         del self._keys[job]
         self._waiting = [each for each in self._waiting if each.job is not job]
+        for number, each in list(self._searching.items()):
+            if each.job is job:
+                self._searches[each.key].remove(number)
+                del self._searching[number]
         with torch.inference_mode():  # as in `_resume`
             job.throw(GreenletExit)
         return True
@@ -81,8 +110,52 @@ class JobHub:
             return call.compute([arguments])[0]
         return self._hub.switch(_Waiting(current, call, arguments))
 
+    def search(
+        self,
+        key: Hashable,
+        decoder: NativeDecoder,
+        inputs: GenerationInputs,
+        start: Callable[[], JointSearch],
+    ) -> list[list[Hypothesis]] | None:
+        """Search with the others of this key; None if it failed, or outside of a job."""
+        current = getcurrent()
+        if current is self._hub:
+            return None
+        found: list[list[Hypothesis]] | None
+        found = self._hub.switch(_Searching(current, key, decoder, inputs, start))
+        return found
+
     def step(self) -> None:
-        """Compute one batch of waiting calls and continue its jobs."""
+        """Compute one batch of waiting calls, a step of each search, and continue their jobs."""
+        self._step_calls()
+        for key in list(self._searches):
+            self._step_search(key)
+
+    def _step_search(self, key: Hashable) -> None:
+        """A step of the texts of a search; if that fails, each job begins again alone."""
+        texts = {number for number, each in self._searching.items() if each.key == key}
+        if not texts:
+            del self._searches[key]
+            return
+        try:
+            done = self._searches[key].step()
+        except Exception as error:
+            logger.warning(
+                "the joint search of %s texts failed with %s; each begins again alone",
+                len(texts),
+                type(error).__name__,
+            )
+            del self._searches[key]
+            for number in texts:
+                each = self._searching.pop(number)
+                each.decoder.rewind(each.decoder.length)
+                each.decoder.reorder(torch.tensor([0]))
+                self._resume(each.job)
+            return
+        for number, hypotheses in done.items():
+            self._resume(self._searching.pop(number).job, [hypotheses])
+
+    def _step_calls(self) -> None:
         if not self._waiting:
             return
         first = min(self._waiting, key=lambda each: each.call.order)
@@ -123,6 +196,12 @@ class JobHub:
                 waiting = job.switch()
         if isinstance(waiting, _Waiting):
             self._waiting.append(waiting)
+        elif isinstance(waiting, _Searching):
+            number = next(self._numbers)
+            self._searching[number] = waiting
+            if waiting.key not in self._searches:
+                self._searches[waiting.key] = waiting.start()
+            self._searches[waiting.key].add(number, waiting.decoder, waiting.inputs)
         if job.dead:
             self._jobs.pop(self._keys.pop(job, None), None)
 
@@ -177,7 +256,7 @@ STEP = _Step()
 
 
 class SharedDecoder:
-    """An incremental decoder whose job is suspended at each step.
+    """An incremental decoder whose job is suspended at each step, or for a whole search.
 
     So several texts are generated side by side: a new one joins at the next step, a finished or
     cancelled one leaves.
@@ -202,6 +281,17 @@ class SharedDecoder:
         """(B, T) int64 -> logits (B, T, V) float32; computed alone."""
         return self._decoder.step_all(ids)
 
+    def search(
+        self, inputs: GenerationInputs, config: DecodingConfig, processors: Sequence[Processor]
+    ) -> list[list[Hypothesis]] | None:
+        """The results of a search that all jobs with these settings share; None: search alone."""
+        if not can_join(inputs, config, processors, self.vocabulary_size):
+            return None
+        key = (id(self._decoder.model), config, tuple(processors), inputs.stopping.end_ids)
+        return self._hub.search(
+            key, self._decoder, inputs, lambda: joint_search(config, processors, step_rows)
+        )
+
     def top_k(self, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """The k best tokens of a step: log-probabilities (B, k) and ids (B, k)."""
         found: tuple[Tensor, Tensor] = self._hub.call(STEP, DecoderStep(self._decoder, ids, k))
@@ -209,11 +299,25 @@ class SharedDecoder:
 
 
 class SharedBackends(DecoderBackends):
-    """Backends whose native decoders suspend their jobs."""
+    """Backends whose native decoders suspend their jobs.
+
+    A served model never changes, so it is not examined for each text.
+    """
 
     def __init__(self, config: DecodingConfig, hub: JobHub) -> None:
         super().__init__(config)
         self._hub = hub
+        self._served: dict[tuple[nn.Module, str], NativeModel] = {}
+
+    def is_native(self, model: nn.Module) -> bool:
+        """Whether the C++ kernel decodes with the model."""
+        return self.choice(model).kernel == "native"
+
+    def _native_model(self, model: nn.Module) -> NativeModel:
+        key = (model, self.config.precision)
+        if key not in self._served:
+            self._served[key] = super()._native_model(model)
+        return self._served[key]
 
     def start_seq2seq(
         self, model: nn.Module, source: Tensor, source_mask: Tensor | None, capacity: int

@@ -30,6 +30,16 @@ class Metrics:
             registry=self._registry,
         )
         self._registry.register(_QueueCollector(service))
+        self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+
+    def add(self, route: str, status: int, seconds: float) -> None:
+        """Count a response."""
+        children = self._children.get((route, status))
+        if children is None:
+            children = self.requests.labels(route, str(status)), self.seconds.labels(route)
+            self._children[route, status] = children
+        children[0].inc()
+        children[1].observe(seconds)
 
     def text(self) -> bytes:
         """All metrics."""

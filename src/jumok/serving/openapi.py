@@ -3,10 +3,12 @@
 from typing import Any
 
 from jumok.serving.limits import Limits
+from jumok.serving.requests import INTEGERS, MAX_INTEGER, MAX_SETTING_CHARS, NUMBERS
 
 Schema = dict[str, Any]
 
 STRING: Schema = {"type": "string"}
+MODEL: Schema = {"type": ["string", "null"], "description": "Null or left out: the first one."}
 ERROR: Schema = {
     "type": "object",
     "required": ["error"],
@@ -69,12 +71,11 @@ def posts(limits: Limits) -> dict[str, tuple[str, Schema, Schema]]:
     texts = {"type": "array", "items": text, "minItems": 1, "maxItems": limits.texts}
     one_or_more = {"anyOf": [text, texts]}
     numbers = {"type": "array", "items": {"type": "number"}}
-    decoding = {"type": ["object", "null"], "description": "See docs/decoding.md."}
     anything: Schema = {}
     return {
         "/v1/predict": (
             "The answers of jumok predict --json.",
-            object_of(["texts"], texts=texts, model=STRING, decoding=decoding),
+            object_of(["texts"], texts=texts, model=MODEL, decoding=_decoding(limits)),
             object_of(
                 ["model", "hash", "answers"],
                 model=STRING,
@@ -86,7 +87,7 @@ def posts(limits: Limits) -> dict[str, tuple[str, Schema, Schema]]:
             "Labels and scores, as text-embeddings-inference.",
             object_of(
                 ["inputs"],
-                inputs={"anyOf": [text, {"type": "array", "minItems": 1}]},
+                inputs={"anyOf": [text, {"type": "array", "minItems": 1, "items": one_or_more}]},
                 raw_scores=anything,
                 truncate=anything,
                 truncation_direction=anything,
@@ -122,7 +123,7 @@ def posts(limits: Limits) -> dict[str, tuple[str, Schema, Schema]]:
             object_of(
                 ["input"],
                 input=one_or_more,
-                model=STRING,
+                model=MODEL,
                 encoding_format={"enum": ["float", "base64"]},
                 user=anything,
             ),
@@ -130,7 +131,7 @@ def posts(limits: Limits) -> dict[str, tuple[str, Schema, Schema]]:
         ),
         "/v1/completions": (
             "Continuations, as OpenAI; with stream as server-sent events.",
-            {"type": "object", "required": ["prompt"], "properties": {"prompt": one_or_more}},
+            _completion(one_or_more, limits),
             {"type": "object"},
         ),
         "/translate": (
@@ -148,18 +149,75 @@ def posts(limits: Limits) -> dict[str, tuple[str, Schema, Schema]]:
         ),
         "/admin/reload": (
             "Load models again from their folders.",
-            object_of([], model=STRING),
+            object_of([], model=MODEL),
             {"type": "object", "required": ["reloaded"]},
         ),
     }
 
 
-def openapi(version: str, limits: Limits, *, token: bool) -> Schema:
+def _decoding(limits: Limits) -> Schema:
+    """The settings of [decoding] that a request may change."""
+    highest = {"beam": limits.beam, "n_best": limits.n_best, "max_length": limits.new_tokens}
+    integers = {
+        key: {"type": "integer", "minimum": low, "maximum": highest.get(key, MAX_INTEGER)}
+        for key, low in INTEGERS.items()
+    }
+    return {
+        "type": ["object", "null"],
+        "description": "See docs/decoding.md.",
+        "properties": {
+            **integers,
+            **{key: {"type": "number", "minimum": -1e6, "maximum": 1e6} for key in NUMBERS},
+            "sample": {"type": "boolean"},
+            "prefix": {"type": "string", "maxLength": MAX_SETTING_CHARS},
+            "stop": _stop(limits),
+        },
+        "additionalProperties": False,
+    }
+
+
+def _stop(limits: Limits) -> Schema:
+    string = {"type": "string", "minLength": 1, "maxLength": MAX_SETTING_CHARS}
+    return {"type": "array", "items": string, "maxItems": limits.stop}
+
+
+def _completion(prompt: Schema, limits: Limits) -> Schema:
+    """A request of OpenAI's completions."""
+    stop = _stop(limits)
+    zero = {"enum": [0, None]}
+    return object_of(
+        ["prompt"],
+        prompt=prompt,
+        model=MODEL,
+        max_tokens={"type": ["integer", "null"], "minimum": 1, "maximum": limits.new_tokens},
+        temperature={"type": ["number", "null"], "minimum": 0, "maximum": 2},
+        top_p={"type": ["number", "null"], "minimum": 0, "maximum": 1},
+        n={"type": ["integer", "null"], "minimum": 1, "maximum": limits.n_best},
+        best_of={"type": ["integer", "null"], "description": "Null, or n."},
+        stream={"type": ["boolean", "null"]},
+        stream_options={},
+        stop={"anyOf": [stop["items"], stop, {"type": "null"}]},
+        seed={"type": ["integer", "null"], "minimum": 0, "maximum": MAX_INTEGER},
+        user={},
+        echo={"enum": [False, None]},
+        logprobs={"type": "null"},
+        suffix={"enum": ["", None]},
+        frequency_penalty=zero,
+        presence_penalty=zero,
+    )
+
+
+def openapi(version: str, limits: Limits, *, token: bool, traces: bool) -> Schema:
     """The whole description."""
     paths: dict[str, Schema] = {
         path: {"post": _operation(summary, reply, request)}
         for path, (summary, request, reply) in posts(limits).items()
     }
+    if traces:
+        request = object_of(["text"], text=STRING, model=MODEL)
+        fields = {"model": STRING, "hash": STRING, "address": STRING}
+        reply = object_of(list(fields), **fields)
+        paths["/v1/trace"] = {"post": _operation("A page with the attention.", reply, request)}
     for path, summary in READS.items():
         reply = {"type": "array"} if path == "/languages" else {"type": "object"}
         paths[path] = {"get": _operation(summary, reply)}

@@ -7,6 +7,8 @@ from starlette.responses import Response
 
 MAX_ERROR_BYTES = 2_048
 
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
 
 class RequestError(Exception):
     """A request that gets an error response. The message never repeats the input."""
@@ -36,7 +38,7 @@ def json_bytes(content: object) -> bytes:
     >>> json_bytes({"text": "가"}).decode()
     '{"text": "가"}'
     """
-    return json.dumps(content, ensure_ascii=False).encode()
+    return _encode(content).encode()
 
 
 def json_reply(

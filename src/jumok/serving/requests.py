@@ -1,11 +1,10 @@
 """Requests: the body within its limits, and checked values out of untrusted JSON."""
 
-import asyncio
 import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from jumok.errors import InputError
 from jumok.safe_json import parse_json
@@ -24,6 +23,7 @@ INTEGERS = {  # settings of [decoding] that a request may change, with their ran
 }
 NUMBERS = ("temperature", "top_p", "min_p", "typical_p", "repetition_penalty", "length_penalty")
 OTHERS: dict[str, type] = {"sample": bool, "prefix": str, "stop": list}
+DECODING_KEYS = (*INTEGERS, *NUMBERS, *OTHERS)
 MAX_SETTING_CHARS = 1_000
 MAX_INTEGER = 2**31 - 1
 
@@ -42,17 +42,15 @@ async def read_object(request: Request, limits: Limits) -> dict[str, Any]:
     declared = headers.get("content-length", "")
     if declared.isdecimal() and (len(declared) > 15 or int(declared) > limits.body_bytes):
         raise too_long(limits)
-    body = bytearray()
-    try:
-        async with asyncio.timeout(limits.body_seconds):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > limits.body_bytes:
-                    raise too_long(limits)
-    except TimeoutError:
-        raise invalid("the body must arrive faster; send it at once", status=408) from None
-    except ClientDisconnect:
-        raise ClientGone from None
+    body, more = bytearray(), True
+    while more:  # the protocol limits its time
+        message = await request.receive()
+        if message["type"] != "http.request":
+            raise ClientGone
+        body += message["body"]
+        more = message["more_body"]
+        if len(body) > limits.body_bytes:
+            raise too_long(limits)
     try:
         return parse_json(bytes(body))
     except InputError:
@@ -118,7 +116,7 @@ def check_decoding(value: object, limits: Limits) -> str:
         return ""
     if not isinstance(value, dict):
         raise invalid("decoding must be an object; see docs/decoding.md", "decoding")
-    check_keys(value, (*INTEGERS, *NUMBERS, *OTHERS))
+    check_keys(value, DECODING_KEYS)
     highest = {"beam": limits.beam, "n_best": limits.n_best, "max_length": limits.new_tokens}
     for key, each in value.items():
         param = f"decoding.{key}"

@@ -7,7 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from jumok.errors import JumokError
-from jumok.serving.app import Route, unless_gone
+from jumok.serving.app import Route
+from jumok.serving.deadlines import DISCONNECTION
 from jumok.serving.limits import Limits
 from jumok.serving.metrics import Metrics
 from jumok.serving.replies import RequestError, invalid, join_lines, json_reply
@@ -27,8 +28,11 @@ HASH_HEADER = "x-jumok-model"
 class NativeRoutes:
     """Endpoints with jumok's own formats."""
 
-    def __init__(self, service: Service, limits: Limits, metrics: Metrics) -> None:
+    def __init__(
+        self, service: Service, limits: Limits, metrics: Metrics, *, traces: bool = False
+    ) -> None:
         self._service, self._limits, self._metrics = service, limits, metrics
+        self._traces = traces
 
     @property
     def routes(self) -> list[Route]:
@@ -77,7 +81,7 @@ class NativeRoutes:
             }
             for model in self._service.models.values()
         ]
-        return json_reply({"object": "list", "data": data})
+        return json_reply({"object": "list", "data": data, "traces": self._traces})
 
     async def limits(self, request: Request) -> Response:
         """All limits."""
@@ -122,8 +126,9 @@ async def answer(
     """The answers to all texts of a request, dropped if the client leaves."""
     seconds = deadline_seconds(request, limits)
     items = model.submit(message, texts, seconds)
-    found: list[Answer] = await unless_gone(request, gather_answers(model, items, seconds))
-    return found
+    disconnection = request.scope["extensions"][DISCONNECTION]
+    disconnection.then(lambda: model.queue.cancel(items))  # ends `gather_answers`
+    return await gather_answers(model, items, seconds)
 
 
 def one_version(answers: list[Answer]) -> None:

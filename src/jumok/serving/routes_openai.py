@@ -118,7 +118,8 @@ class OpenAIRoutes:
         """
         limits = self._limits
         settings: dict[str, Any] = {}
-        n = check_integer(content.get("n") or 1, "n", 1, limits.n_best)
+        n = content.get("n")
+        n = 1 if n is None else check_integer(n, "n", 1, limits.n_best)
         if content.get("best_of") not in (None, n):
             raise invalid("best_of must be equal to n; leave it out", "best_of")
         if (tokens := content.get("max_tokens")) is not None:
@@ -130,8 +131,10 @@ class OpenAIRoutes:
             settings["beam"] = 1
             if heat > 0:
                 settings["temperature"] = max(heat, 1e-6)
-        if (top_p := content.get("top_p")) is not None and settings.get("sample"):
-            settings["top_p"] = max(check_number(top_p, "top_p", 0, 1), 1e-9)
+        if (top_p := content.get("top_p")) is not None:
+            share = max(check_number(top_p, "top_p", 0, 1), 1e-9)
+            if settings.get("sample"):
+                settings["top_p"] = share
         if (seed := content.get("seed")) is not None:
             settings["seed"] = check_integer(seed, "seed", 0, 2**31 - 1)
         if stop := check_stop(content.get("stop"), "stop", limits):

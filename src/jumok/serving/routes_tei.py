@@ -17,7 +17,7 @@ from jumok.serving.requests import check_keys, check_text, check_texts, read_obj
 from jumok.serving.routes import HASH_HEADER, answer, one_version
 from jumok.serving.service import Service
 
-CLASSIFIERS = ("classification", "regression")
+CLASSIFIERS = ("classification", "multi_label_classification", "regression")
 IGNORED = ("truncate", "truncation_direction", "parameters")  # texts are always truncated
 
 

@@ -49,7 +49,10 @@ class TranslationRoutes:
         q = content.get("q")
         single = isinstance(q, str)
         texts = [check_text(q, "q", self._limits)] if single else check_texts(q, "q", self._limits)
-        model = self._model(content.get("source", "auto"), content.get("target"))
+        source, target = (
+            check_text(content.get(key, "auto"), key, self._limits) for key in ("source", "target")
+        )
+        model = self._model(source, target)
         decoding = f'{{"beam": {n + 1}, "n_best": {n + 1}, "sample": false}}' if n else ""
         message = {"kind": "predict", "decoding": decoding}
         answers = await answer(request, model, message, texts, self._limits)
@@ -80,7 +83,7 @@ class TranslationRoutes:
             if model.info.get("task") == "sequence_to_sequence"
         ]
 
-    def _model(self, source: object, target: object) -> ServedModel:
+    def _model(self, source: str, target: str) -> ServedModel:
         """The model for a pair of languages; the only one if its name has no languages."""
         models = self._translators()
         if not models:

@@ -9,19 +9,18 @@ import asyncio
 import heapq
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 from jumok.serving.computing import ComputingProcess
+from jumok.serving.frames import BATCH_WORK, TEXT_WORK
 from jumok.serving.limits import Limits
 from jumok.serving.replies import RequestError
 
-TEXT_WORK = 32  # bytes that each text counts besides its own
 IN_FLIGHT_SECONDS = 0.05  # of work in the computing process: enough to keep it busy
-MIN_IN_FLIGHT_WORK = 4_096  # about one batch of the kernel: smaller ones would stay slow
+MIN_IN_FLIGHT_WORK = 2 * BATCH_WORK  # one is computed, and the next one has arrived
 MAX_IN_FLIGHT = 256  # texts
 MAX_GENERATING = 32  # texts that are generated side by side
 SPEED_SECONDS = 2.0  # over which the speed is averaged
@@ -107,23 +106,24 @@ class ModelQueue:
         self.cancelled = 0
         self._waiting: list[Item] = []
         self._in_flight: dict[int, Item] = {}
+        self._loads: dict[ComputingProcess, tuple[int, int]] = {}  # their texts and work
+        self._stale = 0  # cancelled texts that are still in `_waiting`
         self._numbers = count()
         self._reservations = RetryReservations()
         self._waiting_work = self._flight_work = 0
         self._busy_since: float | None = None
         self._work_done = 0
         self.last_activity = time.monotonic()
-        self.recent: deque[float] = deque(maxlen=1024)  # seconds that answered texts waited
 
     @property
     def idle(self) -> bool:
         """Whether no text waits or is computed."""
-        return not self._waiting and not self._in_flight
+        return not self.waiting_texts
 
     @property
     def waiting_texts(self) -> int:
         """Texts that wait or are computed."""
-        return len(self._waiting) + len(self._in_flight)
+        return len(self._waiting) - self._stale + len(self._in_flight)
 
     @property
     def waiting_work(self) -> int:
@@ -175,8 +175,10 @@ class ModelQueue:
             item = self._waiting[0]
             if item.done.done() or item.deadline <= time.monotonic():
                 heapq.heappop(self._waiting)
-                self._waiting_work -= item.work
-                if not item.done.done():
+                if item.done.done():
+                    self._stale -= 1
+                else:
+                    self._waiting_work -= item.work
                     item.done.set_exception(expired())
                 continue
             process = self._process_with_room(item)
@@ -184,8 +186,8 @@ class ModelQueue:
                 return
             heapq.heappop(self._waiting)
             self._waiting_work -= item.work
-            self._flight_work += item.work
             item.process = process
+            self._count(item, 1)
             if not self._in_flight:
                 self._busy_since, self._work_done = time.monotonic(), 0
                 self.last_activity = time.monotonic()
@@ -195,33 +197,43 @@ class ModelQueue:
     def _process_with_room(self, item: Item) -> ComputingProcess | None:
         best, least = None, math.inf
         for process in self.processes:
-            flight = [each for each in self._in_flight.values() if each.process is process]
-            work = sum(each.work for each in flight)
+            n, work = self._loads.get(process, (0, 0))
             if self.generates:
-                has_capacity = len(flight) < MAX_GENERATING
+                has_capacity = n < MAX_GENERATING
             else:
                 budget = max(self.speed.value * IN_FLIGHT_SECONDS, MIN_IN_FLIGHT_WORK)
-                fits = not flight or work + item.work <= budget
-                has_capacity = fits and len(flight) < MAX_IN_FLIGHT
+                fits = not n or work + item.work <= budget
+                has_capacity = fits and n < MAX_IN_FLIGHT
             if has_capacity and work < least:
                 best, least = process, work
         return best
 
-    def cancel(self, items: Sequence[Item]) -> None:
-        """Drop texts whose client left or whose deadline has passed."""
+    def cancel(self, items: Sequence[Item], error: RequestError | None = None) -> None:
+        """Drop texts whose client left, or with an error those whose deadline has passed."""
+        items = [item for item in items if not item.done.done()]
+        if not items:
+            return
         for item in items:
-            if item.done.done():
-                continue
             self.cancelled += 1
-            item.done.cancel()
+            if error is None:
+                item.done.cancel()
+            else:
+                item.done.set_exception(error)
             if item.number in self._in_flight:
                 assert item.process is not None
                 item.process.send({"op": "cancel", "id": item.number})
                 self._finish(item, counts=False)
+            else:
+                self._waiting_work -= item.work
+                self._stale += 1
+        if self._stale > len(self._waiting) // 2:
+            self._waiting = [item for item in self._waiting if not item.done.done()]
+            heapq.heapify(self._waiting)
+            self._stale = 0
         self.pump()
 
     def on_frame(self, process: ComputingProcess, message: dict[str, Any], payload: bytes) -> None:
-        """Handle a frame of a computing process."""
+        """Handle a frame of a computing process; `pump` follows after all that came together."""
         self.last_activity = time.monotonic()
         item = self._in_flight.get(message.get("id", -1))
         if item is None:  # cancelled, or a pong
@@ -237,11 +249,10 @@ class ModelQueue:
             else:
                 kind = "invalid_request_error" if message["status"] < 500 else "server_error"
                 item.done.set_exception(RequestError(message["status"], kind, message["message"]))
-        self.pump()
 
     def _finish(self, item: Item, *, counts: bool) -> None:
         del self._in_flight[item.number]
-        self._flight_work -= item.work
+        self._count(item, -1)
         if counts:
             self._work_done += item.work
         now = time.monotonic()
@@ -256,7 +267,7 @@ class ModelQueue:
         """Fail the texts that a lost process computed, or with None all that wait."""
         for item in [each for each in self._in_flight.values() if process in (None, each.process)]:
             del self._in_flight[item.number]
-            self._flight_work -= item.work
+            self._count(item, -1)
             if not item.done.done():
                 item.done.set_exception(error)
         if not self.processes or process is None:
@@ -264,11 +275,20 @@ class ModelQueue:
                 if not item.done.done():
                     item.done.set_exception(error)
             self._waiting.clear()
-            self._waiting_work = 0
+            self._waiting_work = self._stale = 0
 
     def busy(self, process: ComputingProcess) -> bool:
         """Whether a process still computes accepted texts."""
-        return any(item.process is process for item in self._in_flight.values())
+        return process in self._loads
+
+    def _count(self, item: Item, sign: int) -> None:
+        """Add a text to the load of its process, or remove it."""
+        assert item.process is not None
+        self._flight_work += sign * item.work
+        n, work = self._loads.get(item.process, (0, 0))
+        self._loads[item.process] = n + sign, work + sign * item.work
+        if n + sign == 0:
+            del self._loads[item.process]
 
 
 def expired() -> RequestError:

@@ -30,11 +30,15 @@ from jumok.serving.replies import json_reply
 from jumok.serving.routes import NativeRoutes
 from jumok.serving.routes_openai import OpenAIRoutes
 from jumok.serving.routes_tei import TeiRoutes
+from jumok.serving.routes_traces import TraceRoutes
 from jumok.serving.routes_translation import TranslationRoutes
 from jumok.serving.service import ServedModel, Service, unique_names
 from jumok.web_access import AllowedHosts, is_loopback, open_listener, validate_token
 
-BACKLOG = 4_096
+BACKLOG = 4_096  # connections that the system keeps until they are accepted
+# Attempts in one turn of the event loop; asyncio makes all of them even when no descriptor is free,
+# and each failure costs a line in the log and a timer, which begins as many again.
+ACCEPTS = 1
 CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 BACKLOG_SECONDS = 0.1  # for connections that were made before the shutdown
 
@@ -51,6 +55,7 @@ class ServeOptions:
     decoding: tuple[str, ...] = ()
     token: str | None = None
     log: LogFormat = "text"
+    traces: bool = False
     limits: Limits = field(default_factory=Limits)
 
 
@@ -92,6 +97,7 @@ def model_sources(
                 folder=str(folder),
                 precision=options.precision,
                 decoding=options.decoding,
+                traces=options.traces,
                 threads=threads,
                 turn_fd=turn_fd if len(names) > 1 else None,
                 turn_group=worker,
@@ -121,6 +127,12 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """`_run` handles the signals."""
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen with the long backlog again, which asyncio has set to `ACCEPTS`."""
+        await super().startup(sockets)
+        for listener in sockets or []:
+            listener.listen(BACKLOG)
 
 
 async def _run(
@@ -187,15 +199,20 @@ def _config(
     metrics = Metrics(service)
     limits = options.limits
     routes = [
-        *NativeRoutes(service, limits, metrics).routes,
+        *NativeRoutes(service, limits, metrics, traces=options.traces).routes,
         *TeiRoutes(service, limits).routes,
         *OpenAIRoutes(service, limits).routes,
         *TranslationRoutes(service, limits).routes,
         *page_routes(),
+        *(TraceRoutes(service, limits).routes if options.traces else ()),
     ]
 
     async def describe(request: Request) -> Response:
-        return json_reply(openapi(version("jumok"), limits, token=options.token is not None))
+        return json_reply(
+            openapi(
+                version("jumok"), limits, token=options.token is not None, traces=options.traces
+            )
+        )
 
     routes.append(Route("GET", "/openapi.json", describe))
     access = Access(AllowedHosts.of(host, port), options.token)
@@ -211,7 +228,7 @@ def _config(
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        backlog=BACKLOG,
+        backlog=ACCEPTS,
         timeout_keep_alive=int(options.limits.keep_alive_seconds),
         timeout_graceful_shutdown=int(options.limits.grace_seconds),
     )

@@ -12,7 +12,7 @@ from jumok.serving.computing import ComputingProcess, ModelSource
 from jumok.serving.limits import Limits
 from jumok.serving.logs import Log
 from jumok.serving.replies import RequestError
-from jumok.serving.scheduler import Answer, Item, ModelQueue
+from jumok.serving.scheduler import Answer, Item, ModelQueue, expired
 
 BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.05, 10.0
 STABLE_SECONDS = 30.0  # of life, after which the backoff starts again
@@ -71,6 +71,10 @@ class ServedModel:
         Raises JumokError, and the running version stays, if the new one cannot be loaded, has
         another task, or its answers are not finite.
         """
+        if self._reloading.locked():
+            raise InputError(
+                f"a reload of {self.name} must end before the next one; send the request later"
+            )
         async with self._reloading:
             started = time.monotonic()
             processes = await _start_all(self.sources, self.info.get("examples", []))
@@ -107,7 +111,9 @@ class ServedModel:
     def _adopt(self, source: ModelSource, process: ComputingProcess) -> None:
         queue = self.queue
         self.queue.processes.append(process)
-        process.listen(lambda message, payload: queue.on_frame(process, message, payload))
+        process.listen(
+            lambda message, payload: queue.on_frame(process, message, payload), queue.pump
+        )
         self._spawn(self._watch(source, process))
 
     async def _drain(self, process: ComputingProcess) -> None:
@@ -120,6 +126,8 @@ class ServedModel:
         """Restart a process that is lost, after a pause that doubles with each failure."""
         adopted = time.monotonic()
         await process.lost.wait()
+        if process.closed:  # replaced by a reload
+            return
         current = process in self.queue.processes
         if current:
             self.queue.processes.remove(process)
@@ -134,7 +142,7 @@ class ServedModel:
                 await asyncio.sleep(pause)
             try:
                 replacement = await ComputingProcess.start(source, [])
-            except JumokError as error:
+            except (JumokError, OSError) as error:  # also without free descriptors or memory
                 self.reason = "the model cannot be loaded again; see the log"
                 self._log("failed", model=self.name, message=str(error)[:400])
                 pause = min(2 * pause, MAX_BACKOFF_SECONDS)
@@ -244,15 +252,13 @@ class Service:
 
 async def gather_answers(model: ServedModel, items: Sequence[Item], seconds: float) -> list[Answer]:
     """The answers of all texts of a request; the others are dropped if one fails."""
+    queue = model.queue
+    timer = asyncio.get_running_loop().call_later(seconds, queue.cancel, items, expired())
     try:
-        async with asyncio.timeout(seconds):
-            return [await item.done for item in items]
-    except TimeoutError:
-        raise RequestError(
-            504, "timeout", "the deadline passed before the answer was ready; allow more time"
-        ) from None
+        return [await item.done for item in items]
     finally:
-        model.queue.cancel(items)
+        timer.cancel()
+        queue.cancel(items)
         for item in items:  # marks errors as read
             if item.done.done() and not item.done.cancelled():
                 item.done.exception()

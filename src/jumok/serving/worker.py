@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,7 +24,8 @@ import torch
 from jumok.errors import InputError, JumokError
 from jumok.native.threads import set_kernel_threads
 from jumok.serving.engine import Engine, EngineOptions, agreement
-from jumok.serving.frames import FrameSocket
+from jumok.serving.frames import BATCH_WORK, TEXT_WORK, FrameSocket
+from jumok.serving.logs import location
 from jumok.serving.merging import JobHub
 
 MAX_MESSAGE_CHARS = 400
@@ -62,22 +63,66 @@ class Worker:
 
     def __init__(self, frames: FrameSocket, hub: JobHub, engine: Engine) -> None:
         self._frames, self._hub, self._engine = frames, hub, engine
+        self._texts: dict[int, tuple[dict[str, Any], str]] = {}  # wait for the next batch
 
     def run(self, turn: ComputeTurn) -> None:
         """Answer frames until the connection ends."""
         while True:
-            for message, payload in self._frames.receive(wait=not len(self._hub)):
+            for message, payload in self._frames.receive(wait=not self._texts and not self._hub):
                 if message["op"] == "run":
+                    if message["kind"] in self._engine.batched:
+                        self._texts[message["id"]] = message, payload.decode()
+                        continue
                     with turn():
                         self._start(message, payload.decode())
                 elif message["op"] == "cancel":
-                    self._hub.cancel(message["id"])
+                    if self._texts.pop(message["id"], None) is None:
+                        self._hub.cancel(message["id"])
                 elif message["op"] == "ping":
                     self._frames.send({"op": "pong"})
-            if len(self._hub):
+            if self._texts:
+                with turn():
+                    self._answer_batch(self._next_batch())
+            if self._hub:
                 with turn():
                     self._hub.step()
             self._frames.flush()
+
+    def _next_batch(self) -> list[tuple[dict[str, Any], str]]:
+        """The texts of one kind that came first: at least one, and not more work than a batch."""
+        batch: list[tuple[dict[str, Any], str]] = []
+        work = 0
+        for number, (message, text) in list(self._texts.items()):
+            if batch and _kind(message) != _kind(batch[0][0]):
+                continue
+            work += len(text.encode()) + TEXT_WORK
+            if batch and work > BATCH_WORK:
+                break
+            batch.append((message, text))
+            del self._texts[number]
+        return batch
+
+    def _answer_batch(self, batch: Sequence[tuple[dict[str, Any], str]]) -> None:
+        """Answer texts together; if that fails, each alone, so that only a wrong one fails."""
+        texts = [text for _, text in batch]
+        kind, normalize = _kind(batch[0][0])
+        found: list[tuple[bytes, str | None]]
+        try:
+            if kind == "embed":
+                found = [(row, None) for row in self._engine.embed_batch(texts, bool(normalize))]
+            else:
+                found = [(line.encode(), line) for line in self._engine.predict_batch(texts)]
+            for (message, text), (payload, line) in zip(batch, found, strict=True):
+                header = self._counts(message, text, line)
+                self._frames.send({"op": "done", "id": message["id"], **header}, payload)
+        except Exception as error:
+            if len(batch) > 1:
+                for each in batch:
+                    self._answer_batch([each])
+                return
+            self._frames.send(
+                {"op": "error", "id": batch[0][0]["id"], **describe_error(error, batch[0][1])}
+            )
 
     def _start(self, message: dict[str, Any], text: str) -> None:
         number = message["id"]
@@ -87,7 +132,7 @@ class Worker:
                 header, payload = self._answer(message, text)
                 self._frames.send({"op": "done", "id": number, **header}, payload)
             except Exception as error:
-                self._frames.send({"op": "error", "id": number, **describe_error(error)})
+                self._frames.send({"op": "error", "id": number, **describe_error(error, text)})
 
         self._hub.start(number, job)
 
@@ -95,7 +140,9 @@ class Worker:
         engine, kind = self._engine, message["kind"]
         decoding = message.get("decoding", "")
         if kind == "embed":
-            return self._counts(message, text), engine.embed(text, message["normalize"])
+            return self._counts(message, text, None), engine.embed(text, message["normalize"])
+        if kind == "trace":
+            return {}, engine.trace(text)
         if kind == "stream":
 
             def emit(part: str) -> None:
@@ -104,35 +151,48 @@ class Worker:
             line = engine.stream(text, decoding, emit)
         else:
             line = engine.predict(text, decoding)
-        counts = self._counts(message, text)
-        if counts:
-            counts["new_tokens"] = engine.output_tokens(line, decoding)
-        return counts, line.encode()
+        return self._counts(message, text, line), line.encode()
 
-    def _counts(self, message: dict[str, Any], text: str) -> dict[str, Any]:
-        return {"tokens": self._engine.count_tokens(text)} if message.get("count") else {}
+    def _counts(self, message: dict[str, Any], text: str, line: str | None) -> dict[str, Any]:
+        """The tokens of a text and of its answer, where a route reports them."""
+        if not message.get("count"):
+            return {}
+        counts = {"tokens": self._engine.count_tokens(text)}
+        if line is not None:
+            counts["new_tokens"] = self._engine.output_tokens(line, message.get("decoding", ""))
+        return counts
 
 
-def describe_error(error: Exception) -> dict[str, Any]:
-    """The status and message of an error; the message does not repeat the input.
+def _kind(message: dict[str, Any]) -> tuple[str, bool | None]:
+    """What the texts of a batch have in common."""
+    return message["kind"], message.get("normalize")
 
-    >>> describe_error(InputError("a text must be short, got 'secret; x'; shorten it"))
+
+def describe_error(error: Exception, text: str) -> dict[str, Any]:
+    """The status and message of an error for this text; the message does not repeat the input.
+
+    >>> describe_error(InputError("a text must be short, got 'secret; x'; shorten it"), "secret; x")
     {'status': 400, 'message': 'a text must be short; shorten it'}
     """
     if isinstance(error, InputError):
-        return {"status": 400, "message": without_input(str(error))}
+        return {"status": 400, "message": without_input(str(error), text)}
     if isinstance(error, JumokError):
-        return {"status": 500, "message": without_input(str(error))}
-    print(f"jumok serve: {type(error).__name__}: {ascii(str(error))[:400]}", file=sys.stderr)
+        return {"status": 500, "message": without_input(str(error), text)}
+    print(f"jumok serve: {type(error).__name__}: {location(error)}", file=sys.stderr)
     return {"status": 500, "message": f"{type(error).__name__}; this is a bug in jumok"}
 
 
-def without_input(message: str) -> str:
-    """A message without the part that may repeat the input: all from ", got" to its advice."""
+def without_input(message: str, text: str) -> str:
+    """A message without the part that may repeat the input: all from ", got" to its advice.
+
+    >>> without_input("a text must be short, got 'a; secret'", "a; secret")
+    'a text must be short'
+    """
     before, got, after = message.partition(", got ")
     if got:
         _, advice, rest = after.rpartition("; ")
-        before += f"; {rest}" if advice else ""
+        if advice and rest.strip("'\"") not in f"{text} {text!r} {text!a}":
+            before += f"; {rest}"
     return re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", before)[:MAX_MESSAGE_CHARS]
 
 
@@ -153,15 +213,23 @@ def set_threads(engine: Engine, threads: int) -> None:
 
 
 def warm_up(engine: Engine) -> tuple[list[str], float]:
-    """The answers for the model's examples, and the seconds that a byte of text takes."""
+    """The answers for the model's examples, and the seconds that a byte of text takes.
+
+    The fastest of several rounds counts: another program may have had the processor meanwhile.
+    """
     texts = engine.examples()
     answers = engine.example_answers()
-    started = time.perf_counter()
+    if "predict" in engine.batched and engine.predict_batch(texts) != answers:
+        engine.batched.discard("predict")
+    if "embed" in engine.batched and engine.embed_batch(texts) != list(map(engine.embed, texts)):
+        engine.batched.discard("embed")
+    rounds = []
     for _ in range(WARM_ROUNDS):
+        started = time.perf_counter()
         for text in texts:
             engine.predict(text)
-    seconds = (time.perf_counter() - started) / WARM_ROUNDS
-    return answers, seconds / sum(len(text.encode()) + 32 for text in texts)
+        rounds.append(time.perf_counter() - started)
+    return answers, min(rounds) / sum(len(text.encode()) + TEXT_WORK for text in texts)
 
 
 def main(fd: int) -> None:
@@ -174,7 +242,9 @@ def main(fd: int) -> None:
         torch.set_num_threads(message["threads"])
         hub = JobHub()
         turn = ComputeTurn(message["turn_fd"], message["turn_group"])
-        options = EngineOptions(message["precision"], tuple(message["decoding"]))
+        options = EngineOptions(
+            message["precision"], tuple(message["decoding"]), traces=message["traces"]
+        )
         try:
             with turn():
                 engine = Engine(message["folder"], options, hub)

@@ -5,15 +5,16 @@ const WORDS = {
   ko: {
     model: "모델", token: "토큰", text: "텍스트", send: "예측", other: "English",
     waiting: "계산하고 있습니다.", score: "점수", loading: "모델을 불러오고 있습니다.",
-    failed: "서버에 연결할 수 없습니다.",
+    failed: "서버에 연결할 수 없습니다.", trace: "어텐션 보기",
   },
   en: {
     model: "Model", token: "Token", text: "Text", send: "Predict", other: "한국어",
     waiting: "Computing.", score: "score", loading: "The model is loading.",
-    failed: "The server cannot be reached.",
+    failed: "The server cannot be reached.", trace: "Show the attention",
   },
 };
 const byId = (id) => document.getElementById(id);
+let hasTraces = false;
 let language = navigator.language.startsWith("ko") ? "ko" : "en";
 
 function showWords() {
@@ -73,16 +74,42 @@ function marked(answer) {
 
 function show(answer) {
   const parts = [];
-  if (answer.probabilities) parts.push(element("p", answer.label, "output"), ...probabilities(answer));
+  if (answer.probabilities) {
+    const label = answer.labels ? answer.labels.join(" | ") || "–" : answer.label;
+    parts.push(element("p", label, "output"), ...probabilities(answer));
+  }
   if (answer.entities) parts.push(...marked(answer));
   if (answer.output !== undefined) parts.push(element("p", answer.output, "output"));
   if (answer.score !== undefined) parts.push(element("p", `${WORDS[language].score} ${answer.score.toFixed(4)}`));
   byId("answer").replaceChildren(...parts);
 }
 
+async function showTrace(request) {
+  byId("message").textContent = WORDS[language].waiting;
+  try {
+    const { address } = await call("v1/trace", request);
+    const link = element("a", WORDS[language].trace);
+    link.href = address;
+    link.target = "_blank";
+    link.rel = "noopener";
+    byId("trace").replaceChildren(link);
+    byId("message").textContent = "";
+  } catch (error) {
+    byId("message").textContent = error.message;
+  }
+}
+
+function offerTrace(request) {
+  const button = element("button", WORDS[language].trace);
+  button.type = "button";
+  button.addEventListener("click", () => showTrace(request));
+  byId("trace").replaceChildren(button);
+}
+
 async function listModels() {
   try {
-    const { data } = await call("v1/models");
+    const { data, traces } = await call("v1/models");
+    hasTraces = traces;
     byId("model").replaceChildren(...data.map((model) => element("option", model.id)));
     byId("message").textContent = data.every((model) => model.ready) ? "" : WORDS[language].loading;
   } catch (error) {
@@ -95,11 +122,14 @@ byId("form").addEventListener("submit", async (event) => {
   byId("message").textContent = WORDS[language].waiting;
   try {
     if (!byId("model").value) await listModels();
-    const { answers } = await call("v1/predict", { texts: [byId("text").value], model: byId("model").value });
+    const request = { text: byId("text").value, model: byId("model").value };
+    const { answers } = await call("v1/predict", { texts: [request.text], model: request.model });
     show(answers[0]);
+    if (hasTraces) offerTrace(request);
     byId("message").textContent = "";
   } catch (error) {
     byId("answer").replaceChildren();
+    byId("trace").replaceChildren();
     byId("message").textContent = error instanceof TypeError ? WORDS[language].failed : error.message;
   }
 });

@@ -1,0 +1,172 @@
+"""The computing process: texts that wait are answered in batches, and a wrong one fails alone."""
+
+import json
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from jumok.errors import InputError
+from jumok.serving.engine import Engine, EngineOptions
+from jumok.serving.frames import BATCH_WORK, FrameBuffer, FrameSocket, pack
+from jumok.serving.merging import JobHub
+from jumok.serving.worker import ComputeTurn, Worker
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.runs.train import train
+from tests.tasks.tiny_jobs import tag_rows
+from tests.tiny_runs import REVIEWS, reviews
+
+HUB = JobHub()
+TEXTS = [text for text, _ in reviews(60, 3)]
+
+
+def run_message(number: int, text: str, **more: object) -> bytes:
+    """The frame of one text."""
+    return pack({"op": "run", "id": number, "kind": "predict", **more}, text.encode())
+
+
+Found = dict[int, tuple[dict[str, object], bytes]]
+
+
+def replies(engine: Engine, sent: bytes, n: int) -> Found:
+    """The first `n` answers of a worker to which some frames have been sent before it starts."""
+    ours, theirs = socket.socketpair()
+    ours.sendall(sent)
+    found: Found = {}
+
+    def read() -> None:
+        buffer = FrameBuffer()
+        while len(found) < n:
+            for message, payload in buffer.feed(ours.recv(2**16)):
+                found[message["id"]] = message, payload
+        ours.shutdown(socket.SHUT_WR)  # ends the worker
+
+    with ours, theirs:
+        reader = threading.Thread(target=read)
+        reader.start()
+        with pytest.raises(EOFError):
+            Worker(FrameSocket(theirs), HUB, engine).run(ComputeTurn(None, 0))
+        reader.join(60)
+    return found
+
+
+@pytest.fixture(scope="module")
+def engine(compiled: Path, review_run: Path) -> Engine:
+    """The classifier of reviews in int8."""
+    return Engine(str(review_run), EngineOptions("int8"), HUB)
+
+
+def test_waiting_texts_are_batches_with_the_bytes_of_texts_alone(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert engine.batched == {"predict", "embed"}
+    expected = [engine.predict(text) for text in TEXTS]
+    batches = []
+
+    def record(texts: list[str]) -> list[str]:
+        batches.append(list(texts))
+        return Engine.predict_batch(engine, texts)
+
+    monkeypatch.setattr(engine, "predict_batch", record)
+    sent = b"".join(run_message(number, text) for number, text in enumerate(TEXTS))
+    found = replies(engine, sent, len(TEXTS))
+    assert [found[number][1].decode() for number in range(len(TEXTS))] == expected
+    assert [text for batch in batches for text in batch] == TEXTS  # in the order of arrival
+    assert 1 < len(batches) < 20
+    assert all(len("".join(batch).encode()) <= BATCH_WORK for batch in batches)
+
+
+def test_a_wrong_text_fails_alone(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(texts: list[str]) -> list[str]:
+        if "secret" in texts:
+            raise InputError("a text must be short, got 'secret'; shorten it")
+        return Engine.predict_batch(engine, texts)
+
+    monkeypatch.setattr(engine, "predict_batch", refuse)
+    texts = [*TEXTS[:3], "secret", TEXTS[3]]
+    sent = b"".join(run_message(number, text) for number, text in enumerate(texts))
+    found = replies(engine, sent, len(texts))
+    assert found[3][0]["op"] == "error"
+    assert found[3][0]["message"] == "a text must be short; shorten it"
+    assert [json.loads(found[number][1])["text"] for number in (0, 1, 2, 4)] == TEXTS[:4]
+
+
+def test_a_cancelled_text_is_not_computed(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[str] = []
+
+    def record(texts: list[str]) -> list[str]:
+        computed.extend(texts)
+        return Engine.predict_batch(engine, texts)
+
+    monkeypatch.setattr(engine, "predict_batch", record)
+    cancel = pack({"op": "cancel", "id": 1})
+    sent = run_message(0, "a") + run_message(1, "b") + cancel + run_message(2, "c", count=True)
+    found = replies(engine, sent, 2)
+    assert computed == ["a", "c"]
+    assert found[2][0]["tokens"] == engine.count_tokens("c")
+
+
+def embed_message(number: int, text: str, normalize: bool = True) -> bytes:
+    """The frame of a text whose embedding is asked for."""
+    message = {"op": "run", "id": number, "kind": "embed", "normalize": normalize, "count": True}
+    return pack(message, text.encode())
+
+
+def test_embeddings_that_wait_are_batches_with_the_bytes_of_texts_alone(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside predictions, and with two settings: each batch has one kind."""
+    n = len(TEXTS)
+    expected = [engine.embed(text) for text in TEXTS]
+    raw = engine.embed(TEXTS[0], normalize=False)
+    batches: list[list[str]] = []
+
+    def record(texts: list[str], normalize: bool) -> list[bytes]:
+        batches.append(list(texts))
+        return Engine.embed_batch(engine, texts, normalize)
+
+    monkeypatch.setattr(engine, "embed_batch", record)
+    sent = b"".join(embed_message(number, text) for number, text in enumerate(TEXTS))
+    sent = embed_message(n, TEXTS[0], normalize=False) + run_message(n + 1, TEXTS[0]) + sent
+    found = replies(engine, sent, n + 2)
+    assert [found[number][1] for number in range(n)] == expected
+    assert found[n][1] == raw != expected[0]
+    assert found[n + 1][1].decode() == engine.predict(TEXTS[0])
+    assert found[5][0]["tokens"] == engine.count_tokens(TEXTS[5])
+    assert batches[0] == [TEXTS[0]]
+    assert 1 < len(batches) < 20
+
+
+@pytest.fixture(scope="module")
+def tagger(compiled: Path, tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    """A tagger of names in int8."""
+    folder = tmp_path_factory.mktemp("tags")
+    for seed, (split, n) in enumerate([("train", 60), ("dev", 10), ("test", 10)]):
+        lines = ["text\ttags", *map("\t".join, tag_rows(n, seed))]
+        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path = folder / "recipe.toml"
+    path.write_text(REVIEWS.format(folder=folder), encoding="utf-8")
+    changes = ["task=tagging", "vocabulary.kind=char", "model.max_length=40", "model.d_model=32"]
+    train(load_recipe(str(path), [*changes, "training.steps=20"]), folder / "run")
+    return Engine(str(folder / "run"), EngineOptions("int8"), HUB)
+
+
+def test_texts_of_a_tagger_are_batches_with_the_bytes_of_texts_alone(
+    tagger: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tagger.batched == {"predict", "embed"}
+    texts = [text[: 3 + number % 20] for number, (text, _) in enumerate(tag_rows(80, 7))]
+    expected = [tagger.predict(text) for text in texts]
+    assert any(json.loads(line)["entities"] for line in expected)
+    batches = []
+
+    def record(texts: list[str]) -> list[str]:
+        batches.append(list(texts))
+        return Engine.predict_batch(tagger, texts)
+
+    monkeypatch.setattr(tagger, "predict_batch", record)
+    sent = b"".join(run_message(number, text) for number, text in enumerate(texts))
+    found = replies(tagger, sent, len(texts))
+    assert [found[number][1].decode() for number in range(len(texts))] == expected
+    assert 1 < len(batches) < 20
