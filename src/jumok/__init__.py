@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jumok.errors import JumokError
+    from jumok.fonts import plot_style
     from jumok.interpret.trace import Trace
     from jumok.interpret.tracing import trace
     from jumok.models import (
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from jumok.nn.hooks import record
     from jumok.tasks.pipeline.outputs import (
         GeneratedText,
+        MultiLabelPrediction,
         Prediction,
         RegressionOutput,
         TokenClassification,
@@ -51,6 +53,7 @@ __all__ = [
     "JumokError",
     "LanguageModel",
     "MaskedLanguageModel",
+    "MultiLabelPrediction",
     "Pipeline",
     "Prediction",
     "Recipe",
@@ -66,6 +69,7 @@ __all__ = [
     "__version__",
     "evaluate",
     "load",
+    "plot_style",
     "record",
     "resume",
     "trace",
@@ -82,6 +86,7 @@ _MODULES = {
     "JumokError": "jumok.errors",
     "LanguageModel": "jumok.models",
     "MaskedLanguageModel": "jumok.models",
+    "MultiLabelPrediction": "jumok.tasks.pipeline.outputs",
     "Pipeline": "jumok.tasks.pipeline.pipeline",
     "Prediction": "jumok.tasks.pipeline.outputs",
     "Recipe": "jumok.tasks.recipe.recipe",
@@ -96,6 +101,7 @@ _MODULES = {
     "TransformerConfig": "jumok.models",
     "evaluate": "jumok.tasks.runs.api",
     "load": "jumok.tasks.runs.load",
+    "plot_style": "jumok.fonts",
     "record": "jumok.nn.hooks",
     "resume": "jumok.tasks.runs.api",
     "trace": "jumok.interpret.tracing",

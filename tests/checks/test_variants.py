@@ -21,7 +21,8 @@ from tests.pretrained.hf_variants import VARIANTS
 SOME = (
     *("bert-bare", "bert-masked", "bert-texts", "roberta-tokens", "electra-discriminator"),
     *("distilbert-masked", "gpt2-bare", "gpt2-language", "t5-relu", "t5-bare", "bart-plain"),
-    *("mbart-plain", "marian-plain"),
+    *("mbart-plain", "marian-plain", "llama-llama3", "mistral-window", "qwen2-window"),
+    *("qwen3-window", "gemma3_text-plain", "exaone4-hybrid", "exaone-tied"),
 )
 FOREIGN = [variant for variant in VARIANTS if variant.name in SOME]
 quiet = pytest.mark.filterwarnings("ignore")  # transformers' own
@@ -39,7 +40,11 @@ def test_all_checks_pass(variant, tmp_path: Path) -> None:
     variant.save(tmp_path)
     outcomes = measured(opened(tmp_path))
     assert having("fail", outcomes) == set(), outcomes
-    assert outcomes["original = jumok"].result == "pass"
+    exaone = variant.name.startswith("exaone-")  # its class is not in transformers
+    expected = "not applicable" if exaone else "pass"
+    assert outcomes["original = jumok"].result == expected
+    if exaone:
+        assert "has no class ExaoneForCausalLM" in outcomes["original = jumok"].reason
 
 
 @quiet

@@ -34,7 +34,7 @@ def test_list_shows_licence_size_and_source() -> None:
     assert result.exit_code == 0
     assert "19.5 MB · CC0 1.0 · https://github.com/e9t/nsmc" in result.stdout
     assert "not downloaded: jumok data get nsmc\n" in result.stdout
-    assert "not downloaded: jumok data get koen --from FOLDER\n" in result.stdout
+    assert "not downloaded: jumok data build koen\n" in result.stdout
     assert "built in" in result.stdout
 
 

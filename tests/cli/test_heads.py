@@ -1,11 +1,13 @@
 """`jumok heads`: a row per head, as a table and as JSON."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 import jumok
 from jumok.interpret.head_patterns import PATTERNS
+from jumok.interpret.interventions import patch_heads, sweep_heads
 from tests.cli.commands import call
 
 Capture = pytest.CaptureFixture[str]
@@ -47,3 +49,60 @@ def test_errors_and_the_notice(capsys: Capture, review_run: Path, tmp_path: Path
     path = jumok.trace(jumok.load(review_run), "연기가").save(tmp_path / "a.safetensors")
     done = call(capsys, "heads", path, "연기가")
     assert (done.code, "is a trace and takes no text" in done.err) == (2, True)
+
+
+def test_a_sweep_with_its_files(capsys: Capture, review_run: Path, tmp_path: Path) -> None:
+    text = "연기가 지루해요"
+    effects = sweep_heads(jumok.load(review_run), text)
+    done = call(capsys, "heads", review_run, text, "--sweep", "--json")
+    assert done.code == 0
+    assert sorted(done.rows, key=lambda row: (row["layer"], row["head"])) == effects.rows()
+    changes = [abs(row["change"]) for row in done.rows]
+    assert changes == sorted(changes, reverse=True)
+    files = {end: tmp_path / f"sweep.{end}" for end in ("tsv", "json", "png", "svg", "pdf")}
+    for path in files.values():
+        done = call(capsys, "heads", review_run, text, "--sweep", "--out", path)
+        assert (done.code, done.err) == (0, f"jumok: wrote {path}\n")
+    first, header, *lines = done.out.splitlines()
+    assert first == f"probability of {effects.answer!r}: {effects.value:.6f}"
+    assert header.split() == ["head", "value", "change"]
+    assert len(lines) == 2
+    table = files["tsv"].read_text().splitlines()
+    assert table[0] == "block\tlayer\thead\tvalue\tchange"
+    assert [float(line.split("\t")[3]) for line in table[1:]] == [
+        row["value"] for row in effects.rows()
+    ]
+    assert json.loads(files["json"].read_text()) == effects.to_table()
+    assert files["png"].read_bytes().startswith(b"\x89PNG")
+    assert files["pdf"].read_bytes().startswith(b"%PDF")
+
+
+def test_heads_of_another_text(capsys: Capture, review_run: Path) -> None:
+    text, other = "연기가 지루해요", "지루해요 연기가"
+    label = jumok.load(review_run).labels[1]
+    effects = patch_heads(jumok.load(review_run), text, other, label)
+    done = call(capsys, "heads", review_run, text, "--patch", other, "--answer", label)
+    expected = f"{effects.value:.6f}; of OTHER {effects.other_value:.6f}"
+    assert done.out.splitlines()[0] == f"probability of {label!r}: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("연기가", "--out", "a.tsv"), "--answer and --out need --sweep or --patch OTHER"),
+        (("연기가", "--sweep", "--patch", "음"), "use one of --sort, --sweep and --patch"),
+        (("연기가", "음악", "--sweep"), "need exactly one text, got 2"),
+        (("연기가", "--sweep", "--out", "a.csv"), "the file must end in .tsv, .json, .png, .svg"),
+    ],
+)
+def test_refused_sweeps(
+    capsys: Capture, review_run: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    done = call(capsys, "heads", review_run, *arguments)
+    assert (done.code, message in done.err) == (2, True), done.err
+
+
+def test_a_sweep_needs_a_model(capsys: Capture, review_run: Path, tmp_path: Path) -> None:
+    path = jumok.trace(jumok.load(review_run), "연기가").save(tmp_path / "a.safetensors")
+    done = call(capsys, "heads", path, "--sweep")
+    assert (done.code, "the effect of heads needs a model, got the trace" in done.err) == (2, True)

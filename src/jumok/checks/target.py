@@ -163,7 +163,7 @@ def text_samples(pipeline: Pipeline, lines: Sequence[str]) -> list[Sample]:
         generated = [t or _generate(pipeline, s) for s, t in zip(sources, targets, strict=True)]
         encoded, shifted = encode.sources(sources), encode.targets(generated)
         return [Sample(_ids(encoded[i]), target=_ids(shifted[i][:-1])) for i in range(len(lines))]
-    rows = TextEncoder(vocabulary, max_length).encode_lines(lines, pipeline.recipe.paired)
+    rows = TextEncoder(vocabulary, max_length).encode_lines(lines, pipeline.recipe.reads_pairs)
     ids = [_ids(rows[i]) for i in range(len(rows))]
     segments: list[Tensor | None] = [None] * len(ids)
     config = pipeline.recipe.model
@@ -221,7 +221,7 @@ def _lines(table: Table, columns: Sequence[str], pipeline: Pipeline) -> list[str
         cells = zip(*(rows.column(name) for name in SEQUENCES), strict=True)
         return ["\t".join(pair) for pair in cells]
     texts = TextInputs.from_table(rows, pipeline.recipe.data.pieces)
-    if texts.pairs is not None:
+    if pipeline.recipe.reads_pairs and texts.pairs is not None:
         return ["\t".join(pair) for pair in zip(texts.texts, texts.pairs, strict=True)]
     return [text[:MAX_TEXT_CHARS] for text in texts.texts]
 

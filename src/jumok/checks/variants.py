@@ -82,10 +82,10 @@ def transformers_outputs(target: CheckTarget) -> Outputs:
     try:
         import transformers
     except ImportError:
-        raise NotApplicable(
-            'transformers is not installed; pip install "jumok[hf]" transformers'
-        ) from None
-    hf_class = getattr(transformers, origin.architecture)
+        raise NotApplicable('transformers is not installed; pip install "jumok[export]"') from None
+    hf_class = getattr(transformers, origin.architecture, None)
+    if hf_class is None:  # EXAONE 3.5: the class is a program in the checkpoint's folder
+        raise NotApplicable(f"transformers has no class {origin.architecture}, and no code is run")
     hf_model = hf_class.from_pretrained(origin.folder, local_files_only=True, dtype=torch.float32)
     hf_model = hf_model.to(device).eval()
     parameters = inspect.signature(hf_model.forward).parameters

@@ -28,7 +28,15 @@ COMMANDS = {
     "lesson": "show a lesson of the course:  lesson [N] [--lang ko|en] [--notebook FILE]",
     "models": "list the models that ship with jumok",
     "vocab": "train, use and examine a SentencePiece vocabulary",
-    "data": "list, download and verify the known corpora",
+    "data": "list, download, build and verify the known corpora",
+}
+
+OPTIONS = {
+    "jumok COMMAND --help": "show the arguments and options of a command",
+    "jumok --version": "show the version",
+    "--install-completion": "write the completion of a shell into its folder: bash, zsh or fish",
+    "--show-completion": "print the completion of a shell: bash, zsh or fish",
+    "--debug": "print a traceback when a command fails",
 }
 
 MAX_MESSAGE_CHARS = 8_000
@@ -59,29 +67,40 @@ def main(argv: list[str] | None = None) -> None:
 
 def help_text() -> str:
     """The output of `jumok --help`."""
+    from jumok.language import translate
+
     width = max(map(len, COMMANDS))
-    commands = "\n".join(f"  {name:<{width}}  {line}" for name, line in COMMANDS.items())
+    rows = {name: translate(line, section="help") for name, line in COMMANDS.items()}
+    commands = "\n".join(f"  {name:<{width}}  {line}" for name, line in rows.items())
+    title = "jumok (주목): Transformers you can read, train and see"
+    options = "\n".join(
+        f"  {name:<23}{translate(line, section='help')}" for name, line in OPTIONS.items()
+    )
+    usage = translate("Usage", section="help")
     return (
-        "jumok (주목): Transformers you can read, train and see\n\n"
-        f"usage: jumok COMMAND ...\n\n{commands}\n\n"
-        "  jumok COMMAND --help   show the arguments and options of a command\n"
-        "  jumok --version        show the version\n"
-        "  --debug                print a traceback when a command fails"
+        f"{translate(title, section='help')}\n\n"
+        f"{usage}: jumok COMMAND ...\n\n{commands}\n\n{options}"
     )
 
 
 def _run(argv: list[str], debug: bool) -> int:
+    from jumok.cli import localized
     from jumok.errors import InputError, JumokError, StorageError
 
     command, *rest = argv
     try:
+        if command in ("--complete", "--install-completion", "--show-completion"):
+            with _flushed_stdout():
+                _complete(command, rest)
+            return 0
         if command not in COMMANDS:
             from jumok.config_io import suggest
 
             raise InputError(f"unknown command {command!r}; {suggest(command, list(COMMANDS))}")
         module = f"{command}_" if keyword.iskeyword(command) else command
         with _flushed_stdout():
-            import_module(f"jumok.cli.{module}").app(rest, prog_name=f"jumok {command}")
+            app = import_module(f"jumok.cli.{module}").app
+            localized.run(app, rest, f"jumok {command}")
     except JumokError as error:
         if debug:
             traceback.print_exc()
@@ -125,6 +144,21 @@ def _run(argv: list[str], debug: bool) -> int:
     return 0
 
 
+def _complete(option: str, rest: list[str]) -> None:
+    """Completion: install it, print its script, or print candidates for the shell."""
+    from jumok.cli import completion
+    from jumok.terminal import print_notice
+
+    shell = rest[0] if rest else None
+    if option == "--show-completion":
+        print(completion.script(shell), end="")
+    elif option == "--install-completion":
+        name, path = completion.install(shell)
+        print_notice(f"jumok: completion for {name} is in {path}; open a new shell to use it")
+    elif shell is not None:
+        completion.print_candidates(shell, rest[1:])
+
+
 @contextmanager
 def _flushed_stdout() -> Iterator[None]:
     """Context whose output is written at its end, so that a failure is reported as any other."""
@@ -159,10 +193,12 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 def _print_error(message: str) -> None:
     """Print a message to stderr; if stderr is closed or full, only the exit code reports it."""
+    from jumok.language import translate_message
+
     if sys.stderr is None:  # started with stderr closed; print would write to stdout
         return
     try:
-        print(f"jumok: {_shortened(message)}", file=sys.stderr, flush=True)
+        print(f"jumok: {_shortened(translate_message(message))}", file=sys.stderr, flush=True)
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 

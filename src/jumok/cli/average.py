@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from jumok.language import translate
 from jumok.terminal import print_json, print_line
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -33,10 +34,11 @@ def average(
         print_json(results)
         return
     steps = ", ".join(map(str, results["averaged_steps"]))
-    print_line(f"{finished.run.folder}: average of steps {steps}")
+    print_line(translate("{}: average of steps {}", finished.run.folder, steps))
     for name, value in results["before"].items():
         if isinstance(value, float):
-            print_line(f"dev {name:<12} {value:.4f} before, {results[name]:.4f} averaged")
+            template = "dev {:<12} {:.4f} before, {:.4f} averaged"
+            print_line(translate(template, name, value, results[name]))
 
 
 def _default_output(run: Path, last: int) -> Path:

@@ -31,7 +31,8 @@ def chat(
         typer.Option(
             "--format",
             metavar="NAME",
-            help="chatml, qwen2, llama3, gemma or exaone. [default: that of the model's template]",
+            help="Chat format: chatml, qwen3, llama3.2, gemma, exaone4, mistral and others. "
+            "[default: that of the model's template]",
         ),
     ] = None,
     decoding: DecodingOverrides = None,
@@ -73,10 +74,10 @@ def _converse(chat: "Chat", messages: "list[Message]") -> None:
 
 def _read() -> str | None:
     """The next message; None at the end of the input, for an empty line, and for Ctrl-C."""
-    if sys.stdin.isatty():
-        sys.stdout.write(PROMPT)
-        sys.stdout.flush()
     try:
+        if sys.stdin.isatty():
+            sys.stdout.write(PROMPT)
+            sys.stdout.flush()
         line = sys.stdin.readline()
     except KeyboardInterrupt:
         sys.stdout.write("\n")

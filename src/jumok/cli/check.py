@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.terminal import print_json, print_line, print_notice
+from jumok.language import translate, translate_message
+from jumok.terminal import pad, print_json, print_line, print_notice, text_width
 
 if TYPE_CHECKING:
     from torch import nn
@@ -45,9 +46,10 @@ def check(
 
     target = _target(load(run, device), texts or [])
     checks = _checks(quick)
-    width = max(len(each.name) for each in checks)
+    width = max(text_width(_name(each.name)) for each in checks)
     if not as_json:
-        print_line(f"{'':<{width}}  difference  tolerance  result")
+        headings = pad(translate("difference"), 11) + " " + pad(translate("tolerance"), 10)
+        print_line(f"{'':<{width}}  {headings} {translate('result')}")
     failed = False
     for result in run_checks(target, checks):
         failed |= result.result == "fail"
@@ -124,6 +126,15 @@ def _optimize_encoder(
     return transform
 
 
+def _name(equality: str) -> str:
+    """The name of a check in the language of the environment.
+
+    >>> _name("alone = batched"), _name("exported = jumok (onnx)")
+    ('alone = batched', 'exported = jumok (onnx)')
+    """
+    return translate_message(equality)
+
+
 def _line(result: "CheckResult", width: int) -> str:
     """One row of the printed table.
 
@@ -134,7 +145,7 @@ def _line(result: "CheckResult", width: int) -> str:
     numbers = f"{'':>10}  {'':>9}"
     if result.difference is not None:
         numbers = f"{result.difference:>10.1e}  {result.tolerance:>9.2g}"
-    words = [result.result, result.reason]
+    words = [translate(result.result), translate_message(result.reason)]
     if result.decisions is not None:
-        words.append(f"{result.same} of {result.decisions} decisions the same")
-    return f"{result.equality:<{width}}  {numbers}  {'; '.join(filter(None, words))}"
+        words.append(translate("{} of {} decisions the same", result.same, result.decisions))
+    return f"{pad(_name(result.equality), width)}  {numbers}  {'; '.join(filter(None, words))}"

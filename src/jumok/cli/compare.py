@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.terminal import print_json, print_line
+from jumok.language import translate
+from jumok.terminal import pad, print_json, print_line
 
 if TYPE_CHECKING:
     from jumok.tasks.runs.compare import Comparison
@@ -70,15 +71,19 @@ def compare(
 def _lines(found: "Comparison", names: Sequence[Sequence[str]], split: str, show: int) -> list[str]:
     """The comparison as text: systems, metrics, rows."""
     lines = [f"{mark}  {', '.join(group)}" for mark, group in zip("AB", names, strict=True)]
-    lines.append(f"{found.n:,} rows of {split}")
-    lines.append(f"{'':<12} {'A':>9} {'B':>9} {'B - A':>9}   95 % of resamples      p")
+    lines.append(translate("{:,} rows of {}", found.n, split))
+    interval = translate("95 % of resamples      p")
+    lines.append(f"{'':<12} {'A':>9} {'B':>9} {'B - A':>9}   {interval}")
     for metric, value in found.metrics.items():
         lines.append(
             f"{metric:<12} {value.first:9.4f} {value.second:9.4f} {value.difference:+9.4f}   "
-            f"{value.low:+.4f} to {value.high:+.4f}   {value.p:.3f}"
+            f"{value.low:+.4f} … {value.high:+.4f}    {value.p:.3f}"
         )
-    lines.append(f"{len(found.different):,} rows with different outputs")
+    lines.append(translate("{:,} rows with different outputs", len(found.different)))
     for row in found.different[:show]:
-        lines += [f"{row.row:>6}  {row.text}", f"        expected {row.expected}"]
+        lines += [
+            f"{row.row:>6}  {row.text}",
+            f"        {pad(translate('expected'), 8)} {row.expected}",
+        ]
         lines += [f"        A        {row.first}", f"        B        {row.second}"]
     return lines

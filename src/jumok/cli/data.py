@@ -1,4 +1,4 @@
-"""jumok data: list, download and verify the known corpora."""
+"""jumok data: list, download, build and verify the known corpora."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.terminal import print_json, print_line, print_notice
+from jumok.language import translate, translate_message
+from jumok.terminal import pad, print_json, print_line, print_notice
 
 if TYPE_CHECKING:
     from jumok.data.corpora.corpus import Corpus
@@ -16,7 +17,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     add_completion=False,
-    help="List, download and verify the known corpora.",
+    help="List, download, build and verify the known corpora.",
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
@@ -33,7 +34,7 @@ def list_corpora(as_json: AsJson = False) -> None:
         return
     for corpus in CORPORA.values():
         row = _describe(corpus)
-        print_line(f"{row['name']:<15} {row['about']}")
+        print_line(f"{row['name']:<15} {translate_message(str(row['about']))}")
         print_line(f"{'':<15} {_size(row['bytes'])} · {row['licence']} · {row['home']}")
         print_line(f"{'':<15} {_presence(row, corpus.fetch_command)}")
 
@@ -59,7 +60,34 @@ def get(
         if as_json:
             _print_json([{"corpus": name, "file": str(path)}])
         else:
-            print_line(f"{path}  verified")
+            print_line(translate("{}  verified", path))
+
+
+@app.command()
+def build(
+    name: Name,
+    clones: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="FOLDER", help="Use clones in a folder instead of fetching them."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a corpus without an address (koen, enko, ynat, nsmc-text) from public repositories.
+
+    Reads pinned commits with git; the files must have the known checksums.
+    """
+    from jumok.data.corpora.registry import corpus_by_name
+    from jumok.data.rebuild.rebuild import build_corpus
+
+    corpus = corpus_by_name(name)
+    print_notice(f"{name}: {_size(corpus.size)}, {corpus.licence}")
+    for path in build_corpus(corpus, clones):
+        if as_json:
+            _print_json([{"corpus": name, "file": str(path)}])
+        else:
+            print_line(translate("{}  verified", path))
 
 
 @app.command()
@@ -67,6 +95,10 @@ def assemble(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The file. [default: in the user cache]")
     ] = None,
+    sentences: Annotated[
+        int,
+        typer.Option(min=0, help="Write at most this many random sentences of each source."),
+    ] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Make the text of ko-small from its sources in JUMOK_DATA: licences and counts of each.
@@ -74,23 +106,25 @@ def assemble(
     Duplicates and every text that repeats a sentence of a dev or test set are left out; afterwards
     the file is read again to prove it.
     """
-    from jumok.data.assemble_korean import assemble_korean, repeated_lines
+    from jumok.data.assemble_korean import assemble_korean, assemble_sentences, repeated_lines
     from jumok.data.corpora.korean_text import KO_SMALL, SOURCES
     from jumok.data.corpora.paths import downloads
     from jumok.errors import InputError
 
-    path = out or downloads(KO_SMALL.name) / KO_SMALL.files[0].name
-    assembly = assemble_korean(path)
+    path = out or downloads(KO_SMALL.name) / (
+        "sentences.txt" if sentences else KO_SMALL.files[0].name
+    )
+    assembly = assemble_sentences(path, sentences) if sentences else assemble_korean(path)
     for source in SOURCES:
         counts = assembly.counts[source.name]
         if as_json:
             _print_json([{"source": source.name, "licence": source.licence, **asdict(counts)}])
         else:
             print_line(f"{source.name:<15} {source.domain}; {source.licence}")
-            print_line(
-                f"{'':<15} {counts.kept:,} of {counts.read:,} lines, {_size(counts.bytes)}; left "
-                f"out: {counts.duplicates:,} duplicates, {counts.held_out:,} held out"
-            )
+            template = "{:,} of {:,} lines, {}; left out: {:,} duplicates, {:,} held out"
+            numbers = counts.kept, counts.read, _size(counts.bytes)
+            left_out = counts.duplicates, counts.held_out
+            print_line(f"{'':<15} {translate(template, *numbers, *left_out)}")
     repeated = repeated_lines(path)
     if repeated:
         raise InputError(
@@ -124,7 +158,9 @@ def verify(
                 row = {"corpus": corpus.name, "file": file, "state": state}
                 _print_json([row | {"path": str(path) if path else None}])
             else:
-                print_line(f"{state:<8} {corpus.name}/{file}{f'  {path}' if path else ''}")
+                print_line(
+                    f"{pad(translate(state), 8)} {corpus.name}/{file}{f'  {path}' if path else ''}"
+                )
             if state == "damaged":
                 damaged.append(str(path))
                 commands[corpus.fetch_command] = None
@@ -149,10 +185,10 @@ def _print_overlap(corpus: "Corpus", as_json: bool) -> None:
         if as_json:
             _print_json([{"corpus": corpus.name, "split": split, **asdict(found)}])
         else:
-            print_line(
-                f"{split}: {found.inputs:,} of {found.rows:,} inputs also occur in train, "
-                f"{found.whole_rows:,} of them with the same label"
+            template = (
+                "{}: {:,} of {:,} inputs also occur in train, {:,} of them with the same label"
             )
+            print_line(translate(template, split, found.inputs, found.rows, found.whole_rows))
 
 
 def _describe(corpus: "Corpus") -> dict[str, str | int | bool | None]:
@@ -174,12 +210,12 @@ def _describe(corpus: "Corpus") -> dict[str, str | int | bool | None]:
 
 def _presence(row: dict[str, str | int | bool | None], get: str) -> str:
     if row["folder"]:
-        return f"{'present' if row['present'] else 'incomplete'}: {row['folder']}"
-    return "built in" if row["present"] else f"not downloaded: {get}"
+        return f"{translate('present' if row['present'] else 'incomplete')}: {row['folder']}"
+    return translate("built in") if row["present"] else translate("not downloaded: {}", get)
 
 
 def _size(size: str | int | bool | None) -> str:
-    return f"{int(size) / 1e6:.1f} MB" if size else "no files"
+    return f"{int(size) / 1e6:.1f} MB" if size else translate("no files")
 
 
 def _print_json(rows: Iterable[object]) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from jumok.language import translate, translate_message
 from jumok.terminal import print_json, print_line, print_notice
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -17,12 +18,15 @@ def export(
     to: Annotated[
         str,
         typer.Option(
-            metavar="FORMAT", help="hf, sentence-transformers, peft, ctranslate2 or onnx."
+            metavar="FORMAT", help="hf, sentence-transformers, peft, ctranslate2, onnx or gguf."
         ),
     ],
     quantize: Annotated[
-        Literal["int8"] | None,
-        typer.Option(help="Quantize the weights; the change in scores is measured."),
+        Literal["int8", "f16", "bf16", "q8_0", "q4_0"] | None,
+        typer.Option(
+            help="Quantize the weights, to int8, or for gguf to one of the others; the change in "
+            "scores is measured."
+        ),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the report as one JSON object.")
@@ -40,6 +44,12 @@ def export(
         fields = {"folder": str(result.folder), "to": result.to, "numbers": result.weight_type}
         print_json(fields | to_dict(result.report))
         return
-    print_line(f"{result.folder}: {result.to} in {result.weight_type}")
-    for line in result.report.lines():
+    print_line(translate("{}: {} in {}", result.folder, result.to, result.weight_type))
+    for line in result.report.lines(_in_language):
         print_line(line)
+
+
+def _in_language(template: str, *values: object) -> str:
+    """A text of the report, with its values, in the language of the environment."""
+    translated = (translate_message(v) if isinstance(v, str) else v for v in values)
+    return translate(template, *translated)

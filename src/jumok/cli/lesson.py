@@ -1,17 +1,22 @@
 """jumok lesson: a lesson of the course in the terminal, or as a notebook."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.terminal import make_console, print_line
+from jumok.language import language
+from jumok.terminal import make_console, print_line, text_width
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.console import Console
+    from rich.text import Text
 
     from jumok.course.lesson import Language, Lesson
+
+HANGING = " " * 8  # the further indentation of code that continues a line
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -40,16 +45,16 @@ def lesson(
     from jumok.course.lesson import find_lesson, lessons
     from jumok.course.notebook import write_notebook
 
-    language = _language(lang)
+    chosen_language = _language(lang)
     if number is None:
         for each in lessons():
-            print_line(f"{each.number:>3}  {each.title(language)}")
+            print_line(f"{each.number:>3}  {each.title(chosen_language)}")
         return
     chosen = find_lesson(number)
     if export is not None:
-        print_line(str(write_notebook(chosen, language, export)))
+        print_line(str(write_notebook(chosen, chosen_language, export)))
         return
-    _show(chosen, language, answers, make_console())
+    _show(chosen, chosen_language, answers, make_console())
 
 
 def _language(given: str | None) -> "Language":
@@ -58,9 +63,7 @@ def _language(given: str | None) -> "Language":
     from jumok.errors import InputError
 
     if given is None:
-        names = ("JUMOK_LANG", "LC_ALL", "LC_MESSAGES", "LANG")
-        locale = next((os.environ[name] for name in names if os.environ.get(name)), "")
-        return "ko" if locale.startswith("ko") else "en"
+        return language()
     if given not in LANGUAGES:
         raise InputError(f"--lang must be one of {', '.join(LANGUAGES)}, got {given!r}")
     return given
@@ -69,22 +72,30 @@ def _language(given: str | None) -> "Language":
 def _show(lesson: "Lesson", language: "Language", answers: bool, console: "Console") -> None:
     """Print the parts of a lesson."""
     from rich.markdown import Markdown
+    from rich.padding import Padding
     from rich.panel import Panel
     from rich.syntax import Syntax
     from rich.text import Text
 
     from jumok.course.lesson import Cell, TraceView
-    from jumok.course.plain import PlainMarkdown
+    from jumok.course.plain import PlainMarkdown, readable_math
 
     plain, words = PlainMarkdown(language), _WORDS[language]
     for part in lesson.parts(language):
         if isinstance(part, str):
-            console.print(Markdown(plain.convert(part)), soft_wrap=False)
+            console.print(Markdown(readable_math(plain.convert(part))), soft_wrap=False)
         elif isinstance(part, TraceView):
             command = f'jumok view note --lesson --state "{part.state}"'
             console.print(Panel(Text(command), title="jumok view", title_align="left"))
         elif isinstance(part, Cell):
-            console.print(Syntax(part.shown, "python", background_color="default", padding=(0, 2)))
+            code = Syntax(part.shown, "python", background_color="default").highlight(part.shown)
+            code.rstrip()
+            lines = [
+                piece
+                for line in code.split("\n", allow_blank=True)
+                for piece in _pieces(line, console.width - 4)
+            ]
+            console.print(Padding(Text("\n").join(lines), (0, 2)))
             printed = lesson.outputs[part.name].rstrip("\n")
             if part.answer is not None:
                 note = f"{words['answer']}: {part.answer}" if answers else words["guess"]
@@ -92,3 +103,31 @@ def _show(lesson: "Lesson", language: "Language", answers: bool, console: "Conso
             elif printed:
                 console.print(Panel(Text(printed), title=words["output"], title_align="left"))
         console.print()
+
+
+def _pieces(line: "Text", width: int) -> "Iterator[Text]":
+    """A line of code in pieces that fit, from the second on indented further.
+
+    A comment goes on as a comment.
+    """
+    from rich.text import Text
+
+    indent = line.plain[: len(line.plain) - len(line.plain.lstrip())]
+    while text_width(line.plain) > width:
+        end = _last_break(line.plain, width)
+        first, rest = line.divide([end])
+        yield first
+        mark = "# " if "# " in first.plain and '"' not in rest.plain else ""
+        line = Text(indent + HANGING + mark) + (rest[1:] if rest.plain.startswith(" ") else rest)
+    yield line
+
+
+def _last_break(line: str, width: int) -> int:
+    """Where a line is cut: at the last space that fits, else at a dot, else where it must be."""
+    begin = len(line) - len(line.lstrip())
+    fits = [end for end in range(begin + 1, len(line)) if text_width(line[:end]) <= width]
+    for mark in " .":
+        ends = [end for end in fits if line[end] == mark and line[end - 1] != "#"]
+        if ends:
+            return ends[-1]
+    return fits[-1]

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from jumok.language import language, translate
 from jumok.terminal import print_json, print_line
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -25,10 +26,13 @@ def models(
         name = row["name"]
         print_line(f"{name:<15} {row['about']}")
         if row["weights"]:
-            print_line(f"{'':<15} {row['weights']:,} weights, {int(row['bytes']) / 1e6:,.1f} MB")
-            print_line(f"{'':<15} jumok train RECIPE model.init={name}; card: {row['card']}")
+            size = translate("{:,} weights, {:,.1f} MB", row["weights"], int(row["bytes"]) / 1e6)
+            use = translate("jumok train RECIPE model.init={}; card: {}", name, row["card"])
+            print_line(f"{'':<15} {size}")
+            print_line(f"{'':<15} {use}")
         else:
-            print_line(f"{'':<15} vocabulary only: train the weights with jumok train {name}")
+            train = translate("vocabulary only: train the weights with jumok train {}", name)
+            print_line(f"{'':<15} {train}")
 
 
 def _describe(folder: Path) -> dict[str, str | int]:
@@ -42,9 +46,12 @@ def _describe(folder: Path) -> dict[str, str | int]:
     header = read_header(path) if path.is_file() else {}
     card = folder / CARD
     lines = card.read_text(encoding="utf-8").splitlines() if card.is_file() else []
+    prose = [line for line in lines if line and not line.startswith("#")]
+    korean = [line for line in prose if any("가" <= c <= "힣" for c in line)]
+    about = (korean if language() == "ko" else prose)[:1]
     return {
         "name": folder.name,
-        "about": next((line for line in lines if line and not line.startswith("#")), ""),
+        "about": "".join(about),
         "weights": sum(math.prod(entry.shape) for entry in header.values()),
         "bytes": path.stat().st_size if path.is_file() else 0,
         "card": str(card),

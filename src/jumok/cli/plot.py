@@ -96,6 +96,12 @@ def attention(
         float | None,
         typer.Option(metavar="INCHES", help="Width: 3.3 for a column, 6.9 for a page."),
     ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            help="Color scale: linear or sqrt. [default: sqrt from 129 tokens on, else linear]"
+        ),
+    ] = None,
     title: Annotated[bool, typer.Option(help="Draw a title that names the head.")] = True,
     out: Out = None,
 ) -> None:
@@ -115,6 +121,7 @@ def attention(
         specials=specials,
         measure=measure,
         width=width,
+        scale=scale,
         title=title,
     )
     path = out or (run.with_suffix(".png") if run.is_file() else run / "attention.png")

@@ -20,6 +20,7 @@ from jumok.cli.options import (
     load_ensemble,
     with_precision,
 )
+from jumok.language import translate
 from jumok.terminal import command_line, print_notice, to_json_line
 
 if TYPE_CHECKING:
@@ -151,22 +152,27 @@ class _Timer:
             }
             tree = {**seconds, "texts": self._n_texts, "kernel": to_dict(pipeline.kernel)}
             return to_json_line({"timing": tree})
-        return (
-            f"timing: open {self._open:.3f} s, first answer after {self._first:.3f} s, "
-            f"{self._n_texts} texts after {self._last:.3f} s; kernel {pipeline.kernel}"
+        return translate(
+            "timing: open {:.3f} s, first answer after {:.3f} s, {} texts after {:.3f} s; "
+            "kernel {}",
+            self._open,
+            self._first,
+            self._n_texts,
+            self._last,
+            pipeline.kernel,
         )
 
 
 def _to_json(pipeline: "Pipeline", output: "Output", tokens: bool, alignment: bool) -> str:
     """A prediction as one line of JSON, with tokens and alignment if requested."""
-    from jumok.config_io import to_dict
     from jumok.tasks.pipeline.outputs import GeneratedText, to_json
 
     extra = None
     if alignment and isinstance(output, GeneratedText):
         from jumok.tasks.pipeline.generation import align_output
 
-        extra = to_dict(align_output(pipeline, output))
+        aligned = align_output(pipeline, output)
+        extra = {"source": aligned.source, "alignment": aligned.alignment}
     return to_json(output, extra, tokens=tokens)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from jumok.language import translate
 from jumok.terminal import print_json
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -26,7 +27,7 @@ def search(
 
     def progress(done: int, n: int) -> None:
         if n > done or sys.stderr.isatty():
-            print(f"encoded {done:,} of {n:,} lines", file=sys.stderr)
+            print(translate("encoded {:,} of {:,} lines", done, n), file=sys.stderr)
 
     pipeline = jumok.load(run)
     index = VectorIndex.build(pipeline, file, progress)

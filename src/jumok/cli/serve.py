@@ -48,6 +48,12 @@ def serve(
         Path | None,
         typer.Option(metavar="FILE", help="A file with the token that every request must have."),
     ] = None,
+    traces: Annotated[
+        bool,
+        typer.Option(
+            "--traces", help="Let the page show the attention of a text; slow for long texts."
+        ),
+    ] = False,
     log: Annotated[str, typer.Option(metavar="FORMAT", help="text or json.")] = "text",
 ) -> None:
     """Serve models over HTTP, with the answers of jumok predict.
@@ -58,14 +64,16 @@ def serve(
 
     if sys.platform == "win32":
         raise InputError("jumok serve needs Linux or macOS; use WSL on Windows")
-    from jumok.serving.limits import Limits
-    from jumok.serving.server import ServeOptions, read_token
-    from jumok.serving.server import serve as run
-
     if log not in ("text", "json"):
         raise InputError(f"--log must be text or json, got {log!r}; choose one of them")
-    run(
-        ServeOptions(
+    from jumok.serving.launch import launched_ahead
+
+    with launched_ahead(workers if len(models) == 1 else 0):
+        from jumok.serving.limits import Limits
+        from jumok.serving.server import ServeOptions, read_token
+        from jumok.serving.server import serve as run
+
+        options = ServeOptions(
             folders=models,
             host=host,
             port=port,
@@ -73,7 +81,8 @@ def serve(
             precision=precision,
             decoding=tuple(decoding or ()),
             token=None if token_file is None else read_token(token_file),
+            traces=traces,
             log="json" if log == "json" else "text",
             limits=replace(Limits(), max_wait=max_wait),
         )
-    )
+        run(options)

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from jumok.terminal import command_line, make_console, print_json, print_line
+from jumok.language import translate, translate_message
+from jumok.terminal import command_line, make_console, pad, print_json, print_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -105,14 +106,22 @@ def _estimate(
         ("activations, largest batch", _megabytes(found.activation_bytes)),
         ("copy for checkpoints", _megabytes(found.copy_bytes)),
         ("total", _megabytes(found.bytes)),
-        *((f"per process, {n} processes", _megabytes(size)) for n, size in parts.items()),
-        ("tokens per epoch", f"about {found.tokens_per_epoch:,}"),
+        *(
+            (translate("per process, {} processes", n), _megabytes(size))
+            for n, size in parts.items()
+        ),
+        ("tokens per epoch", translate("about {:,}", found.tokens_per_epoch)),
         ("tokens per second", f"{found.tokens_per_second:,.0f}"),
         ("steps", f"{found.steps:,}"),
         ("training time", format_duration(found.seconds)),
     ):
-        print_line(f"{name:<28}{value:>18}")
-    print_line("Not included: evaluation, the final test, and torch itself (about 400 MB).")
+        print_line(f"{pad(translate(name), 28)}{value:>18}")
+    rest = "Not included: evaluation, the final test, and torch itself (about 400 MB)."
+    print_line(translate(rest))
+
+
+def _per_process(n: int) -> str:
+    return translate("per process, {} processes", n)
 
 
 def _megabytes(size: int) -> str:
@@ -138,13 +147,13 @@ def _print_results(run: "Run", results: dict[str, Any]) -> None:
             name: _format_score(name, scores[name]) for name in HEADLINE_METRICS if name in scores
         }
         text = "  ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())
-        console.print(Text(scores["split"], "bold") + Text(f" ({scores['n']:,} rows)  {text}"))
+        rows = translate("{:,} rows", scores["n"])
+        console.print(Text(scores["split"], "bold") + Text(f" ({rows})  {text}"))
     _print_predictions(run, console)
-    print_line(
-        f"{results['parameters']:,} parameters, {results['wall_seconds']:,.0f} s, "
-        f"peak memory {results['peak_memory_bytes'] / 2**20:,.0f} MB"
-    )
-    print_line(f"Results: {run.folder}/report.html. Try the model:")
+    template = "{:,} parameters, {:,.0f} s, peak memory {:,.0f} MB"
+    megabytes = results["peak_memory_bytes"] / 2**20
+    print_line(translate(template, results["parameters"], results["wall_seconds"], megabytes))
+    print_line(translate("Results: {}/report.html. Try the model:", run.folder))
     print_line(f'  {command_line("jumok", "predict", run.folder)} "..."')
 
 
@@ -177,6 +186,6 @@ def _print_predictions(run: "Run", console: "Console") -> None:
     try:
         picture = plot_attention(pipeline, texts[0], run.folder / "attention.png")
     except JumokError as error:
-        print_line(f"Attention plot failed: {error}")
+        print_line(translate("Attention plot failed: {}", translate_message(str(error))))
     else:
-        print_line(f"Attention plot: {picture}")
+        print_line(translate("Attention plot: {}", picture))

@@ -205,7 +205,7 @@ def _content(
     from jumok.tasks.runs.load import load
     from jumok.viewer.live_model import LiveModel
 
-    live = LiveModel(load(run, device), request.decode if request is not None else None)
+    live = LiveModel(load(run, device), request.decode if request is not None else None, run)
     if request is not None and not request.texts:
         request = live.lesson(request)
     first = None if request is None else store.add(live.trace(request))

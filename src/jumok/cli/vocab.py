@@ -10,7 +10,8 @@ import typer
 
 from jumok.cli.stdin import read_lines
 from jumok.errors import InputError
-from jumok.terminal import print_json, print_line
+from jumok.language import translate
+from jumok.terminal import pad, print_json, print_line
 
 if TYPE_CHECKING:
     from jumok.text import SentencePieceTokenizer, VocabularyReport
@@ -84,7 +85,7 @@ def train(
     if as_json:
         print_json(answer)
     else:
-        print_line(f"{out}: {len(tokenizer)} pieces")
+        print_line(translate("{}: {} pieces", out, len(tokenizer)))
 
 
 @app.command()
@@ -127,7 +128,8 @@ def add(
         added = {"file": str(out), "added": len(lines), "sha256": tokenizer.fingerprint}
         print_json(_describe(tokenizer) | added)
     else:
-        print_line(f"{out}: {len(tokenizer):,} pieces, {len(lines):,} of them new")
+        template = "{}: {:,} pieces, {:,} of them new"
+        print_line(translate(template, out, len(tokenizer), len(lines)))
 
 
 @app.command()
@@ -212,22 +214,29 @@ def report(
 
 def _report_lines(tokenizer: "SentencePieceTokenizer", found: "VocabularyReport") -> list[str]:
     special = "  ".join(f"{name} {i}" for name, i in tokenizer.special_ids.items())
-    lines = [
-        f"vocabulary            {found.size:,} pieces, {found.kind}, "
-        f"{found.normalization or 'no'} normalization",
-        f"special pieces        {special or 'none'}",
-        f"texts                 {found.texts:,} with {found.characters:,} characters, "
-        f"{found.eojeols:,} eojeols",
-        f"tokens                {found.tokens:,}",
-        f"tokens per character  {found.tokens_per_character:.3f}",
-        f"tokens per eojeol     {found.tokens_per_eojeol:.3f}",
-        f"unknown               {found.unknown_tokens:,} tokens, {found.unknown_rate:.4%}",
-        f"recomposed            {found.recomposed_texts:,} texts changed by normalization",
-        f"lost                  {found.lost_texts:,} texts change when encoded and decoded",
-    ]
+    normalization = found.normalization or translate("no")
+    rows: dict[str, tuple[str, *tuple[object, ...]]] = {
+        "vocabulary": ("{:,} pieces, {}, {} normalization", found.size, found.kind, normalization),
+        "special pieces": (special or translate("none"),),
+        "texts": (
+            "{:,} with {:,} characters, {:,} eojeols",
+            found.texts,
+            found.characters,
+            found.eojeols,
+        ),
+        "tokens": (f"{found.tokens:,}",),
+        "tokens per character": (f"{found.tokens_per_character:.3f}",),
+        "tokens per eojeol": (f"{found.tokens_per_eojeol:.3f}",),
+        "unknown": ("{:,} tokens, {:.4%}", found.unknown_tokens, found.unknown_rate),
+        "recomposed": ("{:,} texts changed by normalization", found.recomposed_texts),
+        "lost": ("{:,} texts change when encoded and decoded", found.lost_texts),
+    }
     if found.missing:
-        lines.append("without a piece       " + "  ".join(f"{p} {n}" for p, n in found.missing))
-    lines += [f"  {loss.wanted!r} -> {loss.got!r} in {loss.text!r}" for loss in found.losses]
+        rows["without a piece"] = ("  ".join(f"{p} {n}" for p, n in found.missing),)
+    lines = [f"{pad(translate(name), 22)}{translate(*row)}" for name, row in rows.items()]
+    for loss in found.losses:
+        template = "  {!r} -> {!r} in {!r}"
+        lines.append(translate(template, loss.wanted, loss.got, loss.text))
     return lines
 
 
