@@ -10,7 +10,8 @@ from jumok.interpret.trace import Trace
 from jumok.viewer.server import ServerContent
 from jumok.viewer.trace_store import open_trace_store
 from tests.browser.chromium import Window
-from tests.browser.conftest import Windows
+from tests.browser.conftest import Serve, Windows
+from tests.browser.test_views import traced
 from tests.viewer.page_server import Server, served
 
 TEXT = "이 영화 정말 최고예요"
@@ -132,6 +133,25 @@ def test_the_answer_comes_first(windows: Windows, servers: dict[str, Server], re
             "explanation",
             "the view of the task",
         )
+
+
+def test_a_masked_language_model_answers_with_what_fills_the_mask(
+    windows: Windows, serve: Serve, tmp_path: Path
+) -> None:
+    path = traced(tmp_path, "masked")
+    info = Trace.open(path).info
+    assert info.lens is not None
+    pieces = info.tokens("source").pieces
+    token = pieces.index("[MASK]")
+    best = info.lens[-1][token][0]
+    with windows(width=390, height=844) as window:
+        window.open(serve(path), "v=lines&lang=en")
+        first = window.page.locator("[data-role=answer] .chosen").first
+        first.wait_for()
+        assert first.inner_text().endswith(f"{best.probability:.2f}")
+        first.click()
+        window.page.wait_for_selector("[data-role=stage][data-view=flow]")
+        window.wait_until_equal(lambda: f"q={token}" in window.run("location.hash"), True, "token")
 
 
 def test_examples_are_clicked(windows: Windows, servers: dict[str, Server]) -> None:

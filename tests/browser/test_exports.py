@@ -11,12 +11,17 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import torch
 from fontTools.ttLib import TTFont
 
+import jumok
 from jumok.interpret.trace import Trace
+from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.registry import TASKS
 from jumok.viewer.page import render_page
 from tests.browser.chromium import Window
 from tests.browser.conftest import Windows
+from tests.tasks.tiny_jobs import LABELS, recipe, review_vocabulary
 from tests.viewer.random_traces import HOSTILE, random_trace
 
 FONT_RULE = r"@font-face\{font-family:'Jumok Hangul';src:url\(data:font/ttf;base64,([\w+/=]+)\)\}"
@@ -45,6 +50,35 @@ def test_the_page_of_a_server_is_kept_and_opens_alike(
         assert kept.foreign_requests(path.as_uri()) == []
     with windows() as second:  # a kept page keeps itself
         assert numbers(second.open(again.as_uri())) == elsewhere
+
+
+def test_a_small_page_computes_its_rounded_numbers_again(windows: Windows, tmp_path: Path) -> None:
+    vocabulary = review_vocabulary()
+    size = {"n_layers": 4, "n_heads": 4, "d_model": 256, "d_ff": 1024}
+    plan = recipe("classification", size).with_vocabulary(len(vocabulary))
+    task = TASKS[plan.task]
+    network = task.build_model(plan.model, LABELS)
+    device = torch.device("cpu")
+    pipeline = Pipeline(task, network, vocabulary, plan, LABELS, device)
+    trace = jumok.trace(pipeline, "이 영화 정말 재미있어요 " * 6)
+    page = tmp_path / "page.html"
+    page.write_bytes(render_page(trace))
+    assert page.stat().st_size <= 800_000
+    with windows() as window:
+        window.open(page.as_uri(), "v=calculation&lang=en")
+        window.page.wait_for_function(
+            "() => [...document.querySelectorAll('[data-role=step]')].every((step) =>"
+            " /[✓✗·]/.test(step.textContent))"
+        )
+        texts = window.page.locator("[data-role=step]").all_inner_texts()
+        assert sum("✓" in text for text in texts) >= 5
+        assert not [text for text in texts if "✗" in text]
+        notes = window.page.locator("[data-role=notes]").inner_text()
+        assert "vectors and steps rounded to 8 bits" in notes
+        for view in ("flow", "explanation", "neuron"):
+            window.show(f"v={view}&lang=en")
+            window.page.wait_for_selector(f"[data-role=stage][data-view={view}]")
+            assert window.page.locator("[data-role=stage] [role=alert]").count() == 0
 
 
 def test_an_svg_is_a_picture_and_nothing_else(windows: Windows, tmp_path: Path) -> None:

@@ -74,7 +74,9 @@ def test_the_flow_is_played_and_zoomed_to_one_multiplication_and_back(
         window.page.wait_for_selector("[data-role=stage][data-view=neuron]")
         place = window.page.locator(".inspector-place")
         assert "L1 H1" in place.inner_text()
-        window.page.wait_for_timeout(300)
+        window.wait_until_equal(
+            lambda: "v=neuron" in window.run("location.hash"), True, "the address"
+        )
         window.page.go_back()
         window.page.wait_for_selector("[data-role=stage][data-view=flow] svg")
 
@@ -103,3 +105,49 @@ def test_the_flow_of_a_deep_model_is_small_and_smooth(
         )
         print(f"median main-thread work of a frame: {work:.2f} ms")
         assert work <= 8
+
+
+@pytest.mark.parametrize("kind", ["language model", "sequences", "masked"])
+def test_the_logit_lens_of_every_layer_is_shown(
+    windows: Windows, serve: Serve, tmp_path: Path, kind: str
+) -> None:
+    path = traced(tmp_path, kind)
+    info = Trace.open(path).info
+    assert info.lens is not None
+    with windows(width=1440, height=900) as window:
+        window.open(serve(path), f"v=flow&lang=en&b={info.blocks[0].name}&L=0&H=0")
+        window.page.locator("[data-role=lens]").wait_for()
+        header, *rows = window.table(tmp_path)
+        table = [dict(zip(header, row, strict=True)) for row in rows]
+        for layer, expected in enumerate(info.lens[1:]):
+            shown = [
+                [part.split(":") for part in row["lens"].split()]
+                for row in table
+                if (row["side"], row["layer"], row["sublayer"])
+                == (info.lens_side, str(layer), "lens")
+            ][: len(expected)]
+            assert [[(int(i), float(p)) for i, p in token] for token in shown] == [
+                [(one.id, one.probability) for one in token] for token in expected
+            ]
+        block = "encoder" if info.lens_side == "source" else "decoder"
+        window.show(f"v=flow&lang=en&b={block}&L=0&H=0&q=1")
+        cells = window.page.locator("[data-role=lens] td")
+        ids = [str(one.id) for layer in info.lens for one in layer[1]]
+        window.wait_until_equal(
+            lambda: cells.evaluate_all("all => all.map(each => each.dataset.id)"), ids, "the lens"
+        )
+
+
+def test_a_trace_without_a_lens_and_a_narrow_window_draw_none(
+    windows: Windows, serve: Serve, tmp_path: Path
+) -> None:
+    classifier, language_model = traced(tmp_path, "classifier"), traced(tmp_path, "language model")
+    with windows(width=1440, height=900) as window:
+        window.open(serve(classifier), "v=flow&lang=en")
+        window.page.locator(".flow svg").first.wait_for()
+        assert window.page.locator("[data-role=lens]").count() == 0
+        assert "lens" not in window.page.locator(".flow svg").first.inner_html()
+    with windows(width=390, height=844) as window:
+        window.open(serve(language_model), "v=flow&lang=en")
+        window.page.locator("[data-role=lens]").wait_for()
+        assert "lens" not in window.page.locator(".flow svg").first.inner_html()

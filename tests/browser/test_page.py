@@ -16,7 +16,7 @@ from tests.viewer.random_traces import HOSTILE, random_trace
 
 VIEWS = (
     "flow", "lines", "matrix", "neuron", "calculation", "alignment", "generation", "positions",
-    "masks", "explanation",
+    "masks", "explanation", "compare", "map",
 )  # fmt: skip
 CELLS = 30  # looked at in each trace
 

@@ -14,15 +14,20 @@ import pytest
 from jumok.course import lessons
 from tests.browser.conftest import Windows
 from tests.course.queries import QUERIES
+from tests.test_docstrings import PUBLIC
 
 ROOT = Path(__file__).resolve().parents[2]
 MAX_BYTES = 8_000_000
+pytestmark = pytest.mark.timeout(1200)  # the first test waits for the build of the site
 NAMES = [lesson.path.stem for lesson in lessons()]
 PAGES = (
     "index.html",
+    "lessons/index.html",
     "lessons/03_attention.html",
     "en/lessons/05_masks.html",
     "guides/learn.html",
+    "guides/troubleshooting.html",
+    "reference/notes.html",
     "reference/glossary.html",
     "api/jumok.nn.html",
     "_modules/jumok/nn/attention.html",
@@ -48,7 +53,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
+        timeout=900,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "WARNING" not in done.stderr
@@ -73,6 +78,16 @@ def test_size_and_pages(site: Path) -> None:
     for name in NAMES:
         assert (site / "lessons" / f"{name}.html").is_file()
         assert (site / "en" / "lessons" / f"{name}.html").is_file()
+
+
+def test_the_reference_has_every_public_name(site: Path) -> None:
+    pages = "".join(path.read_text(encoding="utf-8") for path in (site / "api").glob("*.html"))
+    missing = [
+        name
+        for name, item in PUBLIC.items()
+        if f'id="{item.__module__}.{item.__qualname__}"' not in pages  # type: ignore[attr-defined]
+    ]
+    assert missing == []
 
 
 def test_search_in_korean(windows: Windows, address: str) -> None:
@@ -100,15 +115,21 @@ def search(page, query: str) -> list[str]:  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1440])
 def test_no_foreign_request_and_no_violation(
-    windows: Windows, address: str, page: str, scheme: str
+    windows: Windows, address: str, page: str, scheme: str, width: int
 ) -> None:
-    with windows(scheme=scheme) as seen:
+    with windows(scheme=scheme, width=width) as seen:
         seen.page.goto(address + page)
         seen.page.wait_for_load_state("networkidle")
         assert seen.page.locator("article").first.is_visible()
         assert not seen.foreign_requests(address)
         assert seen.violations() == []
+        assert seen.run("document.documentElement.scrollWidth - innerWidth") <= 0
+        language = "en" if page.startswith(("en/", "reference/", "api/", "_modules/")) else "ko"
+        assert seen.run("document.documentElement.lang") == language
+        if language == "ko":
+            assert seen.page.get_by_text("On this page", exact=True).count() == 0
 
 
 @pytest.mark.parametrize("width", [390, 1280])

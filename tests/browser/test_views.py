@@ -1,5 +1,6 @@
 """The numbers of each view, recomputed with NumPy from its trace."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,49 @@ def test_a_neuron_is_computed_as_numpy_does(
         for block in trace.info.blocks:
             for layer in range(block.layers):
                 check_neuron(window, trace, tmp_path, block.name, layer)
+
+
+def test_hovering_a_query_shows_its_keys_and_lines(
+    windows: Windows, serve: Serve, tmp_path: Path
+) -> None:
+    """All queries are in a column; the lines of one lead to the keys it attends to."""
+    path = traced(tmp_path, "language model", "rotary")
+    trace = Trace.open(path)
+    weights = trace.weights("decoder", 0)[0]  # (T, S)
+    with windows(width=1440, height=900) as window:
+        window.open(serve(path), "v=neuron&b=decoder&L=0&H=0&q=2&lang=en")
+        page = window.page
+        keys = page.locator(".neuron-keys")
+        keys.wait_for()
+        queries = keys.locator("svg > g").first.locator("text")
+        assert queries.count() == len(trace.info.tokens("target"))
+        row = 22  # pixels
+
+        def point(x: float, query: int) -> str:
+            """Point at a row, and return which query the view shows."""
+            corner = keys.bounding_box()
+            assert corner is not None
+            page.mouse.move(corner["x"] + x, corner["y"] + (query + 0.3) * row)
+            page.mouse.move(corner["x"] + x, corner["y"] + (query + 0.5) * row)
+            return " ".join(page.locator(".neuron .choice").first.inner_text().split()[:2])
+
+        for query in (5, 1):
+            window.wait_until_equal(
+                partial(point, 20, query), f"query {query}", "the hovered query"
+            )
+            options = page.locator("[role=option]").evaluate_all(
+                "all => all.map(each => each.getAttribute('aria-label').split(' ').at(-1))"
+            )
+            assert [float(text) for text in options] == pytest.approx(weights[query], abs=6e-5)
+            lines = page.locator("[data-role=neuron-lines] path").evaluate_all(
+                "all => all.map(each => each.getAttribute('d').split('M').length - 1)"
+            )
+            assert sum(lines) == int((weights[query] >= 0.005).sum())
+        assert point(500, 0) == "query 1"  # the pointer left the column towards the keys
+        window.wait_until_equal(partial(point, 20, 3), "query 3", "the hovered query")
+        page.mouse.down()
+        page.mouse.up()
+        window.wait_until_equal(lambda: "q=3" in page.url, True, "a click locks the query")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import QuadMesh
-from matplotlib.colors import to_hex
+from matplotlib.colors import PowerNorm, to_hex
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import PathPatch
@@ -29,6 +29,7 @@ from jumok.viewer.figures.figure import default_kind, draw_figure
 from jumok.viewer.figures.model_map import max_pool_tiles, mosaic
 from jumok.viewer.figures.options import KINDS, FigureOptions, Kind
 from tests.viewer.figure_traces import HOSTILE, READ, WRITTEN, trace_of
+from tests.viewer.random_traces import random_trace
 
 TRACE = trace_of(classifies=True)
 ENCODER_ONLY = trace_of(written=None, padding=3)
@@ -424,6 +425,21 @@ def test_more_is_darker_in_every_palette(palette: str) -> None:
     colours = picture_of(TRACE.figure(head=0, palette=palette), 0).get_cmap()  # type: ignore[arg-type]
     grey = [np.dot(colours(i)[:3], [0.2126, 0.7152, 0.0722]) for i in (0, 128, 255)]
     assert grey[0] > grey[1] > grey[2]
+
+
+@pytest.mark.parametrize("kind", ["heads", "attention"])
+def test_small_weights_of_a_long_text_are_seen(kind: Kind) -> None:
+    """A linear scale drew most heads of 512 tokens as paper."""
+    trace = random_trace(length=160, layers=1, heads=2)
+    figure = trace.figure(kind, block="encoder", layer=0)
+    picture = picture_of(figure, 0)
+    assert isinstance(picture.norm, PowerNorm)
+    assert any("square-root scale" in text.get_text() for text in texts(figure))
+    mean = float(cells(figure).mean())
+    assert float(picture.norm(mean)) > 2 * mean / float(cells(figure).max())
+    plain = picture_of(trace.figure(kind, block="encoder", layer=0, scale="linear"), 0)
+    assert not isinstance(plain.norm, PowerNorm)
+    assert not isinstance(picture_of(TRACE.figure(kind), 0).norm, PowerNorm)
 
 
 def test_the_sqrt_scale_changes_colours_only() -> None:

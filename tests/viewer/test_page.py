@@ -149,6 +149,48 @@ def test_many_heads_are_embedded_in_part(tmp_path: Path) -> None:
     assert trace_in(render_page(trace, full=True), tmp_path).to_bytes() == trace.to_bytes()
 
 
+def ordinary_review() -> Trace:
+    """40 pieces, 4 layers of 4 heads with the steps inside the layers, as a run of NSMC gives."""
+    trace, rng = random_trace(40, 4, 4, 64), np.random.default_rng(1)
+    steps = ("attention", "after_attention", "feed_forward", "after_feed_forward")
+    arrays = {name: trace.tensor(name) for name in trace.names}
+    for layer in range(4):
+        for step in steps:
+            arrays[f"source.steps.{layer}.{step}"] = rng.normal(size=(1, 40, 256))
+        arrays[f"source.steps.{layer}.hidden"] = np.maximum(rng.normal(size=(1, 40, 1024)), 0)
+        arrays[f"encoder.{layer}.mixed"] = rng.normal(size=(1, 4, 40, 64))
+    return Trace.from_tensors(arrays, trace.info)
+
+
+def test_the_page_of_an_ordinary_review_takes_800_kilobytes(tmp_path: Path) -> None:
+    trace = ordinary_review()
+    content = render_page(trace)
+    assert len(content) <= 800_000
+    assert len(render_page(trace, full=True)) > 2_500_000
+    small = trace_in(content, tmp_path)
+    for layer in range(4):  # all weights and what they are computed from
+        for name in (f"encoder.{layer}.{part}" for part in ("weights", "q", "k")):
+            exact, found = (each.tensor(name).astype(np.float32) for each in (trace, small))
+            np.testing.assert_allclose(found, exact, atol=4e-3)
+    flow = [f"source.hidden.{layer}" for layer in range(5)]
+    parts = ("attention", "after_attention", "feed_forward")
+    flow += [f"source.steps.{layer}.{part}" for layer in range(4) for part in parts]
+    assert {*flow} <= {*small.names}
+    for name in flow:  # within half a step of the largest number of the row
+        exact = trace.tensor(name).astype(np.float32)
+        scale = np.abs(exact).max(-1, keepdims=True)
+        np.testing.assert_allclose(small.tensor(name) / scale, exact / scale, atol=1 / 254 + 1e-6)
+        assert name in small.rounded
+    assert np.array_equal(small.hidden("source", 1), small.tensor("source.hidden.1")[0])
+    assert any("rounded to 8 bits" in note for note in small.info.notes)
+
+
+def test_a_page_that_computes_every_number_again_has_the_whole_trace(tmp_path: Path) -> None:
+    trace = ordinary_review()
+    whole = trace_in(render_page(trace, "v=calculation"), tmp_path)
+    assert whole.to_bytes() == trace.to_bytes()
+
+
 def test_a_page_with_no_space_has_thumbnails_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,5 +267,5 @@ def test_a_compact_trace_may_not_fit() -> None:
     assert compact_trace(random_trace(32, 12, 12, 64), [("encoder", 0)], 60_000) is None
 
 
-def test_a_page_of_144_heads_and_32_tokens_takes_200_kilobytes() -> None:
-    assert len(render_page(random_trace(32, 12, 12, 64))) <= MAX_CORE_PAGE < 200_000
+def test_a_page_of_144_heads_and_32_tokens_takes_220_kilobytes() -> None:
+    assert len(render_page(random_trace(32, 12, 12, 64))) <= MAX_CORE_PAGE < 220_000

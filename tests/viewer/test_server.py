@@ -98,7 +98,7 @@ def test_the_page_does_not_contain_the_token(live: Server) -> None:
 
 def test_the_model_card(live: Server, still: tuple[Server, str]) -> None:
     told = {"title", "task", "kind", "pairs", "writes", "traces", "max_length"}
-    told |= {"decode", "examples"}
+    told |= {"decode", "examples", "checkpoints"}
     assert set(live.request("/api/model").json) == told
     assert live.request("/api/model").json["traces"] is True
     assert still[0].request("/api/model").json["traces"] is False

@@ -16,12 +16,16 @@ import * as i18nBlocks from "./i18n/blocks";
 import * as i18nI18n from "./i18n/i18n";
 import * as shellAccessibleGrid from "./shell/accessibleGrid";
 import * as shellFocusDetails from "./shell/focusDetails";
+import * as shellHeadMap from "./shell/headMap";
+import * as shellRunForm from "./shell/runForm";
 import * as stateActions from "./state/actions";
 import * as stateLabels from "./state/labels";
 import * as stateSession from "./state/session";
 import * as stateSettings from "./state/settings";
 import * as stateState from "./state/state";
 import * as stateUseAsync from "./state/useAsync";
+import * as traceApi from "./trace/api";
+import * as traceHeadPatterns from "./trace/headPatterns";
 import * as traceDecoding from "./trace/decoding";
 import * as traceDisplay from "./trace/display";
 import * as traceMatrix from "./trace/matrix";
@@ -48,12 +52,16 @@ export const shared: Readonly<Record<string, object>> = {
   "i18n/i18n": i18nI18n,
   "shell/accessibleGrid": shellAccessibleGrid,
   "shell/focusDetails": shellFocusDetails,
+  "shell/headMap": shellHeadMap,
+  "shell/runForm": shellRunForm,
   "state/actions": stateActions,
   "state/labels": stateLabels,
   "state/session": stateSession,
   "state/settings": stateSettings,
   "state/state": stateState,
   "state/useAsync": stateUseAsync,
+  "trace/api": traceApi,
+  "trace/headPatterns": traceHeadPatterns,
   "trace/decoding": traceDecoding,
   "trace/display": traceDisplay,
   "trace/matrix": traceMatrix,

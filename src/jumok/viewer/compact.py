@@ -3,17 +3,20 @@
 A page needs the tokens, the masks, a thumbnail of every head and the exact weights of the layers
 in focus. If a thumbnail has a tile for each weight (up to 64 tokens), the page reads the weights of
 other layers from it, with an error of at most 0.004, or more if the thumbnails are quantized to
-fewer levels. More weights and then other tensors follow as long as they fit. A note in the trace
-lists what is missing. All numbers are float16.
+fewer levels. More weights and then other tensors follow as long as they fit: what a row of weights
+is computed from in float16, hidden states and steps rounded to 8 bits. Notes in the trace list what
+is rounded and what is missing.
 """
 
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
+from jumok.interpret.rounding import SCALE_SUFFIX, quantize
 from jumok.interpret.schema import TraceInfo
 from jumok.interpret.thumbnails import THUMBNAIL_SIDE
 from jumok.interpret.trace import Trace
@@ -21,7 +24,10 @@ from jumok.interpret.trace_writer import Array, Arrays, chunks
 
 CHARS_PER_BYTE = 4 / 3  # base64 characters per byte
 QUANT_LEVELS = (255, 127, 63, 47, 31, 23, 15, 11, 7)  # of thumbnails, without zero
-MIN_COMPRESSION_RATIO = 0.2  # lower bound for attention tensors
+MIN_CHARS_PER_NUMBER = 0.5  # a lower bound
+FLOW_STEPS = "(attention|cross|feed_forward)(_normed)?|after_attention|after_cross"
+
+Encode: TypeAlias = Callable[[Trace, str], dict[str, Array]]  # a tensor as it is stored
 
 
 def compact_trace(
@@ -41,11 +47,11 @@ def compact_trace(
         return None
     kept = _quantize_thumbnails(kept, levels)
     spent = sum(map(_compressed_size, kept.values()))
-    for group in _groups(trace, exact) if more else ():
-        n_bytes = sum(2 * _count(trace, name) for name in group)
-        if spent + MIN_COMPRESSION_RATIO * CHARS_PER_BYTE * n_bytes > limit:
+    for group, encode in _groups(trace, exact) if more else ():
+        n_numbers = sum(_count(trace, name) for name in group)
+        if spent + MIN_CHARS_PER_NUMBER * n_numbers > limit:
             continue
-        tensors = {name: _to_float16(trace, name) for name in group}
+        tensors = {part: array for name in group for part, array in encode(trace, name).items()}
         size = sum(map(_compressed_size, tensors.values()))
         if spent + size <= limit:
             kept |= tensors
@@ -78,22 +84,43 @@ def _quantize_thumbnails(tensors: Arrays, levels: int) -> dict[str, Array]:
     }
 
 
-def _groups(trace: Trace, exact: list[str]) -> Iterator[list[str]]:
-    """Names of tensors that are kept or dropped together, the most important first."""
+def _groups(trace: Trace, exact: list[str]) -> Iterator[tuple[list[str], Encode]]:
+    """Names of tensors that are kept or dropped together and their coding, most important first.
+
+    Weights and what they are computed from are float16. Rounded to 8 bits: the hidden states, what
+    each sublayer adds and the sums (the flow draws their norms), then values, then the other steps,
+    first those of the layers in `exact`.
+    """
     for block in trace.info.blocks:
         for layer in range(block.layers):
             if (name := f"{block.name}.{layer}.weights") not in exact:
-                yield [name]
-    blocks = [block.name for block in trace.info.blocks]
-    rest = [rf"{block}\.\d+\.value_norms" for block in blocks]
-    rest += [rf"{block}\.\d+\.(q|k|bias)" for block in blocks]
-    rest += [r"(source|target)\.positions", r"rotary"]
-    for part in map(re.compile, rest):
-        if group := [name for name in trace.names if part.fullmatch(name)]:
-            yield group
+                yield [name], _half
+    blocks = "|".join(block.name for block in trace.info.blocks)
+    shown = "|".join(re.escape(name.split(".")[1]) for name in exact)
+    parts = [
+        (rf"({blocks})\.\d+\.value_norms", _half),
+        (rf"({blocks})\.\d+\.(q|k|bias)", _half),
+        (r"(.*\.)?rotary|(source|target)\.positions", _half),
+        (r"(source|target)\.hidden\.\d+", _rounded),
+        (rf"(source|target)\.steps\.\d+\.({FLOW_STEPS})", _rounded),
+        (rf"({blocks})\.\d+\.v", _rounded),
+        (r"(source|target)\.(segments|embedding)", _rounded),
+        (rf"({blocks})\.({shown})\.mixed|(source|target)\.steps\.({shown})\.\w+", _rounded),
+        (rf"({blocks})\.\d+\.mixed|(source|target)\.steps\.\d+\.\w+", _rounded),
+    ]
+    taken: set[str] = set()
+    for pattern, encode in parts:
+        if group := [n for n in trace.names if n not in taken and re.fullmatch(pattern, n)]:
+            yield group, encode
+            taken |= {*group}
 
 
 def _notes(trace: Trace, kept: Arrays, tolerance: float) -> Iterator[str]:
+    if any(name.endswith(SCALE_SUFFIX) for name in kept):
+        yield (
+            "To keep the page small, hidden states, values and steps are rounded to 8 bits: each "
+            "number within 1/254 of the largest of its row; a page exported in full has them all."
+        )
     absent = [name for name in trace.names if name not in kept]
     if any(name.endswith(".weights") for name in absent):
         yield (
@@ -121,11 +148,21 @@ def _count(trace: Trace, name: str) -> int:
 def _to_float16(trace: Trace, name: str) -> Array:
     """A tensor in float16 if its values fit."""
     tensor = trace.tensor(name)
-    if tensor.dtype != np.float32 or name.endswith(".entropy") or name == "rotary":
+    if tensor.dtype != np.float32 or name.endswith((".entropy", "rotary")):
         return tensor
     if np.abs(tensor).max(initial=0.0) > np.finfo(np.float16).max:
         return tensor
     return tensor.astype(np.float16)
+
+
+def _half(trace: Trace, name: str) -> dict[str, Array]:
+    return {name: _to_float16(trace, name)}
+
+
+def _rounded(trace: Trace, name: str) -> dict[str, Array]:
+    """A tensor as bytes with a scale for each row."""
+    numbers, scale = quantize(trace.tensor(name).astype(np.float32))
+    return {name: numbers, f"{name}{SCALE_SUFFIX}": scale}
 
 
 def _compressed_size(tensor: Array) -> float:

@@ -30,7 +30,9 @@ def example_texts(pipeline: Pipeline) -> tuple[str, ...]:
 
     recipe = pipeline.recipe
     found = _development_texts(recipe) or examples(recipe)
-    if not found and not recipe.paired:
+    if not recipe.reads_pairs:
+        found = [text.partition("\t")[0] for text in found]
+    if not found and not recipe.reads_pairs:
         found = list(_GENERAL.get(recipe.task, _GENERAL["classification"]))
     known = [text for text in found if unknown_pieces(pipeline, text) == 0]
     return tuple((known or found)[:COUNT])
@@ -42,7 +44,7 @@ def lesson_texts(pipeline: Pipeline) -> tuple[str, ...]:
     Ours, unless the vocabulary cannot spell them; then two examples of the run.
     """
     own = example_texts(pipeline)[:2]
-    ours = () if pipeline.recipe.paired else LESSON_TEXTS
+    ours = () if pipeline.recipe.reads_pairs else LESSON_TEXTS
     candidates = [texts for texts in (ours, own) if texts]
     if not candidates:
         return LESSON_TEXTS

@@ -4,37 +4,49 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from jumok.errors import InputError
 from jumok.fonts import save_figure
+from jumok.interpret.interventions import Effects, patch_heads, patch_hidden, sweep_heads
 from jumok.interpret.trace import Trace
 from jumok.interpret.tracing import trace
 from jumok.tasks.pipeline.pipeline import GenerativeTask, Pipeline
+from jumok.tasks.runs.load import load
 from jumok.viewer.example_texts import example_texts, lesson_texts
 from jumok.viewer.figures.options import FigureOptions, Head
-from jumok.viewer.request_schema import ModelCard, TraceRequest
+from jumok.viewer.request_schema import EffectsRequest, ModelCard, TraceRequest
 
 
 class LiveModel:
     """A loaded model that makes a trace per request.
 
     `decode` overrides the recipe's decoding settings, and a request overrides both; with a forced
-    target nothing is generated, so nothing is overridden.
+    target nothing is generated, so nothing is overridden. With the folder of the `run`, a request
+    may name one of its checkpoints.
     """
 
-    def __init__(self, pipeline: Pipeline, decode: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        decode: Mapping[str, object] | None = None,
+        run: Path | None = None,
+    ) -> None:
         self._pipeline = pipeline
         self._decode = dict(decode or {})
+        self._checkpoints = {} if run is None else _checkpoints(run)
+        self._loaded: tuple[str, Pipeline] | None = None  # the checkpoint that was asked for last
         recipe = pipeline.recipe
         generates = isinstance(pipeline.task, GenerativeTask)
         self.card = ModelCard(
             title=recipe.name,
             task=recipe.task,
             kind=recipe.model.kind,
-            pairs=recipe.paired,
+            pairs=recipe.reads_pairs,
             writes=generates,
             traces=True,
             max_length=recipe.model.max_length,
             examples=example_texts(pipeline),
             decode=_decoding(pipeline) | self._decode if generates else None,
+            checkpoints=tuple(self._checkpoints),
         )
 
     def lesson(self, request: TraceRequest) -> TraceRequest:
@@ -48,14 +60,48 @@ class LiveModel:
     def make_trace(self, request: TraceRequest) -> Trace:
         """A new trace."""
         single = len(request.texts) == 1
-        decode = self._decode if request.target is None else {}
         return trace(
-            self._pipeline,
+            self._model(request),
             request.texts[0] if single else request.texts,
             target=request.target,
-            decode=decode | dict(request.decode or {}),
+            decode=self._overrides(request),
             mute=request.mute,
         )
+
+    def effects(self, request: EffectsRequest) -> Effects:
+        """The effects of heads or hidden states. Raises JumokError for an invalid request."""
+        asked = request.trace
+        model, (text,) = self._model(asked), asked.texts
+        decode, generates = self._overrides(asked), isinstance(model.task, GenerativeTask)
+        answer = asked.target if generates else None
+        if request.other is None:
+            return sweep_heads(model, text, answer, decode=decode, mute=asked.mute)
+        patch = patch_hidden if request.hidden else patch_heads
+        return patch(model, text, request.other, answer, decode=decode, mute=asked.mute)
+
+    def _overrides(self, request: TraceRequest) -> dict[str, object]:
+        decode = self._decode if request.target is None else {}
+        return decode | dict(request.decode or {})
+
+    def _model(self, request: TraceRequest) -> Pipeline:
+        """The model with its final weights, or those of a checkpoint. Raises InputError."""
+        name = request.checkpoint
+        if name is None:
+            return self._pipeline
+        if name not in self._checkpoints:
+            known = ", ".join(self._checkpoints) or "none"
+            raise InputError(f"checkpoint must be one of the run ({known}), got {ascii(name)[:40]}")
+        if self._loaded is None or self._loaded[0] != name:
+            self._loaded = name, load(self._checkpoints[name], str(self._pipeline.device))
+        return self._loaded[1]
+
+
+def _checkpoints(run: Path) -> dict[str, Path]:
+    """The checkpoints in the folder of a run by name, oldest first."""
+    found = [folder for folder in (run / "checkpoints").glob("step-*") if folder.is_dir()]
+    steps = {folder: folder.name.removeprefix("step-") for folder in found}
+    numbered = [folder for folder in found if steps[folder].isdecimal()]
+    return {folder.name: folder for folder in sorted(numbered, key=lambda each: int(steps[each]))}
 
 
 def _decoding(pipeline: Pipeline) -> dict[str, object]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 from pathlib import Path
@@ -19,13 +19,14 @@ from jumok.viewer.static_files import VIEW_SCRIPTS, static_file
 from jumok.viewer.templating import render_template
 from jumok.viewer.view_state import ViewState, normalize_state
 
-# A trace with few weights is embedded whole.
-MAX_WHOLE_WEIGHTS = 2**16
-MAX_WHOLE_TRACE = 4_000_000  # characters
-# Otherwise a compact trace is embedded in the first page size that it fits: without or with the
-# scripts that views load on demand.
-MAX_CORE_PAGE = 195_000  # characters
-MAX_FULL_PAGES = (998_000, 9_998_000)
+# A trace with few weights is embedded whole if the page stays small, or if the page opens on the
+# view that computes every number again.
+MAX_WHOLE_WEIGHTS = 2**17
+MAX_WHOLE_CALCULATION = 4_000_000  # characters
+# Otherwise a compact trace is embedded in the first page size that it fits: without (unless all
+# weights are few) or with the scripts that views load on demand.
+MAX_CORE_PAGE = 218_000  # characters
+MAX_FULL_PAGES = (798_000, 9_998_000)
 
 CORE_SCRIPTS = ("app.js",)
 CORE_VIEWS = ("lines", "matrix")  # the views in app.js
@@ -37,24 +38,28 @@ GZIP_LEVEL = 9
 def render_page(trace: Trace, state: str = "", full: bool = False) -> bytes:
     """One HTML file that works from disk or in a sandboxed frame, without network requests.
 
-    Of a trace with many heads, a compact copy is embedded (see `compact_trace`): exact for the
-    layers that `state` shows, or for as many of them as the largest page holds. With `full`, the
-    whole trace is embedded. Equal traces give equal bytes. Raises InputError for an invalid state.
+    Of a large trace, a compact copy is embedded (see `compact_trace`): exact for the layers that
+    `state` shows, or for as many of them as the largest page holds. With `full`, the whole trace is
+    embedded. Equal traces give equal bytes. Raises InputError for an invalid state.
     """
     state = normalize_state(state)
     shown = ViewState.parse(state)
     layers = shown.layers(trace.info)
     full_page = _Page(trace.info, state, ALL_SCRIPTS)
-    if full or _weights(trace.info) <= MAX_WHOLE_WEIGHTS:
-        whole = _gzip_base64(trace.to_bytes())
-        if full or len(whole) <= MAX_WHOLE_TRACE:
-            return full_page.render(whole)
-    core_page = _Page(trace.info, state, CORE_SCRIPTS)
-    candidates = [(core_page, layers, MAX_CORE_PAGE)] if shown.view in CORE_VIEWS else []
-    candidates += [(full_page, layers, size) for size in MAX_FULL_PAGES]
-    candidates += [(full_page, fewer, MAX_FULL_PAGES[-1]) for fewer in (layers[:1], [])]
-    for page, exact, size in candidates:
-        content = _compact_within(trace, exact, size - len(page.render("")))
+    few = _weights(trace.info) <= MAX_WHOLE_WEIGHTS
+    if full or few:
+        whole = full_page.render(_gzip_base64(trace.to_bytes()))
+        limit = MAX_WHOLE_CALCULATION if shown.view == "calculation" else MAX_FULL_PAGES[0]
+        if full or len(whole) <= limit:
+            return whole
+    core = trace.with_info(replace(trace.info, lens=None))  # only the flow shows the lens
+    core_page = _Page(core.info, state, CORE_SCRIPTS)
+    small = not few and shown.view in CORE_VIEWS
+    candidates = [(core_page, core, layers, MAX_CORE_PAGE)] if small else []
+    candidates += [(full_page, trace, layers, size) for size in MAX_FULL_PAGES]
+    candidates += [(full_page, trace, fewer, MAX_FULL_PAGES[-1]) for fewer in (layers[:1], [])]
+    for page, part, exact, size in candidates:
+        content = _compact_within(part, exact, size - len(page.render("")))
         if content is not None:
             return page.render(content)
     thumbnails = compact_trace(trace, (), inf, more=False)

@@ -25,6 +25,7 @@ class ModelCard:
     max_length: int = 0
     examples: tuple[str, ...] = ()  # inputs to try
     decode: Mapping[str, object] | None = None  # the decoding settings that a request may override
+    checkpoints: tuple[str, ...] = ()  # of the run, oldest first; a request may name one
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class TraceRequest:
     target: str | None = None
     decode: Mapping[str, object] | None = None
     mute: tuple[Muted, ...] = ()
+    checkpoint: str | None = None  # the name of one of the run; None: its final weights
 
     @classmethod
     def of_json(cls, content: Mapping[str, object]) -> "TraceRequest":
@@ -43,12 +45,37 @@ class TraceRequest:
         >>> TraceRequest.of_json({"text": "겨울", "mute": [["encoder", 0, 2]]}).mute
         (('encoder', 0, 2),)
         """
-        check_keys(content, ("text", "target", "decode", "mute"))
-        text, target = _parse_text(content), content.get("target")
-        if target is not None and not isinstance(target, str):
-            raise InputError("target must be a string or null")
+        check_keys(content, ("text", "target", "decode", "mute", "checkpoint"))
+        text, target = _parse_text(content), _parse_optional_text(content, "target")
         decode, mute = _parse_decode(content.get("decode")), _parse_mute(content.get("mute") or [])
-        return cls((text,), target, decode, mute)
+        return cls((text,), target, decode, mute, _parse_optional_text(content, "checkpoint"))
+
+
+@dataclass(frozen=True)
+class EffectsRequest:
+    """The effect of each head on the answer of a trace: muted, or with its output for `other`.
+
+    With `hidden` and `other`, the effect of each hidden state instead, by layer and token.
+    """
+
+    trace: TraceRequest
+    other: str | None = None
+    hidden: bool = False
+
+    @classmethod
+    def of_json(cls, content: Mapping[str, object]) -> "EffectsRequest":
+        """A request from JSON: that of a trace, `other` and `hidden`. Raises InputError.
+
+        >>> EffectsRequest.of_json({"text": "겨울", "other": "여름"}).other
+        '여름'
+        """
+        other, hidden = _parse_optional_text(content, "other"), content.get("hidden", False)
+        if not isinstance(hidden, bool) or (hidden and other is None):
+            raise InputError(
+                "hidden must be true or false, and true only with another text; add other"
+            )
+        trace = {key: value for key, value in content.items() if key not in ("other", "hidden")}
+        return cls(TraceRequest.of_json(trace), other, hidden)
 
 
 def read_object(body: bytes) -> dict[str, object]:
@@ -90,13 +117,20 @@ def _parse_text(content: Mapping[str, object]) -> str:
     return text
 
 
+def _parse_optional_text(content: Mapping[str, object], key: str) -> str | None:
+    text = content.get(key)
+    if text is not None and not isinstance(text, str):
+        raise InputError(f"{key} must be a string or null")
+    return text
+
+
 def _parse_decode(value: object) -> dict[str, object] | None:
     if value is None:
         return None
     if not isinstance(value, dict) or not all(
         isinstance(setting, bool | int | float | str) for setting in value.values()
     ):
-        raise InputError("decode must be an object of plain values such as {'beam': 4}")
+        raise InputError('decode must be an object of plain values such as "beam": 4')
     return value
 
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -19,6 +19,7 @@ from jumok.errors import InputError, JumokError
 from jumok.viewer.job_queue import JobQueue, ServerBusyError
 from jumok.viewer.request_schema import (
     MAX_BODY_BYTES,
+    EffectsRequest,
     ModelCard,
     TraceRequest,
     read_object,
@@ -35,6 +36,9 @@ from jumok.viewer.responses import (
 from jumok.viewer.static_files import MEDIA_TYPES, static_file
 from jumok.viewer.templating import render_template
 from jumok.viewer.trace_store import TraceStore
+
+if TYPE_CHECKING:
+    from jumok.interpret.interventions import Effects
 
 TRACE_SECONDS = 120.0
 DRAWING_SECONDS = 60.0
@@ -59,6 +63,9 @@ class Tracer(Protocol):
 
     def trace(self, request: TraceRequest) -> bytes:
         """The file of a new trace. Raises JumokError."""
+
+    def effects(self, request: EffectsRequest) -> "Effects":
+        """The effect of each head or hidden state on an answer. Raises JumokError."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +117,7 @@ def create_app(content: ServerContent, tickets: OneTimeTokens) -> Starlette:
     }
     post: dict[str, Endpoint] = {
         "/api/trace": endpoints.make_trace,
+        "/api/effects": endpoints.effects,
         "/api/figure": endpoints.figure,
         "/api/font": endpoints.font,
     }
@@ -144,10 +152,19 @@ class _Endpoints:
     async def model(self, request: Request) -> Response:
         return json_response(asdict(self._content.card))
 
-    async def make_trace(self, request: Request) -> Response:
-        tracer = self._content.tracer
-        if tracer is None:
+    def _tracer(self) -> Tracer:
+        if self._content.tracer is None:
             raise InputError("this page shows a trace file; start jumok view with a run")
+        return self._content.tracer
+
+    async def effects(self, request: Request) -> Response:
+        tracer = self._tracer()
+        effects_request = EffectsRequest.of_json(await _read_json(request))
+        effects = await self._tracing.submit(partial(tracer.effects, effects_request))
+        return json_response(effects.to_table())
+
+    async def make_trace(self, request: Request) -> Response:
+        tracer = self._tracer()
         trace_request = TraceRequest.of_json(await _read_json(request))
         trace = await self._tracing.submit(partial(tracer.trace, trace_request))
         return json_response({"id": self._content.store.add(trace)})

@@ -10,6 +10,7 @@ from jumok.errors import StorageError
 FOLDER = Path(__file__).parent / "static"
 SCRIPT = "text/javascript; charset=utf-8"
 VIEW_SCRIPTS = (
+    "bench.js",
     "flow.js",
     "neuron.js",
     "lesson.js",

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { element, escapeXml, label, markup, matrixCells, svgDocument, textWidth } from "./svg";
+import { readFileSync } from "node:fs";
+import { type DrawingColours, element, escapeXml, label, markup, matrixCells, PAGE_COLOURS, PRINT_COLOURS, svgDocument, textWidth } from "./svg";
 
 const HOSTILE = [
   "</text></svg><script>alert(1)</script>",
@@ -18,6 +19,11 @@ function parse(svg: string): Document {
 }
 
 describe("svg", () => {
+  test("pictures have the colours of the light theme", () => {
+    const theme = Object.fromEntries(Array.from((/:root \{([^}]*)\}/.exec(readFileSync("src/shell/theme.css", "utf8")) ?? [])[1].matchAll(/(--\w+): ([^;]*);/g), ([, name, colour]) => [`var(${name})`, colour]));
+    for (const [role, variable] of Object.entries(PAGE_COLOURS)) expect(PRINT_COLOURS[role as keyof DrawingColours]).toBe(theme[variable]);
+  });
+
   test("text and attributes are escaped, elements are not", () => {
     expect(element("g", { id: `a"<` }, "1 < 2", element("path", { d: "M0 0" }), null, [3]).source).toBe(
       `<g id="a&quot;&lt;">1 &lt; 2<path d="M0 0"/>3</g>`,

@@ -13,17 +13,21 @@ export interface DrawingColours {
   readonly ink: string;
   readonly faint: string;
   readonly line: string;
+  readonly edge: string; // bars of sums
+  readonly hidden: string; // hatching of masked cells
   readonly accent: string;
   readonly focus: string;
   readonly bad: string;
 }
 
-/** Exported pictures: dark on white, independent of the page theme. */
+/** Exported pictures: the light theme of shell/theme.css, whatever the theme of the page. */
 export const PRINT_COLOURS: DrawingColours = {
-  ground: "#ffffff",
-  ink: "#1b1b1f",
-  faint: "#5c5c66",
-  line: "#c9c9d1",
+  ground: "#fbfbf9",
+  ink: "#17191d",
+  faint: "#565b64",
+  line: "#d9d9d3",
+  edge: "#85888f",
+  hidden: "#b4b4ac",
   accent: "#1d55a6",
   focus: "#c2410c",
   bad: "#b3261e",
@@ -35,6 +39,8 @@ export const PAGE_COLOURS: DrawingColours = {
   ink: "var(--ink)",
   faint: "var(--soft)",
   line: "var(--line)",
+  edge: "var(--edge)",
+  hidden: "var(--hidden)",
   accent: "var(--accent)",
   focus: "var(--focus)",
   bad: "var(--bad)",
@@ -100,13 +106,14 @@ export interface LabelStyle {
   readonly anchor?: "start" | "middle" | "end";
   readonly fill?: string;
   readonly bold?: boolean;
+  readonly italic?: boolean;
   /** Degrees, clockwise around (x, y). */
   readonly turn?: number;
 }
 
 /** A text whose baseline starts, is centred or ends at (x, y). */
 export function label(x: number, y: number, text: string, style: LabelStyle = {}): Markup {
-  const { size = 12, anchor, fill = PRINT_COLOURS.ink, bold, turn } = style;
+  const { size = 12, anchor, fill = PRINT_COLOURS.ink, bold, italic, turn } = style;
   return element(
     "text",
     {
@@ -116,6 +123,7 @@ export function label(x: number, y: number, text: string, style: LabelStyle = {}
       "font-size": size,
       "text-anchor": anchor === "start" ? null : anchor,
       "font-weight": bold && 700,
+      "font-style": italic && "italic",
       transform: turn ? `rotate(${shortNumber(turn)} ${shortNumber(x)} ${shortNumber(y)})` : null,
     },
     text,
@@ -152,6 +160,28 @@ export function cellPaths(matrix: Matrix, colour: (value: number) => string): re
       path.push(`M${from} ${row}h${to - from}v1h${from - to}z`);
     }
   return [...found].map(([fill, path]) => [fill, path.join("")]);
+}
+
+const HATCHING_GAP = 6;
+
+/** The pattern of `hatchedCells`, once in a document. */
+export const HATCHING = element(
+  "pattern",
+  { id: "hidden", width: HATCHING_GAP, height: HATCHING_GAP, patternUnits: "userSpaceOnUse" },
+  element("path", { d: `M0 0L${HATCHING_GAP} ${HATCHING_GAP}`, stroke: PRINT_COLOURS.hidden }),
+);
+
+/** The masked cells of a matrix, hatched; neighbours in a row are merged. */
+export function hatchedCells({ rows, columns }: Pick<Matrix, "rows" | "columns">, masked: (index: number) => boolean, left: number, top: number, size: number): Markup {
+  const path: string[] = [];
+  for (let row = 0; row < rows; row++)
+    for (let from = 0, to; from < columns; from = to) {
+      for (to = from + 1; to < columns; to++) if (masked(row * columns + to) !== masked(row * columns + from)) break;
+      if (!masked(row * columns + from)) continue;
+      const width = shortNumber((to - from) * size);
+      path.push(`M${shortNumber(left + from * size)} ${shortNumber(top + row * size)}h${width}v${shortNumber(size)}h-${width}z`);
+    }
+  return element("path", { d: path.join(""), fill: "url(#hidden)" });
 }
 
 /** The approximate width of a text in pixels; a Hangul syllable is as wide as it is high. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Sequence } from "../trace/format";
-import { displayText, labelParts, readablePieces, syllableGroups } from "./text";
+import { displayText, labelParts, NO_BYTES, pieceReader, readablePieces, syllableGroups } from "./text";
 
 function sequence(text: string, pieces: string[], spans: [number, number][], special: number[] = []): Sequence {
   const none = pieces.map(() => 0);
@@ -149,5 +149,15 @@ describe("syllableGroups", () => {
       [1, 0, 0, 1],
     );
     expect(syllableGroups(plain)).toEqual([0, 1, 2, 3]);
+  });
+});
+
+describe("pieceReader", () => {
+  it("reads the complete characters of a candidate and writes only the other bytes in hexadecimal", () => {
+    const reader = pieceReader(GREETING, GREETING.pieces);
+    const [first] = GREETING.pieces;
+    expect(reader.text(`Ī${first}`, NO_BYTES)).toBe(`<88>${reader.text(first, NO_BYTES)}`); // Ī: the byte 88
+    expect(reader.text("ìķĪ", NO_BYTES)).toBe("안");
+    expect(reader.text("ìķĪì", NO_BYTES)).toBe("안<EC>");
   });
 });

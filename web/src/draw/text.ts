@@ -106,11 +106,21 @@ export function pieceReader(sequence: Sequence, others: readonly string[]): Piec
   };
 }
 
-/** The complete characters of bytes, and the others in hexadecimal. */
+/** The complete characters of bytes, and the other bytes in hexadecimal. */
 function partlyDecoded(read: Uint8Array): string {
-  const complete = read.length - incompleteBytes(read);
-  const rest = [...read.subarray(complete)].map(hex).join("");
-  return (decodeUtf8(read.subarray(0, complete))?.replace(/^ /, "▁") ?? [...read.subarray(0, complete)].map(hex).join("")) + rest;
+  let result = "";
+  for (let i = 0; i < read.length; ) {
+    const length = characterLength(read[i]);
+    const character = i + length <= read.length ? decodeUtf8(read.subarray(i, i + length)) : null;
+    result += character ?? hex(read[i]);
+    i += character === null ? 1 : length;
+  }
+  return result.replace(/^ /, "▁");
+}
+
+/** The number of bytes of the character that starts with a byte. */
+function characterLength(first: number): number {
+  return first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 1;
 }
 
 /** The number of bytes at the end that begin a character without completing it. */
@@ -118,8 +128,7 @@ function incompleteBytes(read: Uint8Array): number {
   for (let back = 1; back <= Math.min(3, read.length); back++) {
     const byte = read[read.length - back];
     if (byte >> 6 === 2) continue; // 10xxxxxx continues a character
-    const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
-    return back < length ? back : 0;
+    return back < characterLength(byte) ? back : 0;
   }
   return 0;
 }

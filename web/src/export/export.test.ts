@@ -4,7 +4,8 @@ import { svgDocument } from "../draw/svg";
 import type { TraceInfo } from "../trace/format";
 import { csv } from "./csv";
 import { fileName } from "./fileName";
-import { pageText, scriptJson } from "./page";
+import { bootConfig } from "../trace/source";
+import { pageText, scriptJson, withEffects } from "./page";
 import { embedFont } from "./png";
 import { pythonSnippet, pythonString } from "./python";
 
@@ -137,6 +138,16 @@ describe("the export of an exported page", () => {
     expect(text).toContain('<div id="app"></div>');
     expect(text).toContain('{"mode":"embedded","state":"v=matrix&q=\\u003c/script>"}');
     expect(document.getElementById("app")?.textContent).toBe("drawn");
+  });
+
+  test("contains the effects of heads that were measured", () => {
+    const effects = { intervention: "mute", measure: "probability", answer: "</script>", value: 0.9, other_value: null, values: { encoder: [[0.5]] } } as const;
+    const page = '<script id="boot" type="application/json">{"mode":"embedded","state":"v=map"}</script><script id="trace" type="text/plain">AAAA</script>';
+    const saved = withEffects(page, effects);
+    document.body.innerHTML = saved;
+    expect(bootConfig()).toEqual({ mode: "embedded", state: "v=map", effects });
+    expect(document.getElementById("trace")?.textContent).toBe("AAAA");
+    expect(withEffects(page, null)).toBe(page);
   });
 
   test("JSON cannot close its script element", () => {

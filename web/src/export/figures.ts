@@ -13,6 +13,7 @@ const FIGURES: Readonly<Record<string, string>> = {
   neuron: "neuron",
   positions: "positions",
   explanation: "explanation",
+  map: "model",
 };
 
 export type FigureOption = string | number | TraceInfo["muted"]; // pinned heads as [block, layer, head]
@@ -28,7 +29,7 @@ export function currentFigure(info: TraceInfo): Figure | null {
   const kind = FIGURES[state.view.value];
   if (!kind) return null;
   const { sequence, block, layer, head } = displayedHead(info);
-  const options: Record<string, FigureOption> = kind === "explanation" ? {} : { block, layer, head };
+  const options: Record<string, FigureOption> = kind === "explanation" || kind === "model" ? {} : { block, layer, head };
   if (sequence) options.sequence = sequence;
   const hasQuery = block === state.focusedHead.value.block && (kind === "attention" || kind === "lines" || kind === "neuron");
   if (hasQuery && state.query.value !== null) options.query = state.query.value;

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { errorText } from "../state/useAsync";
-import { traceId as traceName } from "../state/session";
+import { effectsOf, traceId as traceName } from "../state/session";
 import { sequence, view as viewId } from "../state/state";
 import { encodeState } from "../state/url";
 import { api, post } from "../trace/api";
@@ -17,7 +17,7 @@ import { csv } from "./csv";
 import { currentFigure, type Figure } from "./figures";
 import "./menu.css";
 import { fileName } from "./fileName";
-import { pageText } from "./page";
+import { pageText, withEffects } from "./page";
 import { embedFont, renderPng } from "./png";
 import { pythonSnippet } from "./python";
 
@@ -86,7 +86,7 @@ function ExportItems({ trace, view }: { readonly trace: Trace; readonly view: Vi
   const { svg, table } = viewRenderer(view.id, null) ?? {};
   return (
     <>
-      {item({ ko: "HTML 파일 하나", en: "HTML, one file" }, "html", exportPage)}
+      {item({ ko: "HTML 파일 하나", en: "HTML, one file" }, "html", () => exportPage(trace))}
       {svg && shows ? (
         <>
           {item({ ko: "SVG 그림", en: "SVG picture" }, "svg", async () => new Blob([await embedFont(await svg(trace))], { type: "image/svg+xml" }))}
@@ -137,9 +137,10 @@ async function runExport(make: () => Promise<void>, name: string): Promise<void>
 }
 
 /** The page as one file: from the server, or from the page itself when it is an exported file. */
-async function exportPage(): Promise<Blob> {
-  if (bootConfig().mode === "embedded" || traceName.value === null) return new Blob([pageText(encodeState())], { type: "text/html" });
-  return (await api(`api/page/${traceName.value}?state=${encodeURIComponent(encodeState())}`)).blob();
+async function exportPage(trace: Trace): Promise<Blob> {
+  const served = bootConfig().mode !== "embedded" && traceName.value !== null;
+  const page = served ? await (await api(`api/page/${traceName.value}?state=${encodeURIComponent(encodeState())}`)).text() : pageText(encodeState());
+  return new Blob([withEffects(page, effectsOf(trace))], { type: "text/html" });
 }
 
 async function exportPdf({ kind, options }: Figure, width: number): Promise<Blob> {

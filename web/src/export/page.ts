@@ -1,6 +1,7 @@
 /** An exported page exports itself again: the original document with the current state. */
 
-import { bootConfig } from "../trace/source";
+import type { Effects } from "../trace/format";
+import { type BootConfig, bootConfig } from "../trace/source";
 
 /** The HTML of this page, which opens with `state` (a fragment without #). */
 export function pageText(state: string): string {
@@ -12,6 +13,13 @@ export function pageText(state: string): string {
   const begin = root.querySelector("#boot")?.firstChild;
   if (begin) begin.nodeValue = scriptJson({ ...bootConfig(), state });
   return `<!doctype html>\n${root.outerHTML}\n`;
+}
+
+const BOOT = /(<script id="boot" type="application\/json">)(.*?)(<\/script>)/s;
+
+/** A page with effects of heads, which its view of the heads shows. */
+export function withEffects(page: string, effects: Effects | null): string {
+  return effects ? page.replace(BOOT, (_, open: string, boot: string, close: string) => `${open}${scriptJson({ ...(JSON.parse(boot) as BootConfig), effects })}${close}`) : page;
 }
 
 /** JSON inside a script element: no < that could close it, no U+2028 or U+2029, which end lines in JavaScript. */

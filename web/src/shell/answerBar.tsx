@@ -1,9 +1,10 @@
 /** The bar that stays: the input, the answer of the model, and examples to try. */
 
+import { batch } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { displayText } from "../draw/text";
+import { displayText, NO_BYTES, pieceReader } from "../draw/text";
 import { currentTrace, liveModel } from "../state/session";
-import { sequence, step, view } from "../state/state";
+import { query, sequence, step, view } from "../state/state";
 import { readableDecoding } from "../trace/decoding";
 import type { Candidate } from "../trace/format";
 import { promptText } from "../trace/prompt";
@@ -11,6 +12,7 @@ import type { Trace } from "../trace/trace";
 import { t } from "../i18n/i18n";
 import { RunForm, runExample } from "./runForm";
 
+const MASKS: readonly string[] = ["[MASK]", "<mask>"];
 const MAX_LABELS = 4;
 const MAX_CANDIDATES = 5;
 const MAX_EXAMPLE = 24; // characters on a button
@@ -43,7 +45,7 @@ function Answer({ trace }: { readonly trace: Trace }) {
         <strong>{score.toFixed(3)}</strong>
       </Line>
     );
-  if (!decoding) return null;
+  if (!decoding) return <Fillings trace={trace} />;
   return (
     <Line>
       <bdi class="answer-text">
@@ -66,6 +68,30 @@ function Line({ children }: { readonly children: ComponentChildren }) {
       <span class="answer-title">{t({ ko: "답", en: "answer" })}</span>
       {children}
     </p>
+  );
+}
+
+/** What a masked language model writes at each [MASK]: the last row of the logit lens. */
+function Fillings({ trace: { info } }: { readonly trace: Trace }) {
+  const tokens = info.sides.source?.[0];
+  const last = info.sides.target || sequence.value > 0 ? undefined : info.lens?.at(-1);
+  if (!tokens || !last) return null;
+  const masked = tokens.pieces.flatMap((piece, token) => (MASKS.includes(piece) ? [token] : []));
+  if (masked.length === 0) return null;
+  const reader = pieceReader(tokens, last.flat().map(({ piece }) => piece));
+  return (
+    <Line>
+      {masked.slice(0, MAX_LABELS).map((token) => (
+        <button key={token} type="button" class="answer-candidates" onClick={() => batch(() => [view.value, query.value] = ["flow", token])}>
+          <small>{tokens.pieces[token]}</small>
+          {last[token].map(({ id, piece, probability }, rank) => (
+            <span key={id} class={rank === 0 ? "chosen" : undefined}>
+              <bdi>{displayText(reader.text(piece, NO_BYTES))}</bdi> <span class="number">{probability.toFixed(2)}</span>
+            </span>
+          ))}
+        </button>
+      ))}
+    </Line>
   );
 }
 

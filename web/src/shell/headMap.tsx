@@ -11,7 +11,7 @@ import { useAsync } from "../state/useAsync";
 import { selectHead, togglePin } from "../state/actions";
 import { headKey, muted } from "../state/session";
 import { setting } from "../state/settings";
-import { focusedHead, pinned, sequence } from "../state/state";
+import { focusedHead, pinned, sequence, view } from "../state/state";
 import type { Block } from "../trace/format";
 import { PATTERNS, patternScores } from "../trace/headPatterns";
 import { clampIndex, type Matrix } from "../trace/matrix";
@@ -20,11 +20,12 @@ import { Choice, selected, Toggle } from "../views/choice";
 import { BLOCKS, headName } from "../i18n/blocks";
 import { t } from "../i18n/i18n";
 import { AccessibleGrid, gridStep } from "./accessibleGrid";
+import { openDrawer } from "./keyboard";
 
 const overlay = setting<"weights" | "entropy">("map", "show", "weights");
 const sorted = setting("map", "sorted", false);
 const sortBy = setting<keyof typeof ORDERS>("map", "by", "entropy");
-const ORDERS = {
+export const ORDERS = {
   entropy: { ko: "엔트로피", en: "entropy" },
   previous_token: { ko: "이전 토큰", en: "previous token" },
   duplicate_token: { ko: "같은 토큰", en: "duplicate token" },
@@ -40,7 +41,14 @@ const TOP = 16; // head numbers
 const GAP = 2;
 const [MIN_CELL, MAX_CELL] = [9, 44]; // pixels of a side
 
-export function HeadMap({ trace }: { readonly trace: Trace }) {
+interface HeadMapProps {
+  readonly trace: Trace;
+  /** The width of a block and the largest cell; default: those of the panel at the left. */
+  readonly width?: number;
+  readonly largest?: number;
+}
+
+export function HeadMap({ trace, width = MAP_WIDTH, largest = MAX_CELL }: HeadMapProps) {
   return (
     <>
       <div class="map-settings choices">
@@ -53,13 +61,16 @@ export function HeadMap({ trace }: { readonly trace: Trace }) {
         {sorted.value && <Choice title={{ ko: "기준", en: "by" }} of={sortBy} options={ORDERS} />}
       </div>
       {trace.info.blocks.map((block) => (
-        <BlockMap key={block.name} trace={trace} block={block} />
+        <BlockMap key={block.name} trace={trace} block={block} width={width} largest={largest} />
       ))}
     </>
   );
 }
 
-function BlockMap({ trace, block }: { readonly trace: Trace; readonly block: Block }) {
+/** Views that show no single head: choosing one opens its lines. */
+const WITHOUT_HEAD: ReadonlySet<string> = new Set(["flow", "explanation"]);
+
+function BlockMap({ trace, block, width: space, largest }: Required<HeadMapProps> & { readonly block: Block }) {
   const { value, error } = useAsync(async () => {
     const number = sequence.value;
     const [thumbnails, entropy] = await Promise.all([
@@ -72,7 +83,7 @@ function BlockMap({ trace, block }: { readonly trace: Trace; readonly block: Blo
   }, [trace, block, sorted.value, sortBy.value]);
   const hoveredCell = useSignal<{ layer: number; column: number } | null>(null);
   const { layers, heads, name } = block;
-  const side = Math.max(MIN_CELL, Math.min(MAX_CELL, Math.floor((MAP_WIDTH - LEFT) / heads)));
+  const side = Math.max(MIN_CELL, Math.min(largest, Math.floor((space - LEFT) / heads)));
   const [width, height] = [LEFT + heads * side, TOP + layers * side];
   const order = value && sorted.value ? value.order : null;
   const headAt = (layer: number, column: number) => order?.[layer][column] ?? column;
@@ -163,7 +174,11 @@ function BlockMap({ trace, block }: { readonly trace: Trace; readonly block: Blo
     if (!cell) return;
     const head = { block: name, layer: cell.layer, head: headAt(cell.layer, cell.column) };
     if (event.shiftKey) togglePin({ ...head, sequence: sequence.value });
-    else selectHead(head);
+    else {
+      selectHead(head);
+      openDrawer.value = null; // in a narrow window the drawer covers the stage
+      if (WITHOUT_HEAD.has(view.value)) view.value = "lines";
+    }
   };
   const onKeyDown = (event: KeyboardEvent) => {
     const step = gridStep(event);
@@ -191,7 +206,7 @@ function BlockMap({ trace, block }: { readonly trace: Trace; readonly block: Blo
       </h2>
       {error && <p role="alert">{error}</p>}
       <AccessibleGrid
-        id={`map-${name}`}
+        id={`${largest === MAX_CELL ? "map" : "heads"}-${name}`}
         label={t({ ko: `${BLOCKS[name].ko}의 헤드`, en: `heads of the ${BLOCKS[name].en}` })}
         rows={layers}
         columns={heads}

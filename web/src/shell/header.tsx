@@ -40,7 +40,10 @@ export function Header() {
           {t({ ko: "English", en: "한국어" })}
         </button>
         <button type="button" aria-keyshortcuts="t" onClick={() => cycle(theme, ["auto", "light", "dark"])}>
-          {t(THEMES[theme.value])}
+          <span class="long-name">{t(THEMES[theme.value])}</span>
+          <span class="short-name" aria-hidden="true">
+            ◐
+          </span>
         </button>
         <button
           type="button"
@@ -68,11 +71,22 @@ function Drawer({ of, title }: { readonly of: "map" | "inspector"; readonly titl
   );
 }
 
+const TASKS: Readonly<Record<string, Message>> = {
+  classification: { ko: "분류", en: "classification" },
+  multi_label_classification: { ko: "다중 레이블 분류", en: "multi-label classification" },
+  regression: { ko: "회귀", en: "regression" },
+  similarity: { ko: "문장 유사도", en: "similarity" },
+  tagging: { ko: "태깅", en: "tagging" },
+  sequence_to_sequence: { ko: "시퀀스 투 시퀀스", en: "sequence to sequence" },
+  language_modeling: { ko: "언어 모델", en: "language model" },
+  masked_language_modeling: { ko: "마스크 언어 모델", en: "masked language model" },
+};
+
 /** "nsmc · encoder 4 × 4 · d 256 · 5.4 M". */
 function modelLine({ model, blocks, task, muted, regression }: TraceInfo): string {
   const details = blocks.map((block) => `${t(BLOCKS[block.name])} ${block.layers}×${block.heads}`);
   if (!["jumok", "unknown"].includes(model.family)) details.unshift(model.family);
-  if (task) details.unshift(task);
+  if (task) details.unshift(t(TASKS[task] ?? { ko: task, en: task }));
   if (model.d_model) details.push(`d ${model.d_model}`, size(model.parameters));
   const score = regression?.[sequence.value];
   if (score !== undefined) details.push(t({ ko: `예측값 ${score.toFixed(3)}`, en: `prediction ${score.toFixed(3)}` }));

@@ -1,8 +1,10 @@
 /** The help dialog of `?`: all keys, and how to read the page. */
 
 import { useEffect, useRef } from "preact/hooks";
-import { t } from "../i18n/i18n";
+import { type Message, t } from "../i18n/i18n";
+import { language } from "../state/state";
 import { BINDINGS, helpOpen } from "./keyboard";
+import terms from "./terms.json";
 
 export function Help() {
   const sheet = useRef<HTMLDialogElement>(null);
@@ -38,6 +40,17 @@ export function Help() {
           en: "Hovering shows a thin frame, a click locks it with a thick one. Shift-click heads on the head map to pin and compare them. Layers and heads are counted from 0.",
         })}
       </p>
+      <h2>{t({ ko: "용어", en: "Glossary" })}</h2>
+      <dl data-role="glossary">
+        {(terms as readonly { term: Message; meaning: Message }[]).map(({ term, meaning }) => (
+          <div key={term.en}>
+            <dt>
+              <b>{t(term)}</b> {language.value === "ko" && term.ko !== term.en && <span lang="en">{term.en}</span>}
+            </dt>
+            <dd>{t(meaning)}</dd>
+          </div>
+        ))}
+      </dl>
       <button type="button" class="primary" onClick={() => (helpOpen.value = false)}>
         {t({ ko: "닫기", en: "close" })}
       </button>

@@ -12,6 +12,7 @@ export function NoteBar({ trace }: { readonly trace: Trace }) {
   const plain = unit.value === "piece" && specials.value !== "renormalise" && measure.value === "weights";
   const { value } = useAsync(async () => (plain ? null : displayWeights(trace, focusedHead.value)), [trace, plain]);
   const notes = [exactness(trace)];
+  if (trace.hasRounding) notes.push(t({ ko: "벡터와 단계는 8비트로 반올림", en: "vectors and steps rounded to 8 bits" }));
   const unread = truncatedPieces(trace);
   if (unread) notes.unshift(t({ ko: `조각 ${unread}개를 읽지 않음 (최대 길이 초과)`, en: `${unread} pieces were not read (beyond the maximum length)` }));
   const boxes = useMissingGlyphs(trace);
@@ -41,13 +42,31 @@ export function NoteBar({ trace }: { readonly trace: Trace }) {
           </summary>
           <ul>
             {trace.info.notes.map((note) => (
-              <li key={note}>{note}</li>
+              <li key={note}>{t({ ko: korean(note), en: note })}</li>
             ))}
           </ul>
         </details>
       )}
     </div>
   );
+}
+
+/** The notes that traces and saved pages contain, by their beginnings. */
+const KOREAN_NOTES: Readonly<Record<string, string>> = {
+  "The parameters are left out": "모델이 커서 파라미터를 저장하지 않았습니다. 레이어의 출력은 여기서 다시 계산할 수 없습니다.",
+  "The steps inside the layers are left out": "트레이스가 커서 레이어 안의 단계를 저장하지 않았습니다.",
+  "The scores are left out": "트레이스가 커서 점수를 저장하지 않았습니다. 점수는 q와 k에서 계산합니다.",
+  "To keep the page small, hidden states":
+    "페이지를 작게 저장하려고 은닉 상태, 값 벡터, 단계를 8비트로 반올림했습니다. 오차는 그 행의 최댓값의 1/254 이내이고, 전체를 내보낸 페이지에는 모든 값이 있습니다.",
+  "To keep the page small, vectors or steps": "페이지를 작게 저장하려고 벡터나 레이어 안의 단계를 뺐습니다. 전체를 내보낸 페이지에는 있습니다.",
+  "To keep the page small, weights of some layers": "페이지를 작게 저장하려고 일부 레이어의 가중치는 썸네일에서 읽습니다. 전체를 내보낸 페이지에는 모든 가중치가 있습니다.",
+  "To keep the page small, some layers": "페이지를 작게 저장하려고 일부 레이어는 썸네일만 표시합니다. 전체를 내보낸 페이지에는 모든 가중치가 있습니다.",
+};
+
+/** A note in Korean; in English if it is not one of the known ones. */
+export function korean(note: string): string {
+  const begin = Object.keys(KOREAN_NOTES).find((each) => note.startsWith(each));
+  return begin === undefined ? note : KOREAN_NOTES[begin];
 }
 
 const MAX_DESCRIBED = 5;

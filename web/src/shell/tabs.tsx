@@ -1,5 +1,6 @@
 /** The tabs of the views, the current view, and its description. */
 
+import { useEffect } from "preact/hooks";
 import { view } from "../state/state";
 import type { Trace } from "../trace/trace";
 import { views } from "../views/index";
@@ -21,6 +22,12 @@ export function Tabs({ trace }: { readonly trace: Trace | null }) {
     view.value = next.id;
     document.getElementById(`tab-${next.id}`)?.focus();
   };
+  const chosenId = chosenView().id;
+  useEffect(() => {
+    const show = () => document.getElementById(`tab-${chosenId}`)?.scrollIntoView?.({ block: "nearest", inline: "nearest" });
+    show();
+    void document.fonts?.ready.then(show); // the font changes the widths
+  }, [chosenId]);
   return (
     <div class="tabs" role="tablist" aria-label={t({ ko: "보기", en: "views" })} onKeyDown={moveTab}>
       {views.map(({ id, title, supports, bundle }, i) => {

@@ -1,7 +1,7 @@
 /** The current trace, and how new ones are loaded. */
 
 import { batch, signal } from "@preact/signals";
-import type { HeadLocation, TraceInfo } from "../trace/format";
+import type { Effects, HeadLocation, TraceInfo } from "../trace/format";
 import { clampIndex } from "../trace/matrix";
 import { api, post } from "../trace/api";
 import { bootConfig, type LiveModel, openEmbedded, openServed } from "../trace/source";
@@ -22,6 +22,14 @@ export const sessionError = signal<string | null>(null);
 /** Heads that the next run mutes, as `block.layer.head`. */
 export const muted = signal<ReadonlySet<string>>(new Set());
 
+/** The effects of heads that were measured last; a saved page contains them. */
+export const measuredEffects = signal<{ readonly trace: Trace; readonly effects: Effects } | null>(null);
+
+/** The measured effects of this trace; null: none yet. */
+export function effectsOf(trace: Trace): Effects | null {
+  return measuredEffects.value?.trace === trace ? measuredEffects.value.effects : null;
+}
+
 export function headKey({ block, layer, head }: Omit<HeadLocation, "sequence">): string {
   return `${block}.${layer}.${head}`;
 }
@@ -32,10 +40,17 @@ export async function loadInitialTrace(): Promise<void> {
   next = undefined;
   await withStatus(async () => {
     const config = bootConfig();
-    if (config.mode === "embedded") return showTrace(await openEmbedded(), null);
-    if (config.mode === "live") liveModel.value = config.model ?? ((await (await api("api/model")).json()) as LiveModel);
-    if (requested && config.mode === "live") await execute(requested);
-    else await openInitialTrace();
+    if (config.mode === "embedded") {
+      const trace = await openEmbedded();
+      if (config.effects) measuredEffects.value = { trace, effects: config.effects };
+      return showTrace(trace, null);
+    }
+    const isLive = config.mode === "live";
+    const first = requested && isLive ? null : initialTrace();
+    first?.catch(() => undefined); // awaited below, after the model
+    if (isLive) liveModel.value = config.model ?? ((await (await api("api/model")).json()) as LiveModel);
+    if (requested && isLive) await execute(requested);
+    else await openInitialTrace(first);
   });
   if (next !== undefined) await showRun(next);
   runIsPending.value = false;
@@ -53,9 +68,25 @@ export interface Request {
   readonly decode: Readonly<Record<string, number | boolean>> | null; // null: read the text without generating
 }
 
-/** A request with the heads that it mutes, as `block.layer.head`. */
+/** A request with the heads that it mutes, as `block.layer.head`, and its weights. */
 export interface Run extends Request {
   readonly mute: readonly string[];
+  readonly checkpoint: string | null; // null: the final weights
+}
+
+/** The checkpoint of the next run. */
+export const checkpoint = signal<string | null>(null);
+
+/** The trace that others are compared with: the one before the current one, or the one that was kept. */
+export const baseline = signal<{ readonly trace: Trace; readonly run: Run | null } | null>(null);
+export const baselineIsKept = signal(false);
+
+/** Keeps the current trace for comparison until it is called again. */
+export function keepBaseline(): void {
+  batch(() => {
+    baselineIsKept.value = !baselineIsKept.value;
+    if (baselineIsKept.value && currentTrace.value) baseline.value = { trace: currentTrace.value, run: currentRun.value };
+  });
 }
 
 /** The run that made the current trace; null: the page was started with the trace. It is in the address. */
@@ -70,7 +101,7 @@ export const runIsPending = signal(false);
 
 /** Runs the model and shows the new trace, unless a run is in progress. */
 export async function runModel(request: Request): Promise<void> {
-  if (!busy.value) await showRun({ ...request, mute: [...muted.value] });
+  if (!busy.value) await showRun({ ...request, mute: [...muted.value], checkpoint: checkpoint.value });
 }
 
 /** Shows the trace of a run, or the one that the page was started with; after the run in progress. */
@@ -81,32 +112,43 @@ export async function showRun(run: Run | null): Promise<void> {
   while (next !== undefined) {
     const run = next;
     next = undefined;
-    await withStatus(() => (run ? execute(run) : openInitialTrace()));
+    await withStatus(() => (run ? execute(run) : openInitialTrace(initialTrace())));
   }
   runIsPending.value = false;
 }
 
 async function execute(run: Run): Promise<void> {
-  const mute = run.mute.map((head) => {
-    const [block, layer, number] = head.split(".");
-    return [block, Number(layer), Number(number)];
-  });
-  const { text, target, decode } = run;
-  const { id } = (await (await post("api/trace", { text, target, decode, mute })).json()) as { id: string };
+  const { id } = (await (await post("api/trace", requestBody(run))).json()) as { id: string };
   const trace = await openServed(id);
   batch(() => {
-    currentRun.value = run;
     showTrace(trace, id);
+    currentRun.value = run;
+    checkpoint.value = run.checkpoint;
   });
 }
 
-async function openInitialTrace(): Promise<void> {
+/** A run as the server reads it. */
+export function requestBody({ text, target, decode, mute, checkpoint }: Run): Readonly<Record<string, unknown>> {
+  const heads = mute.map((head) => {
+    const [block, layer, number] = head.split(".");
+    return [block, Number(layer), Number(number)];
+  });
+  return { text, target, decode, mute: heads, ...(checkpoint ? { checkpoint } : {}) };
+}
+
+/** The trace that the page was started with. */
+function initialTrace(): Promise<Trace> | null {
   const { trace } = bootConfig();
-  const opened = trace ? await openServed(trace) : null;
+  return trace ? openServed(trace) : null;
+}
+
+async function openInitialTrace(opening: Promise<Trace> | null): Promise<void> {
+  const opened = await opening;
   batch(() => {
-    currentRun.value = null;
-    if (opened) showTrace(opened, trace ?? null);
+    if (opened) showTrace(opened, bootConfig().trace ?? null);
     else currentTrace.value = null;
+    currentRun.value = null;
+    checkpoint.value = null;
   });
 }
 
@@ -124,11 +166,13 @@ async function withStatus(task: () => Promise<void>): Promise<void> {
 }
 
 let opened = false; // whether a trace has been shown
+const opensOnView = /[#&]v=/.test(location.hash); // the address is rewritten before the first trace is shown
 
 function showTrace(trace: Trace, id: string | null): void {
   batch(() => {
-    if (!opened && liveModel.value && !/[#&]v=/.test(location.hash)) openBestView(trace.info);
+    if (!opened && liveModel.value && !opensOnView) openBestView(trace.info);
     opened = true;
+    if (currentTrace.value && !baselineIsKept.value) baseline.value = { trace: currentTrace.value, run: currentRun.value };
     clampSelection(trace.info);
     currentTrace.value = trace;
     traceId.value = id;

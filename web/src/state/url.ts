@@ -3,7 +3,7 @@
 import { batch, effect, type Signal } from "@preact/signals";
 import type { BlockName, HeadLocation } from "../trace/format";
 import { formatValue, parseValue, pendingSettings, settings, settingsCount } from "./settings";
-import { currentRun, type Run, runIsPending, runOfAddress, showRun, startWith } from "./session";
+import { currentRun, liveModel, type Run, runIsPending, runOfAddress, showRun, startWith } from "./session";
 import * as state from "./state";
 
 interface Field {
@@ -38,7 +38,7 @@ function choiceField<T extends string>(key: string, of: Signal<T>, choices: read
 
 const view: Field = {
   key: "v",
-  text: () => (state.view.value === "lines" ? "" : state.view.value),
+  text: () => (state.view.value === "lines" && !liveModel.value ? "" : state.view.value), // a live page without it opens the best view
   apply: (text) => (state.view.value = text || "lines"),
 };
 
@@ -92,7 +92,7 @@ export function decodeState(fragment: string): void {
   for (const [key, text] of entries) if (key.includes(".") && !settings.has(key)) pendingSettings.set(key, text);
 }
 
-/** A run as part of the fragment: x text, y target, d decoding, mute muted heads; empty: the trace that the page was started with. */
+/** A run as part of the fragment: x text, y target, d decoding, mute muted heads, cp checkpoint; empty: the trace that the page was started with. */
 export function encodeRun(run: Run | null): string {
   if (!run) return "";
   const entries = [["x", run.text]];
@@ -100,6 +100,7 @@ export function encodeRun(run: Run | null): string {
   const decode = run.decode === null ? "none" : Object.entries(run.decode).map(([name, value]) => `${name}:${value}`).join("~");
   if (decode) entries.push(["d", decode]);
   if (run.mute.length) entries.push(["mute", run.mute.join("~")]);
+  if (run.checkpoint) entries.push(["cp", run.checkpoint]);
   return entries.map((pair) => pair.map(encodeText).join("=")).join("&");
 }
 
@@ -115,6 +116,7 @@ export function decodeRun(fragment: string): Run | null {
     target: entries.get("y") ?? null,
     decode: decoding === "none" ? null : Object.fromEntries(decoding.split("~").flatMap(parseDecoding)),
     mute: heads.map(({ block, layer, head }) => `${block}.${layer}.${head}`),
+    checkpoint: entries.get("cp") ?? null,
   };
 }
 
@@ -138,16 +140,32 @@ export function syncWithAddress(): void {
     if (encodeRun(run) !== encodeRun(currentRun.peek())) void showRun(run);
   });
   let timer: ReturnType<typeof setTimeout> | undefined;
+  let wanted: string | null = null; // null: nothing to write
   let written = encodeRun(currentRun.peek());
+  const write = () => {
+    if (wanted !== null) writeAddress(wanted);
+    wanted = null;
+  };
   effect(() => {
     const [run, view] = [encodeRun(currentRun.value), encodeState()];
     clearTimeout(timer);
+    wanted = null;
     if (runIsPending.value) return; // the address is ahead of the page
-    const write = () => writeAddress([view, run].filter(Boolean).join("&"));
+    wanted = [view, run].filter(Boolean).join("&");
     if (run !== written) write();
-    else timer = setTimeout(write, 100); // browsers limit the rate of changes
+    else if (isQuiet()) queueMicrotask(write); // a reload right after a click loses nothing
+    else timer = setTimeout(write, 200);
     written = run;
   });
+}
+
+const BURST = 20; // changes of the address in 10 s that are written at once; browsers refuse more than 100
+let changes: readonly number[] = []; // when the address was changed, the last 10 s
+
+function isQuiet(): boolean {
+  const now = performance.now();
+  changes = changes.filter((time) => now - time < 10_000);
+  return changes.length < BURST;
 }
 
 const WRITTEN = "jumok"; // the state of entries of the history that this page has written
@@ -169,6 +187,7 @@ function writeAddress(text: string): void {
     if (placeOf(fragment) === placeOf(before)) history.replaceState(WRITTEN, "", address);
     else history.pushState(WRITTEN, "", address);
     lastFragment = location.hash;
+    changes = [...changes, performance.now()];
   } catch {
     // the address cannot be changed inside a notebook frame
   }

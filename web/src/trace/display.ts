@@ -65,7 +65,7 @@ async function compute(trace: WeightSource, location: HeadLocation, options: Dis
   const [weights, norms, mask] = await Promise.all([
     trace.weights(location),
     options.measure === "values" ? trace.valueNorms(location) : null,
-    trace.has(`${location.block}.mask`) ? trace.mask(location.block, location.sequence) : null,
+    trace.has(`${location.block}.mask`) ? trace.mask(location) : null,
   ]);
   const queries = labels(trace.queries(location), options.unit);
   const keys = labels(trace.keys(location), options.unit);

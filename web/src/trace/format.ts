@@ -30,6 +30,8 @@ export interface Sequence {
   readonly truncated?: number; // pieces that the model did not read; missing in older files
 }
 
+export type NormKind = "layer" | "rms" | "rms_offset"; // rms_offset: the weight is relative to 1 (Gemma)
+
 export interface Model {
   readonly kind: "encoder" | "decoder" | "encoder_decoder";
   readonly family: string;
@@ -37,7 +39,7 @@ export interface Model {
   readonly d_ff: number;
   readonly parameters: number;
   readonly positions: string;
-  readonly norm: "layer" | "rms";
+  readonly norm: NormKind;
   readonly norm_eps: number;
   readonly norm_first: boolean;
   readonly gated: boolean;
@@ -48,6 +50,10 @@ export interface Model {
   readonly tokenizer?: "sentencepiece" | "tokenizers" | "marian" | null;
   readonly embedding_scale?: number | null;
   readonly bias?: boolean | null;
+  readonly head_norm?: boolean | null;
+  readonly sublayer_norm?: boolean | null;
+  readonly layer_kinds?: string | null; // of each layer: G, L (local: a window), N (no rotation)
+  readonly sliding_window?: number | null;
 }
 
 export interface Candidate {
@@ -111,6 +117,8 @@ export interface TraceInfo {
   /** The predictions of a regression model, one per sequence. */
   readonly regression?: readonly number[] | null;
   readonly next: readonly (readonly Candidate[])[] | null;
+  /** The logit lens of sequence 0: candidates after each layer, for each token; 0: before the first layer. Missing in older files. */
+  readonly lens?: readonly (readonly (readonly Candidate[])[])[] | null;
   readonly decoding: Decoding | null;
   readonly notes: readonly string[];
 }
@@ -121,4 +129,15 @@ export interface HeadLocation {
   readonly block: BlockName;
   readonly layer: number;
   readonly head: number;
+}
+
+/** The effect of each head or hidden state on the answer, as `Effects.to_table` in jumok.interpret.interventions. */
+export interface Effects {
+  readonly intervention: "mute" | "patch_heads" | "patch_hidden";
+  readonly measure: "probability" | "log_probability" | "score";
+  readonly answer: string;
+  readonly value: number;
+  readonly other_value: number | null;
+  /** (layers, heads) by block; of hidden states (layers, tokens) by side. */
+  readonly values: Readonly<Partial<Record<BlockName | Side, readonly (readonly number[])[]>>>;
 }

@@ -35,11 +35,13 @@ export function patternScore(pattern: Pattern, weights: Matrix, block: Block, qu
       return Math.max(0, ...counts.values()) / Math.max(rows.length, 1);
     }
     case "separator":
-      return sums(() => keys.special.flatMap((special, j) => (special || j === 0 ? [j] : [])));
+      return sums(() => keys.special.flatMap((special, j) => (special || j === keys.real.indexOf(1) ? [j] : [])));
     case "rare_word": {
       const rarest = Math.max(...keys.ids.filter((_, j) => found[j]));
       if (!found.includes(true)) return 0;
-      return mean(rows.map((i) => (keys.ids[largest(rowOf(weights, i), found)] === rarest ? 1 : 0)));
+      const first = keys.ids.findIndex((id, j) => found[j] && id === rarest);
+      const able = rows.filter((i) => !block.causal || i >= first);
+      return mean(able.map((i) => (keys.ids[largest(rowOf(weights, i), found)] === rarest ? 1 : 0)));
     }
   }
 }

@@ -1,6 +1,7 @@
 /** Opens the trace of this page: embedded in it, or read from the server by byte ranges. */
 
 import { api } from "./api";
+import type { Effects } from "./format";
 import { type ByteSource, MemoryByteSource } from "./safetensors";
 import { Trace } from "./trace";
 
@@ -15,6 +16,7 @@ export interface LiveModel {
   readonly max_length: number;
   readonly examples?: readonly string[]; // inputs to try; those of a pair are separated by TAB
   readonly decode?: Readonly<Record<string, unknown>> | null; // the decoding settings
+  readonly checkpoints?: readonly string[]; // of the run, oldest first
 }
 
 /** How the page was started. */
@@ -22,6 +24,7 @@ export interface BootConfig {
   readonly mode: "embedded" | "file" | "live";
   readonly trace?: string | null;
   readonly model?: LiveModel | null;
+  readonly effects?: Effects | null; // measured before the page was saved
 }
 
 /** The content of `<script id="boot">`. */

@@ -53,6 +53,14 @@ describe("a trace", () => {
     await expect(coarse.weights(first)).rejects.toThrow("only thumbnails");
   });
 
+  it("reads vectors that were rounded to 8 bits with the scale of their row", async () => {
+    const bytes: Tensor = { shape: [1, 2, 3], data: Uint8Array.of(255, 1, 128, 129, 128, 28) };
+    const scale: Tensor = { shape: [1, 2], data: Float32Array.of(0.5, 2) };
+    const trace = await Trace.open(new MemoryByteSource(safetensors(INFO, { "source.hidden.0": bytes, "source.hidden.0.scale": scale })));
+    expect([...(await trace.hidden("source", 0, 0)).data]).toEqual([63.5, -63.5, 0, 2, 0, -200]);
+    expect([trace.hasRounding, (await testTrace()).hasRounding]).toEqual([true, false]);
+  });
+
   it("rejects files that are not traces", async () => {
     const open = (file: ArrayBuffer) => Trace.open(new MemoryByteSource(file));
     await expect(open(new ArrayBuffer(4))).rejects.toThrow("not a safetensors file");

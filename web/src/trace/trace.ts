@@ -4,6 +4,7 @@ import { type ByteSource, readHeader, readNumbers, type TensorEntry } from "./sa
 import type { Block, BlockName, HeadLocation, Sequence, Side, TraceInfo } from "./format";
 import { type Matrix, scaleScore } from "./matrix";
 
+const SCALE_SUFFIX = ".scale";
 const MAX_CACHED_NUMBERS = 20_000_000; // 80 MB
 
 export class Trace {
@@ -26,6 +27,16 @@ export class Trace {
 
   has(name: string): boolean {
     return this.entries.has(name);
+  }
+
+  /** Whether vectors and steps were rounded to 8 bits to keep the page small. */
+  get hasRounding(): boolean {
+    return [...this.entries.keys()].some((name) => name.endsWith(SCALE_SUFFIX));
+  }
+
+  /** Whether a tensor was rounded: then its numbers are (byte − 128) · the scale of the row. */
+  isRounded(name: string): boolean {
+    return this.has(`${name}${SCALE_SUFFIX}`);
   }
 
   shape(name: string): readonly number[] {
@@ -116,9 +127,23 @@ export class Trace {
     return (await this.readCached(name, (location.sequence * H + location.head) * S, S)) as Float32Array;
   }
 
-  /** 1 where a query may attend, (T, S). */
-  async mask(block: BlockName, sequence: number): Promise<{ rows: number; columns: number; data: Uint8Array }> {
-    const name = `${block}.mask`;
+  /** The window of a layer, in tokens: a query attends to those nearer than this; null: none. */
+  windowOf({ block, layer }: Pick<HeadLocation, "block" | "layer">): number | null {
+    const { layer_kinds: kinds, sliding_window: window } = this.info.model;
+    return block !== "cross" && kinds?.[layer] === "L" ? (window ?? null) : null;
+  }
+
+  /** The name of the rotary angles of a layer; null if it rotates nothing. */
+  rotaryName({ block, layer }: Pick<HeadLocation, "block" | "layer">): string | null {
+    const own = `${block}.${layer}.rotary`;
+    if (block === "cross" || this.info.model.layer_kinds?.[layer] === "N") return null;
+    return this.has(own) ? own : this.has("rotary") ? "rotary" : null;
+  }
+
+  /** 1 where a query of a layer may attend, (T, S). */
+  async mask({ block, sequence, layer }: Pick<HeadLocation, "block" | "sequence" | "layer">): Promise<{ rows: number; columns: number; data: Uint8Array }> {
+    const own = `${block}.${layer}.mask`; // of a layer whose mask is not that of layer 0
+    const name = this.has(own) ? own : `${block}.mask`;
     const [, T, S] = this.shape(name);
     return { rows: T, columns: S, data: (await this.readCached(name, sequence * T * S, T * S)) as Uint8Array };
   }
@@ -196,12 +221,20 @@ export class Trace {
     const key = `${name}:${from}:${count}`;
     let entry = this.cache.get(key);
     if (!entry) {
-      entry = readNumbers(this.bytes, this.entry(name), from, count);
+      entry = this.read(name, from, count);
       entry.catch(() => this.drop(key)); // a failed read can be retried
       this.evict(count);
     } else this.cache.delete(key);
     this.cache.set(key, entry); // most recently used last
     return entry;
+  }
+
+  private async read(name: string, from: number, count: number): Promise<Float32Array | Uint8Array> {
+    const numbers = await readNumbers(this.bytes, this.entry(name), from, count);
+    if (!this.isRounded(name)) return numbers;
+    const columns = this.shape(name).at(-1) ?? 1;
+    const scales = await readNumbers(this.bytes, this.entry(`${name}${SCALE_SUFFIX}`), from / columns, count / columns);
+    return Float32Array.from(numbers, (byte, i) => (byte - 128) * scales[Math.floor(i / columns)]);
   }
 
   /** Evicts the least recently used tensors, so that at most MAX_CACHED_NUMBERS stay. */

@@ -6,7 +6,7 @@ import { bootConfig } from "../trace/source";
 import { t } from "../i18n/i18n";
 import type { ViewRenderer } from "./view";
 
-export type Bundle = "flow" | "neuron" | "lesson" | "reading";
+export type Bundle = "flow" | "neuron" | "lesson" | "reading" | "bench";
 
 /** The renderers of the views whose scripts are loaded. */
 const renderers = signal<ReadonlyMap<string, ViewRenderer>>(new Map());

@@ -1,6 +1,6 @@
 /** The views in the order of their tabs, and the bundle of each. */
 
-import { alignment, calculation, explanation, flow, generation, masks, neuron, positions } from "./viewInfo";
+import { alignment, calculation, compare, explanation, flow, generation, map, masks, neuron, positions } from "./viewInfo";
 import { lines } from "./lines/lines";
 import { matrix } from "./matrix/matrix";
 import { type Bundle, registerViews } from "./bundles";
@@ -9,9 +9,11 @@ import type { ViewInfo } from "./view";
 import "./alignment/alignment.css";
 import "./calculation/calculation.css";
 import "./choice.css";
+import "./compare/compare.css";
 import "./explanation/explanation.css";
 import "./flow/flow.css";
 import "./generation/generation.css";
+import "./map/map.css";
 import "./masks/masks.css";
 import "./neuron/neuron.css";
 import "./positions/positions.css";
@@ -31,6 +33,8 @@ export const views: readonly Tab[] = [
   { ...positions, bundle: "lesson" },
   { ...masks, bundle: "lesson" },
   { ...explanation, bundle: "reading" },
+  { ...compare, bundle: "bench" },
+  { ...map, bundle: "bench" },
 ];
 
 registerViews({ lines, matrix });

@@ -101,3 +101,25 @@ export const explanation: ViewInfo = {
   supports: (info) => info.classification !== null,
   missing: { ko: "설명은 분류 모델의 트레이스에만 있습니다.", en: "Only traces of classifiers contain an explanation." },
 };
+
+export const compare: ViewInfo = {
+  id: "compare",
+  title: { ko: "비교", en: "compare" },
+  description: {
+    ko: "A | B | B − A: 다른 문장, 끈 헤드, 고친 단어, 다른 체크포인트, 또는 두 헤드의 가중치와 답을 비교합니다.",
+    en: "A | B | B − A: weights and answer for another sentence, a muted head, an edited word, another checkpoint, or two heads.",
+  },
+  supports: () => true,
+  missing: { ko: "", en: "" },
+};
+
+export const map: ViewInfo = {
+  id: "map",
+  title: { ko: "헤드", en: "heads" },
+  description: {
+    ko: "모든 헤드: 크게 그린 헤드 맵, 헤드마다 답에 주는 효과, 패턴 점수로 정렬하고 찾는 표.",
+    en: "All heads: the map at full size, the effect of each head on the answer, and a table to sort and search by pattern.",
+  },
+  supports: () => true,
+  missing: { ko: "", en: "" },
+};

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from jumok.errors import InputError
 from jumok.interpret.aggregate import DisplayOptions, Floats
 from jumok.interpret.trace import Trace
+from jumok.language import translate
 from jumok.viewer.figures.attention import LINES_FROM
 from jumok.viewer.figures.canvas import (
     GAP,
@@ -75,9 +76,11 @@ def alignment(
     view = layers[0]
     weights = np.concatenate([one.weights for one in layers])  # (H of all layers, R, C)
     table = pool_heads(weights, head)
+    every_head = "{} · all layers · mean of {} heads"
+    if head == "max":
+        every_head = "{} · all layers · maximum of {} heads"
     title = style.title_text(
-        f"{NAMES['cross']} · all layers · {'mean' if head == 'mean' else 'maximum'} of "
-        f"{len(weights)} heads"
+        translate(every_head, translate(NAMES["cross"]), len(weights))
         if all_layers
         else caption(trace, layer_ref, head)
     )
@@ -88,7 +91,11 @@ def alignment(
     canvas.draw_title(title)
     axes = canvas.axes(*layout.panel(0, 0))
     cells = draw_cells(
-        axes, table, style.weights, color_norm(float(table.max()), style), layout.cell >= LINES_FROM
+        axes,
+        table,
+        style.weights,
+        color_norm(float(table.max()), style, table.shape[1]),
+        layout.cell >= LINES_FROM,
     )
     draw_row_labels(axes, layout.rows)
     draw_column_labels(axes, layout.columns)
@@ -100,7 +107,7 @@ def alignment(
     edge = layout.left - layout.rows.extent - GAP - line / 2
     middle = layout.top + (layout.bottom - layout.top) / 2
     canvas.draw_text(
-        f"token {rows}",
+        translate("token read" if rows == "read" else "token predicted"),
         max(edge, MARGIN + line / 2),
         middle,
         small_font(style),
@@ -163,5 +170,5 @@ def _draw_coverage(canvas: Canvas, layout: HeatmapLayout, sums: NDArray[np.float
     )
     top = layout.bottom + GAP + COVERAGE + GAP / 2
     canvas.draw_text(
-        "coverage: sum over the rows", left, top, small_font(canvas.style), colour=SOFT
+        translate("coverage: sum over the rows"), left, top, small_font(canvas.style), colour=SOFT
     )

@@ -6,6 +6,7 @@ from matplotlib.colors import Normalize
 
 from jumok.interpret.aggregate import DisplayOptions, Floats
 from jumok.interpret.trace import Trace
+from jumok.language import translate
 from jumok.viewer.figures.canvas import (
     GAP,
     LINE_HEIGHT,
@@ -57,7 +58,7 @@ def attention_map(
     layout = make_layout(view.queries, view.keys, style, title)
     canvas = Canvas(layout.width, layout.height, style)
     canvas.draw_title(title)
-    darkest = color_norm(float(table.max()), style)
+    darkest = color_norm(float(table.max()), style, table.shape[1])
     cells = _panel(canvas, layout, (0, 0), table, view, darkest, query)
     draw_colorbar(canvas, cells, layout, view.measure)
     return canvas.figure
@@ -73,7 +74,9 @@ def head_grid(
     """All heads of a layer side by side, with one colour scale."""
     view = load_weights(trace, layer_ref, display)
     n_heads = len(view.weights)
-    title = style.title_text(f"{layer_ref} · {n_heads} heads" if n_heads > 1 else str(layer_ref))
+    title = style.title_text(
+        translate("{} · {} heads", layer_ref, n_heads) if n_heads > 1 else str(layer_ref)
+    )
     across = _across(n_heads, 4 if style.width is None or style.width < 5 else 6)
     shape = (ceil(n_heads / across), across)
     caption_height = small_font(style) * LINE_HEIGHT + GAP / 2
@@ -82,13 +85,13 @@ def head_grid(
     )
     canvas = Canvas(layout.width, layout.height, style)
     canvas.draw_title(title)
-    darkest = color_norm(float(view.weights.max()), style)
+    darkest = color_norm(float(view.weights.max()), style, view.weights.shape[-1])
     for head, table in enumerate(view.weights):
         where = divmod(head, across)
         cells = _panel(canvas, layout, where, table, view, darkest, query)
         left, top, width, height = layout.panel(*where)
         muted = (layer_ref.block.name, layer_ref.layer, head) in trace.info.muted
-        words = f"head {head}" + " (muted)" * muted
+        words = translate("head {}", head) + translate(" (muted)") * muted
         words = words if text_width(words, small_font(style)) <= width + GAP else str(head)
         canvas.draw_text(
             words, left + width / 2, top + height + GAP / 2, small_font(style), align="center"

@@ -14,7 +14,7 @@ from matplotlib.textpath import text_to_path
 
 from jumok.errors import InputError
 from jumok.fonts import FAMILY, figure_bytes, replace_missing_glyphs
-from jumok.fonts import style as font_style
+from jumok.fonts import plot_style as font_style
 from jumok.viewer.colours import Ramp, colour_table
 from jumok.viewer.figures.options import SCALES, Palette, Scale
 
@@ -36,7 +36,7 @@ class FigureStyle:
     font_size: float | None = None  # points; None: 7 in a column, 8 on a page, 9 elsewhere
     title: bool | str = True  # True: names the head
     palette: Palette = "ink"
-    scale: Scale = "linear"
+    scale: Scale | None = None  # None: sqrt for many columns, else linear
 
     def __post_init__(self) -> None:
         if self.width is not None and not 2.0 <= self.width <= 40.0:
@@ -47,7 +47,7 @@ class FigureStyle:
             )
         if self.palette not in PALETTES:
             raise InputError(f"palette must be one of {', '.join(PALETTES)}, got {self.palette!r}")
-        if self.scale not in SCALES:
+        if self.scale not in (None, *SCALES):
             raise InputError(f"scale must be {' or '.join(SCALES)}, got {self.scale!r}")
 
     @property

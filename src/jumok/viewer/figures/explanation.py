@@ -16,6 +16,7 @@ from jumok.errors import InputError
 from jumok.fonts import replace_missing_glyphs
 from jumok.interpret.schema import Classification, Explained
 from jumok.interpret.trace import Trace
+from jumok.language import translate
 from jumok.viewer.figures.canvas import (
     GAP,
     INK,
@@ -110,11 +111,11 @@ def _draw(
     tints = [colormap("diverging")(norm(number)) for number in contribution]
     for word in words:
         _draw_word(canvas, word, text_top, text_line, large, tints[word.number])
-    left_out = (
-        f"; {len(barred)} of {len(contribution)} words" if len(barred) < len(contribution) else ""
-    )
-    unread = f"; {truncated} pieces of the text were not read" if truncated else ""
-    what = f"p({predictions.labels[label]}) − p without the word{left_out}{unread}"
+    what = translate("p({}) − p without the word", predictions.labels[label])
+    if len(barred) < len(contribution):
+        what += translate("; {} of {} words", len(barred), len(contribution))
+    if truncated:
+        what += translate("; {} pieces of the text were not read", truncated)
     width_limit = width - 2 * MARGIN
     canvas.draw_text(
         truncate_text(what, width_limit, small_font(style)),

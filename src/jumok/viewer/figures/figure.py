@@ -1,7 +1,7 @@
 """Draw any figure of a trace."""
 
 from jumok.errors import InputError
-from jumok.fonts import style as font_style
+from jumok.fonts import plot_style as font_style
 from jumok.interpret.aggregate import DisplayOptions
 from jumok.interpret.trace import Trace
 from jumok.viewer.figures.alignment import alignment

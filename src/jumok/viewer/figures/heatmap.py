@@ -20,6 +20,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from jumok.language import translate
 from jumok.viewer.figures.canvas import (
     GAP,
     INK,
@@ -44,6 +45,7 @@ Cells: TypeAlias = QuadMesh | AxesImage
 
 MAX_CELL = 0.3  # inches
 MAX_SIDE = 16.0  # inches of a figure without a given width
+MAX_LINEAR_COLUMNS = 128  # of a table with a linear scale by default
 MAX_VECTOR_CELLS = 128  # per side; larger tables are drawn as one image
 COLORBAR_THICKNESS = 0.09  # inches
 MIN_COLORBAR_HEIGHT, MAX_COLORBAR_HEIGHT = 0.6, 2.5  # inches
@@ -207,10 +209,14 @@ def colorbar_width(style: FigureStyle) -> float:
     )
 
 
-def color_norm(largest: float, style: FigureStyle) -> Normalize:
-    """The scale from 0 to the largest weight: linear or square root."""
+def color_norm(largest: float, style: FigureStyle, columns: int = 0) -> Normalize:
+    """The scale from 0 to the largest weight: linear or square root.
+
+    With many columns most weights are so small that a linear scale would draw them as paper.
+    """
     largest = largest or 1.0  # all weights are 0
-    if style.scale == "sqrt":
+    scale = style.scale or ("sqrt" if columns > MAX_LINEAR_COLUMNS else "linear")
+    if scale == "sqrt":
         return PowerNorm(0.5, vmin=0.0, vmax=largest)
     return Normalize(0.0, largest)
 
@@ -289,6 +295,8 @@ def draw_colorbar_at(
 ) -> None:
     """Draw a colorbar with ticks and a label."""
     height = min(max(height, MIN_COLORBAR_HEIGHT), MAX_COLORBAR_HEIGHT)
+    if isinstance(cells.norm, PowerNorm):
+        label = translate("{} (square-root scale)", label)
     axes = canvas.axes(left, top, COLORBAR_THICKNESS, height)
     bar = canvas.figure.colorbar(cells, cax=axes)
     axes.spines["outline"].set(edgecolor=PALE, linewidth=0.5)

@@ -18,6 +18,7 @@ from jumok.interpret.aggregate import (
 )
 from jumok.interpret.schema import Block, Tokens
 from jumok.interpret.trace import Trace
+from jumok.language import translate
 from jumok.viewer.figures.options import Head
 from jumok.viewer.labels import Label, labels
 
@@ -33,7 +34,7 @@ class LayerRef:
     sequence: int = 0
 
     def __str__(self) -> str:
-        return f"{NAMES[self.block.name]} · layer {self.layer}"
+        return translate("{} · layer {}", translate(NAMES[self.block.name]), self.layer)
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,11 @@ def measure_label(display: DisplayOptions) -> str:
     >>> measure_label(DisplayOptions(unit="word", specials="renormalise"))
     'weight, in words, without special tokens'
     """
-    caption = "weight × ‖v W_O‖" if display.measure == "values" else "weight"
+    caption = translate("weight × ‖v W_O‖" if display.measure == "values" else "weight")
     if display.unit != "piece":
-        caption += f", in {display.unit}s"
+        caption += translate(", in words" if display.unit == "word" else ", in syllables")
     if display.specials == "renormalise":
-        caption += ", without special tokens"
+        caption += translate(", without special tokens")
     return caption
 
 
@@ -89,7 +90,7 @@ def load_weights(
     block, layer, sequence = layer_ref.block.name, layer_ref.layer, layer_ref.sequence
     queries = trace.info.tokens(layer_ref.block.queries, sequence)
     keys = trace.info.tokens(layer_ref.block.keys, sequence)
-    weights, mask = trace.weights(block, layer, sequence), trace.mask(block, sequence)
+    weights, mask = trace.weights(block, layer, sequence), trace.mask(block, sequence, layer)
     if predicted:
         queries = _without_first(queries)
         weights, mask = weights[:, :-1], mask[:-1]
@@ -123,9 +124,10 @@ def caption(trace: Trace, layer_ref: LayerRef, head: Head) -> str:
     """The name of a head, for a title."""
     if isinstance(head, int):
         muted = (layer_ref.block.name, layer_ref.layer, head) in trace.info.muted
-        return f"{layer_ref} · head {head}" + " (muted)" * muted
+        return translate("{} · head {}", layer_ref, head) + translate(" (muted)") * muted
     n_heads = layer_ref.block.heads
-    return f"{layer_ref} · {'mean' if head == 'mean' else 'maximum'} of {n_heads} heads"
+    template = "{} · mean of {} heads" if head == "mean" else "{} · maximum of {} heads"
+    return translate(template, layer_ref, n_heads)
 
 
 def _without_first(tokens: Tokens) -> Tokens:

@@ -17,6 +17,7 @@ from jumok.errors import InputError
 from jumok.interpret.aggregate import DisplayOptions, Floats
 from jumok.interpret.schema import Muted
 from jumok.interpret.trace import Trace
+from jumok.language import translate
 from jumok.viewer.figures.canvas import (
     GAP,
     INK,
@@ -161,14 +162,16 @@ def _title(
         return caption(trace, layer_ref, head)
     block = str(layer_ref).partition(" · ")[0]
     names = ", ".join(one.name for one in series)
-    return f"{block} · {names}" if len(series) <= len(COLOURS) else f"{block} · {len(series)} heads"
+    if len(series) <= len(COLOURS):
+        return f"{block} · {names}"
+    return translate("{} · {} heads", block, len(series))
 
 
 def _coverage_text(tables: Sequence[Floats], drawn: Sequence[Line]) -> str:
     """A description of how much is drawn."""
     total = sum(float(table.sum(dtype=np.float64)) for table in tables)
     fraction = sum(line.weight for line in drawn) / (total or 1.0)
-    return f"{len(drawn):,} lines show {100 * fraction:.1f} % of the weights"
+    return translate("{:,} lines show {:.1f} % of the weights", len(drawn), 100 * fraction)
 
 
 def _draw_frame(
@@ -195,7 +198,7 @@ def _draw_frame(
     axes.spines[:].set_visible(False)
     _name(axes, left, 0.0)
     _name(axes, right, 1.0)
-    words = coverage if view.measure == "weight" else f"{coverage} · {view.measure}"
+    words = coverage if view.measure == translate("weight") else f"{coverage} · {view.measure}"
     below = top + high + GAP
     width_limit = width - 2 * MARGIN
     canvas.draw_text(

@@ -3,6 +3,7 @@
 L layers, H heads, P cells a side of a head.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -13,6 +14,7 @@ from matplotlib.colors import PowerNorm
 from jumok.interpret.aggregate import DisplayOptions, Floats
 from jumok.interpret.schema import Block
 from jumok.interpret.trace import Trace
+from jumok.language import translate
 from jumok.viewer.figures.canvas import (
     GAP,
     LINE_HEIGHT,
@@ -43,8 +45,8 @@ def model_map(
     scale.
     """
     tables = {block.name: _mosaic(trace, block, sequence, display) for block in trace.info.blocks}
-    title = style.title_text("all heads")
-    layout = _arrange(trace.info.blocks, style, title)
+    title = style.title_text(translate("all heads"))
+    layout = arrange([(block.layers, block.heads) for block in trace.info.blocks], style, title)
     canvas = Canvas(layout.width, layout.height, style)
     canvas.draw_title(title)
     largest = max(float(np.nanmax(table)) for table in tables.values()) or 1.0
@@ -59,11 +61,12 @@ def model_map(
             extent=(0, block.heads, block.layers, 0),
             aspect="auto",
         )
-        _draw_numbers(axes, block, layout.tile, style, first=left == layout.positions[0][0])
+        shape = (block.layers, block.heads)
+        draw_numbers(axes, shape, layout.tile, style, first=left == layout.positions[0][0])
         axes.spines[:].set_visible(False)
         middle = left + block.heads * layout.tile / 2
         above = top - (style.font + small_font(style)) * LINE_HEIGHT - GAP / 2
-        canvas.draw_text(NAMES[block.name], middle, above, style.font, align="center")
+        canvas.draw_text(translate(NAMES[block.name]), middle, above, style.font, align="center")
     first, last = layout.positions[0], layout.height - bottom_margin(style)
     draw_colorbar_at(
         canvas,
@@ -71,13 +74,13 @@ def model_map(
         layout.bar,
         first[1],
         last - first[1],
-        f"largest {measure_label(display)}",
+        translate("largest {}", measure_label(display)),
     )
     return canvas.figure
 
 
 @dataclass(frozen=True)
-class _Arrangement:
+class Arrangement:
     """The layout of the blocks, in inches."""
 
     width: float
@@ -87,22 +90,22 @@ class _Arrangement:
     bar: float
 
 
-def _arrange(blocks: tuple[Block, ...], style: FigureStyle, title: str) -> _Arrangement:
-    """Lay out blocks side by side if the tiles are large enough, else stacked."""
+def arrange(shapes: Sequence[tuple[int, int]], style: FigureStyle, title: str) -> Arrangement:
+    """Lay out blocks of (layers, heads) side by side if tiles are large enough, else stacked."""
     left = MARGIN + text_width("00", small_font(style)) + small_font(style) * LINE_HEIGHT + GAP
     right = colorbar_width(style) + MARGIN
     caption = (style.font + small_font(style)) * LINE_HEIGHT + GAP
     top = title_height(style, title) + caption
-    heads, layers = [block.heads for block in blocks], [block.layers for block in blocks]
+    heads, layers = [heads for _, heads in shapes], [layers for layers, _ in shapes]
     between = 3 * GAP
     free = (style.width or 16.0) - left - right
-    tile = (free - between * (len(blocks) - 1)) / sum(heads)
-    row_labels = tile >= MIN_TILE or len(blocks) == 1
+    tile = (free - between * (len(shapes) - 1)) / sum(heads)
+    row_labels = tile >= MIN_TILE or len(shapes) == 1
     if not row_labels:
         tile = free / max(heads)
     down = max(layers) if row_labels else sum(layers)
     high = (
-        MAX_HEIGHT - top - bottom_margin(style) - (0 if row_labels else caption * (len(blocks) - 1))
+        MAX_HEIGHT - top - bottom_margin(style) - (0 if row_labels else caption * (len(shapes) - 1))
     )
     tile = min(tile, MAX_TILE, high / down)
     if row_labels:
@@ -115,7 +118,7 @@ def _arrange(blocks: tuple[Block, ...], style: FigureStyle, title: str) -> _Arra
         content, bottom = max(heads) * tile, top + starts[-1] - caption
     width = style.width or max(left + content + right, 2.5)
     shift = (width - left - content - right) / 2
-    return _Arrangement(
+    return Arrangement(
         width=width,
         height=max(bottom, top + MIN_COLORBAR_HEIGHT) + bottom_margin(style),
         tile=tile,
@@ -124,25 +127,26 @@ def _arrange(blocks: tuple[Block, ...], style: FigureStyle, title: str) -> _Arra
     )
 
 
-def _draw_numbers(
-    axes: Axes, block: Block, tile: float, style: FigureStyle, *, first: bool
+def draw_numbers(
+    axes: Axes, shape: tuple[int, int], tile: float, style: FigureStyle, *, first: bool
 ) -> None:
     """Draw the head numbers on top and the layer numbers at the left."""
     size = small_font(style)
+    layers, heads = shape
     every = max(1, int(np.ceil(text_width("00", size) / tile)))
     axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False)
     axes.set_xticks(
-        [head + 0.5 for head in range(0, block.heads, every)],
-        labels=[str(head) for head in range(0, block.heads, every)],
+        [head + 0.5 for head in range(0, heads, every)],
+        labels=[str(head) for head in range(0, heads, every)],
         fontsize=size,
     )
     every = max(1, int(np.ceil(size * LINE_HEIGHT / tile)))
-    numbered = range(0, block.layers, every) if first else range(0)
+    numbered = range(0, layers, every) if first else range(0)
     axes.set_yticks(
         [layer + 0.5 for layer in numbered], labels=[str(n) for n in numbered], fontsize=size
     )
     if first:
-        axes.set_ylabel("layer", fontsize=size, labelpad=1.5)
+        axes.set_ylabel(translate("layer"), fontsize=size, labelpad=1.5)
 
 
 def _mosaic(trace: Trace, block: Block, sequence: int, display: DisplayOptions) -> Floats:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from jumok.errors import InputError
 from jumok.interpret.trace import Trace
+from jumok.language import translate
 from jumok.viewer.figures.canvas import (
     GAP,
     INK,
@@ -99,9 +100,8 @@ def neuron_view(
         raise InputError(f"the query must be 0 to {len(query_labels) - 1}, got {query}")
     keys = labels(trace.info.tokens(layer_ref.block.keys, layer_ref.sequence), "piece")
     steps = steps_of(trace, layer_ref, head, query, len(keys))
-    title = style.title_text(
-        f"{caption(trace, layer_ref, head)} · query {query}: {query_labels[query].text}"
-    )
+    name = caption(trace, layer_ref, head)
+    title = style.title_text(translate("{} · query {}: {}", name, query, query_labels[query].text))
     return _draw(steps, keys, query_labels[query], title, style)
 
 
@@ -119,7 +119,7 @@ def steps_of(trace: Trace, layer_ref: LayerRef, head: int, query: int, n_keys: i
         softcap=block.softcap,
         bias=None if bias is None else bias[head, query, :n_keys].astype(np.float64),
         weights=trace.weights(block.name, layer, sequence)[head, query, :n_keys].astype(np.float64),
-        mask=trace.mask(block.name, sequence)[query, :n_keys],
+        mask=trace.mask(block.name, sequence, layer)[query, :n_keys],
     )
 
 

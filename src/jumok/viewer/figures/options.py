@@ -40,7 +40,8 @@ class FigureOptions:
     rows: whether a row of an alignment is labelled with the token read or the token predicted.
     width: inches; 3.3 fits a column of an ACL paper, 6.9 the page; None: as wide as needed.
     font_size: points, at least 5. title: False for none, or a text of your own.
-    palette, scale: colours; larger weights are always darker.
+    palette, scale: colours; larger weights are always darker. Default scale: sqrt for a table of
+        more than 128 columns, whose weights are small, else linear.
     pins: lines only: heads of the block as (block, layer, head), drawn together instead of `head`.
     mass: lines only: fraction of each query's weight to draw, largest weights first.
     """
@@ -59,7 +60,7 @@ class FigureOptions:
     font_size: float | None = None  # points
     title: bool | str = True
     palette: Palette = "ink"
-    scale: Scale = "linear"
+    scale: Scale | None = None
     pins: tuple[Muted, ...] = ()
     mass: float = 0.9
 

@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from jumok.errors import InputError
-from jumok.fonts import style as font_style
+from jumok.fonts import plot_style as font_style
+from jumok.language import translate
 from jumok.viewer.positional_encodings import (
     Positions,
     best_shift,
@@ -69,12 +70,12 @@ def _draw_encoding(axes: Axes, number: int, encoding: Rung) -> None:
     """Draw one encoding: blue is positive, red negative, white zero."""
     largest = float(abs(encoding.positions).max())
     mesh = axes.pcolormesh(encoding.positions, cmap="RdBu", vmin=-largest, vmax=largest)
-    axes.set_title(f"{number} · {encoding.name}\n{encoding.formula}", fontsize=11)
+    axes.set_title(f"{number} · {translate(encoding.name)}\n{encoding.formula}", fontsize=11)
     axes.invert_yaxis()  # position 0 on top
     axes.tick_params(labelleft=number == 1)
     if number == 1:
-        axes.set_ylabel("위치 · position p")
-    axes.set_xlabel("차원 · dimension")
+        axes.set_ylabel(translate("position p"))
+    axes.set_xlabel(translate("dimension"))
     if encoding.positions.shape[1] == 1:
         axes.set_xticks([])
     axes.figure.colorbar(mesh, ax=axes, location="bottom", aspect=12, ticks=[-largest, 0, largest])
@@ -88,20 +89,20 @@ def _draw_errors(axes: Axes, encodings: tuple[Rung, ...]) -> None:
         zip(encodings, LINE_STYLES, strict=True), start=1
     ):
         errors = [_error(encoding, k) for k in distances]
-        name = f"{number} · {encoding.name}: {_number(max(errors))}"
+        name = f"{number} · {translate(encoding.name)}: {_number(max(errors))}"
         axes.plot(distances, errors, line_style, markersize=4, label=name)
     axes.set_yscale("log", nonpositive="clip")
     axes.set_ylim(SMALLEST_ERROR, 10)
     axes.yaxis.set_major_formatter(lambda error, _: _number(error))
-    axes.set_xlabel("거리 · distance k")
-    axes.set_ylabel("상대 오차 · relative error")
+    axes.set_xlabel(translate("distance k"))
+    axes.set_ylabel(translate("relative error"))
     axes.set_title(
-        "한 행렬로 k칸 옮기기 · one matrix moves every position by k:  PE(p + k) = PE(p) T(k)",
+        f"{translate('one matrix moves every position by k')}:  PE(p + k) = PE(p) T(k)",
         fontsize=11,
     )
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="center right", title="가장 큰 오차 · largest error")
+    axes.legend(loc="center right", title=translate("largest error"))
 
 
 def _error(encoding: Rung, k: int) -> float:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from jumok.errors import InputError
 from jumok.interpret.trace import Trace
+from jumok.language import translate
 from jumok.viewer.figures.canvas import (
     GAP,
     INK,
@@ -58,7 +59,9 @@ def positional_table(trace: Trace, layer_ref: LayerRef, style: FigureStyle) -> J
     a trace without any of these.
     """
     panels = panels_of(trace, layer_ref)
-    return _draw(panels, style.title_text(f"positions of the {layer_ref.block.queries}"), style)
+    return _draw(
+        panels, style.title_text(translate("positions of the {}", layer_ref.block.queries)), style
+    )
 
 
 def panels_of(trace: Trace, layer_ref: LayerRef) -> tuple[Panel, ...]:
@@ -67,17 +70,24 @@ def panels_of(trace: Trace, layer_ref: LayerRef) -> tuple[Panel, ...]:
     if f"{side}.positions" in trace.names:
         table = trace.tensor(f"{side}.positions").astype(np.float64)
         return (
-            Panel(f"PE, {kind}", "position", "dimension", table),
-            Panel("cosine of PE(p), PE(p′)", "position p", "position p′", cosines(table)),
+            Panel(f"PE, {kind}", translate("position"), translate("dimension"), table),
+            Panel(
+                translate("cosine of PE(p), PE(p′)"),
+                translate("position p"),
+                translate("position p′"),
+                cosines(table),
+            ),
         )
     if "rotary" in trace.names:
         angles = trace.tensor("rotary").astype(np.float64)
         n = sum(trace.info.tokens(side, layer_ref.sequence).real)
-        return (Panel("cos(p θᵢ), rotary", "position p", "pair i", rotary_cosines(angles, n)),)
+        axes = translate("position p"), translate("pair i")
+        return (Panel(translate("cos(p θᵢ), rotary"), *axes, rotary_cosines(angles, n)),)
     bias = trace.bias(layer_ref.block.name, layer_ref.layer)
     if bias is not None:
         start, table = by_distance(bias.astype(np.float64))
-        return (Panel(f"bias, layer {layer_ref.layer}", "head", "key − query", table, start),)
+        name = translate("bias, layer {}", layer_ref.layer)
+        return (Panel(name, translate("head"), translate("key − query"), table, start),)
     raise InputError(
         f"the trace must have learned, sinusoidal, rotary or relative positions, got {kind}"
     )

@@ -3,7 +3,7 @@
 import { useEffect, useMemo } from "preact/hooks";
 import { ink } from "../../draw/colours";
 import { shade } from "../../draw/palette";
-import { label, markup, PAGE_COLOURS, PRINT_COLOURS, svgDocument } from "../../draw/svg";
+import { element, label, markup, PAGE_COLOURS, PRINT_COLOURS, svgDocument } from "../../draw/svg";
 import { displayText } from "../../draw/text";
 import { useAsync } from "../../state/useAsync";
 import { hoverOver, selectHead, toggleLock } from "../../state/actions";
@@ -41,9 +41,10 @@ const ROW_HINTS: Readonly<Record<"read" | "predicted", Message>> = {
 function Stage({ trace }: StageProps) {
   const { value, error } = useAsync(() => aligned(trace), [trace]);
   const [box, availableWidth] = useWidth(WIDTH);
+  const shownBlock = block.value;
   useEffect(() => {
-    if (block.value !== "cross") selectHead(crossHead(trace)); // all panels show the block of the picture
-  });
+    if (shownBlock !== "cross") selectHead(crossHead(trace)); // all panels show the block of the picture
+  }, [trace, shownBlock]);
   return (
     <div ref={box}>
       <div class="choices">
@@ -102,24 +103,26 @@ function Picture({ trace, data, availableWidth }: { readonly trace: Trace; reado
 
 /** Frames around the hovered (thin) and locked (thick) row and column. */
 function FocusLines({ data, box: { cell, left, top, width, height } }: { readonly data: AlignmentData; readonly box: AlignmentLayout }) {
-  const { rows: tall, columns } = data.matrix;
-  const frames = (target: number | null, source: number | null, thick: number) => {
-    const row = target === null ? tall : data.rowOf(target);
-    const column = source === null ? columns : data.columnOf(source);
-    return (
-      <g stroke-width={thick}>
-        {row < tall ? <rect y={row * cell} width={columns * cell} height={cell} /> : null}
-        {column < columns ? <rect x={column * cell} width={cell} height={tall * cell} /> : null}
-      </g>
-    );
-  };
   return (
     <svg class="alignment-cross" aria-hidden="true" width={width} height={height}>
       <g transform={`translate(${left} ${top})`} fill="none" stroke={PAGE_COLOURS.focus}>
-        {frames(query.value, key.value, 2.5)}
-        {frames(hoverQuery.value, hoverKey.value, 1)}
+        {frames(data, cell, query.value, key.value, 2.5)}
+        {frames(data, cell, hoverQuery.value, hoverKey.value, 1)}
       </g>
     </svg>
+  );
+}
+
+/** Frames around the row of a target piece and the column of a source piece. */
+function frames(data: AlignmentData, cell: number, target: number | null, source: number | null, thick: number) {
+  const { rows: tall, columns } = data.matrix;
+  const row = target === null ? tall : data.rowOf(target);
+  const column = source === null ? columns : data.columnOf(source);
+  return (
+    <g stroke-width={thick}>
+      {row < tall ? <rect y={row * cell} width={columns * cell} height={cell} /> : null}
+      {column < columns ? <rect x={column * cell} width={cell} height={tall * cell} /> : null}
+    </g>
   );
 }
 
@@ -155,6 +158,7 @@ async function svg(trace: Trace): Promise<string> {
     box.height + 24,
     caption(data),
     markup(alignmentDrawing(data, PRINT_COLOURS, ink("light"), box)),
+    block.value === "cross" && element("g", { transform: `translate(${box.left} ${box.top})`, fill: "none", stroke: PRINT_COLOURS.focus }, markup(frames(data, box.cell, query.value, key.value, 2.5))),
     label(8, box.height + 12, `${t(data.title)} · ${t({ ko: "행", en: "row" })} = ${t(ROWS[data.predicted ? "predicted" : "read"])}`, {
       size: 11,
       fill: PRINT_COLOURS.faint,

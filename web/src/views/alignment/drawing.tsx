@@ -26,12 +26,12 @@ export interface AlignmentLayout {
 /** The layout for an available width; a long source text is wider. */
 export function layoutOf({ matrix: { rows, columns }, queries, keys }: AlignmentData, availableWidth: number): AlignmentLayout {
   const widest = (labels: readonly Label[]) => Math.max(...labels.map(({ text }) => textWidth(shortLabel(text), FONT)), 40);
-  const left = widest(queries) + GAP;
+  const left = Math.ceil(widest(queries) + GAP); // whole pixels: sharp edges
   const slope = widest(keys) * 0.75;
   const cell = Math.max(3, Math.min(32, Math.floor((availableWidth - left - slope) / columns), Math.floor(900 / rows)));
-  const top = slope + FONT + GAP;
+  const top = Math.ceil(slope + FONT + GAP);
   const bars = top + rows * cell + GAP;
-  return { cell, left, top, bars, width: left + columns * cell + slope, height: bars + BAR_HEIGHT + 18 };
+  return { cell, left, top, bars, width: Math.ceil(left + columns * cell + slope), height: bars + BAR_HEIGHT + 18 };
 }
 
 function shortLabel(text: string): string {

@@ -1,5 +1,7 @@
 /** The mathematics of a Transformer in double precision, so that the page can recompute every step. */
 
+import type { NormKind } from "../../trace/format";
+
 /** A matrix of any precision; `Matrix` is one. */
 export interface Numbers {
   readonly rows: number;
@@ -70,7 +72,7 @@ export function softmax(scores: Numbers, allowed?: ArrayLike<number>): Numbers {
 }
 
 /** The mean and the standard deviation (with epsilon) of a row; RMSNorm does not subtract the mean. */
-export function meanAndDeviation(x: Numbers, row: number, kind: "layer" | "rms", epsilon: number): readonly [number, number] {
+export function meanAndDeviation(x: Numbers, row: number, kind: NormKind, epsilon: number): readonly [number, number] {
   let mean = 0;
   if (kind === "layer") for (let i = 0; i < x.columns; i++) mean += valueAt(x, row, i) / x.columns;
   let variance = 0;
@@ -79,11 +81,11 @@ export function meanAndDeviation(x: Numbers, row: number, kind: "layer" | "rms",
 }
 
 /** LayerNorm or RMSNorm: each row (x - mean) / deviation · weight + bias. */
-export function normalise(x: Numbers, kind: "layer" | "rms", epsilon: number, weight: Numbers, bias: Numbers | null): Numbers {
+export function normalise(x: Numbers, kind: NormKind, epsilon: number, weight: Numbers, bias: Numbers | null): Numbers {
   const spreads = Array.from({ length: x.rows }, (_, row) => meanAndDeviation(x, row, kind, epsilon));
   return table(x.rows, x.columns, (row, i) => {
     const [mean, deviation] = spreads[row];
-    return ((valueAt(x, row, i) - mean) / deviation) * weight.data[i] + (bias?.data[i] ?? 0);
+    return ((valueAt(x, row, i) - mean) / deviation) * (weight.data[i] + (kind === "rms_offset" ? 1 : 0)) + (bias?.data[i] ?? 0);
   });
 }
 

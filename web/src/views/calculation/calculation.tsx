@@ -1,6 +1,6 @@
 /** The calculation of a layer step by step; the page recomputes every number. */
 
-import { computed, type ReadonlySignal, useSignal } from "@preact/signals";
+import { computed, type ReadonlySignal, type Signal, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { useAsync } from "../../state/useAsync";
 import { setting } from "../../state/settings";
@@ -13,7 +13,8 @@ import { availableBugs } from "./bugs";
 import { NumberGrid } from "./numberGrid";
 import { LayerData } from "./layerData";
 import { BugLab } from "./bugLab";
-import { STEP_TEXTS, titleOf } from "./lesson";
+import { LESSON_OF, STEP_TEXTS, titleOf } from "./lesson";
+import lessons from "./lessons.json";
 import { Heatmap } from "./heatmap";
 import { svg, table } from "./picture";
 import { sourceOf } from "./source";
@@ -126,13 +127,20 @@ function StepView({ step, data, progress, go }: StepViewProps) {
         <h2>
           <small>{progress}</small> {t(titleOf(step.id, data))}
         </h2>
+        <label class="choice">
+          <input type="checkbox" data-role="ask" checked={asksFirst.value === true} onChange={(event) => (asksFirst.value = event.currentTarget.checked)} />
+          {t({ ko: "결과를 보기 전에 예측", en: "predict before the result" })}
+        </label>
         <p>{t(typeof texts.description === "function" ? texts.description(data) : texts.description)}</p>
       </div>
       <div class="calculation-texts">
         {texts.formula?.(data)}
-        <code data-role="shape">{step.shapes(matrix?.numbers.rows).map((shape) => `torch.Size([${shape.join(", ")}])`).join(" → ")}</code>
+        <code data-role="shape">{step.shapes(matrix?.numbers.rows, matrix?.name).map((shape) => `torch.Size([${shape.join(", ")}])`).join(" → ")}</code>
         <Source step={step} data={data} matrix={matrix} />
         {texts.remark && <p class="calculation-remark">{t(texts.remark)}</p>}
+        <p class="calculation-remark" data-role="course">
+          {t({ ko: "강의", en: "course" })} <code>jumok lesson {LESSON_OF[step.id]}</code>: {t(lessons[LESSON_OF[step.id]])}
+        </p>
       </div>
       {error && <p role="alert">{error}</p>}
       {matrices.length > 1 && (
@@ -153,8 +161,8 @@ function NotRecorded() {
   return (
     <p class="calculation-unchecked">
       {t({
-        ko: "이 트레이스에 없습니다 (jumok 모델의 작은 트레이스에만 기록됩니다).",
-        en: "Not in this trace (recorded only in small traces of jumok models).",
+        ko: "이 트레이스에 없습니다 (jumok 모델의 작은 트레이스에만 기록되고, 작게 저장한 페이지에는 없을 수 있습니다).",
+        en: "Not in this trace (recorded only in small traces of jumok models; a small saved page may leave it out).",
       })}
     </p>
   );
@@ -174,6 +182,30 @@ function Source({ step, data, matrix }: { readonly step: Step; readonly data: La
   );
 }
 
+/** Whether a step asks for a number before it shows the result. */
+const asksFirst = setting<boolean>("calculation", "ask", false);
+
+/** Asks for the number of one cell; the result is shown after it. */
+function Question({ text, guess }: { readonly text: string; readonly guess: Signal<number | null> }) {
+  return (
+    <form
+      class="calculation-question"
+      data-role="predict"
+      onSubmit={(event) => {
+        event.preventDefault();
+        guess.value = (event.currentTarget.elements.namedItem("guess") as HTMLInputElement).valueAsNumber; // NaN if it is empty
+      }}
+    >
+      <p>{t({ ko: "먼저 예측해 보세요. 결과는 그 뒤에 표시됩니다.", en: "Predict first; the result is shown afterwards." })}</p>
+      <output class="calculation-sum">{text}</output>
+      <label>
+        {t({ ko: "예측", en: "prediction" })} <input name="guess" type="number" step="any" size={8} />
+      </label>{" "}
+      <button type="submit">{t({ ko: "결과 보기", en: "show the result" })}</button>
+    </form>
+  );
+}
+
 function MatrixView({ matrix }: { readonly matrix: StepMatrix }) {
   const { numbers, rows, columns, operands, formula } = matrix;
   const paired = columns !== undefined; // rows are queries and columns are keys: linked to the focus of the page
@@ -183,8 +215,22 @@ function MatrixView({ matrix }: { readonly matrix: StepMatrix }) {
   const lock = paired ? lockedCell : savedLock;
   const text = matrix.text ?? ((r: number, c: number) => formatNumber(valueAt(numbers, r, c)));
   const selectedBug = useMemo(() => computed<Cell>(() => focusedCell(focus, lock, numbers.rows, numbers.columns) ?? [0, 0]), [matrix]);
+  const guess = useSignal<number | null>(null); // NaN: shown without a guess
+  const [r, c] = selectedBug.value;
+  if (asksFirst.value === true && !matrix.text && guess.value === null)
+    return (
+      <>
+        <Question text={`${matrix.name}${columns ? ` ${rows[r]} → ${columns[c]}` : `[${rows[r]}, ${c}]`} = ${formula(r, c)} = ?`} guess={guess} />
+        {operands.length > 0 && <Operands of={operands} focus={selectedBug} />}
+      </>
+    );
   return (
     <>
+      {guess.value !== null && Number.isFinite(guess.value) && (
+        <p class="calculation-remark" data-role="guess" aria-live="polite">
+          {t({ ko: `예측 ${formatNumber(guess.value)}, 실제 ${formatNumber(valueAt(numbers, r, c))}`, en: `predicted ${formatNumber(guess.value)}, actual ${formatNumber(valueAt(numbers, r, c))}` })}
+        </p>
+      )}
       <Verdict matrix={matrix} />
       <Sum of={(r, c) => `${matrix.name}${columns ? ` ${rows[r]} → ${columns[c]}:` : `[${rows[r]}, ${c}] =`} ${formula(r, c)}${matrix.text ? "" : ` = ${text(r, c)}`}`} at={selectedBug} />
       <div class="calculation-work">

@@ -5,6 +5,7 @@ import type { Message } from "../../i18n/i18n";
 import type { LayerData } from "./layerData";
 import { formatFactor } from "./formatSum";
 import { frac, math, root, row, sub, sup } from "./mathml";
+import type lessons from "./lessons.json";
 import type { StepId } from "./steps";
 
 export interface StepText {
@@ -14,6 +15,17 @@ export interface StepText {
   /** The market analogy, or a variant of the step. */
   readonly remark?: Message;
 }
+
+/** The lesson of the course about each step. */
+export const LESSON_OF: Readonly<Record<StepId, keyof typeof lessons>> = {
+  pieces: "1", ids: "1",
+  embedding: "2", positions: "2", sum: "2", rotate: "2", bias: "2",
+  input: "3", project: "3", dot: "3", scale: "3", softmax: "3", weighted_sum: "3",
+  heads: "4", head_norm: "4", concat: "4", output: "4",
+  mask: "5",
+  pre_norm: "6", add_attention: "6", feed_forward_pre_norm: "6", feed_forward_up: "6", feed_forward_down: "6", add_feed_forward: "6",
+  add_cross: "7", final_norm: "7",
+};
 
 const PRODUCT = row("Q", sup("K", "T"));
 
@@ -29,20 +41,26 @@ function scores({ scaling, block }: LayerData): JSX.Element {
 }
 
 const NORM: Message = { ko: "pre-norm", en: "pre-norm" };
-const ADD_NORM = ({ model }: LayerData): Message => (model.norm_first ? { ko: "Add", en: "Add" } : { ko: "Add & Norm", en: "Add & Norm" });
+const ADD_NORM = ({ model }: LayerData): Message => {
+  const name = model.sublayer_norm ? "Norm & Add" : model.norm_first ? "Add" : "Add & Norm";
+  return { ko: name, en: name };
+};
 
 function norm({ model }: LayerData): JSX.Element {
-  return model.norm === "rms"
-    ? math("x · γ /", root(row("mean (", sup("x", "2"), ") + ε")))
+  return model.norm !== "layer"
+    ? math(model.norm === "rms" ? "x · γ /" : "x · ( 1 + γ ) /", root(row("mean (", sup("x", "2"), ") + ε")))
     : math(frac("x − μ", root(row(sup("σ", "2"), "+ ε"))), "· γ + β");
 }
 
 function addNorm({ model }: LayerData): JSX.Element {
+  if (model.sublayer_norm) return math(model.norm_first ? "x + LN ( f ( LN ( x ) ) )" : "x + LN ( f ( x ) )");
   return math(model.norm_first ? "x + f ( LN ( x ) )" : "LN ( x + f ( x ) )");
 }
 
 const RESIDUAL_TEXT = ({ model }: LayerData): Message =>
-  model.norm_first
+  model.sublayer_norm
+    ? { ko: "결과를 행마다 정규화한 뒤 입력 x에 더합니다 (잔차 연결).", en: "Each row of the result is normalised, then added to the input x (residual connection)." }
+  : model.norm_first
     ? { ko: "결과를 입력 x에 더합니다 (잔차 연결).", en: "The result is added to the input x (residual connection)." }
     : { ko: "결과를 입력 x에 더하고 (잔차 연결) 행마다 정규화합니다.", en: "The result is added to the input x (residual connection) and each row is normalised." };
 
@@ -131,8 +149,19 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
   },
   heads: {
     title: { ko: "헤드 분할", en: "split heads" },
-    description: { ko: "벡터를 헤드 수만큼 나눕니다; 값은 그대로입니다.", en: "Vectors are split into heads; the numbers do not change." },
+    description: ({ block: { heads, key_heads } }) =>
+      heads === key_heads
+        ? { ko: "벡터를 헤드 수만큼 나눕니다; 값은 그대로입니다.", en: "Vectors are split into heads; the numbers do not change." }
+        : {
+            ko: `쿼리는 헤드 ${heads}개로, 키와 값은 ${key_heads}개로 나눕니다. 키 헤드 하나를 쿼리 헤드 ${heads / key_heads}개가 함께 씁니다 (grouped-query attention).`,
+            en: `Queries are split into ${heads} heads, keys and values into ${key_heads}: each is shared by ${heads / key_heads} query heads (grouped-query attention).`,
+          },
     formula: () => math(sub("Q", "h"), "= Q [ : , h · d : ( h + 1 ) · d ]"),
+  },
+  head_norm: {
+    title: { ko: "Q·K 정규화", en: "norm of Q and K" },
+    description: { ko: "헤드마다 쿼리와 키를 정규화합니다.", en: "The queries and keys of each head are normalised." },
+    formula: norm,
   },
   rotate: {
     title: { ko: "회전 (RoPE)", en: "rotary" },
@@ -165,8 +194,10 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
   },
   mask: {
     title: { ko: "마스크", en: "mask" },
-    description: ({ block }) =>
-      block.causal
+    description: ({ block, window }) =>
+      window !== null
+        ? { ko: `[PAD]와 뒤의 토큰, 그리고 ${window}칸 이상 떨어진 토큰의 점수는 −∞가 됩니다 (이 레이어의 윈도).`, en: `Scores of [PAD], of later tokens and of those ${window} or more positions away become −∞ (the window of this layer).` }
+      : block.causal
         ? { ko: "[PAD]와 뒤의 토큰의 점수는 −∞가 됩니다.", en: "Scores of [PAD] and of later tokens become −∞." }
         : { ko: "[PAD]의 점수는 −∞가 됩니다.", en: "Scores of [PAD] become −∞." },
     formula: () => math("S + M , M ∈ { 0 , − ∞ }"),
@@ -217,5 +248,5 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
     formula: ({ model }) => (model.bias === false ? math("Y = H", sub("W", "2")) : math("Y = H", sub("W", "2"), "+", sub("b", "2"))),
   },
   add_feed_forward: { title: ADD_NORM, description: RESIDUAL_TEXT, formula: addNorm },
-  final_norm: { title: { ko: "마지막 norm", en: "final norm" }, description: { ko: "pre-norm 레이어의 최종 출력을 정규화합니다.", en: "The output of the pre-norm layers is normalised once." }, formula: norm },
+  final_norm: { title: { ko: "마지막 norm", en: "final norm" }, description: { ko: "마지막 레이어의 출력을 한 번 정규화합니다.", en: "The output of the last layer is normalised once." }, formula: norm },
 };

@@ -34,8 +34,11 @@ function nameOf(step: StepId, data: LayerData, matrix: string | undefined): Sour
       if (data.hasPositions) return "sum";
       return data.trace.has(`${data.side}.segments`) ? "sum.segments" : "sum.norm";
     case "project":
+    case "head_norm":
+      if (data.part === "attention") return "project.self";
       return matrix === "Q" ? "project.query" : "project";
     case "mask":
+      if (data.window !== null) return "mask.window";
       return block.causal && data.queries.pieces.length > 1 ? "mask.causal" : "mask";
     case "add_attention":
       return model.norm_first ? "add_attention.pre_norm" : "add_attention";

@@ -11,7 +11,7 @@ import { LayerData, positionsOf, type Vectors } from "./layerData";
 import { formatDotProduct, formatFactor, formatNumber, formatSum } from "./formatSum";
 
 export const STEP_IDS = [
-  "pieces", "ids", "embedding", "positions", "sum", "input", "pre_norm", "project", "heads", "rotate", "dot", "scale",
+  "pieces", "ids", "embedding", "positions", "sum", "input", "pre_norm", "project", "heads", "head_norm", "rotate", "dot", "scale",
   "bias", "mask", "softmax", "weighted_sum", "concat", "output", "add_attention", "add_cross", "feed_forward_pre_norm", "feed_forward_up",
   "feed_forward_down", "add_feed_forward", "final_norm",
 ] as const;
@@ -44,7 +44,7 @@ export interface StepMatrix {
 export interface Step {
   readonly id: StepId;
   /** The input and output shapes as torch prints them; `rows` is the number of queries or of keys. */
-  readonly shapes: (rows?: number) => readonly (readonly number[])[];
+  readonly shapes: (rows?: number, matrix?: string) => readonly (readonly number[])[];
   readonly load: () => Promise<readonly StepMatrix[]>;
 }
 
@@ -72,12 +72,12 @@ export function steps(trace: Trace, location: HeadLocation): readonly Step[] {
   const B = trace.info.sides[side]?.length ?? 1;
   const [T, S] = [data.queries.pieces.length, data.keys.pieces.length];
   const [D, F] = [model.d_model, model.d_ff];
-  const { heads: H, d_head: K } = block;
+  const { heads: H, key_heads: G, d_head: K } = block;
   const sentences = [[B, T], [B, T, D]];
   const within = [[B, T, D], [B, T, D]];
   const scores = [[B, H, T, S]];
   type Shapes = readonly (readonly number[])[];
-  type Entry = readonly [StepId, Shapes | ((N: number) => Shapes), (() => Promise<readonly StepMatrix[]>) | false];
+  type Entry = readonly [StepId, Shapes | ((N: number, heads: number) => Shapes), (() => Promise<readonly StepMatrix[]>) | false];
   const all: readonly Entry[] = [
     ["pieces", [], () => batch(data, false)],
     ["ids", [[B, T]], () => batch(data, true)],
@@ -86,9 +86,10 @@ export function steps(trace: Trace, location: HeadLocation): readonly Step[] {
     ["sum", within, hasSum(data) && (() => inputSum(data))],
     ["input", [[B, T, D]], (location.layer > 0 || data.part === "cross") && (() => input(data))],
     ["pre_norm", within, model.norm_first && (() => preNorm(data, data.part, data.residual()))],
-    ["project", (N) => [[B, N, D], [B, N, H * K]], () => project(data)],
-    ["heads", (N) => [[B, N, H * K], [B, N, H, K], [B, H, N, K]], () => headVectors(data, false)],
-    ["rotate", (N) => [[B, H, N, K], [B, H, N, K]], data.rotary && (() => headVectors(data, true))],
+    ["project", (N, heads) => [[B, N, D], [B, N, heads * K]], () => project(data)],
+    ["heads", (N, heads) => [[B, N, heads * K], [B, N, heads, K], [B, heads, N, K]], () => headVectors(data)],
+    ["head_norm", (N, heads) => [[B, heads, N, K], [B, heads, N, K]], model.head_norm === true && (() => normedVectors(data))],
+    ["rotate", (N, heads) => [[B, heads, N, K], [B, heads, N, K]], data.rotary !== null && (() => rotatedVectors(data))],
     ["dot", [[B, H, T, K], [B, H, K, S], [B, H, T, S]], () => dot(data)],
     ["scale", scores, () => scale(data)],
     ["bias", scores, trace.has(data.attentionName("bias")) && (() => bias(data))],
@@ -103,10 +104,10 @@ export function steps(trace: Trace, location: HeadLocation): readonly Step[] {
     ["feed_forward_up", [[B, T, D], [B, T, F]], () => feedForwardUp(data)],
     ["feed_forward_down", [[B, T, F], [B, T, D]], () => feedForwardDown(data)],
     ["add_feed_forward", within, () => addNorm(data, "feed_forward", feedForwardInput(data))],
-    ["final_norm", within, model.norm_first && location.layer === block.layers - 1 && (() => norm(data, data.matrixOrNull(data.stepName("after_feed_forward")), "norm", `${side}.hidden.${block.layers}`))],
+    ["final_norm", within, data.hasFinalNorm && location.layer === block.layers - 1 && (() => norm(data, data.matrixOrNull(data.stepName("after_feed_forward")), "norm", `${side}.hidden.${block.layers}`))],
   ];
   return all.flatMap(([id, shapes, load]) =>
-    load ? [{ id, shapes: (rows = T) => (typeof shapes === "function" ? shapes(rows) : shapes), load: once(load) }] : [],
+    load ? [{ id, shapes: (rows = T, matrix = "Q") => (typeof shapes === "function" ? shapes(rows, matrix === "Q" ? H : G) : shapes), load: once(load) }] : [],
   );
 }
 
@@ -170,8 +171,8 @@ function normFormula(data: LayerData, x: Numbers): Pick<StepMatrix, "operands" |
     operands: [{ name: "x", numbers: x, highlight: sameRow }],
     formula: (r, c) => {
       const [mean, deviation] = a.meanAndDeviation(x, r, data.model.norm, data.model.norm_eps);
-      const above = data.model.norm === "rms" ? formatNumber(valueAt(x, r, c)) : `(${formatNumber(valueAt(x, r, c))} − ${formatFactor(mean, 4)})`;
-      return `${above} / ${formatNumber(deviation)} · γ + β`;
+      if (data.model.norm === "layer") return `(${formatNumber(valueAt(x, r, c))} − ${formatFactor(mean, 4)}) / ${formatNumber(deviation)} · γ + β`;
+      return `${formatNumber(valueAt(x, r, c))} / ${formatNumber(deviation)} · ${data.model.norm === "rms" ? "γ" : "(1 + γ)"}`;
     },
   };
 }
@@ -328,10 +329,10 @@ async function projection(data: LayerData, x: Numbers | null, letter: string, ve
   return { letter, vectors, projected, sequence, operands };
 }
 
-/** The recorded vectors before the rotation; unchanged without rotary positions. */
+/** The recorded vectors before the rotation, but after the norm of heads, if any; unchanged without rotary positions. */
 async function withoutRotation(data: LayerData, vectors: Vectors, of: Sequence, head?: number): Promise<Numbers | null> {
   const recorded = await data.head(vectors, head);
-  const angles = data.rotary && vectors !== "v" ? await data.tensorOrNull("rotary") : null;
+  const angles = data.rotary && vectors !== "v" ? await data.tensorOrNull(data.rotary) : null;
   return recorded && angles ? a.rotate(recorded, angles.data, positionsOf(of), -1) : recorded;
 }
 
@@ -343,34 +344,80 @@ async function project(data: LayerData): Promise<readonly StepMatrix[]> {
       const each = await Promise.all(
         Array.from({ length: count }, (_, i) => withoutRotation(data, vectors, sequence, vectors === "q" ? i : (i * heads) / key_heads)),
       );
-      const recorded = each.every((one) => one !== null) ? a.concatColumns(each) : null;
+      const recorded = !isNormed(data, vectors) && each.every((one) => one !== null) ? a.concatColumns(each) : null;
       return stepMatrix(data, letter, projected, recorded, data.attentionName(vectors), { ...operands, rows: pieceNames(sequence) });
     }),
   );
   return matrices.flat();
 }
 
-/** The vectors of the focused head: sliced from all heads, or rotated by position. */
-async function headVectors(data: LayerData, rotated: boolean): Promise<readonly StepMatrix[]> {
+/** Whether the vectors of each head are normalised, so that their projections are not in the trace. */
+function isNormed({ model }: LayerData, vectors: Vectors): boolean {
+  return model.head_norm === true && vectors !== "v";
+}
+
+interface HeadVectors extends Projection {
+  readonly from: number; // the first column of the head
+  readonly sliced: Numbers | null;
+  readonly normed: Numbers | null; // as sliced, without a norm of heads
+}
+
+/** The projected vectors of the focused head: sliced from all heads, and normalised. */
+async function vectorsOfHead(data: LayerData): Promise<readonly HeadVectors[]> {
   const { d_head: width } = data.block;
-  const half = width / 2;
-  const angles = rotated ? await data.tensorOrNull("rotary") : null;
+  return Promise.all(
+    (await projections(data)).map(async (one) => {
+      const from = width * (one.vectors === "q" ? data.location.head : data.keyHead(data.location.head));
+      const sliced = one.projected && a.sliceColumns(one.projected, from, width);
+      const normed = isNormed(data, one.vectors) ? await data.norm(sliced, `${data.location.layer}.${data.part}.${one.vectors === "q" ? "query" : "key"}_norm`) : sliced;
+      return { ...one, from, sliced, normed };
+    }),
+  );
+}
+
+async function headVectors(data: LayerData): Promise<readonly StepMatrix[]> {
   const matrices = await Promise.all(
-    (await projections(data)).slice(0, rotated ? 2 : 3).map(async ({ letter, vectors, projected, sequence }) => {
-      const from = width * (vectors === "q" ? data.location.head : data.keyHead(data.location.head));
-      const at = positionsOf(sequence);
-      const sliced = projected && a.sliceColumns(projected, from, width);
-      const computed = sliced && angles ? a.rotate(sliced, angles.data, at) : sliced;
-      const recorded = await (rotated ? data.head(vectors) : withoutRotation(data, vectors, sequence));
-      const numbers = rotated ? sliced : projected;
-      return stepMatrix(data, letter, computed, recorded, data.attentionName(vectors), {
+    (await vectorsOfHead(data)).map(async ({ letter, vectors, projected, sequence, from, sliced }) => {
+      const recorded = isNormed(data, vectors) ? null : await withoutRotation(data, vectors, sequence);
+      return stepMatrix(data, letter, sliced, recorded, data.attentionName(vectors), {
         rows: pieceNames(sequence),
-        operands: numbers ? [{ name: letter, numbers, highlight: (r, c) => ({ row: r, column: rotated ? c : from + c }) }] : [],
+        operands: projected ? [{ name: letter, numbers: projected, highlight: (r, c) => ({ row: r, column: from + c }) }] : [],
+        formula: (r, c) => `${letter}[${r}, ${from} + ${c}]`,
+      });
+    }),
+  );
+  return matrices.flat();
+}
+
+/** Queries and keys of the focused head, each normalised. */
+async function normedVectors(data: LayerData): Promise<readonly StepMatrix[]> {
+  const matrices = await Promise.all(
+    (await vectorsOfHead(data)).slice(0, 2).map(async ({ letter, vectors, sequence, sliced, normed }) =>
+      stepMatrix(data, letter, normed, await withoutRotation(data, vectors, sequence), data.attentionName(vectors), {
+        rows: pieceNames(sequence),
+        ...(sliced ? normFormula(data, sliced) : NO_FORMULA),
+      }),
+    ),
+  );
+  return matrices.flat();
+}
+
+/** Queries and keys of the focused head, rotated by position. */
+async function rotatedVectors(data: LayerData): Promise<readonly StepMatrix[]> {
+  const half = data.block.d_head / 2;
+  const angles = data.rotary && (await data.tensorOrNull(data.rotary));
+  const matrices = await Promise.all(
+    (await vectorsOfHead(data)).slice(0, 2).map(async ({ letter, vectors, sequence, normed }) => {
+      const at = positionsOf(sequence);
+      const computed = normed && angles ? a.rotate(normed, angles.data, at) : null;
+      return stepMatrix(data, letter, computed, await data.head(vectors), data.attentionName(vectors), {
+        rows: pieceNames(sequence),
+        operands: normed ? [{ name: letter, numbers: normed, highlight: (r, c) => ({ row: r, column: c }) }] : [],
         formula: (r, c) => {
-          if (!angles || !sliced) return `${letter}[${r}, ${from} + ${c}]`;
+          if (!angles || !normed) return "";
           const angle = `${at[r]}·${formatNumber(angles.data[c % half])}`;
-          const other = formatFactor(valueAt(sliced, r, (c + half) % width));
-          return `${formatFactor(valueAt(sliced, r, c))}·cos(${angle}) ${c < half ? "−" : "+"} ${other}·sin(${angle})`;
+          const other = formatFactor(valueAt(normed, r, (c + half) % data.block.d_head));
+          return `${formatFactor(valueAt(normed, r, c))}·cos(${angle}) ${c < half ? "−" : "+"} ${other}·sin(${angle})`;
         },
       });
     }),
@@ -455,7 +502,8 @@ async function softmaxInput(data: LayerData): Promise<Numbers | null> {
 async function mask(data: LayerData): Promise<readonly StepMatrix[]> {
   const [scores, mask] = await Promise.all([softmaxInput(data), data.mask()]);
   const { rows, columns } = mask;
-  const expected = a.table(rows, columns, (r, c) => (data.keys.real[c] && !(data.block.causal && c > r) ? 1 : 0));
+  const hidden = (r: number, c: number) => hiddenBecause(data, r, c) !== "";
+  const expected = a.table(rows, columns, (r, c) => (hidden(r, c) ? 0 : 1));
   const real = (numbers: Numbers) => a.table(rows, columns, (r, c) => (data.queries.real[r] ? valueAt(numbers, r, c) : 0));
   const check = a.agreement(real(expected), real(mask), 0);
   const masked = scores ? a.table(rows, columns, (r, c) => (valueAt(mask, r, c) ? valueAt(scores, r, c) : -Infinity)) : mask;
@@ -468,12 +516,18 @@ async function mask(data: LayerData): Promise<readonly StepMatrix[]> {
       columns: pieceNames(data.keys),
       operands: [{ name: t({ ko: "허용 (1: 볼 수 있음)", en: "allowed (1: may attend)" }), numbers: mask, highlight: sameCell }, ...(scores ? [{ name: scoresName(data), numbers: scores, highlight: sameCell }] : [])],
       formula: (r, c) => {
-        const open = valueAt(mask, r, c) === 1;
-        const reason = data.keys.real[c] ? (data.block.causal && c > r ? `${c} > ${r}` : "") : "[PAD]";
-        return open ? "M = 0" : `M = −∞ (${reason})`;
+        return valueAt(mask, r, c) === 1 ? "M = 0" : `M = −∞ (${hiddenBecause(data, r, c)})`;
       },
     },
   ];
+}
+
+/** Why a query may not attend to a key; empty if it may. */
+function hiddenBecause({ keys, block, window }: LayerData, r: number, c: number): string {
+  if (!keys.real[c]) return "[PAD]";
+  if (block.causal && c > r) return `${c} > ${r}`;
+  const distance = Math.abs(r - c);
+  return window !== null && distance >= window ? `|${r} − ${c}| ≥ ${window}` : "";
 }
 
 /** Whether this head was muted. */
@@ -550,6 +604,10 @@ function feedForwardInput(data: LayerData): Promise<Numbers | null> {
 async function addNorm(data: LayerData, part: string, input: Promise<Numbers | null>): Promise<readonly StepMatrix[]> {
   const name = data.stepName(`after_${part}`);
   const [x, y, recorded] = await Promise.all([input, data.matrixOrNull(data.stepName(part)), data.matrixOrNull(name)]);
+  if (data.model.sublayer_norm) {
+    const normed = await data.norm(y, `${data.location.layer}.around_${part}.sublayer_norm`);
+    return stepMatrix(data, "x + LN(Y)", x && normed && a.add(x, normed), recorded, name, addends(["x", x], ["LN(Y)", normed]));
+  }
   const added = x && y && a.add(x, y);
   if (data.model.norm_first) return stepMatrix(data, "x + Y", added, recorded, name, addends(["x", x], ["Y", y]));
   const computed = await data.norm(added, `${data.location.layer}.around_${part}.norm`);

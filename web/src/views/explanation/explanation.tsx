@@ -239,6 +239,14 @@ async function svg(trace: Trace): Promise<string> {
     x += width;
     return [content];
   });
+  const legend = element(
+    "g",
+    { transform: `translate(${edge} ${y + 52})` },
+    line(0, 10, signed(-max), { size: 11, fill: PRINT_COLOURS.faint }),
+    Array.from({ length: 11 }, (_, i) => element("rect", { x: 48 + 14 * i, width: 14, height: 12, fill: css(ramp, rampStep(signedTone(1.15)(i / 5 - 1))) })),
+    line(210, 10, signed(max), { size: 11, fill: PRINT_COLOURS.faint }),
+  );
+  y += 26;
   const note = agreement(found.explained.agreement);
   const { truncated } = found.source;
   return svgDocument(
@@ -248,6 +256,7 @@ async function svg(trace: Trace): Promise<string> {
     element("g", { transform: `translate(${edge} 12)` }, markup(classes.content)),
     line(edge, classes.height + 32, t({ ko: `단어의 기여도: ${name}`, en: `Contribution of words to ${name}` }), { size: 11, fill: PRINT_COLOURS.faint }),
     words,
+    legend,
     line(edge, y + 66, note, { size: 11, fill: PRINT_COLOURS.faint }),
     truncated ? line(edge, y + 84, t(unread(truncated)), { size: 11, fill: PRINT_COLOURS.faint }) : "",
   );

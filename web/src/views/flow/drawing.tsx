@@ -4,7 +4,7 @@ import type { VNode } from "preact";
 import { type DrawingColours, textWidth } from "../../draw/svg";
 import { displayText } from "../../draw/text";
 import { t } from "../../i18n/i18n";
-import type { Column, ColumnKind, Flow, Link } from "./flowData";
+import { type Column, type ColumnKind, type Flow, type Link, withoutLens } from "./flowData";
 
 export interface Prediction {
   readonly row: number; // -1: of the whole text
@@ -25,7 +25,16 @@ const GAP = 18;
 const RIGHT = 128; // the output
 const [MIN_COLUMN, MAX_COLUMN] = [30, 150];
 const [MIN_ROW, MAX_ROW] = [11, 26];
+const MIN_LENS_COLUMN = 46; // narrower ones have no room for a token of the logit lens
 const OPACITIES = [0.2, 0.4, 0.65, 0.9];
+
+/** The flow and its layout for a box; the columns of the logit lens are left out where they are too narrow. */
+export function fitFlow(flow: Flow, boxWidth: number, boxHeight: number): { readonly flow: Flow; readonly layout: FlowLayout } {
+  const layout = layoutFlow(flow, boxWidth, boxHeight);
+  if (layout.column >= MIN_LENS_COLUMN) return { flow, layout };
+  const narrow = withoutLens(flow);
+  return { flow: narrow, layout: layoutFlow(narrow, boxWidth, boxHeight) };
+}
 
 /** The layout for a box; a long text or a deep model makes it larger than the box. */
 export function layoutFlow(flow: Flow, boxWidth: number, boxHeight: number): FlowLayout {
@@ -68,6 +77,7 @@ export function bandDrawing(flow: Flow, band: number, layout: FlowLayout, predic
       {columns.map((column, i) => (
         <g key={i}>{addedMarks(column, i, band, layout, most, colours)}</g>
       ))}
+      {columns.map((column, i) => (column.lens ? <g key={i}>{lensTexts(column.lens, i, band, columns, layout, colours)}</g> : null))}
       {tokens.map(({ text, special }, row) => (
         <text key={row} x={layout.left - 6} y={yOf(layout, band, row) + 4} text-anchor="end" fill={special ? colours.faint : colours.ink}>
           {shorten(displayText(text))}
@@ -137,6 +147,36 @@ function addedMarks({ kind, added }: Column, i: number, band: number, layout: Fl
   return <path d={d} fill={kind === "feed_forward" ? colours.ink : kind === "cross" ? colours.focus : colours.accent} fill-opacity={0.8} />;
 }
 
+/** The most probable token of the logit lens after a layer, in bold where it is that of the last layer. */
+function lensTexts(lens: NonNullable<Column["lens"]>, i: number, band: number, columns: readonly Column[], layout: FlowLayout, colours: DrawingColours): VNode[] {
+  const last = columns.findLast((column) => column.lens)?.lens;
+  const width = layout.column - 6;
+  return lens.map(([best], row) => {
+    const same = best?.id === last?.[row]?.[0]?.id;
+    const text = fit(displayText(best?.piece ?? ""), width);
+    const [x, y] = [xOf(layout, i), yOf(layout, band, row)];
+    const drawn = Math.min(width, textWidth(text, LENS_SIZE) + 4);
+    return (
+      <g key={row}>
+        <rect x={x - drawn / 2} y={y - 6} width={drawn} height={12} fill={colours.ground} />
+        <text x={x} y={y + 3.5} text-anchor="middle" font-size={LENS_SIZE} fill={same ? colours.ink : colours.faint} font-weight={same ? 700 : undefined}>
+          {text}
+        </text>
+      </g>
+    );
+  });
+}
+
+const LENS_SIZE = 10;
+
+/** A text cut to a width in pixels. */
+function fit(text: string, width: number): string {
+  const letters = [...text];
+  let end = letters.length;
+  while (end > 1 && textWidth(letters.slice(0, end).join("") + (end < letters.length ? "…" : ""), LENS_SIZE) > width) end--;
+  return end < letters.length ? `${letters.slice(0, end).join("")}…` : text;
+}
+
 /** Titles above the columns: the layer over its sublayers. */
 export function titles(flow: Flow, band: number, layout: FlowLayout, colours: DrawingColours): VNode {
   const { columns, side } = flow.sides[band];
@@ -174,10 +214,11 @@ export function columnTitle(kind: ColumnKind, width = Number.POSITIVE_INFINITY):
     attention: t({ ko: "어텐션", en: "attention" }),
     cross: t({ ko: "교차", en: "cross" }),
     feed_forward: t({ ko: "피드포워드", en: "feed-forward" }),
+    lens: t({ ko: "렌즈", en: "lens" }),
     output: t({ ko: "출력", en: "output" }),
   }[kind];
   if (textWidth(long, 10.5) <= width - 2) return long;
-  return { tokens: "", embedding: "E", attention: "A", cross: "C", feed_forward: "F", output: "" }[kind];
+  return { tokens: "", embedding: "E", attention: "A", cross: "C", feed_forward: "F", lens: "", output: "" }[kind];
 }
 
 function shorten(text: string): string {

@@ -15,14 +15,15 @@ import type { Trace } from "../../trace/trace";
 import type { StageProps, ViewRenderer } from "../view";
 import { flow as about } from "../viewInfo";
 import { useWidth } from "../width";
-import { bandDrawing, columnTitle, type FlowLayout, layoutFlow, type Prediction, titles, xOf, yOf } from "./drawing";
-import { type Column, type Flow, loadFlow, momentsOf } from "./flowData";
+import { LensTable } from "./lensTable";
+import { bandDrawing, columnTitle, fitFlow, type FlowLayout, type Prediction, titles, xOf, yOf } from "./drawing";
+import { type Column, type Flow, lensOf, loadFlow, momentsOf } from "./flowData";
 import "./flow.css";
 
 export const flow: ViewRenderer = { Stage, svg, table };
 
 const COLUMNS_PER_SECOND = 1.6;
-const EXPORT_SIZE = [960, 520] as const;
+let shownSize: readonly [width: number, height: number] = [960, 520]; // exported pictures have the size of the screen
 
 function Stage({ trace }: StageProps) {
   const { value, error } = useAsync(() => loadFlow(trace, sequence.value), [trace]);
@@ -30,10 +31,13 @@ function Stage({ trace }: StageProps) {
   return <Player key={`${trace.info.title} ${sequence.value}`} trace={trace} flow={value} />;
 }
 
-function Player({ trace, flow }: { readonly trace: Trace; readonly flow: Flow }) {
+function Player({ trace, flow: whole }: { readonly trace: Trace; readonly flow: Flow }) {
   const [box, width] = useWidth(900);
+  const { flow, layout } = useMemo(() => {
+    shownSize = [width - 4, Math.max(260, innerHeight - (trace.info.lens ? 560 : 470))];
+    return fitFlow(whole, ...shownSize);
+  }, [whole, width]);
   const moments = useMemo(() => momentsOf(flow), [flow]);
-  const layout = useMemo(() => layoutFlow(flow, width - 4, Math.max(260, innerHeight - 470)), [flow, width]);
   const predictions = useMemo(() => predictionsOf(trace), [trace]);
   const time = useSignal(shownMoments(moments.length)); // columns, with a fraction
   const playing = useSignal(false);
@@ -49,7 +53,7 @@ function Player({ trace, flow }: { readonly trace: Trace; readonly flow: Flow })
     if (slider.current) slider.current.value = String(time.value);
   });
   const reached = useComputed(() => Math.min(count - 1, Math.max(0, Math.ceil(time.value) - 1)));
-  const current = hovered.value?.moment ?? reached.value; // renders once per column, not per frame
+  const current = Math.min(count - 1, hovered.value?.moment ?? reached.value); // renders once per column, not per frame
   const { side, column } = moments[current];
   const at = flow.sides[side].columns[column];
   const under = (event: MouseEvent) => {
@@ -98,7 +102,10 @@ function Player({ trace, flow }: { readonly trace: Trace; readonly flow: Flow })
         </svg>
       </div>
       <p class="hint flow-hint">{hovered.value ? detail(trace, flow, at, side, hovered.value.row) : t(HINT)}</p>
-      <Zoom trace={trace} />
+      <div class="flow-below">
+        <Zoom trace={trace} />
+        <LensTable trace={trace} />
+      </div>
     </div>
   );
 }
@@ -199,7 +206,8 @@ function zoomTo(flow: Flow, moments: ReturnType<typeof momentsOf>, item: { momen
   const { side, column } = moments[item.moment];
   const { tokens, columns } = flow.sides[side];
   step.value = item.moment + 1;
-  const { block, layer } = columns[column];
+  const { kind, layer } = columns[column];
+  const block = kind === "lens" ? columns[column - 1 - columns.slice(0, column).reverse().findIndex(({ kind }) => kind === "attention")].block : columns[column].block;
   if (!block) return;
   selectHead({ block, layer, head: head.value }) || selectHead({ block, layer, head: 0 });
   [query.value, key.value] = [tokens[item.row].pieces[0], null];
@@ -255,6 +263,7 @@ const DESCRIPTIONS: Readonly<Record<Column["kind"], Message>> = {
   attention: { ko: "다른 토큰의 값을 가중합해 잔차 흐름에 더합니다.", en: "A weighted sum of the values of other tokens is added to the residual stream." },
   cross: { ko: "원문 토큰의 값을 가중합해 잔차 흐름에 더합니다.", en: "A weighted sum of the values of the source tokens is added to the residual stream." },
   feed_forward: { ko: "토큰마다 따로 계산한 벡터를 잔차 흐름에 더합니다.", en: "A vector computed for each token alone is added to the residual stream." },
+  lens: { ko: "이 레이어에서 모델이 끝난다면 예측할 토큰입니다(로짓 렌즈).", en: "What the model would predict if it ended after this layer (logit lens)." },
   output: { ko: "마지막 벡터에서 확률을 계산합니다.", en: "Probabilities are computed from the last vectors." },
 };
 
@@ -269,6 +278,7 @@ function detail(trace: Trace, flow: Flow, column: Column, band: number, row: num
   const links = column.links.filter(({ query }) => query === row);
   const names = column.block ? flow.sides.find(({ side }) => side === trace.block(column.block as HeadLocation["block"]).keys)?.tokens : undefined;
   if (links.length) parts.push(`← ${links.map(({ key, weight }) => `${displayText(names?.[key]?.text ?? "")} ${weight.toFixed(3)}`).join(", ")}`);
+  if (column.lens) parts.push(`→ ${(column.lens[row] ?? []).map(({ piece, probability }) => `${displayText(piece)} ${probability.toFixed(3)}`).join(", ")}`);
   if (column.added) parts.push(t({ ko: `더한 크기 = 흐름의 ${column.added[row].toFixed(3)}배`, en: `adds ${column.added[row].toFixed(3)} × the norm of the stream` }));
   if (column.norm) parts.push(`‖x‖ = ${column.norm[row].toFixed(3)}`);
   return parts.join(" · ");
@@ -284,6 +294,8 @@ function predictionsOf(trace: Trace): readonly Prediction[] {
       .sort((a, b) => b.probability - a.probability)
       .slice(0, 5);
   const decoding = readableDecoding(trace);
+  const masked = lensOf(trace, "source", sequence.value)?.at(-1);
+  if (masked) return masked.flatMap(([best], row) => (best ? [{ row, text: best.piece, probability: best.probability }] : []));
   if (!decoding || sequence.value > 0) return [];
   const rows = trace.info.sides.target?.[0]?.pieces.length ?? 0;
   return decoding.steps.flatMap(({ chosen, before }, i) => {
@@ -294,8 +306,7 @@ function predictionsOf(trace: Trace): readonly Prediction[] {
 }
 
 async function svg(trace: Trace): Promise<string> {
-  const flow = await loadFlow(trace, sequence.value);
-  const layout = layoutFlow(flow, ...EXPORT_SIZE);
+  const { flow, layout } = fitFlow(await loadFlow(trace, sequence.value), ...shownSize);
   const predictions = predictionsOf(trace);
   return svgDocument(
     layout.width,
@@ -309,12 +320,12 @@ async function svg(trace: Trace): Promise<string> {
 async function table(trace: Trace): Promise<(string | number)[][]> {
   const flow = await loadFlow(trace, sequence.value);
   return [
-    ["side", "layer", "sublayer", "token", "piece", "norm", "added", "attends"],
+    ["side", "layer", "sublayer", "token", "piece", "norm", "added", "attends", "lens"],
     ...flow.sides.flatMap(({ side, tokens, columns }) =>
       columns
         .filter(({ kind }) => kind !== "tokens" && kind !== "output")
-        .flatMap(({ kind, layer, norm, added, links }) =>
-          tokens.map(({ text }, row) => [side, layer < 0 ? "" : layer, kind, row, text, norm?.[row] ?? "", added?.[row] ?? "", links.filter(({ query }) => query === row).map(({ key, weight }) => `${key}:${weight.toFixed(6)}`).join(" ")]),
+        .flatMap(({ kind, layer, norm, added, links, lens }) =>
+          tokens.map(({ text }, row) => [side, layer < 0 ? "" : layer, kind, row, text, norm?.[row] ?? "", added?.[row] ?? "", links.filter(({ query }) => query === row).map(({ key, weight }) => `${key}:${weight.toFixed(6)}`).join(" "), (lens?.[row] ?? []).map(({ id, probability }) => `${id}:${probability}`).join(" ")]),
         ),
     ),
   ];

@@ -3,12 +3,13 @@
  * feed-forward of each layer, then the output. All numbers are those of the trace.
  */
 
-import type { BlockName, Side } from "../../trace/format";
+import type { BlockName, Candidate, Side } from "../../trace/format";
 import { labels, type Label } from "../../trace/display";
+import { NO_BYTES, pieceReader } from "../../draw/text";
 import type { Trace } from "../../trace/trace";
 import type { Matrix } from "../../trace/matrix";
 
-export type ColumnKind = "tokens" | "embedding" | "attention" | "cross" | "feed_forward" | "output";
+export type ColumnKind = "tokens" | "embedding" | "attention" | "cross" | "feed_forward" | "lens" | "output";
 
 export interface Link {
   readonly query: number; // rows
@@ -26,6 +27,8 @@ export interface Column {
   /** The norm of the residual stream after the column, per token; null: not recorded. */
   readonly norm: Float32Array | null;
   readonly links: readonly Link[];
+  /** The logit lens after the layer: candidates of each token, the most probable first. */
+  readonly lens?: readonly (readonly Candidate[])[];
 }
 
 export interface Flow {
@@ -52,16 +55,35 @@ async function columnsOf(trace: Trace, side: Side, sequence: number): Promise<Co
   for (let layer = 0; layer < layers; layer++) {
     const stream = await matrixOf(trace, `${side}.hidden.${layer}`, sequence);
     const step = (name: string) => matrixOf(trace, `${side}.steps.${layer}.${name}`, sequence);
-    const [attention, afterAttention, crossed, afterCross, forward] = await Promise.all(["attention", "after_attention", "cross", "after_cross", "feed_forward"].map(step));
+    const addition = async (name: string) => (await step(`${name}_normed`)) ?? step(name); // normalised before it is added, as in Gemma
+    const [attention, afterAttention, crossed, afterCross, forward] = await Promise.all([addition("attention"), step("after_attention"), addition("cross"), step("after_cross"), addition("feed_forward")]);
     const after = await matrixOf(trace, `${side}.hidden.${layer + 1}`, sequence);
     if (own) result.push({ kind: "attention", side, layer, block: own.name, added: ratios(attention, stream), norm: norms(afterAttention), links: await linksOf(trace, own.name, sequence, layer, own.heads) });
     if (cross && layer < cross.layers)
       result.push({ kind: "cross", side, layer, block: cross.name, added: ratios(crossed, afterAttention), norm: norms(afterCross), links: await linksOf(trace, cross.name, sequence, layer, cross.heads) });
     const added = forward ? ratios(forward, afterCross ?? afterAttention) : changes(stream, after);
     result.push({ kind: "feed_forward", side, layer, block: null, added, norm: norms(after), links: [] });
+    const lens = lensOf(trace, side, sequence)?.[layer + 1];
+    if (lens) result.push({ ...before, kind: "lens", layer, norm: norms(after), lens });
   }
   if (side === "target" || !trace.info.sides.target) result.push({ ...before, kind: "output", layer: -1, norm: null });
   return result;
+}
+
+/** The logit lens of a side with readable pieces: [layer + 1][token]; null: not recorded. */
+export function lensOf({ info }: Trace, side: Side, sequence: number): readonly (readonly (readonly Candidate[])[])[] | null {
+  const { lens, sides } = info;
+  const tokens = sides[side]?.[0];
+  if (!lens || !tokens || sequence > 0 || side !== (sides.target ? "target" : "source")) return null;
+  const reader = pieceReader(tokens, lens.flat(2).map(({ piece }) => piece));
+  let pending = NO_BYTES;
+  const after = tokens.pieces.map((piece) => (pending = side === "target" ? reader.pending(piece, pending) : NO_BYTES)); // candidates of a decoder follow these bytes
+  return lens.map((layer) => layer.map((candidates, token) => candidates.map((each) => ({ ...each, piece: reader.text(each.piece, after[token]) }))));
+}
+
+/** The flow without the columns of the logit lens, for a narrow window. */
+export function withoutLens(flow: Flow): Flow {
+  return { sides: flow.sides.map((side) => ({ ...side, columns: side.columns.filter(({ kind }) => kind !== "lens") })) };
 }
 
 async function matrixOf(trace: Trace, name: string, sequence: number): Promise<Matrix | null> {

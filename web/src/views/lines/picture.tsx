@@ -5,6 +5,7 @@ import { tone } from "../../draw/paint";
 import { type DrawingColours, markup, PRINT_COLOURS, svgDocument, textWidth } from "../../draw/svg";
 import { displayText } from "../../draw/text";
 import { scale } from "../../state/state";
+import type { Label } from "../../trace/display";
 import type { Trace } from "../../trace/trace";
 import { BLOCKS } from "../../i18n/blocks";
 import { type Message, t } from "../../i18n/i18n";
@@ -93,8 +94,8 @@ export async function svg(trace: Trace): Promise<string> {
       <g opacity={focus.query + focus.key > -2 ? 0.15 : 1}>
         {elements(strokes(data.lines.list, data, layout, style, "all"))}
       </g>,
-      layout.kind === "columns" && queries.map(({ text }, index) => name(layout, "query", index, text)),
-      keys.map(({ text }, index) => name(layout, "key", index, text)),
+      layout.kind === "columns" && queries.map((token, index) => name(layout, "query", index, token)),
+      keys.map((token, index) => name(layout, "key", index, token)),
       hoverDrawing(data, focus, layout, style, PRINT_COLOURS, (side) => [0, counts[side]]),
       <g transform={`translate(8 ${layout.height + 8})`}>
         <text y={10} font-size={12} fill={PRINT_COLOURS.faint}>
@@ -106,14 +107,14 @@ export async function svg(trace: Trace): Promise<string> {
   );
 }
 
-/** A token as SVG text. */
-function name({ kind, vertical, label }: Layout, side: Side, index: number, text: string) {
+/** A token as SVG text; special tokens in italics, as on the page. */
+function name({ kind, vertical, label }: Layout, side: Side, index: number, { text, special }: Label) {
   const { x, y, width, height } = label(side, index);
   const [across, anchor] =
     kind === "arcs" ? [x + width / 2, "middle"] : side === "query" ? [x + width - 8, "end"] : [x + 8, "start"];
   const location = `translate(${across} ${y + height / 2 + (vertical ? 0 : 4)})${vertical ? " rotate(90)" : ""}`;
   return (
-    <text transform={location} font-size={13} text-anchor={anchor} fill={PRINT_COLOURS.ink}>
+    <text transform={location} font-size={13} text-anchor={anchor} font-style={special ? "italic" : undefined} fill={special ? PRINT_COLOURS.faint : PRINT_COLOURS.ink}>
       {displayText(text)}
     </text>
   );

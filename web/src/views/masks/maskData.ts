@@ -5,6 +5,7 @@ import type { Trace } from "../../trace/trace";
 import { type Numbers, softmax, table, valueAt } from "../calculation/arithmetic";
 
 export interface MaskData {
+  readonly window: number | null; // of the layer, in tokens
   readonly padding: Numbers; // 1 = may attend
   readonly causal: Numbers;
   readonly combined: Numbers; // as recorded
@@ -24,20 +25,21 @@ export async function loadMasks(trace: Trace, location: HeadLocation): Promise<M
   const [queries, keys] = [trace.queries(location), trace.keys(location)];
   const scored = trace.has(`${location.block}.${location.layer}.scores`) || trace.has(`${location.block}.${location.layer}.q`);
   const [combined, weights, scores] = await Promise.all([
-    trace.mask(location.block, location.sequence),
+    trace.mask(location),
     trace.weights(location),
     scored ? trace.scores(location) : null,
   ]);
   const { rows, columns } = combined;
   const padding = paddingMask(rows, keys);
-  const causal = block.causal ? causalMask(rows) : table(rows, columns, () => 1);
+  const window = trace.windowOf(location);
+  const causal = table(rows, columns, (r, c) => ((block.causal && c > r) || (window !== null && Math.abs(r - c) >= window) ? 0 : 1));
   const mayAttend = (r: number, c: number) => valueAt(combined, r, c) === 1;
   const agrees = queries.real.every(
     (real, r) => !real || keys.real.every((_, c) => mayAttend(r, c) === (valueAt(padding, r, c) * valueAt(causal, r, c) === 1)),
   );
   const masked = scores && table(rows, columns, (r, c) => (mayAttend(r, c) ? valueAt(scores, r, c) : -Infinity));
   const zeros = scores && softmax(table(rows, columns, (r, c) => (mayAttend(r, c) ? valueAt(scores, r, c) : 0)));
-  return { padding, causal, combined, agrees, scores, masked, weights, zeros, leaked: zeros && leakedWeight(zeros, combined, queries) };
+  return { window, padding, causal, combined, agrees, scores, masked, weights, zeros, leaked: zeros && leakedWeight(zeros, combined, queries) };
 }
 
 /** Padding keys are masked for every query. */

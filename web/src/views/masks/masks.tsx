@@ -54,7 +54,7 @@ interface Tile {
 function tilesOf(masks: MaskData): readonly Tile[] {
   return [
     { title: { ko: "① 패딩 마스크", en: "① padding mask" }, numbers: masks.padding, mask: masks.padding },
-    { title: { ko: "② 인과(causal) 마스크", en: "② causal mask" }, numbers: masks.causal, mask: masks.causal },
+    { title: masks.window === null ? { ko: "② 인과(causal) 마스크", en: "② causal mask" } : { ko: `② 인과(causal) 마스크, 윈도 ${masks.window}`, en: `② causal mask, window ${masks.window}` }, numbers: masks.causal, mask: masks.causal },
     { title: { ko: "③ 결합: ① ∧ ②", en: "③ combined: ① ∧ ②" }, numbers: masks.combined, mask: masks.combined },
     { title: { ko: "④ 마스크 전 점수", en: "④ scores before the mask" }, numbers: masks.scores },
     { title: { ko: "⑤ 마스크 후 점수: −∞", en: "⑤ scores after the mask: −∞" }, numbers: masks.masked, mask: masks.combined },
@@ -131,7 +131,7 @@ function FocusedCellDetails({ masks, rows, columns }: { readonly masks: MaskData
   const open = valueAt(masks.combined, r, c) === 1;
   const reason = open
     ? t({ ko: "어텐션 허용", en: "may attend" })
-    : [!valueAt(masks.padding, r, c) && t({ ko: "패딩", en: "padding" }), !valueAt(masks.causal, r, c) && t({ ko: "뒤의 토큰", en: "later token" })]
+    : [!valueAt(masks.padding, r, c) && t({ ko: "패딩", en: "padding" }), !valueAt(masks.causal, r, c) && t(c > r ? { ko: "뒤의 토큰", en: "later token" } : { ko: "윈도 밖", en: "outside the window" })]
         .filter((word) => word)
         .join(" + ");
   const score = (numbers: Numbers | null) => (numbers ? formatNumber(valueAt(numbers, r, c)) : "–");

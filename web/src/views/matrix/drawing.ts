@@ -22,15 +22,19 @@ export function drawCells(g: G, image: HTMLCanvasElement, frame: Frame): void {
   g.drawImage(image, x * across, y * down, (width / cell) * across, (height / cell) * down, left, top, width, height);
 }
 
-/** Hatches masked cells and fades special tokens. */
-export function drawHidden(g: G, weights: DisplayedWeights, frame: Frame, colours: Palette, dim: boolean): void {
-  const { left, top, width, height, cell } = frame;
-  const [firstRow, lastRow] = rangeOf(frame.y, height, cell, frame.rows);
-  const [first, last] = rangeOf(frame.x, width, cell, frame.columns);
+/** Clips to the plot until `g.restore()`; the first and last visible row and column. */
+function clipToPlot(g: G, { left, top, width, height, cell, x, y, rows, columns }: Frame) {
   g.save();
   g.beginPath();
   g.rect(left, top, width, height);
   g.clip();
+  return [...rangeOf(y, height, cell, rows), ...rangeOf(x, width, cell, columns)] as const;
+}
+
+/** Hatches masked cells and fades special tokens. */
+export function drawHidden(g: G, weights: DisplayedWeights, frame: Frame, colours: Palette, dim: boolean): void {
+  const { left, top, width, height, cell } = frame;
+  const [firstRow, lastRow, first, last] = clipToPlot(g, frame);
   const hidden = new Path2D();
   let hasHidden = false;
   for (let row = firstRow; row < lastRow; row++)
@@ -62,13 +66,8 @@ export function drawHidden(g: G, weights: DisplayedWeights, frame: Frame, colour
 /** The number of each cell, if cells are large enough. */
 export function drawNumbers(g: G, weights: DisplayedWeights, frame: Frame, tone: Tone, ramp: Ramp, colours: Palette): void {
   if (frame.cell < MIN_CELL_FOR_NUMBERS) return;
-  const { left, top, width, height, cell } = frame;
-  const [firstRow, lastRow] = rangeOf(frame.y, height, cell, frame.rows);
-  const [first, last] = rangeOf(frame.x, width, cell, frame.columns);
-  g.save();
-  g.beginPath();
-  g.rect(left, top, width, height);
-  g.clip();
+  const { cell } = frame;
+  const [firstRow, lastRow, first, last] = clipToPlot(g, frame);
   g.font = `${cell < 48 ? 11 : 13}px ${colours.mono}`;
   g.textAlign = "center";
   g.textBaseline = "middle";
@@ -85,7 +84,7 @@ export function drawNumbers(g: G, weights: DisplayedWeights, frame: Frame, tone:
 }
 
 /** The end of the ramp with the higher contrast to one of its steps. */
-function contrastingColour(ramp: Ramp, step: number): string {
+export function contrastingColour(ramp: Ramp, step: number): string {
   const light = (step: number) => {
     const [r, g, b] = ramp.subarray(3 * step, 3 * step + 3);
     return 0.2126 * (r / 255) ** 2.2 + 0.7152 * (g / 255) ** 2.2 + 0.0722 * (b / 255) ** 2.2 + 0.05;
@@ -95,7 +94,7 @@ function contrastingColour(ramp: Ramp, step: number): string {
 }
 
 /** As many digits as fit into a cell: .41, .413 */
-function cellText(value: number, cell: number): string {
+export function cellText(value: number, cell: number): string {
   const text = value.toFixed(cell < 56 ? 2 : 3).replace(/^0\./, ".");
   return value > 0 && !/[1-9]/.test(text) ? "·" : text;
 }

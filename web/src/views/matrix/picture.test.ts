@@ -36,7 +36,13 @@ it("all pinned heads, without the focused one", async () => {
 
 it("masked cells are hatched: here the column of the padding", async () => {
   const [, d] = /<path d="([^"]*)" fill="url\(#hidden\)"/.exec(await svg(await testTrace())) ?? [];
-  expect(d.match(/M[\d.]+ [\d.]+h36v36h-36z/g)).toHaveLength(5);
+  expect(d.match(/M[\d.]+ [\d.]+h56v56h-56z/g)).toHaveLength(5);
+});
+
+it("the number of each cell that is not masked, and the sums, as on the page", async () => {
+  const drawn = await svg(await testTrace());
+  expect(drawn.match(/>\.\d{3}<|>1\.000<|>·</g)).toHaveLength(20);
+  expect(drawn).toContain(">Σ<");
 });
 
 it("the Python figure is that of the first pinned head", () => {

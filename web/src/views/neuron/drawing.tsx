@@ -21,7 +21,7 @@ export interface Columns {
 export function columnsOf(width: number, { keys, parts }: HeadData): Columns {
   const token = Math.min(110, Math.max(30, ...keys.map((text) => textWidth(text, 13))) + 14);
   const sizes = [58, 56, parts.bias ? 50 : 0, 46, 86, 22];
-  const total = Math.max(width, token + sizes.reduce((sum, size) => sum + size) + 240);
+  const total = Math.max(width, token + sizes.reduce((sum, size) => sum + size) + 200);
   const stripWidth = Math.floor(((total - token - sizes.reduce((sum, size) => sum + size)) * 3) / 8) - 10;
   const strips = [token + 8, token + stripWidth + 16, token + 2 * stripWidth + 24] as const;
   let end = strips[2] + (2 * stripWidth) / 3;
@@ -32,7 +32,7 @@ export function columnsOf(width: number, { keys, parts }: HeadData): Columns {
 export function rangesOf({ parts }: HeadData, { query, order }: QueryRow) {
   const q = vector(parts.q, query);
   const largest = (data: Float32Array) => data.reduce((max, value) => Math.max(max, Math.abs(value)), 0);
-  const ranges = { q: largest(q), k: largest(parts.k.data), product: 0, low: 0, high: 1e-6 };
+  const ranges = { q: largest(q), allQueries: largest(parts.q.data), k: largest(parts.k.data), product: 0, low: 0, high: 1e-6 };
   for (let key = 0; key < parts.k.rows; key++) {
     const { each, running } = products(q, vector(parts.k, key), order);
     ranges.product = Math.max(ranges.product, ...each, -Math.min(...each));
@@ -89,7 +89,7 @@ export function tableHead({ data, queryRow, ranges, columns, shade, colours }: H
   ];
   return (
     <g font-size={12} fill={colours.faint}>
-      <text x={k} y={13}>{`k (${q.columns}) ±${formatShort(ranges.k, 1)}`}</text>
+      <text x={k} y={13}>{`${t({ ko: "키 k", en: "key k" })} ±${formatShort(ranges.k, 1)}`}</text>
       <text x={product} y={13}>{`q ⊙ k ±${formatShort(ranges.product, 1)}`}</text>
       <text x={running} y={13}>
         Σ qᵢkᵢ
@@ -174,7 +174,7 @@ export function tableBody({ data, queryRow, ranges, columns, shade, colours }: H
 }
 
 /** Truncates a text to a width. */
-function fitText(text: string, width: number): string {
+export function fitText(text: string, width: number): string {
   const letters = [...text];
   while (letters.length > 1 && textWidth(letters.join(""), 13) > width) letters.pop();
   return letters.length < [...text].length ? `${letters.join("")}…` : text;

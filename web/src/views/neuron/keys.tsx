@@ -5,16 +5,18 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { hoverOver, toggleLock } from "../../state/actions";
 import { key as lockedKey, query as lockedQuery } from "../../state/state";
 import { t } from "../../i18n/i18n";
+import { queryBody, type QueryColumn, queryHead, queryLines } from "./queries";
 import { type HeadDrawing, ROW, tableBody, tableHead } from "./drawing";
 import type { Selection } from "./headData";
 import { formatShort } from "./format";
 
 interface KeysProps {
   readonly drawing: HeadDrawing;
+  readonly queryColumn: QueryColumn;
   readonly selection: ReadonlySignal<Selection>;
 }
 
-export function KeyList({ drawing, selection }: KeysProps) {
+export function KeyList({ drawing, queryColumn, selection }: KeysProps) {
   const { data, queryRow, columns } = drawing;
   const { query, recorded } = queryRow;
   const scroller = useRef<HTMLDivElement>(null);
@@ -31,6 +33,8 @@ export function KeyList({ drawing, selection }: KeysProps) {
   const from = Math.min(count, Math.floor((band.value * height.value) / ROW));
   const to = Math.min(count, from + Math.ceil((2 * height.value) / ROW) + 1);
   const rows = Array.from({ length: to - from }, (_, i) => from + i);
+  const queryRows = Array.from({ length: Math.max(0, Math.min(data.queries.length, from + Math.ceil((2 * height.value) / ROW) + 1) - from) }, (_, i) => from + i);
+  const left = queryColumn.width;
   const active = useComputed(() => `neuron-key-${selection.value.key}`);
 
   const moveKey = (by: number) => {
@@ -53,19 +57,24 @@ export function KeyList({ drawing, selection }: KeysProps) {
     ArrowRight: () => moveQuery(1),
     Enter: () => toggleLock(query, selection.peek().key),
   };
-  const under = (event: MouseEvent) => {
-    const { top } = (event.currentTarget as HTMLElement).getBoundingClientRect();
-    return Math.max(0, Math.min(count - 1, Math.floor((event.clientY - top) / ROW)));
+  /** The query or the key under the pointer; between the columns, where lines are, the chosen query stays. */
+  const under = (event: MouseEvent): readonly [query: number, key: number | null] => {
+    const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
+    const [x, row] = [event.clientX - box.left, Math.floor((event.clientY - box.top) / ROW)];
+    const [first, width] = queryColumn.strip;
+    if (x < first + width) return [Math.max(0, Math.min(data.queries.length - 1, row)), null];
+    return [query, x < left ? null : Math.max(0, Math.min(count - 1, row))];
   };
   return (
     <div class="neuron-across">
-      <svg width={columns.total} height={40} aria-hidden="true">
-        {tableHead(drawing)}
+      <svg width={left + columns.total} height={40} aria-hidden="true">
+        {queryHead(drawing, queryColumn)}
+        <g transform={`translate(${left} 0)`}>{tableHead(drawing)}</g>
       </svg>
       <div
         class="neuron-scroll"
         ref={scroller}
-        style={{ width: `${columns.total + 14}px` }}
+        style={{ width: `${left + columns.total + 14}px` }}
         onScroll={({ currentTarget }) => (band.value = Math.floor(currentTarget.scrollTop / height.value))}
       >
         <div
@@ -74,11 +83,11 @@ export function KeyList({ drawing, selection }: KeysProps) {
           tabIndex={0}
           aria-label={t({ ko: "키", en: "keys" })}
           aria-activedescendant={active}
-          style={{ height: `${count * ROW}px` }}
-          onPointerMove={(event) => hoverOver(query, under(event))}
+          style={{ height: `${Math.max(count, data.queries.length) * ROW}px` }}
+          onPointerMove={(event) => hoverOver(...under(event))}
           onPointerLeave={() => hoverOver(null, null)}
           onBlur={() => hoverOver(null, null)}
-          onClick={(event) => toggleLock(query, under(event))}
+          onClick={(event) => toggleLock(...under(event))}
           onKeyDown={(event) => {
             const move = moves[event.key];
             if (!move || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -87,7 +96,7 @@ export function KeyList({ drawing, selection }: KeysProps) {
             move();
           }}
         >
-          <FocusMark selection={selection} />
+          <FocusMark selection={selection} left={left} />
           {rows.map((at) => (
             <div
               key={at}
@@ -98,11 +107,13 @@ export function KeyList({ drawing, selection }: KeysProps) {
               aria-posinset={at + 1}
               aria-label={`${data.keys[at]} ${formatShort(recorded[at], 4)}`}
               title={data.keys[at]}
-              style={{ top: `${at * ROW}px` }}
+              style={{ top: `${at * ROW}px`, left: `${left}px` }}
             />
           ))}
-          <svg style={{ top: `${from * ROW}px` }} width={columns.total} height={rows.length * ROW} aria-hidden="true">
-            {tableBody(drawing, rows)}
+          <svg style={{ top: `${from * ROW}px` }} width={left + columns.total} height={Math.max(rows.length, queryRows.length) * ROW} aria-hidden="true">
+            {queryBody(drawing, queryColumn, queryRows)}
+            {queryLines(drawing, queryColumn, (query - from + 0.5) * ROW, rows, (key) => (key - from + 0.5) * ROW, drawing.colours)}
+            <g transform={`translate(${left} 0)`}>{tableBody(drawing, rows)}</g>
           </svg>
         </div>
       </div>
@@ -111,12 +122,12 @@ export function KeyList({ drawing, selection }: KeysProps) {
 }
 
 /** The background of the focused key, and a bar next to the locked one. */
-function FocusMark({ selection }: { selection: ReadonlySignal<Selection> }) {
+function FocusMark({ selection, left }: { selection: ReadonlySignal<Selection>; left: number }) {
   const { key, locked } = selection.value;
   return (
     <>
-      <div class="neuron-mark" style={{ top: `${key * ROW}px` }} />
-      {locked !== null && <div class="neuron-locked" style={{ top: `${locked * ROW}px` }} />}
+      <div class="neuron-mark" style={{ top: `${key * ROW}px`, left: `${left}px` }} />
+      {locked !== null && <div class="neuron-locked" style={{ top: `${locked * ROW}px`, left: `${left}px` }} />}
     </>
   );
 }

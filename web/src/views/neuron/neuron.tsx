@@ -16,6 +16,7 @@ import { columnsOf, rangesOf } from "./drawing";
 import { type HeadData, loadHead, pairs, select, sort, SORTS } from "./headData";
 import { KeyList } from "./keys";
 import "./neuron.css";
+import { queryColumnOf } from "./queries";
 import { Pair } from "./pair";
 import { svg, table } from "./picture";
 
@@ -31,7 +32,8 @@ function HeadView({ data }: { data: HeadData }) {
   const [box, width] = useWidth(760);
   const selection = useComputed(() => select(data, { query: focusQuery.value, key: focusKey.value, locked: key.value }));
   const queryRow = useComputed(() => selection.value.queryRow).value;
-  const columns = useMemo(() => columnsOf(width - 14, data), [width, data]);
+  const queryColumn = useMemo(() => queryColumnOf(width - 14, data), [width, data]);
+  const columns = useMemo(() => columnsOf(width - 14 - queryColumn.width, data), [queryColumn, data]);
   const ranges = useMemo(() => rangesOf(data, queryRow), [data, queryRow]);
   const drawing = { data, queryRow, ranges, columns, shade: shade.value, colours: PAGE_COLOURS };
   return (
@@ -45,7 +47,7 @@ function HeadView({ data }: { data: HeadData }) {
           <Toggle title={{ ko: "회전 쌍 (i, i + K/2)", en: "rotary pairs (i, i + K/2)" }} of={pairs} />
         )}
       </div>
-      <KeyList drawing={drawing} selection={selection} />
+      <KeyList drawing={drawing} queryColumn={queryColumn} selection={selection} />
       <Pair drawing={drawing} selection={selection} />
       <p>{verdict(data, queryRow)}</p>
     </div>

@@ -7,6 +7,7 @@ import { headName } from "../../i18n/blocks";
 import { chart, CHART_HEIGHT } from "./chart";
 import { columnsOf, rangesOf, ROW, tableBody, tableHead } from "./drawing";
 import { loadHead, select } from "./headData";
+import { queryBody, queryColumnOf, queryHead, queryLines } from "./queries";
 
 const MAX_KEYS = 48; // keys with the largest weights
 
@@ -21,25 +22,35 @@ export async function svg(trace: Trace): Promise<string> {
   const { recorded } = queryRow;
   const topKeys = [...data.keys.keys()].sort((a, b) => recorded[b] - recorded[a]).slice(0, MAX_KEYS);
   const keys = topKeys.sort((a, b) => a - b);
-  const columns = columnsOf(860, data);
+  const queryColumn = queryColumnOf(860, data);
+  const left = queryColumn.width;
+  const columns = columnsOf(860 - left, data);
   const drawing = { data, queryRow, ranges: rangesOf(data, queryRow), columns, shade: "light", colours: PRINT_COLOURS } as const;
-  const listHeight = 56 + keys.length * ROW;
+  const start = Math.max(0, Math.min(data.queries.length - MAX_KEYS, queryRow.query - MAX_KEYS / 2));
+  const queries = [...data.queries.keys()].slice(start, start + MAX_KEYS);
+  const listHeight = 56 + Math.max(keys.length, queries.length) * ROW;
   const pair = `${data.queries[queryRow.query]} → ${data.keys[key]}`;
   return svgDocument(
-    columns.total + 20,
+    left + columns.total + 20,
     listHeight + CHART_HEIGHT + 16,
     `${trace.info.title}: ${data.location.block} ${headName(data.location)}, ${pair}`,
     markup(
       <g transform="translate(10 4)">
-        {tableHead(drawing)}
+        {queryHead(drawing, queryColumn)}
+        <g transform="translate(0 44)">
+          {queryBody(drawing, queryColumn, queries)}
+          {queryLines(drawing, queryColumn, (queries.indexOf(queryRow.query) + 0.5) * ROW, keys, (at) => (keys.indexOf(at) + 0.5) * ROW, PRINT_COLOURS)}
+        </g>
+        <g transform={`translate(${left} 0)`}>{tableHead(drawing)}</g>
         <rect
+          x={left}
           y={44 + keys.indexOf(key) * ROW}
           width={columns.total}
           height={ROW}
           fill={PRINT_COLOURS.focus}
           fill-opacity={0.14}
         />
-        <g transform="translate(0 44)">{tableBody(drawing, keys)}</g>
+        <g transform={`translate(${left} 44)`}>{tableBody(drawing, keys)}</g>
         <text y={listHeight + 6} font-size={13} font-weight={700} fill={PRINT_COLOURS.ink}>
           {pair}
         </text>

@@ -65,10 +65,11 @@ async function loadPositions(trace: Trace, at: HeadLocation, locked: readonly [n
   const block = trace.block(at.block);
   const side = block.queries;
   const kind = trace.info.model.positions;
+  const rotary = trace.rotaryName(at);
   const [table, segments, angles] = await Promise.all([
     trace.has(`${side}.positions`) ? trace.fullMatrix(`${side}.positions`) : null,
     trace.has(`${side}.segments`) ? trace.fullMatrix(`${side}.segments`) : null,
-    trace.has("rotary") && at.block !== "cross" ? trace.fullMatrix("rotary") : null,
+    rotary ? trace.fullMatrix(rotary) : null,
   ]);
   const halves = kind.endsWith("halves");
   const formula = table && kind.startsWith("sinusoidal") ? agreement(sinusoids(table.rows, table.columns, 10000, halves), table, TOLERANCE[trace.dtype(`${side}.positions`)]) : null;
