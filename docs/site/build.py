@@ -11,6 +11,7 @@ import re
 import shutil
 import sys
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 from PIL import Image
@@ -24,24 +25,21 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SOURCE = ROOT / "src" / "jumok"
 PACKAGES = ("nn", "models", "decoding")  # their modules, not subpackages
+PUBLIC = ("jumok", "jumok.decoding", "jumok.interpret")  # the modules of the names they export
 MODULES = (
     "errors",
     "interpret.leave_one_out",
-    "interpret.trace",
-    "interpret.tracing",
     "native.quantize",
-    "tasks.pipeline.outputs",
-    "tasks.pipeline.pipeline",
-    "tasks.runs.load",
     "tasks.runs.run",
     "tasks.runs.train",
-    "text.sentencepiece",
     "text.tokenizer",
     "training.config",
 )
 DOCUMENTS = (
     "glossary",
     "benchmarks",
+    "python",
+    "nn",
     "recipes",
     "data",
     "input",
@@ -57,6 +55,9 @@ DOCUMENTS = (
     "distributed",
     "trust",
 )
+ENGLISH = ("en", "reference", "api", "_modules")  # folders of pages in English
+LABELS = {"사이트 차례": "Site contents", "이 페이지의 차례": "Contents of this page"}
+THEME = {"On this page": "이 페이지", "Previous": "이전", "Next": "다음", "Home": "처음"}
 FOLDERS: dict[Language, str] = {"ko": "lessons", "en": "en/lessons"}
 WORDS = {
     "ko": {
@@ -64,7 +65,7 @@ WORDS = {
         "output": "출력",
         "page": "note 모델의 화면",
         "other": "English",
-        "notebook": "노트북 내려받기",
+        "notebook": "노트북으로",
         "course": "강의",
         "terminal": "터미널에서",
     },
@@ -73,7 +74,7 @@ WORDS = {
         "output": "Output",
         "page": "The page of the model note",
         "other": "한국어",
-        "notebook": "Download the notebook",
+        "notebook": "As a notebook",
         "course": "Course",
         "terminal": "In a terminal",
     },
@@ -96,7 +97,7 @@ def main() -> int:
     if code == 0:
         for path in out.rglob("*.html"):
             text = smaller(accessible(path.read_text(encoding="utf-8")))
-            path.write_text(text, encoding="utf-8")
+            path.write_text(in_language(text, path.relative_to(out)), encoding="utf-8")
         for path in out.rglob("*.map"):
             path.unlink()
         note_trace().html(out / "note.html", full=True)
@@ -139,11 +140,36 @@ def accessible(html: str) -> str:
     return html
 
 
+def in_language(html: str, path: Path) -> str:
+    """A page that names the language of its text, with the words of the theme in Korean.
+
+    The theme has no Korean; the documents and the reference are English.
+    """
+    if path.parts[0] in ENGLISH:
+        html = html.replace('lang="ko"', 'lang="en"', 1)
+        for korean, english in LABELS.items():
+            html = html.replace(f'aria-label="{korean}"', f'aria-label="{english}"')
+        return html
+    for english, korean in THEME.items():
+        html = re.sub(rf"(>\s*){english}(\s*<)", rf"\g<1>{korean}\2", html)
+    return html
+
+
 def smaller(html: str) -> str:
-    """A page without the indentation of its lines, code left as it is."""
+    """A page without indentation outside code, and without the marks of words and names in code.
+
+    Both styles print names, punctuation and spaces in the color of the text. Icons that the page
+    does not use are left out.
+    """
+    html = re.sub(r'<span class="pre">([^<]*)</span>', r"\1", html)
+    html = re.sub(r'<span class="(?:n|p|w)">([^<]*)</span>', r"\1", html)
     parts = re.split(r"(<pre.*?</pre>)", html, flags=re.DOTALL)
     parts[::2] = [re.sub(r"\n\s+", "\n", part) for part in parts[::2]]
-    return "".join(parts)
+    html = "".join(parts)
+    for icon in re.findall(r'<symbol id="([^"]+)"', html):
+        if f'#{icon}"' not in html:
+            html = re.sub(rf'<symbol id="{icon}".*?</symbol>\n?', "", html, flags=re.DOTALL)
+    return html
 
 
 def copy_images(folder: Path) -> None:
@@ -260,7 +286,7 @@ def document_page(text: str) -> str:
 
 @cache
 def modules() -> tuple[str, ...]:
-    """The modules of the reference: those of `PACKAGES`, `MODULES`, and what lessons link to."""
+    """The modules of the reference: of all public names, `MODULES`, and what lessons link to."""
     names = [
         f"{package}.{path.stem}"
         for package in PACKAGES
@@ -273,7 +299,14 @@ def modules() -> tuple[str, ...]:
         for kind, target in ROLE.findall(lesson.markdown("ko"))
         if kind == "jumok"
     ]
-    names += [*MODULES, *(module for target in linked if (module := _module(target)))]
+    public = [
+        getattr(package, name).__module__.removeprefix("jumok.")
+        for package in map(import_module, PUBLIC)
+        for name in package.__all__
+        if getattr(getattr(package, name), "__module__", "").startswith("jumok.")
+    ]
+    names += sorted([*MODULES, *public])
+    names += [module for target in linked if (module := _module(target))]
     return tuple(f"jumok.{name}" for name in dict.fromkeys(names))
 
 

@@ -15,7 +15,6 @@ from sphinx.util import logging  # noqa: E402
 
 project = "jumok (주목)"
 author = "jumok"
-copyright = "Apache-2.0"  # noqa: A001 - the name that Sphinx reads
 language = "ko"
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "mathml"]
@@ -43,6 +42,7 @@ html_search_scorer = str(HERE / "scorer.js")
 html_sidebars = {"_modules/**": []}  # of 80 pages of source code
 html_use_index = False
 html_copy_source = False
+html_show_copyright = False
 html_show_sphinx = False
 html_theme_options = {"footer_icons": [], "navigation_with_keys": True}
 pygments_style = "xcode"

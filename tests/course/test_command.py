@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from jumok.course import find_lesson
+from jumok.course import LANGUAGES, Cell, find_lesson, lessons
+from jumok.course.plain import readable_math
+from jumok.terminal import text_width
 from tests.cli.commands import call
 
 Capture = pytest.CaptureFixture[str]
@@ -27,6 +29,39 @@ def test_a_lesson_hides_the_answers_until_asked(capsys: Capture) -> None:
     assert "답: 2.0" not in shown
     assert find_lesson(3).outputs["softmax"].splitlines()[0] in shown
     assert "답: 2.0" in call(capsys, "lesson", "3", "--lang", "ko", "--answers").out
+
+
+@pytest.mark.parametrize("number", [each.number for each in lessons()])
+def test_nothing_is_cut_on_a_terminal_of_80_columns(
+    number: int, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = call(capsys, "lesson", str(number), "--lang", "ko").out
+    assert max(map(text_width, shown.splitlines())) <= 80
+    letters = re.sub(r"[\s│#]", "", shown)  # a comment that goes on has a second #
+    for part in find_lesson(number).parts("ko"):
+        if isinstance(part, Cell):
+            assert re.sub(r"[\s│#]", "", part.shown) in letters, part.name
+
+
+@pytest.mark.parametrize("number", [each.number for each in lessons()])
+def test_mathematics_is_text_on_a_terminal(number: int) -> None:
+    for language in LANGUAGES:
+        for part in find_lesson(number).parts(language):
+            if isinstance(part, str):
+                text = readable_math(part)
+                assert not re.search(r"[$]|\\[a-z{]|\^\{", text), text
+
+
+def test_long_code_goes_on_with_an_indentation(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = [line.rstrip() for line in call(capsys, "lesson", "4", "--lang", "en").out.splitlines()]
+    at = lines.index(
+        "  four_heads = 4 * 3 * D * (D // 4) + D * D  # q, k, v of each head, then the"
+    )
+    assert lines[at + 1] == "          # output"
 
 
 def test_the_page_of_a_lesson(capsys: Capture, tmp_path: Path) -> None:
