@@ -303,8 +303,12 @@ class Search:
 
     def nearest(self, queries: Sequence[str]) -> list[int]:
         """The index of the nearest text for each query; the first one for ties."""
-        found = self._counter.transform(queries) @ self._weights.T  # (queries, n)
-        return [int(np.argmax(found[i].toarray())) for i in range(len(queries))]
+        return [int(i) for i in self.scores(queries).argmax(-1)]
+
+    def scores(self, queries: Sequence[str]) -> NDArray[np.float64]:
+        """BM25 of each query with each text, (queries, n)."""
+        found = self._counter.transform(queries) @ self._weights.T
+        return found.toarray()  # type: ignore[no-any-return]
 
 
 # Shared features

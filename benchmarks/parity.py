@@ -1,6 +1,6 @@
 """Every family and variant against transformers, in one table (tests/pretrained/test_parity.py).
 
-    python -m benchmarks.parity [--only WORD ...]
+    python -m benchmarks.parity [--only WORD ...] [--random N]
 
 Tiny random models, every weight redrawn, dropout 0. Differences are max|a-b| / max(1, max|b|) over
 real tokens, of hidden states, logits and memories, the larger of eval and train mode: fp32 over
@@ -10,6 +10,12 @@ of Marian and Pegasus (rounded by another library). gradients: the largest over 
 checkpoint, under its names. written: the same answers of all, first greedy, then with a beam of 4,
 of which the two best; each also without two tokens in the same order twice (language models: beams
 alone), where beams are ranked by sum. A tie is a difference with less than 1e-5 between the two.
+
+Then N random configurations (default 200) of each family of tests/pretrained/random_llama.py:
+the largest difference of outputs and of gradients, and how many are above 5e-6 and 1e-5; how far
+jumok and transformers in float32 are from the same weights in float64, each as maximum and median;
+the largest difference in float64; the written texts. With a window of one position transformers
+writes without its cache, which keeps no position then.
 """
 
 import argparse
@@ -17,10 +23,12 @@ import platform
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 
 import torch
 import transformers
 
+from tests.pretrained.family_parity import FamilyComparison, compare_variant
 from tests.pretrained.generation_parity import (
     GENERATIVE_VARIANTS,
     GenerationComparison,
@@ -29,10 +37,19 @@ from tests.pretrained.generation_parity import (
 )
 from tests.pretrained.hf_variants import VARIANTS
 from tests.pretrained.model_pairs import difference, gradient_difference, make_pair
+from tests.pretrained.random_llama import FAMILIES, random_llama
 
 RESULTS = Path(__file__).parent / "results" / "parity.txt"
 HEADING = (
     f"{'variant':<24} {'architecture':<34} {'fp32':>8} {'float64':>8} {'gradients':>9} written"
+)
+FAMILY_HEADING = "\n".join(
+    (
+        f"{'':<17} {'outputs':^48} {'gradients':^48}",
+        f"{'family':<12} {'n':>4} "
+        + 2 * (f"{'max':>8} {'>':>3} {'jumok':>8} {'median':>8} {'transf.':>8} {'median':>8} ")
+        + " float64 written",
+    )
 )
 
 
@@ -42,14 +59,16 @@ def main() -> None:
     arguments.add_argument(
         "--only", nargs="*", default=[], help="variants with this in their names"
     )
-    only = arguments.parse_args().only
+    arguments.add_argument("--random", type=int, default=200, help="configurations of a family")
+    asked = arguments.parse_args()
+    only: list[str] = asked.only
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     lines = [
         "python -m benchmarks.parity",
         f"{date.today()}, jumok {version('jumok')}, transformers {version('transformers')}, "
-        f"torch {version('torch')}, Python {platform.python_version()}, {platform.machine()}",
+        f"torch {version('torch')}, Python {platform.python_version()}, {processor()}",
         "",
         HEADING,
     ]
@@ -86,9 +105,49 @@ def main() -> None:
         "Answers that differ: " + ("; ".join(notes) if notes else "none"),
     ]
     print("\n".join(end))
+    end += ["", FAMILY_HEADING]
+    print("\n" + FAMILY_HEADING)
+    for family in FAMILIES:
+        if only and not any(word in family for word in only):
+            continue
+        end += family_lines(
+            family,
+            [compare_variant(random_llama(family, seed)) for seed in range(asked.random)],
+        )
     if not only:
         text = "\n".join(line.rstrip() for line in (*lines, *end))
         RESULTS.write_text(text + "\n", encoding="utf-8")
+
+
+def family_lines(family: str, found: list[FamilyComparison]) -> list[str]:
+    """The line of a family, printed, and a line for each text that differs."""
+    cells = [f"{family:<12} {len(found):4d}"]
+    for each, bar in (
+        ([one.outputs for one in found], 5e-6),
+        ([one.gradients for one in found], 1e-5),
+    ):
+        cells.append(f"{max(one.both for one in each):8.1e} {sum(o.both > bar for o in each):3d}")
+        for errors in ([one.jumok for one in each], [one.reference for one in each]):
+            cells.append(f"{max(errors):8.1e} {median(errors):8.1e}")
+    cells.append(f"{max(max(one.float64) for one in found):8.1e}")
+    different = [line for one in found for line in one.different]
+    ties = sum(len(one.ties) for one in found)
+    n = sum(one.hypotheses for one in found)
+    ended = sum(one.ended for one in found)
+    cells.append(f"{n - ties - len(different)}/{n} ({ties} ties, {ended} ended)")
+    lines = [" ".join(cells), *(f"    {line}" for line in different)]
+    print("\n".join(lines), flush=True)
+    return lines
+
+
+def processor() -> str:
+    """The name of the processor, or of the architecture where the system has no name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.machine()
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.machine())
 
 
 def _same(found: GenerationComparison) -> str:

@@ -20,6 +20,7 @@ OBJECTIVES = {
     "masked, 30 % falling to 15 %": [],
     "replaced tokens": [
         "model.generator=0.25",
+        "masking.cooccurrence_init=false",
         "masking.mlm_probability=0.15",
         "masking.final_probability=0.0",
     ],

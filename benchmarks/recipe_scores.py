@@ -7,18 +7,18 @@ cost is printed too. Finished runs are read, not trained again.
 """
 
 import argparse
-import platform
 import statistics
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from trained_runs import results_of
+from turns import processor
 
 from jumok.tasks.runs.run import Run
 
 RESULTS = Path(__file__).parent / "results"
-METRICS = ("accuracy", "macro_f1", "exact_match")
+METRICS = ("accuracy", "macro_f1", "exact_match", "pearson", "spearman")
 
 
 def main() -> None:
@@ -51,7 +51,7 @@ def table(recipe: str, results: list[dict[str, Any]]) -> list[str]:
     metrics = [name for name in METRICS if name in results[0]]
     lines = [
         f"jumok train {recipe} seed=0|1|2 --out runs/{recipe}-0|1|2",
-        f"{date.today()}, {versions}, {platform.system()}",
+        f"{date.today()}, {versions}, {processor()}",
         "",
         f"seed  {'test set':<16} {'rows':>6}  {'  '.join(f'{name:>11}' for name in metrics)}  "
         "dev score     step  whole command  training     memory",

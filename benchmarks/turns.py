@@ -113,8 +113,9 @@ def save_tables(given: argparse.Namespace, folder: Path, tables: Sequence[str], 
 
 
 def command_line() -> str:
-    """The command that started this script."""
-    return shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+    """The command that started this script; FOLDER instead of absolute paths of this machine."""
+    words = ["FOLDER" if Path(word).is_absolute() else word for word in sys.argv[1:]]
+    return shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *words])
 
 
 def heading(command: str, *packages: str) -> str:

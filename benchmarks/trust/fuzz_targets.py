@@ -155,7 +155,7 @@ def _ggufs() -> list[Files]:
     """Files with some metadata and one tensor of each type that is read."""
     import struct
 
-    from jumok.pretrained.gguf_types import TYPES
+    from jumok.native.gguf_types import TYPES
 
     def text(value: str) -> bytes:
         return struct.pack("<Q", len(value.encode())) + value.encode()

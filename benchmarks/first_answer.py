@@ -1,0 +1,87 @@
+"""The time from starting `jumok predict` to its first answer, and the parts of it.
+
+    python benchmarks/first_answer.py RUN [--bin FOLDER] [--rounds 7]
+
+RUN is a trained run that reads Korean numbers, such as that of `make demo`. FOLDER has the commands
+of an environment with the installed wheel; without it the environment of this script is measured.
+The commands take turns. Their files are in memory: the first round is not counted.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from turns import command_line, heading
+
+RESULTS = Path(__file__).parent / "results" / "first_answer.txt"
+TEXT = "이천이십육 년"
+
+
+def commands(folder: Path, run: Path) -> dict[str, list[str]]:
+    """What is measured: the name of each row and its command."""
+    python, jumok = str(folder / "python"), str(folder / "jumok")
+    predict = [jumok, "predict", str(run), TEXT]
+    return {
+        "python -c pass": [python, "-c", "pass"],
+        "python -c 'import torch'": [python, "-c", "import torch"],
+        "jumok --help": [jumok, "--help"],
+        "jumok predict RUN TEXT": predict,
+        "the same with kernel=native": [*predict, "--decoding", "kernel=native"],
+    }
+
+
+def seconds(command: list[str]) -> tuple[float, float]:
+    """Seconds of time and of processor time until a command ends; its output is discarded."""
+    begin = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{command[0]} ended with exit code {process.returncode}")
+    return time.perf_counter() - begin, usage.ru_utime + usage.ru_stime
+
+
+def version_of(folder: Path) -> str:
+    """The version of torch and Python of an environment."""
+    code = (
+        "import platform, torch; print('torch', torch.__version__, 'and Python', "
+        "platform.python_version())"
+    )
+    done = subprocess.run(
+        [folder / "python", "-c", code], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def main() -> None:
+    """Measure the commands in turns and save the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--bin", type=Path, default=Path(sys.executable).parent)
+    parser.add_argument("--rounds", type=int, default=7)
+    given = parser.parse_args()
+    load = os.getloadavg()[0]
+    chosen = commands(given.bin.absolute(), given.run.absolute())
+    rounds = [{n: seconds(words) for n, words in chosen.items()} for _ in range(given.rounds + 1)]
+    lines = [
+        f"{'seconds from start to end':<30} {'min':>6} {'median':>7} {'max':>6} {'processor':>10}"
+    ]
+    for name in chosen:
+        times = [measured[name][0] for measured in rounds[1:]]
+        processor = statistics.median(measured[name][1] for measured in rounds[1:])
+        lines.append(
+            f"{name:<30} {min(times):6.2f} {statistics.median(times):7.2f} {max(times):6.2f} "
+            f"{processor:10.2f}"
+        )
+    top = heading(command_line()) + f"measured: {version_of(given.bin)}, load of others {load:.1f}"
+    text = "\n".join([top, "", *lines])
+    print(text)
+    RESULTS.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

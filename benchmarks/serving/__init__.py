@@ -1,0 +1,1 @@
+"""Benchmarks of `jumok serve`: speed next to peers, and reliability."""
