@@ -3,6 +3,7 @@
 Some tiny runs are trained once and shared; tests look at them and never write into them.
 """
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ if sys.platform == "win32":  # they fork, limit processes or open terminals
     collect_ignore += ["training/reporting/test_progress_bar.py"]
 
 torch.set_num_threads(1)
+os.environ["JUMOK_LANG"] = "en"  # whatever the locale of the machine
 settings.register_profile(
     "jumok",
     derandomize=True,  # the same examples every time: a failure here is a failure everywhere

@@ -40,7 +40,7 @@ LIBRARIES = """
     filelock sentencepiece tokenizers safetensors.torch sacrebleu matplotlib.figure jinja2
     tomli_w psutil matplotlib.backends.backend_agg typer rich.progress rich.console
     starlette.applications uvicorn socket subprocess multiprocessing.connection
-    google.protobuf.message
+    google.protobuf.message ctypes.util
     """.split()  # noqa: SIM905
 
 

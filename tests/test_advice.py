@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import jumok
-from jumok.cli import COMMANDS
+from jumok.cli import COMMANDS, OPTIONS
 from jumok.data.corpora.paths import downloads
 from jumok.errors import InputError
 from jumok.shipped import resolve_model, shipped_folders
@@ -59,7 +59,11 @@ def _messages() -> Iterator[tuple[str, str]]:
                 ignored.update(map(id, ast.walk(node)))
         for node in ast.walk(tree):
             text = "" if id(node) in ignored else _text(node)
-            if text in COMMANDS.values() or re.fullmatch(r"--[a-z-]+|jumok \w+", text):
+            if (
+                text in COMMANDS.values()
+                or text in OPTIONS
+                or re.fullmatch(r"--[a-z-]+|jumok \w+", text)
+            ):
                 continue
             if _ADVICE.search(text):
                 yield f"{path.relative_to(SOURCE)}:{getattr(node, 'lineno', 0)}", text
@@ -171,13 +175,28 @@ CASES = (
     ),
     Case(
         "--to must be one of {}, got {}",
-        "export {reading} {tmp}/out --to gguf",
+        "export {reading} {tmp}/out --to tflite",
         "export {reading} {tmp}/out --to hf",
     ),
     Case(
-        "--to {} writes float32 only, got {}; remove --quantize",
+        "--to {} writes {}, got {}; remove --quantize",
         "export {reading} {tmp}/out --to hf --quantize int8",
         "export {reading} {tmp}/out --to hf",
+    ),
+    Case(
+        "--answer and --out need --sweep or --patch OTHER; add one of them",
+        "heads {review} 안녕 --answer negative",
+        "heads {review} 안녕 --sweep --answer negative",
+    ),
+    Case(
+        "use one of --sort, --sweep and --patch, got several",
+        "heads {review} 안녕 --sweep --sort induction",
+        "heads {review} 안녕 --sweep",
+    ),
+    Case(
+        "--sweep and --patch need exactly one text, got {}",
+        "heads {review} 안녕 좋아요 --sweep",
+        "heads {review} 안녕 --sweep",
     ),
     Case(
         "compare needs at least two runs, got one; use jumok evaluate",
@@ -242,6 +261,9 @@ INITIALIZE = "tasks/runs/test_initialize_from.py::test_all_weights_of_a_similar_
 
 # Messages whose advice is followed by another test, in its file.
 ELSEWHERE = {
+    "pairs without; use jumok evaluate": "tasks/test_similarity.py::"
+    "test_runs_without_scores_are_evaluated_instead_of_compared",
+    "; see {} --help": "test_language.py::test_korean_errors",
     "jumok view note --lesson": "course/test_command.py::test_the_page_of_a_lesson",
     "train them with jumok train {}": "test_advice.py::test_a_model_that_ships",
     "train the weights with jumok train {}": "test_advice.py::test_a_model_that_ships",
@@ -251,6 +273,9 @@ ELSEWHERE = {
     "jumok predict {}": "test_advice.py::test_a_text_that_is_a_file",
     "jumok import {} {}": "test_advice.py::test_a_name_of_the_hub",
     "jumok data get {}{}": "test_advice.py::test_a_damaged_corpus",
+    "jumok data build {}": "test_advice.py::test_a_corpus_that_is_built",
+    "or name a folder with a clone with --from": "data/rebuild/test_sources.py::"
+    "test_a_clone_is_read",
     "see jumok data verify {}": "test_advice.py::test_a_damaged_corpus",
     " --from FOLDER": "test_advice.py::test_a_corpus_without_a_url",
     "copy it with jumok data get {} --from FOLDER": "test_advice.py::test_a_corpus_without_a_url",
@@ -265,13 +290,13 @@ ELSEWHERE = {
     "leave out either --precision or": "test_advice.py::test_an_optimized_model_and_the_kernel",
     "add --token-file with a secret": SERVING,
     "name a format with --format": CHAT,
-    "was trained with: --format chatml": CHAT,
+    "was trained with: --format {}": CHAT,
 }
 
 # They name an option or a command, and advise nothing that could be run.
 NO_ADVICE = (
     "--lang must be one of",
-    "%pip install --quiet jumok",
+    "%pip install --quiet jumok-*.whl",
     "--tokens and --alignment",
     "jumok serve needs Linux or macOS",
     "--log must be text or json",
@@ -279,7 +304,8 @@ NO_ADVICE = (
     "the token in --token-file",
     "The answers of jumok predict --json.",
     "jumok serve: {}: {}",
-    "usage: jumok COMMAND",
+    "# Completion of jumok for",
+    "#compdef jumok",
     "skipped by --quick",
     "that jumok view printed",
     "that jumok view opened",
@@ -513,13 +539,27 @@ def test_a_corpus_without_a_url(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("JUMOK_DATA", raising=False)
-    refused = call(capsys, "train", "ynat", "--out", tmp_path / "run")
+    refused = call(capsys, "train", "characters", "data.corpus=novels", "--out", tmp_path / "run")
     words = _advised(refused, "data get")
     assert words[-2:] == ["--from", "FOLDER"]
-    refused = call(capsys, "data", "get", "ynat")
+    refused = call(capsys, "data", "get", "novels")
     assert _advised(refused, "data get") == words
-    done = call(capsys, *words[:-1], shared_data("ynat"))
+    done = call(capsys, *words[:-1], shared_data("text"))
     assert done.code == 0, done.err
+
+
+def test_a_corpus_that_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """Its command names what to clone; tests/data/rebuild builds from clones."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("JUMOK_DATA", raising=False)
+    refused = call(capsys, "train", "ynat", "--out", tmp_path / "run")
+    words = _advised(refused, "data build")
+    assert words == ["data", "build", "ynat"]
+    refused = call(capsys, "data", "get", "ynat")
+    assert _advised(refused, "data build") == words
+    assert "clone it there" in call(capsys, *words, "--from", tmp_path).err
 
 
 def test_a_stopped_training(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Rules for the whole project: layers, module docstrings, no pickle, no network, fast start-up."""
 
 import ast
+import doctest
 import re
 import subprocess
 import sys
@@ -20,6 +21,7 @@ FORBIDDEN_ATTRIBUTES = {"torch.load", "torch.save", "torch.jit.load", "numpy.sav
 
 # The files of src/jumok that may contain URLs, and which: corpora, licences, format names.
 ADDRESSES = {
+    "data/rebuild/sources.py": ("https://github.com",),  # of clones, when a corpus is built
     **{
         f"data/corpora/{kind}.py": ("https://github.com/", "https://raw.githubusercontent.com/")
         for kind in ("korean_english", "labelled", "multi30k", "pairs", "reviews", "texts")
@@ -192,11 +194,12 @@ def test_importing_jumok_does_not_import_torch() -> None:
 
 
 @pytest.mark.slow
-def test_predicting_does_not_import_the_trainer() -> None:
+def test_predicting_imports_neither_the_trainer_nor_tables() -> None:
     done = run_python(
         "import sys, jumok\n"
         f"jumok.load({str(ROOT / 'tests/fixtures/format1/classifier_finished')!r})('좋아요')\n"
-        "print(*sorted(name for name in sys.modules if name.startswith('jumok.training')))\n"
+        "print(*sorted(name for name in sys.modules\n"
+        "    if name.startswith('jumok.training') or name in ('pyarrow', 'pandas')))\n"
     )
     assert done.returncode == 0, done.stderr
     allowed = {"jumok.training", "jumok.training.config", "jumok.training.schedules"}  # of a recipe
@@ -232,3 +235,15 @@ def test_help_prints_within_its_time_limit() -> None:
     pytest.fail(
         f"jumok --help must take at most {HELP_SECONDS} s, the fastest took {fastest:.2f} s"
     )
+
+
+@pytest.mark.parametrize(("name", "lines"), [("attention", 225), ("layer", 141)])
+def test_attention_and_layer_stay_readable(name: str, lines: int) -> None:
+    """New kinds of models are data in the config: these two files do not grow with them.
+
+    The lines of examples in docstrings do not count.
+    """
+    text = (PACKAGE / "nn" / f"{name}.py").read_text(encoding="utf-8")
+    examples = doctest.DocTestParser().get_examples(text)
+    shown = sum(len((each.source + each.want).splitlines()) for each in examples)
+    assert len(text.splitlines()) - shown <= lines

@@ -20,6 +20,7 @@ WRONG: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (jumok.TransformerConfig, {"head_activation": "gello"}, "gelu"),
     (LayerConfig, {"norm": "lyaer"}, "layer"),
     (LayerConfig, {"activation": "rellu"}, "relu"),
+    (LayerConfig, {"ffn_projection": "conv2d"}, "conv1d"),
     (LayerConfig, {"attention_bias": "qvk"}, "qkv"),
     (ModelConfig, {"pooling": "frist"}, "first"),
     (ModelConfig, {"kind": "encodr"}, "encoder"),
@@ -29,6 +30,7 @@ WRONG: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (DecodingConfig, {"length_norm": "powr"}, "power"),
     (DataConfig, {"on_bad_rows": "skipp"}, "skip"),
     (PositionwiseFeedForward, {"d_model": 4, "d_ff": 8, "activation": "gellu"}, "gelu"),
+    (PositionwiseFeedForward, {"d_model": 4, "d_ff": 8, "projection": "linaer"}, "linear"),
 ]
 
 

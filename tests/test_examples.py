@@ -1,5 +1,6 @@
 """The examples, on tiny trained runs."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -7,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import jumok
 from jumok.interpret.trace import Trace
 from tests import hf_folders as foreign_folders
-from tests.tiny_runs import write_reviews
+from tests.tiny_runs import reviews, write_reviews, write_tsv
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 MAX_LINES = 60
@@ -40,7 +42,9 @@ def test_every_example_is_short_and_tested() -> None:
     found = sorted(path.name for path in EXAMPLES.glob("*.py"))
     assert found == [
         "explain_classifier.py",
+        "note_classifier.py",
         "ray_serve.py",
+        "simultaneous_translation.py",
         "trace_transformers.py",
         "track_mlflow.py",
         "track_wandb.py",
@@ -63,6 +67,39 @@ def test_explaining_a_classifier(review_run: Path, tmp_path: Path) -> None:
     assert is_page(tmp_path / "page.html", "explanation")
 
 
+def test_the_classifier_of_the_note_has_30_lines() -> None:
+    source = (EXAMPLES / "note_classifier.py").read_text(encoding="utf-8")
+    docstring, *statements = ast.parse(source).body
+    imports = [node for node in statements if isinstance(node, ast.Import | ast.ImportFrom)]
+    left_out = {
+        line
+        for node in (docstring, *imports)
+        for line in range(node.lineno, node.end_lineno + 1)  # type: ignore[operator]
+    }
+    lines = enumerate(source.splitlines(), 1)
+    assert len([line for number, line in lines if line.strip() and number not in left_out]) <= 30
+
+
+@pytest.mark.slow
+def test_the_classifier_of_the_note(tmp_path: Path) -> None:
+    """A row for each epoch, with a loss that falls far, and the graph.
+
+    The first loss is that of random weights, which processors may draw differently: no bound.
+    """
+    files = []
+    for seed, (name, n) in enumerate((("train", 256), ("dev", 32))):
+        rows = [(text, str(int(label == "positive"))) for text, label in reviews(n, seed)]
+        files.append(write_tsv(tmp_path / f"{name}.tsv", ("text", "label"), rows))
+    table = run("note_classifier.py", *files, tmp_path / "graph.png", "15")
+    rows = [line.split() for line in table]
+    assert [row[1] for row in rows] == [str(epoch) for epoch in range(1, 16)]
+    losses = [float(row[3]) for row in rows]
+    assert losses[-1] < losses[0] / 2
+    assert all(0 <= float(row[5]) <= 1 for row in rows)
+    assert float(rows[-1][5]) > 0.6  # 0.5 by chance
+    assert (tmp_path / "graph.png").read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.slow
 def test_tracing_a_translation(reading_run: Path, tmp_path: Path) -> None:
     *steps, output, muted = run(
@@ -74,6 +111,24 @@ def test_tracing_a_translation(reading_run: Path, tmp_path: Path) -> None:
     assert muted.startswith("without cross.0.1:")
     assert (tmp_path / "alignment.pdf").read_bytes().startswith(b"%PDF")
     assert is_page(tmp_path / "page.html", "generation")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("compiled")
+def test_simultaneous_translation(reading_run: Path) -> None:
+    """With more frames than words everything is read first: the output is that of predict."""
+    [expected] = jumok.load(reading_run).predict(["삼 일 오"])
+    lags = []
+    for frames in ("0", "1", "99"):
+        *rows, whole, lagging = run("simultaneous_translation.py", reading_run, "삼 일 오", frames)
+        assert [row.partition("\t")[0] for row in rows] == ["삼", "일", "오"]
+        written = [row.partition("\t")[2] for row in rows]
+        assert "".join(written).replace(" ", "") == whole.replace(" ", "")
+        lags.append(float(lagging.removeprefix("average lagging ").removesuffix(" words")))
+    assert written[:2] == ["", ""]
+    assert whole.strip() == expected.display.strip()
+    assert lags[-1] == 3.0
+    assert lags[0] < 3.0  # something was written before the end
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tomllib
 import venv
 import zipfile
@@ -19,6 +20,7 @@ from jumok.native.choice import FASTER
 from jumok.native.instruction_sets import X86_64, compilable, machine, usable
 
 ROOT = Path(__file__).resolve().parent.parent
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
 
 
 def run(*overrides: str | Path, cwd: Path, home: Path, **variables: str) -> str:
@@ -44,10 +46,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built(tmp_path_factory.mktemp("wheel"), JUMOK_KERNEL="none")
 
 
-def built(folder: Path, **variables: str) -> Path:
+def built(folder: Path, root: Path = ROOT, **variables: str) -> Path:
     """A wheel built into an existing folder."""
     build = (sys.executable, "-m", "build", "--wheel", "--no-isolation")
-    run(*build, "--outdir", folder, ROOT, cwd=folder, home=folder, **variables)
+    run(*build, "--outdir", folder, root, cwd=folder, home=folder, **variables)
     (path,) = folder.glob("*.whl")
     return path
 
@@ -191,16 +193,69 @@ def test_both_readmes_say_the_same_commands() -> None:
     assert bare(english) == bare(korean)
 
 
-@pytest.mark.slow
-def test_twine_accepts_the_sdist_and_the_wheel(
-    wheel: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project's source distribution."""
     home = tmp_path_factory.mktemp("sdist")
     build = (sys.executable, "-m", "build", "--sdist", "--no-isolation")
     run(*build, "--outdir", home, ROOT, cwd=home, home=home)
-    (sdist,) = home.glob("*.tar.gz")
+    (path,) = home.glob("*.tar.gz")
+    return path
+
+
+@pytest.mark.slow
+def test_twine_accepts_the_sdist_and_the_wheel(wheel: Path, sdist: Path) -> None:
     twine = (sys.executable, "-m", "twine", "check", "--strict")
-    assert run(*twine, wheel, sdist, cwd=home, home=home).count("PASSED") == 2
+    output = run(*twine, wheel, sdist, cwd=sdist.parent, home=sdist.parent)
+    assert output.count("PASSED") == 2
+
+
+@pytest.mark.slow
+def test_the_sdist_becomes_a_wheel_that_predicts(sdist: Path, wheel: Path, tmp_path: Path) -> None:
+    """As `pip install` of the sdist, in a new environment."""
+    unpacked, folder, home = (tmp_path / name for name in ("unpacked", "dist", "home"))
+    for new in (unpacked, folder, home):
+        new.mkdir()
+    shutil.unpack_archive(
+        sdist, unpacked, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {})
+    )
+    (root,) = unpacked.iterdir()
+    rebuilt = built(folder, root, JUMOK_KERNEL="none")
+    files, expected = (set(zipfile.ZipFile(path).namelist()) for path in (rebuilt, wheel))
+    assert files == expected
+
+    commands = install(rebuilt, tmp_path / "installed")
+    assert run(commands / "jumok", "--version", cwd=home, home=home) == f"jumok {VERSION}\n"
+    code = "import jumok; print(jumok.load('note')('겨울은 추워요.').output)"
+    answer = run(commands / "python", "-c", code, cwd=home, home=home)
+    assert answer == "Winter is cold.\n"
+
+
+@pytest.mark.slow
+def test_the_sdist_holds_what_is_needed_to_work_on_it(sdist: Path) -> None:
+    """Sources, tests and documents, and nothing that was built or downloaded."""
+    with tarfile.open(sdist) as archive:
+        names = [name.partition("/")[2] for name in archive.getnames()]
+    tops = {name.partition("/")[0] for name in names}
+    assert tops >= {"src", "tests", "docs", "examples", "scripts", "web", "Makefile", "LICENSE"}
+    assert tops.isdisjoint({".venv", "build", "dist", "runs", "shared"})
+    assert not [name for name in names if "node_modules/" in name or name.endswith(".so")]
+
+
+def test_the_changelog_begins_with_this_version() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    first, second = re.findall(r"^## (.*)$", text, re.MULTILINE)[:2]
+    assert first == "[Unreleased]"
+    assert re.fullmatch(rf"\[{re.escape(VERSION)}\] - \d{{4}}-\d\d-\d\d", second)
+
+
+@pytest.mark.parametrize("page", ["README.md", "README.ko.md", "docs/site/pages/index.md"])
+def test_pages_install_the_wheel(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert re.findall(r"^pip (?:install|wheel) \S+.*?(?=  |$)", text, re.MULTILINE)[:2] == [
+        "pip wheel --no-deps --wheel-dir dist .",
+        "pip install dist/jumok-*.whl",
+    ]
 
 
 def test_the_citation_has_the_version_of_the_package() -> None:

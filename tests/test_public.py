@@ -15,6 +15,7 @@ PROMISED = {
     "Decoder",
     "Encoder",
     "EncoderDecoder",
+    "MultiLabelPrediction",
     "Pipeline",
     "Prediction",
     "Trace",
@@ -34,7 +35,13 @@ def test_the_pipeline_and_all_its_outputs_are_public() -> None:
     assert get_type_hints(jumok.load)["return"] is jumok.Pipeline
     found = vars(importlib.import_module("jumok.tasks.pipeline.outputs")).items()
     answers = {name for name, kind in found if is_dataclass(kind) and hasattr(kind, "display")}
-    assert answers == {"RegressionOutput", "Prediction", "GeneratedText", "TokenClassification"}
+    assert answers == {
+        "GeneratedText",
+        "MultiLabelPrediction",
+        "Prediction",
+        "RegressionOutput",
+        "TokenClassification",
+    }
     assert answers <= set(jumok.__all__)
 
 
