@@ -1,6 +1,7 @@
 """GGUF files that jumok writes are the same model in `jumok import` and in llama.cpp."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,14 +13,24 @@ import jumok
 from jumok.errors import InputError
 from jumok.native.gguf_quantize import BLOCK_TYPES, quantize
 from jumok.native.gguf_types import dequantize
+from jumok.nn.rope import RopeConfig
 from jumok.pretrained.gguf_from_hf import GGUFType, unsupported_in_gguf, write_gguf_file
 from jumok.pretrained.gguf_reader import read_gguf
+from jumok.pretrained.gguf_rope import ROPE_TABLE, frequency_divisors, rope_of_table
 from jumok.tasks.runs.import_checkpoint import import_gguf
 from tests import hf_folders
 
 ARCHES = ("gpt2", "llama", "qwen2", "qwen3", "mistral")
 TEXT = "이 영화 정말 재미있어요"
 IDS = torch.tensor([[3, 9, 27, 11, 30, 4]])
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 100.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 24,
+}
 
 
 def make(folder: Path, arch: str, **settings: Any) -> Any:
@@ -51,6 +62,64 @@ def test_an_imported_file_is_the_same_model(arch: str, tied: bool, tmp_path: Pat
         assert found.vocabulary.decode(found.vocabulary.encode(TEXT)) == TEXT
     metadata = read_gguf(tmp_path / "a.gguf").metadata
     assert metadata["general.name"] == "이름"
+
+
+@pytest.mark.parametrize("arch", ["llama", "mistral"])
+def test_the_rotation_of_llama_3(arch: str, tmp_path: Path) -> None:
+    """The settings are found again from the table that llama.cpp reads."""
+    make(tmp_path / "hf", arch, rope_parameters=LLAMA3)
+    write_gguf_file(tmp_path / "hf", tmp_path / "a.gguf", "f32", "a")
+    file = read_gguf(tmp_path / "a.gguf")
+    assert file.read(ROPE_TABLE).tolist() == pytest.approx(converted_table(16, 100.0, LLAMA3))
+    import_gguf(tmp_path / "a.gguf", tmp_path / "run")
+    found, original = jumok.load(tmp_path / "run"), jumok.load(tmp_path / "hf")
+    assert found.recipe.model.rope == original.recipe.model.rope
+    assert torch.equal(logits(found.model), logits(original.model))
+
+
+def converted_table(d_head: int, base: float, scaling: dict[str, Any]) -> list[float]:
+    """As convert_hf_to_gguf.py computes it, from wavelengths."""
+    low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+    length, factor = scaling["original_max_position_embeddings"], scaling["factor"]
+    table = []
+    for i in range(0, d_head, 2):
+        wavelength = 2 * math.pi * base ** (i / d_head)
+        smooth = (length / wavelength - low) / (high - low)
+        between = 1 / ((1 - smooth) / factor + smooth)
+        table.append(1.0 if smooth > 1 else factor if smooth < 0 else between)
+    return table
+
+
+def test_a_table_of_another_width_is_refused(tmp_path: Path) -> None:
+    make(tmp_path / "hf", "llama", rope_parameters=LLAMA3)
+    write_gguf_file(tmp_path / "hf", tmp_path / "a.gguf", "f32", "a")
+    data = (tmp_path / "a.gguf").read_bytes()
+    key = b"llama.attention.key_length" + (4).to_bytes(4, "little")  # uint32
+    assert data.count(key + (16).to_bytes(4, "little")) == 1
+    data = data.replace(key + (16).to_bytes(4, "little"), key + (12).to_bytes(4, "little"))
+    (tmp_path / "a.gguf").write_bytes(data)
+    with pytest.raises(InputError, match=r"must have the shape \(6,\), got \(8,\)"):
+        import_gguf(tmp_path / "a.gguf", tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("length", "factor", "d_head", "base"),
+    [(8192, 8.0, 128, 5e5), (8192, 32.0, 64, 5e5), (8192, 8.0, 128, 1e6), (4096, 2.0, 80, 1e4)],
+)
+def test_settings_of_published_models_are_found(
+    length: int, factor: float, d_head: int, base: float
+) -> None:
+    rope = RopeConfig(base=base, scaling="llama3", factor=factor, original_length=length)
+    assert rope_of_table(frequency_divisors(rope, d_head), base) == rope
+
+
+@pytest.mark.parametrize(
+    "table", [[1.0, 2.0, 8.0, 4.0], [1.0, 1.0, 8.0, 8.0], [0.5, 1.0], [1.0, np.nan], [np.inf, 1.0]]
+)
+def test_other_tables_are_refused(table: list[float]) -> None:
+    with pytest.raises(InputError, match="must be the scaling of Llama 3 with limits 1 and 4"):
+        rope_of_table(np.float32(table), 1e4)
+    assert rope_of_table(np.ones(4, np.float32), 1e4) == RopeConfig()
 
 
 @pytest.mark.parametrize("kind", get_args(GGUFType))
@@ -159,9 +228,9 @@ def test_llama_cpp_computes_the_same_logits(arch: str, kind: GGUFType, tmp_path:
         ({"model_type": "llama", "hidden_act": "gelu"}, "computes llama with silu, got gelu"),
         ({"model_type": "llama", "mlp_bias": True}, "has no biases in llama"),
         ({"model_type": "mistral"}, "has no attention windows in mistral"),
-        ({"model_type": "llama", "rope_scaling": {"rope_type": "llama3", "factor": 8.0,
-          "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-          "original_max_position_embeddings": 64}}, "plain or scaled linearly"),
+        ({"model_type": "llama", "rope_scaling": LLAMA3 | {"high_freq_factor": 3.0}},
+         "for llama with limits 1 and 4"),
+        ({"model_type": "qwen3", "rope_scaling": LLAMA3}, "for llama with limits 1 and 4"),
     ],
 )  # fmt: skip
 def test_models_that_llama_cpp_computes_otherwise(config: dict[str, Any], sentence: str) -> None:

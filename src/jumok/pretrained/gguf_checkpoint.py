@@ -21,6 +21,7 @@ from jumok import safetensors_io
 from jumok.atomic_io import storage_errors, write_atomically
 from jumok.errors import InputError
 from jumok.pretrained.gguf_reader import GGUFFile, read_gguf
+from jumok.pretrained.gguf_rope import ROPE_TABLE, rope_of_table
 from jumok.safetensors_io import LazyTensor
 from jumok.text.pretrained.library_errors import library_errors
 
@@ -164,12 +165,36 @@ def _config(file: GGUFFile) -> dict[str, Any]:
     if scaling == "linear":
         factor = read("rope.scaling.factor")
         config["rope_scaling"] = {"rope_type": "linear", "factor": factor}
-    elif scaling != "none" or "rope_freqs.weight" in file.tensors:
+    elif scaling != "none":
         raise InputError(
-            f"its rotary positions must be plain or scaled linearly, got {str(scaling)[:40]} or "
-            "rope_freqs; import the original checkpoint"
+            "its rotary positions must be plain, scaled linearly or those of Llama 3, got "
+            f"{str(scaling)[:40]}; import the original checkpoint"
         )
+    elif name == "llama" and ROPE_TABLE in file.tensors:
+        config |= _scaled_rope(file, config)
     return config
+
+
+def _scaled_rope(file: GGUFFile, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The `rope_scaling` of a file with a table of divisors."""
+    d_head, shape = config["head_dim"], file.tensors[ROPE_TABLE].shape
+    if shape != (d_head // 2,):
+        raise InputError(
+            f"{ROPE_TABLE} must have the shape ({d_head // 2},), got {shape}; import the original "
+            "checkpoint"
+        )
+    rope = rope_of_table(file.read(ROPE_TABLE), float(config["rope_theta"]))
+    if rope.scaling == "none":
+        return {}
+    return {
+        "rope_scaling": {
+            "rope_type": "llama3",
+            "factor": rope.factor,
+            "low_freq_factor": rope.low_frequency_factor,
+            "high_freq_factor": rope.high_frequency_factor,
+            "original_max_position_embeddings": rope.original_length,
+        }
+    }
 
 
 def _tensors(file: GGUFFile, config: Mapping[str, Any]) -> dict[str, LazyTensor]:
@@ -178,6 +203,8 @@ def _tensors(file: GGUFFile, config: Mapping[str, Any]) -> dict[str, LazyTensor]
     names, layers = (GPT2_NAMES, "transformer.h") if is_gpt2 else (LLAMA_NAMES, "model.layers")
     found: dict[str, LazyTensor] = {}
     for name in file.tensors:
+        if name == ROPE_TABLE and config["model_type"] == "llama":
+            continue  # read by _scaled_rope
         match = _NAME.fullmatch(name)
         if match is None or match[2] not in names:
             raise InputError(

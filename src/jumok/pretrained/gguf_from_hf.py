@@ -27,6 +27,7 @@ from jumok.pretrained.gguf_checkpoint import (
     TOKENIZER_JSON,
 )
 from jumok.pretrained.gguf_reader import Value
+from jumok.pretrained.gguf_rope import HIGH, LOW, ROPE_TABLE, frequency_divisors
 from jumok.pretrained.gguf_writer import NewTensor, write_gguf
 from jumok.pretrained.llama import read_rope
 from jumok.safe_json import read_json
@@ -65,8 +66,13 @@ def unsupported_in_gguf(config: Mapping[str, Any]) -> str | None:
     windowed = family == "mistral" or config.get("use_sliding_window")
     if windowed and config.get("sliding_window", 4096) is not None:
         return f"llama.cpp has no attention windows in {family}"
-    if read_rope(reader, 10_000.0, 2048).scaling not in ("none", "linear"):
-        return "rotary positions must be plain or scaled linearly"
+    rope = read_rope(reader, 10_000.0, 2048)
+    limits = rope.low_frequency_factor, rope.high_frequency_factor
+    if rope.scaling == "llama3" and (_FAMILIES[family] != "llama" or limits != (LOW, HIGH)):
+        return (
+            f"rotary positions scaled as in Llama 3 are written for llama with limits {LOW:g} and "
+            f"{HIGH:g}"
+        )
     return None
 
 
@@ -83,7 +89,7 @@ def write_gguf_file(folder: Path, path: Path, kind: GGUFType, name: str) -> None
     if reason is not None:
         raise InputError(f"{folder}: {reason}; use another format")
     metadata = dict(_metadata(config, kind, name)) | dict(_tokenizer(folder, config))
-    tensors = list(_tensors(config, checkpoint.tensors, kind))
+    tensors = [*_rope_table(config), *_tensors(config, checkpoint.tensors, kind)]
     try:
         write_atomically(path, lambda file: write_gguf(file, metadata, tensors))
     except ValueError as error:
@@ -133,6 +139,20 @@ def _heads(config: Mapping[str, Any]) -> tuple[int, int]:
     read = ConfigReader(config)
     heads = read.positive_int("num_attention_heads", 32)
     return heads, read.positive_int("num_key_value_heads", heads)
+
+
+def _rope_table(config: Mapping[str, Any]) -> Iterator[NewTensor]:
+    """The divisors of the frequencies, if the rotation is scaled as in Llama 3."""
+    if _FAMILIES[config["model_type"]] != "llama":
+        return
+    read = ConfigReader(config)
+    rope = read_rope(read, 10_000.0, read.positive_int("max_position_embeddings", 2048))
+    if rope.scaling == "llama3":
+        width = read.positive_int("hidden_size", 4096)
+        divisors = frequency_divisors(
+            rope, read.positive_int("head_dim", width // _heads(config)[0])
+        )
+        yield NewTensor(ROPE_TABLE, divisors.shape, "F32", lambda: divisors)
 
 
 def _tensors(
