@@ -1,6 +1,6 @@
 """Every family and variant against transformers, in one table (tests/pretrained/test_parity.py).
 
-    python -m benchmarks.parity [--only WORD ...] [--random N]
+    python -m benchmarks.parity [--only WORD ...] [--random N] [--keep FOLDER]
 
 Tiny random models, every weight redrawn, dropout 0. Differences are max|a-b| / max(1, max|b|) over
 real tokens, of hidden states, logits and memories, the larger of eval and train mode: fp32 over
@@ -16,19 +16,31 @@ the largest difference of outputs and of gradients, and how many are above 5e-6 
 jumok and transformers in float32 are from the same weights in float64, each as maximum and median;
 the largest difference in float64; the written texts. With a window of one position transformers
 writes without its cache, which keeps no position then.
+
+With --keep each comparison is kept as a file in FOLDER, and a run that was interrupted goes on.
 """
 
 import argparse
+import json
 import platform
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 import transformers
 
-from tests.pretrained.family_parity import FamilyComparison, compare_variant
+from jumok.atomic_io import write_atomically
+from tests.pretrained.family_parity import (
+    PADDINGS,
+    FamilyComparison,
+    RoundingErrors,
+    compare_variant,
+)
 from tests.pretrained.generation_parity import (
     GENERATIVE_VARIANTS,
     GenerationComparison,
@@ -60,8 +72,10 @@ def main() -> None:
         "--only", nargs="*", default=[], help="variants with this in their names"
     )
     arguments.add_argument("--random", type=int, default=200, help="configurations of a family")
+    arguments.add_argument("--keep", type=Path, help="a folder of comparisons, to go on with later")
     asked = arguments.parse_args()
     only: list[str] = asked.only
+    kept = Kept(asked.keep)
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -78,24 +92,13 @@ def main() -> None:
     for variant in VARIANTS:
         if only and not any(word in variant.name for word in only):
             continue
-        pair = make_pair(variant.name)
-        exact = make_pair(variant.name, torch.float64)
-        numbers = [
-            max(max(difference(pair, kind).values()) for kind in ("none", "right", "left")),
-            max(max(difference(exact, kind).values()) for kind in ("right", "left")),
-            gradient_difference(pair)[0],
-        ]
+        found = _compare_variant(kept, variant.name)
+        numbers = found.differences
         worst = [max(pair) for pair in zip(worst, numbers, strict=True)]
-        written = (
-            [compare_generation(pair, way) for way in search_cases(pair)]
-            if variant.name in GENERATIVE_VARIANTS
-            else []
-        )
-        notes += [note for each in written for note in (*each.ties, *each.different)]
+        notes += found.notes
         lines.append(
             f"{variant.name:<24} {variant.architecture:<34} "
-            f"{numbers[0]:8.1e} {numbers[1]:8.1e} {numbers[2]:9.1e} "
-            + " ".join(map(_same, written))
+            f"{numbers[0]:8.1e} {numbers[1]:8.1e} {numbers[2]:9.1e} {found.written}"
         )
         print(lines[-1].rstrip(), flush=True)
     end = [
@@ -112,11 +115,66 @@ def main() -> None:
             continue
         end += family_lines(
             family,
-            [compare_variant(random_llama(family, seed)) for seed in range(asked.random)],
+            [_compare_random(kept, family, seed) for seed in range(asked.random)],
         )
     if not only:
         text = "\n".join(line.rstrip() for line in (*lines, *end))
         RESULTS.write_text(text + "\n", encoding="utf-8")
+
+
+class Kept:
+    """Comparisons as JSON files in a folder; without a folder nothing is kept."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def get(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The comparison of this name, computed unless it was kept."""
+        path = None if self._folder is None else self._folder / f"{name}.json"
+        if path is None or not path.exists():
+            found = compute()
+            if path is None:
+                return found
+            write_atomically(path, json.dumps(found).encode())
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+@dataclass(frozen=True)
+class VariantComparison:
+    """The three differences of a variant, its written texts, and those that differ."""
+
+    differences: list[float]
+    written: str
+    notes: list[str]
+
+
+def _compare_variant(kept: Kept, name: str) -> VariantComparison:
+    def compute() -> dict[str, Any]:
+        pair = make_pair(name)
+        exact = make_pair(name, torch.float64)
+        generated = (
+            [compare_generation(pair, way) for way in search_cases(pair)]
+            if name in GENERATIVE_VARIANTS
+            else []
+        )
+        differences = [
+            max(max(difference(pair, padding).values()) for padding in PADDINGS),
+            max(max(difference(exact, padding).values()) for padding in PADDINGS[1:]),
+            gradient_difference(pair)[0],
+        ]
+        notes = [note for each in generated for note in (*each.ties, *each.different)]
+        return asdict(VariantComparison(differences, " ".join(map(_same, generated)), notes))
+
+    return VariantComparison(**kept.get(name, compute))
+
+
+def _compare_random(kept: Kept, family: str, seed: int) -> FamilyComparison:
+    variant = random_llama(family, seed)
+    found = kept.get(variant.name, lambda: asdict(compare_variant(variant)))
+    errors = {name: RoundingErrors(**found[name]) for name in ("outputs", "gradients")}
+    return FamilyComparison(**{**found, **errors})
 
 
 def family_lines(family: str, found: list[FamilyComparison]) -> list[str]:

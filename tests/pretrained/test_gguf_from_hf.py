@@ -118,7 +118,7 @@ def test_settings_of_published_models_are_found(
 )
 def test_other_tables_are_refused(table: list[float]) -> None:
     with pytest.raises(InputError, match="must be the scaling of Llama 3 with limits 1 and 4"):
-        rope_of_table(np.float32(table), 1e4)
+        rope_of_table(np.array(table, np.float32), 1e4)
     assert rope_of_table(np.ones(4, np.float32), 1e4) == RopeConfig()
 
 

@@ -46,13 +46,14 @@ def checkpoint(folder: Path, layers: int, dtype: torch.dtype = torch.bfloat16) -
     return folder
 
 
-def peak(call: str) -> int:
-    """The bytes by which the peak of a new process grows during `call`."""
+def peak(call: str, setup: str = "") -> int:
+    """The bytes by which the peak of a new process grows during `call`, after `setup`."""
     code = f"""
 from pathlib import Path
 from jumok.tasks.runs.import_checkpoint import import_checkpoint, import_gguf
 from jumok.tasks.runs.load import load
 import jumok.pretrained.gguf_checkpoint, jumok.tasks.registry
+{setup}
 def peak():
     # Not ru_maxrss, which begins with the memory of the parent.
     status = Path("/proc/self/status").read_text()
