@@ -6,7 +6,8 @@
 
 The models are trained in seconds: a classifier in int8 and a sequence-to-sequence model whose
 tokens the C++ kernel computes. `--scale` multiplies the numbers of requests, signals and seconds;
-counts may be taken in parts, each with a seed of its own and with the models of the first part.
+counts may be taken in parts, each with a seed of its own and with the models of the first part;
+`--minutes` ends signals and reloads early, with the number of those that were done.
 Every count is a number of events, not a time, except where seconds are printed.
 """
 
@@ -14,6 +15,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import math
 import os
 import random
 import shutil
@@ -27,6 +29,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +47,7 @@ from .__main__ import processor
 
 RESULT = Path(__file__).parents[1] / "results" / "serving_reliability.txt"
 PATIENT = {"max_wait": 60.0}
+RETRY_SECONDS = 0.05  # before the next request of a client that failed, or of an attacker
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,14 @@ class Models:
     expected: dict[str, str] = field(default_factory=dict)
     read: dict[str, str] = field(default_factory=dict)
     seed: int = 0
+    until: float = math.inf  # of time.monotonic: counts of events end there
+
+    def numbers(self, n: int) -> Iterator[int]:
+        """0, 1, ... below n, as long as there is time; at least one."""
+        for number in range(n):
+            if number and time.monotonic() > self.until:
+                return
+            yield number
 
     @classmethod
     def train(cls, folder: Path, seed: int) -> "Models":
@@ -149,8 +161,13 @@ def classifier(models: Models, **limits: float) -> Iterator[Server]:
 
 
 @asynccontextmanager
-async def load_on(server: Server, models: Models, clients: int) -> AsyncIterator[Counter[str]]:
-    """Clients that send one text after another meanwhile, and a count of what they got."""
+async def load_on(
+    server: Server, models: Models, clients: int, pause: float = 0.0
+) -> AsyncIterator[Counter[str]]:
+    """Clients that send one text after another meanwhile, and a count of what they got.
+
+    They wait for `pause` between their requests, and at least `RETRY_SECONDS` after a failed one.
+    """
     counts: Counter[str] = Counter()
     stop = asyncio.Event()
 
@@ -165,6 +182,8 @@ async def load_on(server: Server, models: Models, clients: int) -> AsyncIterator
                 counts["wrong answer"] += 1
             else:
                 counts[str(reply.status)] += 1
+            failed = reply is None or reply.status != 200
+            await asyncio.sleep(max(pause, RETRY_SECONDS) if failed else pause)
 
     tasks = [asyncio.create_task(client(number)) for number in range(clients)]
     try:
@@ -226,7 +245,7 @@ def sigterms(models: Models, scale: float) -> str:
     """SIGTERM while requests are in progress: each one that was accepted is answered."""
     counts: Counter[str] = Counter()
     slowest = 0.0
-    for number in range(max(round(100 * scale), 1)):
+    for number in models.numbers(max(round(100 * scale), 1)):
         with classifier(models) as server:
 
             async def run(server: Server = server, number: int = number) -> float:
@@ -262,8 +281,10 @@ def kills(models: Models, scale: float) -> str:
     with classifier(models) as server:
 
         async def run() -> Counter[str]:
+            chance = models.chance(8)
             async with load_on(server, models, 8) as counts:
-                for _ in range(n):
+                for _ in models.numbers(n):
+                    await asyncio.sleep(chance.random() * 0.3)  # requests are in progress again
                     (pid,) = server.computing_pids()
                     os.kill(pid, signal.SIGKILL)
                     while psutil.pid_exists(pid):
@@ -273,7 +294,7 @@ def kills(models: Models, scale: float) -> str:
 
         counts = asyncio.run(run())
     return (
-        f"{n} kills of the computing process, 8 clients: {dict(counts)}; back after "
+        f"{len(seconds)} kills of the computing process, 8 clients: {dict(counts)}; back after "
         f"{max(seconds):.1f} s at most"
     )
 
@@ -284,18 +305,19 @@ def reloads(models: Models, scale: float) -> str:
     with classifier(models) as server:
 
         async def run() -> tuple[Counter[str], int]:
-            async with load_on(server, models, 4) as counts:
+            async with load_on(server, models, 4, pause=0.02) as counts:
                 await post(server.port, "/admin/reload", {})
                 before = server.rss()
-                for _ in range(n):
+                for _ in models.numbers(n):
                     reply = await post(server.port, "/admin/reload", {})
                     counts[f"reload {reply and reply.status}"] += 1
                 return counts, server.rss() - before
 
         counts, drift = asyncio.run(run())
+        time.sleep(2)  # the former one ends when it has answered
         left = len(server.computing_pids())
     return (
-        f"{n} reloads, 4 clients: {dict(counts)}; memory of the front process {_mib(drift)}, "
+        f"reloads, 4 clients: {dict(counts)}; memory of the front process {_mib(drift)}, "
         f"computing processes at the end: {left}"
     )
 
@@ -358,10 +380,11 @@ def drift(models: Models, scale: float) -> str:
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(reader.read(), chance.random() * 3)
                     writer.close()
+                await asyncio.sleep(RETRY_SECONDS)
 
         async def run(seconds: float) -> Counter[str]:
             stop = time.monotonic() + seconds
-            async with load_on(server, models, 8) as counts:
+            async with load_on(server, models, 8, pause=RETRY_SECONDS) as counts:
                 await asyncio.gather(*(attack(number, stop) for number in range(16)))
             await asyncio.sleep(4)  # the deadlines of open connections
             return counts
@@ -379,8 +402,9 @@ def drift(models: Models, scale: float) -> str:
 def overload(models: Models, scale: float) -> str:
     """Twice the load that the server can bear: goodput, refusals, and Retry-After obeyed."""
     seconds = max(60 * scale, 4.0)
-    with classifier(models, max_wait=0.5) as server:
+    with classifier(models, max_wait=2.0) as server:
         texts = list(models.expected)
+        numbers = count()  # a request that is sent again is recognized by its content
 
         async def capacity() -> float:
             async with load_on(server, models, 64) as counts:
@@ -393,7 +417,7 @@ def overload(models: Models, scale: float) -> str:
         again: Counter[str] = Counter()
 
         async def one(obeys: bool) -> None:
-            text = chance.choice(texts)
+            text = f"{chance.choice(texts)} {next(numbers)}"
             started = time.monotonic()
             reply = await post(server.port, "/v1/predict", {"texts": [text]})
             counts["no response" if reply is None else str(reply.status)] += 1
@@ -438,6 +462,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--models", type=Path, help="a folder in which the models are kept")
     parser.add_argument("--seed", type=int, default=0, help="of another part of the counts")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="a count may end earlier")
     parser.add_argument("--save", action="store_true", help="append to results/")
     options = parser.parse_args(arguments)
     folder = options.models or Path(tempfile.mkdtemp())
@@ -452,6 +477,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         models = Models.train(folder, options.seed)
         for name in options.only.split(","):
+            models.until = time.monotonic() + 60 * options.minutes
             lines.append(f"{name}: {COUNTS[name](models, options.scale)}")
             print(lines[-1], flush=True)
     finally:
