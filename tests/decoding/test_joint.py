@@ -34,6 +34,7 @@ CONFIGS = [
     DecodingConfig(beam=4, n_best=3),
     DecodingConfig(beam=3, length_penalty=0.6, length_norm="gnmt", early_stopping=True),
     DecodingConfig(beam=2, n_best=2, length_penalty=1.4, early_stopping="never"),
+    DecodingConfig(beam=3, n_best=2, min_length=5),
     DecodingConfig(beam=3, min_length=4, no_repeat_ngram=1),  # every token is banned in the end
 ]
 

@@ -48,7 +48,14 @@ from jumok.decoding.finite import check_log_p
 from jumok.decoding.hypothesis import Hypothesis
 from jumok.decoding.incremental.decoder import IncrementalDecoder, SupportsAttention, SupportsTopK
 from jumok.decoding.inputs import GenerationInputs
-from jumok.decoding.processors import NEG_INF, Processor, ProcessorContext, apply_processors
+from jumok.decoding.processors import (
+    NEG_INF,
+    Processor,
+    ProcessorContext,
+    apply_processors,
+    only_ban_ends,
+    without_early_ends,
+)
 from jumok.errors import InputError
 
 MIN_COLUMNS = 32  # of tokens that buffers have at first
@@ -139,15 +146,15 @@ def beam_search(
     recording = decoder if config.coverage and isinstance(decoder, SupportsAttention) else None
     source_mask = None if recording is None else recording.source_mask()
     search = BeamState(inputs, config, source_mask, processors)
-    scores_only = not processors and callback is None
+    scores_only = only_ban_ends(processors) and callback is None
     ranking = decoder if scores_only and isinstance(decoder, SupportsTopK) else None
-    n_top = min(2 * config.beam, decoder.vocabulary_size)  # of a row; the 2K are among them
+    n_top = min(search.n_top, decoder.vocabulary_size)  # of a row; the 2K are among them
     ids = inputs.prompt_ids
     while True:
         if ranking is not None:
             log_p, token = ranking.top_k(ids, n_top)  # 2 x (N * W, C)
             check_log_p(log_p)
-            scores = log_p
+            scores = search.allowed(log_p, token)
         else:
             n_cached = decoder.length
             log_p = decoder.step(ids).log_softmax(-1)  # (N * W, V)
@@ -246,6 +253,18 @@ class BeamState:
             )
             scores[rows] = apply_processors(log_p[rows], context, self.processors)
         return scores
+
+    @property
+    def n_top(self) -> int:
+        """How many of a row's best tokens `allowed` needs."""
+        return 2 * self.config.beam + len(self.processors)
+
+    def allowed(self, log_p: Tensor, token: Tensor) -> Tensor:
+        """The scores of the best tokens of each row, both (N * W, C), if `only_ban_ends`."""
+        t = self.t
+        if isinstance(t, Tensor):
+            t = t.expand(len(t), len(log_p) // len(t)).reshape(-1, 1)  # (N * W, 1)
+        return without_early_ends(log_p, token, t, self.processors)
 
     @property
     def newest(self) -> Tensor:

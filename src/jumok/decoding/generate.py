@@ -21,7 +21,14 @@ from jumok.decoding.incremental.decoder import (
     SupportsTopK,
 )
 from jumok.decoding.inputs import GenerationInputs
-from jumok.decoding.processors import NEG_INF, Processor, ProcessorContext, apply_processors
+from jumok.decoding.processors import (
+    NEG_INF,
+    Processor,
+    ProcessorContext,
+    apply_processors,
+    only_ban_ends,
+    without_early_ends,
+)
 from jumok.decoding.sampling import CategoricalSampler, Sampler, greedy
 from jumok.decoding.stopping import StoppingCriteria
 from jumok.errors import InputError
@@ -89,14 +96,16 @@ def decode_tokenwise(
 ) -> list[list[Hypothesis]]:
     """One token a step for each row, chosen by the sampler; finished rows leave the batch."""
     state = GenerationState(inputs, config.n_best)
-    argmax_only = sampler is greedy and not processors and callback is None
+    argmax_only = sampler is greedy and only_ban_ends(processors) and callback is None
+    n_top = 1 + len(processors)
+    argmax_only &= n_top <= decoder.vocabulary_size
     ranking = decoder if argmax_only and isinstance(decoder, SupportsTopK) else None
     ids = inputs.prompt_ids
     for _ in range(inputs.max_new_tokens):
         if ranking is not None:
-            top_log_p, top_token = ranking.top_k(ids, 1)  # 2 x (B, 1)
-            check_log_p(top_log_p)
-            log_p, token = top_log_p[:, 0], top_token[:, 0]  # 2 x (B)
+            top = ranking.top_k(ids, n_top)  # 2 x (B, C)
+            check_log_p(top[0])
+            log_p, token = best_allowed(*top, state.t, processors)  # 2 x (B)
         else:
             n_cached, logits = decoder.length, decoder.step(ids)  # (B, V)
             if state.t == 0 and config.n_best > 1:  # the rows of a text share its prompt
@@ -187,6 +196,20 @@ class GenerationState:
         for ids, log_p, finished in zip(self.ids, self.log_p.tolist(), self.finished, strict=True):
             rows.append(hypothesis_of(ids, log_p[: len(ids)], self.stopping, finished, config))
         return [rows[i : i + self.n_best] for i in range(0, len(rows), self.n_best)]
+
+
+def best_allowed(
+    log_p: Tensor, token: Tensor, t: int | Tensor, processors: Sequence[Processor]
+) -> tuple[Tensor, Tensor]:
+    """The best of each row's tokens (B, C), best first, after processors that `only_ban_ends`.
+
+    Its log-probability and its id, both (B).
+    """
+    if processors:
+        scores = without_early_ends(log_p, token, t, processors)
+        order = scores.argsort(dim=-1, descending=True, stable=True)
+        log_p, token = log_p.gather(1, order), token.gather(1, order)
+    return log_p[:, 0], token[:, 0]
 
 
 def hypothesis_of(

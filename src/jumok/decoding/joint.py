@@ -17,7 +17,7 @@ from torch import Tensor
 from jumok.decoding.beam import BeamState
 from jumok.decoding.config import DecodingConfig
 from jumok.decoding.finite import check_log_p
-from jumok.decoding.generate import NO_TOKEN, hypothesis_of
+from jumok.decoding.generate import NO_TOKEN, best_allowed, hypothesis_of
 from jumok.decoding.hypothesis import Hypothesis
 from jumok.decoding.incremental.decoder import IncrementalDecoder
 from jumok.decoding.inputs import GenerationInputs
@@ -29,6 +29,7 @@ from jumok.decoding.processors import (
     ProcessorContext,
     RepetitionPenalty,
     apply_processors,
+    only_ban_ends,
 )
 from jumok.decoding.sampling import greedy
 
@@ -170,10 +171,13 @@ class JointGreedySearch:
 
     def _best(self, decoders: Sequence[IncrementalDecoder], ids: Tensor) -> tuple[Tensor, Tensor]:
         """The best token of each text and its log-probability, both (N)."""
-        if not self._processors:
-            top = self._step(decoders, ids, 1)
+        n_top = 1 + len(self._processors)
+        if only_ban_ends(self._processors) and n_top <= decoders[0].vocabulary_size:
+            top = self._step(decoders, ids, n_top)
+            assert isinstance(top, tuple)
             check_log_p(top[0])
-            return top[0][:, 0], top[1][:, 0]
+            t = torch.tensor([len(each) - 1 for each in self._tokens.values()])[:, None]
+            return best_allowed(*top, t, self._processors)
         logits = self._step(decoders, ids)
         assert isinstance(logits, Tensor)
         log_p = logits.log_softmax(-1)
@@ -202,6 +206,7 @@ class JointBeamSearch:
         self, config: DecodingConfig, processors: Sequence[Processor], step: StepRows
     ) -> None:
         self._config, self._processors, self._step = config, processors, step
+        self._ranks = only_ban_ends(processors)  # the decoder finds the best tokens itself
         self._texts = _Texts(config.beam)
         self._state: BeamState | None = None  # of the texts after their first token
 
@@ -257,8 +262,9 @@ class JointBeamSearch:
         self, decoders: Sequence[IncrementalDecoder], ids: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The best tokens and log-probabilities of rows (N * W, C), or with processors all."""
-        if not self._processors:
-            found = self._step(decoders, ids, 2 * self._config.beam)
+        if self._ranks:
+            n_top = 2 * self._config.beam + len(self._processors)
+            found = self._step(decoders, ids, min(n_top, decoders[0].vocabulary_size))
             assert isinstance(found, tuple)
             check_log_p(found[0])
             return found
@@ -270,8 +276,9 @@ class JointBeamSearch:
 
     def _advance(self, state: BeamState, log_p: Tensor, token: Tensor) -> None:
         """One step of the texts of a state."""
-        scores = log_p
-        if self._processors:
+        if self._ranks:
+            scores = state.allowed(log_p, token)
+        else:
             scores, token = state.processed(log_p).topk(2 * self._config.beam)
             log_p = log_p.gather(1, token)
         candidates = state.candidates(log_p, scores, token)
