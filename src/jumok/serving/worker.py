@@ -8,6 +8,7 @@ any number of `run`, `cancel` and `ping`; each `run` is answered by one `done` o
 """
 
 import fcntl
+import gc
 import json
 import os
 import re
@@ -30,6 +31,7 @@ from jumok.serving.merging import JobHub
 
 MAX_MESSAGE_CHARS = 400
 WARM_ROUNDS = 3
+NICENESS = 5  # lower priority than the front process, which has to answer at once on the same cores
 
 
 class ComputeTurn:
@@ -236,6 +238,7 @@ def main(fd: int) -> None:
     """Load the model that the first frame names, then answer frames."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the front process ends this one
+    os.nice(NICENESS)  # also of the threads that start later
     frames = FrameSocket(socket.socket(fileno=fd))
     try:
         ((message, _),) = frames.receive(wait=True)
@@ -266,6 +269,8 @@ def main(fd: int) -> None:
             frames.send({"op": "failed", "message": text, "known": known})
             frames.flush()
             return
+        gc.collect()
+        gc.freeze()  # a collection would visit all objects of PyTorch: a pause of some 0.1 s
         frames.send({"op": "ready", "pid": os.getpid(), **info})
         frames.flush()
         Worker(frames, hub, engine).run(turn)
