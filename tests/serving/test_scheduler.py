@@ -77,6 +77,32 @@ def test_a_request_is_taken_whole_or_refused_whole() -> None:
     asyncio.run(run())
 
 
+def test_who_returns_after_the_time_in_retry_after_is_accepted() -> None:
+    """Also while others keep the queue as full as they can."""
+
+    async def run() -> None:
+        queue = queue_with(Recorder(), max_wait=10.0)
+        deadline = time.monotonic() + 100
+        queue.submit({}, ["a" * 9_000], deadline)  # in flight: nothing else fits
+        queue.speed.value = queue.waiting_work / 10.5
+        with pytest.raises(RequestError) as refused:
+            queue.submit({}, ["b"], deadline)
+        assert refused.value.retry_after == 1
+        queue.speed.value = queue.waiting_work / 9.0  # as after 1.5 s of work
+        for text in ("c", "b"):  # another one, and one that is too early
+            with pytest.raises(RequestError, match=r"9\.0 s exceeds 5\.0 s"):
+                queue.submit({}, [text], deadline)
+        await asyncio.sleep(1)
+        (accepted,) = queue.submit({}, ["b"], deadline)
+        with pytest.raises(RequestError):  # it has a reservation too, but only for later
+            queue.submit({}, ["d"], deadline)
+        queue.speed.value = queue.waiting_work / 4.0
+        queue.submit({}, ["d"], deadline)
+        assert not accepted.done.done()
+
+    asyncio.run(run())
+
+
 def test_the_texts_of_clients_that_left_do_not_count_as_work() -> None:
     async def run() -> None:
         queue = queue_with(Recorder(), max_wait=3.0)

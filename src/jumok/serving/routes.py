@@ -128,7 +128,7 @@ async def answer(
     items = model.submit(message, texts, seconds)
     disconnection = request.scope["extensions"][DISCONNECTION]
     disconnection.then(lambda: model.queue.cancel(items))  # ends `gather_answers`
-    return await gather_answers(model, items, seconds)
+    return await gather_answers(model, items)
 
 
 def one_version(answers: list[Answer]) -> None:

@@ -178,7 +178,7 @@ async def _events(
         async with asyncio.timeout(seconds):
             while (part := await parts.get()) is not None:
                 yield event(part.decode(), None)
-        await gather_answers(model, items, 1.0)
+        await gather_answers(model, items)
         yield event("", "stop")
         yield b"data: [DONE]\n\n"
     except TimeoutError:

@@ -2,13 +2,15 @@
 
 Work is measured in bytes of UTF-8 text plus a constant per text. The work that waits, over the
 measured speed, is the expected wait; a request that would wait longer than `max_wait` is refused
-with the time after which it would be accepted. Its texts are taken all or none.
+with the time after which it is accepted: while refused requests may return, others are refused
+from half of `max_wait` on. The texts of a request are taken all or none.
 """
 
 import asyncio
 import heapq
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -23,8 +25,11 @@ IN_FLIGHT_SECONDS = 0.05  # of work in the computing process: enough to keep it 
 MIN_IN_FLIGHT_WORK = 2 * BATCH_WORK  # one is computed, and the next one has arrived
 MAX_IN_FLIGHT = 256  # texts
 MAX_GENERATING = 32  # texts that are generated side by side
+TICK_SECONDS = 0.01  # between two looks at the deadlines; a timer for each request costs more
 SPEED_SECONDS = 2.0  # over which the speed is averaged
 MAX_RETRY_SECONDS = 60
+RETURN_SECONDS = 5.0  # after the time in Retry-After, for a client that comes late
+MAX_RESERVATIONS = 10_000
 
 
 @dataclass(frozen=True)
@@ -79,12 +84,15 @@ class RetryReservations:
     """When refused work would be accepted: each refusal reserves its own time.
 
     Without reservations all refused clients would return at once and most would be refused again.
+    A request that returns is recognized by its content.
     """
 
     def __init__(self) -> None:
         self._until = 0.0
+        self._due: dict[int, deque[float]] = {}  # of each content, those that have not returned
+        self._order: deque[tuple[float, int]] = deque()  # all of them
 
-    def retry_after(self, now: float, excess: float, seconds: float) -> int:
+    def retry_after(self, now: float, excess: float, seconds: float, content: int = 0) -> int:
         """Whole seconds, for work that takes `seconds` and finds `excess` seconds too many.
 
         >>> reservations = RetryReservations()
@@ -93,7 +101,46 @@ class RetryReservations:
         """
         self._until = max(self._until, now + excess) + seconds
         self._until = min(self._until, now + MAX_RETRY_SECONDS)
+        self._due.setdefault(content, deque()).append(self._until)
+        self._order.append((self._until, content))
+        if len(self._order) > MAX_RESERVATIONS:
+            self._forget_oldest()
         return max(math.ceil(self._until - now), 1)
+
+    def claim(self, now: float, content: int) -> bool:
+        """Whether a request with this content returns after its time; each one counts once.
+
+        >>> reservations = RetryReservations()
+        >>> reservations.retry_after(100.0, 0.5, 1.0, content=7)
+        2
+        >>> [reservations.claim(101.0, 7), reservations.claim(102.0, 7)]
+        [False, True]
+        >>> reservations.claim(102.0, 7)
+        False
+        """
+        due = self._due.get(content)
+        if due is None or due[0] > now:
+            return False
+        self._remove_first(content)
+        return True
+
+    def open(self, now: float) -> bool:
+        """Whether a refused request may still return."""
+        while self._order and self._order[0][0] + RETURN_SECONDS < now:
+            self._forget_oldest()
+        return bool(self._due)
+
+    def _forget_oldest(self) -> None:
+        until, content = self._order.popleft()
+        due = self._due.get(content)
+        if due is not None and due[0] <= until:  # it has not returned
+            self._remove_first(content)
+
+    def _remove_first(self, content: int) -> None:
+        due = self._due[content]
+        due.popleft()
+        if not due:
+            del self._due[content]
 
 
 class ModelQueue:
@@ -113,6 +160,7 @@ class ModelQueue:
         self._waiting_work = self._flight_work = 0
         self._busy_since: float | None = None
         self._work_done = 0
+        self._ticks = False  # whether `_tick` will be called
         self.last_activity = time.monotonic()
 
     @property
@@ -148,15 +196,20 @@ class ModelQueue:
         now = time.monotonic()
         wait, speed = self.expected_wait, max(self.speed.value * len(self.processes), 1e-9)
         allowed = min(self.limits.max_wait, max(deadline - now, 0.0))
+        limit, content = allowed, 0
+        if wait > allowed / 2:  # half of the queue is kept for requests that return as they should
+            content = hash((*payloads, *message.values()))
+            if self._reservations.open(now) and not self._reservations.claim(now, content):
+                limit = allowed / 2
         full = self.waiting_work + work > self.limits.waiting_bytes and not self.idle
-        if wait > allowed or full:
+        if wait > limit or full:
             excess = max(wait - allowed, 0.0)
             raise RequestError(
                 429,
                 "overloaded",
-                f"the expected wait of {wait:.1f} s exceeds {allowed:.1f} s; send the request "
+                f"the expected wait of {wait:.1f} s exceeds {limit:.1f} s; send the request "
                 "again after the time in Retry-After",
-                retry_after=self._reservations.retry_after(now, excess, work / speed),
+                retry_after=self._reservations.retry_after(now, excess, work / speed, content),
             )
         loop = asyncio.get_running_loop()
         items = [
@@ -166,21 +219,41 @@ class ModelQueue:
         for item in items:
             heapq.heappush(self._waiting, item)
         self._waiting_work += work
+        if not self._ticks:
+            self._ticks = True
+            loop.call_later(TICK_SECONDS, self._tick)
         self.pump()
         return items
 
+    def _tick(self) -> None:
+        """Drop the texts whose deadline has passed, as long as there are texts."""
+        now = time.monotonic()
+        self.cancel([each for each in self._in_flight.values() if each.deadline <= now], expired())
+        self._drop_late(now)
+        self._ticks = not self.idle
+        if self._ticks:
+            asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
+
+    def _drop_late(self, now: float) -> None:
+        """Remove cancelled and late texts from the head of the queue."""
+        while self._waiting:
+            item = self._waiting[0]
+            if item.done.done():
+                self._stale -= 1
+            elif item.deadline <= now:
+                self._waiting_work -= item.work
+                item.done.set_exception(expired())
+            else:
+                return
+            heapq.heappop(self._waiting)
+
     def pump(self) -> None:
         """Send waiting texts to computing processes with free capacity."""
-        while self._waiting and self.processes:
+        while self.processes:
+            self._drop_late(time.monotonic())
+            if not self._waiting:
+                return
             item = self._waiting[0]
-            if item.done.done() or item.deadline <= time.monotonic():
-                heapq.heappop(self._waiting)
-                if item.done.done():
-                    self._stale -= 1
-                else:
-                    self._waiting_work -= item.work
-                    item.done.set_exception(expired())
-                continue
             process = self._process_with_room(item)
             if process is None:
                 return
@@ -214,8 +287,8 @@ class ModelQueue:
         if not items:
             return
         for item in items:
-            self.cancelled += 1
             if error is None:
+                self.cancelled += 1
                 item.done.cancel()
             else:
                 item.done.set_exception(error)

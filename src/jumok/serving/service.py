@@ -12,7 +12,7 @@ from jumok.serving.computing import ComputingProcess, ModelSource
 from jumok.serving.limits import Limits
 from jumok.serving.logs import Log
 from jumok.serving.replies import RequestError
-from jumok.serving.scheduler import Answer, Item, ModelQueue, expired
+from jumok.serving.scheduler import Answer, Item, ModelQueue
 
 BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.05, 10.0
 STABLE_SECONDS = 30.0  # of life, after which the backoff starts again
@@ -250,15 +250,12 @@ class Service:
         return [await model.reload() for model in models]
 
 
-async def gather_answers(model: ServedModel, items: Sequence[Item], seconds: float) -> list[Answer]:
+async def gather_answers(model: ServedModel, items: Sequence[Item]) -> list[Answer]:
     """The answers of all texts of a request; the others are dropped if one fails."""
-    queue = model.queue
-    timer = asyncio.get_running_loop().call_later(seconds, queue.cancel, items, expired())
     try:
         return [await item.done for item in items]
     finally:
-        timer.cancel()
-        queue.cancel(items)
+        model.queue.cancel(items)
         for item in items:  # marks errors as read
             if item.done.done() and not item.done.cancelled():
                 item.done.exception()
