@@ -42,13 +42,7 @@ def parse_json(data: bytes, *, allow_surrogates: bool = False) -> dict[str, Any]
     jumok.errors.InputError: not usable JSON: it holds the number NaN; correct it or get it again
     """
     try:
-        value = json.loads(
-            data.decode("utf-8-sig"),
-            object_pairs_hook=_unique_names,
-            parse_constant=_reject_number,
-            parse_float=_finite_float,
-            parse_int=_short_int,
-        )
+        value = _decoder.decode(data.decode("utf-8-sig"))
     except InputError:
         raise
     except RecursionError as error:
@@ -108,6 +102,14 @@ def _short_int(text: str) -> int:
     if len(text) > MAX_DIGITS:
         raise _invalid(f"it holds a number of {len(text):,} digits")
     return int(text)
+
+
+_decoder = json.JSONDecoder(
+    object_pairs_hook=_unique_names,
+    parse_constant=_reject_number,
+    parse_float=_finite_float,
+    parse_int=_short_int,
+)
 
 
 def _invalid(reason: str) -> InputError:

@@ -6,21 +6,22 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from jumok.serving.deadlines import CYCLE, send_whole
 from jumok.serving.logs import Log, location
 from jumok.serving.metrics import Metrics
 from jumok.serving.replies import RequestError, error_reply, invalid
-from jumok.serving.requests import ClientGone
+from jumok.serving.requests import ClientGone, Headers, header
 from jumok.web_access import AllowedHosts
 
 QUIET = ("/health", "/ready", "/metrics")  # their successes are not logged
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
+HASH_HEADER = b"x-jumok-model"
 SECURITY_HEADERS = {
     b"x-content-type-options": b"nosniff",
     b"referrer-policy": b"no-referrer",
@@ -48,18 +49,18 @@ class Access:
 
     def violation(self, route: Route | None, method: str, headers: Headers) -> RequestError | None:
         """Why a request is refused; None if it is accepted."""
-        hosts = headers.getlist("host")
+        hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
         if len(hosts) != 1 or (self.token is None and not self.hosts.allows(hosts[0])):
             return invalid("the Host header must name this server; use its address", status=421)
         if method not in ("GET", "HEAD"):
-            origin = headers.get("origin")
+            origin = header(headers, b"origin")
             if origin is not None and origin.lower().partition("://")[2] != hosts[0].lower():
                 return invalid("requests of other origins are refused", status=403)
-            if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            if header(headers, b"sec-fetch-site") not in (None, "same-origin", "none"):
                 return invalid("requests of other sites are refused", status=403)
         if self.token is None or (route is not None and route.public):
             return None
-        given = headers.get("authorization", "")
+        given = header(headers, b"authorization") or ""
         if not secrets.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
             return invalid("the header Authorization: Bearer TOKEN must be right", status=401)
         return None
@@ -81,6 +82,7 @@ class App:
         assert scope["type"] == "http"
         started = time.perf_counter()
         status, sent_hash = 0, ""
+        cycle = (scope.get("extensions") or {}).pop(CYCLE, None)
         method, path = scope["method"], scope["path"]
         methods = self._routes.get(path, {})
         route = methods.get("GET" if method == "HEAD" else method)
@@ -91,12 +93,17 @@ class App:
                 status = message["status"]
                 headers = {**SECURITY_HEADERS, **dict(message["headers"])}
                 message["headers"] = list(headers.items())
-                sent_hash = headers.get(b"x-jumok-model", b"").decode("latin-1")
+                sent_hash = headers.get(HASH_HEADER, b"").decode("latin-1")
             await send(message)
 
         request = Request(scope, receive)
         response = await self._respond(request, method, methods, route)
-        if response is not None:
+        if type(response) is Response and cycle is not None:
+            headers = {**SECURITY_HEADERS, **dict(response.raw_headers)}
+            sent_hash = headers.get(HASH_HEADER, b"").decode("latin-1")
+            if await send_whole(cycle, response.status_code, headers, bytes(response.body)):
+                status = response.status_code
+        elif response is not None:
             await response(scope, receive, send_with_headers)
         name = path if route is not None else "other"
         seconds = time.perf_counter() - started
@@ -109,7 +116,7 @@ class App:
     ) -> Response | None:
         """The response; None if the client has left."""
         try:
-            violation = self._access.violation(route, method, request.headers)
+            violation = self._access.violation(route, method, request.scope["headers"])
             if violation is not None:
                 return error_reply(violation)
             if not methods:

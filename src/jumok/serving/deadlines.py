@@ -8,7 +8,7 @@ httptools parses the requests: with h11, which is written in Python, a request t
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Literal
 
@@ -26,7 +26,8 @@ LINGER_SECONDS, LINGER_BYTES = 1.0, 2**16
 MAX_HEAD_BYTES = 2**16  # of the address and the headers of a request
 FLUSH_BYTES = 2**16
 PART_BYTES = 2**12  # that are parsed at once: they limit how many requests may wait
-DISCONNECTION = "jumok.disconnection"  # the extension of a scope
+DISCONNECTION = "jumok.disconnection"  # extensions of a scope
+CYCLE = "jumok.cycle"
 
 
 class Phase(Enum):
@@ -56,6 +57,35 @@ class Disconnection:
         self._happened = True
         for function in self._functions:
             function()
+
+
+async def send_whole(
+    cycle: RequestResponseCycle, status: int, headers: Mapping[bytes, bytes], body: bytes
+) -> bool:
+    """A response with its content-length; as `cycle.send`, in a third of its time.
+
+    The application's header names are in lower case. False if the client has left.
+    """
+    if cycle.flow.write_paused and not cycle.disconnected:
+        await cycle.flow.drain()
+    if cycle.disconnected:
+        return False
+    cycle.response_started = True
+    cycle.waiting_for_100_continue = False
+    closes = b"connection" in headers
+    lines = [b"%b: %b\r\n" % pair for pair in (*cycle.default_headers, *headers.items())]
+    if closes:
+        cycle.keep_alive = False
+    elif not cycle.keep_alive:
+        lines.append(b"connection: close\r\n")
+    content = b"" if cycle.scope["method"] == "HEAD" else body
+    cycle.transport.write(b"".join((STATUS_LINE[status], *lines, b"\r\n", content)))
+    cycle.response_complete = True
+    cycle.message_event.set()
+    if not cycle.keep_alive:
+        cycle.transport.close()
+    cycle.on_response()
+    return True
 
 
 class LingeringTransport:
@@ -134,6 +164,8 @@ class DeadlineProtocol(HttpToolsProtocol):
         self._refused = False  # whether no more requests are read
         self._too_long = False
         self._active: RequestResponseCycle | None = None  # its response is the next one
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._idle_since: float | None = None
         super().connection_made(transport)
         self.transport: Any = LingeringTransport(transport, self)
         self._timed: tuple[int, Literal["head", "body"]] = 0, "head"
@@ -146,7 +178,7 @@ class DeadlineProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all timers, and let the requests in progress end."""
-        for timer in (self._read_timer, self._write_timer):
+        for timer in (self._read_timer, self._write_timer, self._idle_timer):
             if timer is not None:
                 timer.cancel()
         self._unset_keepalive_if_required()
@@ -219,12 +251,18 @@ class DeadlineProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._active = cycle
+        cycle.scope["extensions"][CYCLE] = cycle  # type: ignore[assignment]
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
         """After the response: the next request is pipelined or has yet to begin."""
-        super().on_response_complete()
+        self.server_state.total_requests += 1
         if not self.transport.is_closing():
+            self.flow.resume_reading()
+            if self.pipeline:
+                self._start_asgi_task(*self.pipeline.pop())
+            else:
+                self._start_idle_timer()
             if self._held and not self.pipeline:
                 self._parse(self._held)
             if self.pipeline or self._refused:
@@ -235,6 +273,29 @@ class DeadlineProtocol(HttpToolsProtocol):
                 self._update_read_timer(begun=True)
         if self.transport.get_write_buffer_size():
             self._start_write_timer()
+
+    def _start_idle_timer(self) -> None:
+        """Close the connection after a time without a request.
+
+        A timer that runs already is not replaced but prolonged at its end: one for each request
+        takes a twentieth of the front process's time.
+        """
+        self._idle_since = self.loop.time()
+        if self._idle_timer is None:
+            self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._idle_late)
+
+    def _unset_keepalive_if_required(self) -> None:
+        self._idle_since = None
+
+    def _idle_late(self) -> None:
+        self._idle_timer = None
+        if self._idle_since is None or self.transport.is_closing():
+            return
+        rest = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if rest > 0:
+            self._idle_timer = self.loop.call_later(rest, self._idle_late)
+        else:
+            self.transport.close()
 
     def pause_writing(self) -> None:
         """The client does not read: start its timer."""

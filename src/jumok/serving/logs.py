@@ -31,10 +31,10 @@ class Log:
 
     def line(self, event: str, **fields: object) -> str:
         """The line of an event."""
-        values = {key: _rounded(value) for key, value in fields.items()}
         if self._kind == "json":
-            return json.dumps({"time": round(time.time(), 3), "event": event, **values})
-        return " ".join([event, *(f"{key}={_text(value)}" for key, value in values.items())])
+            values = {key: _rounded(value) for key, value in fields.items()}
+            return _encode({"time": round(time.time(), 3), "event": event, **values})
+        return " ".join([event, *[f"{key}={_text(value)}" for key, value in fields.items()]])
 
     def __call__(self, event: str, **fields: object) -> None:
         """Write the line of an event to stderr."""
@@ -78,7 +78,10 @@ def location(error: BaseException) -> str:
 
 
 def _text(value: object) -> str:
-    return repr(value) if type(value) in (int, float) else _encode(value)
+    kind = type(value)
+    if kind is float:
+        return repr(_rounded(value))
+    return repr(value) if kind is int else _encode(value)
 
 
 def _rounded(value: object) -> object:
