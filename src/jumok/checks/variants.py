@@ -10,7 +10,8 @@ from torch import Tensor
 
 from jumok.checks.invariance import NotApplicable
 from jumok.checks.target import CheckTarget, Outputs, Sample, batched
-from jumok.errors import JumokError
+from jumok.errors import InputError, JumokError
+from jumok.export.huggingface import transformers_class
 from jumok.models import PairClassifier, TextClassifier
 from jumok.models.backbones import backbones
 from jumok.native.build import KernelError, find_compiler
@@ -80,12 +81,11 @@ def transformers_outputs(target: CheckTarget) -> Outputs:
     if not any(found for pattern in WEIGHT_FILES for found in origin.folder.glob(pattern)):
         raise NotApplicable("the imported folder keeps only the config; check the original folder")
     try:
-        import transformers
+        hf_class = transformers_class(origin.architecture)
     except ImportError:
         raise NotApplicable('transformers is not installed; pip install "jumok[export]"') from None
-    hf_class = getattr(transformers, origin.architecture, None)
-    if hf_class is None:  # EXAONE 3.5: the class is a program in the checkpoint's folder
-        raise NotApplicable(f"transformers has no class {origin.architecture}, and no code is run")
+    except InputError as reason:
+        raise NotApplicable(str(reason)) from None
     hf_model = hf_class.from_pretrained(origin.folder, local_files_only=True, dtype=torch.float32)
     hf_model = hf_model.to(device).eval()
     parameters = inspect.signature(hf_model.forward).parameters

@@ -76,6 +76,7 @@ _CLASSES = {
     "language_model": "AutoModelForCausalLM",
     "encoder_decoder": "AutoModelForSeq2SeqLM",
 }
+_OPENED_BY_CONFIG = {"ExaoneForCausalLM": "AutoModelForCausalLM", "ExaoneModel": "AutoModel"}
 
 
 @dataclass(frozen=True)
@@ -246,11 +247,23 @@ def _write_json(path: Path, tree: dict[str, Any]) -> None:
 
 def _load(folder: Path, architecture: str | None) -> Any:
     """Load a folder with transformers; architecture None: the class named in config.json."""
+    name = architecture or read_json(folder / "config.json")["architectures"][0]
+    return transformers_class(name).from_pretrained(folder, dtype=torch.float32).eval()
+
+
+def transformers_class(name: str) -> Any:
+    """The class of this name; for EXAONE 3.5, which has none, the one that opens its config.
+
+    Raises InputError if transformers has neither: the class is code of the checkpoint then.
+    """
     import transformers
 
-    name = architecture or read_json(folder / "config.json")["architectures"][0]
-    model = getattr(transformers, name).from_pretrained(folder, dtype=torch.float32)
-    return model.eval()
+    if name in _OPENED_BY_CONFIG and hasattr(transformers, "ExaoneConfig"):
+        name = _OPENED_BY_CONFIG[name]
+    found = getattr(transformers, name, None)
+    if found is None:
+        raise InputError(f"transformers has no class {name}, and no code is run")
+    return found
 
 
 def batches(pipeline: Pipeline, rows: Ragged) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
