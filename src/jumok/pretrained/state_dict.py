@@ -1,7 +1,7 @@
 """Hugging Face state dicts: load them into jumok modules without a copy, and save them back."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,12 +37,16 @@ class PretrainedModel:
 
 
 @torch.no_grad()
-def model_from_hf(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> PretrainedModel:
+def model_from_hf(
+    config: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    on_checked: Callable[[Tensor], None] = lambda tensor: None,
+) -> PretrainedModel:
     """The module that a config.json describes, with these tensors as its weights, not copied.
 
     The weights keep their stored dtype. Raises InputError that lists every tensor that is missing,
     unexpected, of another shape, or stored twice with different values; or names one that is not
-    finite.
+    finite. `on_checked` is called with each tensor that was read, for example to release its pages.
     """
     architecture, names, canonical = _resolve(config, tensors)
     check_model_size(architecture.config, sum(tensor.numel() for tensor in canonical.values()))
@@ -51,7 +55,9 @@ def model_from_hf(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> P
     assignment = TensorAssignment(architecture, mappings, model, canonical)
     assignment.raise_errors()
     used = canonical.keys() - assignment.unused.keys()
-    check_finite({names[name]: canonical[name] for name in used}, "a checkpoint")
+    for name in sorted(used):
+        check_finite({names[name]: canonical[name]}, "a checkpoint")
+        on_checked(canonical[name])
     assign_weights(model, assignment.weights)
     stored_names = {stored: name for name, stored in names.items()}
     return PretrainedModel(architecture, model, stored_names, assignment.unused)

@@ -4,8 +4,9 @@ import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, get_args
@@ -28,6 +29,7 @@ from jumok.pretrained.checkpoint import HFCheckpoint, open_checkpoint
 from jumok.pretrained.config_reader import ConfigReader
 from jumok.pretrained.gguf_checkpoint import write_hf_folder
 from jumok.pretrained.hub import commit_of, name_of
+from jumok.pretrained.memory_map import release_pages
 from jumok.pretrained.meta_init import (
     WeightType,
     assign_weights,
@@ -37,6 +39,7 @@ from jumok.pretrained.meta_init import (
 from jumok.pretrained.peft_adapter import merged_folder
 from jumok.pretrained.state_dict import PretrainedModel, check_model_size, model_from_hf
 from jumok.safe_json import read_json
+from jumok.safetensors_io import LazyTensor
 from jumok.tasks.inputs.tokenizer_pair import (
     IMPORTED,
     TokenizerPair,
@@ -152,7 +155,7 @@ def import_checkpoint(folder: Path, out: Path) -> ImportedCheckpoint:
     """
     check_empty(out)
     checkpoint = open_checkpoint(folder)
-    found = _open_model(checkpoint)
+    found = _open_model(checkpoint, release_pages)
     tokenizer = read_hf_tokenizer(folder, checkpoint.config, checkpoint.generation_config)
     origin = _origin_of(checkpoint, found)
     imported = _imported(found.architecture, found.model, tokenizer, origin, out)
@@ -201,8 +204,8 @@ def _write(
     tied = json.dumps(tied_weights(found.model), sort_keys=True)
     digest = hashlib.sha256()
 
-    def write(file: BinaryIO) -> None:  # mapped weights are not copied
-        for chunk in safetensors_io.iter_chunks(_apart(weights), {"tied": tied}):
+    def write(file: BinaryIO) -> None:
+        for chunk in safetensors_io.iter_lazy_chunks(_one_by_one(weights), {"tied": tied}):
             digest.update(chunk)
             file.write(chunk)
 
@@ -276,9 +279,11 @@ def open_original(folder: Path) -> tuple[PretrainedModel, Path]:
     return PretrainedModel(architecture, model, metadata.names, unused), folder
 
 
-def _open_model(checkpoint: HFCheckpoint) -> PretrainedModel:
+def _open_model(
+    checkpoint: HFCheckpoint, on_checked: Callable[[torch.Tensor], None] = lambda tensor: None
+) -> PretrainedModel:
     try:
-        return model_from_hf(checkpoint.config, checkpoint.tensors)
+        return model_from_hf(checkpoint.config, checkpoint.tensors, on_checked)
     except InputError as error:
         raise InputError(f"{checkpoint.folder}: {error}") from error
 
@@ -393,11 +398,18 @@ def _name(folder: Path) -> str:
     return re.sub(r"[^\w.-]+", "-", folder.resolve().name).strip(".-") or "imported"
 
 
-def _apart(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The tensors, copied where two begin at the same place."""
-    found: dict[int, torch.Tensor] = {}
+def _one_by_one(tensors: Mapping[str, torch.Tensor]) -> dict[str, LazyTensor]:
+    """The tensors to write: a mapped one is in memory, or copied if transposed, until the next."""
+    written: list[torch.Tensor] = []
+
+    def read(tensor: torch.Tensor) -> torch.Tensor:
+        for before in written:
+            release_pages(before)
+        written[:] = [tensor]
+        return tensor.contiguous()
+
     return {
-        name: tensor if found.setdefault(tensor.data_ptr(), tensor) is tensor else tensor.clone()
+        name: LazyTensor(tensor.dtype, tuple(tensor.shape), partial(read, tensor))
         for name, tensor in tensors.items()
     }
 
