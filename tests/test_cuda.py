@@ -17,7 +17,8 @@ from jumok.decoding.config import DecodingConfig
 from jumok.models import Encoder, EncoderDecoder, TransformerConfig
 from jumok.native.quantize import quantize_int8
 from jumok.nn import AttentionMask
-from jumok.nn.attention import attention_scores, fused_attention, masked_softmax
+from jumok.nn.attention import attention_scores, masked_softmax
+from jumok.nn.attention_kernels import fused_attention
 from jumok.nn.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.nn.losses import cross_entropy
 from jumok.tasks.masked_lm import masked_hidden

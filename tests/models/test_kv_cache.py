@@ -9,7 +9,7 @@ from torch import Tensor
 from jumok.models import EncoderDecoder, LanguageModel
 from jumok.models.config import Positions
 from jumok.nn import AttentionMask, positions_from_mask, record
-from jumok.nn.attention import MAX_BMM_KEYS
+from jumok.nn.attention_kernels import MAX_BMM_KEYS
 from tests.models.small_models import POSITIONS, VOCABULARY, small
 from tests.nn.strategies import sequence_mask, tokens
 from tests.nn.tolerances import FLOAT32, FLOAT64, close, randomized

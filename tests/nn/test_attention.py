@@ -17,7 +17,7 @@ from jumok.nn import (
     fused_attention,
     record,
 )
-from jumok.nn.attention import MAX_BMM_KEYS
+from jumok.nn.attention_kernels import MAX_BMM_KEYS
 from tests.nn.strategies import masks, noise, random_mask, seeds
 from tests.nn.tolerances import BFLOAT16, FLOAT32, FLOAT64, close, gradients, randomized
 

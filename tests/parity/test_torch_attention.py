@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jumok.nn import AttentionMask, MultiHeadAttention, attention_weights, fused_attention, record
-from jumok.nn.attention import MAX_BMM_KEYS
+from jumok.nn.attention_kernels import MAX_BMM_KEYS
 from tests.nn.strategies import noise, random_mask, sequence_mask
 from tests.nn.tolerances import FLOAT32, FLOAT64, close, randomized
 

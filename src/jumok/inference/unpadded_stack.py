@@ -19,7 +19,7 @@ from jumok.models.embedding import InputEmbedding
 from jumok.native.encoder import NativeEncoder
 from jumok.native.packed_weights import WeightPrecision
 from jumok.nn import NO_MASK, AttentionMask, TransformerLayer
-from jumok.nn.attention import fused_attention
+from jumok.nn.attention_kernels import fused_attention
 from jumok.nn.feedforward import GatedFeedForward
 from jumok.nn.positions import NO_ROTATION, Rotation
 from jumok.nn.stack import TransformerStack

@@ -1,6 +1,7 @@
 """The parts of the Transformer, one idea per file: attention, masks, positions, layers, stacks."""
 
-from jumok.nn.attention import MultiHeadAttention, attention_weights, fused_attention
+from jumok.nn.attention import MultiHeadAttention, attention_weights
+from jumok.nn.attention_kernels import fused_attention
 from jumok.nn.cache import NO_CACHE, DecoderCache, KeyValueCache
 from jumok.nn.config import LayerConfig
 from jumok.nn.dropout import Dropout

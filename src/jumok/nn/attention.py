@@ -5,10 +5,9 @@ B batch, H heads, T query positions, S key positions, D model width, K width of 
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from jumok.nn.bmm_attention import bmm_attention
+from jumok.nn.attention_kernels import fused_attention
 from jumok.nn.dropout import dropout
 from jumok.nn.fused_projection import fused_linear
 from jumok.nn.hooks import HookPoint
@@ -18,8 +17,6 @@ from jumok.nn.positions import NO_ROTATION, Rotation
 
 KeysValues = tuple[Tensor, Tensor]  # 2 x (B, G, S, K)
 QueriesKeysValues = tuple[Tensor, Tensor, Tensor]  # (B, H, T, K), 2 x (B, G, T, K)
-
-MAX_BMM_KEYS = 256  # up to here batched matmuls are faster than the fused CPU kernel (docs/LOG.md)
 
 
 def attention_weights(
@@ -63,43 +60,6 @@ def masked_softmax(scores: Tensor, allowed: Tensor | None) -> Tensor:
         return scores.softmax(-1)
     lowest = torch.finfo(scores.dtype).min  # -inf would give NaN to a query without keys
     return scores.masked_fill(~allowed, lowest).softmax(-1).masked_fill(~allowed, 0)
-
-
-def fused_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: AttentionMask,
-    bias: Tensor | None,
-    scale: float,
-    p_dropout: float,
-) -> Tensor:
-    """The same mathematics without returning the weights: (B, H, T, K).
-
-    Short rows on a CPU use two batched matrix products, all others one FlashAttention kernel.
-
-    q (B, H, T, K), k and v (B, H, S, K), bias (B|1, H|1, T, S); `p_dropout` of the weights are 0.
-
-    >>> from jumok.nn.masks import NO_MASK
-    >>> q, k, v = torch.ones(3, 1, 2, 4, 8)  # 3 x (B, H, T, K)
-    >>> fused_attention(q, k, v, NO_MASK, None, scale=8**-0.5, p_dropout=0.0).shape
-    torch.Size([1, 2, 4, 8])
-    """
-    T, S = q.shape[-2], k.shape[-2]
-    short = q.device.type == "cpu" and S <= MAX_BMM_KEYS
-    if short and not torch.compiler.is_compiling():  # torch.compile cannot trace our own backward
-        allowed = mask.dense(T, S, q.device)
-        return bmm_attention(q, k, v, allowed, bias, scale, p_dropout)
-    # is_causal aligns the triangle top left; the newest T of S > T queries need it bottom right.
-    triangle = mask.is_triangle(S) and bias is None and T == S
-    attn_mask = None if triangle else mask.dense(T, S, q.device)
-    if bias is not None:
-        bias = bias.to(q.dtype)
-        # -inf is safe: the kernel returns 0 for a row of -inf, but a mean for a row of finfo.min.
-        attn_mask = bias if attn_mask is None else bias.masked_fill(~attn_mask, float("-inf"))
-    return F.scaled_dot_product_attention(
-        q, k, v, attn_mask, p_dropout, is_causal=triangle, scale=scale
-    )
 
 
 class MultiHeadAttention(nn.Module):

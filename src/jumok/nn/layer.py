@@ -1,7 +1,6 @@
 """One Transformer layer (3.1): self-attention, optional cross-attention, feed-forward.
 
-Shapes: B batch, N sources, H heads, T positions, S positions of the memory, D model width, K width
-of one head.
+Shapes: B batch, N sources, H heads, T and S positions, D model width, K width of one head.
 """
 
 from collections.abc import Callable
