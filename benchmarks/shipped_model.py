@@ -1,4 +1,4 @@
-"""Scores of tasks that begin from a pretrained model, and from scratch: mean and range of seeds.
+"""Scores of tasks that begin from a pretrained model, and as in the recipe: mean, range of seeds.
 
     python benchmarks/shipped_model.py RUN_OR_NAME --out RUNS [--seeds 0 1 2] [TASK ...]
 
@@ -40,7 +40,7 @@ def main() -> None:
     given = arguments.parse_args()
     name = Path(given.model).name
     command = f"python benchmarks/shipped_model.py {name} --out RUNS"
-    lines = [heading(command), f"{'test scores':<14} {'metric':<10}  from scratch      from {name}"]
+    lines = [heading(command), f"{'test scores':<14} {'metric':<10}  as the recipe     from {name}"]
     rows = []
     for task in given.tasks:
         fine = [PRETRAINED.get(task, task), f"model.init={given.model}", *FINE]

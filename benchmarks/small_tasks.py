@@ -4,7 +4,8 @@
 
 Every system is selected on the development split alone and is scored on the test split once. With
 `--init` each recipe except the dialogue is trained once more, initialized from that run (such as
-one of `mlm-ko`), with the learning rates of `nsmc-pretrained`. Finished runs and
+one of `mlm-ko`), with the learning rates of `nsmc-pretrained`. The recipes of pairs begin from
+`ko-small-vectors` by themselves. Finished runs and
 `baselines-TASK.json` in RUNS are read, not computed again.
 """
 
@@ -19,6 +20,8 @@ from pathlib import Path
 from baselines import BASELINES, Baseline, baselines
 from trained_runs import results_of
 from turns import heading
+
+from jumok.tasks.recipe.recipe import load_recipe
 
 RESULTS = Path(__file__).parent / "results" / "small_tasks.txt"
 NAMES = {
@@ -109,7 +112,8 @@ def of_baseline(found: Baseline) -> Line:
 def trained(recipe: str, folder: Path, words: Sequence[str]) -> Line:
     """The results of a run, trained if missing."""
     results = results_of(folder, [recipe, *words])
-    begins = [f"from {Path(word.partition('=')[2]).name}" for word in words if "init" in word]
+    init = load_recipe(recipe, words).model.init
+    begins = f"from {Path(init).name}" if init else "from scratch"
     reached = results.get("reachable_f1", 1.0)
     step, seed = results["dev"]["step"], results["seed"]
     how = [
@@ -117,7 +121,7 @@ def trained(recipe: str, folder: Path, words: Sequence[str]) -> Line:
         *([f"its pieces reach {reached:.4f}"] if reached < 1 else []),
     ]
     return Line(
-        " ".join(["jumok,", *(begins or ["from scratch"])]),
+        f"jumok, {begins}",
         results["dev"]["score"],
         {name: results[name] for name in NAMES if name in results},
         results["wall_seconds"],
