@@ -80,7 +80,7 @@ def main() -> None:
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     lines = [
-        "python -m benchmarks.parity",
+        "python -m benchmarks.parity" + (" --keep FOLDER" if asked.keep else ""),
         f"{date.today()}, jumok {version('jumok')}, transformers {version('transformers')}, "
         f"torch {version('torch')}, Python {platform.python_version()}, {processor()}",
         "",
