@@ -6,6 +6,7 @@ Shapes: B decoded rows, N sources, S source tokens, T new tokens, V vocabulary.
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -146,7 +147,8 @@ class NativeDecoder:
         without padding for self-attention. A row with fewer has zeros at the end.
         """
         width = int(self._library.jumok_attention_width(self._request))
-        weights = torch.zeros(self._n_rows or 0, self._n_recorded, width)
+        shape = (self._n_rows or 0, self._n_recorded, width)
+        weights = torch.from_numpy(np.zeros(shape, np.float32))  # without other threads
         self._library.jumok_read_attention(self._request, weights.data_ptr())
         return weights
 

@@ -88,7 +88,8 @@ class AligningDecoder:
 
     def _keep(self, ids: Tensor) -> None:
         """Keep the weights of the newest token of each row."""
-        self._steps.append(self._decoder.recorded_attention().mean(1).numpy())
+        # numpy: a second thread of torch would wait on the core of the kernel's (docs/LOG.md)
+        self._steps.append(self._decoder.recorded_attention().numpy().mean(1))
         for row, tokens in enumerate(ids.tolist()):
             for token in tokens:
                 self._nodes[row] = self._child(self._nodes[row], token)
