@@ -100,3 +100,13 @@ def test_a_load_needs_little_more_than_its_weights(
     for path in (folder, tmp_path / "run"):
         call = f"load({str(path)!r}, dtype={said!r})"
         assert peak(call) < factor * size + 10e6, path
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak memory as Linux reports it")
+def test_an_import_of_blocks_never_holds_all_weights(tmp_path: Path) -> None:
+    """They become float32: 3.8 times the file, of which one tensor at a time is in memory."""
+    folder, gguf = checkpoint(tmp_path / "hf", 8), tmp_path / "a.gguf"
+    write_gguf_file(folder, gguf, "q8_0", "a")
+    found = peak(f"import_gguf(Path({str(gguf)!r}), Path({str(tmp_path / 'run')!r}))")
+    assert found < 0.6 * (tmp_path / "run" / "model.safetensors").stat().st_size
