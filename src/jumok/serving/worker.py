@@ -31,7 +31,6 @@ from jumok.serving.merging import JobHub
 
 MAX_MESSAGE_CHARS = 400
 WARM_ROUNDS = 3
-NICENESS = 5  # lower priority than the front process, which has to answer at once on the same cores
 
 
 class ComputeTurn:
@@ -238,7 +237,6 @@ def main(fd: int) -> None:
     """Load the model that the first frame names, then answer frames."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the front process ends this one
-    os.nice(NICENESS)  # also of the threads that start later
     frames = FrameSocket(socket.socket(fileno=fd))
     try:
         ((message, _),) = frames.receive(wait=True)
