@@ -2,7 +2,7 @@
 
 Korean in a Korean locale or with JUMOK_LANG=ko, otherwise English. The catalogue korean.json maps
 English texts to Korean. {} is a value; the Korean text may name values by number, {1}, to change
-their order. Exceptions and JSON stay English: a message is translated where it is printed.
+their order. Exceptions and JSON stay English: a message is translated where it is shown.
 """
 
 import json
@@ -64,7 +64,17 @@ def translate_message(message: str) -> str:
     longest text counts. Values that are messages themselves are translated as well, and so is what
     follows a file and a line.
     """
-    if language() == "en" or len(message) > MAX_MESSAGE_CHARS:
+    return message if language() == "en" else korean_message(message)
+
+
+def korean_message(message: str) -> str:
+    """The same in Korean, whatever the language of the environment.
+
+    >>> korean_message("both texts must have equally many tokens, got 3 and 4; try texts that "
+    ...     "differ in words of equally many pieces").partition(";")[0]
+    '두 텍스트의 토큰 수가 같아야 하는데 3개와 4개입니다'
+    """
+    if len(message) > MAX_MESSAGE_CHARS:
         return message
     return _translated(message, MAX_DEPTH) or message
 

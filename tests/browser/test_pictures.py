@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -11,6 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from matplotlib.collections import QuadMesh
+from matplotlib.text import Text
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -138,6 +140,65 @@ def test_the_svg_of_an_explanation_has_the_texts_of_the_screen(
         assert all(number in svg for number in legend)
 
 
+def colours_of(picture: NDArray[np.int64], fraction: float) -> set[tuple[int, int, int]]:
+    """The colours of more than a fraction of the pixels, in steps of 8: of areas, not of edges."""
+    codes = (picture.reshape(-1, 3) // 8) @ (1024, 32, 1)
+    counts = np.bincount(codes)
+    frequent = np.flatnonzero(counts > fraction * len(codes)).tolist()
+    return {(code // 1024, code // 32 % 32, code % 32) for code in frequent}
+
+
+def unlike(some: set[tuple[int, int, int]], others: set[tuple[int, int, int]]) -> list[str]:
+    """Colours that differ by more than one step from all others, in hexadecimal."""
+    table = np.array(sorted(others)).reshape(-1, 3)
+    found = [one for one in some if np.abs(table - one).max(1).min() > 1]
+    return ["#" + bytes(8 * channel for channel in one).hex() for one in found]
+
+
+def test_a_png_has_the_colours_of_the_screen(
+    windows: Windows, live: tuple[Server, Path], tmp_path: Path
+) -> None:
+    """One page, every view; positions and sizes may differ."""
+    with windows(width=1600, height=1400) as window:
+        window.open(str(live[0].address), "v=lines&lang=en&theme=light")
+        for state, figure in FIGURES.items():
+            window.show(f"v={state}&lang=en&theme=light")
+            window.page.locator(figure).first.wait_for()
+            window.page.wait_for_timeout(150)
+            png = pixels(window.export("png", tmp_path).read_bytes(), scale=2)
+            window.page.locator("[data-role=export] > button").click()  # closes the menu
+            window.page.mouse.move(0, 0)
+            shots = [pixels(each.screenshot()) for each in window.page.locator(figure).all()]
+            screen = np.concatenate([shot.reshape(-1, 3) for shot in shots])
+            assert unlike(colours_of(screen, 0.004), colours_of(png, 0.0002)) == [], state
+            assert unlike(colours_of(png, 0.02), colours_of(screen, 0.0002)) == [], state
+
+
+def test_the_pictures_of_effects_and_of_an_explanation_are_those_of_the_screen(
+    windows: Windows, live: tuple[Server, Path], serve: Serve, tmp_path: Path
+) -> None:
+    def compare(window: Window, figure: str) -> None:
+        png = pixels(window.export("png", tmp_path).read_bytes(), scale=2)
+        window.page.locator("[data-role=export] > button").click()
+        window.page.mouse.move(0, 0)
+        screen = pixels(window.page.locator(figure).first.screenshot())
+        assert unlike(colours_of(screen, 0.004), colours_of(png, 0.0002)) == []
+        svg = ElementTree.parse(window.export("svg", tmp_path)).getroot()
+        drawn = words([" ".join(x.itertext()) for x in svg.iter() if x.tag.endswith("}text")])
+        assert not words(window.run(READ_TEXTS, figure)) - drawn
+
+    with windows(width=1440, height=1400) as window:
+        window.open(str(live[0].address), "v=map&lang=ko&theme=light")
+        window.page.locator("[data-role=sweep]").click()
+        window.page.locator(".effects svg").wait_for()
+        compare(window, ".effects svg")
+        address = serve(traced(tmp_path, "classifier"))
+        window.open(address, "v=explanation&lang=ko&theme=light&explanation.without=0")
+        window.page.locator(".explanation-word").first.wait_for()
+        compare(window, ".explanation-text")
+        compare(window, ".explanation svg")
+
+
 # A picture that has the size of the screen, and what else is exported with it: pixels from the top.
 SAME_SIZE = {"flow": ".flow-scroll svg", "alignment&q=1&k=2": ".alignment-picture"}
 
@@ -200,3 +261,33 @@ def test_a_pdf_has_the_numbers_the_labels_and_the_colours_of_the_screen(
         for (row, column), weight in np.ndenumerate(numbers):
             x, y = left + (column + 0.5) * cell, top + (row + 0.1) * cell  # above the number
             assert np.abs(screen[int(y), int(x)] - colours[row, column]).max() <= 12, weight
+
+
+def test_the_pdf_of_lines_has_the_tokens_and_the_counts_of_the_screen(
+    windows: Windows, live: tuple[Server, Path], tmp_path: Path
+) -> None:
+    server, path = live
+    figures = {"lines&b=cross&L=1&H=1&q=2": ".lines-drawing", "neuron&L=1&H=1&q=2": ".neuron svg"}
+    with windows() as window:
+        window.page.add_init_script(RECORD_TEXTS)
+        window.open(str(server.address), "v=lines&lang=en")
+        for state, figure in figures.items():
+            window.show(f"v={state}&lang=en")
+            window.wait_until_equal(partial(has_text, window, figure), True, state)
+            with window.page.expect_request("**/api/figure") as asked:
+                window.export("pdf", tmp_path)
+            request = json.loads(asked.value.post_data or "")
+            drawn = draw_figure(Trace.open(path), FigureRequest.of_json(request))
+            texts = [text.get_text() for text in drawn.findobj(Text)]
+            block = Trace.open(path).info.block(request["block"])
+            for side in (block.queries, block.keys):
+                pieces = Trace.open(path).info.tokens(side).pieces
+                tokens = words([piece.replace("\u2581", "") for piece in pieces])
+                assert not tokens - words(window.run(READ_TEXTS, figure)), state
+                assert not tokens - words(texts), state
+            if state.startswith("lines"):
+                shown = re.findall(r"[\d.]+", window.page.locator(".lines-legend b").inner_text())
+                written = re.findall(
+                    r"[\d.]+", next(text for text in texts if " lines show " in text)
+                )
+                assert [float(number) for number in shown] == [float(n) for n in written]

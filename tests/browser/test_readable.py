@@ -40,6 +40,15 @@ def test_byte_pieces_are_letters_in_candidates_and_beam_tree(
             window.page.get_by_text(f"{step + 1}/{len(decoding.steps)}").first.wait_for()
             shown = window.page.locator(".generation").text_content() or ""
             assert not BYTE_LETTERS.search(shown), shown
+        for state, figure in (
+            ("flow&q=3", "[data-role=zoom]"),
+            ("flow&q=3", "[data-role=lens]"),
+            ("calculation&t=0", ".calculation"),
+        ):
+            window.show(f"v={state}&lang=en")
+            part = window.page.locator(figure)
+            part.wait_for()
+            assert not BYTE_LETTERS.search(part.inner_text()), figure
 
 
 def test_the_beam_tree_shows_the_score_that_ranks(

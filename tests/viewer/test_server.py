@@ -314,6 +314,14 @@ def test_an_invalid_request_gets_an_error_message(
     assert "\n" not in answer.error
 
 
+def test_an_error_message_is_in_the_language_of_the_page(live: Server) -> None:
+    body = b'{"text": "a", "mute": [["other", 0, 0]]}'
+    for language, expected in (("ko", "헤드는"), ("ko-KR,en;q=0.9", "헤드는"), ("en", "a head")):
+        answer = live.request("/api/trace", body, Accept_Language=language)
+        assert answer.status == 400
+        assert answer.error.startswith(expected)
+
+
 def test_the_font_endpoint(live: Server) -> None:
     from io import BytesIO
 

@@ -14,9 +14,19 @@ LESSON_TEXTS = ("겨울은 추워요.", "감기 조심하세요.")
 
 _GENERAL = {
     "classification": ("배우들의 연기가 정말 좋았어요", "시간이 너무 아까운 영화", "그냥 그래요"),
-    "masked_language_modeling": ("오늘 날씨가 정말 [MASK]", "나는 [MASK]에 갔다"),
+    "masked_language_modeling": (
+        "오늘 날씨가 정말 [MASK]",
+        "나는 [MASK]에 갔다",
+        "겨울에는 [MASK]이 온다",
+    ),
     "language_modeling": ("오늘 아침에는", "The weather today", "옛날 옛적에"),
-    "sequence_to_sequence": ("오늘은 날씨가 좋습니다.", "How are you today?"),
+    "sequence_to_sequence": (
+        "오늘은 날씨가 좋습니다.",
+        "How are you today?",
+        "봄은 따뜻해요.",
+        "여름은 더워요.",
+        "감기 조심하세요.",  # the vocabulary of the model `note` spells the last three
+    ),
 }
 
 

@@ -85,12 +85,12 @@ def display_pieces(tokens: Tokens) -> tuple[str, ...]:
             result.append(piece)
         elif text is not None:
             result.append("▁" + text[1:] if text[:1] == " " else text)
-        elif end > begin:
+        elif end > begin and "\ufffd" not in tokens.text[begin:end]:
             among = sharing[begin, end]
             part = f"{among.index(i) + 1}/{len(among)}" if len(among) > 1 else "…"
             result.append(tokens.text[begin:end] + part)
         else:
-            result.append("".join(f"<{byte:02X}>" for byte in data))
+            result.append(_partly_decoded(data))  # no character of the text has these bytes
     return tuple(result)
 
 
@@ -143,6 +143,17 @@ def _decoded(data: bytes) -> str | None:
         return data.decode()
     except UnicodeDecodeError:
         return None
+
+
+def _partly_decoded(data: bytes) -> str:
+    r"""The complete characters of the bytes, and the other bytes in hexadecimal.
+
+    >>> _partly_decoded(b" a\xec")
+    '▁a<EC>'
+    """
+    text = data.decode(errors="surrogateescape")
+    read = (f"<{ord(c) - 0xDC00:02X}>" if "\udc80" <= c <= "\udcff" else c for c in text)
+    return "".join(read).replace(" ", "▁", data.startswith(b" "))
 
 
 def row_index(shown: Sequence[Label], piece: int) -> int | None:

@@ -16,6 +16,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from jumok.errors import InputError, JumokError
+from jumok.language import korean_message
 from jumok.viewer.job_queue import JobQueue, ServerBusyError
 from jumok.viewer.request_schema import (
     MAX_BODY_BYTES,
@@ -246,16 +247,22 @@ def _report_errors(endpoint: Endpoint) -> Endpoint:
         except HTTPException:
             raise
         except ServerBusyError as error:
-            return error_response(503, str(error))
+            return error_response(503, _localized(request, error))
         except InputError as error:
-            return error_response(400, str(error))
+            return error_response(400, _localized(request, error))
         except JumokError as error:
-            return error_response(500, str(error))
+            return error_response(500, _localized(request, error))
         except Exception as error:
             message = f"{type(error).__name__}: {error}; this is a bug in jumok"
             return error_response(500, message)
 
     return reporting
+
+
+def _localized(request: Request, error: Exception) -> str:
+    """The message of an error, in Korean for a page in Korean."""
+    is_korean = request.headers.get("accept-language", "").lower().startswith("ko")
+    return korean_message(str(error)) if is_korean else str(error)
 
 
 async def _read_json(request: Request) -> dict[str, object]:

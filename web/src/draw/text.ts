@@ -70,7 +70,8 @@ export function readablePieces(sequence: Sequence): readonly string[] {
     const [from, to] = sequence.spans[i];
     const sharing = split.get(`${from}:${to}`) ?? [];
     const part = sharing.length > 1 ? `${sharing.indexOf(i) + 1}/${sharing.length}` : "…";
-    return to > from ? text.slice(from, to).join("") + part : [...bytes].map(hex).join("");
+    const covered = text.slice(from, to).join("");
+    return covered && !covered.includes("\ufffd") ? covered + part : partlyDecoded(bytes); // \ufffd: no character has these bytes
   });
 }
 

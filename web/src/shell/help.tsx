@@ -9,8 +9,9 @@ import terms from "./terms.json";
 export function Help() {
   const sheet = useRef<HTMLDialogElement>(null);
   useEffect(() => {
-    if (helpOpen.value) sheet.current?.showModal();
-    else sheet.current?.close();
+    if (!helpOpen.value) return sheet.current?.close();
+    sheet.current?.showModal(); // focuses the button at the end
+    sheet.current?.scrollTo(0, 0);
   }, [helpOpen.value]);
   return (
     <dialog

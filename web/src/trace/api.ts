@@ -1,11 +1,14 @@
-/** Requests to the server: each carries the token of the page's address; an error response is thrown as an Error. */
+/** Requests to the server: each carries the token of the page's address and its language; an error response is thrown as an Error. */
+
+import { t } from "../i18n/i18n";
+import { language } from "../state/state";
 
 export async function api(path: string, init: RequestInit = {}): Promise<Response> {
   const response = await fetch(path, {
     ...init,
-    headers: { ...(init.headers as Record<string, string> | undefined), "X-Jumok-Token": token() },
+    headers: { ...(init.headers as Record<string, string> | undefined), "X-Jumok-Token": token(), "Accept-Language": language.value },
   }).catch(() => {
-    throw new Error("no response from the server; check that jumok view is still running");
+    throw new Error(t({ ko: "서버의 응답이 없습니다. jumok view가 실행 중인지 확인하세요.", en: "no response from the server; check that jumok view is still running" }));
   });
   if (response.ok) return response;
   const body = (await response.json().catch(() => ({}))) as { error?: string };

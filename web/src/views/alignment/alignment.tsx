@@ -19,7 +19,9 @@ import { type AlignmentData, crossHead, loadAlignment as aligned, MARKS, marks, 
 import { alignmentDrawing, type AlignmentLayout, layoutOf, maxWeight } from "./drawing";
 import "./alignment.css";
 
-const WIDTH = 690; // the stage of a page 1280 pixels wide, and exported pictures
+const WIDTH = 690; // the stage of a page 1280 pixels wide
+const [AROUND, HEIGHT] = [480, 320]; // pixels above and below the picture; its height before it is shown
+let shownSize: readonly [width: number, height: number] = [WIDTH, HEIGHT]; // exported pictures have the size of the screen
 
 export const alignment: ViewRenderer = {
   Stage,
@@ -61,7 +63,7 @@ function Stage({ trace }: StageProps) {
 }
 
 function Picture({ trace, data, availableWidth }: { readonly trace: Trace; readonly data: AlignmentData; readonly availableWidth: number }) {
-  const box = useMemo(() => layoutOf(data, availableWidth), [data, availableWidth]);
+  const box = useMemo(() => layoutOf(data, ...(shownSize = [availableWidth, innerHeight - AROUND])), [data, availableWidth]);
   const [tones, dimmed, ramp] = [scale.value, specials.value, ink(shade.value)];
   const content = useMemo(() => alignmentDrawing(data, PAGE_COLOURS, ramp, box), [data, tones, dimmed, ramp, box]);
   const focused = block.value === "cross";
@@ -152,7 +154,7 @@ function caption({ title, monotone, exact, ...data }: AlignmentData): string {
 
 async function svg(trace: Trace): Promise<string> {
   const data = await aligned(trace);
-  const box = layoutOf(data, WIDTH);
+  const box = layoutOf(data, ...shownSize);
   return svgDocument(
     Math.max(box.width, 420),
     box.height + 24,

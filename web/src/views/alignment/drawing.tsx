@@ -13,6 +13,7 @@ const FONT = 13;
 const MAX_LABEL_WIDTH = 130; // pixels
 const BAR_HEIGHT = 44; // pixels of the largest coverage
 const GAP = 8;
+const MAX_CELL = 48; // of a short text
 
 export interface AlignmentLayout {
   readonly cell: number;
@@ -23,13 +24,15 @@ export interface AlignmentLayout {
   readonly bars: number; // the top of the coverage bars
 }
 
-/** The layout for an available width; a long source text is wider. */
-export function layoutOf({ matrix: { rows, columns }, queries, keys }: AlignmentData, availableWidth: number): AlignmentLayout {
+/** The layout for an available box; a long source text is wider, a long target text higher. */
+export function layoutOf({ matrix: { rows, columns }, queries, keys }: AlignmentData, availableWidth: number, availableHeight: number): AlignmentLayout {
   const widest = (labels: readonly Label[]) => Math.max(...labels.map(({ text }) => textWidth(shortLabel(text), FONT)), 40);
   const left = Math.ceil(widest(queries) + GAP); // whole pixels: sharp edges
   const slope = widest(keys) * 0.75;
-  const cell = Math.max(3, Math.min(32, Math.floor((availableWidth - left - slope) / columns), Math.floor(900 / rows)));
   const top = Math.ceil(slope + FONT + GAP);
+  const room = availableHeight - top - 2 * GAP - BAR_HEIGHT - 18;
+  const largest = Math.max(32, Math.min(MAX_CELL, Math.floor(room / rows)));
+  const cell = Math.max(3, Math.min(largest, Math.floor((availableWidth - left - slope) / columns), Math.floor(900 / rows)));
   const bars = top + rows * cell + GAP;
   return { cell, left, top, bars, width: Math.ceil(left + columns * cell + slope), height: bars + BAR_HEIGHT + 18 };
 }

@@ -16,6 +16,7 @@ import { BugLab } from "./bugLab";
 import { LESSON_OF, STEP_TEXTS, titleOf } from "./lesson";
 import lessons from "./lessons.json";
 import { Heatmap } from "./heatmap";
+import { goBeyond, Path } from "./path";
 import { svg, table } from "./picture";
 import { sourceOf } from "./source";
 import { type Cell, cellSetting, type CellSignal, focusedCell, hoveredCell, lockedCell } from "./cellFocus";
@@ -40,13 +41,19 @@ function Calculation({ trace }: StageProps) {
   const index = Math.min(stepNumber.value, all.length - 1);
   const go = (to: number) => {
     bugSetting.value = "";
-    stepNumber.value = Math.max(0, Math.min(all.length - 1, to));
+    if (to < 0) goBeyond(trace, -1);
+    else if (to >= all.length) goBeyond(trace, 1);
+    else stepNumber.value = to;
   };
+  const before = useRef({ all, number: -1 }); // at the last rendering
   const last = useRef(index);
   useEffect(() => {
     if (last.current !== index) bugSetting.value = ""; // another step closes the bug lab
     last.current = index;
+    const isLast = before.current.all === all && before.current.number === all.length - 1;
+    if (isLast && stepNumber.value === all.length) return goBeyond(trace, 1); // Space at the last step
     stepNumber.value = Math.min(stepNumber.value, all.length - 1); // another layer may have fewer steps
+    before.current = { all, number: stepNumber.value };
   });
   const bugs = availableBugs(trace, at);
   const selectedBug = bugs.find(({ id }) => id === bugSetting.value);
@@ -62,6 +69,7 @@ function Calculation({ trace }: StageProps) {
         ))}
       </ol>
       <div class="calculation-main" tabIndex={0}>
+        <Path trace={trace} />
         {selectedBug ? <BugLab key={selectedBug.id} trace={trace} bug={selectedBug} /> : <StepView step={all[index]} data={data} progress={`${index + 1} / ${all.length}`} go={(by) => go(index + by)} />}
         <p class="calculation-bugs">
           <b>{t({ ko: "버그 실험실", en: "Bug lab" })}</b>
@@ -127,11 +135,11 @@ function StepView({ step, data, progress, go }: StepViewProps) {
         <h2>
           <small>{progress}</small> {t(titleOf(step.id, data))}
         </h2>
+        <p>{t(typeof texts.description === "function" ? texts.description(data) : texts.description)}</p>
         <label class="choice">
           <input type="checkbox" data-role="ask" checked={asksFirst.value === true} onChange={(event) => (asksFirst.value = event.currentTarget.checked)} />
           {t({ ko: "결과를 보기 전에 예측", en: "predict before the result" })}
         </label>
-        <p>{t(typeof texts.description === "function" ? texts.description(data) : texts.description)}</p>
       </div>
       <div class="calculation-texts">
         {texts.formula?.(data)}

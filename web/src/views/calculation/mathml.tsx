@@ -8,7 +8,7 @@ type Part = string | JSX.Element;
 function tokens(part: Part): ComponentChildren {
   if (typeof part !== "string") return part;
   return part.split(" ").map((word) => {
-    if (/^[\d.,]+$/.test(word)) return <mn>{word}</mn>;
+    if (/^\d[\d.,]*$/.test(word)) return <mn>{word}</mn>;
     if (/^\p{L}/u.test(word)) return <mi>{word}</mi>;
     return <mo>{word}</mo>;
   });

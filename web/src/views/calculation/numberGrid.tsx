@@ -28,6 +28,7 @@ const [ROW_HEIGHT, HEADER_WIDTH] = [22, 76];
 export function NumberGrid(props: NumberGridProps) {
   const { label, numbers, rows, columns, focus, locked, plain, hidden, reveal } = props;
   const available = useSignal(Number.POSITIVE_INFINITY); // pixels
+  const frame = useSignal(FRAME);
   const { width, decimals } = fitColumns(numbers, plain ?? false, available.value);
   const text = props.text ?? ((r: number, c: number) => formatNumber(at(numbers, r, c), decimals));
   const id = useId();
@@ -35,7 +36,8 @@ export function NumberGrid(props: NumberGridProps) {
   const visibleRange = useSignal({ top: 0, bottom: 24, left: 0, right: 14 });
   const updateRange = () => {
     available.value = spaceFor(box.current as HTMLDivElement);
-    const { scrollTop, scrollLeft, clientWidth, clientHeight } = box.current as HTMLDivElement;
+    const { scrollTop, scrollLeft, clientWidth, clientHeight, offsetWidth } = box.current as HTMLDivElement;
+    frame.value = offsetWidth - clientWidth;
     const top = Math.max(0, Math.floor(scrollTop / ROW_HEIGHT) - 1);
     const left = Math.max(0, Math.floor(scrollLeft / width) - 1);
     const bottom = Math.min(numbers.rows, top + Math.ceil(clientHeight / ROW_HEIGHT) + 2);
@@ -89,7 +91,7 @@ export function NumberGrid(props: NumberGridProps) {
     [numbers, focus, locked],
   );
   return (
-    <div class="calculation-grid" ref={box} onScroll={updateRange} style={{ maxWidth: wholeColumns(available.value, width, numbers.columns) }}>
+    <div class="calculation-grid" ref={box} onScroll={updateRange} style={{ maxWidth: wholeColumns(available.value, width, numbers.columns, frame.value) }}>
       <div
         class="calculation-cells"
         role="grid"
@@ -140,7 +142,7 @@ export function NumberGrid(props: NumberGridProps) {
   );
 }
 
-const FRAME = 18; // borders and a scroll bar
+const FRAME = 18; // borders and a scroll bar, at most
 
 /** The pixels that the grid may use in its row. */
 function spaceFor(box: HTMLElement): number {
@@ -152,10 +154,10 @@ function spaceFor(box: HTMLElement): number {
 }
 
 /** The width that ends between two columns, so that no number is cut off. */
-function wholeColumns(space: number, width: number, columns: number): string | undefined {
+function wholeColumns(space: number, width: number, columns: number, frame: number): string | undefined {
   if (!Number.isFinite(space)) return undefined;
   const whole = Math.max(1, Math.min(columns, Math.floor((space - HEADER_WIDTH - FRAME) / width)));
-  return `${HEADER_WIDTH + whole * width + FRAME}px`;
+  return `${HEADER_WIDTH + whole * width + frame}px`;
 }
 
 /** The column width and the decimals: fewer of them if all columns fit then. */

@@ -12,6 +12,14 @@ export interface ColourScale {
 
 /** The colour scale of a matrix: up to its maximum, symmetric around 0 if it has negative numbers. */
 export function colourScale(numbers: Numbers, shade: Shade): ColourScale {
+  const { min, max } = finiteRange(numbers);
+  return min < 0
+    ? { ramp: diverging(shade), tone: signedTone(Math.max(max, -min)), zero: 0.5 }
+    : { ramp: ink(shade), tone: tone("linear", max), zero: 0 };
+}
+
+/** The smallest and the largest finite number, and 0. */
+export function finiteRange(numbers: Numbers): { readonly min: number; readonly max: number } {
   let [min, max] = [0, 0];
   for (let i = 0; i < numbers.data.length; i++) {
     const value = numbers.data[i];
@@ -19,9 +27,7 @@ export function colourScale(numbers: Numbers, shade: Shade): ColourScale {
     min = Math.min(min, value);
     max = Math.max(max, value);
   }
-  return min < 0
-    ? { ramp: diverging(shade), tone: signedTone(Math.max(max, -min)), zero: 0.5 }
-    : { ramp: ink(shade), tone: tone("linear", max), zero: 0 };
+  return { min, max };
 }
 
 const MAX_SATURATION = 0.35; // of the ramp, so that text stays readable on it

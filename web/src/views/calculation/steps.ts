@@ -192,7 +192,7 @@ async function batch({ trace, side }: LayerData, ids: boolean): Promise<readonly
       rows: all.map((_, i) => String(i)),
       text: (r, c) => (ids ? String(all[r].ids[c]) : read[r][c]),
       operands: [],
-      formula: (r, c) => `${JSON.stringify(all[r].pieces[c])} → ${all[r].ids[c]}`,
+      formula: (r, c) => `${JSON.stringify(read[r][c])} → ${all[r].ids[c]}`,
     },
   ];
 }

@@ -218,7 +218,7 @@ export function columnTitle(kind: ColumnKind, width = Number.POSITIVE_INFINITY):
     output: t({ ko: "출력", en: "output" }),
   }[kind];
   if (textWidth(long, 10.5) <= width - 2) return long;
-  return { tokens: "", embedding: "E", attention: "A", cross: "C", feed_forward: "F", lens: "", output: "" }[kind];
+  return { tokens: "", embedding: "E", attention: "A", cross: "C", feed_forward: "FFN", lens: "", output: "" }[kind];
 }
 
 function shorten(text: string): string {

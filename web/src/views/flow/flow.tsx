@@ -3,7 +3,7 @@
 import { effect, type Signal, useComputed, useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { element, label, markup, PAGE_COLOURS, PRINT_COLOURS, svgDocument } from "../../draw/svg";
-import { displayText } from "../../draw/text";
+import { displayText, readablePieces } from "../../draw/text";
 import { BLOCKS } from "../../i18n/blocks";
 import { type Message, t } from "../../i18n/i18n";
 import { selectHead } from "../../state/actions";
@@ -224,7 +224,7 @@ function Zoom({ trace }: { readonly trace: Trace }) {
   }, [trace]);
   if (!value) return null;
   const { at, row, strongest: keys } = value;
-  const [queries, sources] = [trace.queries(at), trace.keys(at)];
+  const [queries, sources] = [readablePieces(trace.queries(at)), readablePieces(trace.keys(at))];
   const open = (number: number, to: number, name: string) => {
     selectHead({ block: at.block, layer: at.layer, head: number });
     [query.value, key.value, view.value] = [row, to, name];
@@ -232,13 +232,13 @@ function Zoom({ trace }: { readonly trace: Trace }) {
   return (
     <section class="flow-zoom" data-role="zoom">
       <h2>
-        {t(BLOCKS[at.block])} L{at.layer} · <bdi>{displayText(queries.pieces[row] ?? "")}</bdi>
+        {t(BLOCKS[at.block])} L{at.layer}: <bdi>{displayText(queries[row] ?? "")}</bdi>
       </h2>
       <p class="hint">{t({ ko: "헤드마다 가장 크게 읽은 토큰입니다. 클릭하면 그 가중치의 곱셈 하나하나를 볼 수 있고, 뒤로 가기로 돌아옵니다.", en: "The token each head reads most. A click opens the multiplications of that weight; Back returns here." })}</p>
       <p class="choices">
         {keys.map(({ index, weight }, number) => (
           <button key={number} type="button" data-role="zoom-head" onClick={() => open(number, index, trace.hasVectors(at.block) ? "neuron" : "matrix")}>
-            H{number} → <bdi>{displayText(sources.pieces[index] ?? "")}</bdi> <span class="number">{weight.toFixed(3)}</span>
+            H{number} → <bdi>{displayText(sources[index] ?? "")}</bdi> <span class="number">{weight.toFixed(3)}</span>
           </button>
         ))}
       </p>
@@ -274,7 +274,7 @@ function titleOf({ kind, layer }: Column): string {
 /** The numbers of one token in a column. */
 function detail(trace: Trace, flow: Flow, column: Column, band: number, row: number): string {
   const { tokens } = flow.sides[band];
-  const parts = [`${titleOf(column)} · ${displayText(tokens[row]?.text ?? "")}`];
+  const parts = [`${titleOf(column)}: ${displayText(tokens[row]?.text ?? "")}`];
   const links = column.links.filter(({ query }) => query === row);
   const names = column.block ? flow.sides.find(({ side }) => side === trace.block(column.block as HeadLocation["block"]).keys)?.tokens : undefined;
   if (links.length) parts.push(`← ${links.map(({ key, weight }) => `${displayText(names?.[key]?.text ?? "")} ${weight.toFixed(3)}`).join(", ")}`);

@@ -1,6 +1,6 @@
 /** The logit lens of one token: what the model would predict if it ended after each layer. */
 
-import { displayText } from "../../draw/text";
+import { displayText, readablePieces } from "../../draw/text";
 import { t } from "../../i18n/i18n";
 import { focusedHead, query, sequence } from "../../state/state";
 import type { Trace } from "../../trace/trace";
@@ -18,7 +18,7 @@ export function LensTable({ trace }: { readonly trace: Trace }) {
   return (
     <section class="flow-zoom" data-role="lens">
       <h2>
-        {t({ ko: "로짓 렌즈", en: "Logit lens" })} · <bdi>{displayText(pieces[token] ?? "")}</bdi> →
+        {t({ ko: "로짓 렌즈", en: "Logit lens" })}: <bdi>{displayText(readablePieces(trace.sequence(side, 0))[token] ?? "")}</bdi> →
       </h2>
       <p class="hint">
         {t({

@@ -163,7 +163,7 @@ const ANSWER_ENDED: Message = {
 };
 
 const OUTSIDE_WINDOW: Message = {
-  ko: "이 단계는 창 밖에 있습니다. 모델이 이후 더 생성했고, 트레이스에는 마지막 토큰만 있습니다.",
+  ko: "이 단계는 컨텍스트 윈도 밖에 있습니다. 모델이 이후 더 생성했고, 트레이스에는 마지막 토큰만 있습니다.",
   en: "This step is outside the window: generation continued, and the trace contains only the latest tokens.",
 };
 

@@ -119,8 +119,9 @@ function numbers(data: LinesData, focus: Focus, layout: Layout, style: LineStyle
         >
           {each < 24 ? "" : shortWeight(weight, each < 48 ? 2 : 3)}
         </text>
+        <rect x={end - each + 8} y={y + height / 2 + 6} width={each - 8} height={2} fill={colours.line} />
         <rect
-          x={end - barWidth}
+          x={end - each + 8}
           y={y + height / 2 + 6}
           width={barWidth}
           height={2}

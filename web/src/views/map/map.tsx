@@ -308,7 +308,7 @@ async function svg(trace: Trace): Promise<string> {
       const [x, top] = [40 + head * cell, y + layer * cell];
       if (head === 0) parts.push(label(34, top + cell / 2 + 4, String(layer), { size: 11, anchor: "end", fill: PRINT_COLOURS.faint }));
       parts.push(element("image", { href, x, y: top, width: cell - 3, height: cell - 3, preserveAspectRatio: "none", "image-rendering": "pixelated" }));
-      parts.push(element("rect", { x, y: top, width: cell - 3, height: cell - 3, fill: "none", ...(focus.block === block.name && focus.layer === layer && focus.head === head ? { stroke: PRINT_COLOURS.focus, "stroke-width": 2.5 } : { stroke: PRINT_COLOURS.line }) }));
+      parts.push(element("rect", { x: x - 0.5, y: top - 0.5, width: cell - 2, height: cell - 2, fill: "none", ...(focus.block === block.name && focus.layer === layer && focus.head === head ? { stroke: PRINT_COLOURS.focus, "stroke-width": 2.5 } : { stroke: PRINT_COLOURS.line }) }));
     }
     right = Math.max(right, 40 + heads * cell + 12);
     y += block.layers * cell + 12;

@@ -6,6 +6,7 @@ import { type Numbers, softmax, table, valueAt } from "../calculation/arithmetic
 
 export interface MaskData {
   readonly window: number | null; // of the layer, in tokens
+  readonly isCausal: boolean; // false: later tokens are visible
   readonly padding: Numbers; // 1 = may attend
   readonly causal: Numbers;
   readonly combined: Numbers; // as recorded
@@ -39,7 +40,7 @@ export async function loadMasks(trace: Trace, location: HeadLocation): Promise<M
   );
   const masked = scores && table(rows, columns, (r, c) => (mayAttend(r, c) ? valueAt(scores, r, c) : -Infinity));
   const zeros = scores && softmax(table(rows, columns, (r, c) => (mayAttend(r, c) ? valueAt(scores, r, c) : 0)));
-  return { window, padding, causal, combined, agrees, scores, masked, weights, zeros, leaked: zeros && leakedWeight(zeros, combined, queries) };
+  return { window, isCausal: block.causal, padding, causal, combined, agrees, scores, masked, weights, zeros, leaked: zeros && leakedWeight(zeros, combined, queries) };
 }
 
 /** Padding keys are masked for every query. */

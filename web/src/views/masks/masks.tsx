@@ -10,13 +10,14 @@ import type { Trace } from "../../trace/trace";
 import { type Message, t } from "../../i18n/i18n";
 import { type Numbers, valueAt } from "../calculation/arithmetic";
 import { Heatmap } from "../calculation/heatmap";
-import { type ColourScale, colourScale } from "../calculation/paint";
+import { type ColourScale, colourScale, finiteRange } from "../calculation/paint";
 import { matricesSvg, matrixTable } from "../calculation/picture";
 import { focusedCell, hoveredCell, lockedCell } from "../calculation/cellFocus";
 import { pieceNames } from "../calculation/steps";
 import { formatNumber } from "../calculation/formatSum";
 import { masks as about } from "../viewInfo";
 import type { StageProps, ViewRenderer } from "../view";
+import { useWidth } from "../width";
 import "./masks.css";
 import { loadMasks, type MaskData, printMaskRow } from "./maskData";
 
@@ -54,12 +55,24 @@ interface Tile {
 function tilesOf(masks: MaskData): readonly Tile[] {
   return [
     { title: { ko: "① 패딩 마스크", en: "① padding mask" }, numbers: masks.padding, mask: masks.padding },
-    { title: masks.window === null ? { ko: "② 인과(causal) 마스크", en: "② causal mask" } : { ko: `② 인과(causal) 마스크, 윈도 ${masks.window}`, en: `② causal mask, window ${masks.window}` }, numbers: masks.causal, mask: masks.causal },
+    { title: causalTitle(masks), numbers: masks.causal, mask: masks.causal },
     { title: { ko: "③ 결합: ① ∧ ②", en: "③ combined: ① ∧ ②" }, numbers: masks.combined, mask: masks.combined },
-    { title: { ko: "④ 마스크 전 점수", en: "④ scores before the mask" }, numbers: masks.scores },
-    { title: { ko: "⑤ 마스크 후 점수: −∞", en: "⑤ scores after the mask: −∞" }, numbers: masks.masked, mask: masks.combined },
-    { title: { ko: "⑥ 가중치 (softmax)", en: "⑥ weights (softmax)" }, numbers: masks.weights, mask: masks.combined },
+    { title: { ko: `④ 마스크 전 점수${range(masks.scores)}`, en: `④ scores before the mask${range(masks.scores)}` }, numbers: masks.scores },
+    { title: { ko: `⑤ 마스크 후 점수: −∞${range(masks.masked)}`, en: `⑤ scores after the mask: −∞${range(masks.masked)}` }, numbers: masks.masked, mask: masks.combined },
+    { title: { ko: `⑥ 가중치 (softmax)${range(masks.weights)}`, en: `⑥ weights (softmax)${range(masks.weights)}` }, numbers: masks.weights, mask: masks.combined },
   ];
+}
+
+function causalTitle({ isCausal, window }: MaskData): Message {
+  if (window !== null) return { ko: `② 인과(causal) 마스크, 윈도 ${window}`, en: `② causal mask, window ${window}` };
+  return isCausal ? { ko: "② 인과(causal) 마스크", en: "② causal mask" } : { ko: "② 인과(causal) 마스크: 없음", en: "② causal mask: none" };
+}
+
+/** The numbers of the darkest colours: "±4.70" around 0, else "0–0.92". */
+function range(numbers: Numbers | null): string {
+  if (!numbers) return "";
+  const { min, max } = finiteRange(numbers);
+  return min < 0 ? ` ±${formatNumber(Math.max(max, -min), 2)}` : ` 0–${formatNumber(max, 2)}`;
 }
 
 /** The colours of a tile; a mask has a uniform colour where it is open. */
@@ -74,9 +87,12 @@ function MaskPanels({ trace, masks }: { readonly trace: Trace; readonly masks: M
   const tiles = tilesOf(masks);
   const sequences = trace.info.sides[block.queries]?.length ?? 1;
   const shape = (numbers: readonly number[]) => `torch.Size([${numbers.join(", ")}])`;
-  const size = [masks.combined.rows, masks.combined.columns];
+  const matrix = [masks.combined.rows, masks.combined.columns];
+  const [box, width] = useWidth(734);
+  const across = Math.max(1, Math.min(3, Math.floor((width + 8) / 232)));
+  const size = Math.min(224, Math.floor((width + 8) / across) - 16);
   return (
-    <div class="masks" tabIndex={0}>
+    <div class="masks" tabIndex={0} ref={box}>
       <p class="masks-row">
         {sequences > 1 &&
           Array.from({ length: sequences }, (_, i) => (
@@ -85,7 +101,7 @@ function MaskPanels({ trace, masks }: { readonly trace: Trace; readonly masks: M
             </button>
           ))}
         <code>
-          {shape([sequences, ...size])} → {shape([sequences, block.heads, ...size])}
+          {shape([sequences, ...matrix])} → {shape([sequences, block.heads, ...matrix])}
         </code>
         <label>
           <input type="checkbox" data-role="visible" checked={trueMeansVisible().value} onChange={() => (trueMeansVisible().value = !trueMeansVisible().value)} />
@@ -98,7 +114,7 @@ function MaskPanels({ trace, masks }: { readonly trace: Trace; readonly masks: M
           <section key={title.en}>
             <h2>{t(title)}</h2>
             {numbers ? (
-              <Picture label={t(title)} numbers={numbers} mask={mask} rows={rows} columns={columns} />
+              <Picture label={t(title)} numbers={numbers} mask={mask} rows={rows} columns={columns} size={size} />
             ) : (
               <p class="masks-none">{t({ ko: "트레이스에 쿼리와 키가 없음", en: "no queries and keys in this trace" })}</p>
             )}
@@ -116,13 +132,14 @@ interface PictureProps {
   readonly mask: Numbers | undefined;
   readonly rows: readonly string[];
   readonly columns: readonly string[];
+  readonly size: number; // pixels, at most
 }
 
-function Picture({ label, numbers, mask, rows, columns }: PictureProps) {
+function Picture({ label, numbers, mask, rows, columns, size }: PictureProps) {
   const at = shade.value;
   const hidden = useMemo(() => mask && ((i: number) => mask.data[i] === 0), [mask]);
   const scale = useMemo(() => scaleOf(numbers, mask, at), [numbers, mask, at]);
-  return <Heatmap label={label} numbers={numbers} rows={rows} columns={columns} width={224} height={186} focus={hoveredCell} locked={lockedCell} hidden={hidden} scale={scale} />;
+  return <Heatmap label={label} numbers={numbers} rows={rows} columns={columns} width={size} height={size} focus={hoveredCell} locked={lockedCell} hidden={hidden} scale={scale} />;
 }
 
 /** The focused cell in all six panels, as text. */

@@ -131,7 +131,7 @@ export function drawLabels(g: G, names: AxisLabels, frame: Frame, colours: Palet
       continue;
     if (frame.upright) {
       g.save();
-      g.translate(x, top - 6);
+      g.translate(x, top - 8);
       g.rotate(-Math.PI / 2);
       g.textAlign = "left";
       write(names.keys[i], 0, 0, top - 8, i === column);

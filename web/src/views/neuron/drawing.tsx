@@ -9,6 +9,7 @@ import { formatShort, scaleText } from "./format";
 import { products } from "./recompute";
 
 export const ROW = 22;
+const BAR = 72; // pixels of the weight 1
 
 export interface Columns {
   readonly token: number; // right edge of the key texts
@@ -150,7 +151,8 @@ export function tableBody({ data, queryRow, ranges, columns, shade, colours }: H
               stroke-width={1.25}
             />
             <circle cx={running + sumWidth} cy={sums[sums.length - 1]} r={2.2} fill={visible ? colours.accent : colours.faint} />
-            <rect x={columns.numbers[3] + 14} y={ROW - 3} width={72 * recorded[key]} height={2} fill={colours.accent} />
+            {visible ? <rect x={columns.numbers[3] + 14} y={ROW - 4} width={BAR} height={2} fill={colours.line} /> : null}
+            <rect x={columns.numbers[3] + 14} y={ROW - 4} width={BAR * recorded[key]} height={2} fill={colours.accent} />
             <text x={columns.token} y={16} font-size={13} text-anchor="end">
               {fitText(data.keys[key], columns.token - 8)}
             </text>

@@ -14,6 +14,7 @@ import { Heatmap } from "../calculation/heatmap";
 import { frac, math, sub, sup } from "../calculation/mathml";
 import { type Cell, focusedCell } from "../calculation/cellFocus";
 import { formatDifference, formatNumber } from "../calculation/formatSum";
+import { useWidth } from "../width";
 import { binaryDigits, digitCount, frequency, normalisedPosition, shiftError, shiftMatrix, sineDials } from "./encodingMath";
 
 export const n = () => setting<number>("positions", "n", 64);
@@ -171,11 +172,12 @@ export function Table({ numbers, name, decimals, square }: TableProps) {
   const max = useMemo(() => Array.from(numbers.data).reduce((max, value) => Math.max(max, Math.abs(value)), 0), [numbers]);
   const colours = useMemo(() => ({ ramp, tone: signedTone(max), zero: 0.5 }), [ramp, max]);
   const labels = useMemo(() => Array.from({ length: Math.max(numbers.rows, numbers.columns) }, (_, i) => String(i)), [numbers]);
+  const [box, available] = useWidth(560);
   return (
-    <>
+    <div class="positions-table" ref={box}>
       <output class="positions-value" data-role="cell">{`${name(r, c)} = ${formatNumber(valueAt(numbers, r, c), decimals ?? 6)}`}</output>
-      <Heatmap label={name(r, c)} numbers={numbers} rows={labels} columns={square ? labels : undefined} width={560} height={square ? 400 : 300} focus={hover} locked={lock} scale={colours} />
-    </>
+      <Heatmap label={name(r, c)} numbers={numbers} rows={labels} columns={square ? labels : undefined} width={Math.min(560, available)} height={square ? 400 : 300} focus={hover} locked={lock} scale={colours} />
+    </div>
   );
 }
 

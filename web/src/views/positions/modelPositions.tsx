@@ -7,7 +7,7 @@ import { useAsync } from "../../state/useAsync";
 import { focusedHead, key, query } from "../../state/state";
 import type { HeadLocation } from "../../trace/format";
 import type { Trace } from "../../trace/trace";
-import { t } from "../../i18n/i18n";
+import { type Message, t } from "../../i18n/i18n";
 import { type Agreement, agreement, type Numbers, sinusoids, table as byRows, TOLERANCE } from "../calculation/arithmetic";
 import { pieceNames } from "../calculation/steps";
 import { formatDifference, formatNumber } from "../calculation/formatSum";
@@ -61,6 +61,11 @@ export async function modelPositionTable(trace: Trace, at: HeadLocation): Promis
   };
 }
 
+/** Whether a trace contains the positions of a block: a table, rotary angles or biases. */
+export function hasPositions(trace: Trace, at: HeadLocation): boolean {
+  return trace.has(`${trace.block(at.block).queries}.positions`) || Boolean(trace.rotaryName(at)) || trace.has(`${at.block}.${at.layer}.bias`);
+}
+
 async function loadPositions(trace: Trace, at: HeadLocation, locked: readonly [number | null, number | null]): Promise<PositionData> {
   const block = trace.block(at.block);
   const side = block.queries;
@@ -95,7 +100,7 @@ export function ModelPositions({ trace }: { readonly trace: Trace }) {
   const empty = !table && !angles && biases.length === 0;
   return (
     <>
-      <h2>{t({ ko: "이 모델의 위치 인코딩", en: "the positional encoding of this model" })}: {trace.info.model.positions}</h2>
+      <h2>{t({ ko: "이 모델의 위치 인코딩", en: "the positional encoding of this model" })}: {t(KINDS[trace.info.model.positions] ?? { ko: trace.info.model.positions, en: trace.info.model.positions })}</h2>
       {empty && <p>{noPositionsText(trace, focusedHead.value)}</p>}
       {table && <AddedTable table={table} formula={formula} />}
       {segments && <Segments of={segments} />}
@@ -104,6 +109,15 @@ export function ModelPositions({ trace }: { readonly trace: Trace }) {
     </>
   );
 }
+
+const KINDS: Readonly<Record<string, Message>> = {
+  sinusoidal: { ko: "사인·코사인", en: "sine and cosine" },
+  sinusoidal_halves: { ko: "사인·코사인 (절반씩)", en: "sine and cosine, in halves" },
+  learned: { ko: "학습된 임베딩", en: "learned" },
+  rotary: { ko: "회전 (RoPE)", en: "rotary" },
+  relative: { ko: "상대 위치 편향", en: "relative biases" },
+  none: { ko: "없음", en: "none" },
+};
 
 function noPositionsText(trace: Trace, { block }: HeadLocation): string {
   if (block === "cross")

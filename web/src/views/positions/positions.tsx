@@ -8,7 +8,7 @@ import type { Trace } from "../../trace/trace";
 import { t } from "../../i18n/i18n";
 import { matrixSvg, matrixTable } from "../calculation/picture";
 import type { StageProps, ViewRenderer } from "../view";
-import { ModelPositions, modelPositionTable, type NamedTable, numbered } from "./modelPositions";
+import { hasPositions, ModelPositions, modelPositionTable, type NamedTable, numbered } from "./modelPositions";
 import "./positions.css";
 import { d, delta, ENCODINGS, n, p } from "./encodings";
 
@@ -25,16 +25,24 @@ export const positions: ViewRenderer = {
 
 /** The displayed matrix: of an encoding, or of the model. Throws if the model has none. */
 async function displayedTable(trace: Trace): Promise<NamedTable> {
-  const chosen = ENCODINGS[Math.max(0, encodingSetting().value)];
+  const chosen = ENCODINGS[chosenEncoding(trace)];
   if (!chosen) return modelPositionTable(trace, focusedHead.value);
   const numbers = chosen.numbers();
   return { title: t(chosen.title), numbers, rows: numbered(numbers.rows) };
 }
 
-const encodingSetting = () => setting<number>("positions", "encoding", 4);
+const OWN = -1; // the encoding of the model
+const encodingSetting = () => setting<number>("positions", "encoding", OWN);
+
+/** The number of the encoding; sines and cosines have a page of their own, and are shown for a trace without positions. */
+function chosenEncoding(trace: Trace): number {
+  const { value } = encodingSetting();
+  if (value >= 0) return Math.min(value, ENCODINGS.length);
+  return trace.info.model.positions === "sinusoidal" || !hasPositions(trace, focusedHead.value) ? 4 : ENCODINGS.length;
+}
 
 function Stage({ trace }: StageProps) {
-  const at = Math.min(Math.max(0, encodingSetting().value), ENCODINGS.length);
+  const at = chosenEncoding(trace);
   const chosen = ENCODINGS[at];
   return (
     <div class="positions">
