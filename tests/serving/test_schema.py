@@ -72,7 +72,7 @@ def test_responses_are_as_described(server: Server, path: str, method: str, vali
         suppress_health_check=list(HealthCheck),
     )
     def check(case: Any) -> None:
-        response = case.call(base_url=address)
+        response = case.call(base_url=address, timeout=300)  # a reload on a busy machine
         case.validate_response(response, checks=CHECKS)
         assert valid or 400 <= response.status_code < 500
         if response.status_code >= 400:
