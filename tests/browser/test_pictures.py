@@ -197,6 +197,12 @@ def test_the_pictures_of_effects_and_of_an_explanation_are_those_of_the_screen(
         window.page.locator(".explanation-word").first.wait_for()
         compare(window, ".explanation-text")
         compare(window, ".explanation svg")
+        chosen = window.page.locator(".explanation select")
+        other = {"0": "1", "1": "0"}[chosen.input_value()]
+        chosen.select_option(other)
+        with window.page.expect_request("**/api/figure") as asked:
+            window.export("pdf", tmp_path)
+        assert json.loads(asked.value.post_data or "")["label"] == int(other)
 
 
 # A picture that has the size of the screen, and what else is exported with it: pixels from the top.

@@ -294,6 +294,19 @@ def test_an_explanation_shows_what_each_word_does() -> None:
         ENCODER_ONLY.figure("explanation")
 
 
+def test_an_explanation_of_another_label() -> None:
+    figure = TRACE.figure("explanation", label=0)
+    answer = TRACE.info.classification
+    assert answer is not None
+    probability = answer.sequences[0].probabilities[0]
+    widths = [bar.get_width() for bar in figure.axes[-1].patches]
+    expected = [probability - word.without[0] for word in answer.sequences[0].words]
+    np.testing.assert_allclose(widths, expected, rtol=1e-6)
+    assert f"{answer.labels[0]} {probability:.1%}" in [text.get_text() for text in texts(figure)]
+    with pytest.raises(InputError, match="the label must be 0 to 1, got 2"):
+        TRACE.figure("explanation", label=2)
+
+
 # As they are to be shown
 
 

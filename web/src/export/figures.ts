@@ -1,5 +1,6 @@
 /** The Python figure that corresponds to the current view. */
 
+import { setting } from "../state/settings";
 import * as state from "../state/state";
 import type { TraceInfo } from "../trace/format";
 import { pooling, rows, scope } from "../views/alignment/alignmentData";
@@ -40,6 +41,8 @@ export function currentFigure(info: TraceInfo): Figure | null {
     if (state.measure.value !== "weights") options.measure = state.measure.value;
     if (state.scale.value === "sqrt") options.scale = "sqrt";
   }
+  const chosen = setting("explanation", "label", -1).value; // -1: the most probable
+  if (kind === "explanation" && info.classification?.labels[chosen] !== undefined) options.label = chosen;
   if (kind === "alignment") {
     options.rows = rows.value;
     if (scope.value !== "head") options.head = pooling.value;

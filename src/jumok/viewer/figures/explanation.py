@@ -43,8 +43,13 @@ MAX_LABELS = 8  # the most probable
 Colour: TypeAlias = tuple[float, float, float, float]
 
 
-def explanation(trace: Trace, sequence: int, style: FigureStyle) -> JumokFigure:
-    """The prediction, the words and their contributions. Raises InputError if there are none."""
+def explanation(
+    trace: Trace, sequence: int, style: FigureStyle, label: int | None = None
+) -> JumokFigure:
+    """The prediction, the words and their contributions to a label (None: the most probable one).
+
+    Raises InputError if the trace has no contributions or no such label.
+    """
     predictions = trace.info.classification
     if predictions is None:
         raise InputError("the figure explanation needs a trace of a classifier")
@@ -55,7 +60,13 @@ def explanation(trace: Trace, sequence: int, style: FigureStyle) -> JumokFigure:
     prediction = predictions.sequences[sequence]
     if not prediction.words:
         raise InputError("the trace has no contributions of words; trace with explain=True")
-    label = int(np.argmax(prediction.probabilities))
+    if label is None:
+        label = int(np.argmax(prediction.probabilities))
+    if not 0 <= label < len(predictions.labels):
+        raise InputError(
+            f"the label must be 0 to {len(predictions.labels) - 1}, got {label}; leave it out for "
+            "the most probable one"
+        )
     truncated = trace.info.tokens("source", sequence).truncated
     return _draw(predictions, prediction, label, truncated, style)
 

@@ -59,7 +59,7 @@ def draw_figure(trace: Trace, options: FigureOptions) -> JumokFigure:
             return neuron_view(trace, layer_ref, 0 if head is None else head, query, style)
         if kind == "positions":
             return positional_table(trace, layer_ref, style)
-        return explanation(trace, options.sequence, style)
+        return explanation(trace, options.sequence, style, options.label)
 
 
 def default_kind(trace: Trace, head: Head | None = None) -> Kind:

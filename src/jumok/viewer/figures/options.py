@@ -44,6 +44,7 @@ class FigureOptions:
         more than 128 columns, whose weights are small, else linear.
     pins: lines only: heads of the block as (block, layer, head), drawn together instead of `head`.
     mass: lines only: fraction of each query's weight to draw, largest weights first.
+    label: explanation only: the number of the label. Default: the most probable one.
     """
 
     figure: Kind = "attention"
@@ -63,6 +64,7 @@ class FigureOptions:
     scale: Scale | None = None
     pins: tuple[Muted, ...] = ()
     mass: float = 0.9
+    label: int | None = None
 
     @classmethod
     def from_keywords(cls, figure: str, options: Mapping[str, Any]) -> "FigureOptions":

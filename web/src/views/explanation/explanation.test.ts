@@ -3,16 +3,18 @@
 import { batch } from "@preact/signals";
 import { afterEach, expect, it, test } from "vitest";
 import { diverging } from "../../draw/colours";
+import { currentFigure } from "../../export/figures";
 import { currentTrace } from "../../state/session";
 import { setting } from "../../state/settings";
-import { sequence } from "../../state/state";
-import { testTrace } from "../../testing/testTrace";
+import { sequence, view } from "../../state/state";
+import { INFO, testTrace } from "../../testing/testTrace";
 import { tint } from "./explanation";
 
 const deleted = setting<number>("explanation", "without", -1);
+const chosen = setting<number>("explanation", "label", -1);
 
 afterEach(() => {
-  [currentTrace.value, sequence.value, deleted.value] = [null, 0, -1];
+  [currentTrace.value, sequence.value, deleted.value, chosen.value, view.value] = [null, 0, -1, -1, "lines"];
 });
 
 it("another text resets the deleted word", async () => {
@@ -45,4 +47,14 @@ test.each(["light", "dark"] as const)("text on every background has a contrast o
     const [dark, light] = [luminance(background), luminance(color)].sort((a, b) => a - b);
     expect((light + 0.05) / (dark + 0.05)).toBeGreaterThanOrEqual(4.5);
   }
+});
+
+test("the Python figure is that of the chosen label", () => {
+  view.value = "explanation";
+  const info = { ...INFO, classification: { labels: ["no", "yes"], sequences: [] } };
+  expect(currentFigure(info)?.options).toEqual({});
+  chosen.value = 0;
+  expect(currentFigure(info)?.options).toEqual({ label: 0 });
+  chosen.value = 9; // of another model
+  expect(currentFigure(info)?.options).toEqual({});
 });
