@@ -212,7 +212,7 @@ def test_a_text_without_a_pair_is_refused(scored: Path) -> None:
     [
         (SCORES, 'pooling = "compare"\nn_segments = 2', "model.pooling must be"),
         ('label = "label"', "", "similarity.positive must name the label"),
-        (f'score = "score"\n{LABELS}', "", "both say which pairs are similar"),
+        (f'score = "score"\n{LABELS}', "", "both select the similar pairs"),
         ('[similarity]\nnegative = "different"', "", "needs another label as similarity.positive"),
         ("[similarity]\ntemperature = 0.0", "", "similarity.temperature must be more than 0"),
         (

@@ -9,7 +9,7 @@ from torch import Tensor
 from jumok.errors import JumokError
 from jumok.terminal import pad
 
-Say = Callable[..., str]
+Translate = Callable[..., str]
 """template, values -> the text: in English by default, `jumok.language.translate` by locale."""
 
 
@@ -27,19 +27,19 @@ class OutputComparison:
     ties: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
 
-    def lines(self, say: Say = _english) -> Iterator[str]:
+    def lines(self, translate: Translate = _english) -> Iterator[str]:
         """Printable lines.
 
         >>> tie = "text 2: from token 4 on, 0.000001 apart"
         >>> print(*OutputComparison("greedy", 3, 2, (tie,)).lines())
         greedy       2 of 3 texts equal, 1 ties   tie, text 2: from token 4 on, 0.000001 apart
         """
-        counts = say(", {} ties", len(self.ties)) if self.ties else ""
-        counts += say(", {} differ", len(self.others)) if self.others else ""
-        equal = say("{:,} of {:,} texts equal", self.equal, self.n)
+        counts = translate(", {} ties", len(self.ties)) if self.ties else ""
+        counts += translate(", {} differ", len(self.others)) if self.others else ""
+        equal = translate("{:,} of {:,} texts equal", self.equal, self.n)
         yield f"{self.search:<12} {equal}{counts}"
-        yield from (say("  tie, {}", tie) for tie in self.ties)
-        yield from (say("  differs, {}", other) for other in self.others)
+        yield from (translate("  tie, {}", tie) for tie in self.ties)
+        yield from (translate("  differs, {}", other) for other in self.others)
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class NumericComparison:
                 f"got {self.difference:.1e}; nothing was saved, please report it with config.json"
             )
 
-    def lines(self, say: Say = _english) -> Iterator[str]:
+    def lines(self, translate: Translate = _english) -> Iterator[str]:
         """Printable lines."""
         bounds = self.difference, self.tolerance
-        found = say("{} of {}: at most {:.1e}, {:.0e} allowed", self.what, self.rows, *bounds)
-        yield f"{pad(say('difference'), 12)} {found}"
+        found = translate("{} of {}: at most {:.1e}, {:.0e} allowed", self.what, self.rows, *bounds)
+        yield f"{pad(translate('difference'), 12)} {found}"
         for search in self.searches:
-            yield from search.lines(say)
+            yield from search.lines(translate)
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,14 @@ class QuantizationCost:
     after: Mapping[str, float]
     weights: str = "int8"
 
-    def lines(self, say: Say = _english) -> Iterator[str]:
+    def lines(self, translate: Translate = _english) -> Iterator[str]:
         """Printable lines.
 
         >>> cost = QuantizationCost("all 30 rows of dev", {"accuracy": 0.875}, {"accuracy": 0.870})
         >>> list(cost.lines())
         ['int8         on all 30 rows of dev', '  accuracy 0.8750 -> 0.8700 (-0.0050)']
         """
-        yield f"{self.weights:<12} {say('on {}', self.rows)}"
+        yield f"{self.weights:<12} {translate('on {}', self.rows)}"
         for name, value in self.before.items():
             change = self.after[name] - value
             yield f"  {name} {value:.4f} -> {self.after[name]:.4f} ({change:+.4f})"
@@ -98,9 +98,9 @@ class NotMeasured:
     reason: str
     weights: str = "int8"
 
-    def lines(self, say: Say = _english) -> Iterator[str]:
+    def lines(self, translate: Translate = _english) -> Iterator[str]:
         """Printable lines."""
-        yield f"{self.weights:<12} {say('not measured: {}', self.reason)}"
+        yield f"{self.weights:<12} {translate('not measured: {}', self.reason)}"
 
 
 @dataclass(frozen=True)
@@ -110,11 +110,11 @@ class ExportReport:
     compared: NumericComparison
     int8: QuantizationCost | NotMeasured | None = None
 
-    def lines(self, say: Say = _english) -> Iterator[str]:
+    def lines(self, translate: Translate = _english) -> Iterator[str]:
         """Printable lines."""
-        yield from self.compared.lines(say)
+        yield from self.compared.lines(translate)
         if self.int8 is not None:
-            yield from self.int8.lines(say)
+            yield from self.int8.lines(translate)
 
 
 def relative_difference(pairs: Iterable[tuple[Tensor, Tensor]]) -> float:

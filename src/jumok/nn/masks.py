@@ -111,7 +111,7 @@ NO_MASK = AttentionMask()
 
 
 def check_attention_mask(mask: AttentionMask) -> None:
-    """Raises InputError for a mask that is a tensor: it does not say which axis it hides."""
+    """Raises InputError for a mask that is a tensor, whose masked axis is ambiguous."""
     if not isinstance(mask, AttentionMask):
         raise InputError(
             f"mask must be an AttentionMask, got a {type(mask).__name__}; try "

@@ -470,5 +470,5 @@ def _check_similarity(recipe: Recipe) -> None:
         )
     if recipe.data.score and recipe.similarity.positive:
         raise InputError(
-            "data.score and similarity.positive both say which pairs are similar; leave one out"
+            "data.score and similarity.positive both select the similar pairs; leave one out"
         )
