@@ -124,7 +124,7 @@ class RetryReservations:
         self._remove_first(content)
         return True
 
-    def open(self, now: float) -> bool:
+    def pending(self, now: float) -> bool:
         """Whether a refused request may still return."""
         while self._order and self._order[0][0] + RETURN_SECONDS < now:
             self._forget_oldest()
@@ -199,7 +199,7 @@ class ModelQueue:
         limit, content = allowed, 0
         if wait > allowed / 2:  # half of the queue is kept for requests that return as they should
             content = hash((*payloads, *message.values()))
-            if self._reservations.open(now) and not self._reservations.claim(now, content):
+            if self._reservations.pending(now) and not self._reservations.claim(now, content):
                 limit = allowed / 2
         full = self.waiting_work + work > self.limits.waiting_bytes and not self.idle
         if wait > limit or full:
