@@ -8,6 +8,7 @@ import torch
 from jumok.errors import InputError
 from jumok.models import Encoder
 from jumok.native import NativeEncoder
+from jumok.native.threads import set_kernel_threads
 from tests.native.conftest import config, randomize_vectors
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -43,6 +44,21 @@ def test_concatenated_texts_match_single_texts(precision) -> None:
         assert torch.equal(native(text, torch.tensor([len(text)]), positions, positions), part)
         tolerance = 1e-5 if precision == "float32" else 4e-2
         assert (reference(text[None], positions[None])[0] - part).abs().max() < tolerance
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_texts_divided_among_threads_match_single_texts(threads) -> None:
+    native = NativeEncoder(encoder("relative").stack, 40)
+    lengths = (3, 40, 1, 40, 40, 17, 30, 2, 39, 40, 25, 40)
+    x, *arguments = inputs(*lengths)
+    set_kernel_threads(threads)
+    try:
+        encoded = native(x, *arguments)
+    finally:
+        set_kernel_threads(None)
+    for part, text in zip(encoded.split(lengths), x.split(lengths), strict=True):
+        positions = torch.arange(len(text))
+        assert torch.equal(native(text, torch.tensor([len(text)]), positions, positions), part)
 
 
 def test_empty_batch() -> None:

@@ -111,8 +111,7 @@ struct ModelOf final : AnyModel {
   void encode(float* x, const int32_t* offsets, int N, const int32_t* positions,
               int threads) const override {
     if constexpr (!IS_BLOCKS<Format>) {  // `NativeEncoder` has no such precision
-      thread_local Workspace<Format> workspace;
-      encode_batch(model, workspace, x, offsets, N, positions, threads);
+      jumok::encode(model, x, offsets, N, positions, threads);
     }
   }
 };

@@ -23,6 +23,10 @@ using AttentionFormat =
                            std::is_same_v<typename Bfloat16::Input, Bfloat>,
                        Bfloat16, Float32>;
 
+// Parts of a batch: enough for a preempted thread to leave some to the others, and enough tokens for
+// the packed weights to be read often from the caches.
+constexpr int PARTS_PER_THREAD = 2, MIN_PART_TOKENS = 32;
+
 // One head of one text: S queries, keys and values, `stride` elements apart.
 struct HeadView {
   const float *q, *k, *v;
@@ -197,13 +201,14 @@ class HeadAttention {
 };
 
 // Hidden states of N texts: x (n, D) holds the embeddings and is overwritten. Text i starts at
-// offsets[i], and offsets[N] is n. positions (n) are the positions for rotary and relative biases.
+// offsets[i] - offsets[0], and n is offsets[N] - offsets[0]. positions (n) are the positions for
+// rotary and relative biases.
 template <class Format>
 void encode_batch(const Transformer<Format>& model, Workspace<Format>& workspace, float* x,
                   const int32_t* offsets, int N, const int32_t* positions, int threads) {
   const ModelDims& dims = model.dims;
   const Stack<Format>& stack = model.encoder;
-  const int n = offsets[N], A = dims.n_heads * dims.d_head;
+  const int start = offsets[0], n = offsets[N] - start, A = dims.n_heads * dims.d_head;
   const size_t bytes = static_cast<size_t>(n) * dims.d_model * sizeof(float);
   ForwardPass<Format> pass(model, stack, workspace, n, threads);
   std::memcpy(pass.x(0), x, bytes);
@@ -211,13 +216,14 @@ void encode_batch(const Transformer<Format>& model, Workspace<Format>& workspace
     pass.project_qkv(layer, [&](int token) { return positions[token]; });
     ThreadPool::instance().parallel_for(N * dims.n_heads, threads, [&](int item) {
       thread_local HeadAttention<AttentionFormat<Format>> attend;
-      const int text = item / dims.n_heads, head_index = item % dims.n_heads, begin = offsets[text];
+      const int text = item / dims.n_heads, head_index = item % dims.n_heads;
+      const int begin = offsets[text] - start;
       const float* q = pass.qkv(begin) + head_index * dims.d_head;
       const HeadView head{q,
                           q + A,
                           q + 2 * A,
                           static_cast<size_t>(3) * A,
-                          offsets[text + 1] - begin,
+                          offsets[text + 1] - offsets[text],
                           dims.d_head,
                           dims.attention_scale,
                           workspace.attention_output.data() + static_cast<size_t>(begin) * A +
@@ -238,6 +244,31 @@ void encode_batch(const Transformer<Format>& model, Workspace<Format>& workspace
   }
   pass.final_norm();
   std::memcpy(x, pass.x(0), bytes);
+}
+
+// The same on several threads. Many texts are divided into parts of similar numbers of tokens, each
+// encoded by one thread: threads that share every product wait for each other some hundred times,
+// which costs most while other processes use the cores too. A text alone is computed by all threads.
+template <class Format>
+void encode(const Transformer<Format>& model, float* x, const int32_t* offsets, int N,
+            const int32_t* positions, int threads) {
+  thread_local Workspace<Format> own_workspace;
+  const int n = offsets[N];
+  const int parts = std::min({N, PARTS_PER_THREAD * threads, n / MIN_PART_TOKENS});
+  if (threads <= 1 || parts < PARTS_PER_THREAD * threads)
+    return encode_batch(model, own_workspace, x, offsets, N, positions, threads);
+  std::vector<int> first(parts + 1, N);  // text
+  for (int part = 0, text = 0; part < parts; ++part) {
+    while (static_cast<int64_t>(offsets[text]) * parts < static_cast<int64_t>(n) * part) ++text;
+    first[part] = text;
+  }
+  ThreadPool::instance().parallel_for(parts, threads, [&](int part) {
+    thread_local Workspace<Format> workspace;
+    const int text = first[part], texts = first[part + 1] - text, begin = offsets[text];
+    if (texts > 0)
+      encode_batch(model, workspace, x + static_cast<size_t>(begin) * model.dims.d_model,
+                   offsets + text, texts, positions + begin, 1);
+  });
 }
 
 }  // namespace jumok
