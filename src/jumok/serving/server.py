@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import resource
 import signal
@@ -162,6 +163,8 @@ async def _run(
         except JumokError as error:
             failure = error
             server.should_exit = True
+        gc.collect()
+        gc.freeze()  # a collection would visit all objects of the modules: a pause of some 0.1 s
 
     async def reload() -> None:
         try:
