@@ -31,7 +31,7 @@ def translate(
         logits = decoder.step(torch.tensor([written]))
         while True:
             token = int(logits.argmax())
-            looked = decoder.recorded_attention().mean(1)[0, : len(read)]  # (S,) without [EOS]
+            looked = decoder.mean_attention()[0, : len(read)]  # (S,) without [EOS]
             is_new = int(looked.argmax()) >= len(read) - frames
             if token == target.eos_id or (is_new and not whole):
                 break  # read on; after the last word, the end

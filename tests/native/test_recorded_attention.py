@@ -43,6 +43,8 @@ def test_chosen_heads_are_those_of_the_model_at_each_step(kind: str, positions: 
         for t, ids in enumerate((TARGET[:, :2], TARGET[:, 2:3], TARGET[:, 3:])):
             decoder.step(ids)
             weights = decoder.recorded_attention()  # (B, heads, S)
+            mean = torch.from_numpy(decoder.mean_attention())
+            torch.testing.assert_close(mean, weights.mean(1), rtol=0, atol=1e-6)
             position = min(t + 1, 3)
             for row in range(3):
                 for i, (layer, head) in enumerate(HEADS):

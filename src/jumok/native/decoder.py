@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from jumok.errors import InputError, JumokError
@@ -151,6 +152,13 @@ class NativeDecoder:
         weights = torch.from_numpy(np.zeros(shape, np.float32))  # without other threads
         self._library.jumok_read_attention(self._request, weights.data_ptr())
         return weights
+
+    def mean_attention(self) -> NDArray[np.float32]:
+        """The mean of `recorded_attention` over the heads: (B, S)."""
+        width = int(self._library.jumok_attention_width(self._request))
+        mean = np.empty((self._n_rows or 0, width), np.float32)
+        self._library.jumok_read_mean_attention(self._request, mean.ctypes.data)
+        return mean
 
     def _encode_sources(self, source: Tensor, source_mask: Tensor | None) -> None:
         if source.ndim != 2 or (source_mask is not None and source_mask.shape != source.shape):

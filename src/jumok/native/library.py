@@ -61,6 +61,7 @@ SIGNATURES = {
     "jumok_record_attention": (c_int, (c_void_p, c_int, c_void_p, c_int)),
     "jumok_attention_width": (c_int64, (c_void_p,)),
     "jumok_read_attention": (None, (c_void_p, c_void_p)),
+    "jumok_read_mean_attention": (None, (c_void_p, c_void_p)),
 }
 
 

@@ -88,8 +88,7 @@ class AligningDecoder:
 
     def _keep(self, ids: Tensor) -> None:
         """Keep the weights of the newest token of each row."""
-        # numpy: a second thread of torch would wait on the core of the kernel's (docs/LOG.md)
-        self._steps.append(self._decoder.recorded_attention().numpy().mean(1))
+        self._steps.append(self._decoder.mean_attention())
         for row, tokens in enumerate(ids.tolist()):
             for token in tokens:
                 self._nodes[row] = self._child(self._nodes[row], token)

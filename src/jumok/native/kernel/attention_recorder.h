@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -31,6 +32,17 @@ class AttentionRecorder {
   // The destination of the weights of one head for a row; null if the head was not chosen.
   float* at(int head, size_t row) {
     return place_[head] < 0 ? nullptr : weights_.data() + (row * n_ + place_[head]) * width_;
+  }
+
+  // The mean over the heads (rows, width).
+  void mean(float* to) const {
+    const float* from = weights_.data();
+    for (const float* end = from + weights_.size(); from < end; to += width_) {
+      std::fill(to, to + width_, 0.0f);
+      for (int head = 0; head < n_; ++head, from += width_)
+        for (size_t i = 0; i < width_; ++i) to[i] += from[i];
+      for (size_t i = 0; i < width_; ++i) to[i] /= static_cast<float>(n_);
+    }
   }
 
   size_t width() const { return width_; }

@@ -230,6 +230,10 @@ void jumok_read_attention(const AnyRequest* request, float* weights) {
   const std::vector<float>& from = request->recorder().weights();
   std::memcpy(weights, from.data(), from.size() * sizeof(float));
 }
+// Their mean over the heads (rows, width).
+void jumok_read_mean_attention(const AnyRequest* request, float* mean) {
+  request->recorder().mean(mean);
+}
 
 }  // extern "C"
 
