@@ -157,12 +157,22 @@ def test_a_format_without_system_messages() -> None:
         prompt_parts(FORMATS["mistral-v0.1"], CHAT)
 
 
+@pytest.mark.parametrize(("name", "kept"), [("qwen3", " 둘 \n"), ("exaone4", "둘")])
+def test_what_is_kept_of_an_answer_with_thoughts(name: str, kept: str) -> None:
+    answer = Message("assistant", "<think>음</think>\n\n 둘 \n")
+    text = "".join(part for part, _ in prompt_parts(FORMATS[name], [CHAT[1], answer, CHAT[1]]))
+    assert FORMATS[name].before["assistant"] + kept + FORMATS[name].ends[0] in text
+
+
 def test_every_recognized_template_has_a_format_and_a_whole_hash() -> None:
     assert set(TEMPLATES.values()) <= set(FORMATS)
     assert all(len(digest) == 64 for digest in TEMPLATES)
 
 
-@pytest.mark.parametrize("messages", [*CHATS, CHAT])
+THOUGHTS = [CHAT[1], Message("assistant", "<think>\n음\n</think>\n\n 둘 \n"), CHAT[1]]
+
+
+@pytest.mark.parametrize("messages", [*CHATS, CHAT, THOUGHTS])
 @pytest.mark.parametrize("digest", TEMPLATES)
 def test_same_text_as_transformers_and_the_template_itself(
     digest: str, messages: list[Message]

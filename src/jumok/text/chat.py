@@ -47,6 +47,7 @@ class ChatFormat:
     strips: bool = False  # the whitespace around each message
     system: Literal["role", "merged", "none"] = "role"  # merged: into the first message of the user
     thought_end: str | None = None  # earlier answers are kept from behind it
+    strips_rest: bool = False  # the whitespace around what is kept of them; else newlines before it
     generation: str | None = None  # what begins the next answer, if other than before["assistant"]
 
 
@@ -153,6 +154,7 @@ FORMATS: Mapping[str, ChatFormat] = {
             after=_each("[|endofturn|]\n"),
             ends=("[|endofturn|]",),
             thought_end="</think>",
+            strips_rest=True,
         ),
         _mistral(
             "mistral",
@@ -196,6 +198,7 @@ TEMPLATES: Mapping[str, str] = {
     "85be955460e4cbe4ef52f0288eec237909dfa5a6641364def318dc4bfeae1952": "gemma",
     "8d9e3a3c114fb2053ec500184677af4f7e5f8ec2582443cd535834e68b3ade29": "gemma",
     "627e212836e41c6231988b4ae595a16ddfd7814d2c39fd7bf3105651f8bbeebd": "exaone",
+    "de64119ec8394ec3619221283a05fc8019c9a319cbdf2a471fe1ee8c36119616": "exaone4",
     "bbc58aad99454df60138be9530c9601a0adfe3d8932cda975e1f10b2410ddc51": "mistral",
     "7e995b379ec01747807246483647cd99030abf331653f1119e16d7ac041a3495": "mistral-v0.1",
     "3c4ad5fa60dd8c7ccdf82fa4225864c903e107728fcaf859fa6052cb80c92ee9": "mistral-v7",
@@ -307,7 +310,8 @@ def prompt_parts(form: ChatFormat, messages: Sequence[Message]) -> list[tuple[st
     for number, each in enumerate(messages):
         content = each.content
         if form.thought_end and each.role == "assistant" and form.thought_end in content:
-            content = content.rpartition(form.thought_end)[2].lstrip("\n")
+            content = content.rpartition(form.thought_end)[2]
+            content = content.strip() if form.strips_rest else content.lstrip("\n")
         add_own(form.before[each.role])
         if form.system == "merged" and system is not None and number == 0:
             prompt.add(system + "\n\n")
