@@ -141,37 +141,74 @@ def header(files: Files) -> object:
 
 
 def gguf(files: Files) -> object:
-    """The header of a GGUF file, and its first tensor."""
+    """The header of a GGUF file, its first tensor, and the folder that is made of a small one."""
+    from jumok.pretrained.gguf_checkpoint import write_hf_folder
     from jumok.pretrained.gguf_reader import parse_gguf, read_gguf
 
     found = parse_gguf(_only(files), len(_only(files)), Path("model.gguf"))
-    if not found.tensors or next(iter(found.tensors.values())).n_bytes > 1 << 16:
+    if not found.tensors or sum(each.n_bytes for each in found.tensors.values()) > 1 << 16:
         return found
     with folder_of({"model.gguf": _only(files)}) as home:
-        return read_gguf(home / "model.gguf").read(next(iter(found.tensors)))
+        first = read_gguf(home / "model.gguf").read(next(iter(found.tensors)))
+        if "token_embd.weight" in found.tensors:
+            write_hf_folder(home / "model.gguf", home / "hf")
+        return first
 
 
 def _ggufs() -> list[Files]:
-    """Files with some metadata and one tensor of each type that is read."""
+    """Files with a tensor of each type, and parts of tiny models of each architecture."""
+    from jumok.native.gguf_types import TYPES
+    from jumok.pretrained.gguf_architectures import ARCHITECTURES
+
+    files = [_gguf("llama", {"blk.0.attn_q.weight": ((2, 256), kind)}) for kind in TYPES]
+    for arch in ARCHITECTURES.values():
+        shapes: dict[str, tuple[int, ...]] = {"token_embd.weight": (4, 4)}
+        shapes |= {f"blk.0.{name}.weight": (4,) for name in arch.names if name.endswith("norm")}
+        shapes |= {"blk.0.attn_output.weight": (4, 4)}
+        if arch.has_rope_table:
+            shapes["rope_freqs.weight"] = (2,)
+        files.append(_gguf(arch.name, {name: (shape, 0) for name, shape in shapes.items()}))
+    return files
+
+
+def _gguf(arch: str, tensors: Mapping[str, tuple[tuple[int, ...], int]]) -> Files:
+    """A file with the sizes of a tiny model, four pieces, and these tensors: shape and type."""
     import struct
+    from math import prod
 
     from jumok.native.gguf_types import TYPES
 
     def text(value: str) -> bytes:
         return struct.pack("<Q", len(value.encode())) + value.encode()
 
-    pairs = text("general.architecture") + struct.pack("<I", 8) + text("llama")
-    pairs += text("general.alignment") + struct.pack("<II", 4, 32)
-    pairs += text("tokens") + struct.pack("<IIQ", 9, 8, 2) + text("가") + text("나")
-    pairs += text("scores") + struct.pack("<IIQff", 9, 6, 2, 0.5, -1.0)
-    files: list[Files] = []
-    for kind, found in TYPES.items():
-        tensor = text("blk.0.attn_q.weight") + struct.pack("<IQQ", 2, 256, 2)
-        tensor += struct.pack("<IQ", kind, 0)
-        header = b"GGUF" + struct.pack("<IQQ", 3, 1, 4) + pairs + tensor
-        header += bytes(-len(header) % 32)
-        files.append({"model.gguf": header + bytes(512 // found.weights * found.bytes)})
-    return files
+    sizes = {"context_length": 4, "embedding_length": 4, "feed_forward_length": 4}
+    sizes |= {"block_count": 1, "attention.head_count": 1, "attention.sliding_window": 2}
+    pairs = [text("general.architecture") + struct.pack("<I", 8) + text(arch)]
+    pairs.append(text("general.alignment") + struct.pack("<II", 4, 32))
+    pairs += [text(f"{arch}.{key}") + struct.pack("<II", 4, size) for key, size in sizes.items()]
+    for key in ("attention.layer_norm_epsilon", "attention.layer_norm_rms_epsilon"):
+        pairs.append(text(f"{arch}.{key}") + struct.pack("<If", 6, 1e-5))
+    pattern = struct.pack("<IIQ?", 9, 7, 1, True)
+    pairs.append(text(f"{arch}.attention.sliding_window_pattern") + pattern)
+    model = "llama" if arch == "gemma3" else "gpt2"
+    pairs.append(text("tokenizer.ggml.model") + struct.pack("<I", 8) + text(model))
+    pieces = b"".join(map(text, ("<unk>", "가", "나", "가나")))
+    pairs.append(text("tokenizer.ggml.tokens") + struct.pack("<IIQ", 9, 8, 4) + pieces)
+    scores = struct.pack("<IIQ4f", 9, 6, 4, 0, -1, -2, -0.5)
+    pairs.append(text("tokenizer.ggml.scores") + scores)
+    pairs.append(text("tokenizer.ggml.token_type") + struct.pack("<IIQ4i", 9, 5, 4, 2, 1, 1, 1))
+    merges = struct.pack("<IIQ", 9, 8, 1) + text("가 나")
+    pairs.append(text("tokenizer.ggml.merges") + merges)
+    table, data = b"", b""
+    for name, (shape, kind) in tensors.items():
+        table += text(name) + struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
+        table += struct.pack("<IQ", kind, len(data))
+        n_bytes = prod(shape) // TYPES[kind].weights * TYPES[kind].bytes
+        value = struct.pack("<f", 1.0) if kind == 0 else bytes(4)  # the divisors of a rotation
+        data += (value * (n_bytes // 4 + 1))[:n_bytes]
+        data += bytes(-len(data) % 32)
+    header = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(pairs)) + b"".join(pairs) + table
+    return {"model.gguf": header + bytes(-len(header) % 32) + data}
 
 
 def trace(files: Files) -> object:

@@ -100,7 +100,7 @@ def test_an_imported_model_in_float32(tmp_path: Path) -> None:
 def test_refusals(tmp_path: Path, review_run: Path) -> None:
     run = trained(tmp_path, 'activation = "relu"\nnorm_first = true')
     arguments: list[tuple[Path, Any, str]] = [
-        (run, None, "llama.cpp computes GPT-2 with gelu_new, got relu; use --to"),
+        (run, None, "llama.cpp computes gpt2 with gelu_tanh, got relu; use --to"),
         (review_run, None, "GGUF is written for language models, got TextClassifier; use --to"),
         (run, "int8", "--to gguf writes one of float32, f16, bf16, q8_0, q4_0, got int8"),
     ]

@@ -1,7 +1,11 @@
 """GGUF files that jumok writes are the same model in `jumok import` and in llama.cpp."""
 
+import importlib
 import json
 import math
+import os
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,13 +18,17 @@ from jumok.errors import InputError
 from jumok.native.gguf_quantize import BLOCK_TYPES, quantize
 from jumok.native.gguf_types import dequantize
 from jumok.nn.rope import RopeConfig
-from jumok.pretrained.gguf_from_hf import GGUFType, unsupported_in_gguf, write_gguf_file
+from jumok.pretrained.gguf_architectures import ROPE_TABLE
+from jumok.pretrained.gguf_from_hf import GGUFType, write_gguf_file
 from jumok.pretrained.gguf_reader import read_gguf
-from jumok.pretrained.gguf_rope import ROPE_TABLE, frequency_divisors, rope_of_table
+from jumok.pretrained.gguf_rope import frequency_divisors, rope_of_table
+from jumok.pretrained.gguf_support import unsupported_in_gguf
+from jumok.pretrained.gguf_tokenizer import TOKENIZER_JSON, tokenizer_files
 from jumok.tasks.runs.import_checkpoint import import_gguf
+from jumok.text.pretrained import load_tokenizer
 from tests import hf_folders
 
-ARCHES = ("gpt2", "llama", "qwen2", "qwen3", "mistral")
+ARCHES = ("gpt2", "llama", "qwen2", "qwen3", "mistral", "gemma3_text", "exaone", "exaone4")
 TEXT = "이 영화 정말 재미있어요"
 IDS = torch.tensor([[3, 9, 27, 11, 30, 4]])
 LLAMA3 = {
@@ -34,12 +42,22 @@ LLAMA3 = {
 
 
 def make(folder: Path, arch: str, **settings: Any) -> Any:
+    """A tiny model that llama.cpp computes as well."""
     if arch == "gpt2":
         return hf_folders.gpt2(folder, n_embd=32, n_head=2, **settings)
     sizes = {"hidden_size": 32, "intermediate_size": 64, "head_dim": 16, "sliding_window": None}
     if arch == "qwen2":
         sizes |= {"hidden_size": 64}
         sizes.pop("head_dim")
+    if arch == "gemma3_text":
+        sizes |= {"query_pre_attn_scalar": 16, "sliding_window": 4, "num_hidden_layers": 5}
+        sizes |= {"sliding_window_pattern": 3}
+    if arch in ("exaone", "exaone4"):
+        sizes |= {"num_attention_heads": 2, "num_key_value_heads": 1}
+    if arch == "exaone":
+        sizes.pop("sliding_window")
+    if arch == "exaone4" and "sliding_window" not in settings:
+        settings |= {"layer_types": ["full_attention"] * 2}
     return hf_folders.llama(folder, arch, **sizes | {"use_sliding_window": False} | settings)
 
 
@@ -57,14 +75,13 @@ def test_an_imported_file_is_the_same_model(arch: str, tied: bool, tmp_path: Pat
     import_gguf(tmp_path / "a.gguf", tmp_path / "run")
     found, original = jumok.load(tmp_path / "run"), jumok.load(tmp_path / "hf")
     assert torch.equal(logits(found.model), logits(original.model))
-    if (tmp_path / "hf" / "tokenizer.json").exists():
-        assert found.vocabulary.encode(TEXT) == original.vocabulary.encode(TEXT)
-        assert found.vocabulary.decode(found.vocabulary.encode(TEXT)) == TEXT
+    assert found.vocabulary.encode(TEXT) == original.vocabulary.encode(TEXT)
+    assert found.vocabulary.decode(found.vocabulary.encode(TEXT)) == TEXT
     metadata = read_gguf(tmp_path / "a.gguf").metadata
     assert metadata["general.name"] == "이름"
 
 
-@pytest.mark.parametrize("arch", ["llama", "mistral"])
+@pytest.mark.parametrize("arch", ["llama", "mistral", "exaone", "exaone4"])
 def test_the_rotation_of_llama_3(arch: str, tmp_path: Path) -> None:
     """The settings are found again from the table that llama.cpp reads."""
     make(tmp_path / "hf", arch, rope_parameters=LLAMA3)
@@ -74,6 +91,41 @@ def test_the_rotation_of_llama_3(arch: str, tmp_path: Path) -> None:
     import_gguf(tmp_path / "a.gguf", tmp_path / "run")
     found, original = jumok.load(tmp_path / "run"), jumok.load(tmp_path / "hf")
     assert found.recipe.model.rope == original.recipe.model.rope
+    assert torch.equal(logits(found.model), logits(original.model))
+
+
+SCALED = {
+    "rope_parameters": {
+        "full_attention": {"rope_type": "linear", "rope_theta": 100.0, "factor": 8.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
+    }
+}
+WINDOWED = {"num_hidden_layers": 64, "sliding_window": 4, "sliding_window_pattern": 4}
+
+
+@pytest.mark.parametrize(
+    ("arch", "settings", "expected"),
+    [
+        ("gemma3_text", {}, ("LLGLL", 4)),
+        ("gemma3_text", {"layer_types": ["full_attention"] * 5}, ("G", None)),
+        ("gemma3_text", {"layer_types": ["sliding_attention"] * 5}, ("L", 4)),
+        ("gemma3_text", {"final_logit_softcapping": 3.0}, ("LLGLL", 4)),
+        ("gemma3_text", SCALED, ("LLGLL", 4)),
+        ("exaone4", {}, ("G", None)),
+        ("exaone4", WINDOWED, ("LLLN" * 16, 4)),
+        ("exaone4", WINDOWED | {"rope_parameters": LLAMA3}, ("LLLN" * 16, 4)),
+    ],
+)  # fmt: skip
+def test_windows_caps_and_rotations_are_read_again(
+    arch: str, settings: dict[str, Any], expected: tuple[str, int | None], tmp_path: Path
+) -> None:
+    make(tmp_path / "hf", arch, **settings)
+    write_gguf_file(tmp_path / "hf", tmp_path / "a.gguf", "f32", "a")
+    import_gguf(tmp_path / "a.gguf", tmp_path / "run")
+    found, original = jumok.load(tmp_path / "run"), jumok.load(tmp_path / "hf")
+    eps = float(np.float32(original.recipe.model.norm_eps))  # as GGUF stores it
+    assert found.recipe.model == replace(original.recipe.model, norm_eps=eps)
+    assert (found.recipe.model.layer_pattern, found.recipe.model.sliding_window) == expected
     assert torch.equal(logits(found.model), logits(original.model))
 
 
@@ -180,6 +232,63 @@ def test_blocks_of_a_file_reach_the_kernel_unchanged(
     assert (native - expected).abs().max() < 0.05 * expected.abs().max().clamp(min=1)
 
 
+@pytest.mark.parametrize("prefix", [True, False])
+def test_sentencepiece_alone(prefix: bool, tmp_path: Path) -> None:
+    """A folder whose tokenizer is a tokenizer.model of BPE, as those of Llama 2 and Gemma."""
+    data = hf_folders.spm(
+        hf_folders.lines(),
+        size=400,
+        model_type="bpe",
+        byte_fallback=True,
+        add_dummy_prefix=prefix,
+        remove_extra_whitespaces=False,
+        normalization_rule_name="identity",
+        user_defined_symbols=["<start_of_turn>"],
+    )
+    make(tmp_path / "hf", "llama", vocab_size=400, bos_token_id=1, eos_token_id=2)
+    (tmp_path / "hf" / "tokenizer.json").unlink()
+    (tmp_path / "hf" / "tokenizer.model").write_bytes(data)
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "add_bos_token": True}
+    (tmp_path / "hf" / "tokenizer_config.json").write_text(json.dumps(settings))
+    write_gguf_file(tmp_path / "hf", tmp_path / "a.gguf", "f32", "a")
+    metadata = read_gguf(tmp_path / "a.gguf").metadata
+    assert metadata["tokenizer.ggml.model"] == "llama"
+    assert metadata["tokenizer.ggml.add_space_prefix"] is prefix
+    assert metadata["tokenizer.ggml.add_bos_token"] is True
+    import_gguf(tmp_path / "a.gguf", tmp_path / "run")
+    found = jumok.load(tmp_path / "run").vocabulary
+    original = jumok.load(tmp_path / "hf").vocabulary
+    for text in (TEXT, " 두  칸 ", "뷁 😀<start_of_turn>가", ""):
+        assert found.encode(text) == original.encode(text)
+        assert found.decode(found.encode(text)) == original.decode(original.encode(text))
+    assert found.source_template == original.source_template
+
+
+@pytest.mark.parametrize("digits", [True, False])
+def test_digits_one_by_one(digits: bool, tmp_path: Path) -> None:
+    """As EXAONE 3.5 splits texts; read again without the tokenizer.json."""
+    make(tmp_path / "hf", "exaone")
+    path = tmp_path / "hf" / "tokenizer.json"
+    tree = json.loads(path.read_text(encoding="utf-8"))
+    split = [{"type": "Digits", "individual_digits": True}] if digits else []
+    tree["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [*split, tree["pre_tokenizer"]]}
+    tree["added_tokens"].append(tree["added_tokens"][0] | {
+        "id": len(tree["model"]["vocab"]), "content": "<one>", "special": False})  # fmt: skip
+    path.write_text(json.dumps(tree), encoding="utf-8")
+    write_gguf_file(tmp_path / "hf", tmp_path / "a.gguf", "f32", "a")
+    metadata = dict(read_gguf(tmp_path / "a.gguf").metadata)
+    assert metadata["tokenizer.ggml.pre"] == ("exaone" if digits else "gpt-2")
+    metadata.pop(TOKENIZER_JSON)
+    (tmp_path / "again").mkdir()
+    for name, data in tokenizer_files(metadata, {"eos_token_id": 0}).items():
+        (tmp_path / "again" / name).write_bytes(data)
+    found, original = (load_tokenizer(tmp_path / name, {}) for name in ("again", "hf"))
+    assert found is not None
+    assert original is not None
+    for text in ("영화 1984년, 10점", "a<one>b 한글"):
+        assert found.encode_hf([text]) == original.encode_hf([text])
+
+
 def test_a_unigram_vocabulary(tmp_path: Path, reading_run: Path) -> None:
     """A vocabulary that jumok trained, as `jumok export --to hf` writes it."""
     from jumok.text.pretrained.export import CAUSAL_LM_TEMPLATE, tokenizer_files
@@ -204,18 +313,61 @@ def test_a_unigram_vocabulary(tmp_path: Path, reading_run: Path) -> None:
     assert found.encode("삼 일 오") == vocabulary.encode("삼 일 오")
 
 
+@pytest.fixture
+def llama_cpp(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, torch.Tensor, int], torch.Tensor]:
+    """The logits of llama.cpp after each token; JUMOK_LLAMA_CPP is the folder of its libraries."""
+    folder = os.environ.get("JUMOK_LLAMA_CPP")
+    if not folder:
+        pytest.skip("needs JUMOK_LLAMA_CPP, the folder of libllama as in llama_cpp_speed.py")
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    speed = importlib.import_module("llama_cpp_speed")
+
+    def logits_of(path: Path, ids: torch.Tensor, vocabulary: int) -> torch.Tensor:
+        model = speed.LlamaCpp(Path(folder), path, 1, vocabulary)
+        found = []
+        for n in range(ids.shape[1]):
+            model.step(ids[:, n : n + 1].numpy(), n)
+            found.append(torch.tensor(model.logits(0)))
+        return torch.stack(found)
+
+    return logits_of
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["f32", "q8_0"])
-@pytest.mark.parametrize("arch", ["gpt2", "llama", "qwen3"])
-def test_llama_cpp_computes_the_same_logits(arch: str, kind: GGUFType, tmp_path: Path) -> None:
-    llama_cpp = pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed")
-    make(tmp_path / "hf", arch)
+@pytest.mark.parametrize(
+    ("arch", "settings"),
+    [
+        ("gpt2", {}),
+        ("llama", {}),
+        ("llama", {"rope_parameters": LLAMA3}),
+        ("qwen2", {}),
+        ("qwen3", {}),
+        ("gemma3_text", {}),
+        ("gemma3_text", {"layer_types": ["full_attention"] * 5, "tie_word_embeddings": False}),
+        ("gemma3_text", {"layer_types": ["sliding_attention"] * 5}),
+        ("gemma3_text", SCALED | {"final_logit_softcapping": 3.0}),
+        ("exaone", {}),
+        ("exaone", {"rope_parameters": LLAMA3, "tie_word_embeddings": False}),
+        ("exaone4", {"rope_parameters": LLAMA3}),
+        ("exaone4", WINDOWED),
+        ("exaone4", WINDOWED | {"rope_parameters": LLAMA3}),
+    ],
+)
+def test_llama_cpp_computes_the_same_logits(
+    arch: str, settings: dict[str, Any], kind: GGUFType, tmp_path: Path, llama_cpp: Any
+) -> None:
+    make(tmp_path / "hf", arch, **settings)
     write_gguf_file(tmp_path / "hf", tmp_path / "a.gguf", kind, "a")
-    model = llama_cpp.Llama(str(tmp_path / "a.gguf"), logits_all=True, verbose=False, n_ctx=16)
-    model.eval(IDS[0].tolist())
-    found = torch.tensor(np.array(model.scores[: IDS.shape[1]]))
-    expected = logits(jumok.load(tmp_path / "hf").model)[0]
-    tolerance = 1e-3 if kind == "f32" else 0.1  # its cache of keys and values is float16
+    import_gguf(tmp_path / "a.gguf", tmp_path / "run")  # with the weights of the blocks
+    run = jumok.load(tmp_path / "run")
+    ids = torch.tensor([[3, 9, 27, 11, 30, 4, 8, 15, 16, 23, 42, 5, 9, 9, 2, 40]])
+    found = llama_cpp(tmp_path / "a.gguf", ids, run.recipe.model.vocabulary_size)
+    with torch.no_grad():
+        expected = run.model(ids)[0]
+    # its keys, values and tanh are float16; with blocks it rounds the inputs of products as well,
+    # and the layers have random weights
+    tolerance = 0.01 if kind == "f32" else 0.3
     assert (found - expected).abs().max() < tolerance * expected.abs().max().clamp(min=1)
 
 
@@ -223,14 +375,29 @@ def test_llama_cpp_computes_the_same_logits(arch: str, kind: GGUFType, tmp_path:
     ("config", "sentence"),
     [
         ({"model_type": "bert"}, "GGUF is written for gpt2, llama"),
-        ({"model_type": "gpt2", "activation_function": "relu"}, "with gelu_new, got relu"),
-        ({"model_type": "gpt2", "scale_attn_weights": False}, "scales the attention of GPT-2"),
+        ({"model_type": "gpt2", "activation_function": "relu"}, "gpt2 with gelu_tanh, got relu"),
+        ({"model_type": "gpt2", "scale_attn_weights": False}, "scales the attention of gpt2"),
         ({"model_type": "llama", "hidden_act": "gelu"}, "computes llama with silu, got gelu"),
         ({"model_type": "llama", "mlp_bias": True}, "has no biases in llama"),
         ({"model_type": "mistral"}, "has no attention windows in mistral"),
         ({"model_type": "llama", "rope_scaling": LLAMA3 | {"high_freq_factor": 3.0}},
-         "for llama with limits 1 and 4"),
-        ({"model_type": "qwen3", "rope_scaling": LLAMA3}, "for llama with limits 1 and 4"),
+         "exaone4 with limits 1 and 4"),
+        ({"model_type": "qwen3", "rope_scaling": LLAMA3}, "exaone4 with limits 1 and 4"),
+        ({"model_type": "gemma3_text", "hidden_activation": "silu"}, "with gelu_tanh, got silu"),
+        ({"model_type": "gemma3_text", "attention_bias": True}, "has no biases in gemma3_text"),
+        ({"model_type": "gemma3_text", "query_pre_attn_scalar": 64}, "query_pre_attn_scalar 256"),
+        ({"model_type": "gemma3_text", "num_hidden_layers": 62, "query_pre_attn_scalar": 256},
+         "query_pre_attn_scalar 288"),
+        ({"model_type": "gemma3_text", "num_hidden_layers": 3, "layer_types":
+          ["sliding_attention", "full_attention", "full_attention"]}, "layers but each n-th"),
+        ({"model_type": "gemma3_text", "rope_parameters": {
+            "full_attention": {"rope_type": "default"},
+            "sliding_attention": {"rope_type": "linear", "factor": 2.0}}},
+         "does not scale the rotation of the local layers"),
+        ({"model_type": "exaone4"}, "with 64 layers, and only then"),
+        ({"model_type": "exaone4", "num_hidden_layers": 64, "sliding_window": None},
+         "with 64 layers, and only then"),
+        ({"model_type": "exaone4", "sliding_window": None, "head_dim": 64}, "fill the width"),
     ],
 )  # fmt: skip
 def test_models_that_llama_cpp_computes_otherwise(config: dict[str, Any], sentence: str) -> None:

@@ -13,7 +13,8 @@ from jumok.export.samples import Samples, Scores, numeric_scores, to_lists
 from jumok.export.target import Progress, Quantization
 from jumok.models import LanguageModel
 from jumok.pretrained.gguf_checkpoint import write_hf_folder
-from jumok.pretrained.gguf_from_hf import GGUFType, unsupported_in_gguf, write_gguf_file
+from jumok.pretrained.gguf_from_hf import GGUFType, write_gguf_file
+from jumok.pretrained.gguf_support import unsupported_in_gguf
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.evaluate import evaluate
 from jumok.tasks.runs.load import load

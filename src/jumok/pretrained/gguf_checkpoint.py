@@ -1,9 +1,8 @@
 """GGUF files as Hugging Face folders: config.json, model.safetensors and tokenizer.json.
 
-The architectures gpt2, llama (also Mistral's files), qwen2 and qwen3. llama.cpp stores the rows of
-Llama's queries and keys in pairs for its interleaved rotation (convert_hf_to_gguf.py, `permute`),
-and GPT-2's linear maps as (out, in); both are undone here. F16 and BF16 keep their type; blocks
-become float32. Tensors are written one at a time.
+The layout of each architecture (`gguf_architectures`) is undone: pairs of rows, transposed maps,
+norms as 1 + w. F16 and BF16 keep their type; blocks become float32. Tensors are written one at a
+time.
 """
 
 import json
@@ -15,75 +14,42 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 
 from jumok import safetensors_io
 from jumok.atomic_io import storage_errors, write_atomically
 from jumok.errors import InputError
-from jumok.pretrained.gguf_reader import GGUFFile, read_gguf
-from jumok.pretrained.gguf_rope import ROPE_TABLE, rope_of_table
+from jumok.pretrained.config_reader import MAX_LAYERS
+from jumok.pretrained.gguf_architectures import (
+    ARCHITECTURES,
+    LAYERS_32B,
+    LOCAL_BASE,
+    ROPE_TABLE,
+    GGUFArchitecture,
+    gemma3_scale_width,
+)
+from jumok.pretrained.gguf_reader import GGUFFile, GGUFTensor, read_gguf
+from jumok.pretrained.gguf_rope import rope_of_table
+from jumok.pretrained.gguf_tokenizer import SPECIAL, tokenizer_files
 from jumok.safetensors_io import LazyTensor
-from jumok.text.pretrained.library_errors import library_errors
 
 Numbers = NDArray[np.generic]
 Change = Callable[[Numbers], Numbers]
 
-GPT2_NAMES = {
-    "token_embd": "wte",
-    "position_embd": "wpe",
-    "output_norm": "ln_f",
-    "output": "lm_head",
-    "attn_norm": "ln_1",
-    "attn_qkv": "attn.c_attn",
-    "attn_output": "attn.c_proj",
-    "ffn_norm": "ln_2",
-    "ffn_up": "mlp.c_fc",
-    "ffn_down": "mlp.c_proj",
-}
-LLAMA_NAMES = {
-    "token_embd": "model.embed_tokens",
-    "output_norm": "model.norm",
-    "output": "lm_head",
-    "attn_norm": "input_layernorm",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-    "attn_output": "self_attn.o_proj",
-    **{f"attn_{letter}": f"self_attn.{letter}_proj" for letter in "qkv"},
-    **{f"attn_{letter}_norm": f"self_attn.{letter}_norm" for letter in "qk"},
-}
-CLASSES = {
-    "gpt2": "GPT2LMHeadModel",
-    "llama": "LlamaForCausalLM",
-    "qwen2": "Qwen2ForCausalLM",
-    "qwen3": "Qwen3ForCausalLM",
-}
 _NAME = re.compile(r"(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)")
-
-# The regular expressions that split texts, by `tokenizer.ggml.pre`; None: that of GPT-2.
-_WORDS = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{%s}|"
-    r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-PRE_TOKENIZERS = {"gpt-2": None, "qwen2": _WORDS % "1", "llama-bpe": _WORDS % "1,3"}
-CONTROL = 3  # a token type: special
-SPECIAL = {"bos": "bos", "eos": "eos", "pad": "padding", "unk": "unknown"}
-TOKENIZER_JSON = "tokenizer.huggingface.json"  # the whole file, if it was written
 
 
 def write_hf_folder(path: Path, folder: Path) -> None:
     """Write the model in a GGUF file as a Hugging Face folder.
 
-    The tokenizer is written if the file has its tokenizer.json, or byte-level BPE of a known kind;
-    other models accept ids only.
+    The tokenizer is written if `gguf_tokenizer` reads it; other models accept ids only.
     Raises InputError for another architecture and for settings that jumok does not support.
     """
     file = read_gguf(path)
     try:
-        config = _config(file)
-        tensors = _tensors(file, config)
-        tokenizer = _tokenizer(file.metadata)
+        arch = _architecture(file)
+        config = _config(file, arch)
+        tensors = _tensors(file, arch, config)
+        tokenizer = tokenizer_files(file.metadata, config)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     with storage_errors(f"{folder}: cannot be made"):
@@ -91,15 +57,18 @@ def write_hf_folder(path: Path, folder: Path) -> None:
     write_atomically(folder / "config.json", json.dumps(config, indent=2).encode())
     chunks = safetensors_io.iter_lazy_chunks(tensors, {"format": "pt"})
     write_atomically(folder / "model.safetensors", lambda file: file.writelines(chunks))
-    if tokenizer is not None:
-        write_atomically(folder / "tokenizer.json", tokenizer.encode())
-        names = {"tokenizer_class": "PreTrainedTokenizerFast"}
-        tokens = file.metadata["tokenizer.ggml.tokens"]
-        for name in SPECIAL:
-            token = config.get(f"{name}_token_id")
-            if isinstance(token, int) and isinstance(tokens, tuple) and token < len(tokens):
-                names[f"{name}_token"] = str(tokens[token])
-        write_atomically(folder / "tokenizer_config.json", json.dumps(names).encode())
+    for name, data in tokenizer.items():
+        write_atomically(folder / name, data)
+
+
+def _architecture(file: GGUFFile) -> GGUFArchitecture:
+    name = file.metadata.get("general.architecture")
+    if not isinstance(name, str) or name not in ARCHITECTURES:
+        raise InputError(
+            f"general.architecture must be one of {', '.join(ARCHITECTURES)}, got "
+            f"{str(name)[:40]!r}; import the original checkpoint"
+        )
+    return ARCHITECTURES[name]
 
 
 class _Metadata:
@@ -107,6 +76,10 @@ class _Metadata:
 
     def __init__(self, file: GGUFFile, architecture: str) -> None:
         self._file, self._architecture = file, architecture
+
+    def get(self, key: str) -> object:
+        """The value of a key; None if it is missing."""
+        return self._file.metadata.get(f"{self._architecture}.{key}")
 
     def number(self, key: str, default: float | None = None) -> Any:
         """A number of at least 0; None in the file counts as missing."""
@@ -116,22 +89,26 @@ class _Metadata:
             raise InputError(f"{name} must be a number, got {str(found)[:40]}; convert it again")
         return found
 
+    def layers(self) -> int:
+        """The number of layers."""
+        found = self.number("block_count")
+        if not isinstance(found, int) or not 1 <= found <= MAX_LAYERS:
+            raise InputError(
+                f"{self._architecture}.block_count must be an integer from 1 to {MAX_LAYERS:,}, "
+                f"got {str(found)[:40]}; convert it again"
+            )
+        return found
 
-def _config(file: GGUFFile) -> dict[str, Any]:
+
+def _config(file: GGUFFile, arch: GGUFArchitecture) -> dict[str, Any]:
     """The config.json of transformers."""
-    name = file.metadata.get("general.architecture")
-    if name not in CLASSES:
-        raise InputError(
-            f"general.architecture must be one of {', '.join(CLASSES)}, got {str(name)[:40]!r}; "
-            "import the original checkpoint"
-        )
-    assert isinstance(name, str)
-    read = _Metadata(file, name).number
+    metadata = _Metadata(file, arch.name)
+    read = metadata.number
     if "token_embd.weight" not in file.tensors:
         raise InputError("it must have the tensor token_embd.weight; download it again")
     config: dict[str, Any] = {
-        "model_type": name,
-        "architectures": [CLASSES[name]],
+        "model_type": arch.model_type,
+        "architectures": [arch.class_name],
         "vocab_size": file.tensors["token_embd.weight"].shape[0],
         "tie_word_embeddings": "output.weight" not in file.tensors,
     }
@@ -139,10 +116,11 @@ def _config(file: GGUFFile) -> dict[str, Any]:
         token = file.metadata.get(f"tokenizer.ggml.{theirs}_token_id")
         if isinstance(token, int):
             config[f"{key}_token_id"] = token
-    if name == "gpt2":
+    layers = metadata.layers()
+    if arch.name == "gpt2":
         return config | {
             "n_embd": read("embedding_length"),
-            "n_layer": read("block_count"),
+            "n_layer": layers,
             "n_head": read("attention.head_count"),
             "n_positions": read("context_length"),
             "n_inner": read("feed_forward_length"),
@@ -151,7 +129,7 @@ def _config(file: GGUFFile) -> dict[str, Any]:
     width, heads = read("embedding_length"), read("attention.head_count")
     config |= {
         "hidden_size": width,
-        "num_hidden_layers": read("block_count"),
+        "num_hidden_layers": layers,
         "num_attention_heads": heads,
         "num_key_value_heads": read("attention.head_count_kv", heads),
         "intermediate_size": read("feed_forward_length"),
@@ -159,9 +137,9 @@ def _config(file: GGUFFile) -> dict[str, Any]:
         "rms_norm_eps": read("attention.layer_norm_rms_epsilon"),
         "rope_theta": read("rope.freq_base", 10_000.0),
     }
-    if name != "qwen2":
+    if arch.name != "qwen2":
         config["head_dim"] = read("attention.key_length", width // max(heads, 1))
-    scaling = file.metadata.get(f"{name}.rope.scaling.type", "none")
+    scaling = metadata.get("rope.scaling.type") or "none"
     if scaling == "linear":
         factor = read("rope.scaling.factor")
         config["rope_scaling"] = {"rope_type": "linear", "factor": factor}
@@ -170,9 +148,56 @@ def _config(file: GGUFFile) -> dict[str, Any]:
             "its rotary positions must be plain, scaled linearly or those of Llama 3, got "
             f"{str(scaling)[:40]}; import the original checkpoint"
         )
-    elif name == "llama" and ROPE_TABLE in file.tensors:
+    elif arch.has_rope_table and ROPE_TABLE in file.tensors:
         config |= _scaled_rope(file, config)
-    return config
+    return config | _own_settings(metadata, arch, config)
+
+
+def _own_settings(
+    metadata: _Metadata, arch: GGUFArchitecture, config: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The keys that one architecture alone has."""
+    layers = config["num_hidden_layers"]
+    if arch.name == "exaone":  # the keys of the published code
+        return {
+            "num_layers": layers,
+            "activation_function": "silu",
+            "layer_norm_epsilon": config["rms_norm_eps"],
+        }
+    if arch.name == "exaone4":
+        window = metadata.number("attention.sliding_window", 4096 if layers == LAYERS_32B else 0)
+        return _windows(metadata, layers, window, period=4)
+    if arch.name == "gemma3":
+        width, heads = config["hidden_size"], config["num_attention_heads"]
+        window = metadata.number("attention.sliding_window", 0)
+        return {
+            "hidden_activation": "gelu_pytorch_tanh",
+            "query_pre_attn_scalar": gemma3_scale_width(layers, width, heads, config["head_dim"]),
+            "rope_local_base_freq": metadata.number("rope.freq_base_swa", LOCAL_BASE),
+            # llama.cpp reads 0 as none
+            "final_logit_softcapping": metadata.number("final_logit_softcapping", 0.0) or None,
+            **_windows(metadata, layers, window, period=6),
+        }
+    return {}
+
+
+def _windows(metadata: _Metadata, layers: int, window: int, period: int) -> dict[str, Any]:
+    """The layers with a window: all but each n-th, or those of a list; none if it is 0."""
+    if not window:
+        return {"sliding_window": None, "layer_types": ["full_attention"] * layers}
+    pattern = metadata.get("attention.sliding_window_pattern")
+    if isinstance(pattern, tuple):
+        if len(pattern) != layers:
+            raise InputError(
+                f"attention.sliding_window_pattern must name {layers} layers, got {len(pattern)}; "
+                "convert it again"
+            )
+        local = [bool(each) for each in pattern]
+    else:
+        period = metadata.number("attention.sliding_window_pattern", period)
+        local = [period == 0 or (i + 1) % period > 0 for i in range(layers)]
+    names = ["sliding_attention" if each else "full_attention" for each in local]
+    return {"sliding_window": window, "layer_types": names}
 
 
 def _scaled_rope(file: GGUFFile, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,49 +222,58 @@ def _scaled_rope(file: GGUFFile, config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tensors(file: GGUFFile, config: Mapping[str, Any]) -> dict[str, LazyTensor]:
+def _tensors(
+    file: GGUFFile, arch: GGUFArchitecture, config: Mapping[str, Any]
+) -> dict[str, LazyTensor]:
     """The tensors under their names in transformers: F16 and BF16 as they are, else in float32."""
-    is_gpt2 = config["model_type"] == "gpt2"
-    names, layers = (GPT2_NAMES, "transformer.h") if is_gpt2 else (LLAMA_NAMES, "model.layers")
     found: dict[str, LazyTensor] = {}
-    for name in file.tensors:
-        if name == ROPE_TABLE and config["model_type"] == "llama":
+    for name, tensor in file.tensors.items():
+        if name == ROPE_TABLE and arch.has_rope_table:
             continue  # read by _scaled_rope
         match = _NAME.fullmatch(name)
-        if match is None or match[2] not in names:
+        if match is None or match[2] not in arch.names:
             raise InputError(
-                f"its tensors must be those of {config['model_type']}, got {name[:80]!r}; import "
-                "the original checkpoint"
+                f"its tensors must be those of {arch.name}, got {name[:80]!r}; import the original "
+                "checkpoint"
             )
-        theirs = names[match[2]]
+        theirs = arch.names[match[2]]
         if match[1] is not None:
-            theirs = f"{layers}.{match[1]}.{theirs}"
-        elif is_gpt2 and theirs != "lm_head":
-            theirs = f"transformer.{theirs}"
-        change = _change(config, match[2], match[3])
-        found[f"{theirs}.{match[3]}"] = _lazy(file, name, change)
+            theirs = f"{arch.body}.{arch.layers}.{match[1]}.{theirs}"
+        elif theirs != "lm_head":
+            theirs = f"{arch.body}.{theirs}"
+        if arch.has_offset_norms and match[2].endswith("norm"):
+            found[f"{theirs}.{match[3]}"] = _offset_norm(file, tensor)
+        else:
+            change = _change(arch, config, match[2], match[3])
+            found[f"{theirs}.{match[3]}"] = _lazy(file, tensor, change)
     return found
 
 
-def _lazy(file: GGUFFile, name: str, change: Change) -> LazyTensor:
+def _lazy(file: GGUFFile, tensor: GGUFTensor, change: Change) -> LazyTensor:
     """A tensor of the file, changed to the layout of transformers when it is written."""
-    tensor = file.tensors[name]
     dtype = {"F16": torch.float16, "BF16": torch.bfloat16}.get(tensor.type.name, torch.float32)
     shape = change(np.broadcast_to(np.float32(0), tensor.shape)).shape  # and its checks
 
     def read() -> torch.Tensor:
-        changed = np.ascontiguousarray(change(file.read_stored(name)))
+        changed = np.ascontiguousarray(change(file.read_stored(tensor.name)))
         return torch.from_numpy(changed).view(dtype)
 
     return LazyTensor(dtype, shape, read)
 
 
-def _change(config: Mapping[str, Any], part: str, kind: str) -> Change:
+def _offset_norm(file: GGUFFile, tensor: GGUFTensor) -> LazyTensor:
+    """The w of a norm that is stored as 1 + w, in float32."""
+    return LazyTensor(
+        torch.float32, tensor.shape, lambda: torch.from_numpy(file.read(tensor.name) - 1)
+    )
+
+
+def _change(arch: GGUFArchitecture, config: Mapping[str, Any], part: str, kind: str) -> Change:
     """What turns a stored tensor into that of transformers."""
-    if config["model_type"] == "gpt2":
-        linear = part in ("attn_qkv", "attn_output", "ffn_up", "ffn_down") and kind == "weight"
-        return (lambda weight: weight.T) if linear else (lambda weight: weight)
-    if config["model_type"] == "llama" and part in ("attn_q", "attn_k"):
+    linear = part in ("attn_qkv", "attn_output", "ffn_up", "ffn_down") and kind == "weight"
+    if arch.has_transposed_maps and linear:
+        return lambda weight: weight.T
+    if arch.has_pairs and part in ("attn_q", "attn_k"):
         key = "num_attention_heads" if part == "attn_q" else "num_key_value_heads"
         return lambda weight: unpermute(weight, config[key])
     return lambda weight: weight
@@ -259,35 +293,3 @@ def unpermute(weight: Numbers, heads: int) -> Numbers:
     pairs = weight.reshape(heads, -1, 2, *weight.shape[1:])
     halves: Numbers = pairs.swapaxes(1, 2).reshape(weight.shape)
     return halves
-
-
-def _tokenizer(metadata: Mapping[str, Any]) -> str | None:
-    """The tokenizer.json in the metadata, else byte-level BPE; None for other tokenizers."""
-    whole = metadata.get(TOKENIZER_JSON)
-    if isinstance(whole, str):
-        return whole  # checked where the folder is opened
-    tokens, merges = (metadata.get(f"tokenizer.ggml.{key}") for key in ("tokens", "merges"))
-    pre = metadata.get("tokenizer.ggml.pre", "gpt-2")
-    is_bpe = metadata.get("tokenizer.ggml.model") == "gpt2" and pre in PRE_TOKENIZERS
-    if not (is_bpe and isinstance(tokens, tuple) and isinstance(merges, tuple)):
-        return None
-    vocab = {str(token): i for i, token in enumerate(tokens)}
-    parts = [str(merge).partition(" ") for merge in merges]
-    pairs = [(left, right) for left, space, right in parts if space]
-    if len(vocab) < len(tokens) or len(pairs) < len(merges):
-        raise InputError(
-            "its tokens must be unique and its merges pairs, got others; download it again"
-        )
-    with library_errors("the vocabulary cannot be used"):
-        tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=pairs))
-        pattern = PRE_TOKENIZERS[pre]
-        steps: list[pre_tokenizers.PreTokenizer]
-        steps = [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pattern is None)]
-        if pattern is not None:
-            steps.insert(0, pre_tokenizers.Split(Regex(pattern), "isolated"))
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(steps)
-        tokenizer.decoder = decoders.ByteLevel()
-        types = metadata.get("tokenizer.ggml.token_type") or ()
-        special = [token for token, kind in zip(tokens, types, strict=False) if kind == CONTROL]
-        tokenizer.add_special_tokens([AddedToken(token, special=True) for token in special])
-        return str(tokenizer.to_str())

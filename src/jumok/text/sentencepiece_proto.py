@@ -6,7 +6,7 @@ requires the protobuf release that generated it, and many packages require an ol
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
@@ -124,6 +124,37 @@ def add_pieces(data: bytes, pieces: Iterable[tuple[str, float]], type_: PieceTyp
     for piece, score in pieces:
         model.pieces.add(piece=piece.encode(), score=score, type=type_)
     model.trainer_spec.vocab_size = len(model.pieces)
+    return bytes(model.SerializeToString())
+
+
+def bpe_model(
+    pieces: Sequence[str],
+    scores: Sequence[float],
+    types: Sequence[PieceType],
+    special: Mapping[str, tuple[int, str]],
+    *,
+    dummy_prefix: bool,
+    remove_extra_spaces: bool,
+) -> bytes:
+    """A BPE model with these pieces and no table of characters.
+
+    `special` are the ids and pieces of "pad", "bos", "eos" and "unk"; without one there is none.
+    `read_model` checks the pieces.
+    """
+    model = _model_class()()
+    for piece, score, type_ in zip(pieces, scores, types, strict=True):
+        model.pieces.add(piece=piece.encode(), score=score, type=type_)
+    trainer, normalizer = model.trainer_spec, model.normalizer_spec
+    trainer.model_type, trainer.vocab_size = 2, len(pieces)
+    trainer.byte_fallback = PieceType.BYTE in types
+    for name in _SPECIAL:
+        i, piece = special.get(name, (-1, ""))
+        setattr(trainer, f"{name}_id", i)
+        if i >= 0:
+            setattr(trainer, f"{name}_piece", piece.encode())
+    normalizer.name = b"identity"
+    normalizer.add_dummy_prefix = dummy_prefix
+    normalizer.remove_extra_whitespaces = remove_extra_spaces
     return bytes(model.SerializeToString())
 
 

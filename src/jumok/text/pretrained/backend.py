@@ -64,6 +64,10 @@ class TokenizersBackend:
         self._special_ids = special - {unk_id}
         self._unk_piece = None if unk_id is None else tokenizer.id_to_token(unk_id)
 
+    def to_json(self) -> str:
+        """The text of a tokenizer.json; the special tokens around texts are not part of it."""
+        return str(self._tokenizer.to_str())
+
     @property
     def kind(self) -> str:
         """The algorithm by the library's name in lower case."""
