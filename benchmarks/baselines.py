@@ -88,12 +88,12 @@ def baselines(corpus: str) -> list[Baseline]:
 # Labels
 
 
-def labels_of_texts(corpus: str) -> list[Baseline]:
+def labels_of_texts(corpus: str, metric: str = "accuracy") -> list[Baseline]:
     """One label per text: the most frequent, and logistic regression on TF-IDF."""
     splits = load_splits(DataConfig(corpus=corpus))
     tables = [splits.train, splits.dev, splits.test]
     texts = [list(table.column("text")) for table in tables]
-    return _labels(tables, splits.labels, lambda ngrams: letters(texts, ngrams))
+    return _labels(tables, splits.labels, lambda ngrams: letters(texts, ngrams), metric)
 
 
 def labels_of_pairs(corpus: str) -> list[Baseline]:
@@ -107,6 +107,7 @@ def _labels(
     tables: Sequence[Table],
     labels: Sequence[str],
     features: Callable[[tuple[int, int]], list[Matrix]],
+    metric: str = "accuracy",
 ) -> list[Baseline]:
     number = {label: i for i, label in enumerate(labels)}
     train, dev, test = (
@@ -123,7 +124,7 @@ def _labels(
     majority = Baseline(
         "majority",
         labels[commonest],
-        scores(dev, guess[0])["accuracy"],
+        scores(dev, guess[0])[metric],
         scores(test, guess[1]),
         time.perf_counter() - begin,
     )
@@ -132,7 +133,7 @@ def _labels(
         matrices = features(ngrams)
         for strength in STRENGTHS:
             model = LogisticRegression(C=strength, max_iter=300).fit(matrices[0], train)
-            on_dev = scores(dev, model.predict(matrices[1]))["accuracy"]
+            on_dev = scores(dev, model.predict(matrices[1]))[metric]
             chosen = f"n-grams {ngrams}, C {strength}"
             yield on_dev, chosen, partial(scores, test, model.predict(matrices[2]))
 
@@ -362,6 +363,8 @@ def best(name: str, ways: Iterable[Iterator[Way]]) -> Baseline:
 
 BASELINES: dict[str, Callable[[str], list[Baseline]]] = {
     "ynat": labels_of_texts,
+    "3i4k": labels_of_texts,
+    "hate": partial(labels_of_texts, metric="macro_f1"),
     "question_pair": labels_of_pairs,
     "kornli": labels_of_pairs,
     "korsts": scores_of_pairs,

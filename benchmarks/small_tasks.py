@@ -1,4 +1,4 @@
-"""Six small Korean tasks: our recipes, the most frequent label, and TF-IDF or BM25.
+"""Eight small Korean tasks: our recipes, the most frequent label, and TF-IDF or BM25.
 
     python benchmarks/small_tasks.py --data FOLDER --out RUNS [ynat ...] [--seed 0] [--init RUN]
 
@@ -40,14 +40,14 @@ NAMES = {
 }
 FINE = ("training.learning_rate=5e-4", "training.layer_decay=0.8")  # as nsmc-pretrained
 NOTES = """
-dev is the selection score of each system: accuracy, Pearson, entity F1 and, of the dialogue, chrF
-for BM25 and the recipe's own metric for ours. question_pair is tested on the official test file,
-which has another distribution than the training file, as its authors say; kornli is trained on nine
-tenths of XNLI's 7,500 translated pairs, the rest is dev (its large training files were not
-available), and tested on KLUE's development set; klue-ner is split by us, as ynat is: scores of
-ynat, kornli and klue-ner cannot be compared with KLUE's leaderboard. Entity F1 is KLUE's: the mean
-over the six types, an entity right with its type and from its first character to its last;
-character F1 the mean over all 13 tags; spaces count in neither.
+dev is the selection score of each system: accuracy, Pearson, entity F1, macro F1 of hate and, of
+the dialogue, chrF for BM25 and the recipe's own metric for ours. question_pair is tested on the
+official test file, which has another distribution than the training file, as its authors say;
+kornli is trained on nine tenths of XNLI's 7,500 translated pairs, the rest is dev (its large
+training files were not available), and tested on KLUE's development set; klue-ner is split by us,
+as ynat is: scores of ynat, kornli and klue-ner cannot be compared with KLUE's leaderboard. Entity
+F1 is KLUE's: the mean over the six types, an entity right with its type and from its first
+character to its last; character F1 the mean over all 13 tags; spaces count in neither.
 """.strip()
 READ = """
 Half of the sentences of klue-ner and a fifth of the test pairs of kornli are movie reviews, or
