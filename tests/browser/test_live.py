@@ -80,7 +80,7 @@ def test_a_word_is_left_out_and_a_head_muted_from_the_explanation(
         (_, (_, *_), *rows) = window.table(tmp_path)
         foretold = next([float(p) for p in row[1:3]] for row in rows if row[0] == "영화")
         arguments.nth(1).click()
-        window.page.get_by_role("button", name="Run again without this word").click()
+        window.page.get_by_role("button", name="run again without this word").click()
         window.wait_until_equal(arguments.count, 3, "a word less")
         assert "영화" not in strip(window)
         assert window.page.get_by_label("input text").input_value() == "이 정말 최고예요"

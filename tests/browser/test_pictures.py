@@ -66,9 +66,8 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Pat
 
 
 def words(texts: list[str]) -> Counter[str]:
-    """The words of texts without the signs of word starts, which the page draws as a mark."""
-    cleaned = (word.lstrip("·") for text in texts for word in text.split())
-    return Counter(word for word in cleaned if word)
+    """The words of texts."""
+    return Counter(word for text in texts for word in text.split())
 
 
 def has_text(window: Window, figure: str) -> bool:
@@ -288,7 +287,7 @@ def test_the_pdf_of_lines_has_the_tokens_and_the_counts_of_the_screen(
             block = Trace.open(path).info.block(request["block"])
             for side in (block.queries, block.keys):
                 pieces = Trace.open(path).info.tokens(side).pieces
-                tokens = words([piece.replace("\u2581", "") for piece in pieces])
+                tokens = words([piece.replace("\u2581", "\u2423") for piece in pieces])
                 assert not tokens - words(window.run(READ_TEXTS, figure)), state
                 assert not tokens - words(texts), state
             if state.startswith("lines"):

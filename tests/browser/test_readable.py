@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from matplotlib.text import Text
 
 import jumok
 from jumok.decoding.beam import length_norm
@@ -11,12 +12,33 @@ from jumok.decoding.config import DecodingConfig
 from jumok.interpret.trace import Trace
 from jumok.interpret.tracing import trace
 from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.viewer.live_model import LiveModel
+from jumok.viewer.request_schema import TraceRequest
+from jumok.viewer.server import ServerContent
+from jumok.viewer.trace_store import open_trace_store
 from tests import hf_folders
 from tests.browser.conftest import Serve, Windows
+from tests.browser.test_page import VIEWS
+from tests.browser.test_pictures import RECORD_TEXTS
 from tests.browser.test_views import traced
+from tests.viewer.page_server import served
 from tests.viewer.random_traces import random_trace
 
 BYTE_LETTERS = re.compile("[\u0100-\u0143]")  # GPT-2's letters for bytes that are not printable
+# These and its letters for the bytes from 0xA1 on, without the signs ± ² · ¼ ½ ¾ × ÷ of the page.
+LETTERS = "[\u00a1-\u00b0\u00b3-\u00b6\u00b8-\u00bb\u00bf-\u00d6\u00d8-\u00f6\u00f8-\u0143]"
+# The texts and attributes of all elements, and the texts of canvases, that contain such a letter.
+FIND_LETTERS = """(letters) => {
+    const found = [];
+    const look = (text) => new RegExp(letters).test(text ?? "") && found.push(text);
+    for (const each of document.querySelectorAll("body *")) {
+        if (each.closest("script, style")) continue;
+        for (const { value } of each.attributes) look(value);
+        for (const child of each.childNodes) if (child.nodeType === 3) look(child.data);
+        for (const text of each.texts ?? []) look(text);
+    }
+    return found;
+}"""
 
 
 def test_byte_pieces_are_letters_in_candidates_and_beam_tree(
@@ -51,6 +73,42 @@ def test_byte_pieces_are_letters_in_candidates_and_beam_tree(
             assert not BYTE_LETTERS.search(part.inner_text()), figure
 
 
+def test_no_letter_of_a_byte_is_anywhere(windows: Windows, tmp_path: Path) -> None:
+    """Texts, tooltips, labels for screen readers, pictures and tables of all views."""
+    hf_folders.gpt2(tmp_path / "model")
+    model = jumok.load(tmp_path / "model")
+    assert isinstance(model, Pipeline)
+    live = LiveModel(model.with_decoding(["max_length=6", "beam=3"]))
+    made = live.make_trace(TraceRequest(("이 영화 정말 재미있어요",)))
+    assert any(map(BYTE_LETTERS.search, made.info.tokens("target").pieces))
+    with (
+        open_trace_store() as store,
+        served(ServerContent(store, live.card, store.add(made.to_bytes()), live)) as server,
+        windows(width=1440, height=900) as window,
+    ):
+        window.page.add_init_script(RECORD_TEXTS)
+        window.open(str(server.address), "v=flow&lang=ko")
+        menu = window.page.locator("[data-role=export]")
+        for view in VIEWS:
+            window.show(f"v={view}&lang=ko&q=3&k=1")
+            window.page.locator(f"[data-role=stage][data-view={view}]").wait_for()
+            window.page.wait_for_timeout(300)
+            assert window.run(FIND_LETTERS, LETTERS) == [], view
+            menu.locator("> button").click()
+            kinds = menu.locator("[data-export]").evaluate_all(
+                "all => all.map((each) => each.dataset.export)"
+            )
+            for kind in ("svg", "csv"):
+                if kind in kinds:
+                    saved = window.export(kind, tmp_path).read_text(encoding="utf-8-sig")
+                    saved = re.sub(r"url\(data:[^)]*\)", "", saved)
+                    assert not re.findall(LETTERS, saved), (view, kind)
+            menu.locator("> button").click()
+    for figure in ("attention", "lines", "neuron"):
+        drawn = made.figure(figure, layer=1, head=1).findobj(Text)
+        assert not [text.get_text() for text in drawn if re.search(LETTERS, text.get_text())]
+
+
 def test_the_beam_tree_shows_the_score_that_ranks(
     windows: Windows, serve: Serve, tmp_path: Path
 ) -> None:
@@ -81,7 +139,7 @@ def test_a_bare_blank_is_no_middle_dot(windows: Windows, serve: Serve, tmp_path:
     with windows() as window:
         window.open(serve(path), "v=generation&lang=en")
         tokens = window.page.locator("[data-role=strip] .token")
-        assert tokens.all_text_contents()[1:4] == ["␣", "·", "가"]
+        assert tokens.all_text_contents()[1:4] == ["␣", "·", "␣가"]
 
 
 def test_a_character_without_a_glyph_has_a_note(

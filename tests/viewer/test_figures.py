@@ -73,7 +73,7 @@ def test_a_head_is_drawn_as_it_is() -> None:
     figure = TRACE.figure(block="encoder", layer=1, head=2)
     np.testing.assert_array_equal(cells(figure), TRACE.weights("encoder", 1)[2])
     assert rows(figure) == columns(figure)
-    assert rows(figure)[:3] == ["[CLS]", "·이", "·영화"]
+    assert rows(figure)[:3] == ["[CLS]", "␣이", "␣영화"]
     assert figure.axes[0].yaxis_inverted()  # the first query is on top
 
 
@@ -197,10 +197,10 @@ def test_rows_of_an_alignment_are_read_or_predicted_tokens() -> None:
     weights = TRACE.weights("cross", 1).mean(0)
     read = TRACE.figure("alignment", rows="read")
     np.testing.assert_allclose(cells(read), weights, rtol=1e-6)
-    assert rows(read)[:2] == ["[BOS]", "·2026"]
+    assert rows(read)[:2] == ["[BOS]", "␣2026"]
     predicted = TRACE.figure("alignment")
     np.testing.assert_allclose(cells(predicted), weights[:-1], rtol=1e-6)
-    assert rows(predicted)[:2] == ["·2026", "년"]  # what was written while reading [BOS] and 2026
+    assert rows(predicted)[:2] == ["␣2026", "년"]  # what was written while reading [BOS] and 2026
     said = [text.get_text() for text in predicted.texts]
     assert "token predicted" in said
 

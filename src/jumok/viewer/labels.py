@@ -49,14 +49,13 @@ def labels(tokens: Tokens, unit: Unit) -> tuple[Label, ...]:
 def visible_text(text: str) -> str:
     r"""A text on one line with invisible characters escaped, truncated to 64 characters.
 
-    The marks ▁ and Ġ at the start of a word become a middle dot, elsewhere ␣.
+    The spaces of pieces, ▁ and Ġ, become ␣.
 
     >>> visible_text("▁춥\u202e다\n"), visible_text("▁"), visible_text("")
-    ('·춥[U+202E]다\\n', '␣', '∅')
+    ('␣춥[U+202E]다\\n', '␣', '∅')
     """
-    begins = text[:1] in ("▁", "Ġ") and len(text) > 1
-    shown = "·" * begins + "".join(map(_badge, text[begins : MAX_LABEL_CHARS + begins]))
-    shown += "…" * (len(text) - begins > MAX_LABEL_CHARS)
+    shown = "".join(map(_badge, text[:MAX_LABEL_CHARS]))
+    shown += "…" * (len(text) > MAX_LABEL_CHARS)
     return shown or "∅"
 
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Sequence } from "../trace/format";
-import { displayText, labelParts, NO_BYTES, pieceReader, readablePieces, syllableGroups } from "./text";
+import { displayText, NO_BYTES, pieceReader, readablePieces, syllableGroups } from "./text";
 
 function sequence(text: string, pieces: string[], spans: [number, number][], special: number[] = []): Sequence {
   const none = pieces.map(() => 0);
@@ -33,13 +33,11 @@ const GREETING = sequence(
 );
 
 describe("displayText", () => {
-  it("marks the start of a word in SentencePiece and GPT-2 pieces", () => {
-    expect(displayText("▁영화")).toBe("·영화");
-    expect(displayText("Ġfilm")).toBe("·film");
-    expect(labelParts("▁영화")).toEqual([
-      { kind: "start", text: "·" },
-      { kind: "text", text: "영화" },
-    ]);
+  it("marks spaces in SentencePiece and GPT-2 pieces, and nothing else", () => {
+    expect(displayText("▁영화")).toBe("␣영화");
+    expect(displayText("Ġfilm")).toBe("␣film");
+    expect(displayText("▁")).toBe("␣");
+    expect(displayText("·")).toBe("·");
   });
 
   it("names invisible characters", () => {

@@ -1,29 +1,25 @@
-/** How pieces of text are displayed: word-start marks, bytes and invisible characters. */
+/** How pieces of text are displayed: spaces, bytes and invisible characters. */
 
 import type { Sequence } from "../trace/format";
 
 export interface LabelPart {
-  readonly kind: "text" | "start" | "badge"; // start: the start of a word
+  readonly kind: "text" | "badge";
   readonly text: string;
 }
 
-const BLANK = "\u2423"; // ␣: a blank that does not start a word; a middle dot is a different character
-const WORD_START = /^[▁Ġ]/u;
+const SPACE = "\u2423"; // ␣: the space of a piece, at the start of a word and elsewhere; a middle dot is a different character
 // Controls, joiners, bidi marks, blanks, tags, lone surrogates: they would be invisible or would reorder the text.
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\u00a0\u115f\u1160\u3164\uffa0\ufffd]/u;
 const MAX_LABEL_LENGTH = 64; // characters
 
-/** A piece as parts to draw: word-start mark, text, and badges for invisible characters. */
+/** A piece as parts to draw: text, and badges for invisible characters. */
 export function labelParts(piece: string): readonly LabelPart[] {
   const result: LabelPart[] = [];
-  if (/^[▁Ġ]$/u.test(piece)) return [{ kind: "text", text: BLANK }];
-  const start = WORD_START.test(piece);
-  if (start) result.push({ kind: "start", text: "·" });
-  const characters = [...(start ? piece.slice(1) : piece)];
+  const characters = [...piece];
   let text = "";
   for (const character of characters.slice(0, MAX_LABEL_LENGTH)) {
     if (!INVISIBLE.test(character)) {
-      text += character === "▁" || character === "Ġ" ? BLANK : character;
+      text += character === "▁" || character === "Ġ" ? SPACE : character;
       continue;
     }
     if (text) result.push({ kind: "text", text });
@@ -35,7 +31,7 @@ export function labelParts(piece: string): readonly LabelPart[] {
   return result;
 }
 
-/** A piece on one line, for canvases and labels: "▁영화" is "·영화", U+202E is "[U+202E]". */
+/** A piece on one line, for canvases and labels: "▁영화" is "␣영화", U+202E is "[U+202E]". */
 export function displayText(piece: string): string {
   return labelParts(piece)
     .map(({ kind, text }) => (kind === "badge" ? `[${text}]` : text))

@@ -56,10 +56,10 @@ export function ExportMenu({ trace }: { readonly trace: Trace }) {
       }}
     >
       <button ref={button} type="button" aria-expanded={open} onClick={() => (exportOpen.value = !open)}>
-        {t({ ko: "내보내기", en: "Export" })}
+        {t({ ko: "내보내기", en: "export" })}
       </button>
       {open ? (
-        <div ref={box} class="export-menu" role="group" aria-label={t({ ko: "내보내기", en: "Export" })}>
+        <div ref={box} class="export-menu" role="group" aria-label={t({ ko: "내보내기", en: "export" })}>
           <ExportItems trace={trace} view={views.find(({ id }) => id === viewId.value) ?? views[1]} />
         </div>
       ) : null}
@@ -100,12 +100,12 @@ function ExportItems({ trace, view }: { readonly trace: Trace; readonly view: Vi
         ? item({ ko: "CSV 표", en: "CSV table" }, "csv", async () => new Blob([csv(await table(trace))], { type: "text/csv" }))
         : null}
       <button type="button" data-export="py" onClick={() => void copyPython(trace, () => area.current)}>
-        {t({ ko: "Python 코드 복사", en: "Copy as Python" })}
+        {t({ ko: "Python 코드 복사", en: "copy as Python" })}
       </button>
       {served ? null : (
         <>
           <button type="button" onClick={() => print()}>
-            {t({ ko: "인쇄", en: "Print" })}
+            {t({ ko: "인쇄", en: "print" })}
           </button>
           <p>{t(NO_PDF)}</p>
         </>

@@ -20,7 +20,7 @@ describe("search", () => {
   });
 
   it("cycles through matching tokens", () => {
-    const texts = ["·영화", "정말", "·영화관"];
+    const texts = ["␣영화", "정말", "␣영화관"];
     expect(findNext("영화", texts, -1)).toBe(0);
     expect(findNext("영화", texts, 0)).toBe(2);
     expect(findNext("영화", texts, 2)).toBe(0);

@@ -1,8 +1,8 @@
 /** The token strip: every token of the focused head, to hover over and to lock; and the display settings. */
 
 import { effect } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
-import { displayText, labelParts } from "../draw/text";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { displayText, readablePieces } from "../draw/text";
 import { axes, labelIndex } from "../state/labels";
 import { hoverOver, toggleLock } from "../state/actions";
 import {
@@ -121,6 +121,7 @@ function Tokens({ labels, of, as }: TokensProps) {
   const locked = as === "key" ? key.value : query.value;
   const first = windowAt(labels, locked ?? 0);
   const visible = labels.slice(first, first + MAX_TOKENS);
+  const read = useMemo(() => readablePieces(of), [of]);
   useEffect(
     () =>
       effect(() => {
@@ -167,9 +168,9 @@ function Tokens({ labels, of, as }: TokensProps) {
             data-piece={label.pieces[0]}
             tabIndex={i === focusable ? 0 : -1}
             aria-pressed={locked !== null && label.pieces.includes(locked)}
-            title={titleOf(label, of)}
+            title={titleOf(label, of, read)}
           >
-            {buttonText(label)}
+            {displayText(label.text)}
           </button>
         ))}
         {first + MAX_TOKENS < labels.length && (
@@ -211,7 +212,6 @@ function moveFocus(event: KeyboardEvent): void {
 
 function classOf(label: Label, of: Sequence): string {
   const classes = ["token"];
-  if (labelParts(label.text)[0].kind === "start") classes.push("starts");
   if (label.special) classes.push("special");
   if (!label.real) classes.push("pad");
   const segment = of.segments?.[label.pieces[0]] ?? 0;
@@ -219,15 +219,10 @@ function classOf(label: Label, of: Sequence): string {
   return classes.join(" ");
 }
 
-function buttonText(label: Label): string {
-  const text = displayText(label.text);
-  return labelParts(label.text)[0].kind === "start" ? text.slice(1) : text;
-}
-
-function titleOf({ pieces, special, real }: Label, of: Sequence): string {
+function titleOf({ pieces, special, real }: Label, of: Sequence, read: readonly string[]): string {
   const details = [
     `#${pieces[0]}${pieces.length > 1 ? `–${pieces.at(-1)}` : ""}`,
-    pieces.map((i) => `${displayText(of.pieces[i])} (${of.ids[i]})`).join(" "),
+    pieces.map((i) => `${displayText(read[i])} (${of.ids[i]})`).join(" "),
   ];
   if (!real) details.push(t({ ko: "패딩", en: "padding" }));
   else if (special) details.push(t({ ko: "특수", en: "special" }));

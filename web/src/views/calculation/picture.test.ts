@@ -15,7 +15,7 @@ describe("the current step", () => {
     const trace = await openFixture("small");
     const rows = await table(trace);
     expect(rows).toHaveLength(8);
-    expect(rows[0]).toEqual(["", "[CLS]", "·겨울", "은", "·추", "워", "요", "."]);
+    expect(rows[0]).toEqual(["", "[CLS]", "␣겨울", "은", "␣추", "워", "요", "."]);
     const weights = await trace.weights({ block: "encoder", layer: 0, head: 0, sequence: 0 });
     expect(rows[3].slice(1)).toEqual(Array.from(weights.data).slice(14, 21));
   });

@@ -76,7 +76,7 @@ function Stage({ trace }: StageProps) {
         {summary(found)} <RunWithoutWord of={found} />
       </p>
       <label class="choice">
-        {t({ ko: "단어의 기여도:", en: "Contribution of words to" })}
+        {t({ ko: "단어의 기여도:", en: "contribution of words to" })}
         <select value={found.label} onChange={(event) => (labelSetting.value = Number(event.currentTarget.value))}>
           {labels.map((name, i) => (
             <option key={i} value={i}>
@@ -100,7 +100,7 @@ function RunWithoutWord({ of: { source, explained, deleted } }: { readonly of: E
   const run = () => runModel({ text: withoutWord(source.text, explained.words[deleted].span), target: null, decode: null });
   return (
     <button type="button" disabled={busy.value} onClick={() => void run()}>
-      {t({ ko: "이 단어 없이 다시 실행", en: "Run again without this word" })}
+      {t({ ko: "이 단어 없이 다시 실행", en: "run again without this word" })}
     </button>
   );
 }

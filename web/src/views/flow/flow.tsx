@@ -64,7 +64,7 @@ function Player({ trace, flow: whole }: { readonly trace: Trace; readonly flow: 
     <div class="flow" ref={box}>
       <div class="choices">
         <button type="button" data-role="play" onClick={() => togglePlaying(time, playing, count)}>
-          {t(playing.value ? { ko: "일시 정지", en: "Pause" } : { ko: "재생", en: "Play" })}
+          {t(playing.value ? { ko: "일시 정지", en: "pause" } : { ko: "재생", en: "play" })}
         </button>
         <label class="choice flow-time">
           {t({ ko: "시점", en: "moment" })}

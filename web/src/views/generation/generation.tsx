@@ -204,7 +204,7 @@ function Controls({ at, count, method }: { readonly at: number; readonly count: 
       {button("|◀", { ko: "처음으로", en: "to the start" }, () => (step.value = 0))}
       {button("◀", { ko: "이전 단계", en: "previous step" }, () => moveStep(count, -1))}
       <button type="button" class="generation-play" onClick={() => togglePlaying(count)}>
-        {t(playing.value ? { ko: "일시 정지", en: "Pause" } : { ko: "재생", en: "Play" })}
+        {t(playing.value ? { ko: "일시 정지", en: "pause" } : { ko: "재생", en: "play" })}
       </button>
       {button("▶", { ko: "다음 단계", en: "next step" }, () => moveStep(count, 1))}
       <label class="choice generation-slider">

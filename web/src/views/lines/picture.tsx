@@ -130,9 +130,9 @@ export async function table(trace: Trace): Promise<readonly (readonly (string | 
     ...list.map(({ query, key, series, weight }) => [
       `${t(BLOCKS[data.location.block])} ${data.series[series].name}`,
       queries[query].pieces[0],
-      queries[query].text,
+      displayText(queries[query].text),
       keys[key].pieces[0],
-      keys[key].text,
+      displayText(keys[key].text),
       weight,
     ]),
   ];

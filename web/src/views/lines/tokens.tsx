@@ -87,7 +87,7 @@ export function Tokens({ side, layout, labels, range, focusToken, lockHovered }:
             <span>
               {labelParts(text).map((part, n) => (
                 <span key={n} class={`lines-${part.kind}`}>
-                  {part.kind === "start" ? "" : part.text}
+                  {part.text}
                 </span>
               ))}
             </span>

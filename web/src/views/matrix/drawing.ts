@@ -3,7 +3,7 @@
 import { css, type Ramp } from "../../draw/colours";
 import { hatch, rampStep, type Tone } from "../../draw/paint";
 import type { Palette } from "../../draw/palette";
-import { displayText, labelParts } from "../../draw/text";
+import { displayText } from "../../draw/text";
 import type { DisplayedWeights, Label } from "../../trace/display";
 import { cornerOf, type Frame, MIN_CELL_FOR_NUMBERS, rangeOf, TOTALS_SIZE } from "./frame";
 
@@ -111,7 +111,7 @@ export function drawLabels(g: G, names: AxisLabels, frame: Frame, colours: Palet
   const write = (label: Label, x: number, y: number, maxWidth: number, strong: boolean) => {
     g.font = `${label.special ? "italic " : ""}${strong ? "bold " : ""}${FONT}px ${colours.font}`;
     g.fillStyle = strong ? colours.focus : label.special ? colours.soft : colours.ink;
-    drawLabel(g, label.text, x, y, maxWidth);
+    g.fillText(fitText(g, displayText(label.text), maxWidth), x, y);
   };
   g.textAlign = "right";
   for (let i = firstRow; i < lastRow; i++) {
@@ -141,32 +141,6 @@ export function drawLabels(g: G, names: AxisLabels, frame: Frame, colours: Palet
       write(names.keys[i], x, top - 11, cell + 4, i === column);
     }
   }
-}
-
-/** A label, aligned as set on the canvas; the start of a word is a drawn mark, not a glyph. */
-function drawLabel(g: G, piece: string, x: number, y: number, maxWidth: number): void {
-  const starts = labelParts(piece)[0].kind === "start";
-  const mark = starts ? 6 : 0;
-  const text = fitText(g, displayText(piece).slice(starts ? 1 : 0), maxWidth - mark);
-  const width = g.measureText(text).width + mark;
-  const from = g.textAlign === "right" ? x - width : g.textAlign === "center" ? x - width / 2 : x;
-  g.save();
-  g.textAlign = "left";
-  g.fillText(text, from + mark, y);
-  g.strokeStyle = g.fillStyle;
-  g.globalAlpha = 0.6;
-  g.lineWidth = 1;
-  g.beginPath();
-  if (starts)
-    for (const [dx, dy] of [
-      [0.5, 2],
-      [0.5, 4.5],
-      [3.5, 4.5],
-      [3.5, 2],
-    ])
-      g.lineTo(from + dx, y + dy);
-  g.stroke();
-  g.restore();
 }
 
 function fitText(g: G, text: string, maxWidth: number): string {
