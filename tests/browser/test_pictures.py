@@ -26,6 +26,7 @@ from jumok.viewer.server import ServerContent
 from jumok.viewer.trace_store import open_trace_store
 from tests.browser.chromium import Window
 from tests.browser.conftest import Serve, Windows
+from tests.browser.documentation_pictures import use_one_font, wait_until_still
 from tests.browser.test_views import traced
 from tests.viewer.page_server import Server, served
 
@@ -205,7 +206,14 @@ def test_the_pictures_of_effects_and_of_an_explanation_are_those_of_the_screen(
 
 
 # A picture that has the size of the screen, and what else is exported with it: pixels from the top.
-SAME_SIZE = {"flow": ".flow-scroll svg", "alignment&q=1&k=2": ".alignment-picture"}
+SAME_SIZE = {
+    "flow": ".flow-scroll svg",
+    "alignment&q=1&k=2": ".alignment-picture",
+    "lines&b=cross&L=1&H=1&q=2": ".lines-drawing",
+    "matrix&q=1&k=2": "[data-role=cells]",
+    "neuron&L=1&H=1&q=2": ".neuron-keys",
+}
+TOP = {"neuron&L=1&H=1&q=2": 41}  # pixels of the picture above the figure
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -226,8 +234,125 @@ def test_a_png_is_the_screenshot_of_its_figure(
             lambda: window.run("document.documentElement.dataset.theme"), "light", "the theme"
         )
         screen = pixels(figure.screenshot())
+        png = png[TOP.get(view, 0) :]
         assert difference(png, screen) < 0.015
         assert difference(png, screen[::-1]) > 0.03  # another picture differs
+
+
+# What is drawn on each canvas since it was last cleared: paths; texts and where they begin, are
+# centred or end.
+RECORD_SHAPES = """
+    const width = Object.getOwnPropertyDescriptor(HTMLCanvasElement.prototype, "width");
+    Object.defineProperty(HTMLCanvasElement.prototype, "width", {
+        get: width.get,
+        set(value) { this.places = []; this.paths = []; width.set.call(this, value); },
+    });
+    window.Path2D = class extends Path2D {
+        constructor(d) { super(d); this.d = d; }
+    };
+    const stroke = CanvasRenderingContext2D.prototype.stroke;
+    CanvasRenderingContext2D.prototype.stroke = function (...path) {
+        if (path[0]) this.canvas.paths?.push(path[0].d);
+        return stroke.apply(this, path);
+    };
+    const write = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...rest) {
+        const ascent = (baseline) => {
+            this.textBaseline = baseline;
+            return this.measureText("x").actualBoundingBoxAscent;
+        };
+        const baseline = this.textBaseline;
+        const down = ascent("alphabetic") - ascent(baseline);
+        this.textBaseline = baseline;
+        const at = new DOMPoint(x, y + down).matrixTransform(this.getTransform());
+        this.canvas.places?.push([text, at.x, at.y]);
+        return write.call(this, text, x, y, ...rest);
+    };
+"""
+# Of a figure: where each text begins, is centred or ends; the boxes of rectangles; and paths.
+READ_SHAPES = """async (root) => {
+    await document.fonts.ready;
+    const figure = document.querySelector(root);
+    const { left, top } = figure.getBoundingClientRect();
+    const all = (name) => [...figure.querySelectorAll(name)];
+    return {
+        texts: all("text").map((each) => {
+            const [x, y] = ["x", "y"].map((name) => Number(each.getAttribute(name) ?? 0));
+            const at = new DOMPoint(x, y).matrixTransform(each.getScreenCTM());
+            return [each.textContent, at.x - left, at.y - top];
+        }).concat(all("canvas").flatMap((each) => {
+            const box = each.getBoundingClientRect();
+            const at = ([text, x, y]) => [text, x + box.left - left, y + box.top - top];
+            return (each.places ?? []).map(at);
+        })),
+        boxes: all("rect").map((each) => {
+            const box = each.getBoundingClientRect();
+            return ["", box.left - left, box.top - top, box.right - left, box.bottom - top];
+        }),
+        paths: all("path").map((each) => each.getAttribute("d"))
+            .concat(all("canvas").flatMap((each) => each.paths ?? [])),
+    };
+}"""
+SHAPES = {
+    "lines&b=cross&L=1&H=1&q=2": ".lines-drawing",
+    "lines&b=encoder&L=1&H=1&lines.layout=arcs&q=2": ".lines-drawing",
+    "lines&b=encoder&lines.heads=all": ".lines-drawing",
+    "neuron&L=1&H=1&q=3&k=2": ".neuron-across",
+    "neuron&b=cross&L=0&H=0": ".neuron-across",
+    "matrix&b=cross&q=1&k=2": ".matrix-panels",
+    "matrix&matrix.zoom=2&matrix.x=1.5&matrix.y=1": ".matrix-panels",
+    "matrix&pin=encoder.0.1~encoder.1.0": ".matrix-panels",
+}
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1440), ("dark", 390)])
+def test_texts_and_lines_of_an_svg_are_where_they_are_on_the_screen(
+    windows: Windows, live: tuple[Server, Path], tmp_path: Path, theme: str, width: int
+) -> None:
+    """All texts and bars within a pixel, and the same lines; fonts may have other widths."""
+    with windows(width=width, height=900) as window:
+        window.page.add_init_script(RECORD_SHAPES)
+        use_one_font(window.page)
+        file = window.page.context.new_page()
+        for state, root in SHAPES.items():
+            window.page.goto("about:blank")
+            window.open(str(live[0].address), f"v={state}&lang=ko&theme={theme}")
+            window.page.locator(root).first.wait_for()
+            wait_until_still(window.page)
+            screen = window.run(READ_SHAPES, root)
+            file.goto(window.export("svg", tmp_path).as_uri())
+            saved = file.evaluate(READ_SHAPES, "svg")
+            assert screen["texts"], state
+            for kind in ("texts", "boxes"):
+                for text, *box in screen[kind]:
+                    same = [place for other, *place in saved[kind] if other == text]
+                    offsets = [np.abs(np.subtract(box, place)).max() for place in same]
+                    assert min(offsets, default=np.inf) <= 1, (state, text, box, saved[kind])
+            missing = set(screen["paths"]) - set(saved["paths"])
+            assert not missing, (state, missing)
+
+
+def test_a_printed_picture_is_a_page_of_its_size(
+    windows: Windows, live: tuple[Server, Path], tmp_path: Path
+) -> None:
+    with windows(width=1440, height=900) as window:
+        window.page.add_init_script("window.print = () => (window.printed = true)")
+        window.open(str(live[0].address), "v=map&lang=en")
+        window.page.locator("[data-role=sweep]").click()
+        window.page.locator(".effects svg").wait_for()
+        root = ElementTree.parse(window.export("svg", tmp_path)).getroot()
+        menu = window.page.locator("[data-role=export]")
+        assert menu.locator("[data-export=pdf]").count() == 0  # the figure has no effects
+        menu.locator("[data-export=print]").click()
+        window.wait_until_equal(lambda: window.run("window.printed"), True, "printing")
+        pdf = window.page.pdf(prefer_css_page_size=True, print_background=True)
+        boxes = re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", pdf)
+        size = [0.75 * float(root.attrib[side]) for side in ("width", "height")]  # points
+        assert len(boxes) == 1
+        assert [float(side) for side in boxes[0]] == pytest.approx(size, abs=1)
+        assert b"/FontFile2" in pdf  # letters, not an image
+        window.run("dispatchEvent(new Event('afterprint'))")
+        assert window.page.locator(".printed").count() == 0
 
 
 @pytest.mark.parametrize("view", ["matrix", "alignment"])

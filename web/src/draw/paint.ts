@@ -3,6 +3,7 @@
 import type { Scale } from "../state/state";
 import type { Matrix } from "../trace/matrix";
 import type { Ramp } from "./colours";
+import type { Context } from "./svgContext";
 
 /** Maps a number to a fraction of the ramp, 0 … 1. */
 export type Tone = (value: number) => number;
@@ -76,7 +77,7 @@ export function blit(
 
 /** Diagonal hatching of a rectangle for masked or padding cells, so that they differ not only by colour. */
 export function hatch(
-  g: CanvasRenderingContext2D,
+  g: Context,
   x: number,
   y: number,
   width: number,

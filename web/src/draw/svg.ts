@@ -18,6 +18,7 @@ export interface DrawingColours {
   readonly accent: string;
   readonly focus: string;
   readonly bad: string;
+  readonly mono: string; // font families of numbers
 }
 
 /** Exported pictures: the light theme of shell/theme.css, whatever the theme of the page. */
@@ -31,6 +32,7 @@ export const PRINT_COLOURS: DrawingColours = {
   accent: "#1d55a6",
   focus: "#c2410c",
   bad: "#b3261e",
+  mono: "ui-monospace,'SF Mono','Cascadia Mono','DejaVu Sans Mono','Jumok Hangul',monospace",
 };
 
 /** The page: CSS variables of the theme. */
@@ -44,6 +46,7 @@ export const PAGE_COLOURS: DrawingColours = {
   accent: "var(--accent)",
   focus: "var(--focus)",
   bad: "var(--bad)",
+  mono: "var(--mono)",
 };
 
 /** Text that is already SVG. */
@@ -189,6 +192,13 @@ export function textWidth(text: string, size = 12): number {
   let width = 0;
   for (const character of text) width += character >= "\u{1100}" ? 1 : character >= "A" && character <= "Z" ? 0.76 : 0.58;
   return width * size;
+}
+
+/** Truncates a text to a width. */
+export function fitText(text: string, width: number): string {
+  const letters = [...text];
+  while (letters.length > 1 && textWidth(letters.join(""), 13) > width) letters.pop();
+  return letters.length < [...text].length ? `${letters.join("")}…` : text;
 }
 
 /** A complete SVG document, as `svg()` of a view returns it. */

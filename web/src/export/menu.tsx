@@ -19,6 +19,7 @@ import "./menu.css";
 import { fileName } from "./fileName";
 import { pageText, withEffects } from "./page";
 import { embedFont, renderPng } from "./png";
+import { printPicture } from "./print";
 import { pythonSnippet } from "./python";
 
 /** Whether the menu is open; the keyboard shortcut opens it, too. */
@@ -71,7 +72,7 @@ function ExportItems({ trace, view }: { readonly trace: Trace; readonly view: Vi
   const shows = view.supports(trace.info);
   const area = useRef<HTMLTextAreaElement>(null);
   const served = bootConfig().mode !== "embedded" && traceName.value !== null;
-  const figure = currentFigure(trace.info);
+  const figure = view.id === "map" && effectsOf(trace) ? null : currentFigure(trace.info); // the figure has no effects
   const file = (extension: string) => fileName([trace.info.title, view.id], extension);
   const item = (title: Message, extension: string, make: () => Promise<Blob>) => (
     <button
@@ -91,10 +92,13 @@ function ExportItems({ trace, view }: { readonly trace: Trace; readonly view: Vi
         <>
           {item({ ko: "SVG 그림", en: "SVG picture" }, "svg", async () => new Blob([await embedFont(await svg(trace))], { type: "image/svg+xml" }))}
           {item({ ko: "PNG 그림 (2배)", en: "PNG picture (2×)" }, "png", async () => renderPng(await svg(trace)))}
+          <button type="button" data-export="print" disabled={working.value} onClick={() => void svg(trace).then(printPicture)}>
+            {t({ ko: "PDF 그림 (인쇄 창)", en: "PDF picture (print dialog)" })}
+          </button>
         </>
       ) : null}
       {served && figure && shows
-        ? WIDTHS.map((width) => item({ ko: `PDF (${width} 인치)`, en: `PDF (${width} inches)` }, "pdf", () => exportPdf(figure, width)))
+        ? WIDTHS.map((width) => item({ ko: `논문용 PDF (${width}인치)`, en: `PDF for a paper (${width} inches)` }, "pdf", () => exportPdf(figure, width)))
         : null}
       {table && shows
         ? item({ ko: "CSV 표", en: "CSV table" }, "csv", async () => new Blob([csv(await table(trace))], { type: "text/csv" }))
@@ -102,14 +106,6 @@ function ExportItems({ trace, view }: { readonly trace: Trace; readonly view: Vi
       <button type="button" data-export="py" onClick={() => void copyPython(trace, () => area.current)}>
         {t({ ko: "Python 코드 복사", en: "copy as Python" })}
       </button>
-      {served ? null : (
-        <>
-          <button type="button" onClick={() => print()}>
-            {t({ ko: "인쇄", en: "print" })}
-          </button>
-          <p>{t(NO_PDF)}</p>
-        </>
-      )}
       {pythonCode.value ? (
         <textarea ref={area} readOnly rows={7} spellcheck={false} value={pythonCode.value} aria-label="Python" />
       ) : null}
@@ -117,11 +113,6 @@ function ExportItems({ trace, view }: { readonly trace: Trace; readonly view: Vi
     </>
   );
 }
-
-const NO_PDF: Message = {
-  ko: "PDF는 jumok view로 연 페이지에서 만들 수 있습니다. 여기서는 인쇄하거나 SVG로 저장하세요.",
-  en: "PDF export needs a page opened by jumok view; here, print or save as SVG.",
-};
 
 /** Runs an export and reports its result. */
 async function runExport(make: () => Promise<void>, name: string): Promise<void> {

@@ -109,7 +109,7 @@ function numbers(data: LinesData, focus: Focus, layout: Layout, style: LineStyle
     return (
       <g key={`${index} ${number}`}>
         <text
-          class="number"
+          font-family={colours.mono}
           x={end}
           y={y + height / 2 + 4}
           font-size={11}

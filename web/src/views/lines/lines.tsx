@@ -16,7 +16,7 @@ import type { StageProps, View } from "../view";
 import type { Line } from "./selectLines";
 import type { Layout, Side } from "./layout";
 import "./lines.css";
-import { layoutOf, legend, massNote, percent, svg, table } from "./picture";
+import { layoutOf, legend, massNote, names, percent, shownSize, svg, table } from "./picture";
 import { focusOf, hoverDrawing, hoveredLines, hoveredToken } from "./hover";
 import {
   HEADS,
@@ -108,6 +108,7 @@ function Picture({ data }: { data: LinesData }) {
     return () => observer.disconnect();
   }, []);
   const { width, height } = size.value;
+  [shownSize[0], shownSize[1]] = [width, height];
   const layout = useMemo(() => layoutOf(data, width, height), [data, width, height, layoutSetting.value]);
   const top = Math.min(band.value * height, layout.height);
   const visibleHeight = Math.min(2 * height, layout.height - top);
@@ -178,6 +179,9 @@ function Picture({ data }: { data: LinesData }) {
         }}
       >
         <Canvas class={faint} style={{ top: `${top}px` }} width={layout.width} height={visibleHeight} draw={draw} label="" />
+        <svg style={{ top: `${top}px` }} width={layout.width} height={visibleHeight} viewBox={`0 ${top} ${layout.width} ${visibleHeight}`} aria-hidden="true">
+          {sides.map((side) => names(layout, side, labels[side], range(side), PAGE_COLOURS))}
+        </svg>
         <HoverLayer data={data} layout={layout} top={top} visibleHeight={visibleHeight} range={range} />
         {sides.map((side) => (
           <Tokens

@@ -2,7 +2,7 @@
 
 import { ink } from "../../draw/colours";
 import { tone } from "../../draw/paint";
-import { type DrawingColours, markup, PRINT_COLOURS, svgDocument, textWidth } from "../../draw/svg";
+import { type DrawingColours, fitText, markup, PRINT_COLOURS, svgDocument, textWidth } from "../../draw/svg";
 import { displayText } from "../../draw/text";
 import { scale } from "../../state/state";
 import type { Label } from "../../trace/display";
@@ -14,6 +14,9 @@ import { arcLayout, columnLayout, type Layout, type Side } from "./layout";
 import { focusOf, hoverDrawing, hoveredLines, shortWeight } from "./hover";
 import { type Heads, layout as layoutSetting, LAYOUTS, type LinesData, loadLines } from "./series";
 import { elements, type LineStyle, stroke, strokes } from "./strokes";
+
+/** The size of the drawing on the screen; exported pictures have it too. */
+export const shownSize: [width: number, height: number] = [640, 320];
 
 export function layoutOf({ weights, series, heads, lines, sentence }: LinesData, width: number, height: number): Layout {
   const { queries, keys } = weights;
@@ -80,7 +83,7 @@ const HEAD_TITLES = {
 
 export async function svg(trace: Trace): Promise<string> {
   const data = await loadLines(trace);
-  const layout = layoutOf(data, 640, 320);
+  const layout = layoutOf(data, ...shownSize);
   const focus = focusOf(data, true);
   const style = { ramp: ink("light"), faint: PRINT_COLOURS.faint, tone: tone(scale.value, data.max) };
   const { queries, keys } = data.weights;
@@ -94,8 +97,8 @@ export async function svg(trace: Trace): Promise<string> {
       <g opacity={focus.query + focus.key > -2 ? 0.15 : 1}>
         {elements(strokes(data.lines.list, data, layout, style, "all"))}
       </g>,
-      layout.kind === "columns" && queries.map((token, index) => name(layout, "query", index, token)),
-      keys.map((token, index) => name(layout, "key", index, token)),
+      layout.kind === "columns" && names(layout, "query", queries, [0, counts.query], PRINT_COLOURS),
+      names(layout, "key", keys, [0, counts.key], PRINT_COLOURS),
       hoverDrawing(data, focus, layout, style, PRINT_COLOURS, (side) => [0, counts[side]]),
       <g transform={`translate(8 ${layout.height + 8})`}>
         <text y={10} font-size={12} fill={PRINT_COLOURS.faint}>
@@ -107,17 +110,27 @@ export async function svg(trace: Trace): Promise<string> {
   );
 }
 
-/** A token as SVG text; special tokens in italics, as on the page. */
-function name({ kind, vertical, label }: Layout, side: Side, index: number, { text, special }: Label) {
-  const { x, y, width, height } = label(side, index);
-  const [across, anchor] =
-    kind === "arcs" ? [x + width / 2, "middle"] : side === "query" ? [x + width - 8, "end"] : [x + 8, "start"];
-  const location = `translate(${across} ${y + height / 2 + (vertical ? 0 : 4)})${vertical ? " rotate(90)" : ""}`;
-  return (
-    <text transform={location} font-size={13} text-anchor={anchor} font-style={special ? "italic" : undefined} fill={special ? PRINT_COLOURS.faint : PRINT_COLOURS.ink}>
-      {displayText(text)}
-    </text>
-  );
+/** The texts of the tokens of a side, from one index to another; special tokens in italics, padding struck through. */
+export function names({ kind, vertical, label }: Layout, side: Side, tokens: readonly Label[], [from, to]: readonly [number, number], colours: DrawingColours) {
+  return tokens.slice(from, to).map(({ text, special, real }, i) => {
+    const { x, y, width, height } = label(side, from + i);
+    const [across, anchor] = kind === "arcs" ? [x + width / 2, "middle"] : side === "query" ? [x + width - 8, "end"] : [x + 8, "start"];
+    return (
+      <text
+        key={from + i}
+        x={across}
+        y={y + height / 2 + (vertical ? 0 : 4.5)}
+        font-size={13}
+        text-anchor={anchor}
+        writing-mode={vertical ? "tb" : undefined}
+        font-style={special ? "italic" : undefined}
+        text-decoration={real ? undefined : "line-through"}
+        fill={special || !real ? colours.faint : colours.ink}
+      >
+        {fitText(displayText(text), vertical ? height : width - (kind === "arcs" ? 2 : 8))}
+      </text>
+    );
+  });
 }
 
 /** The drawn lines, or all lines of the locked token, one per row. */

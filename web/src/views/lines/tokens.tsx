@@ -1,7 +1,7 @@
 /** The tokens of one side as a listbox for the keyboard; only tokens near the viewport are rendered. */
 
 import { useSignal } from "@preact/signals";
-import { displayText, labelParts } from "../../draw/text";
+import { displayText } from "../../draw/text";
 import { labelIndex } from "../../state/labels";
 import { hoverOver } from "../../state/actions";
 import { key, query } from "../../state/state";
@@ -68,10 +68,9 @@ export function Tokens({ side, layout, labels, range, focusToken, lockHovered }:
         act(event.currentTarget);
       }}
     >
-      {labels.slice(...range).map(({ text, real, special }, i) => {
+      {labels.slice(...range).map(({ text }, i) => {
         const index = range[0] + i;
         const { x, y, width, height } = layout.label(side, index);
-        const marks = [!real && "pad", special && "special", index === at && "active", layout.vertical && "vertical"];
         return (
           <div
             key={index}
@@ -80,18 +79,11 @@ export function Tokens({ side, layout, labels, range, focusToken, lockHovered }:
             aria-selected={index === locked}
             aria-setsize={labels.length}
             aria-posinset={index + 1}
+            aria-label={displayText(text)}
             title={displayText(text)}
-            class={marks.reduce<string>((all, mark) => (mark ? `${all} lines-${mark}` : all), "lines-token")}
+            class={index === at ? "lines-token lines-active" : "lines-token"}
             style={{ left: `${x}px`, top: `${y}px`, width: `${width}px`, height: `${height}px` }}
-          >
-            <span>
-              {labelParts(text).map((part, n) => (
-                <span key={n} class={`lines-${part.kind}`}>
-                  {part.text}
-                </span>
-              ))}
-            </span>
-          </div>
+          />
         );
       })}
     </div>

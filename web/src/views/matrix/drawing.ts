@@ -1,21 +1,49 @@
-/** Canvas drawing of a matrix: cells, mask, numbers, labels, totals; and the focus on top. */
+/** The drawing of a matrix, on a canvas or as SVG: cells, mask, numbers, labels, totals; and the focus on top. */
 
 import { css, type Ramp } from "../../draw/colours";
 import { hatch, rampStep, type Tone } from "../../draw/paint";
 import type { Palette } from "../../draw/palette";
+import type { Context } from "../../draw/svgContext";
 import { displayText } from "../../draw/text";
 import type { DisplayedWeights, Label } from "../../trace/display";
 import { cornerOf, type Frame, MIN_CELL_FOR_NUMBERS, rangeOf, TOTALS_SIZE } from "./frame";
 
-type G = CanvasRenderingContext2D;
+type G = Context;
+type Colours = Omit<Palette, "good" | "pad" | "raised">;
 
 export interface AxisLabels {
   readonly queries: readonly Label[];
   readonly keys: readonly Label[];
 }
 
+export interface Drawn {
+  readonly frame: Frame;
+  readonly names: AxisLabels;
+  readonly weights: DisplayedWeights | null; // null: not loaded yet
+  readonly totals: Totals | null;
+  readonly tone: Tone;
+  readonly ramp: Ramp;
+  readonly dim: boolean; // special tokens are faded
+}
+
+/** All except the focus; `cells` draws the weights as colours. */
+export function drawMatrix<Drawer extends G>(g: Drawer, { frame, names, weights, totals, tone, ramp, dim }: Drawn, colours: Colours, cells: (g: Drawer) => void): void {
+  g.fillStyle = colours.paper;
+  g.fillRect(frame.left, frame.top, frame.width, frame.height);
+  cells(g);
+  if (weights) {
+    drawNumbers(g, weights, frame, tone, ramp, colours);
+    drawHidden(g, weights, frame, colours, dim);
+  }
+  if (totals) drawTotals(g, totals, frame, colours);
+  drawLabels(g, names, frame, colours);
+  g.strokeStyle = colours.line;
+  g.lineWidth = 1;
+  g.strokeRect(frame.left - 0.5, frame.top - 0.5, frame.width + 1, frame.height + 1);
+}
+
 /** Draws the visible part of an image with one pixel per cell or tile. */
-export function drawCells(g: G, image: HTMLCanvasElement, frame: Frame): void {
+export function drawCells(g: CanvasRenderingContext2D, image: HTMLCanvasElement, frame: Frame): void {
   const [down, across] = [image.height / frame.rows, image.width / frame.columns];
   const { left, top, width, height, cell, x, y } = frame;
   g.imageSmoothingEnabled = false;
@@ -32,21 +60,9 @@ function clipToPlot(g: G, { left, top, width, height, cell, x, y, rows, columns 
 }
 
 /** Hatches masked cells and fades special tokens. */
-export function drawHidden(g: G, weights: DisplayedWeights, frame: Frame, colours: Palette, dim: boolean): void {
+function drawHidden(g: G, weights: DisplayedWeights, frame: Frame, colours: Colours, dim: boolean): void {
   const { left, top, width, height, cell } = frame;
   const [firstRow, lastRow, first, last] = clipToPlot(g, frame);
-  const hidden = new Path2D();
-  let hasHidden = false;
-  for (let row = firstRow; row < lastRow; row++)
-    for (let from = first, to = first; from < last; from = to + 1) {
-      while (from < last && weights.allowed[row * frame.columns + from]) from++;
-      to = from;
-      while (to < last && !weights.allowed[row * frame.columns + to]) to++;
-      if (to === from) continue;
-      const [x, y] = cornerOf(frame, row, from);
-      hidden.rect(x, y, (to - from) * cell, cell);
-      hasHidden = true;
-    }
   if (dim) {
     g.globalAlpha = 0.65;
     g.fillStyle = colours.paper;
@@ -56,15 +72,27 @@ export function drawHidden(g: G, weights: DisplayedWeights, frame: Frame, colour
       if (weights.keys[column].special) g.fillRect(cornerOf(frame, 0, column)[0], top, cell, height);
     g.globalAlpha = 1;
   }
+  let hasHidden = false;
+  g.beginPath();
+  for (let row = firstRow; row < lastRow; row++)
+    for (let from = first, to = first; from < last; from = to + 1) {
+      while (from < last && weights.allowed[row * frame.columns + from]) from++;
+      to = from;
+      while (to < last && !weights.allowed[row * frame.columns + to]) to++;
+      if (to === from) continue;
+      const [x, y] = cornerOf(frame, row, from);
+      g.rect(x, y, (to - from) * cell, cell);
+      hasHidden = true;
+    }
   if (hasHidden) {
-    g.clip(hidden);
+    g.clip();
     hatch(g, left, top, width, height, colours.hidden);
   }
   g.restore();
 }
 
 /** The number of each cell, if cells are large enough. */
-export function drawNumbers(g: G, weights: DisplayedWeights, frame: Frame, tone: Tone, ramp: Ramp, colours: Palette): void {
+function drawNumbers(g: G, weights: DisplayedWeights, frame: Frame, tone: Tone, ramp: Ramp, colours: Colours): void {
   if (frame.cell < MIN_CELL_FOR_NUMBERS) return;
   const { cell } = frame;
   const [firstRow, lastRow, first, last] = clipToPlot(g, frame);
@@ -102,7 +130,7 @@ export function cellText(value: number, cell: number): string {
 const FONT = 12;
 
 /** Labels of rows and columns, as many as fit; `row` and `column` are always labelled. */
-export function drawLabels(g: G, names: AxisLabels, frame: Frame, colours: Palette, row = -1, column = -1): void {
+function drawLabels(g: G, names: AxisLabels, frame: Frame, colours: Colours, row = -1, column = -1): void {
   const { left, top, width, height, cell } = frame;
   const [firstRow, lastRow] = rangeOf(frame.y, height, cell, frame.rows);
   const [first, last] = rangeOf(frame.x, width, cell, frame.columns);
@@ -151,7 +179,7 @@ function fitText(g: G, text: string, maxWidth: number): string {
 }
 
 /** The sum of each column below, and of each row at the right unless all are 1, as bars relative to the maximum. */
-export function drawTotals(g: G, totals: Totals, frame: Frame, colours: Palette): void {
+function drawTotals(g: G, totals: Totals, frame: Frame, colours: Colours): void {
   const { left, top, width, height, cell } = frame;
   const barLength = TOTALS_SIZE - 10;
   const barWidth = Math.max(cell - 1, Math.min(cell, 1));
@@ -207,7 +235,7 @@ export function computeTotals({ matrix: { rows, columns, data } }: Pick<Displaye
 }
 
 /** Frames of a row, a column and their cell: thin if hovered, thick with handles if locked. */
-export function drawFocus(g: G, frame: Frame, row: number, column: number, locked: boolean, colours: Palette): void {
+export function drawFocus(g: G, frame: Frame, row: number, column: number, locked: boolean, colours: Colours): void {
   const { left, top, width, height, cell } = frame;
   const [x, y] = cornerOf(frame, row, column);
   g.save();

@@ -1,5 +1,9 @@
 /** The geometry of a matrix: fitted into the available space, or zoomed and scrolled. */
 
+import { textWidth } from "../../draw/svg";
+import { displayText } from "../../draw/text";
+import type { Label } from "../../trace/display";
+
 export interface Frame {
   readonly rows: number;
   readonly columns: number;
@@ -26,10 +30,17 @@ export interface AvailableSpace {
   readonly columnLabel: number;
 }
 
+export const CAPTION = 24; // height of the name of a head, where several heads are shown
 export const TOTALS_SIZE = 34; // for the sums at the right and below
 export const MIN_CELL_FOR_NUMBERS = 34; // minimum side of a cell that shows its number
 const [MAX_FIT_CELL, MAX_CELL] = [56, 96];
 const MAX_LABEL_WIDTH = 120;
+
+/** The space of a panel with these labels. */
+export function spaceOf(width: number, height: number, queries: readonly Label[], keys: readonly Label[]): AvailableSpace {
+  const longest = (labels: readonly Label[]) => labels.reduce((max, { text }) => Math.max(max, textWidth(displayText(text), 12)), 20);
+  return { width, height, rowLabel: longest(queries), columnLabel: longest(keys) };
+}
 
 export function frameOf(rows: number, columns: number, space: AvailableSpace, viewport: Viewport): Frame {
   const left = Math.min(space.rowLabel, MAX_LABEL_WIDTH) + 10;

@@ -5,14 +5,14 @@ import { Canvas } from "../../draw/canvas";
 import { css, ink } from "../../draw/colours";
 import { rampStep, tone } from "../../draw/paint";
 import { shade } from "../../draw/palette";
-import { drawnFraction, focusedHead, measure, pinned, scale } from "../../state/state";
+import { drawnFraction, measure, scale } from "../../state/state";
 import { headKey } from "../../state/session";
 import { t } from "../../i18n/i18n";
 import { Choice, Toggle } from "../choice";
 import type { StageProps, View } from "../view";
 import "./matrix.css";
 import { Panel } from "./panel";
-import { svg, table } from "./picture";
+import { displayedHeads, panelSize, shownSize, svg, table } from "./picture";
 import { asTable, left, range, RANGES, setViewport, top, zoom } from "./settings";
 import { AccessibleTable } from "./accessibleTable";
 
@@ -48,9 +48,9 @@ function Matrix({ trace }: StageProps) {
       drawnFraction.value = null;
     };
   }, []);
-  const heads = pinned.value.length ? pinned.value : [focusedHead.value];
-  const across = heads.length > 1 ? 2 : 1;
-  const down = Math.ceil(heads.length / across);
+  const heads = displayedHeads();
+  [shownSize[0], shownSize[1]] = [size.width, size.height];
+  const { across, width, height } = panelSize(heads.length, shownSize);
   return (
     <div class="matrix">
       <div class="choices">
@@ -89,8 +89,8 @@ function Matrix({ trace }: StageProps) {
             trace={trace}
             location={head}
             number={heads.length > 1 ? i : null}
-            width={Math.floor(size.width / across)}
-            height={Math.floor(size.height / down)}
+            width={width}
+            height={height}
           />
         ))}
       </div>

@@ -6,7 +6,6 @@ import { headColours, ink } from "../../draw/colours";
 import { paint, paintBytes, toCanvas, tone } from "../../draw/paint";
 import { shade } from "../../draw/palette";
 import { maxPool } from "../../draw/pool";
-import { textWidth } from "../../draw/svg";
 import { displayText } from "../../draw/text";
 import { AccessibleGrid, gridStep } from "../../shell/accessibleGrid";
 import { labelIndex } from "../../state/labels";
@@ -31,9 +30,9 @@ import { displayWeights, type Label, labels } from "../../trace/display";
 import type { Trace } from "../../trace/trace";
 import { BLOCKS, headName } from "../../i18n/blocks";
 import { t } from "../../i18n/i18n";
-import { computeTotals, drawCells, drawFocus, drawHidden, drawLabels, drawNumbers, drawTotals } from "./drawing";
-import { cellAt, type Frame, frameOf, scrolledTo, zoomAt } from "./frame";
-import { left, range, setViewport, top, zoom } from "./settings";
+import { computeTotals, drawCells, drawFocus, drawMatrix } from "./drawing";
+import { CAPTION, cellAt, type Frame, frameOf, scrolledTo, spaceOf, zoomAt } from "./frame";
+import { largest, range, setViewport, viewport, zoom } from "./settings";
 
 interface PanelProps {
   readonly trace: Trace;
@@ -50,21 +49,12 @@ export function Panel({ trace, location, number, width, height }: PanelProps) {
     [trace, location, unit.value],
   );
   const { queries, keys } = named;
-  const caption = number === null ? 0 : 24;
-  const space = useMemo(
-    () => ({ width, height: height - caption, rowLabel: longestLabel(queries), columnLabel: longestLabel(keys) }),
-    [width, height, caption, named],
-  );
-  const frame = frameOf(queries.length, keys.length, space, { zoom: zoom.value, x: left.value, y: top.value });
+  const panelHeight = height - (number === null ? 0 : CAPTION);
+  const space = useMemo(() => spaceOf(width, panelHeight, queries, keys), [width, panelHeight, named]);
+  const frame = frameOf(queries.length, keys.length, space, viewport());
   const fits = value && value.matrix.rows === queries.length && value.matrix.columns === keys.length;
   const picture = fits ? value : null; // weights of the previous unit are not drawn with the labels of the current one
-  const max = useMemo(
-    () =>
-      picture && (measure.value === "values" || range.value === "max")
-        ? picture.matrix.data.reduce((a, b) => Math.max(a, b), 0)
-        : 1,
-    [picture, measure.value, range.value],
-  );
+  const max = useMemo(() => (picture ? largest(picture) : 1), [picture, measure.value, range.value]);
   const totals = useMemo(() => picture && computeTotals(picture), [picture]);
   const plain = unit.value === "piece" && measure.value === "weights" && specials.value !== "renormalise"; // as in thumbnails
   const image = useThumbnail(trace, location, plain && picture === null);
@@ -75,19 +65,11 @@ export function Panel({ trace, location, number, width, height }: PanelProps) {
     [picture, max, pixelRows, pixelColumns, shade.value, scale.value],
   );
   const drawGround: Draw = (g, colours) => {
-    g.fillStyle = colours.paper;
-    g.fillRect(frame.left, frame.top, frame.width, frame.height);
     const cellsImage = cells ?? image;
-    if (cellsImage) drawCells(g, cellsImage, frame);
-    if (picture) {
-      drawNumbers(g, picture, frame, tone(scale.value, max), ink(shade.value), colours);
-      drawHidden(g, picture, frame, colours, specials.value === "dim");
-      if (totals) drawTotals(g, totals, frame, colours);
-    }
-    drawLabels(g, named, frame, colours);
-    g.strokeStyle = colours.line;
-    g.lineWidth = 1;
-    g.strokeRect(frame.left - 0.5, frame.top - 0.5, frame.width + 1, frame.height + 1);
+    const dim = specials.value === "dim";
+    drawMatrix(g, { frame, names: named, weights: picture, totals, tone: tone(scale.value, max), ramp: ink(shade.value), dim }, colours, () => {
+      if (cellsImage) drawCells(g, cellsImage, frame);
+    });
   };
   const drawBase = useMemo(
     () => drawGround,
@@ -288,10 +270,6 @@ function useThumbnail(trace: Trace, location: HeadLocation, enabled: boolean): H
   const [, heads, rows, columns] = value.shape;
   const from = (location.layer * heads + location.head) * rows * columns;
   return toCanvas(paintBytes(value.data.subarray(from, from + rows * columns), rows, columns, ink(shade.value)));
-}
-
-function longestLabel(labels: readonly Label[]): number {
-  return labels.reduce((max, { text }) => Math.max(max, textWidth(displayText(text), 12)), 20);
 }
 
 function cellSentence(query: Label, key: Label, weight: number): string {

@@ -2,12 +2,13 @@
 
 import { css, diverging, type Shade } from "../../draw/colours";
 import { signedTone } from "../../draw/paint";
-import { cellPaths, type DrawingColours, textWidth } from "../../draw/svg";
+import { cellPaths, type DrawingColours, fitText, textWidth } from "../../draw/svg";
 import { t } from "../../i18n/i18n";
 import { type HeadData, type QueryRow, vector } from "./headData";
 import { formatShort, scaleText } from "./format";
 import { products } from "./recompute";
 
+export const HEAD = 40; // pixels above the rows
 export const ROW = 22;
 const BAR = 72; // pixels of the weight 1
 
@@ -159,7 +160,7 @@ export function tableBody({ data, queryRow, ranges, columns, shade, colours }: H
             {numbers.map((text, i) => (
               <text
                 key={i}
-                class="number"
+                font-family={colours.mono}
                 x={columns.numbers[i]}
                 y={15}
                 text-anchor="end"
@@ -173,11 +174,4 @@ export function tableBody({ data, queryRow, ranges, columns, shade, colours }: H
       })}
     </g>
   );
-}
-
-/** Truncates a text to a width. */
-export function fitText(text: string, width: number): string {
-  const letters = [...text];
-  while (letters.length > 1 && textWidth(letters.join(""), 13) > width) letters.pop();
-  return letters.length < [...text].length ? `${letters.join("")}…` : text;
 }

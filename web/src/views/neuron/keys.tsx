@@ -6,9 +6,10 @@ import { hoverOver, toggleLock } from "../../state/actions";
 import { key as lockedKey, query as lockedQuery } from "../../state/state";
 import { t } from "../../i18n/i18n";
 import { queryBody, type QueryColumn, queryHead, queryLines } from "./queries";
-import { type HeadDrawing, ROW, tableBody, tableHead } from "./drawing";
+import { HEAD, type HeadDrawing, ROW, tableBody, tableHead } from "./drawing";
 import type { Selection } from "./headData";
 import { formatShort } from "./format";
+import { shown } from "./picture";
 
 interface KeysProps {
   readonly drawing: HeadDrawing;
@@ -67,7 +68,7 @@ export function KeyList({ drawing, queryColumn, selection }: KeysProps) {
   };
   return (
     <div class="neuron-across">
-      <svg width={left + columns.total} height={40} aria-hidden="true">
+      <svg width={left + columns.total} height={HEAD} aria-hidden="true">
         {queryHead(drawing, queryColumn)}
         <g transform={`translate(${left} 0)`}>{tableHead(drawing)}</g>
       </svg>
@@ -75,7 +76,10 @@ export function KeyList({ drawing, queryColumn, selection }: KeysProps) {
         class="neuron-scroll"
         ref={scroller}
         style={{ width: `${left + columns.total + 14}px` }}
-        onScroll={({ currentTarget }) => (band.value = Math.floor(currentTarget.scrollTop / height.value))}
+        onScroll={({ currentTarget }) => {
+          shown.first = Math.floor(currentTarget.scrollTop / ROW);
+          band.value = Math.floor(currentTarget.scrollTop / height.value);
+        }}
       >
         <div
           class="neuron-keys"

@@ -18,7 +18,7 @@ import { KeyList } from "./keys";
 import "./neuron.css";
 import { queryColumnOf } from "./queries";
 import { Pair } from "./pair";
-import { svg, table } from "./picture";
+import { shown, svg, table } from "./picture";
 
 export const neuron: ViewRenderer = { Stage: Neuron, svg, table };
 
@@ -33,6 +33,7 @@ function HeadView({ data }: { data: HeadData }) {
   const selection = useComputed(() => select(data, { query: focusQuery.value, key: focusKey.value, locked: key.value }));
   const queryRow = useComputed(() => selection.value.queryRow).value;
   const queryColumn = useMemo(() => queryColumnOf(width - 14, data), [width, data]);
+  shown.width = width - 14;
   const columns = useMemo(() => columnsOf(width - 14 - queryColumn.width, data), [queryColumn, data]);
   const ranges = useMemo(() => rangesOf(data, queryRow), [data, queryRow]);
   const drawing = { data, queryRow, ranges, columns, shade: shade.value, colours: PAGE_COLOURS };

@@ -9,11 +9,8 @@ import { open, type Selection, vector } from "./headData";
 import { formatFull, formatShort, scaleText } from "./format";
 import { products } from "./recompute";
 
-export function Pair({ drawing, selection }: { drawing: HeadDrawing; selection: ReadonlySignal<Selection> }) {
-  const { data, queryRow, columns } = drawing;
-  const { query, row, recorded, order } = queryRow;
-  const { q, k, muted } = data.parts;
-  const { key } = selection.value;
+/** Equation (1) for a key, step by step: names and numbers. */
+export function stepsOf({ data, queryRow: { row, recorded } }: HeadDrawing, key: number): readonly (readonly [string, string])[] {
   const difference = Math.abs(row.weights[key] - recorded[key]);
   const agrees = difference <= data.tolerance;
   const steps: readonly (readonly [string, string] | false | null)[] = [
@@ -22,13 +19,22 @@ export function Pair({ drawing, selection }: { drawing: HeadDrawing; selection: 
     row.biases && [`+ b (${formatFull(row.biases[key])})`, formatFull(row.scores[key])],
     [t({ ko: "+ 마스크", en: "+ mask" }), row.allowed[key] ? formatFull(row.scores[key]) : "−∞"],
     [`exp(· − ${formatShort(row.largest)}) ÷ ${formatShort(row.sum)}`, formatFull(row.softmax[key])],
-    muted === true && [t({ ko: "× 0 (꺼진 헤드)", en: "× 0 (muted head)" }), formatFull(row.weights[key])],
+    data.parts.muted === true && [t({ ko: "× 0 (꺼진 헤드)", en: "× 0 (muted head)" }), formatFull(row.weights[key])],
     [t({ ko: "트레이스의 가중치", en: "weight in the trace" }), formatFull(recorded[key])],
     [
       agrees ? t({ ko: "✓ 일치", en: "✓ agrees" }) : t({ ko: "✗ 불일치", en: "✗ differs" }),
       `|Δ| ${formatDifference(difference)} ${agrees ? "≤" : ">"} ${formatDifference(data.tolerance)}`,
     ],
   ];
+  return steps.filter((step) => !!step);
+}
+
+export function Pair({ drawing, selection }: { drawing: HeadDrawing; selection: ReadonlySignal<Selection> }) {
+  const { data, queryRow, columns } = drawing;
+  const { query, row, recorded, order } = queryRow;
+  const { q, k } = data.parts;
+  const { key } = selection.value;
+  const agrees = Math.abs(row.weights[key] - recorded[key]) <= data.tolerance;
   const { each, running } = products(vector(q, query), vector(k, key), order);
   return (
     <section class="neuron-pair">
@@ -40,15 +46,12 @@ export function Pair({ drawing, selection }: { drawing: HeadDrawing; selection: 
         </button>
       </h2>
       <dl class={agrees ? "neuron-right" : "neuron-wrong"}>
-        {steps.map(
-          (step) =>
-            step && (
-              <div key={step[0]}>
-                <dt>{step[0]}</dt>
-                <dd class="number">{step[1]}</dd>
-              </div>
-            ),
-        )}
+        {stepsOf(drawing, key).map(([name, number]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd class="number">{number}</dd>
+          </div>
+        ))}
       </dl>
       <svg width={columns.total} height={CHART_HEIGHT} aria-hidden="true">
         {chart(drawing, key)}

@@ -1,15 +1,19 @@
 /** Export of the locked query and key as a picture and as a table. */
 
-import { markup, PRINT_COLOURS, svgDocument } from "../../draw/svg";
+import { markup, PRINT_COLOURS, svgDocument, textWidth } from "../../draw/svg";
 import { key, query } from "../../state/state";
 import type { Trace } from "../../trace/trace";
 import { headName } from "../../i18n/blocks";
 import { chart, CHART_HEIGHT } from "./chart";
-import { columnsOf, rangesOf, ROW, tableBody, tableHead } from "./drawing";
+import { columnsOf, HEAD, rangesOf, ROW, tableBody, tableHead } from "./drawing";
 import { loadHead, select } from "./headData";
+import { stepsOf } from "./pair";
 import { queryBody, queryColumnOf, queryHead, queryLines } from "./queries";
 
-const MAX_KEYS = 48; // keys with the largest weights
+const MAX_ROWS = 128; // from the first visible one on
+
+/** The part of the list that is on the screen: its width, and the first of many rows. */
+export const shown = { width: 860, first: 0 };
 
 async function lockedSelection(trace: Trace) {
   const found = await loadHead(trace);
@@ -18,46 +22,66 @@ async function lockedSelection(trace: Trace) {
 }
 
 export async function svg(trace: Trace): Promise<string> {
-  const { data, queryRow, key } = await lockedSelection(trace);
-  const { recorded } = queryRow;
-  const topKeys = [...data.keys.keys()].sort((a, b) => recorded[b] - recorded[a]).slice(0, MAX_KEYS);
-  const keys = topKeys.sort((a, b) => a - b);
-  const queryColumn = queryColumnOf(860, data);
+  const { data, queryRow, key, locked } = await lockedSelection(trace);
+  const rows = Math.max(data.keys.length, data.queries.length);
+  const start = rows > MAX_ROWS ? Math.min(shown.first, rows - MAX_ROWS) : 0;
+  const [queries, keys] = [data.queries, data.keys].map((all) => [...all.keys()].slice(start, start + MAX_ROWS));
+  const queryColumn = queryColumnOf(shown.width, data);
   const left = queryColumn.width;
-  const columns = columnsOf(860 - left, data);
+  const columns = columnsOf(shown.width - left, data);
   const drawing = { data, queryRow, ranges: rangesOf(data, queryRow), columns, shade: "light", colours: PRINT_COLOURS } as const;
-  const start = Math.max(0, Math.min(data.queries.length - MAX_KEYS, queryRow.query - MAX_KEYS / 2));
-  const queries = [...data.queries.keys()].slice(start, start + MAX_KEYS);
-  const listHeight = 56 + Math.max(keys.length, queries.length) * ROW;
+  const top = HEAD + 1; // below the line
+  const bottom = top + Math.min(rows, MAX_ROWS) * ROW;
+  const yOf = (row: number) => (row - start) * ROW;
+  const mark = (row: number, width: number, more: object) => <rect x={left} y={top + yOf(row)} width={width} height={ROW} fill={PRINT_COLOURS.focus} {...more} />;
+  const steps = stepLayout(stepsOf(drawing, key), columns.total);
   const pair = `${data.queries[queryRow.query]} → ${data.keys[key]}`;
   return svgDocument(
-    left + columns.total + 20,
-    listHeight + CHART_HEIGHT + 16,
+    left + columns.total + 14,
+    bottom + 28 + steps.height + CHART_HEIGHT,
     `${trace.info.title}: ${data.location.block} ${headName(data.location)}, ${pair}`,
     markup(
-      <g transform="translate(10 4)">
+      <g>
         {queryHead(drawing, queryColumn)}
-        <g transform="translate(0 44)">
-          {queryBody(drawing, queryColumn, queries)}
-          {queryLines(drawing, queryColumn, (queries.indexOf(queryRow.query) + 0.5) * ROW, keys, (at) => (keys.indexOf(at) + 0.5) * ROW, PRINT_COLOURS)}
-        </g>
         <g transform={`translate(${left} 0)`}>{tableHead(drawing)}</g>
-        <rect
-          x={left}
-          y={44 + keys.indexOf(key) * ROW}
-          width={columns.total}
-          height={ROW}
-          fill={PRINT_COLOURS.focus}
-          fill-opacity={0.14}
-        />
-        <g transform={`translate(${left} 44)`}>{tableBody(drawing, keys)}</g>
-        <text y={listHeight + 6} font-size={13} font-weight={700} fill={PRINT_COLOURS.ink}>
+        <path d={`M0 ${top - 0.5}H${left + columns.total + 14}M0 ${bottom + 0.5}H${left + columns.total + 14}`} stroke={PRINT_COLOURS.line} />
+        {keys.includes(key) ? mark(key, columns.total + 14, { "fill-opacity": 0.14 }) : null}
+        {locked !== null && keys.includes(locked) ? mark(locked, 4, {}) : null}
+        <g transform={`translate(0 ${top})`}>
+          {queryBody(drawing, queryColumn, queries)}
+          {queryLines(drawing, queryColumn, yOf(queryRow.query + 0.5), keys, (at) => yOf(at + 0.5), PRINT_COLOURS)}
+          <g transform={`translate(${left} 0)`}>{tableBody(drawing, keys)}</g>
+        </g>
+        <text y={bottom + 20} font-size={13} font-weight={700} fill={PRINT_COLOURS.ink}>
           {pair}
         </text>
-        <g transform={`translate(0 ${listHeight + 12})`}>{chart(drawing, key)}</g>
+        <g transform={`translate(0 ${bottom + 26})`}>{steps.drawing}</g>
+        <g transform={`translate(0 ${bottom + 28 + steps.height})`}>{chart(drawing, key)}</g>
       </g>,
     ),
   );
+}
+
+/** The numbers of the pair in rows, as on the page. */
+function stepLayout(steps: readonly (readonly [string, string])[], width: number) {
+  let [x, y] = [0, 0];
+  const drawing = steps.map(([name, number]) => {
+    const needed = Math.max(textWidth(name, 12), 8 * number.length) + 18;
+    if (x > 0 && x + needed > width) [x, y] = [0, y + 38];
+    const placed = (
+      <g transform={`translate(${x} ${y})`} fill={PRINT_COLOURS.ink}>
+        <text y={13} font-size={12}>
+          {name}
+        </text>
+        <text y={30} font-size={13} font-family={PRINT_COLOURS.mono}>
+          {number}
+        </text>
+      </g>
+    );
+    x += needed;
+    return placed;
+  });
+  return { drawing, height: y + 40 };
 }
 
 /** All keys of the query with each step of equation (1). */

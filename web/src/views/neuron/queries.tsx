@@ -1,8 +1,8 @@
 /** All queries of the head in a column, each with its vector, and lines from the chosen one to the keys by weight. */
 
-import { type DrawingColours, textWidth } from "../../draw/svg";
+import { type DrawingColours, fitText, textWidth } from "../../draw/svg";
 import { t } from "../../i18n/i18n";
-import { fitText, type HeadDrawing, ROW, strips } from "./drawing";
+import { type HeadDrawing, ROW, strips } from "./drawing";
 import { formatShort } from "./format";
 import { type HeadData, vector } from "./headData";
 
