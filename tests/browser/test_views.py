@@ -349,3 +349,12 @@ def test_the_ladder_of_positions_is_climbed(
             verdict = window.page.locator("[data-role=verdict]")
             assert not verdict.count() or "✓" in verdict.inner_text()
             assert window.page.locator("[data-role=stage] [role=alert]").count() == 0
+
+
+def test_a_short_window_says_why_a_view_is_empty(
+    windows: Windows, serve: Serve, tmp_path: Path
+) -> None:
+    """A view without data has a sentence, also where descriptions are left out for their height."""
+    with windows(width=720, height=450) as window:
+        window.open(serve(traced(tmp_path, "sequences")), "v=explanation&lang=en")
+        window.page.get_by_text("Only traces of classifiers contain an explanation.").wait_for()

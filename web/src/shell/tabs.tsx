@@ -63,7 +63,7 @@ export function Stage({ trace }: { readonly trace: Trace }) {
   const shows = supports(trace.info);
   return (
     <section class="stage-box" id="stage" role="tabpanel" aria-labelledby={`tab-${id}`}>
-      <p class="about">{t(shows ? description : missing)}</p>
+      <p class={shows ? "about" : "about missing"}>{t(shows ? description : missing)}</p>
       <div class="stage" data-role="stage" data-view={id}>
         {shows ? <ViewStage key={id} id={id} part={bundle} trace={trace} /> : null}
       </div>

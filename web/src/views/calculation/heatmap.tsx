@@ -50,11 +50,13 @@ export function Heatmap({ label, numbers, rows, columns, width, height, focus, l
       const ink = (isFocused: boolean) => (g.fillStyle = isFocused ? colours.focus : colours.ink);
       if (left)
         for (let r = 0; r < R; r++) {
+          if (!isNamed(r, row, h)) continue;
           ink(row === r);
           g.fillText(fitText(g, rows[r], SIDE - 6), 0, top + (r + 0.5) * h);
         }
       if (top)
         for (let c = 0; columns && c < C; c++) {
+          if (!isNamed(c, column, w)) continue;
           ink(column === c);
           g.save();
           g.translate(left + (c + 0.5) * w, top - 3);
@@ -99,4 +101,10 @@ function fitText(g: CanvasRenderingContext2D, text: string, maxWidth: number): s
   let end = text.length;
   while (end > 1 && g.measureText(`${text.slice(0, end)}…`).width > maxWidth) end--;
   return `${text.slice(0, end)}…`;
+}
+
+/** Whether a row or column of this size has its name: as many as fit, and the focused one. */
+function isNamed(at: number, focused: number | undefined, size: number): boolean {
+  const every = Math.ceil(11 / size);
+  return at === focused || (at % every === 0 && (focused === undefined || focused < 0 || Math.abs(at - focused) >= every));
 }

@@ -24,7 +24,7 @@ const TITLE = 34; // above a band
 const GAP = 18;
 const RIGHT = 128; // the output
 const [MIN_COLUMN, MAX_COLUMN] = [30, 150];
-const [MIN_ROW, MAX_ROW] = [11, 26];
+const [MIN_ROW, MAX_ROW] = [14, 26];
 const MIN_LENS_COLUMN = 46; // narrower ones have no room for a token of the logit lens
 const OPACITIES = [0.2, 0.4, 0.65, 0.9];
 
