@@ -14,6 +14,7 @@ import jumok
 from jumok.errors import InputError
 from jumok.pretrained.gguf_checkpoint import write_hf_folder
 from jumok.tasks.runs.import_checkpoint import import_gguf
+from jumok.text.pretrained import load_tokenizer
 from jumok.text.sentencepiece_proto import read_model
 from jumok.text.template import SpecialToken, TextSlot
 from tests import hf_folders
@@ -72,10 +73,7 @@ def written(
         add_byte_level(writer, folder / "tokenizer.json")
     also(writer)
     add_tensors(writer, model, arch, kind)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    finish(writer)
     return path
 
 
@@ -235,6 +233,34 @@ def add_sizes(writer: Any, layers: int = 2) -> None:
     writer.add_float32(f"{arch}.attention.layer_norm_rms_epsilon", 1e-6)
 
 
+@pytest.mark.parametrize("arch", ["gemma3", "exaone4"])
+def test_special_ids_that_are_no_ids_are_left_out(arch: str, tmp_path: Path) -> None:
+    writer: Any = gguf.GGUFWriter(tmp_path / "a.gguf", arch)
+    add_sizes(writer)
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(["<unk>", "a", "b", "ab"])
+    writer.add_token_scores([0.0, 0.0, 0.0, 0.0])
+    writer.add_add_space_prefix(False)
+    writer.add_bool("tokenizer.ggml.bos_token_id", True)
+    writer.add_int32("tokenizer.ggml.eos_token_id", -5)
+    writer.add_uint32("tokenizer.ggml.padding_token_id", 9)
+    writer.add_uint32("tokenizer.ggml.unknown_token_id", 0)
+    finish(writer)
+    write_hf_folder(tmp_path / "a.gguf", tmp_path / "hf")
+    config = json.loads((tmp_path / "hf" / "config.json").read_text(encoding="utf-8"))
+    assert {key for key in config if key.endswith("token_id")} == {"pad_token_id", "unk_token_id"}
+    tokenizer = load_tokenizer(tmp_path / "hf", config)
+    assert tokenizer is not None
+    assert tokenizer.encode("ab") == [3]
+
+
+def finish(writer: Any) -> None:
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def add_windows(writer: Any) -> None:
     writer.add_sliding_window(4)
     writer.add_sliding_window_pattern([True, False, True])
@@ -266,10 +292,7 @@ def test_files_that_cannot_be_imported(
         change(writer)
     name = "output_norm.weight" if len(changes) > 1 else "other.weight"
     writer.add_tensor(name, np.zeros(4, np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    finish(writer)
     with pytest.raises(InputError, match=sentence):
         write_hf_folder(tmp_path / "a.gguf", tmp_path / "out")
     assert not (tmp_path / "out").exists()

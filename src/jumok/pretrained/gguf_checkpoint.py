@@ -114,7 +114,7 @@ def _config(file: GGUFFile, arch: GGUFArchitecture) -> dict[str, Any]:
     }
     for key, theirs in SPECIAL.items():
         token = file.metadata.get(f"tokenizer.ggml.{theirs}_token_id")
-        if isinstance(token, int):
+        if type(token) is int and token >= 0:
             config[f"{key}_token_id"] = token
     layers = metadata.layers()
     if arch.name == "gpt2":

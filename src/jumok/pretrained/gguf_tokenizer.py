@@ -57,8 +57,9 @@ def tokenizer_files(
         found |= {} if tree is None else {"tokenizer.json": tree.encode()}
     elif isinstance(tokens, tuple) and metadata.get("tokenizer.ggml.model") == "llama":
         found["tokenizer.model"] = _sentencepiece(tokens, metadata, config)
-        settings["add_bos_token"] = metadata.get("tokenizer.ggml.add_bos_token", True) is True
-        settings["add_eos_token"] = metadata.get("tokenizer.ggml.add_eos_token", False) is True
+        for name, default in (("bos", True), ("eos", False)):
+            adds = metadata.get(f"tokenizer.ggml.add_{name}_token", default) is True
+            settings[f"add_{name}_token"] = adds and f"{name}_token" in settings
     if found:
         found["tokenizer_config.json"] = json.dumps(settings).encode()
     return found
