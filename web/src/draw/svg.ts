@@ -32,7 +32,7 @@ export const PRINT_COLOURS: DrawingColours = {
   accent: "#1d55a6",
   focus: "#c2410c",
   bad: "#b3261e",
-  mono: "ui-monospace,'SF Mono','Cascadia Mono','DejaVu Sans Mono','Jumok Hangul',monospace",
+  mono: 'ui-monospace, "SF Mono", "Cascadia Mono", "DejaVu Sans Mono", "Jumok Hangul", monospace',
 };
 
 /** The page: CSS variables of the theme. */
