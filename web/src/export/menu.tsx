@@ -109,6 +109,7 @@ function ExportItems({ trace, view }: { readonly trace: Trace; readonly view: Vi
       {pythonCode.value ? (
         <textarea ref={area} readOnly rows={7} spellcheck={false} value={pythonCode.value} aria-label="Python" />
       ) : null}
+      {served && !figure && shows && view.id === "map" ? <p>PDF: jumok heads (--sweep | --patch) --out</p> : null}
       <p role="status">{statusText.value}</p>
     </>
   );

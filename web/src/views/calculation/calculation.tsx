@@ -57,9 +57,11 @@ function Calculation({ trace }: StageProps) {
   });
   const bugs = availableBugs(trace, at);
   const selectedBug = bugs.find(({ id }) => id === bugSetting.value);
+  const list = useRef<HTMLOListElement>(null);
+  useEffect(() => showCurrent(list.current), [index, selectedBug]);
   return (
     <div class="calculation">
-      <ol class="calculation-steps" aria-label={t({ ko: "단계", en: "steps" })}>
+      <ol class="calculation-steps" ref={list} aria-label={t({ ko: "단계", en: "steps" })}>
         {all.map(({ id }, i) => (
           <li key={id}>
             <button type="button" data-role="step" aria-current={!selectedBug && i === index ? "step" : undefined} onClick={() => go(i)}>
@@ -82,6 +84,15 @@ function Calculation({ trace }: StageProps) {
       </div>
     </div>
   );
+}
+
+/** Scrolls the list, not the page, to the current step. */
+function showCurrent(list: HTMLElement | null): void {
+  const box = list?.getBoundingClientRect();
+  const step = list?.querySelector("[aria-current]")?.getBoundingClientRect();
+  if (!list || !box || !step) return;
+  list.scrollLeft += Math.min(0, step.left - box.left) + Math.max(0, step.right - box.right);
+  list.scrollTop += Math.min(0, step.top - box.top) + Math.max(0, step.bottom - box.bottom);
 }
 
 const MARK_CLASSES = { "✓": "good", "✗": "bad", "·": "unchecked" } as const;

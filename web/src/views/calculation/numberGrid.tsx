@@ -166,9 +166,9 @@ function fitColumns({ data, columns }: Numbers, plain: boolean, space: number): 
   let max = 1;
   for (let i = 0; i < data.length; i++) if (Number.isFinite(data[i])) max = Math.max(max, Math.abs(data[i]));
   const widest = 56 + 8 * Math.floor(Math.log10(max));
-  const fits = (decimals: number) => HEADER_WIDTH + FRAME + columns * (widest - 8 * (4 - decimals)) <= space;
-  const decimals = [4, 3, 2].find(fits) ?? 4;
-  return { width: widest - 8 * (4 - decimals), decimals };
+  const width = (decimals: number) => widest - 7 * (4 - decimals); // a digit has 7.2 pixels: −1.23 is not cut off
+  const decimals = [4, 3, 2].find((decimals) => HEADER_WIDTH + FRAME + columns * width(decimals) <= space) ?? 4;
+  return { width: width(decimals), decimals };
 }
 
 /** The row and the column of the focused cell. */

@@ -22,26 +22,28 @@ export interface FlowLayout {
 
 const TITLE = 34; // above a band
 const GAP = 18;
-const RIGHT = 128; // the output
-const [MIN_COLUMN, MAX_COLUMN] = [30, 150];
+const RIGHT = 128; // the output, at most
+const [MIN_COLUMN, MAX_COLUMN] = [25, 150];
 const [MIN_ROW, MAX_ROW] = [14, 26];
+const PROBABILITY = 32; // the width of a blank and 0.99, and a margin
 const MIN_LENS_COLUMN = 46; // narrower ones have no room for a token of the logit lens
 const OPACITIES = [0.2, 0.4, 0.65, 0.9];
 
 /** The flow and its layout for a box; the columns of the logit lens are left out where they are too narrow. */
-export function fitFlow(flow: Flow, boxWidth: number, boxHeight: number): { readonly flow: Flow; readonly layout: FlowLayout } {
-  const layout = layoutFlow(flow, boxWidth, boxHeight);
+export function fitFlow(flow: Flow, predictions: readonly Prediction[], boxWidth: number, boxHeight: number): { readonly flow: Flow; readonly layout: FlowLayout } {
+  const right = Math.min(RIGHT, Math.max(0, ...predictions.map(({ text }) => textWidth(shorten(displayText(text))))) + PROBABILITY);
+  const layout = layoutFlow(flow, right, boxWidth, boxHeight);
   if (layout.column >= MIN_LENS_COLUMN) return { flow, layout };
   const narrow = withoutLens(flow);
-  return { flow: narrow, layout: layoutFlow(narrow, boxWidth, boxHeight) };
+  return { flow: narrow, layout: layoutFlow(narrow, right, boxWidth, boxHeight) };
 }
 
 /** The layout for a box; a long text or a deep model makes it larger than the box. */
-export function layoutFlow(flow: Flow, boxWidth: number, boxHeight: number): FlowLayout {
+function layoutFlow(flow: Flow, right: number, boxWidth: number, boxHeight: number): FlowLayout {
   const names = flow.sides.flatMap(({ tokens }) => tokens.map(({ text }) => textWidth(shorten(displayText(text)))));
   const left = Math.min(110, Math.max(30, ...names)) + 14;
   const most = Math.max(...flow.sides.map(({ columns }) => columns.length));
-  const column = Math.max(MIN_COLUMN, Math.min(MAX_COLUMN, (boxWidth - left - RIGHT) / most));
+  const column = Math.max(MIN_COLUMN, Math.min(MAX_COLUMN, (boxWidth - left - right) / most));
   const all = flow.sides.reduce((sum, { tokens }) => sum + tokens.length, 0);
   const free = boxHeight - flow.sides.length * (TITLE + GAP);
   const row = Math.max(MIN_ROW, Math.min(MAX_ROW, free / Math.max(all, 1)));
@@ -51,7 +53,7 @@ export function layoutFlow(flow: Flow, boxWidth: number, boxHeight: number): Flo
     top += TITLE + row * tokens.length + GAP;
     return band;
   });
-  return { width: Math.ceil(left + most * column + RIGHT), height: Math.ceil(top), left, column, bands };
+  return { width: Math.ceil(left + most * column + right), height: Math.ceil(top), left, column, bands };
 }
 
 export function xOf(layout: FlowLayout, column: number): number {

@@ -33,12 +33,12 @@ function Stage({ trace }: StageProps) {
 
 function Player({ trace, flow: whole }: { readonly trace: Trace; readonly flow: Flow }) {
   const [box, width] = useWidth(900);
+  const predictions = useMemo(() => predictionsOf(trace), [trace]);
   const { flow, layout } = useMemo(() => {
     shownSize = [width - 4, Math.max(260, innerHeight - (trace.info.lens ? 560 : 470))];
-    return fitFlow(whole, ...shownSize);
-  }, [whole, width]);
+    return fitFlow(whole, predictions, ...shownSize);
+  }, [whole, predictions, width]);
   const moments = useMemo(() => momentsOf(flow), [flow]);
-  const predictions = useMemo(() => predictionsOf(trace), [trace]);
   const time = useSignal(shownMoments(moments.length)); // columns, with a fraction
   const playing = useSignal(false);
   const hovered = useSignal<{ moment: number; row: number } | null>(null);
@@ -306,8 +306,8 @@ function predictionsOf(trace: Trace): readonly Prediction[] {
 }
 
 async function svg(trace: Trace): Promise<string> {
-  const { flow, layout } = fitFlow(await loadFlow(trace, sequence.value), ...shownSize);
   const predictions = predictionsOf(trace);
+  const { flow, layout } = fitFlow(await loadFlow(trace, sequence.value), predictions, ...shownSize);
   return svgDocument(
     layout.width,
     layout.height + 24,
