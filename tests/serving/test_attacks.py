@@ -71,6 +71,14 @@ def test_bodies_that_are_too_long(target: Server) -> None:
     assert status(target.raw(packed)) == 415
 
 
+def test_clients_that_do_not_wait_for_a_refusal_leave_no_descriptor(target: Server) -> None:
+    """The response is answered by a reset, before the server ends its side of the connection."""
+    request = head(target, b"Content-Length: 40000000\r\n\r\n") + b"a" * 100_000
+    for _ in range(300):
+        with socket.create_connection(target.address, timeout=10) as client:
+            client.sendall(request)
+
+
 @pytest.mark.parametrize(
     "start",
     [

@@ -133,7 +133,11 @@ class LingeringTransport:
             self._transport.close()
             return
         self.lingers = True
-        self._transport.write_eof()
+        try:
+            self._transport.write_eof()
+        except OSError:  # the client has reset the connection; nobody reads, so nobody would notice
+            self._transport.abort()
+            return
         self._transport.resume_reading()
         self._protocol.loop.call_later(LINGER_SECONDS, self._transport.close)
 
