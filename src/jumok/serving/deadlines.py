@@ -135,7 +135,7 @@ class LingeringTransport:
         self.lingers = True
         try:
             self._transport.write_eof()
-        except OSError:  # the client has reset the connection; nobody reads, so nobody would notice
+        except OSError:  # reset by the client, which a transport that does not read never notices
             self._transport.abort()
             return
         self._transport.resume_reading()
