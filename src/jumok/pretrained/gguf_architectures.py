@@ -68,8 +68,8 @@ GEMMA3_NAMES = EXAONE4_NAMES | {
 class GGUFArchitecture:
     """One `general.architecture`: its class in transformers and the names of its tensors.
 
-    `names` are the parts of a tensor's name here and there; layers are `blk.N.` here, and `body`
-    and `layers` there.
+    `names` maps the part of a tensor's name in GGUF to that in transformers. The prefix of a layer
+    is `blk.N.` in GGUF and `{body}.{layers}.N.` in transformers.
     """
 
     name: str

@@ -39,7 +39,7 @@ def unsupported_in_gguf(config: Mapping[str, Any]) -> str | None:
         return None if scaled else "llama.cpp scales the attention of gpt2"
     if model.bias or model.attention_bias == "all":
         return f"llama.cpp has no biases in {family}"
-    return _windows(family, model) or _rotation(family, model) or _own(family, model)
+    return _windows(family, model) or _rotation(family, model) or _shape(family, model)
 
 
 def _windows(family: str, model: TransformerConfig) -> str | None:
@@ -68,7 +68,7 @@ def _rotation(family: str, model: TransformerConfig) -> str | None:
     return None
 
 
-def _own(family: str, model: TransformerConfig) -> str | None:
+def _shape(family: str, model: TransformerConfig) -> str | None:
     d_head = head_width(model)
     if family == "exaone4" and d_head * model.n_heads != model.d_model:
         return "llama.cpp has heads in exaone4 that fill the width of the model"

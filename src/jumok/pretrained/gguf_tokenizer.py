@@ -92,7 +92,7 @@ def _byte_level(tokens: Sequence[Scalar], metadata: Mapping[str, Value]) -> str 
         for added, special in ((PieceType.CONTROL, True), (PieceType.USER_DEFINED, False)):
             own = [str(token) for token, kind in zip(tokens, types, strict=True) if kind is added]
             plain = [AddedToken(token, special=special, normalized=False) for token in own]
-            tokenizer.add_special_tokens(plain) if special else tokenizer.add_tokens(plain)
+            (tokenizer.add_special_tokens if special else tokenizer.add_tokens)(plain)
         return str(tokenizer.to_str())
 
 

@@ -246,28 +246,34 @@ void encode_batch(const Transformer<Format>& model, Workspace<Format>& workspace
   std::memcpy(x, pass.x(0), bytes);
 }
 
+// The workspace of the calling thread.
+template <class Format>
+Workspace<Format>& thread_workspace() {
+  thread_local Workspace<Format> workspace;
+  return workspace;
+}
+
 // The same on several threads. Many texts are divided into parts of similar numbers of tokens, each
 // encoded by one thread: threads that share every product wait for each other some hundred times,
 // which costs most while other processes use the cores too. A text alone is computed by all threads.
 template <class Format>
 void encode(const Transformer<Format>& model, float* x, const int32_t* offsets, int N,
             const int32_t* positions, int threads) {
-  thread_local Workspace<Format> own_workspace;
   const int n = offsets[N];
   const int parts = std::min({N, PARTS_PER_THREAD * threads, n / MIN_PART_TOKENS});
   if (threads <= 1 || parts < PARTS_PER_THREAD * threads)
-    return encode_batch(model, own_workspace, x, offsets, N, positions, threads);
+    return encode_batch(model, thread_workspace<Format>(), x, offsets, N, positions, threads);
   std::vector<int> first(parts + 1, N);  // text
   for (int part = 0, text = 0; part < parts; ++part) {
     while (static_cast<int64_t>(offsets[text]) * parts < static_cast<int64_t>(n) * part) ++text;
     first[part] = text;
   }
   ThreadPool::instance().parallel_for(parts, threads, [&](int part) {
-    thread_local Workspace<Format> workspace;
     const int text = first[part], texts = first[part + 1] - text, begin = offsets[text];
     if (texts > 0)
-      encode_batch(model, workspace, x + static_cast<size_t>(begin) * model.dims.d_model,
-                   offsets + text, texts, positions + begin, 1);
+      encode_batch(model, thread_workspace<Format>(),
+                   x + static_cast<size_t>(begin) * model.dims.d_model, offsets + text, texts,
+                   positions + begin, 1);
   });
 }
 
