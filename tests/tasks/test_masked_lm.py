@@ -17,6 +17,7 @@ from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.models import MaskedLanguageModel
 from jumok.models.cooccurrence import cooccurrence_embedding
+from jumok.models.replaced_tokens import ReplacedTokenModel
 from jumok.nn.losses import cross_entropy
 from jumok.nn.masks import AttentionMask
 from jumok.seeding import derive_seed
@@ -297,6 +298,19 @@ def test_training_begins_from_cooccurrence() -> None:
     probabilities = made.model.output.bias.exp()
     assert probabilities.sum().item() == pytest.approx(1.0, abs=1e-5)
     assert probabilities.argmax().item() == np.bincount(rows.ids).argmax()
+
+
+def test_a_generator_and_its_encoder_begin_from_cooccurrence() -> None:
+    made = job(TEXTS, cooccurrence_init=True)
+    alone = made.model.encoder.embedding.tokens.weight
+    made.initialize()
+    made.model = ReplacedTokenModel(made.recipe.model, generator=0.5, generator_layers=1)
+    made.initialize()
+    shared = made.model.encoder.embedding.tokens.weight
+    assert shared is made.model.generator.encoder.embedding.tokens.weight
+    known = (shared == alone).all(-1)
+    assert known.sum() > len(known) / 2
+    assert made.model.generator.output.bias.exp().sum().item() == pytest.approx(1.0, abs=1e-5)
 
 
 def test_without_the_setting_the_weights_stay() -> None:

@@ -151,10 +151,16 @@ def fixed_masking(rows: Ragged, pieces: PieceInfo, masking: MaskingConfig) -> Ma
     return mask_tokens(rows, pieces, masking, np.random.Generator(np.random.Philox(0)))
 
 
-def masked_hidden(model: nn.Module, batch: MaskedBatch) -> tuple[Tensor, nn.Linear]:
-    """The transformed hidden states of the masked tokens, (M, D), and the output projection."""
+def masked_language_model(model: nn.Module) -> MaskedLanguageModel:
+    """The model itself, or its generator of replaced tokens."""
     language_model = model.generator if isinstance(model, ReplacedTokenModel) else model
     assert isinstance(language_model, MaskedLanguageModel)
+    return language_model
+
+
+def masked_hidden(model: nn.Module, batch: MaskedBatch) -> tuple[Tensor, nn.Linear]:
+    """The transformed hidden states of the masked tokens, (M, D), and the output projection."""
+    language_model = masked_language_model(model)
     hidden = language_model.hidden_states(
         batch.texts.input_ids, batch.mask, positions=batch.token_positions
     )  # (B, T, D)

@@ -211,9 +211,9 @@ def test_invalid_values(review_recipe: Path, word: str, sentence: str) -> None:
             [
                 "task=masked_language_modeling",
                 "masking.cooccurrence_init=true",
-                "model.generator=0.5",
+                "model.init=runs/old",
             ],
-            "masking.cooccurrence_init must be false with model.init or model.generator",
+            "masking.cooccurrence_init must be false with model.init, which has embeddings",
         ),
         (
             ["task=masked_language_modeling", "data.pair=b"],

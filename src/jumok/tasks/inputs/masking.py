@@ -82,6 +82,20 @@ def mask_tokens(
     (array([0, 0, 0, 0, 0, 0, 1, 1]), array([ 5, 20, 21, 23, 30, 32,  6,  6], dtype=int32))
     """
     mask = _select(rows, pieces, config, rng, config.probability(epochs))
+    return replace_masked(rows, mask, pieces, rng)
+
+
+def replace_masked(
+    rows: Ragged, mask: Bools, pieces: PieceInfo, rng: np.random.Generator
+) -> MaskedRows:
+    """Replace the masked tokens: 80 % by [MASK], 10 % by a random piece; 10 % stay.
+
+    >>> rows = Ragged.from_lists([[5, 20, 21, 23]])
+    >>> pieces = PieceInfo(np.arange(30) > 9, np.ones(30, bool), mask_id=6)
+    >>> mask = np.array([False, True, True, False])
+    >>> replace_masked(rows, mask, pieces, np.random.default_rng(0)).rows[0]
+    array([ 5,  6,  6, 23], dtype=int32)
+    """
     n = int(mask.sum())
     u = rng.random(n)
     candidates = np.flatnonzero(pieces.maskable)

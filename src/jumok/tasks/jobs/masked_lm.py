@@ -10,7 +10,6 @@ from torch import Tensor
 
 from jumok.data.resumable_loader import Epoch
 from jumok.data.splits import Splits
-from jumok.models import MaskedLanguageModel
 from jumok.models.cooccurrence import cooccurrence_embedding
 from jumok.models.replaced_tokens import ReplacedTokenModel
 from jumok.nn.fused_linear_cross_entropy import fused_linear_cross_entropy
@@ -26,6 +25,7 @@ from jumok.tasks.masked_lm import (
     PackedTexts,
     fixed_masking,
     masked_hidden,
+    masked_language_model,
     replaced_token_loss,
     score_masked,
 )
@@ -58,18 +58,18 @@ class MaskedLMJob(RecipeJob[MaskedBatch]):
         """
         if not self.recipe.masking.cooccurrence_init:
             return
-        assert isinstance(self.model, MaskedLanguageModel)  # checked by the recipe
         rows = self.encode.ids(self.train)
         step = -(-len(rows.ids) // MAX_COUNTED_TOKENS)
         rows = rows.take(np.arange(0, len(rows), max(step, 1)))
-        weight = self.model.encoder.embedding.tokens.weight  # (V, E)
+        language_model = masked_language_model(self.model)
+        weight = language_model.encoder.embedding.tokens.weight  # (V, E)
         generator = torch.Generator().manual_seed(derive_seed(self.recipe.seed, "cooccurrence"))
         vectors = cooccurrence_embedding(rows, weight.shape[0], weight.shape[1], generator)
         vectors = vectors.to(weight.device)
         known = vectors.any(-1)  # (V,)
         weight[known] = vectors[known] * weight.shape[1] ** -0.5
         counts = torch.from_numpy(np.bincount(rows.ids, minlength=len(weight)) + 1.0)  # (V,)
-        self.model.output.bias.copy_((counts / counts.sum()).log())
+        language_model.output.bias.copy_((counts / counts.sum()).log())
 
     def epoch(self, number: int) -> Epoch[MaskedBatch]:
         """The batches of an epoch, in its order and with its masks."""

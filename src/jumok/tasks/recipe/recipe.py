@@ -299,10 +299,10 @@ def _check_unused(recipe: Recipe) -> None:
         raise InputError(
             f"model.generator must be left out for the task {task}, which replaces no tokens"
         )
-    if recipe.masking.cooccurrence_init and (model.init or model.generator):
+    if recipe.masking.cooccurrence_init and model.init:
         raise InputError(
-            "masking.cooccurrence_init must be false with model.init or model.generator, whose "
-            "embeddings begin otherwise; leave one of them out"
+            "masking.cooccurrence_init must be false with model.init, which has embeddings; leave "
+            "one of them out"
         )
     if model.scale_output and task != "sequence_to_sequence" and not model.init:
         raise InputError(
