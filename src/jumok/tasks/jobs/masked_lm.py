@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from jumok.data.resumable_loader import Epoch
 from jumok.data.splits import Splits
@@ -90,7 +90,10 @@ class MaskedLMJob(RecipeJob[MaskedBatch]):
 
     def loss(self, batch: MaskedBatch) -> Tensor:
         """Cross-entropy of the masked tokens, summed; plus that of detecting replaced tokens."""
-        hidden, output = masked_hidden(self.model, batch)
+        return self.loss_of(*masked_hidden(self.model, batch), batch)
+
+    def loss_of(self, hidden: Tensor, output: nn.Linear, batch: MaskedBatch) -> Tensor:
+        """The same from what `masked_hidden` returns: the states (M, D) and the projection."""
         smoothing = self.recipe.training.label_smoothing
         loss = fused_linear_cross_entropy(hidden, output, batch.labels, label_smoothing=smoothing)
         if isinstance(self.model, ReplacedTokenModel):
