@@ -7,6 +7,7 @@ import * as preactJsx from "preact/jsx-runtime";
 import * as drawBars from "./draw/bars";
 import * as drawCanvas from "./draw/canvas";
 import * as drawColours from "./draw/colours";
+import * as drawNumbers from "./draw/numbers";
 import * as drawPaint from "./draw/paint";
 import * as drawPalette from "./draw/palette";
 import * as drawPool from "./draw/pool";
@@ -43,6 +44,7 @@ export const shared: Readonly<Record<string, object>> = {
   "draw/bars": drawBars,
   "draw/canvas": drawCanvas,
   "draw/colours": drawColours,
+  "draw/numbers": drawNumbers,
   "draw/paint": drawPaint,
   "draw/palette": drawPalette,
   "draw/pool": drawPool,

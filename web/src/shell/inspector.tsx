@@ -1,6 +1,7 @@
 /** The inspector: exact numbers of the focused query and key, and a sentence about them. */
 
 import type { ComponentChildren } from "preact";
+import { formatNumber } from "../draw/numbers";
 import { displayText } from "../draw/text";
 import { drawnFraction, focusedHead, focusKey, focusQuery, key, language, query, sequence } from "../state/state";
 import { useAsync } from "../state/useAsync";
@@ -218,7 +219,7 @@ function Caution({ trace }: { readonly trace: Trace }) {
               en: "For this text, the rank correlation between attention and the effect of deleting a word is ",
             })}
             <b data-name="agreement" data-value={String(agreement)}>
-              {agreement.toFixed(2).replace("-", "−")}
+              {formatNumber(agreement, 2)}
             </b>
             .
           </>

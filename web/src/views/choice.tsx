@@ -14,7 +14,7 @@ export function Choice<T extends string>({ title, of, options }: ChoiceProps<T>)
   return (
     <label class="choice">
       {t(title)}
-      <select value={of.value} onChange={(event) => (of.value = event.currentTarget.value as T)}>
+      <select value={selected(of, options)} onChange={(event) => (of.value = event.currentTarget.value as T)}>
         {(Object.keys(options) as T[]).map((option) => (
           <option key={option} value={option}>
             {t(options[option])}

@@ -12,7 +12,7 @@ import { type Bug, type BugEffect, bugEffect } from "./bugs";
 import { Heatmap } from "./heatmap";
 import { colourScale } from "./paint";
 import { type Cell, type CellSignal, focusedCell, hoveredCell, lockedCell } from "./cellFocus";
-import { formatNumber } from "./formatSum";
+import { formatNumber } from "../../draw/numbers";
 
 export function BugLab({ trace, bug }: { readonly trace: Trace; readonly bug: Bug }) {
   const { value, error } = useAsync(() => bugEffect(trace, focusedHead.value, bug.id), [trace, bug]);

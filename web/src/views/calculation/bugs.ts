@@ -8,7 +8,7 @@ import * as a from "./arithmetic";
 import { type Numbers, valueAt } from "./arithmetic";
 import { LayerData } from "./layerData";
 import { pieceNames } from "./steps";
-import { formatNumber } from "./formatSum";
+import { formatNumber } from "../../draw/numbers";
 
 export type BugId = "scale" | "zero" | "axis" | "true" | "first" | "residual";
 

@@ -21,7 +21,8 @@ import { svg, table } from "./picture";
 import { sourceOf } from "./source";
 import { type Cell, cellSetting, type CellSignal, focusedCell, hoveredCell, lockedCell } from "./cellFocus";
 import { type Operand, type Step, type StepMatrix, steps } from "./steps";
-import { formatDifference, formatNumber } from "./formatSum";
+import { formatNumber } from "../../draw/numbers";
+import { formatDifference } from "./formatSum";
 
 export const calculation: ViewRenderer = {
   Stage: Calculation,

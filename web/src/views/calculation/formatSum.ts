@@ -1,16 +1,9 @@
 /** Formats sums as in a textbook: "0.31·0.22 + 0.10·(−0.05) + … = 2.8901". */
 
+import { formatNumber } from "../../draw/numbers";
 import { type Numbers, valueAt } from "./arithmetic";
 
 const MAX_TERMS = 3; // terms before the ellipsis
-
-/** A number as torch prints it, with a true minus sign. */
-export function formatNumber(value: number, decimals = 4): string {
-  if (Number.isNaN(value)) return "NaN";
-  if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
-  const text = value.toFixed(decimals);
-  return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
-}
 
 /** A difference in scientific notation with two digits. */
 export function formatDifference(value: number): string {

@@ -7,7 +7,7 @@ import { gridStep } from "../../shell/accessibleGrid";
 import { type Numbers, valueAt as at } from "./arithmetic";
 import { cellBackground, colourScale } from "./paint";
 import { type Cell, type CellSignal, focusedCell, hoverCell, toggleCellLock } from "./cellFocus";
-import { formatNumber } from "./formatSum";
+import { formatNumber } from "../../draw/numbers";
 
 export interface NumberGridProps {
   readonly label: string;

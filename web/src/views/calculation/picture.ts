@@ -11,7 +11,7 @@ import { type Numbers, valueAt } from "./arithmetic";
 import { bugEffect, BUGS } from "./bugs";
 import { LayerData } from "./layerData";
 import { titleOf } from "./lesson";
-import { formatNumber } from "./formatSum";
+import { formatNumber } from "../../draw/numbers";
 import { cellBackground, type ColourScale, colourScale } from "./paint";
 import { focusedCell, lockedCell } from "./cellFocus";
 import { type StepMatrix, steps } from "./steps";

@@ -8,7 +8,8 @@ import { type Message, t } from "../../i18n/i18n";
 import * as a from "./arithmetic";
 import { type Agreement, type Numbers, valueAt } from "./arithmetic";
 import { LayerData, positionsOf, type Vectors } from "./layerData";
-import { formatDotProduct, formatFactor, formatNumber, formatSum } from "./formatSum";
+import { formatNumber } from "../../draw/numbers";
+import { formatDotProduct, formatFactor, formatSum } from "./formatSum";
 
 export const STEP_IDS = [
   "pieces", "ids", "embedding", "positions", "sum", "input", "pre_norm", "project", "heads", "head_norm", "rotate", "dot", "scale",

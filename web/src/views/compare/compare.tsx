@@ -1,6 +1,7 @@
 /** A | B | B − A: one head in two runs, in two texts of a batch, or two heads; with the answers of both. */
 
 import { css, diverging, ink, type Ramp } from "../../draw/colours";
+import { formatChange, formatNumber } from "../../draw/numbers";
 import { rampStep, signedTone, tone } from "../../draw/paint";
 import { shade } from "../../draw/palette";
 import { cellPaths, type DrawingColours, element, label, markup, PAGE_COLOURS, PRINT_COLOURS, svgDocument, textWidth } from "../../draw/svg";
@@ -128,7 +129,7 @@ function Controls() {
 function Answers({ a, b }: { readonly a: Compared; readonly b: Compared }) {
   const changes = answerChanges(a, b);
   if (changes.length === 0 || (a.trace === b.trace && a.location.sequence === b.location.sequence)) return null;
-  const fixed = (value: number | null) => (value === null ? "–" : value.toFixed(4));
+  const fixed = (value: number | null) => (value === null ? "–" : formatNumber(value));
   return (
     <table class="compare-answers" data-role="answers">
       <thead>
@@ -145,16 +146,12 @@ function Answers({ a, b }: { readonly a: Compared; readonly b: Compared }) {
             <th scope="row"><bdi>{displayText(name) || "–"}</bdi></th>
             <td>{fixed(before)}</td>
             <td>{fixed(after)}</td>
-            <td><strong>{before === null || after === null ? "–" : signed(after - before)}</strong></td>
+            <td><strong>{before === null || after === null ? "–" : formatChange(after - before)}</strong></td>
           </tr>
         ))}
       </tbody>
     </table>
   );
-}
-
-function signed(value: number, digits = 4): string {
-  return `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
 }
 
 interface Picture {
@@ -297,7 +294,7 @@ function readout(found: Comparison): string {
   const names = `${displayText(b.queries[row].text)} → ${displayText(b.keys[column].text)}`;
   const after = number(b.matrix, row, column).toFixed(4);
   if (rows[row] < 0 || columns[column] < 0) return `${names} · B ${after} · ${t({ ko: "A에는 없는 토큰", en: "not in A" })}`;
-  return `${names} · A ${number(a.matrix, rows[row], columns[column]).toFixed(4)} · B ${after} · B − A ${signed(number(change, row, column))}`;
+  return `${names} · A ${number(a.matrix, rows[row], columns[column]).toFixed(4)} · B ${after} · B − A ${formatChange(number(change, row, column))}`;
 }
 
 async function svg(trace: Trace): Promise<string> {

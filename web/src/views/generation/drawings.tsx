@@ -2,6 +2,7 @@
 
 import type { Drawing } from "../../draw/bars";
 import { css, type Ramp } from "../../draw/colours";
+import { formatNumber } from "../../draw/numbers";
 import { type DrawingColours } from "../../draw/svg";
 import { displayText } from "../../draw/text";
 import type { Beam } from "../../trace/format";
@@ -75,7 +76,7 @@ export function beamTree({ nodes, links, first, last, rows }: TreeLayout, step: 
 
 /** The sum of log-probabilities; of a finished hypothesis also the score that ranks it, "−3.10 = −0.78". */
 function scoreText(sum: number, rank: number | null): string {
-  return [sum, ...(rank === null ? [] : [rank])].map((each) => each.toFixed(2).replace("-", "\u2212")).join(" = ");
+  return [sum, ...(rank === null ? [] : [rank])].map((each) => formatNumber(each, 2)).join(" = ");
 }
 
 function shortenPiece(text: string): string {

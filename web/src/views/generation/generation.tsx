@@ -6,6 +6,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { type Bar, bars, type Drawing } from "../../draw/bars";
 import { ink } from "../../draw/colours";
+import { formatNumber } from "../../draw/numbers";
 import { shade } from "../../draw/palette";
 import { type DrawingColours, element, label, markup, PAGE_COLOURS, PRINT_COLOURS, svgDocument } from "../../draw/svg";
 import { displayText, readablePieces } from "../../draw/text";
@@ -295,7 +296,7 @@ function candidateNote(decoding: Decoding, at: number): string {
   const { chosen: token, before, after } = decoding.steps[at];
   if (!token) return t(ANSWER_ENDED);
   const rank = before.findIndex(({ id }) => id === token.id) + 1 || `> ${before.length}`;
-  const log = Number.isFinite(token.log_probability) ? `, log p ${trueMinus(token.log_probability.toFixed(3))}` : "";
+  const log = Number.isFinite(token.log_probability) ? `, log p ${formatNumber(token.log_probability, 3)}` : "";
   const filters = after.length ? t({ ko: " 회색: 필터 전, 색: 필터 후.", en: " Grey: before the filters; colour: after." }) : "";
   return `${displayText(token.piece)}: ${t({ ko: "순위", en: "rank" })} ${rank}${log}.${filters}`;
 }
@@ -371,10 +372,6 @@ function Settings({ settings }: Pick<Decoding, "settings">) {
       </p>
     </Panel>
   );
-}
-
-function trueMinus(text: string): string {
-  return text.replace(/^-(0\.0+$)?/, (_, zero?: string) => zero ?? "\u2212");
 }
 
 async function svg(trace: Trace): Promise<string> {

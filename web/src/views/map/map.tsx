@@ -1,6 +1,7 @@
 /** All heads: the map at full size, the effect of each head on the answer, and a table to sort and search by pattern. */
 
 import { css, diverging, ink, type Ramp } from "../../draw/colours";
+import { formatChange, formatNumber } from "../../draw/numbers";
 import { paintBytes, rampStep, signedTone, toCanvas } from "../../draw/paint";
 import { shade } from "../../draw/palette";
 import { type Child, type DrawingColours, element, label, markup, PAGE_COLOURS, PRINT_COLOURS, svgDocument, textWidth } from "../../draw/svg";
@@ -109,8 +110,8 @@ const MEASURES: Readonly<Record<Effects["measure"], Message>> = {
 
 function summary({ answer, measure, value, other_value, intervention }: Effects): string {
   const name = displayText(answer);
-  const other = other_value === null ? "" : t({ ko: `, A를 읽으면 ${other_value.toFixed(4)}`, en: `; reading A ${other_value.toFixed(4)}` });
-  return `‘${name}’ ${t(MEASURES[measure])} ${value.toFixed(4)}${other} · ${t(CHANGES[intervention])}`;
+  const other = other_value === null ? "" : t({ ko: `, A를 읽으면 ${formatNumber(other_value)}`, en: `; reading A ${formatNumber(other_value)}` });
+  return `‘${name}’ ${t(MEASURES[measure])} ${formatNumber(value)}${other} · ${t(CHANGES[intervention])}`;
 }
 
 const CHANGES: Readonly<Record<Effects["intervention"], Message>> = {
@@ -189,7 +190,7 @@ function effectDrawing(trace: Trace, effects: Effects, width: number, colours: D
               stroke={colours.line}
               stroke-width={0.5}
             >
-              <title>{`${title} ${labels ? `L${layer} ${labels[column]}` : headName({ layer, head: column })}: ${signed(change)}`}</title>
+              <title>{`${title} ${labels ? `L${layer} ${labels[column]}` : headName({ layer, head: column })}: ${formatChange(change)}`}</title>
             </rect>
           );
         })}
@@ -202,9 +203,9 @@ function effectDrawing(trace: Trace, effects: Effects, width: number, colours: D
   const drawing = (
     <g>
       {parts}
-      <text x={LEFT + 68} y={bottom + 10} font-size={11} text-anchor="end" fill={colours.faint}>{signed(-max)}</text>
+      <text x={LEFT + 68} y={bottom + 10} font-size={11} text-anchor="end" fill={colours.faint}>{formatChange(-max)}</text>
       {legend}
-      <text x={LEFT + 74 + 21 * 7 + 6} y={bottom + 10} font-size={11} fill={colours.faint}>{signed(max)}</text>
+      <text x={LEFT + 74 + 21 * 7 + 6} y={bottom + 10} font-size={11} fill={colours.faint}>{formatChange(max)}</text>
     </g>
   );
   return { drawing, size: [Math.max(right, LEFT + 300), bottom + 16] as const };
@@ -212,10 +213,6 @@ function effectDrawing(trace: Trace, effects: Effects, width: number, colours: D
 
 function cells(layers: number, columns: number): readonly (readonly [number, number])[] {
   return Array.from({ length: layers * columns }, (_, i) => [Math.floor(i / columns), i % columns] as const);
-}
-
-function signed(value: number): string {
-  return `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(4)}`;
 }
 
 function HeadTable({ trace }: { readonly trace: Trace }) {
@@ -270,7 +267,7 @@ function HeadTable({ trace }: { readonly trace: Trace }) {
                   const score = row.scores[each as Exclude<Column, "head">];
                   return (
                     <td key={each} style={{ "--share": `${Math.round((100 * Math.abs(score ?? 0)) / (each === "entropy" || each === "effect" ? largest(each) : 1))}%` }}>
-                      {score === null ? "–" : each === "effect" ? signed(score) : score.toFixed(2)}
+                      {score === null ? "–" : each === "effect" ? formatChange(score) : formatNumber(score, 2)}
                     </td>
                   );
                 })}

@@ -14,7 +14,7 @@ import { type ColourScale, colourScale, finiteRange } from "../calculation/paint
 import { matricesSvg, matrixTable } from "../calculation/picture";
 import { focusedCell, hoveredCell, lockedCell } from "../calculation/cellFocus";
 import { pieceNames } from "../calculation/steps";
-import { formatNumber } from "../calculation/formatSum";
+import { formatNumber } from "../../draw/numbers";
 import { masks as about } from "../viewInfo";
 import type { StageProps, ViewRenderer } from "../view";
 import { useWidth } from "../width";

@@ -1,11 +1,11 @@
 /** Number formats of the neuron view. */
 
+import { formatNumber } from "../../draw/numbers";
 import type { HeadParts } from "./recompute";
 
 /** A number in a table: two decimals, four for weights. */
 export function formatShort(value: number, decimals = 2): string {
-  const text = value.toFixed(decimals);
-  return text.replace("-", Number(text) === 0 ? "" : "−");
+  return formatNumber(value, decimals);
 }
 
 /** Seven digits, the precision of float32. */

@@ -13,7 +13,8 @@ import { matmul, type Numbers, sinusoids, table, transpose, valueAt } from "../c
 import { Heatmap } from "../calculation/heatmap";
 import { frac, math, sub, sup } from "../calculation/mathml";
 import { type Cell, focusedCell } from "../calculation/cellFocus";
-import { formatDifference, formatNumber } from "../calculation/formatSum";
+import { formatNumber } from "../../draw/numbers";
+import { formatDifference } from "../calculation/formatSum";
 import { useWidth } from "../width";
 import { binaryDigits, digitCount, frequency, normalisedPosition, shiftError, shiftMatrix, sineDials } from "./encodingMath";
 

@@ -10,7 +10,8 @@ import type { Trace } from "../../trace/trace";
 import { type Message, t } from "../../i18n/i18n";
 import { type Agreement, agreement, type Numbers, sinusoids, table as byRows, TOLERANCE } from "../calculation/arithmetic";
 import { pieceNames } from "../calculation/steps";
-import { formatDifference, formatNumber } from "../calculation/formatSum";
+import { formatNumber } from "../../draw/numbers";
+import { formatDifference } from "../calculation/formatSum";
 import { type BiasByDistance, biasByDistance, cosineSimilarities, shiftedDotProduct } from "./encodingMath";
 import { Clocks, Table } from "./encodings";
 
