@@ -13,7 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from jumok.data.assemble import HeldOut
 from jumok.data.splits import Splits
+from jumok.data.table import Table
 from jumok.inference.optimization import optimize, unsupported_reason
 from jumok.language import translate
 from jumok.models import SentenceEncoder
@@ -149,10 +151,19 @@ class VectorDistillationJob(SimilarityJob):
 
 
 def distilled_texts(recipe: Recipe, splits: Splits) -> list[str]:
-    """The distinct texts of the training pairs, followed by the added ones."""
-    train = splits.train
+    """The distinct texts of the training pairs, followed by the added ones.
+
+    A text that repeats a sentence of the pairs of another split is left out.
+    """
+    others = [table for name, table in splits.tables.items() if name != "train"]
+    held_out = HeldOut(text for table in others for text in _texts(table))
     added = unlabelled_texts(recipe.distillation, splits)
-    return list(dict.fromkeys([*train.column("text"), *train.column("pair"), *added]))
+    texts = dict.fromkeys([*_texts(splits.train), *added])
+    return [text for text in texts if not held_out.repeated_in(text)]
+
+
+def _texts(pairs: Table) -> list[str]:
+    return [*pairs.column("text"), *pairs.column("pair")]
 
 
 def teacher_vectors(name: str, texts: Sequence[str], device: torch.device) -> Vectors:
