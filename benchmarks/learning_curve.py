@@ -61,7 +61,7 @@ def main() -> None:
         cells = "".join(f"  {_mean_and_range(found):>20}" for found in scores)
         lines.append(f"{system:<20}{cells}")
     text = "\n".join(
-        [*lines, "", "accuracy on the 50,000 test reviews, mean and half the range (seeds)", ""]
+        [*lines, "", "accuracy on the 50,000 test reviews: mean ± half the range (seeds)", ""]
     )
     print(text)
     RESULTS.write_text(text, encoding="utf-8")
@@ -125,8 +125,11 @@ def _draw(rows: list[int], curves: dict[str, list[list[float]]]) -> None:
     figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
     for (system, scores), marker in zip(curves.items(), "osD", strict=True):
         means = [100 * mean(found) for found in scores]
-        half = [50 * (max(found) - min(found)) for found in scores]
-        axes.errorbar(rows, means, half, marker=marker, capsize=3, label=system)
+        line = axes.plot(rows, means, marker=marker, label=system)[0]
+        for n, middle, found in zip(rows, means, scores, strict=True):
+            if len(found) > 1:
+                half = 50 * (max(found) - min(found))
+                axes.errorbar(n, middle, half, capsize=3, color=line.get_color())
     axes.set_xscale("log")
     axes.set_xticks(rows, [f"{n:,}" for n in rows])
     axes.minorticks_off()
@@ -142,8 +145,9 @@ def _cells(rows: list[int]) -> str:
 
 
 def _mean_and_range(scores: list[float]) -> str:
-    half = (max(scores) - min(scores)) / 2
-    return f"{mean(scores):.4f} ±{half:.4f} ({len(scores)})"
+    """The mean, half the range if there is more than one seed, and the number of seeds."""
+    spread = f" ±{(max(scores) - min(scores)) / 2:.4f}" if len(scores) > 1 else ""
+    return f"{mean(scores):.4f}{spread} ({len(scores)})"
 
 
 if __name__ == "__main__":

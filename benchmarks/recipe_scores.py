@@ -46,7 +46,10 @@ def main() -> None:
 
 
 def table(recipe: str, results: list[dict[str, Any]]) -> list[str]:
-    """One line per seed and test set, then the mean and the standard deviation of the first."""
+    """One line per seed and test set, then mean and standard deviation of the first test set.
+
+    The metric of the mean is that by which the checkpoints were chosen.
+    """
     versions = ", ".join(f"{name} {value}" for name, value in results[0]["versions"].items())
     metrics = [name for name in METRICS if name in results[0]]
     lines = [
@@ -66,12 +69,13 @@ def table(recipe: str, results: list[dict[str, Any]]) -> list[str]:
                 f"{result['training_seconds'] / 60:4.1f} min  "
                 f"{result['peak_memory_bytes'] / 2**30:5.2f} GiB"
             )
-    first = [result[metrics[0]] for result in results]
+    metric = results[0]["dev"]["metric"]
+    first = [result[metric] for result in results]
     spread = f" ± {statistics.stdev(first):.4f} (standard deviation)" if len(first) > 1 else ""
     return [
         *lines,
         "",
-        f"{metrics[0]} of {results[0]['split']}, mean of {len(first)} seeds: "
+        f"{metric} of {results[0]['split']}, mean of {len(first)} seeds: "
         f"{statistics.mean(first):.4f}{spread}; the checkpoint is that with the best dev score",
     ]
 
