@@ -1,8 +1,11 @@
 """The files in deploy/: checked against the schemas and rules of their tools; none is run here."""
 
 import os
+import re
+import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ import yaml
 from jumok.native import bundle as bundling
 from jumok.native.instruction_sets import compilable, machine
 from jumok.serving import server as serving_server
+from jumok.serving.limits import Limits
 from tests.serving.server_process import Server, serving
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +51,47 @@ def test_the_image_is_small_and_not_root() -> None:
             assert all((ROOT / source).exists() for source in rest.split()[:-1])
 
 
+def test_the_copied_files_are_all_that_the_build_needs(tmp_path: Path) -> None:
+    """Builds the wheel as the image does, from exactly what the Dockerfile copies."""
+    sources = [
+        source
+        for name, rest in instructions()
+        if name == "COPY" and "--from" not in rest
+        for source in rest.split()[:-1]
+    ]
+    ignored = (DEPLOY / "Dockerfile.dockerignore").read_text(encoding="utf-8").split()
+    assert ignored == ["*", *[f"!{source}" for source in sources], "**/__pycache__"]
+    root = tmp_path / "source"
+    root.mkdir()
+    for source in sources:
+        if (ROOT / source).is_dir():
+            unneeded = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / source, root / source, ignore=unneeded)
+        else:
+            shutil.copy(ROOT / source, root / source)
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", str(root)]
+    environment = {**os.environ, "JUMOK_KERNEL": "none"}  # as in the Dockerfile
+    assert any("JUMOK_KERNEL=none pip install" in rest for _, rest in instructions())
+    run = subprocess.run(build, env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    (wheel,) = (root / "dist").glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"jumok/native/bundle.py", "jumok/serving/static/page.js"} <= set(names)
+
+
+def image_name() -> str:
+    """The name that the Dockerfile's first lines give to the image."""
+    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    match = re.search(r"docker build -f deploy/Dockerfile -t (\S+) \.", text)
+    assert match is not None
+    return match[1]
+
+
+def test_the_image_is_healthy_when_it_is_ready() -> None:
+    (check,) = (rest for name, rest in instructions() if name == "HEALTHCHECK")
+    assert '"/ready"' in check
+
+
 def test_kubernetes_manifests() -> None:
     validate = pytest.importorskip("kubernetes_validate")
     documents = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8")))
@@ -59,7 +104,11 @@ def test_kubernetes_manifests() -> None:
         assert path in container[f"{probe}Probe"]["exec"]["command"]
     mounts = {each["name"] for each in container["volumeMounts"]}
     assert mounts == {each["name"] for each in pod["volumes"]}
-    assert pod["terminationGracePeriodSeconds"] > 30
+    assert container["image"] == image_name()
+    command, seconds = container["lifecycle"]["preStop"]["exec"]["command"]
+    assert command == "sleep"
+    assert int(seconds) >= 2 * container["readinessProbe"]["periodSeconds"]
+    assert pod["terminationGracePeriodSeconds"] > int(seconds) + Limits().grace_seconds
     ports = documents[1]["spec"]["ports"]
     assert ports[0]["targetPort"] == container["ports"][0]["name"]
 
@@ -70,6 +119,9 @@ def test_compose_file() -> None:
     assert (DEPLOY / service["build"]["context"] / service["build"]["dockerfile"]).exists()
     assert set(service["secrets"]) == set(content["secrets"])
     assert service["read_only"]
+    assert "healthcheck" not in service  # that of the image
+    grace = int(service["stop_grace_period"].removesuffix("s"))
+    assert grace > Limits().grace_seconds
     assert all(port.startswith("127.0.0.1:") for port in service["ports"])
 
 
