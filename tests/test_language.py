@@ -33,7 +33,7 @@ Capture = pytest.CaptureFixture[str]
 SOURCE = Path(__file__).parent.parent / "src" / "jumok"
 
 MESSAGE_CALLS = re.compile(
-    r"(Jumok|Input|Storage|Checkpoint|NonFinite|ProcessLost|Callback|Kernel)Error|Interrupted|"
+    r"(Jumok|Input|Storage|Checkpoint|NonFinite|ProcessLost|Callback|Kernel|ServerBusy)Error|Interrupted|"
     r"NotApplicable|unavailable|print_notice|_print_error|_?warn_once|logger\.warning"
 )
 

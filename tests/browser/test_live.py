@@ -131,7 +131,8 @@ def test_a_page_without_its_token_shows_an_error(windows: Windows, live: Server)
     with windows(allowed=expected) as window:
         window.page.goto(live.address.origin)
         window.page.wait_for_selector("[role=alert]")
-        assert "token" in window.page.locator("[role=alert]").first.inner_text()
+        said = window.page.locator("[role=alert]").first.inner_text()
+        assert "토큰이 없거나 틀립니다" in said  # in the language of the page
 
 
 def test_a_page_from_elsewhere_gets_nothing(windows: Windows, live: Server) -> None:

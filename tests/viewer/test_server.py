@@ -2,16 +2,19 @@
 
 import gzip
 import http.client
+import json
 import re
 import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jumok.errors import InputError
 from jumok.interpret.trace import Trace
+from jumok.viewer import job_queue
 from jumok.viewer import server as server_module
 from jumok.viewer.request_schema import ModelCard, TraceRequest
 from jumok.viewer.security import SECURITY_HEADERS
@@ -73,8 +76,6 @@ def still(file: Path) -> Iterator[tuple[Server, str]]:
 
 
 def boot_of(body: bytes) -> dict[str, object]:
-    import json
-
     found = re.search(rb'<script id="boot" type="application/json">(.*?)</script>', body)
     assert found
     boot = json.loads(found[1])
@@ -314,12 +315,60 @@ def test_an_invalid_request_gets_an_error_message(
     assert "\n" not in answer.error
 
 
-def test_an_error_message_is_in_the_language_of_the_page(live: Server) -> None:
-    body = b'{"text": "a", "mute": [["other", 0, 0]]}'
-    for language, expected in (("ko", "헤드는"), ("ko-KR,en;q=0.9", "헤드는"), ("en", "a head")):
-        answer = live.request("/api/trace", body, Accept_Language=language)
-        assert answer.status == 400
+@pytest.mark.parametrize(
+    ("status", "path", "body", "sent", "english", "korean"),
+    [
+        (400, "/api/trace", {"text": "a", "mute": [["other", 0, 0]]}, {}, "a head", "헤드는"),
+        (403, "/api/model", None, {"token": None}, "the token is", "토큰이 없거나"),
+        (403, "/api/model", None, {"Host": "evil.example"}, "unknown host", "모르는 호스트"),
+        (403, "/api/trace", {}, {"Origin": "null"}, "the request comes from", "다른 출처에서"),
+        (403, "/api/trace", {}, {"Sec_Fetch_Site": "none"}, "the request", "다른 사이트에서"),
+        (404, "/nothing", None, {}, "not found", "찾을 수 없습니다"),
+        (404, "/api/trace/" + "0" * 32, None, {}, "not found", "찾을 수 없습니다"),
+        (405, "/", None, {"method": "PUT"}, "method not", "이 주소에서"),
+        (413, "/api/trace", b" " * (64 * 2**10 + 1), {}, "the request is longer", "요청이 65,536"),
+        (500, "/api/trace", {"text": "break"}, {}, "Zero", "ZeroDivision"),
+    ],
+)
+def test_an_error_message_is_in_the_language_of_the_page(
+    live: Server,
+    status: int,
+    path: str,
+    body: object,
+    sent: dict[str, Any],
+    english: str,
+    korean: str,
+) -> None:
+    for language, expected in (("ko", korean), ("ko-KR,en;q=0.9", korean), ("en", english)):
+        answer = live.request(path, body, Accept_Language=language, **sent)
+        assert answer.status == status, answer.body
         assert answer.error.startswith(expected)
+        assert bool(re.search("[가-힣]", answer.error)) == (language != "en")
+
+
+def test_an_invalid_range_in_korean(still: tuple[Server, str]) -> None:
+    server, name = still
+    answer = server.request(f"/api/trace/{name}", Range="bytes=5-2", Accept_Language="ko")
+    assert answer.status == 416
+    assert answer.error.startswith("잘못된 범위입니다")
+
+
+def test_a_body_that_does_not_arrive(live: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "BODY_SECONDS", 0.1)
+    caller = http.client.HTTPConnection("127.0.0.1", live.address.port, timeout=60)
+    caller.putrequest("POST", "/api/trace")
+    for name, value in {
+        "X-Jumok-Token": live.address.token,
+        "Content-Type": "application/json",
+        "Content-Length": "9",
+        "Accept-Language": "ko",
+    }.items():
+        caller.putheader(name, value)
+    caller.endheaders(b"{")
+    answer = caller.getresponse()
+    assert answer.status == 408
+    assert json.loads(answer.read())["error"].startswith("요청이 10초 안에 도착하지")
+    caller.close()
 
 
 def test_the_font_endpoint(live: Server) -> None:
@@ -350,10 +399,19 @@ def test_a_trace_file_makes_no_new_traces(still: tuple[Server, str]) -> None:
 def test_a_slow_model_is_not_waited_for(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "TRACE_SECONDS", 0.2)
     with open_trace_store() as store, served(ServerContent(store, CARD, None, Echo())) as server:
-        answer = server.request("/api/trace", {"text": "sleep"})
-        assert answer.status == 503
-        assert "shorter text" in answer.error
+        for language, expected in (("en", "not finished"), ("ko", "0초 안에 끝나지")):
+            answer = server.request("/api/trace", {"text": "sleep"}, Accept_Language=language)
+            assert answer.status == 503
+            assert answer.error.startswith(expected)
         assert server.request("/").status == 200  # while the model still works
+
+
+def test_a_full_queue(live: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_queue, "MAX_WAITING", 0)
+    for language, expected in (("en", "0 requests are waiting"), ("ko", "요청 0개가 기다리고")):
+        answer = live.request("/api/trace", {"text": "a"}, Accept_Language=language)
+        assert answer.status == 503
+        assert answer.error.startswith(expected)
 
 
 def test_the_oldest_traces_are_deleted(file: Path) -> None:

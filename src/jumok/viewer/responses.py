@@ -5,7 +5,10 @@ import re
 import zlib
 from pathlib import Path
 
+from starlette.datastructures import Headers
 from starlette.responses import Response
+
+from jumok.language import korean_message
 
 # Browsers request ranges without compression (fetch sets Accept-Encoding: identity), so the page
 # has a header of its own; weights and thumbnails shrink by a third, masks to almost nothing.
@@ -25,13 +28,14 @@ def json_response(content: object, status: int = 200) -> Response:
     return Response(json.dumps(content), status, media_type="application/json")
 
 
-def error_response(status: int, message: str) -> Response:
-    """An error with its message.
+def error_response(status: int, message: str, request: Headers) -> Response:
+    """An error with its message, in Korean for a page in Korean.
 
-    >>> error_response(404, "there is no such page").body
+    >>> error_response(404, "there is no such page", Headers()).body
     b'{"error": "there is no such page"}'
     """
-    return json_response({"error": message}, status)
+    is_korean = request.get("accept-language", "").lower().startswith("ko")
+    return json_response({"error": korean_message(message) if is_korean else message}, status)
 
 
 def parse_range(header: str, size: int) -> tuple[int, int] | None:

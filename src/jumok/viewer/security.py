@@ -82,6 +82,7 @@ class GuardedApp:
                 MutableHeaders(scope=message).update(SECURITY_HEADERS)
             await send(message)
 
-        violation = self.rules.violation(scope["method"], scope["path"], Headers(scope=scope))
-        app = self.app if violation is None else error_response(403, violation)
+        headers = Headers(scope=scope)
+        violation = self.rules.violation(scope["method"], scope["path"], headers)
+        app = self.app if violation is None else error_response(403, violation, headers)
         await app(scope, receive, send_with_headers)

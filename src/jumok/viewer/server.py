@@ -16,7 +16,6 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from jumok.errors import InputError, JumokError
-from jumok.language import korean_message
 from jumok.viewer.job_queue import JobQueue, ServerBusyError
 from jumok.viewer.request_schema import (
     MAX_BODY_BYTES,
@@ -176,7 +175,9 @@ class _Endpoints:
         if "range" in request.headers:
             part = parse_range(request.headers["range"], size)
             if part is None:
-                response = error_response(416, "invalid range; request bytes=first-last")
+                response = error_response(
+                    416, "invalid range; request bytes=first-last", request.headers
+                )
                 response.headers["content-range"] = f"bytes */{size}"
                 return response
             if GZIP_HEADER in request.headers and part[1] - part[0] <= MAX_GZIP_BYTES:
@@ -235,7 +236,8 @@ async def _static(name: str, request: Request) -> Response:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return error_response(error.status_code, _STATUS_MESSAGES.get(error.status_code, error.detail))
+    message = _STATUS_MESSAGES.get(error.status_code, error.detail)
+    return error_response(error.status_code, message, request.headers)
 
 
 def _report_errors(endpoint: Endpoint) -> Endpoint:
@@ -247,22 +249,16 @@ def _report_errors(endpoint: Endpoint) -> Endpoint:
         except HTTPException:
             raise
         except ServerBusyError as error:
-            return error_response(503, _localized(request, error))
+            return error_response(503, str(error), request.headers)
         except InputError as error:
-            return error_response(400, _localized(request, error))
+            return error_response(400, str(error), request.headers)
         except JumokError as error:
-            return error_response(500, _localized(request, error))
+            return error_response(500, str(error), request.headers)
         except Exception as error:
             message = f"{type(error).__name__}: {error}; this is a bug in jumok"
-            return error_response(500, message)
+            return error_response(500, message, request.headers)
 
     return reporting
-
-
-def _localized(request: Request, error: Exception) -> str:
-    """The message of an error, in Korean for a page in Korean."""
-    is_korean = request.headers.get("accept-language", "").lower().startswith("ko")
-    return korean_message(str(error)) if is_korean else str(error)
 
 
 async def _read_json(request: Request) -> dict[str, object]:
