@@ -1,14 +1,19 @@
 """`jumok heads`: a row per head, as a table and as JSON."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 import jumok
+from jumok.data.load import load_splits
 from jumok.interpret.head_patterns import PATTERNS
 from jumok.interpret.interventions import patch_heads, sweep_heads
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.runs.setup import get_tokenizers
 from tests.cli.commands import call
+from tests.shared_data import shared_data
 
 Capture = pytest.CaptureFixture[str]
 
@@ -84,6 +89,38 @@ def test_heads_of_another_text(capsys: Capture, review_run: Path) -> None:
     done = call(capsys, "heads", review_run, text, "--patch", other, "--answer", label)
     expected = f"{effects.value:.6f}; of OTHER {effects.other_value:.6f}"
     assert done.out.splitlines()[0] == f"probability of {label!r}: {expected}"
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def patched_pairs(page: str) -> list[tuple[str, str, str]]:
+    """Model, text and other text of each `jumok heads ... --patch` in a page."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    found = re.findall(r'jumok heads (\S+) "([^"]+)" --patch "([^"]+)"', text)
+    assert found, page
+    return found
+
+
+def test_the_pairs_of_the_documentation_have_equally_many_tokens() -> None:
+    """Those of runs/nsmc also in the vocabulary of `ko-small`, with which own reviews begin."""
+    pairs = [*patched_pairs("view.md"), *patched_pairs("site/pages/guides/look.md")]
+    for model, *texts in pairs:
+        vocabulary = jumok.load("note" if model == "note" else "ko-small").vocabulary
+        text, other = (vocabulary.encode(each) for each in texts)
+        assert len(text) == len(other), texts
+        assert text != other
+
+
+@pytest.mark.slow
+def test_the_pairs_in_the_vocabulary_of_nsmc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUMOK_DATA", str(shared_data("nsmc").parent))
+    recipe = load_recipe("nsmc")
+    train = load_splits(recipe.data, recipe.columns).train
+    vocabulary = get_tokenizers(recipe, train).source
+    for model, text, other in patched_pairs("view.md"):
+        assert model == "runs/nsmc"
+        assert len(vocabulary.encode(text)) == len(vocabulary.encode(other))
 
 
 @pytest.mark.parametrize(
