@@ -98,6 +98,7 @@ class LingeringTransport:
     def __init__(self, transport: asyncio.Transport, protocol: "DeadlineProtocol") -> None:
         self._transport, self._protocol = transport, protocol
         self.lingers = False
+        self.written = 0  # bytes of all responses
         self._rest = LINGER_BYTES
         self._out = b""
 
@@ -110,6 +111,7 @@ class LingeringTransport:
             return
         if not self._out:
             self._protocol.loop.call_soon(self._flush)
+        self.written += len(data)
         self._out += data
         if len(self._out) > FLUSH_BYTES:
             self._flush()
@@ -161,6 +163,7 @@ class DeadlineProtocol(HttpToolsProtocol):
         """Start the timer of the first request."""
         self._read_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
+        self._written_before = 0  # bytes that have to be read when the write timer ends
         self._phase = Phase.IDLE
         self._requests = 0  # that have arrived completely
         self._head_bytes = 0  # or those of a chunked body without a byte of the body
@@ -306,13 +309,6 @@ class DeadlineProtocol(HttpToolsProtocol):
         super().pause_writing()
         self._start_write_timer()
 
-    def resume_writing(self) -> None:
-        """The client reads again."""
-        super().resume_writing()
-        if self._write_timer is not None:
-            self._write_timer.cancel()
-            self._write_timer = None
-
     def _on_invalid_bytes(self) -> None:
         """Refuse bytes that are not HTTP, and headers that are too long."""
         newest = self.cycle
@@ -403,12 +399,17 @@ class DeadlineProtocol(HttpToolsProtocol):
 
     def _start_write_timer(self) -> None:
         if self._write_timer is None:
+            self._written_before = self.transport.written
             self._write_timer = self.loop.call_later(self.limits.write_seconds, self._write_late)
 
     def _write_late(self) -> None:
+        """Close if the client has not read what was written when the timer started."""
         self._write_timer = None
-        if self.transport.get_write_buffer_size():
+        unread = self.transport.get_write_buffer_size()
+        if self.transport.written - unread < self._written_before:
             self.transport.abort()
+        elif unread:
+            self._start_write_timer()
 
 
 def protocol_class(limits: Limits) -> type[DeadlineProtocol]:
