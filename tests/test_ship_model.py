@@ -2,12 +2,14 @@
 
 import importlib.util
 import json
+import math
 import shutil
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 
 import jumok
 from jumok.shipped import CARD, WEIGHTS, resolve_model
@@ -44,8 +46,8 @@ task = "similarity"
 metric = "pearson"
 [data]
 train = "{folder}/pairs.tsv"
-dev = "{folder}/pairs.tsv"
-test = "{folder}/pairs.tsv"
+dev = "{folder}/held-out.tsv"
+test = "{folder}/held-out.tsv"
 pair = "pair"
 score = "score"
 [regression]
@@ -106,14 +108,55 @@ def test_the_card_states_what_the_run_did(shipped: Path) -> None:
     assert "CC BY-SA 3.0" in card
     assert "아직 재지 않았습니다" in card
     assert card.count("→") == 7
+    assert _script().NOT_JUDGED in card
+    assert "jumok predict tiny-ko " in card
+    assert "encode(" not in card
+
+
+@pytest.mark.parametrize("name", ["ko-small", "ko-small-vectors"])
+def test_the_shipped_cards_are_as_the_script_writes_them(name: str) -> None:
+    """Licence, texts, example and counts; the runs behind the figures are not in the project."""
+    script = _script()
+    card = (resolve_model(name) / CARD).read_text(encoding="utf-8")
+    assert "\n".join(["|---|---|---|---|", *script.text_rows(), ""]) in card
+    assert " ".join(script.LICENCE) in card
+    example = script._lm_example if name == "ko-small" else script._vector_example
+    assert "\n".join(example(name)) in card
+    with safe_open(resolve_model(name) / WEIGHTS, "pt") as weights:
+        shapes = [weights.get_slice(key).get_shape() for key in weights.keys()]  # noqa: SIM118
+    count = script.korean_count(sum(math.prod(shape) for shape in shapes))
+    assert f"가중치 {count} 개의" in card
+    limits = (script.LM_LIMITS_KO, script.VECTOR_LIMITS_KO)
+    assert [text in card for text in limits] == [name == "ko-small", name != "ko-small"]
+
+
+def test_counts_in_korean() -> None:
+    count = _script().korean_count
+    counts = [count(n) for n in (52_992, 123_456, 6_714_000, 17_403_778)]
+    assert counts == ["52,992", "12만", "670만", "1,740만"]
+
+
+def test_the_table_of_scores_has_the_columns_that_are_known() -> None:
+    rows = [
+        {"task": "nsmc", "metric": "accuracy", "recipe_alone": "0.81", "score": "0.84", "seeds": 1},
+        {"task": "hate", "metric": "macro_f1", "score": "0.58", "seeds": 3, "tfidf": "0.56"},
+    ]
+    assert _script()._score_table(rows) == [
+        "| task | metric | the recipe alone | TF-IDF | from this model | seeds |",
+        "|---|---|---|---|---|---|",
+        "| nsmc | accuracy | 0.81 | – | 0.84 | 1 |",
+        "| hate | macro_f1 | – | 0.56 | 0.58 | 3 |",
+    ]
 
 
 def test_the_card_of_distilled_vectors_names_the_teacher(tmp_path: Path, review_run: Path) -> None:
     shutil.copytree(review_run, tmp_path / "e5")
-    rows = [f"{one}\t{two}\t{score}" for one, two, score in score_rows(24, 1)]
-    (tmp_path / "pairs.tsv").write_text(
-        "\n".join(["text\tpair\tscore", *rows]) + "\n", encoding="utf-8"
-    )
+    held_out = [("소리가 커요", "화면이 작아요", 1.0), ("음악 별로예요", "노래 별로예요", 5.0)]
+    for name, pairs in (("pairs.tsv", score_rows(24, 1)), ("held-out.tsv", held_out)):
+        rows = [f"{one}\t{two}\t{score}" for one, two, score in pairs]
+        (tmp_path / name).write_text(
+            "\n".join(["text\tpair\tscore", *rows]) + "\n", encoding="utf-8"
+        )
     (tmp_path / "tiny-vectors.toml").write_text(VECTORS.format(folder=tmp_path), encoding="utf-8")
     train(load_recipe(str(tmp_path / "tiny-vectors.toml")), tmp_path / "run")
     path = _script().ship(tmp_path / "run", tmp_path / "shipped", [])

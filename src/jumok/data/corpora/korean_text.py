@@ -28,7 +28,7 @@ SOURCES = (
         "wikipedia",
         "encyclopedia articles of about 2022",
         "CC BY-SA 3.0",
-        "ko.wikipedia.org",
+        "ko.wikipedia.org, read through github.com/97danielj/WordEmbedding",
         tuple(f"korean/wiki-{number}.txt" for number in range(1, 5)),
     ),
     TextSource(
@@ -36,7 +36,7 @@ SOURCES = (
         "software documentation, mostly translated",
         "CC BY 4.0 (Microsoft, Vue), Apache-2.0 (TensorFlow, Hugging Face course, Elixir School), "
         "BSD-3-Clause (PyTorch)",
-        "the Korean documentation repositories of these projects on github.com",
+        "ten repositories on github.com, named in docs/data.md",
         ("korean/docs.txt",),
     ),
     TextSource(
@@ -99,7 +99,7 @@ SOURCES = (
         "treebanks",
         "sentences of essays, novels, textbooks and the web",
         "CC BY-SA 4.0 (UD_Korean-Kaist, UD_Korean-GSD)",
-        "github.com/UniversalDependencies",
+        "github.com/emorynlp/ud-korean, github.com/UniversalDependencies",
         ("korean/treebank.txt", "text/ud.txt"),
     ),
     TextSource(
