@@ -71,7 +71,7 @@ def test_batches_of_inputs(server: Server) -> None:
         ("/v1/embeddings", {"input": "a", "encoding_format": "x"}, "encoding_format must be one"),
         ("/v1/embeddings", {"input": "a", "model": "reading"}, "the model must have an encoder"),
         ("/v1/completions", {"prompt": "a", "model": "reviews"}, "the model must generate text"),
-        ("/v1/completions", {"prompt": "a", "n": 0}, "n must be an integer from 1"),
+        ("/v1/completions", {"prompt": "a", "n": 0}, "n must be 1"),
         ("/translate", {"q": 3}, "q must be a list"),
         ("/translate", {"q": "a", "source": []}, "source must be a string"),
     ],

@@ -1,10 +1,15 @@
 """Texts that are generated next to each other: same bytes, streams, cancellation."""
 
+import contextlib
+import http.client
 import json
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -221,14 +226,20 @@ def test_streams_of_the_openai_client(writer: Server, expected: dict[str, str]) 
     [
         ({"prompt": "a", "echo": True}, "echo is not supported"),
         ({"prompt": "a", "logprobs": 1}, "logprobs is not supported"),
-        ({"prompt": "a", "best_of": 2}, "best_of must be equal to n"),
+        ({"prompt": "a", "best_of": 2}, "best_of must be 1; use decoding.n_best"),
+        ({"prompt": "a", "n": 2}, "n must be 1; use decoding.n_best"),
+        ({"prompt": "a", "n": True}, "n must be 1"),
         ({"prompt": "a", "stream": 1}, "stream must be true or false"),
         ({"prompt": ["a", "b"], "stream": True}, "stream needs one prompt"),
-        ({"prompt": "a", "n": 17}, "n must be an integer from 1 to 16"),
+        ({"prompt": "a", "stream_options": {"include_usage": True}}, "needs stream = true"),
+        *(
+            ({"prompt": "a", "stream": True, "stream_options": value}, "must have include_usage")
+            for value in (1, {"usage": True}, {"include_usage": 1})
+        ),
         ({"prompt": "a", "max_tokens": 0}, "max_tokens must be an integer from 1"),
         ({"prompt": "a", "max_tokens": 10**12}, "max_tokens must be an integer from 1"),
         ({"prompt": "a", "stop": ["a"] * 17}, "stop must be at most 16 strings"),
-        ({"prompt": "a", "top_p": 2, "temperature": 1}, "top_p must be a number"),
+        ({"prompt": "a", "top_p": 2}, "top_p must be a number"),
         ({"prompt": "a", "seed": -1}, "seed must be an integer"),
     ],
 )
@@ -236,6 +247,82 @@ def test_completions_are_checked(writer: Server, content: dict[str, object], mes
     reply = writer.request("/v1/completions", content)
     assert reply.status == 400
     assert message in reply.error["message"]
+
+
+def events_of(body: bytes) -> list[Any]:
+    """The JSON of all events of a stream, and at its end None for [DONE]."""
+    lines = body.decode().strip().split("\n\n")
+    assert all(line.startswith("data: ") for line in lines)
+    parts = [line.removeprefix("data: ") for line in lines]
+    return [None if part == "[DONE]" else json.loads(part) for part in parts]
+
+
+@pytest.mark.parametrize(("max_tokens", "reason"), [(2, "length"), (200, "stop")])
+def test_a_stream_ends_as_the_whole_does(writer: Server, max_tokens: int, reason: str) -> None:
+    request = {"prompt": TEXTS[0], "max_tokens": max_tokens}
+    whole = writer.request("/v1/completions", request).json
+    assert whole["choices"][0]["finish_reason"] == reason
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    *parts, last, usage, done = events_of(writer.request("/v1/completions", request | options).body)
+    assert "".join(part["choices"][0]["text"] for part in parts) == whole["choices"][0]["text"]
+    assert {part["choices"][0]["finish_reason"] for part in parts} == {None}
+    assert last["choices"][0]["finish_reason"] == reason
+    assert {json.dumps(each["usage"]) for each in (*parts, last)} == {"null"}
+    assert (usage["choices"], usage["usage"]) == ([], whole["usage"])
+    assert usage["id"] == last["id"]
+    assert done is None
+    plain = events_of(writer.request("/v1/completions", request | {"stream": True}).body)
+    assert not any("usage" in each for each in plain[:-1])
+
+
+def test_the_client_reads_the_usage_of_a_stream(writer: Server) -> None:
+    openai = pytest.importorskip("openai")
+    with openai.OpenAI(base_url=f"http://127.0.0.1:{writer.port}/v1", api_key="none") as client:
+        *_, last = client.completions.create(
+            model="run", prompt=TEXTS[0], stream=True, stream_options={"include_usage": True}
+        )
+    assert last.usage.prompt_tokens > 0
+    assert last.usage.completion_tokens > 0
+
+
+def test_top_p_alone_samples(writer: Server, reading_run: Path) -> None:
+    for settings_, overrides in (
+        ({"top_p": 0.5, "seed": 3}, ["sample=true", "top_p=0.5", "seed=3"]),
+        ({"temperature": 1.5, "seed": 3}, ["sample=true", "temperature=1.5", "seed=3"]),
+        ({"temperature": 0, "top_p": 0.5}, []),
+    ):
+        expected = load(reading_run).with_decoding([*SETTINGS, *overrides])
+        for text in TEXTS[:6]:
+            reply = writer.request("/v1/completions", {"prompt": text, **settings_})
+            assert reply.json["choices"][0]["text"] == expected(text).output  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("kills", [False, True])
+def test_errors_inside_a_stream(reading_run: Path, tmp_path: Path, kills: bool) -> None:
+    """The deadline passes, or the computing process is lost, after the headers were sent."""
+    with serving(tmp_path, [reading_run]) as server:
+        (pid,) = server.computing_pids()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            caller = http.client.HTTPConnection(*server.address, timeout=60)
+            content = json.dumps({"prompt": TEXTS[0], "stream": True})
+            headers = {"Content-Type": "application/json"}
+            if not kills:
+                headers["X-Jumok-Deadline-Ms"] = "300"
+            caller.request("POST", "/v1/completions", content, headers)
+            came = caller.getresponse()
+            assert came.status == 200
+            if kills:
+                os.kill(pid, signal.SIGKILL)
+            (event,) = events_of(came.read())
+            assert event["error"]["code"] == (503 if kills else 504)
+            assert ("started again" if kills else "deadline") in event["error"]["message"]
+            caller.close()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        server.until_ready()
+        assert server.request("/v1/completions", {"prompt": TEXTS[0]}).status == 200
 
 
 def test_translations(writer: Server, expected: dict[str, str]) -> None:

@@ -184,7 +184,7 @@ def _stop(limits: Limits) -> Schema:
 def _completion(prompt: Schema, limits: Limits) -> Schema:
     """A request of OpenAI's completions."""
     stop = _stop(limits)
-    zero = {"enum": [0, None]}
+    zero, one = {"enum": [0, None]}, {"enum": [1, None]}
     return object_of(
         ["prompt"],
         prompt=prompt,
@@ -192,10 +192,13 @@ def _completion(prompt: Schema, limits: Limits) -> Schema:
         max_tokens={"type": ["integer", "null"], "minimum": 1, "maximum": limits.new_tokens},
         temperature={"type": ["number", "null"], "minimum": 0, "maximum": 2},
         top_p={"type": ["number", "null"], "minimum": 0, "maximum": 1},
-        n={"type": ["integer", "null"], "minimum": 1, "maximum": limits.n_best},
-        best_of={"type": ["integer", "null"], "description": "Null, or n."},
+        n=one,
+        best_of=one,
         stream={"type": ["boolean", "null"]},
-        stream_options={},
+        stream_options={
+            "anyOf": [object_of([], include_usage={"type": "boolean"}), {"type": "null"}],
+            "description": "Null unless stream is true.",
+        },
         stop={"anyOf": [stop["items"], stop, {"type": "null"}]},
         seed={"type": ["integer", "null"], "minimum": 0, "maximum": MAX_INTEGER},
         user={},

@@ -97,62 +97,63 @@ class OpenAIRoutes:
         prompt = content.get("prompt")
         prompts = [prompt] if isinstance(prompt, str) else prompt
         prompts = check_texts(prompts, "prompt", self._limits)
-        decoding, n = self._decoding(content)
+        for key in ("n", "best_of"):
+            if (value := content.get(key)) is not None and (type(value) is not int or value != 1):
+                raise invalid(f"{key} must be 1; use decoding.n_best of /v1/predict", key)
+        decoding = self._decoding(content)
         streamed = content.get("stream", False)
         if not isinstance(streamed, bool | None):
             raise invalid("stream must be true or false; change it", "stream")
+        with_usage = _includes_usage(content.get("stream_options"), bool(streamed))
         message = {"kind": "predict", "decoding": decoding, "count": True}
+        max_tokens = int(content.get("max_tokens") or 0)
         if not streamed:
             answers = await answer(request, model, message, prompts, self._limits)
             one_version(answers)
-            reply = _completion(model, answers, n, int(content.get("max_tokens") or 0))
+            reply = _completion(model, answers, max_tokens)
             return json_reply(reply, headers={HASH_HEADER: answers[0].hash})
-        if len(prompts) != 1 or n != 1:
-            raise invalid("stream needs one prompt and n = 1; send several requests", "stream")
-        return self._stream(request, model, {**message, "kind": "stream"}, prompts[0])
+        if len(prompts) != 1:
+            raise invalid("stream needs one prompt; send several requests", "stream")
+        message["kind"] = "stream"
+        return self._stream(request, model, message, prompts[0], max_tokens, with_usage)
 
-    def _decoding(self, content: dict[str, Any]) -> tuple[str, int]:
-        """The settings of [decoding], and the number of choices.
+    def _decoding(self, content: dict[str, Any]) -> str:
+        """The settings of [decoding].
 
-        Temperature 0 is greedy search; without a temperature the recipe decides.
+        Temperature 0 is greedy search; without `temperature` and `top_p` the recipe decides.
         """
         limits = self._limits
         settings: dict[str, Any] = {}
-        n = content.get("n")
-        n = 1 if n is None else check_integer(n, "n", 1, limits.n_best)
-        if content.get("best_of") not in (None, n):
-            raise invalid("best_of must be equal to n; leave it out", "best_of")
         if (tokens := content.get("max_tokens")) is not None:
             high = limits.new_tokens
             settings["max_length"] = check_integer(tokens, "max_tokens", 1, high)
-        if (temperature := content.get("temperature")) is not None:
-            heat = check_number(temperature, "temperature", 0, 2)
-            settings["sample"] = heat > 0
-            settings["beam"] = 1
+        top_p, temperature = content.get("top_p"), content.get("temperature")
+        if top_p is not None or temperature is not None:
+            heat = 1.0 if temperature is None else check_number(temperature, "temperature", 0, 2)
+            share = 1.0 if top_p is None else check_number(top_p, "top_p", 0, 1)
+            settings = {**settings, "sample": heat > 0, "beam": 1}
             if heat > 0:
-                settings["temperature"] = max(heat, 1e-6)
-        if (top_p := content.get("top_p")) is not None:
-            share = max(check_number(top_p, "top_p", 0, 1), 1e-9)
-            if settings.get("sample"):
-                settings["top_p"] = share
+                settings |= {"temperature": max(heat, 1e-6), "top_p": max(share, 1e-9)}
         if (seed := content.get("seed")) is not None:
             settings["seed"] = check_integer(seed, "seed", 0, 2**31 - 1)
         if stop := check_stop(content.get("stop"), "stop", limits):
             settings["stop"] = stop
-        if n > 1:
-            settings["n_best"] = n
-            if not settings.get("sample"):
-                settings["beam"] = n
-        return check_decoding(settings, limits), n
+        return check_decoding(settings, limits)
 
     def _stream(
-        self, request: Request, model: ServedModel, message: dict[str, Any], prompt: str
+        self,
+        request: Request,
+        model: ServedModel,
+        message: dict[str, Any],
+        prompt: str,
+        max_tokens: int,
+        with_usage: bool,
     ) -> Response:
         seconds = deadline_seconds(request, self._limits)
         parts: Stream = asyncio.Queue()
         items = model.submit(message, [prompt], seconds, parts.put_nowait)
         items[0].done.add_done_callback(lambda _: parts.put_nowait(None))
-        events = _events(model, items, seconds, parts)
+        events = _events(model, items, parts, max_tokens, with_usage)
 
         async def drop() -> None:
             model.queue.cancel(items)
@@ -164,57 +165,80 @@ class OpenAIRoutes:
 
 
 async def _events(
-    model: ServedModel, items: list[Item], seconds: float, parts: Stream
+    model: ServedModel, items: list[Item], parts: Stream, max_tokens: int, with_usage: bool
 ) -> AsyncIterator[bytes]:
-    """One event for each final part of the text, the last one with the reason of its end."""
-    start = {"id": f"cmpl-{uuid.uuid4().hex}", "object": "text_completion"}
-    start |= {"created": int(time.time()), "model": model.name}  # type: ignore[dict-item]
+    """One event for each final part of the text, then the reason of its end, then the usage.
 
-    def event(text: str, reason: str | None) -> bytes:
-        choice = {"text": text, "index": 0, "logprobs": None, "finish_reason": reason}
-        return b"data: " + json_bytes({**start, "choices": [choice]}) + b"\n\n"
+    The queue ends `parts` also for a text whose deadline has passed or whose process was lost.
+    """
+    start = _start(model)
+    usage: dict[str, Any] = {"usage": None} if with_usage else {}
+
+    def event(content: dict[str, Any]) -> bytes:
+        return b"data: " + json_bytes({**start, **content}) + b"\n\n"
 
     try:
-        async with asyncio.timeout(seconds):
-            while (part := await parts.get()) is not None:
-                yield event(part.decode(), None)
-        await gather_answers(model, items)
-        yield event("", "stop")
+        while (part := await parts.get()) is not None:
+            yield event({"choices": [_choice(part.decode(), 0, None)], **usage})
+        answers = await gather_answers(model, items)
+        yield event({"choices": [_choice("", 0, _finish_reason(answers[0], max_tokens))], **usage})
+        if with_usage:
+            yield event({"choices": [], "usage": _usage(answers)})
         yield b"data: [DONE]\n\n"
-    except TimeoutError:
-        late = RequestError(504, "timeout", "the deadline passed; allow more time")
-        yield b"data: " + error_body(late) + b"\n\n"
     except RequestError as error:
         yield b"data: " + error_body(error) + b"\n\n"
     finally:
         model.queue.cancel(items)
 
 
-def _completion(
-    model: ServedModel, answers: list[Answer], n: int, max_tokens: int
-) -> dict[str, Any]:
+def _includes_usage(options: object, streamed: bool) -> bool:
+    """Whether `stream_options` asks for an event with the counted tokens."""
+    if options is None:
+        return False
+    if not streamed:
+        raise invalid("stream_options needs stream = true; leave it out", "stream_options")
+    known = isinstance(options, dict) and set(options) <= {"include_usage"}
+    included = options.get("include_usage", False) if known else None  # type: ignore[attr-defined]
+    if not isinstance(included, bool):
+        raise invalid(
+            "stream_options must have include_usage, true or false; change it", "stream_options"
+        )
+    return included
+
+
+def _completion(model: ServedModel, answers: list[Answer], max_tokens: int) -> dict[str, Any]:
     """The response of a completion that is not streamed."""
-    choices: list[dict[str, Any]] = []
-    for each in answers:
-        output = parse_json(each.payload)
-        texts = [one["output"] for one in output.get("n_best", ())] or [output["output"]]
-        for text in texts[:n]:
-            full = 0 < max_tokens <= each.info["new_tokens"]
-            reason = "length" if full else "stop"
-            choices.append(
-                {"text": text, "index": len(choices), "logprobs": None, "finish_reason": reason}
-            )
-    prompt_tokens = sum(each.info["tokens"] for each in answers)
-    new_tokens = sum(each.info["new_tokens"] for each in answers)
+    choices = [
+        _choice(parse_json(each.payload)["output"], number, _finish_reason(each, max_tokens))
+        for number, each in enumerate(answers)
+    ]
+    return {**_start(model), "choices": choices, "usage": _usage(answers)}
+
+
+def _start(model: ServedModel) -> dict[str, Any]:
+    """What all events of a completion have in common."""
     return {
         "id": f"cmpl-{uuid.uuid4().hex}",
         "object": "text_completion",
         "created": int(time.time()),
         "model": model.name,
-        "choices": choices,
-        "usage": {
-            "prompt_tokens": prompt_tokens,
-            "completion_tokens": new_tokens,
-            "total_tokens": prompt_tokens + new_tokens,
-        },
+    }
+
+
+def _choice(text: str, index: int, reason: str | None) -> dict[str, Any]:
+    return {"text": text, "index": index, "logprobs": None, "finish_reason": reason}
+
+
+def _finish_reason(answer: Answer, max_tokens: int) -> str:
+    """`length` where as many tokens were generated as the request allows."""
+    return "length" if 0 < max_tokens <= answer.info["new_tokens"] else "stop"
+
+
+def _usage(answers: list[Answer]) -> dict[str, int]:
+    prompt_tokens = sum(each.info["tokens"] for each in answers)
+    new_tokens = sum(each.info["new_tokens"] for each in answers)
+    return {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": new_tokens,
+        "total_tokens": prompt_tokens + new_tokens,
     }
