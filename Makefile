@@ -3,7 +3,7 @@
 # The first of them sets up .venv, which may use the network; nothing else does. Settings:
 #   PYTHON      the Python of the virtual environment    make demo PYTHON=python3.12
 #   TORCH_SPEC  the torch to install, as for pip         make demo TORCH_SPEC=torch==2.13.0+cpu
-#   KO_SMALL    overrides of its recipe                  make ko-small KO_SMALL=training.minutes=40
+#   KO_SMALL    overrides of its recipe, all of them     make ko-small KO_SMALL=training.minutes=40
 #   PIP_...     the settings of pip and its pip.conf apply as always
 
 PYTHON ?= python3
@@ -16,6 +16,9 @@ KERNEL := .venv/kernel
 PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 AVX2 := JUMOK_CPU=avx2 ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 \
 	MKL_ENABLE_INSTRUCTIONS=AVX2 CT2_FORCE_CPU_ISA=AVX2
+KO_SMALL_CPU := training.minutes=72 training.batch_tokens=4096 training.warmup_steps=300 \
+	training.evaluate_every=500 training.log_every=50 model.n_layers=4 masking.packed=false \
+	masking.final_probability=0
 RUN := $(if $(wildcard runs/numbers),runs/demo-$(shell date +%Y%m%d-%H%M%S),runs/numbers)
 FAST := tests/nn tests/models tests/decoding tests/text tests/evaluation tests/interpret tests/inference
 
@@ -64,12 +67,16 @@ trust: $(READY) # the reliability tests with the promised figures
 trust-long: $(READY) # the reliability tests for hours
 	$(BIN)/python -m benchmarks.trust long
 
-# Makes the text from the sources in JUMOK_DATA, then trains; repeat the command to continue.
-ko-small: $(READY) # pretrain the Korean encoder for 40 minutes, on a GPU if there is one
+# Makes the text from the sources in JUMOK_DATA, then trains; repeat the command to continue. Without
+# CUDA the overrides are those of the weights that ship.
+ko-small: $(READY) # pretrain the Korean encoder: 40 minutes on a GPU, otherwise 72 minutes
 	test -f "$${XDG_CACHE_HOME:-$$HOME/.cache}/jumok/data/ko-small/ko-small.txt" \
 		|| $(BIN)/jumok data assemble
 	if test -f runs/ko-small/recipe.toml; then $(BIN)/jumok train --resume runs/ko-small; \
-	else $(BIN)/jumok train ko-small $(KO_SMALL) --out runs/ko-small; fi
+	elif $(if $(KO_SMALL),true,false) || $(BIN)/python -c \
+		"import sys, torch; sys.exit(not torch.cuda.is_available())"; \
+	then $(BIN)/jumok train ko-small $(KO_SMALL) --out runs/ko-small; \
+	else $(BIN)/jumok train ko-small $(KO_SMALL_CPU) --out runs/ko-small; fi
 
 # Downloads the teacher (95 MB), encodes the sentences once, then trains; repeat it to continue.
 ko-small-vectors: $(READY) # vectors of Korean sentences, distilled from multilingual-e5-small

@@ -1,15 +1,17 @@
 """Models that ship with jumok: found by name, listed, and complete."""
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 import jumok
+from jumok.config_io import to_dict
 from jumok.data import note_sentences
 from jumok.errors import InputError
 from jumok.shipped import VOCABULARY, resolve_model, resolve_vocabulary, shipped_folders
-from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.recipe.recipe import load_recipe, load_run_recipe
 from jumok.text.sentencepiece import SentencePieceTokenizer
 from tests.cli.commands import call
 
@@ -40,6 +42,16 @@ def test_what_ships_is_small_and_opens() -> None:
         tokenizer = SentencePieceTokenizer.load(resolve_vocabulary(recipe.vocabulary.file or name))
         text = "겨울은 추워요 ㅋㅋ" if name == "note" else "한국어 모델 ㅋㅋ"
         assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_make_trains_the_shipped_encoder_without_cuda() -> None:
+    makefile = (Path(__file__).parents[1] / "Makefile").read_text(encoding="utf-8")
+    found = re.search(r"^KO_SMALL_CPU := ((?:.*\\\n)*.*)", makefile, re.MULTILINE)
+    assert found is not None
+    made = load_recipe("ko-small", found[1].replace("\\\n", " ").split())
+    shipped = load_run_recipe(resolve_model("ko-small") / "recipe.toml")
+    made = made.with_vocabulary(shipped.model.vocabulary_size)
+    assert to_dict(made) == to_dict(shipped)
 
 
 def test_the_model_of_the_course_translates_its_sentences() -> None:
