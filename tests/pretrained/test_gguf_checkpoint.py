@@ -12,13 +12,19 @@ import torch
 
 import jumok
 from jumok.errors import InputError
+from jumok.nn.rope import RopeConfig
 from jumok.pretrained.gguf_checkpoint import write_hf_folder
+from jumok.pretrained.gguf_rope import frequency_divisors
+from jumok.tasks.pipeline.chat import Chat
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.import_checkpoint import import_gguf
-from jumok.text.pretrained import load_tokenizer
+from jumok.text.chat import named_format
+from jumok.text.pretrained import PretrainedTokenizer, load_tokenizer
 from jumok.text.sentencepiece_proto import read_model
 from jumok.text.template import SpecialToken, TextSlot
 from tests import hf_folders
 from tests.cli.commands import call
+from tests.text.test_chat import CHATML
 
 gguf = pytest.importorskip("gguf")
 
@@ -210,6 +216,31 @@ def test_files_of_gemma_with_its_own_tokenizer(tmp_path: Path) -> None:
     assert loaded.vocabulary.source_template.single == (SpecialToken((2,)), TextSlot(0))
 
 
+@pytest.mark.parametrize("template", [CHATML, CHATML + "{# changed #}", None])
+def test_the_chat_template_is_recognized_or_refused(template: str | None, tmp_path: Path) -> None:
+    """It stays text: only its hash is compared, as for other checkpoints."""
+    model = hf_folders.llama(tmp_path / "hf", chat=True, tie_word_embeddings=True).float().eval()
+
+    def chats(writer: Any) -> None:
+        if template is not None:
+            writer.add_chat_template([{"name": "default", "template": template}])
+
+    path = written(tmp_path / "a.gguf", model, tmp_path / "hf", "llama", also=chats)
+    import_gguf(path, tmp_path / "run")
+    loaded = jumok.load(tmp_path / "run")
+    assert isinstance(loaded, Pipeline)
+    assert isinstance(loaded.vocabulary, PretrainedTokenizer)
+    assert loaded.vocabulary.files.chat_template == template
+    if template == CHATML:
+        chat = Chat.of(loaded.with_decoding(["max_length=3"]))
+        assert chat.form == named_format("chatml")
+        assert chat.end_ids == (loaded.vocabulary.id("<|im_end|>"),)
+    else:
+        sentence = "has no chat template; name" if template is None else "are not run: name a form"
+        with pytest.raises(InputError, match=sentence):
+            Chat.of(loaded)
+
+
 def test_quantized_weights(tmp_path: Path) -> None:
     model = make(tmp_path / "hf", "llama", hidden_size=32).float().eval()
     path = written(tmp_path / "model.gguf", model, tmp_path / "hf", "llama", Q8_0)
@@ -272,6 +303,59 @@ def add_pieces(writer: Any) -> None:
     writer.add_token_scores([0.0, 0.0, 0.0])
 
 
+LINEAR, NONE = gguf.RopeScalingType.LINEAR, gguf.RopeScalingType.NONE
+
+
+@pytest.mark.parametrize("arch", ["llama", "qwen2"])
+@pytest.mark.parametrize(
+    ("settings", "factor"),
+    [
+        ([lambda w: w.add_float32(f"{w.arch}.rope.scale_linear", 4.0)], 4.0),
+        ([lambda w: w.add_rope_scaling_factor(4.0)], 4.0),
+        (
+            [
+                lambda w: w.add_float32(f"{w.arch}.rope.scale_linear", 2.0),
+                lambda w: w.add_rope_scaling_type(LINEAR),
+                lambda w: w.add_rope_scaling_factor(4.0),
+            ],
+            4.0,
+        ),
+        ([lambda w: w.add_rope_scaling_type(NONE), lambda w: w.add_rope_scaling_factor(4.0)], 1.0),
+        ([lambda w: w.add_rope_scaling_type(LINEAR)], 1.0),
+        ([lambda w: w.add_float32(f"{w.arch}.rope.scale_linear", 0.0)], 1.0),
+    ],
+)
+def test_linear_scaling_as_in_llama_cpp(
+    arch: str, settings: list[Callable[[Any], None]], factor: float, tmp_path: Path
+) -> None:
+    """The key of older files, no type at all, 0 as none."""
+    rope = {"rope_type": "linear", "rope_theta": 10_000.0, "factor": factor}
+    model = make(tmp_path / "hf", arch, rope_parameters=rope, hidden_size=32).float().eval()
+
+    def scaled(writer: Any) -> None:
+        writer.add_rope_dimension_count(8)
+        for change in settings:
+            change(writer)
+
+    path = written(tmp_path / "a.gguf", model, tmp_path / "hf", arch, also=scaled)
+    write_hf_folder(path, tmp_path / "out")
+    ids = torch.tensor([[3, 9, 27, 11, 30, 4, 8, 15, 16]])
+    with torch.no_grad():
+        expected = model(ids).logits
+    found = jumok.load(tmp_path / "out").model(ids)
+    torch.testing.assert_close(found, expected, rtol=0, atol=5e-6)
+
+
+def add_table(writer: Any) -> None:
+    writer.add_rope_scaling_factor(4.0)
+    divisors = frequency_divisors(
+        RopeConfig(base=100.0, scaling="llama3", factor=8.0, original_length=24), 16
+    )
+    writer.add_key_length(16)
+    writer.add_rope_freq_base(100.0)
+    writer.add_tensor("rope_freqs.weight", divisors)
+
+
 @pytest.mark.parametrize(
     ("arch", "changes", "sentence"),
     [
@@ -282,8 +366,20 @@ def add_pieces(writer: Any) -> None:
         ("gemma3", [add_sizes, add_windows], "pattern must name 2 layers, got 3"),
         ("exaone4", [add_sizes, add_windows], "pattern must name 2 layers, got 3"),
         ("gemma3", [add_sizes, add_pieces], "a number for each of 4 tokens, got 3"),
+        ("llama", [add_sizes, lambda w: w.add_rope_dimension_count(2)],
+         "llama.rope.dimension_count must be 4, got 2; jumok rotates whole heads"),
+        ("qwen2", [add_sizes, lambda w: w.add_rope_dimension_count(0)], "must be 4, got 0; jumok"),
+        ("gemma3", [add_sizes, lambda w: w.add_uint32("gemma3.rope.dimension_count_swa", 2)],
+         "gemma3.rope.dimension_count_swa must be 4, got 2"),
+        ("exaone4", [add_sizes, lambda w: w.add_rope_scaling_attn_factors(0.5)],
+         "exaone4.rope.scaling.attn_factor must be 1, got 0.5"),
+        ("llama", [add_sizes, lambda w: w.add_rope_scaling_type(gguf.RopeScalingType.YARN)],
+         "scaled linearly or those of Llama 3, got yarn"),
+        ("llama", [add_sizes, lambda w: w.add_bool("llama.rope.scale_linear", True)],
+         "llama.rope.scale_linear must be a number, got True"),
+        ("llama", [add_sizes, add_table], "scaled once, got the factor 4 and rope_freqs.weight"),
     ],
-)
+)  # fmt: skip
 def test_files_that_cannot_be_imported(
     arch: str, changes: list[Callable[[Any], None]], sentence: str, tmp_path: Path
 ) -> None:

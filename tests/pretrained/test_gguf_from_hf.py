@@ -15,6 +15,7 @@ import torch
 
 import jumok
 from jumok.errors import InputError
+from jumok.export import export
 from jumok.native.gguf_quantize import BLOCK_TYPES, quantize
 from jumok.native.gguf_types import dequantize
 from jumok.nn.rope import RopeConfig
@@ -24,9 +25,10 @@ from jumok.pretrained.gguf_reader import read_gguf
 from jumok.pretrained.gguf_rope import frequency_divisors, rope_of_table
 from jumok.pretrained.gguf_support import unsupported_in_gguf
 from jumok.pretrained.gguf_tokenizer import TOKENIZER_JSON, tokenizer_files
-from jumok.tasks.runs.import_checkpoint import import_gguf
-from jumok.text.pretrained import load_tokenizer
+from jumok.tasks.runs.import_checkpoint import import_checkpoint, import_gguf
+from jumok.text.pretrained import PretrainedTokenizer, load_tokenizer
 from tests import hf_folders
+from tests.text.test_chat import CHATML
 
 ARCHES = ("gpt2", "llama", "qwen2", "qwen3", "mistral", "gemma3_text", "exaone", "exaone4")
 TEXT = "이 영화 정말 재미있어요"
@@ -146,9 +148,10 @@ def test_a_table_of_another_width_is_refused(tmp_path: Path) -> None:
     make(tmp_path / "hf", "llama", rope_parameters=LLAMA3)
     write_gguf_file(tmp_path / "hf", tmp_path / "a.gguf", "f32", "a")
     data = (tmp_path / "a.gguf").read_bytes()
-    key = b"llama.attention.key_length" + (4).to_bytes(4, "little")  # uint32
-    assert data.count(key + (16).to_bytes(4, "little")) == 1
-    data = data.replace(key + (16).to_bytes(4, "little"), key + (12).to_bytes(4, "little"))
+    for name in (b"llama.attention.key_length", b"llama.rope.dimension_count"):
+        key = name + (4).to_bytes(4, "little")  # uint32
+        assert data.count(key + (16).to_bytes(4, "little")) == 1
+        data = data.replace(key + (16).to_bytes(4, "little"), key + (12).to_bytes(4, "little"))
     (tmp_path / "a.gguf").write_bytes(data)
     with pytest.raises(InputError, match=r"must have the shape \(6,\), got \(8,\)"):
         import_gguf(tmp_path / "a.gguf", tmp_path / "run")
@@ -262,6 +265,26 @@ def test_sentencepiece_alone(prefix: bool, tmp_path: Path) -> None:
         assert found.encode(text) == original.encode(text)
         assert found.decode(found.encode(text)) == original.decode(original.encode(text))
     assert found.source_template == original.source_template
+
+
+@pytest.mark.parametrize("place", ["chat_template.jinja", "tokenizer_config.json"])
+def test_the_chat_template(place: str, tmp_path: Path) -> None:
+    """From the file of today's checkpoints and from the key of older ones, and back."""
+    hf_folders.llama(tmp_path / "hf", chat=True)
+    if place == "chat_template.jinja":
+        (tmp_path / "hf" / place).write_text(CHATML, encoding="utf-8")
+    else:
+        named = [{"name": "tool", "template": ""}, {"name": "default", "template": CHATML}]
+        settings = json.loads((tmp_path / "hf" / place).read_text()) | {"chat_template": named}
+        (tmp_path / "hf" / place).write_text(json.dumps(settings))
+    import_checkpoint(tmp_path / "hf", tmp_path / "run")
+    export(tmp_path / "run", "gguf", tmp_path / "out")
+    path = tmp_path / "out" / "model.gguf"
+    assert read_gguf(path).metadata["tokenizer.chat_template"] == CHATML
+    import_gguf(path, tmp_path / "again")
+    found = jumok.load(tmp_path / "again").vocabulary
+    assert isinstance(found, PretrainedTokenizer)
+    assert found.files.chat_template == CHATML
 
 
 @pytest.mark.parametrize("digits", [True, False])

@@ -139,18 +139,47 @@ def _config(file: GGUFFile, arch: GGUFArchitecture) -> dict[str, Any]:
     }
     if arch.name != "qwen2":
         config["head_dim"] = read("attention.key_length", width // max(heads, 1))
-    scaling = metadata.get("rope.scaling.type") or "none"
-    if scaling == "linear":
-        factor = read("rope.scaling.factor")
-        config["rope_scaling"] = {"rope_type": "linear", "factor": factor}
-    elif scaling != "none":
+    config |= _rope_scaling(file, metadata, arch, config)
+    return config | _own_settings(metadata, arch, config)
+
+
+def _rope_scaling(
+    file: GGUFFile, metadata: _Metadata, arch: GGUFArchitecture, config: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The `rope_scaling`, with the defaults of llama.cpp; none if the rotation is plain."""
+    d_head = config.get("head_dim", config["hidden_size"] // max(config["num_attention_heads"], 1))
+    expected = {
+        "rope.dimension_count": d_head,
+        "rope.dimension_count_swa": d_head,
+        "rope.scaling.attn_factor": 1,
+    }
+    for key, only in expected.items():
+        found = metadata.number(key, only)
+        if found != only:
+            raise InputError(
+                f"{arch.name}.{key} must be {only}, got {found:g}; jumok rotates whole heads "
+                "without a factor, so run it with llama.cpp"
+            )
+    scaling = metadata.get("rope.scaling.type") or "linear"
+    if scaling not in ("linear", "none"):
         raise InputError(
             "its rotary positions must be plain, scaled linearly or those of Llama 3, got "
             f"{str(scaling)[:40]}; import the original checkpoint"
         )
-    elif arch.has_rope_table and ROPE_TABLE in file.tensors:
-        config |= _scaled_rope(file, config)
-    return config | _own_settings(metadata, arch, config)
+    # older files have scale_linear; a factor of 0 is none
+    factor = metadata.number("rope.scaling.factor", metadata.number("rope.scale_linear", 0)) or 1
+    if scaling == "none":
+        factor = 1
+    has_table = arch.has_rope_table and ROPE_TABLE in file.tensors
+    table = _scaled_rope(file, config) if has_table else {}
+    if factor == 1:
+        return table
+    if table:
+        raise InputError(
+            f"its rotary positions must be scaled once, got the factor {factor:g} and {ROPE_TABLE};"
+            " import the original checkpoint"
+        )
+    return {"rope_scaling": {"rope_type": "linear", "factor": factor}}
 
 
 def _own_settings(

@@ -2,7 +2,7 @@
 
 A whole tokenizer.json under `tokenizer.huggingface.json` is read before all else. Otherwise
 byte-level BPE ("gpt2") becomes a tokenizer.json, and the BPE of SentencePiece ("llama", Gemma's
-too) a tokenizer.model.
+too) a tokenizer.model. The chat template is kept as text.
 """
 
 import json
@@ -18,6 +18,7 @@ from jumok.pretrained.gguf_reader import Scalar, Value
 from jumok.safe_json import read_json
 from jumok.text.pretrained import load_tokenizer
 from jumok.text.pretrained.backend import TokenizersBackend
+from jumok.text.pretrained.files import CHAT_TEMPLATE, TokenizerFiles
 from jumok.text.pretrained.library_errors import library_errors
 from jumok.text.sentencepiece_proto import PieceType, bpe_model, read_model
 from jumok.text.template import SpecialToken
@@ -36,6 +37,7 @@ PRE_TOKENIZERS = {
 }
 SPECIAL = {"bos": "bos", "eos": "eos", "pad": "padding", "unk": "unknown"}
 TOKENIZER_JSON = "tokenizer.huggingface.json"  # the whole file, if it was written
+TEMPLATE = "tokenizer.chat_template"  # a program, kept as text and recognized by its hash
 
 
 def tokenizer_files(
@@ -62,6 +64,8 @@ def tokenizer_files(
             settings[f"add_{name}_token"] = adds and f"{name}_token" in settings
     if found:
         found["tokenizer_config.json"] = json.dumps(settings).encode()
+        template = metadata.get(TEMPLATE)
+        found |= {CHAT_TEMPLATE: template.encode()} if isinstance(template, str) else {}
     return found
 
 
@@ -129,6 +133,9 @@ def _sentencepiece(
 
 def tokenizer_metadata(folder: Path, config: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
     """The tokenizer of a folder under the keys of llama.cpp: "none" without one."""
+    files = TokenizerFiles.read(folder)
+    if files is not None and files.chat_template is not None:
+        yield TEMPLATE, files.chat_template
     path, sentencepiece = folder / "tokenizer.json", None
     if path.is_file():
         tree = read_json(path)
