@@ -269,7 +269,7 @@ def test_sentencepiece_alone(prefix: bool, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["chat_template.jinja", "tokenizer_config.json"])
 def test_the_chat_template(place: str, tmp_path: Path) -> None:
-    """From the file of today's checkpoints and from the key of older ones, and back."""
+    """From its own file, and from the key of older checkpoints, and back."""
     hf_folders.llama(tmp_path / "hf", chat=True)
     if place == "chat_template.jinja":
         (tmp_path / "hf" / place).write_text(CHATML, encoding="utf-8")
