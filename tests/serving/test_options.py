@@ -48,6 +48,27 @@ def test_workers_divide_the_cores_and_models_take_turns(monkeypatch: pytest.Monk
     assert (alone.threads, alone.turn_fd) == (8, None)
 
 
+def test_options_of_one_model() -> None:
+    options = ServeOptions(
+        folders=["a", "b", "c"],
+        precision=["a:int8", "float32"],
+        decoding=("b:beam=2", "seed=1", "b:prefix=x:y"),
+    )
+    sources = [source for (source,) in model_sources(options, ["a", "b", "c"], turn_fd=7)]
+    assert [each.precision for each in sources] == ["int8", "float32", "float32"]
+    assert [each.decoding for each in sources] == [
+        ("seed=1",),
+        ("seed=1", "beam=2", "prefix=x:y"),
+        ("seed=1",),
+    ]
+    for wrong in (
+        ServeOptions(folders=["a"], precision=["x:int8"]),
+        ServeOptions(folders=["a"], decoding=("x:beam=2",)),
+    ):
+        with pytest.raises(InputError, match=r"must be one of a, got 'x'; correct it"):
+            model_sources(wrong, ["a"], turn_fd=7)
+
+
 def test_processes_started_ahead_are_used_once_or_ended() -> None:
     with launched_ahead(2):
         used, unneeded = launch(), _ahead[0]

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from jumok.serving.engine import with_precision
+from jumok.tasks.pipeline.outputs import to_json
+from jumok.tasks.runs.load import load
 from tests.serving.server_process import Server, serving
 
 # Loaded by every Python process of the server: it records when a process has the turn, and whether
@@ -41,6 +44,24 @@ def lockf(fd, operation, length=0, start=0, *rest):
                 setattr(engine, name, recorded(getattr(engine, name)))
 fcntl.lockf = lockf
 """
+
+
+def test_each_model_has_its_own_options(
+    compiled: Path, review_run: Path, reading_run: Path, tmp_path: Path
+) -> None:
+    """A classifier with an int8 encoder, and a model that the native kernel decodes."""
+    reading = tmp_path / "reading"
+    reading.symlink_to(reading_run)
+    native = ("kernel=native", "precision=int8")
+    text = "겨울은 추워요"
+    expected = {
+        "run": to_json(with_precision(load(review_run), "int8")(text)),
+        "reading": to_json(load(reading_run).with_decoding(native)(text)),
+    }
+    options = {"precision": ["run:int8"], "decoding": [f"reading:{each}" for each in native]}
+    with serving(tmp_path / "server", [review_run, reading], **options) as server:
+        for model, line in expected.items():
+            assert line.encode() in server.predict(text, model=model).body
 
 
 @pytest.mark.slow

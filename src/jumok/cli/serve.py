@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from jumok.cli.options import DecodingOverrides, PrecisionOption
-
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
@@ -36,8 +34,22 @@ def serve(
             min=1, max=64, metavar="N", help="Processes per model, which share the cores."
         ),
     ] = 1,
-    precision: PrecisionOption = None,
-    decoding: DecodingOverrides = None,
+    precision: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME:]TYPE",
+            help="Use an optimized encoder: float32, bfloat16 or int8; in all models, or in the "
+            "one of this name. Repeatable.",
+        ),
+    ] = None,
+    decoding: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME:]KEY=VALUE",
+            help="Override [decoding] of all recipes, or of the model of this name, e.g. beam=5. "
+            "Repeatable.",
+        ),
+    ] = None,
     max_wait: Annotated[
         float,
         typer.Option(

@@ -25,6 +25,7 @@ from jumok.serving.deadlines import protocol_class
 from jumok.serving.limits import Limits
 from jumok.serving.logs import Log, LogFormat
 from jumok.serving.metrics import Metrics
+from jumok.serving.model_options import decoding_of, precision_of
 from jumok.serving.openapi import openapi
 from jumok.serving.page import page_routes
 from jumok.serving.replies import json_reply
@@ -52,8 +53,8 @@ class ServeOptions:
     host: str = "127.0.0.1"
     port: int = 8000
     workers: int = 1
-    precision: str | None = None
-    decoding: tuple[str, ...] = ()
+    precision: str | Sequence[str] | None = None  # NAME:VALUE is for one of the models
+    decoding: tuple[str, ...] = ()  # likewise
     token: str | None = None
     log: LogFormat = "text"
     traces: bool = False
@@ -96,8 +97,8 @@ def model_sources(
             ModelSource(
                 name=name,
                 folder=str(folder),
-                precision=options.precision,
-                decoding=options.decoding,
+                precision=precision_of(name, names, options.precision),
+                decoding=decoding_of(name, names, options.decoding),
                 traces=options.traces,
                 threads=threads,
                 turn_fd=turn_fd if len(names) > 1 else None,
