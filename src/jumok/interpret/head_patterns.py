@@ -19,9 +19,11 @@ can. Special tokens and padding are not queries, except that `previous_token` co
                      Does BERT Look At?", section 3.2; Xiao et al. 2023, "Efficient Streaming
                      Language Models with Attention Sinks", section 3.1.
     rare_word        the fraction of queries whose largest weight, special tokens left out, is at
-                     the rarest token of the text. Voita et al. 2019, section 5.3. The rarest is
-                     the one with the largest id: trained vocabularies are sorted by frequency. In
-                     a causal block the queries before it are not counted.
+                     the rarest token of the text. Voita et al. 2019, section 5.3. In a causal
+                     block the queries before it are not counted. Assumed: the rarest is the one
+                     with the largest id, as in vocabularies sorted by frequency (unigram pieces,
+                     and nearly in those of BPE, which are in the order of merges). For other
+                     vocabularies the score has no meaning.
 
 The queries and keys of cross-attention are different sequences: the first three are 0 there.
 """
