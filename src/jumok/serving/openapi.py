@@ -135,7 +135,7 @@ def posts(limits: Limits) -> dict[str, tuple[str, Schema, Schema]]:
             {"type": "object"},
         ),
         "/translate": (
-            "Translations, as LibreTranslate.",
+            "Translations, as LibreTranslate; the request may also be a form.",
             object_of(
                 ["q"],
                 q=one_or_more,

@@ -1,8 +1,10 @@
 """Requests: the body within its limits, and checked values out of untrusted JSON."""
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
+from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
@@ -24,6 +26,8 @@ INTEGERS = {  # settings of [decoding] that a request may change, with their ran
 NUMBERS = ("temperature", "top_p", "min_p", "typical_p", "repetition_penalty", "length_penalty")
 OTHERS: dict[str, type] = {"sample": bool, "prefix": str, "stop": list}
 DECODING_KEYS = (*INTEGERS, *NUMBERS, *OTHERS)
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+MAX_FORM_FIELDS = 16
 MAX_SETTING_CHARS = 1_000
 MAX_INTEGER = 2**31 - 1
 
@@ -49,10 +53,26 @@ def header(headers: Headers, name: bytes) -> str | None:
 
 async def read_object(request: Request, limits: Limits) -> dict[str, Any]:
     """The JSON object of a POST request. Raises RequestError for anything else."""
+    return _object(await _read_body(request, limits, (JSON,)))
+
+
+async def read_form_or_object(
+    request: Request, limits: Limits, integers: Collection[str]
+) -> dict[str, Any]:
+    """The same, or the fields of a form: strings, and integers under these names."""
+    body = await _read_body(request, limits, (JSON, FORM))
+    return _object(body) if _media_type(request) == JSON else _form(body, integers)
+
+
+def _media_type(request: Request) -> str:
+    content_type = header(request.scope["headers"], b"content-type") or ""
+    return content_type.partition(";")[0].strip().lower()
+
+
+async def _read_body(request: Request, limits: Limits, types: Sequence[str]) -> bytes:
     headers = request.scope["headers"]
-    content_type = header(headers, b"content-type") or ""
-    if content_type.partition(";")[0].strip().lower() != "application/json":
-        raise invalid("content-type must be application/json; set the header", status=415)
+    if _media_type(request) not in types:
+        raise invalid(f"content-type must be {' or '.join(types)}; set the header", status=415)
     encoding = header(headers, b"content-encoding")
     if encoding is not None and encoding.lower() != "identity":
         raise invalid("the body must not be compressed; send it as it is", status=415)
@@ -68,13 +88,45 @@ async def read_object(request: Request, limits: Limits) -> dict[str, Any]:
         more = message["more_body"]
         if len(body) > limits.body_bytes:
             raise too_long(limits)
+    return bytes(body)
+
+
+def _object(body: bytes) -> dict[str, Any]:
     try:
-        return parse_json(bytes(body))
+        return parse_json(body)
     except InputError:
         raise invalid(
             "the body must be a JSON object in UTF-8 without duplicate names, NaN, halves of "
             "surrogate pairs or deep nesting; correct it"
         ) from None
+
+
+def _form(body: bytes, integers: Collection[str]) -> dict[str, Any]:
+    """The fields of a form.
+
+    >>> _form(b"q=%EA%B0%80+b&alternatives=2", ("alternatives",))
+    {'q': '가 b', 'alternatives': 2}
+    """
+    try:
+        fields = parse_qsl(
+            body.decode("ascii"),
+            keep_blank_values=True,
+            strict_parsing=True,
+            errors="strict",
+            max_num_fields=MAX_FORM_FIELDS,
+        )
+    except ValueError:  # also of bytes that are not UTF-8
+        fields = []
+    found = dict(fields)
+    if not fields or len(found) < len(fields):
+        raise invalid(
+            f"the form must have 1 to {MAX_FORM_FIELDS} fields in UTF-8 with different names, "
+            "percent-encoded; correct it"
+        )
+    return {
+        key: int(value) if key in integers and re.fullmatch("[0-9]{1,9}", value) else value
+        for key, value in found.items()
+    }
 
 
 def too_long(limits: Limits) -> RequestError:

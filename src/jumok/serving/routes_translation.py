@@ -9,7 +9,13 @@ from jumok.safe_json import parse_json
 from jumok.serving.app import Route
 from jumok.serving.limits import Limits
 from jumok.serving.replies import invalid, json_reply
-from jumok.serving.requests import check_integer, check_keys, check_text, check_texts, read_object
+from jumok.serving.requests import (
+    check_integer,
+    check_keys,
+    check_text,
+    check_texts,
+    read_form_or_object,
+)
 from jumok.serving.routes import HASH_HEADER, answer, one_version
 from jumok.serving.service import ServedModel, Service
 
@@ -22,6 +28,7 @@ LANGUAGES = {
     "zh": "Chinese",
 }
 _PAIR = re.compile(rf"({'|'.join(LANGUAGES)})-?({'|'.join(LANGUAGES)})")
+AUTO = "auto"  # as a source: to be detected
 KEYS = ("q", "source", "target", "format", "alternatives", "api_key")
 
 
@@ -41,7 +48,7 @@ class TranslationRoutes:
 
     async def translate(self, request: Request) -> Response:
         """The translation of one text or of several, which are computed together."""
-        content = await read_object(request, self._limits)
+        content = await read_form_or_object(request, self._limits, ("alternatives",))
         check_keys(content, KEYS)
         if content.get("format", "text") != "text":
             raise invalid("format must be text; HTML is not translated", "format")
@@ -49,17 +56,20 @@ class TranslationRoutes:
         q = content.get("q")
         single = isinstance(q, str)
         texts = [check_text(q, "q", self._limits)] if single else check_texts(q, "q", self._limits)
-        source, target = (
-            check_text(content.get(key, "auto"), key, self._limits) for key in ("source", "target")
-        )
-        model = self._model(source, target)
+        for key in ("source", "target"):
+            check_text(content.get(key, ""), key, self._limits)
+        model = self._model(content.get("source"), content.get("target"))
         decoding = f'{{"beam": {n + 1}, "n_best": {n + 1}, "sample": false}}' if n else ""
         message = {"kind": "predict", "decoding": decoding}
         answers = await answer(request, model, message, texts, self._limits)
         one_version(answers)
         outputs = [parse_json(each.payload) for each in answers]
-        found = [output["output"] for output in outputs]
-        reply: dict[str, object] = {"translatedText": found[0] if single else found}
+        found: list[object] = [output["output"] for output in outputs]
+        reply = {"translatedText": found[0] if single else found}
+        if content.get("source") == AUTO and (pair := _pair(model)) is not None:
+            # The only language of the model; confidence 0, as LibreTranslate without a detection.
+            detected = {"confidence": 0.0, "language": pair[0]}
+            reply["detectedLanguage"] = detected if single else [detected] * len(texts)
         if n:
             others = [[each["output"] for each in output["n_best"][1:]] for output in outputs]
             reply["alternatives"] = others[0] if single else others
@@ -68,10 +78,9 @@ class TranslationRoutes:
     async def languages(self, request: Request) -> Response:
         """The languages of all translating models, and what each is translated into."""
         targets: dict[str, list[str]] = {}
-        for model in self._translators():
-            if (pair := language_pair(model.name)) is not None:
-                targets.setdefault(pair[0], []).append(pair[1])
-                targets.setdefault(pair[1], [])
+        for source, target in sorted(set(filter(None, map(_pair, self._translators())))):
+            targets.setdefault(source, []).append(target)
+            targets.setdefault(target, [])
         return json_reply(
             [{"code": code, "name": LANGUAGES[code], "targets": to} for code, to in targets.items()]
         )
@@ -83,23 +92,40 @@ class TranslationRoutes:
             if model.info.get("task") == "sequence_to_sequence"
         ]
 
-    def _model(self, source: str, target: str) -> ServedModel:
-        """The model for a pair of languages; the only one if its name has no languages."""
+    def _model(self, source: str | None, target: str | None) -> ServedModel:
+        """The model for a pair of languages, else the first one whose name has no languages.
+
+        Without a source, or with "auto", the target decides. Raises RequestError where several
+        models translate different languages into it, since the server detects none.
+        """
         models = self._translators()
+        pairs = {model: pair for model in models if (pair := _pair(model)) is not None}
+        found = [
+            model
+            for model, pair in pairs.items()
+            if pair[1] == target and source in (None, AUTO, pair[0])
+        ]
+        if found and len({pairs[model] for model in found}) == 1:
+            return found[0]
+        self._unready()
         if not models:
-            self._unready()
             raise invalid("/translate needs a translating model; see /v1/models")
-        for model in models:
-            pair = language_pair(model.name)
-            if pair is None or (pair[1] == target and source in ("auto", pair[0])):
-                return model
+        unnamed = [model for model in models if model not in pairs]
+        if unnamed and source != AUTO:
+            return unnamed[0]
+        if source in (None, AUTO):
+            raise invalid("source must be one of /languages; none is detected", "source")
         raise invalid("source and target must be a pair of /languages; change them", "target")
 
     def _unready(self) -> None:
         """Raise RequestError 503 while a model is loading: it may be a translating one."""
         for model in self._service.models.values():
-            if not model.ready:
+            if not model.info:
                 raise model.unavailable()
+
+
+def _pair(model: ServedModel) -> tuple[str, str] | None:
+    return language_pair(model.name)
 
 
 def language_pair(name: str) -> tuple[str, str] | None:
