@@ -59,7 +59,9 @@ def trained(folder: Path, settings: str) -> Path:
     return folder / "run"
 
 
-@pytest.mark.parametrize(("settings", "arch"), [(GPT2, "gpt2"), (LLAMA, "llama")])
+@pytest.mark.parametrize(
+    ("settings", "arch"), [(GPT2, "gpt2"), (LLAMA, "llama"), (LLAMA + "qk_norm = true", "qwen3")]
+)
 def test_a_trained_model(settings: str, arch: str, tmp_path: Path) -> None:
     run = trained(tmp_path, settings)
     done = export(run, "gguf", tmp_path / "out", "q8_0")

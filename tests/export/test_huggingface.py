@@ -208,10 +208,29 @@ def test_a_tagger_and_what_fills_blanks(trained: Callable[..., Path], tmp_path: 
         shutil.rmtree(run)
 
 
-def test_a_language_model_is_a_gpt2(trained: Callable[..., Path], tmp_path: Path) -> None:
+ROTARY = ["positions=rotary", "norm=rms", "gated=true", "bias=false", "activation=silu"]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "words"),
+    [
+        ("GPT2LMHeadModel", []),
+        ("LlamaForCausalLM", ROTARY),
+        ("MistralForCausalLM", [*ROTARY, "layer_pattern=L", "sliding_window=3"]),
+        ("Qwen3ForCausalLM", [*ROTARY, "qk_norm=true", "layer_pattern=GL", "sliding_window=2"]),
+        (
+            "Exaone4ForCausalLM",
+            [*ROTARY, "qk_norm=true", "sublayer_norm=true", "norm_first=false"],
+        ),
+    ],
+)
+def test_a_language_model(
+    architecture: str, words: list[str], trained: Callable[..., Path], tmp_path: Path
+) -> None:
     """What it writes is what ours writes, from a beginning and from nothing."""
-    run, out = trained("language_modeling.toml", ["decoding.max_length=6"]), tmp_path / "out"
-    assert exported(run, out)["architectures"] == ["GPT2LMHeadModel"]
+    settings = ["decoding.max_length=6", *(f"model.{word}" for word in words)]
+    run, out = trained("language_modeling.toml", settings), tmp_path / "out"
+    assert exported(run, out)["architectures"] == [architecture]
     assert json.loads((out / "generation_config.json").read_text())["max_new_tokens"] == 6
     model, tokenizer = theirs(out, "AutoModelForCausalLM")
     loaded = ours(run)

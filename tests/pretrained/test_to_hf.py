@@ -24,6 +24,7 @@ from jumok.models import (
 )
 from jumok.models.weights import named_weights
 from jumok.nn.masks import AttentionMask
+from jumok.nn.rope import RopeConfig
 from jumok.pretrained.adapt import SourceModel
 from jumok.pretrained.family import HeadKind
 from jumok.pretrained.state_dict import model_from_hf
@@ -231,6 +232,55 @@ def test_source_weights_do_not_change() -> None:
 
 # Unsupported models
 
+ROTARY: dict[str, Any] = {
+    "norm_first": True,
+    "positions": "rotary",
+    "norm": "rms",
+    "gated": True,
+    "bias": False,
+    "activation": "silu",
+    "n_heads": 4,
+    "n_kv_heads": 2,
+    "n_layers": 4,
+}
+POST = {"norm_first": False, "sublayer_norm": True, "qk_norm": True}
+LLAMA3 = {"scaling": "llama3", "factor": 8.0, "original_length": 6, "base": 100.0}
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, "llama"),
+        ({"rope": RopeConfig(scaling="linear", factor=4.0)}, "llama"),
+        ({"rope": RopeConfig(**LLAMA3)}, "llama"),
+        ({"layer_pattern": "L", "sliding_window": 4}, "mistral"),
+        ({"qk_norm": True, "d_head": 8}, "qwen3"),
+        ({"qk_norm": True, "layer_pattern": "LLG", "sliding_window": 3}, "qwen3"),
+        ({"qk_norm": True, "layer_pattern": "L", "sliding_window": 3}, "qwen3"),
+        ({"qk_norm": True, "rope": RopeConfig(**LLAMA3)}, "qwen3"),
+        (POST, "exaone4"),
+        (POST | {"layer_pattern": "LLLN", "sliding_window": 4}, "exaone4"),
+        (POST | {"layer_pattern": "LN", "sliding_window": 3, "scale_embedding": True}, "exaone4"),
+    ],
+)
+def test_decoders_of_the_llama_family(
+    tmp_path: Path, options: dict[str, Any], expected: str, tied: bool
+) -> None:
+    """The texts are longer than the windows."""
+    model_config = config(**{**ROTARY, "scale_embedding": False, "tie_embeddings": tied, **options})
+    model = LanguageModel(model_config)
+    converted = convert_to_hf(source_model("language_model", model, model_config))
+    assert family(converted) == expected
+    assert difference("language_model", model, load_in_transformers(converted, tmp_path)) <= 1e-5
+    again: Any = model_from_hf(converted.config, converted.tensors).model.eval()
+    ids, mask = rows()
+    causal = AttentionMask.from_padding(mask, causal=True)
+    with torch.no_grad():
+        ours, found = model(ids, causal)[mask], again(ids, causal)[mask]
+    torch.testing.assert_close(found, ours, rtol=0, atol=1e-5 * float(ours.abs().max()))
+
+
 UNSUPPORTED: list[tuple[HeadKind, dict[str, Any], dict[str, Any], str, list[str]]] = [
     ("text_classifier", {"embedding_norm": True}, {"pooling": "mean"}, "bert",
      ['model.pooling = "first"', 'model.pooler = "tanh"']),
@@ -247,6 +297,12 @@ UNSUPPORTED: list[tuple[HeadKind, dict[str, Any], dict[str, Any], str, list[str]
     ("language_model", {"norm_first": True, "positions": "rotary"}, {}, "gpt2",
      ['model.positions = "learned"']),
     ("language_model", {"norm_first": True, "bias": False}, {}, "gpt2", ["model.bias = true"]),
+    ("language_model", {**ROTARY, "qk_norm": True, "norm": "layer"}, {}, "qwen3",
+     ['model.norm = "rms"']),
+    ("language_model", {**ROTARY, "attention_bias": "qkv"}, {}, "llama",
+     ["no model.attention_bias"]),
+    ("language_model", {**ROTARY, "layer_pattern": "LLLG", "sliding_window": 4}, {}, "mistral",
+     ['model.layer_pattern = "L"']),
     ("encoder_decoder", {"positions": "rotary"}, {}, "marian",
      ['model.positions = "sinusoidal_halves"']),
     ("encoder_decoder", {"positions": "learned"}, {}, "marian",

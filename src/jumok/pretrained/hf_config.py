@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jumok.nn.feedforward import Activation
+from jumok.nn.rope import RopeConfig
 from jumok.pretrained.adapt import SourceModel
 from jumok.pretrained.bart import MAX_POSITIONS
 
@@ -70,9 +71,42 @@ def llama_config(source: SourceModel) -> Json:
         "max_position_embeddings": config.max_length,
         "rms_norm_eps": config.norm_eps,
         "rope_theta": config.rope.base,
+        "rope_scaling": _rope_scaling(config.rope),
         "attention_dropout": config.attention_dropout,
         "tie_word_embeddings": config.tying != "none",
     }
+
+
+def _rope_scaling(rope: RopeConfig) -> Json | None:
+    if rope.scaling == "none":
+        return None
+    if rope.scaling == "linear":
+        return {"rope_type": "linear", "factor": rope.factor}
+    return {
+        "rope_type": "llama3",
+        "factor": rope.factor,
+        "low_freq_factor": rope.low_frequency_factor,
+        "high_freq_factor": rope.high_frequency_factor,
+        "original_max_position_embeddings": rope.original_length,
+    }
+
+
+def mistral_config(source: SourceModel) -> Json:
+    """Mistral's config.json: all layers have the window."""
+    return llama_config(source) | {"sliding_window": source.config.sliding_window}
+
+
+def exaone4_config(source: SourceModel) -> Json:
+    """EXAONE 4's config.json, which names the layers with the window."""
+    kinds = source.config.layer_kinds(source.config.n_layers)
+    names = ["sliding_attention" if kind == "L" else "full_attention" for kind in kinds]
+    return mistral_config(source) | {"layer_types": names}
+
+
+def qwen3_config(source: SourceModel) -> Json:
+    """Qwen3's config.json."""
+    uses_window = source.config.sliding_window is not None
+    return exaone4_config(source) | {"use_sliding_window": uses_window}
 
 
 def bart_config(source: SourceModel) -> Json:

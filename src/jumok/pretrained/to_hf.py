@@ -26,9 +26,12 @@ from jumok.pretrained.hf_config import (
     Json,
     bart_config,
     bert_config,
+    exaone4_config,
     gpt2_config,
     llama_config,
     marian_config,
+    mistral_config,
+    qwen3_config,
     t5_config,
 )
 from jumok.pretrained.name_map import expand
@@ -139,6 +142,7 @@ def _canonical(config: TransformerConfig) -> TransformerConfig:
     own_head = config.d_head == config.d_model // config.n_heads
     relative = config.positions == "relative"
     as_bias = "all" if config.bias else "none"
+    kinds = config.layer_kinds(max(config.n_layers, config.n_decoder_layers or 0))
     own_scale = config.attention_scale == (config.d_model // config.n_heads) ** -0.5
     return replace(
         config,
@@ -148,6 +152,7 @@ def _canonical(config: TransformerConfig) -> TransformerConfig:
         attention_scale=None if own_scale else config.attention_scale,
         attention_bias=None if config.attention_bias == as_bias else config.attention_bias,
         n_kv_heads=config.n_kv_heads or config.n_heads,
+        layer_pattern=kinds[0] if len(set(kinds)) == 1 else kinds,
         n_decoder_layers=config.n_decoder_layers or config.n_layers,
         tie_embeddings=config.tying,
         target_vocabulary_size=config.target_vocabulary_size or config.vocabulary_size,
@@ -183,6 +188,10 @@ _TARGETS: Mapping[HeadKind, tuple[_Target, ...]] = {
     "language_model": (
         _Target("gpt2", adapt_decoder, gpt2_config),
         _Target("llama", adapt_decoder, llama_config),
+        _Target("mistral", adapt_decoder, mistral_config),
+        # not qwen2: AutoTokenizer opens each of its folders with a tokenizer of Qwen2's own
+        _Target("qwen3", adapt_decoder, qwen3_config),
+        _Target("exaone4", adapt_decoder, exaone4_config),
     ),
     "encoder_decoder": (
         _Target("marian", concat_sinusoids, marian_config),
