@@ -32,14 +32,17 @@ WINDOW_SECONDS = 0.02  # for clients that send their next prompts at the same ti
 class Waiting(queue.Queue[tuple[list[int], Any]]):
     """Prompts and the functions that get their tokens."""
 
+    last = 1  # prompts of the last batch
+
     def batch(self) -> list[tuple[list[int], Any]]:
-        """At least one, and at most `ROWS` that have come by then."""
+        """At least one, and at most `ROWS` that have come by then; a single client never waits."""
         found = [self.get()]
         while len(found) < ROWS:
             try:
-                found.append(self.get(timeout=WINDOW_SECONDS))
+                found.append(self.get(timeout=WINDOW_SECONDS if self.last > 1 else 0))
             except queue.Empty:
                 break
+        self.last = len(found)
         return found
 
 

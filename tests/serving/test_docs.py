@@ -19,10 +19,21 @@ def commands() -> list[str]:
     return re.findall(r"^curl .*$", text, re.MULTILINE)
 
 
+def answers(text: str) -> list[str]:
+    """The JSON of a response, or of the events of a stream, which ends with [DONE]."""
+    if not text.startswith("data: "):
+        return [text]
+    *events, done = re.findall(r"^data: (.*)$", text, re.MULTILINE)
+    assert events
+    assert done == "[DONE]"
+    return events
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_every_curl_line_is_answered(server: Server) -> None:
-    assert len(commands()) >= 5
+    assert len(commands()) >= 10
     for command in commands():
         local = command.replace("localhost:8000", f"localhost:{server.port}")
         run = subprocess.run(["bash", "-c", local], capture_output=True, check=True)
-        assert "error" not in json.loads(run.stdout), command
+        for content in answers(run.stdout.decode()):
+            assert "error" not in json.loads(content), command
