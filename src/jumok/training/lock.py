@@ -7,7 +7,6 @@ finds such a file of another machine, or without flock, watches it: if it change
 use; if it does not, its writer has ended, and the run is taken over with a message.
 """
 
-import errno
 import json
 import os
 import secrets
@@ -15,7 +14,6 @@ import socket
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -25,13 +23,12 @@ from filelock import FileLock, Timeout
 
 from jumok.atomic_io import storage_errors
 from jumok.errors import InputError, StorageError
+from jumok.file_lock import acquire
 
 LOCK = ".training.lock"
 OWNER_FILE = ".training.json"  # the process that holds it
 BEAT_SECONDS = 3.0  # between two changes of the file
 MISSED_BEATS = 5  # after which its writer has ended
-
-_NO_FLOCK = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
 
 
 @dataclass(frozen=True)
@@ -92,18 +89,9 @@ def run_lock(folder: Path) -> Iterator[None]:
 def _flock(lock: FileLock, folder: Path) -> bool:
     """Acquire the lock of the operating system; False where the file system has none."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # filelock would fall back to a lock of its own
-            lock.acquire()
+        return acquire(lock)
     except Timeout:
         raise _in_use(folder, _read(folder / OWNER_FILE)) from None
-    except (NotImplementedError, UserWarning):
-        return False
-    except OSError as error:
-        if error.errno not in _NO_FLOCK:
-            raise
-        return False
-    return True
 
 
 def _claim(folder: Path, me: _Owner, excludes_this_machine: bool) -> None:

@@ -1,16 +1,19 @@
 """Search by cosine: exact, cached, continued after an interruption; and its commands."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import jumok
+from jumok.cli.options import with_precision
 from jumok.data.arrow_cache import cache_folder
 from jumok.errors import InputError
 from jumok.tasks.pipeline import vector_index
 from jumok.tasks.pipeline.vector_index import VectorIndex
-from tests.cli.commands import call, run
+from tests.cli.commands import call, environment, run
 from tests.tiny_runs import reviews
 
 TEXTS = sorted({text for text, _ in reviews(60, 5)})
@@ -56,13 +59,102 @@ def test_an_interrupted_index_continues(review_run: Path, corpus: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         VectorIndex.build(pipeline, corpus, interrupt)
-    (file,) = cache_folder("vectors").iterdir()
+    (file,) = cache_folder("vectors").glob("*.partial")
     with file.open("ab") as out:
         out.write(b"torn")  # the process was killed within a row
     VectorIndex.build(pipeline, corpus, lambda done, n: seen.append(done))
     assert seen[:3] == [8, 16, 24]
     index = VectorIndex.build(pipeline, corpus, lambda done, n: pytest.fail("encoded again"))
     np.testing.assert_allclose(index.vectors, pipeline.encode(TEXTS), atol=1e-6)
+
+
+BUILD = """
+import sys, time
+from pathlib import Path
+import numpy as np
+import torch
+import jumok
+from jumok.tasks.pipeline import vector_index
+
+torch.set_num_threads(1)
+vector_index.BATCH_LINES = 8
+pipeline = jumok.load(sys.argv[1], device="cpu")
+print("ready", flush=True)
+sys.stdin.readline()
+encoded = []
+
+def progress(done, n):
+    encoded.append(done)
+    time.sleep(0.05)  # the other process is in the middle too
+
+index = vector_index.VectorIndex.build(pipeline, Path(sys.argv[2]), progress)
+np.save(sys.argv[3], index.vectors)
+print(len(encoded))
+"""
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_two_processes_build_the_same_index_at_once(
+    review_run: Path, corpus: Path, tmp_path: Path
+) -> None:
+    files = [tmp_path / "one.npy", tmp_path / "two.npy"]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", BUILD, str(review_run), str(corpus), str(file)],
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for file in files
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    batches = [int(process.communicate(timeout=240)[0]) for process in processes]
+    expected = jumok.load(review_run, device="cpu").encode(TEXTS)
+    for file in files:
+        np.testing.assert_allclose(np.load(file), expected, atol=1e-6)
+    assert sorted(batches) == [0, -(-len(TEXTS) // 8)]
+    (file,) = cache_folder("vectors").iterdir()
+    assert file.stat().st_size == expected.nbytes
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_an_index_that_others_may_have_written_is_not_read(
+    review_run: Path, corpus: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pipeline = jumok.load(review_run, device="cpu")
+    expected = np.array(VectorIndex.build(pipeline, corpus).vectors)
+    (file,) = cache_folder("vectors").iterdir()
+    file.write_bytes(bytes(file.stat().st_size))
+    file.chmod(0o666)
+    np.testing.assert_array_equal(VectorIndex.build(pipeline, corpus).vectors, expected)
+    assert f"other users may write to {file}" in caplog.text
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_each_precision_has_its_own_index(review_run: Path, corpus: Path) -> None:
+    pipeline = jumok.load(review_run, device="cpu")
+    found = {"": np.array(VectorIndex.build(pipeline, corpus).vectors)}
+    for number, precision in enumerate(("float32", "bfloat16", "int8"), 2):
+        fast = with_precision(pipeline, precision)
+        index = VectorIndex.build(pipeline, corpus, encoder=fast)
+        found[precision] = np.array(index.vectors)
+        assert len(list(cache_folder("vectors").iterdir())) == number
+        np.testing.assert_allclose(index.vectors, fast.encode(TEXTS), atol=1e-6)
+        again = VectorIndex.build(
+            pipeline, corpus, lambda done, n: pytest.fail("encoded again"), encoder=fast
+        )
+        np.testing.assert_array_equal(again.vectors, index.vectors)
+    apart = {name: np.abs(rows - found[""]).max() for name, rows in found.items()}
+    assert apart["float32"] < 1e-5 < apart["bfloat16"]
+    assert 1e-5 < apart["int8"] < 0.05
 
 
 @pytest.mark.usefixtures("small_batches")

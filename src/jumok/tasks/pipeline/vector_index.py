@@ -16,8 +16,10 @@ import torch
 from jumok.atomic_io import write_atomically
 from jumok.data.arrow_cache import cache_folder
 from jumok.data.files.lines import decode_line, read_lines
+from jumok.data.matrix_cache import cached_matrix
 from jumok.errors import InputError
 from jumok.models.weights import named_weights
+from jumok.tasks.pipeline.backends import encoder_choice
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.text_vectors import Vectors
 
@@ -38,7 +40,7 @@ class VectorIndex:
     """The normalized vectors (n, D) float32 of the lines of a file.
 
     The matrix is kept in the user's cache under a checksum of the model and of the file. An
-    interrupted `build` continues where it stopped.
+    interrupted `build` continues where it stopped, and a second process waits for the first.
     """
 
     texts: Sequence[str]
@@ -46,18 +48,24 @@ class VectorIndex:
 
     @classmethod
     def build(
-        cls, pipeline: Pipeline, path: Path, progress: Callable[[int, int], None] | None = None
+        cls,
+        pipeline: Pipeline,
+        path: Path,
+        progress: Callable[[int, int], None] | None = None,
+        *,
+        encoder: Pipeline | None = None,
     ) -> "VectorIndex":
         """The index of a text file with one text per line, read from the cache where it is there.
 
-        `progress` receives the lines that are encoded and all lines. Raises InputError for a file
-        without lines, or with a line that is not text.
+        `progress` receives the lines that are encoded and all lines. `encoder` is a copy of the
+        pipeline with an optimized encoder, which then computes the vectors. Raises InputError for a
+        file without lines, or with a line that is not text.
         """
         texts = [_text(path, line.number, line.content, line.fault) for line in read_lines(path)]
         if not texts:
             raise InputError(f"{path} must have at least one line, got none")
         prompt = _prompt(pipeline, "passage", "document")
-        vectors = cached_vectors(pipeline, pipeline, texts, prompt, progress)
+        vectors = cached_vectors(pipeline, encoder or pipeline, texts, prompt, progress)
         return cls(texts, vectors)
 
     def search(self, query: Vectors, k: int = 10) -> list[Match]:
@@ -83,26 +91,19 @@ def cached_vectors(
 ) -> Vectors:
     """The normalized vectors (n, D) float32 of texts, mapped from a file in the user's cache.
 
-    `encoder` computes them: `pipeline`, or a faster copy of it. An interrupted computation
-    continues where it stopped.
+    `encoder` computes them: `pipeline`, or its copy with an optimized encoder. An interrupted
+    computation continues where it stopped.
     """
+    precision = None if encoder is pipeline else encoder_choice(encoder.model).precision
+    name = _key(pipeline, texts, prompt, precision)
     width = len(encoder.encode(texts[0], normalize=True))
-    name = _key(pipeline, texts, prompt + " fast" * (encoder is not pipeline))
-    file = cache_folder("vectors") / f"{name}.f32"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    row_bytes = 4 * width
-    with file.open("ab") as out:
-        done = out.tell() // row_bytes
-        out.truncate(done * row_bytes)  # an interrupted write ends within a row
-        while done < len(texts):
-            part = texts[done : done + BATCH_LINES]
-            rows = encoder.encode(part, normalize=True, prompt_name=prompt)
-            out.write(rows.astype("<f4").tobytes())
-            out.flush()
-            done += len(part)
-            if progress is not None:
-                progress(done, len(texts))
-    return np.memmap(file, dtype="<f4", mode="r", shape=(len(texts), width))
+
+    def next_vectors(start: int) -> Vectors:
+        part = texts[start : start + BATCH_LINES]
+        return encoder.encode(part, normalize=True, prompt_name=prompt)
+
+    folder = cache_folder("vectors")
+    return cached_matrix(folder, name, (len(texts), width), next_vectors, progress)
 
 
 def encode_query(pipeline: Pipeline, text: str) -> Vectors:
@@ -136,10 +137,11 @@ def _text(path: Path, number: int, content: bytes, fault: str) -> str:
     return text
 
 
-def _key(pipeline: Pipeline, texts: Sequence[str], how: str) -> str:
-    """A checksum of the weights, the tokenizer, the encoding, the prompt and the texts."""
+def _key(pipeline: Pipeline, texts: Sequence[str], prompt: str, precision: str | None) -> str:
+    """A checksum of the weights, the tokenizer, the encoding, the precision and the texts."""
     encoding = pipeline.sentence_encoding or pipeline.default_encoding
-    config = [pipeline.vocabulary.identity, repr(pipeline.recipe.model), encoding.describe(), how]
+    config = [pipeline.vocabulary.identity, repr(pipeline.recipe.model), encoding.describe()]
+    config += [prompt] if precision is None else [prompt, precision]
     digest = hashlib.sha256(json.dumps(config).encode())
     for name, weight in sorted(named_weights(pipeline.model).items()):
         stored = weight.detach().cpu().reshape(-1).view(torch.uint8)

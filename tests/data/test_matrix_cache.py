@@ -1,0 +1,193 @@
+"""Matrices in the cache: one process computes, others wait; planted files are not read."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jumok.data import matrix_cache
+from jumok.data.matrix_cache import Matrix, cached_matrix
+from jumok.errors import StorageError
+from tests.cli.commands import environment
+
+SHAPE = (10, 3)
+EXPECTED = np.arange(30, dtype=np.float32).reshape(SHAPE)
+STARTS = [0, 4, 8]  # of the batches of four rows
+
+PROCESS = """
+import sys
+from pathlib import Path
+import numpy as np
+from jumok.data.matrix_cache import cached_matrix
+
+folder, stops_at = Path(sys.argv[1]), int(sys.argv[2])
+starts = []
+
+def rows(start):
+    starts.append(start)
+    return np.arange(30, dtype=np.float32).reshape(10, 3)[start:start + 4]
+
+def progress(done, n):
+    if done == stops_at:
+        print("stopped", flush=True)
+        sys.stdin.readline()
+
+matrix = cached_matrix(folder, "a", (10, 3), rows, progress)
+print(starts, matrix.tolist() == np.arange(30).reshape(10, 3).tolist())
+"""
+WAITS = "another process is computing the same vectors; waiting for it\n"
+
+
+def start(folder: Path, stops_at: int = 0) -> "subprocess.Popen[str]":
+    """A process that needs the matrix; it reads a line after `stops_at` rows."""
+    return subprocess.Popen(
+        [sys.executable, "-c", PROCESS, str(folder), str(stops_at)],
+        env=environment(JUMOK_LANG="en"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def computed(folder: Path) -> list[int]:
+    """The starts of the batches that this process has to compute; the matrix must be right."""
+    starts = []
+
+    def rows(start: int) -> Matrix:
+        starts.append(start)
+        return EXPECTED[start : start + 4]
+
+    assert cached_matrix(folder, "a", SHAPE, rows).tolist() == EXPECTED.tolist()
+    return starts
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "jumok" / "vectors"
+
+
+def test_it_is_computed_once(folder: Path) -> None:
+    assert computed(folder) == STARTS
+    assert computed(folder) == []
+    (path,) = folder.iterdir()
+    assert path.stat().st_size == 4 * 30
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_second_process_waits_for_the_first(folder: Path) -> None:
+    first = start(folder, stops_at=8)
+    assert first.stdout is not None
+    assert first.stdout.readline() == "stopped\n"
+    second = start(folder)
+    assert second.stderr is not None
+    assert second.stderr.readline() == WAITS
+    assert first.communicate("\n", timeout=120)[0] == f"{STARTS} True\n"
+    assert second.communicate(timeout=120)[0] == "[] True\n"
+    assert [path.name for path in folder.iterdir()] == ["a.f32"]
+
+
+def test_the_second_continues_when_the_first_is_killed(folder: Path) -> None:
+    first = start(folder, stops_at=8)
+    assert first.stdout is not None
+    assert first.stdout.readline() == "stopped\n"
+    second = start(folder)
+    assert second.stderr is not None
+    assert second.stderr.readline() == WAITS
+    first.kill()
+    first.communicate()
+    assert second.communicate(timeout=120)[0] == "[8] True\n"
+    assert [path.name for path in folder.iterdir()] == ["a.f32"]
+
+
+def test_a_killed_computation_is_continued(folder: Path) -> None:
+    first = start(folder, stops_at=4)
+    assert first.stdout is not None
+    assert first.stdout.readline() == "stopped\n"
+    first.kill()
+    first.communicate()
+    assert not (folder / "a.f32").exists()
+    with (folder / "a.partial").open("ab") as out:
+        out.write(b"torn")  # within a row
+    assert computed(folder) == [4, 8]
+    assert computed(folder) == []
+
+
+@pytest.mark.parametrize("size", [0, 60, 4 * 30 - 1, 4 * 30 + 1, 240])
+def test_a_file_of_another_size_is_computed_again(folder: Path, size: int) -> None:
+    computed(folder)
+    (folder / "a.f32").write_bytes(b"\1" * size)
+    assert computed(folder) == STARTS
+    assert computed(folder) == []
+
+
+def test_an_incomplete_file_that_is_too_long_is_not_continued(folder: Path) -> None:
+    computed(folder)
+    (folder / "a.f32").unlink()
+    (folder / "a.partial").write_bytes(b"\1" * (4 * 30 + 12))
+    assert computed(folder) == STARTS
+
+
+@pytest.mark.parametrize(
+    ("name", "starts"), [("a.f32", STARTS), ("a.partial", STARTS), ("a.lock", [8])]
+)
+def test_planted_files_are_not_read(
+    folder: Path, caplog: pytest.LogCaptureFixture, name: str, starts: list[int]
+) -> None:
+    computed(folder)
+    (folder / "a.f32").unlink()
+    (folder / "a.partial").write_bytes(EXPECTED[:8].tobytes())
+    (folder / name).write_bytes(bytes(4 * 30))
+    (folder / name).chmod(0o666)
+    if name == "a.f32":
+        (folder / "a.partial").unlink()
+    assert computed(folder) == starts
+    assert f"other users may write to {folder / name}" in caplog.text
+    assert computed(folder) == []
+
+
+@pytest.mark.parametrize("name", ["a.f32", "a.partial", "a.lock"])
+def test_links_are_not_followed(folder: Path, name: str) -> None:
+    folder.mkdir(parents=True)
+    target = folder.parent / "target"
+    target.write_bytes(bytes(4 * 30))
+    (folder / name).symlink_to(target)
+    assert computed(folder) == STARTS
+    assert computed(folder) == []
+    assert target.read_bytes() == bytes(4 * 30)
+
+
+def test_a_shared_cache_is_not_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tmp_path.chmod(0o777)
+    folder = tmp_path / "jumok" / "vectors"
+    folder.mkdir(parents=True)
+    (folder / "a.f32").write_bytes(bytes(4 * 30))
+    assert computed(folder) == STARTS
+    assert f"other users may write to {tmp_path}, so that nothing in the cache" in caplog.text
+    assert (folder / "a.f32").read_bytes() == bytes(4 * 30)
+    assert computed(folder) == []  # in the temporary folder of this process
+
+
+def test_without_locks_each_process_has_its_own_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix_cache, "acquire", lambda lock: False)  # as on some network drives
+
+    def interrupt(done: int, n: int) -> None:
+        assert (done, n) == (4, 10)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cached_matrix(folder, "a", SHAPE, lambda start: EXPECTED[start : start + 4], interrupt)
+    assert list(folder.iterdir()) == []
+    (folder / "a.partial").write_bytes(bytes(12))  # of a process that had locks
+    assert computed(folder) == STARTS
+    assert computed(folder) == []
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_bytes(b"")
+    with pytest.raises(StorageError, match=r"vectors: cannot be written \(Not a directory\)"):
+        computed(tmp_path / "cache" / "jumok" / "vectors")
