@@ -1,10 +1,14 @@
-"""`--precision`: predictions with an optimized encoder."""
+"""`--precision`: predictions and vectors with an optimized encoder."""
 
+import io
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks.trust.fuzz_corpus import write_run
+from jumok.data.arrow_cache import cache_folder
 from tests.cli.commands import call
 
 Capture = pytest.CaptureFixture[str]
@@ -55,9 +59,56 @@ def test_an_encoder_decoder_with_an_optimized_encoder(capsys: Capture, reading_r
     assert fast["score"] == pytest.approx(plain["score"], abs=1e-4)
 
 
-@pytest.mark.parametrize("command", ["predict", "evaluate"])
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n".join(TEXTS[:2]) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+def test_search(capsys: Capture, review_run: Path, corpus: Path, precision: str) -> None:
+    plain, fast, cached = (
+        call(capsys, "search", review_run, corpus, TEXTS[1], "--json", *arguments)
+        for arguments in ((), ("--precision", precision), ("--precision", precision))
+    )
+    assert fast.code == 0, fast.err
+    assert fast.err.splitlines()[-1] == f"encoder in {precision}"
+    assert cached.rows == fast.rows
+    for a, b in zip(plain.rows, fast.rows, strict=True):
+        assert (a["line"], a["text"]) == (b["line"], b["text"])
+        assert a["score"] == pytest.approx(b["score"], abs=0.05)
+    assert fast.rows[0]["score"] == pytest.approx(1, abs=1e-3)  # the text itself, in one precision
+    assert len(list(cache_folder("vectors").iterdir())) == 2
+
+
+def test_embed(
+    capsys: Capture, review_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for arguments in ((), ("--precision", "int8")):
+        stdin = io.TextIOWrapper(io.BytesIO("\n".join(TEXTS).encode()))
+        monkeypatch.setattr(sys, "stdin", stdin)
+        done = call(capsys, "embed", review_run, "--out", tmp_path / "a.npy", *arguments)
+        assert done.code == 0, done.err
+        assert ("encoder in int8" in done.err) == bool(arguments)
+        found.append(np.load(tmp_path / "a.npy", allow_pickle=False))
+    assert 1e-5 < np.abs(found[1] - found[0]).max() < 0.05
+
+
+@pytest.mark.parametrize("command", [("search", "corpus.txt", "글"), ("embed",)])
+def test_vectors_need_an_encoder(capsys: Capture, tmp_path: Path, command: tuple[str, ...]) -> None:
+    run = write_run(tmp_path / "run", "language_modeling")
+    done = call(capsys, command[0], run, *command[1:], "--precision", "int8")
+    assert done.code == 2
+    assert done.err.startswith("jumok: vectors of texts need an encoder, got a LanguageModel; ")
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "embed", "search"])
 def test_another_type(capsys: Capture, review_run: Path, command: str) -> None:
-    done = call(capsys, command, review_run, "--precision", "int4")
+    texts = ("corpus.txt", "글") if command == "search" else ()
+    done = call(capsys, command, review_run, *texts, "--precision", "int4")
     assert done.code == 2
     known = "'float32', 'bfloat16', 'int8'"
     assert done.err == f"jumok: precision must be one of {known}, got 'int4'\n"

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from jumok.cli.options import DeviceOption, PrecisionOption, load_encoder
 from jumok.terminal import print_json
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -23,16 +24,17 @@ def embed(
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Do not divide by the length.")] = False,
     prompt: Annotated[str, typer.Option(metavar="NAME", help="A prompt of the model.")] = "",
+    precision: PrecisionOption = None,
+    device: DeviceOption = "auto",
 ) -> None:
     """Encode the lines of stdin: float32 vectors (lines, width), in order."""
-    import jumok
     from jumok.cli.stdin import read_lines
     from jumok.tasks.pipeline.text_vectors import check_pooling
     from jumok.tasks.pipeline.vector_index import save_vectors
 
-    pipeline = jumok.load(run)
+    _, encoder = load_encoder(run, precision, device)
     texts = list(read_lines())
-    vectors = pipeline.encode(
+    vectors = encoder.encode(
         texts,
         pooling=None if pooling is None else check_pooling(pooling),
         normalize=not raw,

@@ -1,4 +1,4 @@
-"""Options shared by `predict` and `evaluate`: decoding settings, ensembles, encoder precision."""
+"""Options shared by several commands: decoding settings, ensembles, precision of the encoder."""
 
 import os
 from collections.abc import Sequence
@@ -74,6 +74,19 @@ def with_precision(pipeline: "Pipeline", precision: str | None) -> "Pipeline":
             f"--decoding precision={precision}"
         )
     return pipeline.with_models(lambda model: optimize(model, precision))  # type: ignore[arg-type]
+
+
+def load_encoder(run: Path, precision: str | None, device: str) -> "tuple[Pipeline, Pipeline]":
+    """A run, and what encodes its texts: the same, or its copy with an optimized encoder.
+
+    Raises InputError for a model that is not an encoder, and the errors of `with_precision`.
+    """
+    from jumok.tasks.pipeline.text_vectors import check_encodes
+    from jumok.tasks.runs.load import load
+
+    pipeline = load(run, device)
+    check_encodes(pipeline.model)
+    return pipeline, apply_decoding(with_precision(pipeline, precision), (), precision=precision)
 
 
 def ensemble_info(others: Sequence[Path] | None, precision: str | None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from jumok.cli.options import DeviceOption, PrecisionOption, load_encoder
 from jumok.language import translate
 from jumok.terminal import print_json
 
@@ -19,19 +20,20 @@ def search(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="One text per line.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to look for.")],
     top: Annotated[int, typer.Option("--top", min=1, help="The number of lines.")] = 5,
+    precision: PrecisionOption = None,
+    device: DeviceOption = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
 ) -> None:
     """Print the nearest lines: cosine, line number, text. The vectors of FILE are cached."""
-    import jumok
     from jumok.tasks.pipeline.vector_index import VectorIndex, encode_query
 
     def progress(done: int, n: int) -> None:
         if n > done or sys.stderr.isatty():
             print(translate("encoded {:,} of {:,} lines", done, n), file=sys.stderr)
 
-    pipeline = jumok.load(run)
-    index = VectorIndex.build(pipeline, file, progress)
-    for rank, match in enumerate(index.search(encode_query(pipeline, text), top), 1):
+    pipeline, encoder = load_encoder(run, precision, device)
+    index = VectorIndex.build(pipeline, file, progress, encoder=encoder)
+    for rank, match in enumerate(index.search(encode_query(encoder, text), top), 1):
         if as_json:
             print_json({"rank": rank, **asdict(match)})
         else:

@@ -40,11 +40,7 @@ def text_vectors(
 
     Raises InputError for a model that is not an encoder.
     """
-    if isinstance(model, Decoder | EncoderDecoder | EncoderDecoderClassifier | LanguageModel):
-        raise InputError(
-            f"vectors of texts need an encoder, got a {type(model).__name__}; load a run with "
-            'model.kind = "encoder"'
-        )
+    check_encodes(model)
     limit = min(max_length, encoding.max_length or max_length)
     rows = TextEncoder(tokenizer, limit)(
         [text.lower() for text in texts] if encoding.lower_case else texts
@@ -64,6 +60,15 @@ def text_vectors(
     if not order:
         return parts[0]
     return np.concatenate(parts[1:])[np.argsort(np.concatenate(order), kind="stable")]
+
+
+def check_encodes(model: nn.Module) -> None:
+    """Raise InputError for a model that is not an encoder."""
+    if isinstance(model, Decoder | EncoderDecoder | EncoderDecoderClassifier | LanguageModel):
+        raise InputError(
+            f"vectors of texts need an encoder, got a {type(model).__name__}; load a run with "
+            'model.kind = "encoder"'
+        )
 
 
 def _parts(
