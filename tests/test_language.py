@@ -193,7 +193,9 @@ def test_warnings_are_printed_in_korean(review_run: Path, tmp_path: Path) -> Non
 
 
 def test_the_models_are_described_in_korean(korean: None, capsys: Capture) -> None:
-    assert "한국어 인코더입니다" in call(capsys, "models").out
+    out = call(capsys, "models").out
+    assert "한국어 인코더입니다" in out
+    assert re.search(r"^ko-small  +마스크 언어 모델$", out, re.MULTILINE)
 
 
 def test_no_entry_is_stale() -> None:

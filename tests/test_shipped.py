@@ -69,4 +69,18 @@ def test_the_listing(capsys: pytest.CaptureFixture[str]) -> None:
     rows = call(capsys, "models", "--json").rows
     assert [row["name"] for row in rows] == list(shipped_folders())
     assert all(row["about"] for row in rows)
-    assert "ko-small" in call(capsys, "models").out
+    assert [row["task"] for row in rows] == [
+        "masked_language_modeling",
+        "similarity",
+        "sequence_to_sequence",
+    ]
+    lines = call(capsys, "models").out.splitlines()
+    first = [line for line in lines if not line.startswith(" ")]
+    assert [line.split(maxsplit=1) for line in first] == [
+        ["ko-small", "masked language model"],
+        ["ko-small-vectors", "sentence vectors for embed and search"],
+        ["note", "translation"],
+    ]
+    columns = {len(line) - len(line.lstrip()) for line in lines if line not in first}
+    columns |= {line.index(line.split(maxsplit=1)[1]) for line in first}
+    assert len(columns) == 1

@@ -8,6 +8,12 @@ import typer
 from jumok.language import language, translate
 from jumok.terminal import print_json, print_line
 
+_USES = {  # of the task that a model was trained for
+    "masked_language_modeling": "masked language model",
+    "similarity": "sentence vectors for embed and search",
+    "sequence_to_sequence": "translation",
+}
+
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
@@ -18,26 +24,29 @@ def models(
     """List the models that ship with jumok: their names work wherever a RUN is expected."""
     from jumok.shipped import shipped_folders
 
-    for folder in shipped_folders().values():
+    folders = shipped_folders()
+    width = max(map(len, folders)) + 2
+    for folder in folders.values():
         row = _describe(folder)
         if as_json:
             print_json(row)
             continue
-        name = row["name"]
-        print_line(f"{name:<15} {row['about']}")
+        name = str(row["name"])
+        print_line(f"{name:<{width}}{translate(_USES.get(str(row['task']), ''))}".rstrip())
         if row["weights"]:
             size = translate("{:,} weights, {:,.1f} MB", row["weights"], int(row["bytes"]) / 1e6)
             use = translate("jumok train RECIPE model.init={}; card: {}", name, row["card"])
-            print_line(f"{'':<15} {size}")
-            print_line(f"{'':<15} {use}")
+            rest = [size, use]
         else:
-            train = translate("vocabulary only: train the weights with jumok train {}", name)
-            print_line(f"{'':<15} {train}")
+            rest = [translate("vocabulary only: train the weights with jumok train {}", name)]
+        for line in [row["about"], *rest]:
+            print_line(f"{'':<{width}}{line}")
 
 
 def _describe(folder: Path) -> dict[str, str | int]:
     """What a folder of the package contains; `weights` is 0 without weights."""
     import math
+    import tomllib
 
     from jumok.safetensors_io import read_header
     from jumok.shipped import CARD, WEIGHTS
@@ -49,8 +58,11 @@ def _describe(folder: Path) -> dict[str, str | int]:
     prose = [line for line in lines if line and not line.startswith("#")]
     korean = [line for line in prose if any("가" <= c <= "힣" for c in line)]
     about = (korean if language() == "ko" else prose)[:1]
+    recipe = folder / "recipe.toml"
+    table = tomllib.loads(recipe.read_text(encoding="utf-8")) if recipe.is_file() else {}
     return {
         "name": folder.name,
+        "task": table.get("task", ""),
         "about": "".join(about),
         "weights": sum(math.prod(entry.shape) for entry in header.values()),
         "bytes": path.stat().st_size if path.is_file() else 0,
