@@ -57,6 +57,7 @@ def test_batches_of_inputs(server: Server) -> None:
     single = server.request("/predict", {"inputs": TEXTS[0]}).json
     batch = server.request("/predict", {"inputs": [[TEXTS[0]], [TEXTS[1]]]}).json
     assert batch[0] == single
+    assert server.request("/predict", {"inputs": TEXTS[0], "raw_scores": False}).json == single
     assert single[0]["score"] >= single[1]["score"]
     assert server.request("/info").json["model_id"] == "reviews"
 
@@ -66,6 +67,8 @@ def test_batches_of_inputs(server: Server) -> None:
     [
         ("/predict", {"inputs": 3}, "inputs must be a string or a list"),
         ("/predict", {"inputs": [["a", "b"]]}, "each of inputs must have 1 text"),
+        ("/predict", {"inputs": "a", "raw_scores": True}, "raw_scores must be false; scores are"),
+        ("/predict", {"inputs": "a", "raw_scores": 0}, "raw_scores must be false"),
         ("/embed", {"inputs": "a", "normalize": 1}, "normalize must be true or false"),
         ("/similarity", {"inputs": "a"}, "inputs must have source_sentence"),
         ("/v1/embeddings", {"input": "a", "encoding_format": "x"}, "encoding_format must be one"),

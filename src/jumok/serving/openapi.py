@@ -88,7 +88,7 @@ def posts(limits: Limits) -> dict[str, tuple[str, Schema, Schema]]:
             object_of(
                 ["inputs"],
                 inputs={"anyOf": [text, {"type": "array", "minItems": 1, "items": one_or_more}]},
-                raw_scores=anything,
+                raw_scores={"enum": [False, None]},
                 truncate=anything,
                 truncation_direction=anything,
                 parameters=anything,

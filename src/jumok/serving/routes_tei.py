@@ -41,6 +41,8 @@ class TeiRoutes:
         """A list of label and score, the best first; for a batch a list of such lists."""
         content = await read_object(request, self._limits)
         check_keys(content, ("inputs", "raw_scores", *IGNORED))
+        if content.get("raw_scores") is not None and content["raw_scores"] is not False:
+            raise invalid("raw_scores must be false; scores are probabilities", "raw_scores")
         model = self._classifier()
         texts, single = _inputs(
             content.get("inputs"), model.info.get("paired", False), self._limits
