@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jumok.tasks.recipe.inherited_config import FINE_TUNING, SHIPPED_MODEL
+from jumok.tasks.recipe.inherited_config import FINE_TUNING, SHIPPED_MODEL, SHIPPED_VECTORS
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.train import train
 from tests.tiny_runs import reviews
@@ -37,10 +37,25 @@ def test_a_plain_recipe_begins_from_the_shipped_model(
     made = load_recipe(str(recipe))
     assert made.model.init == SHIPPED_MODEL
     assert (made.model.d_model, made.model.d_embedding) == (256, 128)
-    assert made.training.learning_rate == FINE_TUNING["learning_rate"]
+    training = {name: getattr(made.training, name) for name in FINE_TUNING}
+    assert training == FINE_TUNING
     err = capsys.readouterr().err
     assert "mine.toml begins from ko-small, a Korean model that ships with jumok" in err
     assert 'model.init=""' in err
+
+
+@pytest.mark.parametrize(
+    ("task", "pooling", "n_segments"),
+    [("classification", "compare", 2), ("regression", "compare", 2), ("similarity", "mean", 0)],
+)
+def test_pairs_begin_from_the_shipped_vectors(
+    recipe: Path, task: str, pooling: str, n_segments: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    score = [] if task == "classification" else ["data.score=c"]
+    made = load_recipe(str(recipe), [f"task={task}", "data.pair=b", *score])
+    assert made.model.init == SHIPPED_VECTORS
+    assert (made.model.pooling, made.model.n_segments) == (pooling, n_segments)
+    assert "mine.toml begins from ko-small-vectors" in capsys.readouterr().err
 
 
 def test_values_of_the_recipe_win(recipe: Path) -> None:
@@ -58,7 +73,7 @@ def test_another_start_is_kept(
 ) -> None:
     made = load_recipe(str(recipe), [override])
     assert made.model.init == ""
-    assert made.training.learning_rate != FINE_TUNING["learning_rate"]
+    assert made.training.batch_tokens != FINE_TUNING["batch_tokens"]
     assert "begins from" not in capsys.readouterr().err
 
 

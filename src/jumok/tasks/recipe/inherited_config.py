@@ -28,7 +28,8 @@ _NOT_INHERITED = {
     "activation_dropout",
 }
 _INHERITED_FROM_HF = ("n_decoder_layers", "tie_embeddings")  # rarely the defaults of our recipes
-SHIPPED_MODEL = "ko-small"  # a user's recipe begins from it unless it sets another start
+SHIPPED_MODEL = "ko-small"  # a user's recipe begins from it unless it sets another start,
+SHIPPED_VECTORS = "ko-small-vectors"  # or from this one for pairs of texts
 FINE_TUNED_TASKS = (
     "classification",
     "multi_label_classification",
@@ -36,7 +37,14 @@ FINE_TUNED_TASKS = (
     "similarity",
     "tagging",
 )
-FINE_TUNING = {"learning_rate": 5e-4, "layer_decay": 0.8, "warmup_steps": 100}
+COMPARED_PAIRS = {"pooling": "compare", "n_segments": 2}  # as the recipe `question_pair`
+FINE_TUNING = {
+    "batch_tokens": 1024,  # some thousand texts are hundreds of steps
+    "learning_rate": 1e-3,
+    "layer_decay": 0.8,
+    "schedule": "linear",
+    "warmup_steps": 10,
+}
 
 INHERITED = tuple(
     field.name
@@ -75,11 +83,14 @@ def with_shipped_model(recipe: Mapping[str, Any], overrides: Overrides) -> Confi
     """A user's recipe with the shipped model as `model.init`, or None where it is not used.
 
     It is used for tasks of an encoder when neither the file nor the overrides set `model.init`, a
-    hyperparameter of the architecture or a key of [vocabulary]. The learning rates of fine-tuning
-    then become the defaults.
+    hyperparameter of the architecture or a key of [vocabulary]. The values of fine-tuning then
+    become the defaults. Pairs of texts begin from vectors, which know the similarity of texts.
     """
     tree = apply_overrides(recipe, overrides)
-    model, training = tree.get("model", {}), tree.get("training", {})
+    model, training, data = (tree.get(name, {}) for name in ("model", "training", "data"))
+    vectors = tree.get("task") == "similarity"
+    pairs = isinstance(data, dict) and bool(data.get("pair")) and not vectors
+    init = SHIPPED_VECTORS if pairs or vectors else SHIPPED_MODEL
     if (
         tree.get("task") not in FINE_TUNED_TASKS
         or not isinstance(model, dict)
@@ -87,10 +98,11 @@ def with_shipped_model(recipe: Mapping[str, Any], overrides: Overrides) -> Confi
         or tree.get("vocabulary")
         or {"init", *INHERITED} & model.keys()
         or model.get("kind", "encoder") != "encoder"
-        or not has_weights(SHIPPED_MODEL)
+        or not has_weights(init)
     ):
         return None
-    table = {"model": {"init": SHIPPED_MODEL, **recipe.get("model", {})}}
+    start = {"init": init, **(COMPARED_PAIRS if pairs else {})}
+    table = {"model": {**start, **recipe.get("model", {})}}
     return {**recipe, **table, "training": {**FINE_TUNING, **recipe.get("training", {})}}
 
 

@@ -24,7 +24,6 @@ from jumok.decoding.config import DecodingConfig
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.tasks.recipe.inherited_config import (
-    SHIPPED_MODEL,
     inherit_model_config,
     with_shipped_model,
 )
@@ -217,9 +216,10 @@ def load_recipe(source: str, overrides: Overrides = ()) -> Recipe:
         tree = {"name": path.stem} | read_toml(path)
         pretrained = with_shipped_model(tree, overrides)
         if pretrained is not None:
+            init = pretrained["model"]["init"]
             print_notice(
-                f"jumok: {path.name} begins from {SHIPPED_MODEL}, a Korean model that ships with "
-                'jumok; model.init="" and a [model] table train from scratch'
+                f"jumok: {path.name} begins from {init}, a Korean model that ships with jumok; "
+                'model.init="" and a [model] table train from scratch'
             )
         return _recipe_with(pretrained or tree, overrides)
     builtin = builtin_recipes()
