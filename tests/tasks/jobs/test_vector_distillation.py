@@ -10,8 +10,13 @@ import pytest
 import torch
 
 import jumok
+from jumok.data.load import load_splits
 from jumok.errors import InputError
-from jumok.tasks.jobs.vector_distillation import Projection, VectorDistillationJob
+from jumok.tasks.jobs.vector_distillation import (
+    Projection,
+    VectorDistillationJob,
+    distilled_texts,
+)
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.text_vectors import Vectors
 from jumok.tasks.recipe.recipe import Recipe, load_recipe
@@ -26,7 +31,7 @@ metric = "spearman"
 
 [data]
 train = "{folder}/pairs.tsv"
-dev = "{folder}/pairs.tsv"
+dev = "{folder}/dev.tsv"
 pair = "pair"
 score = "score"
 
@@ -65,10 +70,11 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def student(folder: Path, teacher: Path, *overrides: str) -> Recipe:
-    rows = [f"{one}\t{two}\t{score}" for one, two, score in score_rows(24, 1)]
-    (folder / "pairs.tsv").write_text(
-        "\n".join(["text\tpair\tscore", *rows]) + "\n", encoding="utf-8"
-    )
+    for name, seed, end in (("pairs", 1, ""), ("dev", 1, " 진짜")):  # no text is in both
+        rows = [f"{one}{end}\t{two}{end}\t{score}" for one, two, score in score_rows(24, seed)]
+        (folder / f"{name}.tsv").write_text(
+            "\n".join(["text\tpair\tscore", *rows]) + "\n", encoding="utf-8"
+        )
     texts = [score_rows(24, 1)[0][0], *(text for text, _ in reviews(40, 9))]
     (folder / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
     path = folder / "student.toml"
@@ -114,6 +120,17 @@ def test_texts_of_pairs_and_added_ones_have_the_vectors_of_the_teacher(
         torch.testing.assert_close(batch.vectors.norm(dim=-1), torch.ones(batch.n_targets))
         u = job.model(batch.texts.input_ids, batch.texts.attention_mask)
         torch.testing.assert_close(job.loss(batch), batch.n_targets - (u * batch.vectors).sum())
+
+
+def test_texts_that_repeat_a_dev_text_are_left_out(tmp_path: Path, review_run: Path) -> None:
+    recipe = student(tmp_path, review_run)
+    pairs = score_rows(24, 1)
+    one, two, _ = pairs[0]
+    with (tmp_path / "dev.tsv").open("a", encoding="utf-8") as file:
+        file.write(f"{one}!\t{two}\t5.0\n")  # punctuation does not count
+    texts = distilled_texts(recipe, load_splits(recipe.data, recipe.columns))
+    assert not {one, two} & set(texts)
+    assert {text for pair in pairs for text in pair[:2]} - {one, two} < set(texts)
 
 
 def test_the_vectors_of_the_teacher_are_learned(tmp_path: Path, review_run: Path) -> None:
