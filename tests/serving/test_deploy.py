@@ -1,8 +1,11 @@
 """The files in deploy/: checked against the schemas and rules of their tools; none is run here."""
 
+import http.client
+import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import zipfile
@@ -178,14 +181,24 @@ def test_ray_gives_the_same_answers(review_run: Path) -> None:
     from jumok.tasks.pipeline.outputs import to_json
 
     texts = ["이 영화 정말 재미있어요", "시간이 아깝다"]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
     ray.init(num_cpus=2, include_dashboard=False)
     try:
+        serve.start(http_options={"host": "127.0.0.1", "port": port})
         deployment = Model.options(autoscaling_config=None, num_replicas=2)
         small = deployment.options(ray_actor_options={"num_cpus": 1})
         handle = serve.run(small.bind(str(review_run), torch.get_num_threads()))
         answers = [handle.predict.remote([text]).result()[0] for text in texts * 4]
+        caller = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        caller.request("POST", "/", json.dumps({"texts": texts}))
+        came = caller.getresponse()
+        over_http = came.status, json.loads(came.read())
+        caller.close()
     finally:
         serve.shutdown()
         ray.shutdown()
     pipeline = jumok.load(review_run)
     assert answers == [to_json(pipeline(text)) for text in texts * 4]
+    assert over_http == (200, {"answers": list(map(json.loads, answers[:2]))})
