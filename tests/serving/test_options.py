@@ -45,7 +45,7 @@ def test_workers_divide_the_cores_and_models_take_turns(monkeypatch: pytest.Monk
     assert [[each.turn_group for each in model] for model in sources] == [[0, 1], [0, 1]]
     assert {each.turn_fd for model in sources for each in model} == {7}
     ((alone,),) = model_sources(ServeOptions(folders=["a"]), ["a"], turn_fd=7)
-    assert (alone.threads, alone.turn_fd) == (8, None)
+    assert (alone.threads, alone.turn_fd) == (8, 7)
 
 
 def test_options_of_one_model() -> None:

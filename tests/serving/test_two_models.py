@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -16,7 +17,7 @@ from jumok.tasks.runs.load import load
 from tests.serving.server_process import Server, serving
 
 # Loaded by every Python process of the server: it records when a process has the turn, and whether
-# it has it while it predicts. The first turn is taken before the model is opened.
+# it has it while it predicts. The first turn is taken before the first prediction.
 RECORDER = """
 import fcntl, functools, json, os, sys, time
 before = fcntl.lockf
@@ -36,7 +37,7 @@ def lockf(fd, operation, length=0, start=0, *rest):
         write({"turn": [since, time.monotonic_ns()]})
         since = None
     before(fd, operation, length, start, *rest)
-    if start % 2 == 0 and operation == fcntl.LOCK_EX:
+    if start % 2 == 0 and operation & fcntl.LOCK_EX:
         since = time.monotonic_ns()
         if not wrapped:
             wrapped, engine = True, sys.modules["jumok.serving.engine"].Engine
@@ -92,6 +93,11 @@ def test_processes_compute_in_turns(
             counts = list(pool.map(ask, range(6)))
         assert min(counts) > 0  # no model waits for ever
         rows = recorded(tmp_path, server)
+    check_turns(rows)
+
+
+def check_turns(rows: list[list[dict[str, Any]]]) -> None:
+    """No two turns overlap, and all predictions are made in one."""
     turns = sorted(row["turn"] for each in rows for row in each if "turn" in row)
     assert len(turns) > 20
     for (_, stop), (start, _) in pairwise(turns):
@@ -102,11 +108,41 @@ def test_processes_compute_in_turns(
         assert all(in_turn)
 
 
+@pytest.mark.slow
+def test_versions_of_a_model_compute_in_turns(
+    compiled: Path, review_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that a reload starts warms up between the answers of the running one."""
+    (tmp_path / "sitecustomize.py").write_text(RECORDER, encoding="utf-8")
+    monkeypatch.setenv("TURNS", str(tmp_path / "turns"))
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    with serving(tmp_path / "server", [review_run], precision="int8") as server:
+        stop = threading.Event()
+
+        def ask() -> int:
+            n = 0
+            while not stop.is_set():
+                assert server.predict("겨울은 추워요").status == 200
+                n += 1
+            return n
+
+        with ThreadPoolExecutor(2) as pool:
+            counts = [pool.submit(ask) for _ in range(2)]
+            assert server.request("/admin/reload", {}, timeout=600).status == 200
+            stop.set()
+            assert min(count.result() for count in counts) > 0
+    files = list(tmp_path.glob("turns.*"))
+    assert len(files) == 2
+    check_turns([rows_of(file) for file in files])
+
+
 def recorded(folder: Path, server: Server) -> list[list[dict[str, Any]]]:
     """What each computing process wrote: its turns, and whether it predicted in one."""
     files = [folder / f"turns.{pid}" for pid in server.computing_pids()]
     assert len(files) == 2
-    return [
-        [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        for file in files
-    ]
+    return [rows_of(file) for file in files]
+
+
+def rows_of(file: Path) -> list[dict[str, Any]]:
+    """The rows of one process."""
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jumok.errors import InputError, JumokError
-from jumok.serving.frames import FrameBuffer, pack
+from jumok.serving.frames import TURN_BYTE, FrameBuffer, pack
 from jumok.serving.launch import launch
 
 END_SECONDS = 5.0  # for a computing process to end by itself
@@ -119,6 +120,7 @@ class ComputingProcess:
         self.info = info
         self.lost = connection.lost
         self.closed = False  # by `close`, and not by its own end
+        self.silent_seconds = 0.0  # since the first ping that was sent after its last frame
         self._process, self._connection = process, connection
 
     @classmethod
@@ -126,11 +128,19 @@ class ComputingProcess:
         """Start a process and wait until its model is loaded and warm.
 
         `answers` are those of the former version, which the new one is compared with. Raises
-        InputError for a model that cannot be loaded, StartError for a process that ended.
+        InputError for a model that cannot be loaded, StartError for a process that ended or
+        could not be started.
         """
-        process, ours = launch(() if source.turn_fd is None else [source.turn_fd])
+        try:
+            process, ours = launch()
+        except OSError as error:
+            raise StartError(
+                f"the computing process of {source.name} cannot be started ({error.strerror}); "
+                "free memory or file descriptors"
+            ) from error
         close: Callable[[], None] = ours.close
         try:
+            _send_turn(ours, source.turn_fd)
             loop = asyncio.get_running_loop()
             transport, connection = await loop.create_connection(FrameConnection, sock=ours)
             close = transport.abort
@@ -140,7 +150,6 @@ class ComputingProcess:
                 "decoding": list(source.decoding),
                 "traces": source.traces,
                 "threads": source.threads,
-                "turn_fd": source.turn_fd,
                 "turn_group": source.turn_group,
                 "answers": answers,
             }
@@ -186,6 +195,14 @@ class ComputingProcess:
         self.closed = True
         self._connection.close()
         await _end(self._process)
+
+
+def _send_turn(connection: socket.socket, fd: int | None) -> None:
+    """Send the file of turns: a process that was started ahead cannot inherit it."""
+    if fd is None:
+        connection.sendall(TURN_BYTE)
+    else:
+        socket.send_fds(connection, [TURN_BYTE], [fd])
 
 
 async def _end(process: subprocess.Popen[bytes]) -> None:

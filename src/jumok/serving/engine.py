@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -41,6 +42,8 @@ class Engine:
     def __init__(self, folder: str, options: EngineOptions, hub: JobHub) -> None:
         pipeline = load(folder)
         copy_weights(pipeline.model)  # `cp` overwrites the mapped files of a run in place
+        weights = sorted(Path(folder).glob("*.safetensors"))
+        self.hash = model_hash(weights or [pipeline.weights_path], description(pipeline))
         self._traced = pipeline if options.traces else None  # an optimized encoder has no weights
         if options.precision is not None:
             pipeline = with_precision(pipeline, options.precision)
@@ -48,10 +51,10 @@ class Engine:
             pipeline = pipeline.with_decoding(options.decoding)
         pipeline.check_supported()
         self._pipeline = pipeline
-        weights = sorted(Path(folder).glob("*.safetensors"))
-        self.hash = weights_hash(weights or [pipeline.weights_path])
         _merge_encoders(pipeline, hub)
-        pipeline.backends = SharedBackends(pipeline.recipe.decoding, hub)
+        pipeline.backends = backends = SharedBackends(pipeline.recipe.decoding, hub)
+        if isinstance(pipeline.task, GenerativeTask):
+            backends.prepare(pipeline.model)
         self.pipeline = lru_cache(MAX_PIPELINES)(self._with_decoding)
         self.batched = {  # the kinds of requests whose answers do not depend on the batch
             kind
@@ -134,9 +137,15 @@ class Engine:
             found = [text if "\t" in text else f"{text}\t{text}" for text in found]
         return found
 
-    def example_answers(self) -> list[str]:
-        """The answers for the examples."""
-        return [self.predict(text) for text in self.examples()]
+    def example_answers(
+        self, turn: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> list[str]:
+        """The answers for the examples, each computed in a turn of its own."""
+        answers = []
+        for text in self.examples():
+            with turn():
+                answers.append(self.predict(text))
+        return answers
 
     def _with_decoding(self, decoding: str) -> Pipeline:
         """The pipeline with the settings of a request: the JSON text of an object, or ""."""
@@ -164,12 +173,28 @@ def decoding_overrides(settings: Mapping[str, Any]) -> list[str]:
     return [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in settings.items()]
 
 
-def weights_hash(paths: Sequence[Path | None]) -> str:
-    """The first 12 hexadecimal digits of the SHA-256 of all weights of a model."""
+def description(pipeline: Pipeline) -> list[str]:
+    """What answers depend on besides the weights: settings, labels, vocabularies."""
+    recipe, encoding = pipeline.recipe, pipeline.sentence_encoding
+    vocabularies = [pipeline.vocabulary]
+    if isinstance(pipeline.task, GenerativeTask):
+        vocabularies.append(pipeline.target_vocabulary)
+    return [
+        f"{recipe.task} {recipe.paired} {pipeline.labels}",
+        f"{recipe.model} {recipe.decoding}",
+        f"{encoding.describe() if encoding else ''} {pipeline.constraints_summary}",
+        *(each.identity for each in vocabularies),
+    ]
+
+
+def model_hash(weights: Sequence[Path | None], description: Sequence[str]) -> str:
+    """The first 12 hexadecimal digits of the SHA-256 of the weights and the description."""
     total = hashlib.sha256()
-    for path in filter(None, paths):
+    for path in filter(None, weights):
         with path.open("rb") as file:
             total.update(hashlib.file_digest(file, "sha256").digest())
+    for text in description:
+        total.update(hashlib.sha256(text.encode()).digest())
     return total.hexdigest()[:HASH_CHARS]
 
 

@@ -7,7 +7,7 @@ its own imports. `launched_ahead` lets both happen at the same time. This module
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
@@ -22,9 +22,9 @@ class Launched(NamedTuple):
 _ahead: list[Launched] = []
 
 
-def launch(fds: Sequence[int] = ()) -> Launched:
-    """A computing process that inherits some file descriptors; without any, one started ahead."""
-    if _ahead and not fds:
+def launch() -> Launched:
+    """A computing process; one that was started ahead, if there is one."""
+    if _ahead:
         return _ahead.pop()
     ours, theirs = socket.socketpair()
     with ExitStack() as on_failure, theirs:
@@ -33,7 +33,7 @@ def launch(fds: Sequence[int] = ()) -> Launched:
             [sys.executable, "-m", "jumok.serving.worker", str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno(), *fds],
+            pass_fds=[theirs.fileno()],
         )
         on_failure.pop_all()
     return Launched(process, ours)

@@ -309,6 +309,11 @@ class SharedBackends(DecoderBackends):
         self._hub = hub
         self._served: dict[tuple[nn.Module, str], NativeModel] = {}
 
+    def prepare(self, model: nn.Module) -> None:
+        """Convert a model for the kernel now, not with its first text."""
+        if self.is_native(model):
+            self._native_model(model)
+
     def is_native(self, model: nn.Module) -> bool:
         """Whether the C++ kernel decodes with the model."""
         return self.choice(model).kernel == "native"

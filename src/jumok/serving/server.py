@@ -28,7 +28,7 @@ from jumok.serving.metrics import Metrics
 from jumok.serving.model_options import decoding_of, precision_of
 from jumok.serving.openapi import openapi
 from jumok.serving.page import page_routes
-from jumok.serving.replies import json_reply
+from jumok.serving.replies import RequestError, json_reply
 from jumok.serving.routes import NativeRoutes
 from jumok.serving.routes_openai import OpenAIRoutes
 from jumok.serving.routes_tei import TeiRoutes
@@ -89,7 +89,8 @@ def model_sources(
 ) -> list[list[ModelSource]]:
     """What the processes of each model load, and their share of the cores.
 
-    The cores are divided among the workers; the models of one worker compute in turns.
+    The cores are divided among the workers; the models of one worker compute in turns, and so do
+    the running and the new version of a model in a reload.
     """
     threads = max(available_cores() // options.workers, 1)
     return [
@@ -101,7 +102,7 @@ def model_sources(
                 decoding=decoding_of(name, names, options.decoding),
                 traces=options.traces,
                 threads=threads,
-                turn_fd=turn_fd if len(names) > 1 else None,
+                turn_fd=turn_fd,
                 turn_group=worker,
             )
             for worker in range(options.workers)
@@ -150,7 +151,7 @@ async def _run(
     service = Service(models)
     server = _Server(_config(options, service, listener, log))
     loop = asyncio.get_running_loop()
-    failure: JumokError | None = None
+    failure: Exception | None = None
 
     async def end() -> None:
         service.draining = True
@@ -161,7 +162,7 @@ async def _run(
         nonlocal failure
         try:
             await service.start()
-        except JumokError as error:
+        except Exception as error:
             failure = error
             server.should_exit = True
         gc.collect()
@@ -170,7 +171,7 @@ async def _run(
     async def reload() -> None:
         try:
             await service.reload()
-        except JumokError as error:
+        except (JumokError, RequestError, OSError) as error:
             log("reload failed", message=str(error)[:400])
 
     tasks: set[asyncio.Task[Any]] = set()

@@ -2,11 +2,13 @@
 
     python -m jumok.serving.worker FD
 
-FD is one end of a socket pair. The first frame is `load`; the answer is `ready` or `failed`. Then
+FD is one end of a socket pair. One byte comes first, with the file whose locks are the turns to
+compute, if there is one. The first frame is `load`; the answer is `ready` or `failed`. Then
 any number of `run`, `cancel` and `ping`; each `run` is answered by one `done` or `error`, after
 `text` frames when it streams. The end of the connection ends the process.
 """
 
+import errno
 import fcntl
 import gc
 import json
@@ -16,7 +18,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,23 +27,28 @@ import torch
 from jumok.errors import InputError, JumokError
 from jumok.native.threads import set_kernel_threads
 from jumok.serving.engine import Engine, EngineOptions, agreement
-from jumok.serving.frames import BATCH_WORK, TEXT_WORK, FrameSocket
+from jumok.serving.frames import BATCH_WORK, TEXT_WORK, TURN_BYTE, FrameSocket
 from jumok.serving.logs import location
 from jumok.serving.merging import JobHub
 
 MAX_MESSAGE_CHARS = 400
 WARM_ROUNDS = 3
+SIGN_SECONDS = 1.0  # between two signs of life of a process that waits for its turn
 
 
 class ComputeTurn:
     """Only one of several processes computes at a time, each with all cores.
 
     Two record locks of a file: the second one makes the order fair. The system releases the locks
-    of a process that dies.
+    of a process that dies. A process that waits calls `on_wait` each second: it is not hung.
     """
 
-    def __init__(self, fd: int | None, group: int) -> None:
+    def __init__(
+        self, fd: int | None, group: int, on_wait: Callable[[], None] = lambda: None
+    ) -> None:
         self._fd, self._group = fd, group
+        if fd is not None:
+            signal.signal(signal.SIGALRM, lambda *_: on_wait())
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
@@ -50,13 +57,31 @@ class ComputeTurn:
             yield
             return
         turn, queue = 2 * self._group, 2 * self._group + 1
-        fcntl.lockf(self._fd, fcntl.LOCK_EX, 1, queue)
-        fcntl.lockf(self._fd, fcntl.LOCK_EX, 1, turn)
+        _lock(self._fd, queue)
+        _lock(self._fd, turn)
         fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, queue)
         try:
             yield
         finally:
             fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, turn)
+
+
+def _lock(fd: int, byte: int) -> None:
+    """Lock a byte of a file, with an alarm each second while another process has it."""
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+        return
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EAGAIN):
+            raise
+    signal.setitimer(signal.ITIMER_REAL, SIGN_SECONDS, SIGN_SECONDS)
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX, 1, byte)  # goes on after an alarm
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+NO_TURNS = ComputeTurn(None, 0)
 
 
 class Worker:
@@ -74,6 +99,7 @@ class Worker:
                     if message["kind"] in self._engine.batched:
                         self._texts[message["id"]] = message, payload.decode()
                         continue
+                    self._frames.flush()  # the answers before this one
                     with turn():
                         self._start(message, payload.decode())
                 elif message["op"] == "cancel":
@@ -81,6 +107,7 @@ class Worker:
                         self._hub.cancel(message["id"])
                 elif message["op"] == "ping":
                     self._frames.send({"op": "pong"})
+            self._frames.flush()
             if self._texts:
                 with turn():
                     self._answer_batch(self._next_batch())
@@ -197,7 +224,7 @@ def without_input(message: str, text: str) -> str:
     return re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", before)[:MAX_MESSAGE_CHARS]
 
 
-def set_threads(engine: Engine, threads: int) -> None:
+def set_threads(engine: Engine, threads: int, turn: ComputeTurn = NO_TURNS) -> None:
     """Give all threads to the kernel and one to PyTorch, if the answers stay the same.
 
     The sums of PyTorch may depend on its threads. Outside of the kernel all texts have the same
@@ -205,31 +232,40 @@ def set_threads(engine: Engine, threads: int) -> None:
     """
     if threads == 1 or not engine.uses_kernel:
         return
-    before = engine.example_answers()
+    before = engine.example_answers(turn)
     torch.set_num_threads(1)
     set_kernel_threads(threads)
-    if engine.example_answers() != before:
+    if engine.example_answers(turn) != before:
         torch.set_num_threads(threads)
         set_kernel_threads(None)
 
 
-def warm_up(engine: Engine) -> tuple[list[str], float]:
+def warm_up(engine: Engine, turn: ComputeTurn = NO_TURNS) -> tuple[list[str], float]:
     """The answers for the model's examples, and the seconds that a byte of text takes.
 
-    The fastest of several rounds counts: another program may have had the processor meanwhile.
+    Other processes compute between the examples. The fastest of several rounds counts: another
+    program may have had the processor meanwhile.
     """
     texts = engine.examples()
-    answers = engine.example_answers()
-    if "predict" in engine.batched and engine.predict_batch(texts) != answers:
-        engine.batched.discard("predict")
-    if "embed" in engine.batched and engine.embed_batch(texts) != list(map(engine.embed, texts)):
-        engine.batched.discard("embed")
+    answers = engine.example_answers(turn)
+    if "predict" in engine.batched:
+        with turn():
+            together = engine.predict_batch(texts)
+        if together != answers:
+            engine.batched.discard("predict")
+    if "embed" in engine.batched:
+        with turn():
+            if engine.embed_batch(texts) != list(map(engine.embed, texts)):
+                engine.batched.discard("embed")
     rounds = []
     for _ in range(WARM_ROUNDS):
-        started = time.perf_counter()
+        seconds = 0.0
         for text in texts:
-            engine.predict(text)
-        rounds.append(time.perf_counter() - started)
+            with turn():
+                started = time.perf_counter()
+                engine.predict(text)
+                seconds += time.perf_counter() - started
+        rounds.append(seconds)
     return answers, min(rounds) / sum(len(text.encode()) + TEXT_WORK for text in texts)
 
 
@@ -237,20 +273,27 @@ def main(fd: int) -> None:
     """Load the model that the first frame names, then answer frames."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the front process ends this one
-    frames = FrameSocket(socket.socket(fileno=fd))
+    connection = socket.socket(fileno=fd)
+    frames = FrameSocket(connection)
+
+    def give_sign() -> None:
+        frames.send({"op": "pong"})
+        frames.flush()
+
     try:
+        turn_fd = _receive_turn(connection)
         ((message, _),) = frames.receive(wait=True)
-        torch.set_num_threads(message["threads"])
         hub = JobHub()
-        turn = ComputeTurn(message["turn_fd"], message["turn_group"])
         options = EngineOptions(
             message["precision"], tuple(message["decoding"]), traces=message["traces"]
         )
         try:
-            with turn():
-                engine = Engine(message["folder"], options, hub)
-                set_threads(engine, message["threads"])
-                answers, seconds = warm_up(engine)
+            torch.set_num_threads(1)  # others compute while this process loads
+            engine = Engine(message["folder"], options, hub)
+            torch.set_num_threads(message["threads"])
+            turn = ComputeTurn(turn_fd, message["turn_group"])
+            set_threads(engine, message["threads"], turn)
+            answers, seconds = warm_up(engine, turn)
             if not all(_is_finite(answer) for answer in answers):
                 raise InputError("the model's answers must be finite, got NaN; check its weights")
             before = message["answers"]
@@ -271,9 +314,17 @@ def main(fd: int) -> None:
         gc.freeze()  # a collection would visit all objects of PyTorch: a pause of some 0.1 s
         frames.send({"op": "ready", "pid": os.getpid(), **info})
         frames.flush()
-        Worker(frames, hub, engine).run(turn)
+        Worker(frames, hub, engine).run(ComputeTurn(turn_fd, message["turn_group"], give_sign))
     except (EOFError, ConnectionError):
         return
+
+
+def _receive_turn(connection: socket.socket) -> int | None:
+    """The file of turns, which comes with the first byte. Raises EOFError at the end."""
+    data, fds, *_ = socket.recv_fds(connection, len(TURN_BYTE), 1)
+    if not data:
+        raise EOFError
+    return fds[0] if fds else None
 
 
 def _is_finite(line: str) -> bool:
