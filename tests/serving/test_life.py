@@ -183,7 +183,7 @@ def test_reload_switches_between_requests_and_keeps_the_old_one_on_failure(
 ) -> None:
     run = copy_of(review_run, tmp_path, "model")
     other = copy_of(review_run, tmp_path, "other")
-    _retrain(other)
+    retrain(other)
     with serving(tmp_path / "server", [run]) as server:
         first = server.predict(TEXT)
         stop = threading.Event()
@@ -218,7 +218,7 @@ def test_reload_switches_between_requests_and_keeps_the_old_one_on_failure(
         assert len(server.computing_pids()) == 1
 
 
-def _retrain(run: Path) -> None:
+def retrain(run: Path) -> None:
     """Change the weights of a run a little, as another training would."""
     path, config = run / "model.safetensors", run / "config.json"
     weights = safetensors_io.deserialize(path.read_bytes())

@@ -1,6 +1,7 @@
 """The routes of jumok itself: predictions, models, limits, health, metrics, reloading."""
 
 import asyncio
+import time
 from typing import Any
 
 from starlette.requests import Request
@@ -19,7 +20,7 @@ from jumok.serving.requests import (
     deadline_seconds,
     read_object,
 )
-from jumok.serving.scheduler import Answer
+from jumok.serving.scheduler import Answer, Item
 from jumok.serving.service import ServedModel, Service, gather_answers
 
 HASH_HEADER = "x-jumok-model"
@@ -123,16 +124,31 @@ async def answer(
     texts: list[str],
     limits: Limits,
 ) -> list[Answer]:
-    """The answers to all texts of a request, dropped if the client leaves."""
+    """The answers to all texts of a request, dropped if the client leaves.
+
+    If a reload happened between them, those of the former version are computed once more.
+    """
     seconds = deadline_seconds(request, limits)
-    items = model.submit(message, texts, seconds)
+    deadline = time.monotonic() + seconds
     disconnection = request.scope["extensions"][DISCONNECTION]
-    disconnection.then(lambda: model.queue.cancel(items))  # ends `gather_answers`
-    return await gather_answers(model, items)
+
+    async def compute(items: list[Item]) -> list[Answer]:
+        disconnection.then(lambda: model.queue.cancel(items))  # ends `gather_answers`
+        return await gather_answers(model, items)
+
+    answers = await compute(model.submit(message, texts, seconds))
+    if len({each.hash for each in answers}) > 1:
+        former = [number for number, each in enumerate(answers) if each.hash != model.hash]
+        rest = [texts[number] for number in former]
+        seconds = max(deadline - time.monotonic(), 0.0)
+        again = await compute(model.submit(message, rest, seconds, accepted=True))
+        for number, each in zip(former, again, strict=True):
+            answers[number] = each
+    return answers
 
 
 def one_version(answers: list[Answer]) -> None:
-    """Raise RequestError when a reload happened between the texts of one request."""
+    """Raise RequestError when several reloads happened between the texts of one request."""
     if len({each.hash for each in answers}) > 1:
         raise RequestError(
             503, "server_error", "the model was reloaded meanwhile; try again", retry_after=1

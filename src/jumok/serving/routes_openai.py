@@ -115,7 +115,7 @@ class OpenAIRoutes:
         if len(prompts) != 1:
             raise invalid("stream needs one prompt; send several requests", "stream")
         message["kind"] = "stream"
-        return self._stream(request, model, message, prompts[0], max_tokens, with_usage)
+        return await self._stream(request, model, message, prompts[0], max_tokens, with_usage)
 
     def _decoding(self, content: dict[str, Any]) -> str:
         """The settings of [decoding].
@@ -140,7 +140,7 @@ class OpenAIRoutes:
             settings["stop"] = stop
         return check_decoding(settings, limits)
 
-    def _stream(
+    async def _stream(
         self,
         request: Request,
         model: ServedModel,
@@ -158,7 +158,7 @@ class OpenAIRoutes:
         async def drop() -> None:
             model.queue.cancel(items)
 
-        headers = {HASH_HEADER: model.hash, "cache-control": "no-store"}
+        headers = {HASH_HEADER: await model.version(items[0]), "cache-control": "no-store"}
         return StreamingResponse(
             events, 200, headers, "text/event-stream", background=BackgroundTask(drop)
         )

@@ -161,7 +161,6 @@ class ModelQueue:
         self._busy_since: float | None = None
         self._work_done = 0
         self._ticks = False  # whether `_tick` will be called
-        self.last_activity = time.monotonic()
 
     @property
     def idle(self) -> bool:
@@ -189,8 +188,10 @@ class ModelQueue:
         texts: Sequence[str],
         deadline: float,
         on_text: Callable[[bytes], None] | None = None,
+        *,
+        accepted: bool = False,
     ) -> list[Item]:
-        """Accept all texts of a request, or raise RequestError 429."""
+        """Accept all texts of a request, or raise RequestError 429 unless it is `accepted`."""
         payloads = [text.encode() for text in texts]
         work = sum(map(len, payloads)) + TEXT_WORK * len(payloads)
         now = time.monotonic()
@@ -202,7 +203,7 @@ class ModelQueue:
             if self._reservations.pending(now) and not self._reservations.claim(now, content):
                 limit = allowed / 2
         full = self.waiting_work + work > self.limits.waiting_bytes and not self.idle
-        if wait > limit or full:
+        if not accepted and (wait > limit or full):
             excess = max(wait - allowed, 0.0)
             raise RequestError(
                 429,
@@ -263,7 +264,6 @@ class ModelQueue:
             self._count(item, 1)
             if not self._in_flight:
                 self._busy_since, self._work_done = time.monotonic(), 0
-                self.last_activity = time.monotonic()
             self._in_flight[item.number] = item
             process.send({"op": "run", "id": item.number, **item.message}, item.payload)
 
@@ -307,7 +307,7 @@ class ModelQueue:
 
     def on_frame(self, process: ComputingProcess, message: dict[str, Any], payload: bytes) -> None:
         """Handle a frame of a computing process; `pump` follows after all that came together."""
-        self.last_activity = time.monotonic()
+        process.silent_seconds = 0.0
         item = self._in_flight.get(message.get("id", -1))
         if item is None:  # cancelled, or a pong
             return

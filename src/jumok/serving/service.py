@@ -17,6 +17,7 @@ from jumok.serving.scheduler import Answer, Item, ModelQueue
 BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.05, 10.0
 STABLE_SECONDS = 30.0  # of life, after which the backoff starts again
 PING_SECONDS = 5.0
+KINDS = ("task", "labels", "paired")  # what all versions of a model have in common
 DRAIN_POLL_SECONDS = 0.02
 
 
@@ -32,7 +33,9 @@ class ServedModel:
         self.reason = "the model is loading"  # why it does not answer
         self._tasks: set[asyncio.Task[None]] = set()
         self._reloading = asyncio.Lock()
-        self._closed = False
+        self._generation = 0  # of reloads: a restart that began before the newest one is dropped
+        self._leaving: set[ComputingProcess] = set()  # replaced, with texts that they compute
+        self._ending = self._closed = False
 
     @property
     def ready(self) -> bool:
@@ -56,21 +59,29 @@ class ServedModel:
             self._adopt(source, process)
         self._spawn(self._watch_stalls())
 
+    def refuse(self) -> None:
+        """Accept no more texts: the server ends."""
+        self._ending = True
+
     async def close(self) -> None:
-        """End all processes."""
+        """End all processes at once, also those that compute."""
         self._closed = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        processes, self.queue.processes = self.queue.processes, []
-        await asyncio.gather(*(process.close() for process in processes))
+        processes, self.queue.processes = [*self.queue.processes, *self._leaving], []
+        for process in processes:
+            process.kill()
+        await _close_all(processes)
 
     async def reload(self) -> dict[str, Any]:
         """Load the folder again while the running version answers, compare, switch, drain.
 
         Raises JumokError, and the running version stays, if the new one cannot be loaded, has
-        another task, or its answers are not finite.
+        another task, or its answers are not finite; RequestError 503 before the first version.
         """
+        if not self.info:
+            raise self.unavailable()
         if self._reloading.locked():
             raise InputError(
                 f"a reload of {self.name} must end before the next one; send the request later"
@@ -79,19 +90,20 @@ class ServedModel:
             started = time.monotonic()
             processes = await _start_all(self.sources, self.info.get("examples", []))
             info = processes[0].info
-            kinds = ("task", "labels", "paired")
-            if any(info[key] != self.info[key] for key in kinds):
-                await asyncio.gather(*(process.close() for process in processes))
+            if any(info[key] != self.info[key] for key in KINDS):
+                await _close_all(processes)
                 raise InputError(
                     "the new version must have the task and the labels of the running one; start "
                     "another server for it"
                 )
             before, self.queue.processes = self.queue.processes, []
             former, self.info = self.info, info
+            self._generation += 1
             for source, process in zip(self.sources, processes, strict=True):
                 self._adopt(source, process)
             self.queue.pump()
             for process in before:
+                self._leaving.add(process)
                 self._spawn(self._drain(process))
             result = {
                 "model": self.name,
@@ -114,16 +126,20 @@ class ServedModel:
         process.listen(
             lambda message, payload: queue.on_frame(process, message, payload), queue.pump
         )
-        self._spawn(self._watch(source, process))
+        self._spawn(self._watch(source, process, self._generation))
 
     async def _drain(self, process: ComputingProcess) -> None:
         """Let a replaced process finish its texts, then end it."""
         while self.queue.busy(process) and not process.lost.is_set():
             await asyncio.sleep(DRAIN_POLL_SECONDS)
         await process.close()
+        self._leaving.discard(process)
 
-    async def _watch(self, source: ModelSource, process: ComputingProcess) -> None:
-        """Restart a process that is lost, after a pause that doubles with each failure."""
+    async def _watch(self, source: ModelSource, process: ComputingProcess, generation: int) -> None:
+        """Restart a process that is lost, after a pause that doubles with each failure.
+
+        Only with the version that runs: a folder that has changed needs a reload.
+        """
         adopted = time.monotonic()
         await process.lost.wait()
         if process.closed:  # replaced by a reload
@@ -136,36 +152,47 @@ class ServedModel:
         self._log("lost", model=self.name, pid=process.pid)
         await process.close()
         pause = BACKOFF_SECONDS
-        while current and not self._closed:
+        while current and not self._closed and generation == self._generation:
             self.restarts += 1
             if time.monotonic() - adopted < STABLE_SECONDS:
                 await asyncio.sleep(pause)
             try:
                 replacement = await ComputingProcess.start(source, [])
-            except (JumokError, OSError) as error:  # also without free descriptors or memory
+                if generation != self._generation:  # a reload has replaced this process
+                    await replacement.close()
+                    return
+                if replacement.info["hash"] != self.hash:
+                    await replacement.close()
+                    raise InputError(
+                        "the folder must be that of the running version, got another one; reload "
+                        "the model"
+                    )
+            except JumokError as error:
                 self.reason = "the model cannot be loaded again; see the log"
                 self._log("failed", model=self.name, message=str(error)[:400])
                 pause = min(2 * pause, MAX_BACKOFF_SECONDS)
                 adopted = time.monotonic()
                 continue
-            self.info = replacement.info
             self._adopt(source, replacement)
             self._log("restarted", model=self.name, pid=replacement.pid)
             self.queue.pump()
             return
 
     async def _watch_stalls(self) -> None:
-        """Kill processes that are busy and have given no sign for too long."""
+        """Kill each process that has not answered a ping for too long.
+
+        Intervals are counted: if this process was stopped for a while, so were the others.
+        """
+        pause = min(PING_SECONDS, self.limits.stall_seconds / 4)
         while True:
-            await asyncio.sleep(PING_SECONDS)
-            if self.queue.idle:
-                continue
-            for process in self.queue.processes:
-                process.send({"op": "ping"})
-            if time.monotonic() - self.queue.last_activity > self.limits.stall_seconds:
-                self._log("stalled", model=self.name)
-                for process in list(self.queue.processes):
+            await asyncio.sleep(pause)
+            for process in (*self.queue.processes, *self._leaving):
+                if process.silent_seconds >= self.limits.stall_seconds:
+                    self._log("stalled", model=self.name, pid=process.pid)
                     process.kill()
+                else:
+                    process.silent_seconds += pause
+                    process.send({"op": "ping"})
 
     def unavailable(self) -> RequestError:
         """The error while no process is ready."""
@@ -177,22 +204,50 @@ class ServedModel:
         texts: Sequence[str],
         seconds: float,
         on_text: Callable[[bytes], None] | None = None,
+        *,
+        accepted: bool = False,
     ) -> list[Item]:
-        """Queue the texts of a request. Raises RequestError 429 or 503."""
+        """Queue the texts of a request, or of one that was accepted and is computed again.
+
+        Raises RequestError 429 or 503.
+        """
+        if self._ending and not accepted:
+            raise RequestError(
+                503,
+                "server_error",
+                "the server shuts down; send it to another one",
+                retry_after=1,
+            )
         if not self.ready:
             raise self.unavailable()
-        return self.queue.submit(message, texts, time.monotonic() + seconds, on_text)
+        deadline = time.monotonic() + seconds
+        return self.queue.submit(message, texts, deadline, on_text, accepted=accepted)
+
+    async def version(self, item: Item) -> str:
+        """The hash of the weights that compute a text, as soon as its process is chosen."""
+        while item.process is None and not item.done.done():
+            await asyncio.sleep(DRAIN_POLL_SECONDS)
+        return self.hash if item.process is None else str(item.process.info["hash"])
+
+
+async def _close_all(processes: Sequence[ComputingProcess]) -> None:
+    await asyncio.gather(*(process.close() for process in processes))
 
 
 async def _start_all(sources: Sequence[ModelSource], answers: list[str]) -> list[ComputingProcess]:
-    """One process for each source; if one fails, the others are ended."""
+    """One process for each source; if one fails, or has another version, the others are ended."""
     starts = (ComputingProcess.start(source, answers) for source in sources)
     found = await asyncio.gather(*starts, return_exceptions=True)
     started = [each for each in found if isinstance(each, ComputingProcess)]
     for each in found:
         if isinstance(each, BaseException):
-            await asyncio.gather(*(process.close() for process in started))
+            await _close_all(started)
             raise each
+    if len({process.info["hash"] for process in started}) > 1:
+        await _close_all(started)
+        raise InputError(
+            f"the folder of {sources[0].name} must not change while it is loaded; load it again"
+        )
     return started
 
 
@@ -254,6 +309,9 @@ async def gather_answers(model: ServedModel, items: Sequence[Item]) -> list[Answ
     """The answers of all texts of a request; the others are dropped if one fails."""
     try:
         return [await item.done for item in items]
+    except RequestError as error:
+        model.queue.cancel(items, error)
+        raise
     finally:
         model.queue.cancel(items)
         for item in items:  # marks errors as read
