@@ -159,6 +159,34 @@ def test_sigterm_answers_all_accepted_requests(review_run: Path, tmp_path: Path)
 
 
 @pytest.mark.slow
+def test_ready_is_503_while_accepted_requests_are_answered(
+    review_run: Path, tmp_path: Path
+) -> None:
+    """On new connections too; other requests are refused, so that the end comes."""
+    with serving(tmp_path, [review_run]) as server, ThreadPoolExecutor(1) as pool:
+        expected = server.predict(TEXT).body
+        (pid,) = server.computing_pids()
+        os.kill(pid, signal.SIGSTOP)
+        accepted = pool.submit(server.predict, TEXT)
+        waiting = 'jumok_waiting_texts{model="run"} 1.0'
+        wait_until(lambda: waiting in server.request("/metrics").body.decode())
+        server.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: server.request("/ready").status == 503)
+        assert "the server is shutting down" in server.request("/ready").error["message"]
+
+        def ask() -> Reply:  # in the first 0.1 s it is accepted, and expires
+            content = {"texts": [TEXT]}
+            return server.request("/v1/predict", content, X_Jumok_Deadline_Ms="300")
+
+        wait_until(lambda: ask().status == 503)
+        assert "the server shuts down" in ask().error["message"]
+        assert server.request("/health").status == 200
+        os.kill(pid, signal.SIGCONT)
+        assert accepted.result().body == expected
+        assert server.process.wait(60) == 0
+
+
+@pytest.mark.slow
 def test_requests_that_the_grace_does_not_suffice_for_get_503(
     reading_run: Path, tmp_path: Path
 ) -> None:

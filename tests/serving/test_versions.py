@@ -3,21 +3,33 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+import torch
+from starlette.requests import Request
 
 from jumok.serving.computing import ModelSource
+from jumok.serving.deadlines import DISCONNECTION, Disconnection
 from jumok.serving.limits import Limits
 from jumok.serving.logs import Log
 from jumok.serving.replies import RequestError
-from jumok.serving.service import ServedModel
+from jumok.serving.routes import answer
+from jumok.serving.server import available_cores
+from jumok.serving.service import ServedModel, gather_answers
+from jumok.tasks.pipeline.outputs import to_json
+from jumok.tasks.runs.load import load
 from tests.serving.server_process import Server, serving
 from tests.serving.test_life import TEXT, copy_of, retrain, wait_until
+from tests.serving.test_scheduler import Recorder, finish
+from tests.tiny_runs import reviews
 
 # Loaded by every Python process of the server: while the file in HOLD exists, the first process
 # that reads weights is held there.
@@ -185,3 +197,144 @@ def test_a_process_that_cannot_be_started_is_an_error(monkeypatch: pytest.Monkey
 
     with pytest.raises(JumokError, match=r"none cannot be started \(Too many open files\); free"):
         asyncio.run(start())
+
+
+@pytest.mark.slow
+def test_two_workers(review_run: Path, tmp_path: Path, hold: Hold) -> None:
+    """One is lost, one is stopped, both are reloaded: the other one answers meanwhile."""
+    limits = {"stall_seconds": 8.0}
+    with serving(tmp_path / "server", [review_run], workers=2, limits=limits) as server:
+        expected = server.predict(TEXT).body
+        first, second = server.computing_pids()
+        hold.begin()
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: hold.holds)
+        for _ in range(5):
+            assert server.predict(TEXT).body == expected
+        hold.release()
+        wait_until(lambda: log_of(server).count("restarted") == 1)
+        (third,) = {*server.computing_pids()} - {second}
+        os.kill(second, signal.SIGSTOP)
+        with ThreadPoolExecutor(4) as pool:
+            replies = list(pool.map(lambda _: server.predict(TEXT), range(12)))
+        lost = [reply for reply in replies if reply.status != 200]
+        assert len(lost) <= 4  # those that the stopped process was given
+        assert {reply.status for reply in lost} <= {503}
+        wait_until(lambda: log_of(server).count("restarted") == 2)
+        assert f"pid={second}" in next(
+            line for line in log_of(server).splitlines() if "stalled" in line
+        )
+        assert log_of(server).count("stalled") == 1
+        assert third in server.computing_pids()
+        assert server.predict(*[TEXT] * 20).status == 200
+        assert server.request("/admin/reload", {}, timeout=600).status == 200
+        wait_until(lambda: not {second, third} & {*server.computing_pids()})
+        wait_until(lambda: len(server.computing_pids()) == 2)
+        assert server.predict(TEXT).body == expected
+
+
+@pytest.mark.slow
+def test_each_request_is_answered_by_one_version_during_reloads(
+    review_run: Path, tmp_path: Path
+) -> None:
+    versions = [copy_of(review_run, tmp_path, name) for name in ("first", "second")]
+    retrain(versions[1])
+    texts = [text for text, _ in reviews(12, 5)]
+    before = torch.get_num_threads()
+    torch.set_num_threads(available_cores())  # the sums of PyTorch depend on it
+    expected = [[to_json(load(version)(text)) for text in texts] for version in versions]
+    torch.set_num_threads(before)
+    assert expected[0] != expected[1]
+    run = copy_of(review_run, tmp_path, "model")
+    with serving(tmp_path / "server", [run], limits={"max_wait": 60.0}) as server:
+        stop = threading.Event()
+        found: list[tuple[str, list[Any]]] = []
+
+        def ask() -> None:
+            while not stop.is_set():
+                reply = server.predict(*texts)
+                assert reply.status == 200, reply.body
+                found.append((reply.json["hash"], reply.json["answers"]))
+
+        hashes = [server.predict(TEXT).json["hash"]]
+        with ThreadPoolExecutor(3) as pool:
+            futures = [pool.submit(ask) for _ in range(3)]
+            for number in range(1, 4):
+                n = len(found)
+                for name in ("model.safetensors", "config.json"):
+                    shutil.copy(versions[number % 2] / name, run / name)
+                reply = server.request("/admin/reload", {}, timeout=600)
+                assert reply.status == 200, reply.body
+                hashes.append(reply.json["reloaded"][0]["hash"])
+                wait_until(lambda n=n: len(found) > n + 6)
+            stop.set()
+            for future in futures:
+                future.result()
+    assert hashes[0] == hashes[2] != hashes[1] == hashes[3]
+    lines = [[json.loads(line) for line in each] for each in expected]
+    by_hash = dict(zip(hashes[:2], lines, strict=True))
+    assert {version for version, _ in found} == set(by_hash)
+    for version, answers in found:
+        assert answers == by_hash[version]
+
+
+def test_texts_of_the_former_version_are_computed_again() -> None:
+    """A reload happens between two texts of a request."""
+
+    async def run() -> None:
+        model = ServedModel([ModelSource(name="m", folder="m")], Limits(), Log("text"))
+        old, new = Recorder(info={"hash": "old"}), Recorder(info={"hash": "new"})
+        queue = model.queue
+        queue.speed.value = 1e6
+        queue.processes.append(old)  # type: ignore[arg-type]
+        scope = {"type": "http", "headers": [], "extensions": {DISCONNECTION: Disconnection()}}
+        texts = ["1" * 60_000, "2" * 60_000]  # the second one waits for the first
+        answers = asyncio.create_task(answer(Request(scope), model, {}, texts, Limits()))
+        await asyncio.sleep(0)
+        queue.processes[:], model.info = [new], {"hash": "new"}  # type: ignore[list-item]
+        finish(queue, old, 0)
+        finish(queue, new, 0)
+        while len(new.sent) < 2:
+            await asyncio.sleep(0)
+        assert [payload[:1] for _, payload in (*old.sent, *new.sent)] == [b"1", b"2", b"1"]
+        finish(queue, new, 1)
+        assert [each.hash for each in await answers] == ["new", "new"]
+
+    asyncio.run(run())
+
+
+def test_a_text_that_is_dropped_with_its_request_is_not_of_a_client_that_left() -> None:
+    async def run() -> None:
+        model = ServedModel([ModelSource(name="m", folder="m")], Limits(), Log("text"))
+        recorder = Recorder()
+        model.queue.processes.append(recorder)  # type: ignore[arg-type]
+        items = model.submit({}, ["a", "b"], 100.0)
+        error = {"op": "error", "id": items[0].number, "status": 400, "message": "wrong"}
+        model.queue.on_frame(recorder, error, b"")  # type: ignore[arg-type]
+        with pytest.raises(RequestError, match="wrong"):
+            await gather_answers(model, items)
+        assert model.queue.idle
+        assert model.queue.cancelled == 0
+        assert recorder.sent[-1][0] == {"op": "cancel", "id": items[1].number}
+
+    asyncio.run(run())
+
+
+def test_a_stream_is_named_by_the_version_that_computes_it() -> None:
+    """It waits for the running version, which a reload replaces."""
+
+    async def run() -> None:
+        model = ServedModel([ModelSource(name="m", folder="m")], Limits(), Log("text"))
+        model.info = {"hash": "old"}
+        old, new = Recorder(info={"hash": "old"}), Recorder(info={"hash": "new"})
+        model.queue.processes.append(old)  # type: ignore[arg-type]
+        first, second = model.submit({}, ["1" * 60_000, "2"], 100.0)
+        assert await model.version(first) == "old"
+        version = asyncio.create_task(model.version(second))
+        await asyncio.sleep(0)
+        model.queue.processes[:] = [new]  # type: ignore[list-item]
+        model.queue.pump()
+        assert await version == "new"
+        model.queue.cancel([first, second])
+
+    asyncio.run(run())

@@ -1,7 +1,10 @@
 """The computing process: texts that wait are answered in batches, and a wrong one fails alone."""
 
 import json
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -105,6 +108,42 @@ def test_a_cancelled_text_is_not_computed(engine: Engine, monkeypatch: pytest.Mo
     found = replies(engine, sent, 2)
     assert computed == ["a", "c"]
     assert found[2][0]["tokens"] == engine.count_tokens("c")
+
+
+HOLD_TURN = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX, 1, 0)
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_process_that_waits_for_its_turn_gives_signs(tmp_path: Path) -> None:
+    path, signs = tmp_path / "turns", []
+    path.touch()
+    former = signal.getsignal(signal.SIGALRM)
+    command = [sys.executable, "-c", HOLD_TURN, str(path)]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder,
+        path.open("r+b") as file,
+    ):
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        stdin = holder.stdin
+        assert holder.stdout.readline() == b"held\n"
+
+        def on_wait() -> None:
+            signs.append(1)
+            if len(signs) == 2:
+                stdin.close()  # the other process ends
+
+        try:
+            with ComputeTurn(file.fileno(), 0, on_wait)():
+                assert len(signs) >= 2
+                assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+        finally:
+            signal.signal(signal.SIGALRM, former)
 
 
 def embed_message(number: int, text: str, normalize: bool = True) -> bytes:

@@ -43,6 +43,7 @@ BACKLOG = 4_096  # connections that the system keeps until they are accepted
 ACCEPTS = 1
 CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 BACKLOG_SECONDS = 0.1  # for connections that were made before the shutdown
+DRAIN_POLL_SECONDS = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,8 +155,18 @@ async def _run(
     failure: Exception | None = None
 
     async def end() -> None:
+        """Listen until the accepted texts are answered: /ready shows that the server ends.
+
+        uvicorn closes the listener first; then a load balancer sees refused connections only.
+        """
         service.draining = True
+        deadline = loop.time() + options.limits.grace_seconds
         await asyncio.sleep(BACKLOG_SECONDS)
+        service.refuse()
+        while not service.idle and loop.time() < deadline:
+            await asyncio.sleep(DRAIN_POLL_SECONDS)
+        rest = max(deadline - loop.time(), 0.0)
+        server.config.timeout_graceful_shutdown = rest  # type: ignore[assignment]
         server.should_exit = True
 
     async def load() -> None:

@@ -263,6 +263,11 @@ class Service:
         """Whether every model answers and the server is not ending."""
         return not self.draining and all(model.ready for model in self.models.values())
 
+    @property
+    def idle(self) -> bool:
+        """Whether no text waits or is computed."""
+        return all(model.queue.idle for model in self.models.values())
+
     def model(self, name: object = None) -> ServedModel:
         """A model by its name. Raises RequestError 404."""
         if name is None:
@@ -294,6 +299,11 @@ class Service:
     async def start(self) -> None:
         """Load all models side by side."""
         await asyncio.gather(*(model.start() for model in self.models.values()))
+
+    def refuse(self) -> None:
+        """Accept no more texts: the server ends."""
+        for model in self.models.values():
+            model.refuse()
 
     async def close(self) -> None:
         """End all computing processes."""
