@@ -34,7 +34,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "jumok"
 
 MESSAGE_CALLS = re.compile(
     r"(Jumok|Input|Storage|Checkpoint|NonFinite|ProcessLost|Callback|Kernel|ServerBusy)Error|Interrupted|"
-    r"NotApplicable|unavailable|print_notice|_print_error|_?warn_once|logger\.warning"
+    r"RequestError|invalid|NotApplicable|unavailable|print_notice|_print_error|_?warn_once|logger\.warning"
 )
 
 TRANSLATES = ("translate", "say")  # `say` is an argument of the report of an export
@@ -67,8 +67,9 @@ def _messages() -> Iterator[tuple[str, str]]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call) or not node.args:
                 continue
-            if MESSAGE_CALLS.fullmatch(ast.unparse(node.func)):
-                template = _template(node.args[0])
+            name = ast.unparse(node.func)
+            if MESSAGE_CALLS.fullmatch(name):
+                template = _template(node.args[2 if name == "RequestError" else 0])
                 if template is not None:
                     yield f"{path.relative_to(SOURCE)}:{node.lineno}", template
 

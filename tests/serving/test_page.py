@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.runs.train import train
 from tests.browser.chromium import launched
 from tests.serving.server_process import Server, serving
+from tests.tasks.tiny_jobs import pair_rows
+from tests.tiny_runs import REVIEWS
 
 
 def test_files_of_the_page_name_no_other_address(server: Server) -> None:
@@ -24,13 +28,93 @@ def test_a_person_predicts_in_both_languages(server: Server) -> None:
         errors: list[str] = []
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(f"http://127.0.0.1:{server.port}/")
-        page.get_by_label("텍스트").fill("이 영화 정말 재미있어요 <b>")
+        page.get_by_label("텍스트", exact=True).fill("이 영화 정말 재미있어요 <b>")
         page.get_by_role("button", name="예측").click()
         page.wait_for_selector("meter")
         assert page.locator("#answer .output").inner_text() in ("positive", "negative")
         page.get_by_role("button", name="English").click()
         page.get_by_role("button", name="Predict").wait_for()
     assert errors == []
+
+
+@pytest.mark.parametrize(
+    ("accepted", "korean"),
+    [
+        ("ko", True),
+        ("ko-KR,ko;q=0.9,en-US;q=0.8,en;q=0.7", True),
+        ("fr, ko;q=0.2", True),
+        ("en;q=0.1, ko ; q=0.5", True),
+        ("en-US,ko;q=0.9", False),
+        ("ko;q=0", False),
+        ("ko;q=2, kok, x;q=ko,,;", False),
+        ("", False),
+    ],
+)
+def test_errors_are_korean_for_who_prefers_it(server: Server, accepted: str, korean: bool) -> None:
+    reply = server.request("/v1/predict", {"texts": 3}, Accept_Language=accepted)
+    assert reply.headers["vary"] == "accept-language"
+    expected = "문자열 1~1024개의 목록이어야" if korean else "must be a list of 1 to 1024 strings"
+    assert expected in reply.error["message"]
+
+
+def test_errors_of_every_kind_are_korean(server: Server) -> None:
+    for path, content in (
+        ("/none", {}),
+        ("/v1/models", {}),
+        ("/v1/predict", b"["),
+        ("/v1/predict", {"texts": ["a"], "model": "none"}),
+        ("/embed", {"inputs": "a", "normalize": 1}),
+        ("/v1/embeddings", {"input": "a", "model": "reading"}),
+        ("/v1/predict", {"texts": ["a"], "decoding": {"beam": 2}}),
+        ("/v1/predict", {"texts": ["a"], "model": "reading", "decoding": {"beam": "7"}}),
+    ):
+        reply = server.request(path, content, Accept_Language="ko")
+        assert reply.status >= 400
+        assert re.search("[가-힣]", reply.error["message"]), reply.error
+    origin = server.request("/v1/predict", {}, Origin="http://other", Accept_Language="ko")
+    assert "출처" in origin.error["message"]
+
+
+@pytest.fixture(scope="module")
+def pair_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny classifier of pairs."""
+    folder = tmp_path_factory.mktemp("pairs")
+    for seed, split in enumerate(("train", "dev", "test")):
+        lines = ["one\tother\tlabel", *map("\t".join, pair_rows(60, seed))]
+        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path = folder / "recipe.toml"
+    path.write_text(REVIEWS.format(folder=folder), encoding="utf-8")
+    overrides = ["data.text=one", "data.pair=other", "model.n_segments=2", "training.steps=2"]
+    train(load_recipe(str(path), overrides), folder / "pairs")
+    return folder / "pairs"
+
+
+@pytest.mark.browser
+def test_a_pair_has_two_fields_and_failures_are_translated(
+    review_run: Path, pair_run: Path, tmp_path: Path
+) -> None:
+    with serving(tmp_path / "server", [review_run, pair_run]) as server, launched() as browser:
+        page = browser.new_page(locale="ko-KR")
+        page.set_viewport_size({"width": 390, "height": 800})
+        page.goto(f"http://127.0.0.1:{server.port}/")
+        page.wait_for_selector("#model option", state="attached")
+        assert not page.get_by_label("두 번째 텍스트").is_visible()
+        page.locator("#model").select_option("pairs")
+        page.get_by_label("텍스트", exact=True).fill("이 영화")
+        page.get_by_label("두 번째 텍스트").fill("음악이 최고예요")
+        with page.expect_response("**/v1/predict") as answered:
+            page.get_by_role("button", name="예측").click()
+        assert answered.value.json()["answers"][0]["text"] == "이 영화\t음악이 최고예요"
+        page.wait_for_selector("meter")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.get_by_label("두 번째 텍스트").fill("하나\t둘")
+        page.get_by_role("button", name="예측").click()
+        page.wait_for_function("/[가-힣]/.test(document.getElementById('message').textContent)")
+        page.route("**/v1/*", lambda route: route.abort())
+        page.get_by_role("button", name="예측").click()
+        page.get_by_text("서버에 연결할 수 없습니다.").wait_for()
+        page.reload()
+        page.get_by_text("서버에 연결할 수 없습니다.").wait_for()
 
 
 PAYLOADS = (
@@ -61,7 +145,7 @@ def test_texts_and_names_are_shown_literally(review_run: Path, tmp_path: Path) -
         page.on("request", lambda request: errors.extend(_foreign(request.url, server)))
         page.goto(f"http://127.0.0.1:{server.port}/")
         for payload in PAYLOADS:
-            page.get_by_label("텍스트").fill(payload)
+            page.get_by_label("텍스트", exact=True).fill(payload)
             with page.expect_response("**/v1/predict") as answered:
                 page.get_by_role("button", name="예측").click()
             assert answered.value.status == 200

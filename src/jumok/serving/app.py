@@ -13,7 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 from jumok.serving.deadlines import CYCLE, send_whole
 from jumok.serving.logs import Log, location
 from jumok.serving.metrics import Metrics
-from jumok.serving.replies import RequestError, error_reply, invalid
+from jumok.serving.replies import RequestError, error_reply, invalid, prefers_korean
 from jumok.serving.requests import ClientGone, Headers, header
 from jumok.web_access import AllowedHosts
 
@@ -114,29 +114,34 @@ class App:
     async def _respond(
         self, request: Request, method: str, methods: Mapping[str, Route], route: Route | None
     ) -> Response | None:
-        """The response; None if the client has left."""
+        """The response; None if the client has left. Errors are Korean if the client prefers it."""
+        headers = request.scope["headers"]
+
+        def refused(error: RequestError) -> Response:
+            return error_reply(error, korean=prefers_korean(header(headers, b"accept-language")))
+
         try:
-            violation = self._access.violation(route, method, request.scope["headers"])
+            violation = self._access.violation(route, method, headers)
             if violation is not None:
-                return error_reply(violation)
+                return refused(violation)
             if not methods:
                 raise invalid("there is no such address; see /openapi.json", status=404)
             if route is None:
-                response = error_reply(
+                response = refused(
                     invalid("the method is not allowed here; see /openapi.json", status=405)
                 )
                 response.headers["allow"] = ", ".join(sorted(methods))
                 return response
             return await route.endpoint(request)
         except RequestError as error:
-            return error_reply(error)
+            return refused(error)
         except ClientGone:
             return None
         except asyncio.CancelledError:  # of a text whose client left, or of this task
             task = asyncio.current_task()
             if task is None or not task.cancelling():
                 return None
-            return error_reply(
+            return refused(
                 RequestError(
                     503,
                     "server_error",
@@ -146,6 +151,6 @@ class App:
             )
         except Exception as error:
             self._log("bug", error=type(error).__name__, at=location(error))
-            return error_reply(
+            return refused(
                 RequestError(500, "server_error", "an internal error; see the server's log")
             )

@@ -1,9 +1,12 @@
 """Responses of the server: JSON, and errors in the shape of OpenAI's API."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 
 from starlette.responses import Response
+
+from jumok.language import korean_message
 
 MAX_ERROR_BYTES = 2_048
 
@@ -48,14 +51,34 @@ def json_reply(
     return Response(json_bytes(content), status, headers, "application/json")
 
 
-def error_body(error: RequestError) -> bytes:
+def prefers_korean(accepted: str | None) -> bool:
+    """Whether an Accept-Language header prefers Korean to English.
+
+    >>> [prefers_korean(each) for each in ("ko-KR,ko;q=0.9,en;q=0.8", "en,ko;q=0.5", "*", None)]
+    [True, False, False, False]
+    """
+    best, korean = 0.0, False
+    for part in (accepted or "").lower().split(","):
+        tag, _, weight = part.partition(";")
+        match = re.fullmatch(r"\s*q=([01](?:\.\d{0,3})?)\s*|", weight)
+        quality = float(match[1] or 1) if match else 0.0
+        name = tag.strip().partition("-")[0]
+        if name in ("ko", "en") and quality > best:
+            best, korean = quality, name == "ko"
+    return korean
+
+
+def error_body(error: RequestError, *, korean: bool = False) -> bytes:
     """The body of an error response.
 
     >>> error_body(invalid("texts must be a list", "texts")).decode()[:47]
     '{"error": {"message": "texts must be a list", "'
     """
+    message = error.message[: MAX_ERROR_BYTES // 4]
+    if korean:
+        message = korean_message(message)[: MAX_ERROR_BYTES // 4]
     fields = {
-        "message": error.message[: MAX_ERROR_BYTES // 4],
+        "message": message,
         "type": error.kind,
         "param": error.param,
         "code": error.status,
@@ -63,16 +86,17 @@ def error_body(error: RequestError) -> bytes:
     return json_bytes({"error": fields})
 
 
-def error_reply(error: RequestError) -> Response:
+def error_reply(error: RequestError, *, korean: bool = False) -> Response:
     """The response of an error; connections are closed where the body may be unread."""
-    headers = {}
+    headers = {"vary": "accept-language"}
     if error.retry_after is not None:
         headers["retry-after"] = str(error.retry_after)
     if error.status in (400, 401, 403, 408, 413, 415, 421):
         headers["connection"] = "close"
     if error.status == 401:
         headers["www-authenticate"] = "Bearer"
-    return Response(error_body(error), error.status, headers, "application/json")
+    body = error_body(error, korean=korean)
+    return Response(body, error.status, headers, "application/json")
 
 
 def join_lines(start: Mapping[str, str], key: str, lines: Sequence[bytes]) -> bytes:

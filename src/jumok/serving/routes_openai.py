@@ -14,7 +14,14 @@ from starlette.responses import Response, StreamingResponse
 from jumok.safe_json import parse_json
 from jumok.serving.app import Route
 from jumok.serving.limits import Limits
-from jumok.serving.replies import RequestError, error_body, invalid, json_bytes, json_reply
+from jumok.serving.replies import (
+    RequestError,
+    error_body,
+    invalid,
+    json_bytes,
+    json_reply,
+    prefers_korean,
+)
 from jumok.serving.requests import (
     check_choice,
     check_decoding,
@@ -24,6 +31,7 @@ from jumok.serving.requests import (
     check_stop,
     check_texts,
     deadline_seconds,
+    header,
     read_object,
 )
 from jumok.serving.routes import HASH_HEADER, answer, one_version
@@ -153,7 +161,8 @@ class OpenAIRoutes:
         parts: Stream = asyncio.Queue()
         items = model.submit(message, [prompt], seconds, parts.put_nowait)
         items[0].done.add_done_callback(lambda _: parts.put_nowait(None))
-        events = _events(model, items, parts, max_tokens, with_usage)
+        korean = prefers_korean(header(request.scope["headers"], b"accept-language"))
+        events = _events(model, items, parts, max_tokens, with_usage, korean)
 
         async def drop() -> None:
             model.queue.cancel(items)
@@ -165,7 +174,12 @@ class OpenAIRoutes:
 
 
 async def _events(
-    model: ServedModel, items: list[Item], parts: Stream, max_tokens: int, with_usage: bool
+    model: ServedModel,
+    items: list[Item],
+    parts: Stream,
+    max_tokens: int,
+    with_usage: bool,
+    korean: bool,
 ) -> AsyncIterator[bytes]:
     """One event for each final part of the text, then the reason of its end, then the usage.
 
@@ -186,7 +200,7 @@ async def _events(
             yield event({"choices": [], "usage": _usage(answers)})
         yield b"data: [DONE]\n\n"
     except RequestError as error:
-        yield b"data: " + error_body(error) + b"\n\n"
+        yield b"data: " + error_body(error, korean=korean) + b"\n\n"
     finally:
         model.queue.cancel(items)
 

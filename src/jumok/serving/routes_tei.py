@@ -158,8 +158,7 @@ def _inputs(value: object, paired: bool, limits: Limits) -> tuple[list[str], boo
 def _joined(value: object, paired: bool, limits: Limits) -> str:
     parts = [value] if isinstance(value, str) else value
     if not isinstance(parts, list) or len(parts) != 1 + paired:
-        raise invalid(
-            f"each of inputs must have {1 + paired} {'texts' if paired else 'text'}; correct it",
-            "inputs",
-        )
+        if paired:
+            raise invalid("each of inputs must have 2 texts; correct it", "inputs")
+        raise invalid("each of inputs must have 1 text; correct it", "inputs")
     return "\t".join(check_text(part, "inputs", limits) for part in parts)

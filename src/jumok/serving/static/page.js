@@ -5,16 +5,17 @@ const WORDS = {
   ko: {
     model: "모델", token: "토큰", text: "텍스트", send: "예측", other: "English",
     waiting: "계산하고 있습니다.", score: "점수", loading: "모델을 불러오고 있습니다.",
-    failed: "서버에 연결할 수 없습니다.", trace: "어텐션 보기",
+    second: "두 번째 텍스트", failed: "서버에 연결할 수 없습니다.", trace: "어텐션 보기",
   },
   en: {
     model: "Model", token: "Token", text: "Text", send: "Predict", other: "한국어",
     waiting: "Computing.", score: "score", loading: "The model is loading.",
-    failed: "The server cannot be reached.", trace: "Show the attention",
+    second: "Second text", failed: "The server cannot be reached.", trace: "Show the attention",
   },
 };
 const byId = (id) => document.getElementById(id);
 let hasTraces = false;
+let models = [];
 let language = navigator.language.startsWith("ko") ? "ko" : "en";
 
 function showWords() {
@@ -29,7 +30,7 @@ function showWords() {
 }
 
 async function call(path, body) {
-  const headers = {};
+  const headers = { "Accept-Language": language };
   if (byId("token").value) headers.Authorization = `Bearer ${byId("token").value}`;
   if (body) headers["Content-Type"] = "application/json";
   const reply = await fetch(path, body ? { method: "POST", headers, body: JSON.stringify(body) } : { headers });
@@ -84,6 +85,17 @@ function show(answer) {
   byId("answer").replaceChildren(...parts);
 }
 
+function fail(error) {
+  const failed = error instanceof TypeError || error instanceof SyntaxError; // of fetch or of JSON
+  byId("message").textContent = failed ? WORDS[language].failed : error.message;
+}
+
+const isPaired = () => models.some((model) => model.id === byId("model").value && model.paired);
+
+function showFields() {
+  byId("second-label").hidden = !isPaired();
+}
+
 async function showTrace(request) {
   byId("message").textContent = WORDS[language].waiting;
   try {
@@ -95,7 +107,7 @@ async function showTrace(request) {
     byId("trace").replaceChildren(link);
     byId("message").textContent = "";
   } catch (error) {
-    byId("message").textContent = error.message;
+    fail(error);
   }
 }
 
@@ -110,10 +122,14 @@ async function listModels() {
   try {
     const { data, traces } = await call("v1/models");
     hasTraces = traces;
+    models = data;
+    const chosen = byId("model").value;
     byId("model").replaceChildren(...data.map((model) => element("option", model.id)));
+    if (chosen) byId("model").value = chosen;
+    showFields();
     byId("message").textContent = data.every((model) => model.ready) ? "" : WORDS[language].loading;
   } catch (error) {
-    byId("message").textContent = error.message;
+    fail(error);
   }
 }
 
@@ -121,8 +137,9 @@ byId("form").addEventListener("submit", async (event) => {
   event.preventDefault();
   byId("message").textContent = WORDS[language].waiting;
   try {
-    if (!byId("model").value) await listModels();
-    const request = { text: byId("text").value, model: byId("model").value };
+    if (!models.every((model) => model.ready) || !byId("model").value) await listModels();
+    const second = isPaired() ? `\t${byId("second").value}` : "";
+    const request = { text: byId("text").value + second, model: byId("model").value };
     const { answers } = await call("v1/predict", { texts: [request.text], model: request.model });
     show(answers[0]);
     if (hasTraces) offerTrace(request);
@@ -130,9 +147,10 @@ byId("form").addEventListener("submit", async (event) => {
   } catch (error) {
     byId("answer").replaceChildren();
     byId("trace").replaceChildren();
-    byId("message").textContent = error instanceof TypeError ? WORDS[language].failed : error.message;
+    fail(error);
   }
 });
+byId("model").addEventListener("change", showFields);
 byId("language").addEventListener("click", () => {
   language = language === "ko" ? "en" : "ko";
   showWords();
