@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import jumok
 from jumok.errors import InputError
-from jumok.interpret.hf_trace.attention import record_attention
+from jumok.interpret.hf_trace.attention import collect_stacks, has_windows, record_attention
 from jumok.interpret.hf_trace.trace import trace_transformers
 from jumok.interpret.trace import Trace
 from jumok.nn.hooks import shared_copy
@@ -194,6 +194,79 @@ def test_value_norms_are_norms_of_projected_values(name: str) -> None:
         with torch.no_grad():
             arrives = project(alone.flatten(1)) - project(torch.zeros(1, alone[0].numel()))
         torch.testing.assert_close(norms[head], arrives.norm(dim=-1), rtol=1e-4, atol=1e-5)
+
+
+SMALL = {
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "vocab_size": 40,
+    "pad_token_id": 0,
+    "sliding_window": 3,
+}
+NO_NORM = {"ffn_dim": 32, "word_embed_proj_dim": 16}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "expected"),
+    [  # embedding_scale, bias, head_norm, sublayer_norm, norm_first, layer_kinds, sliding_window
+        ("BertModel", {}, (1.0, True, False, False, False, "GG", None)),
+        ("LlamaModel", {"mlp_bias": True}, (1.0, True, False, False, True, "GG", None)),
+        ("Qwen3Model", {}, (1.0, False, True, False, True, "GG", None)),
+        ("MistralModel", {}, (1.0, False, False, False, True, "LL", 3)),
+        ("Gemma2Model", {}, (4.0, False, None, True, True, "LG", 3)),  # read from the modules
+        ("OPTModel", NO_NORM, (None, True, None, None, True, None, None)),
+        ("AlbertModel", {"sliding_window": None}, (None, True, None, None, False, "GG", None)),
+        ("Olmo2Model", {"sliding_window": None}, (None, False, None, True, False, "GG", None)),
+        ("Phi3Model", {}, (None, None, None, None, True, None, None)),  # has no layer_types
+    ],
+)  # fmt: skip
+def test_what_the_lesson_states_is_known_or_none(
+    name: str, settings: Mapping[str, Any], expected: tuple[object, ...]
+) -> None:
+    import transformers
+
+    values = SMALL | dict(settings)
+    config = getattr(transformers, name.replace("Model", "Config"))
+    model = randomize(getattr(transformers, name)(config(**values)).eval(), 1)
+    info = trace_transformers(model, torch.arange(4, 12)[None]).info
+    found = info.model
+    assert expected == (
+        found.embedding_scale, found.bias, found.head_norm, found.sublayer_norm,
+        found.norm_first, found.layer_kinds, found.sliding_window,
+    )  # fmt: skip
+
+
+def test_kinds_of_layers_are_compared_with_the_masks() -> None:
+    from transformers import MistralConfig, MistralModel
+
+    view = shared_copy(MistralModel(MistralConfig(**SMALL)).eval())
+    with torch.no_grad(), record_attention(view) as calls:
+        view(torch.arange(4, 12)[None])
+    stacks = collect_stacks(view, calls, encoder_decoder=False)
+    assert [span for span in range(1, 9) if has_windows(stacks, "LL", span)] == [3]
+    for kinds in ("GG", "LG", "L", None):  # L: a layer is missing
+        assert not has_windows(stacks, kinds, 3)
+
+
+def test_queries_that_the_model_scales_itself_are_recorded_unscaled() -> None:
+    """OPT multiplies q by 1/√d before its attention function, which gets the scale 1."""
+    from transformers import OPTConfig, OPTModel
+
+    model = OPTModel(OPTConfig(**SMALL, **NO_NORM)).eval()
+    trace = trace_transformers(model, torch.arange(4, 12)[None])
+    block = trace.info.block("decoder")
+    assert block.scale == 8**-0.5
+    layer: Any = model.get_submodule("decoder.layers.0")
+    with torch.no_grad():
+        x = layer.self_attn_layer_norm(torch.from_numpy(trace.hidden("target", 0)))
+        q = layer.self_attn.q_proj(x)
+    torch.testing.assert_close(
+        torch.from_numpy(trace.q("decoder", 0)).transpose(0, 1).flatten(1), q, rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", ["bert-texts", "llama", "bart-plain"])

@@ -154,6 +154,34 @@ def stack_tensors(model: nn.Module, stack: Stack) -> tuple[dict[str, Tensor], li
     return found, list(notes)
 
 
+def has_windows(stacks: Sequence[Stack], kinds: str | None, window: int | None) -> bool:
+    """Whether the recorded masks of self-attention are those of these kinds of layers.
+
+    A query of a layer of kind L attends to keys that are nearer than the window; padding and, in
+    decoders, later keys are hidden in every layer.
+    """
+    if kinds is None:
+        return False
+    for stack in stacks:
+        if stack.block.name == "cross":
+            continue
+        masks = [_mask(call) for _, call in stack.layers]
+        if len(masks) > len(kinds):
+            return False
+        T = masks[0].shape[-1]
+        position = torch.arange(T, device=masks[0].device)
+        later = position - position[:, None]  # (T, T): how much later the key is
+        seen = torch.stack(masks).any(0).any(1, keepdim=True)  # (B, 1, T): not padding
+        for kind, mask in zip(kinds, masks, strict=False):
+            near = later.abs() < (window if kind == "L" and window is not None else T)
+            if stack.block.causal:
+                near = near & (later <= 0)
+            rows = seen.mT  # of queries that are not padding
+            if bool(((mask != (near & seen)) & rows).any()):
+                return False
+    return True
+
+
 def output_weight(model: nn.Module, name: str, width: int) -> Tensor | None:
     """W_O (D, width) of the attention of this name; None if it is not found.
 
@@ -205,6 +233,9 @@ def _attend(
     if calls is not None:
         bias, scale = options.get("position_bias"), options.get("scaling")
         scale = query.shape[-1] ** -0.5 if scale is None else float(scale)
+        own = getattr(module, "scaling", None)
+        if scale == 1.0 and own == query.shape[-1] ** -0.5:  # OPT multiplies q itself
+            query, scale = query / own, own
         softcap = options.get("softcap")
         softcap = float(softcap) if softcap else None
         calls.append(

@@ -4,6 +4,8 @@ Shapes: B sequences, S source tokens, T target tokens, N labels, V vocabulary.
 """
 
 import datetime
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
@@ -17,6 +19,7 @@ from jumok.errors import InputError
 from jumok.interpret.hf_trace.attention import (
     Stack,
     collect_stacks,
+    has_windows,
     is_transformers_model,
     record_attention,
     stack_tensors,
@@ -42,6 +45,8 @@ from jumok.pretrained.config_reader import ACTIVATIONS, ConfigReader
 ROTATED_NOTE = "Positions are rotary: q and k are shown after the rotation."
 
 _WIDTHS = ("intermediate_size", "d_ff", "encoder_ffn_dim", "ffn_dim", "n_inner", "hidden_dim")
+_LAYER_KINDS = {"full_attention": "G", "sliding_attention": "L"}
+_WINDOWS = re.compile("window|chunk|local|sparse|layer_type")  # keys of configs: limited attention
 
 Ids = tuple[Tensor, Tensor]
 """Ids (B, T), and 1 at real tokens (B, T)."""
@@ -110,6 +115,8 @@ def trace_transformers(
     tensors = dict(_hidden_states(outputs, kind))
     d_model = tensors["target.hidden.0" if kind == "decoder" else "source.hidden.0"].shape[-1]
     described = model_info(view, kind, d_model)
+    if not has_windows(stacks, described.layer_kinds, described.sliding_window):
+        described = replace(described, layer_kinds=None, sliding_window=None)
     notes = [ROTATED_NOTE] if described.positions == "rotary" else []
     for stack in stacks:
         more, more_notes = stack_tensors(view, stack)
@@ -197,23 +204,38 @@ def model_info(model: nn.Module, kind: ModelKind, d_model: int) -> ModelInfo:
                 gated=known.gated,
                 activation=known.activation,
                 implementation="transformers",
+                embedding_scale=math.sqrt(known.embedding_dim) if known.scale_embedding else 1.0,
+                bias=known.bias,
+                head_norm=known.qk_norm,
+                sublayer_norm=known.sublayer_norm,
+                layer_kinds=known.layer_kinds(max(known.n_layers, known.n_decoder_layers or 0)),
+                sliding_window=known.sliding_window,
             )
     norm = next((part for part in model.modules() if "Norm" in type(part).__name__), None)
     activation = str(values.get("hidden_act") or values.get("activation_function") or "unknown")
-    widths = (values.get(name) for name in _WIDTHS)
+    d_ff = next((int(width) for width in map(values.get, _WIDTHS) if isinstance(width, int)), None)
+    layer_kinds, sliding_window = _layer_kinds(values)
+    sublayer_norm = _has_norm(model, r"post_(feedforward|mlp)_(layer)?norm")
     return ModelInfo(
         kind=kind,
         family=family,
         d_model=d_model,
-        d_ff=next((int(width) for width in widths if isinstance(width, int)), 4 * d_model),
+        d_ff=d_ff or 4 * d_model,
         parameters=parameters,
         positions=_positions(model),
         norm="rms" if "RMS" in type(norm).__name__ else "layer",
         norm_eps=float(getattr(norm, "eps", getattr(norm, "variance_epsilon", 1e-5))),
-        norm_first=bool(values.get("do_layer_norm_before", True)),
+        norm_first=bool(values.get("do_layer_norm_before", _has_final_norm(model)))
+        and (not sublayer_norm or _has_norm(model, "input_(layer)?norm")),
         gated=any(name.endswith("gate_proj") for name, _ in model.named_modules()),
         activation=ACTIVATIONS.get(activation, activation),
         implementation="transformers",
+        embedding_scale=_embedding_scale(model),
+        bias=_has_biases(model, d_ff),
+        head_norm=None if _has_norm(model, r"attn|attention") else False,
+        sublayer_norm=sublayer_norm or None,
+        layer_kinds=layer_kinds,
+        sliding_window=sliding_window,
     )
 
 
@@ -348,6 +370,56 @@ def _positions(model: nn.Module) -> Positions:
     if any(kind == "Embedding" and "position" in name for name, kind in kinds):
         return "learned"
     return "unknown"
+
+
+def _layer_kinds(values: Mapping[str, Any]) -> tuple[str | None, int | None]:
+    """The letter of each layer and the window, from a config; None where it has other kinds."""
+    names = values.get("layer_types")
+    window = values.get("sliding_window")
+    if isinstance(names, list) and all(name in _LAYER_KINDS for name in names):
+        kinds = "".join(_LAYER_KINDS[name] for name in names)
+        if "L" not in kinds:
+            return kinds, None
+        return (kinds, window) if isinstance(window, int) else (None, None)
+    layers = values.get("num_hidden_layers")
+    limited = any(value for key, value in values.items() if _WINDOWS.search(key))
+    return ("G" * layers, None) if isinstance(layers, int) and not limited else (None, None)
+
+
+def _embedding_scale(model: nn.Module) -> float | None:
+    """The factor of the token embedding, if its module has one; else it may be in the forward."""
+    scale = getattr(model.get_input_embeddings(), "embed_scale", None)  # type: ignore[operator]
+    return None if scale is None else float(scale)
+
+
+def _has_biases(model: nn.Module, d_ff: int | None) -> bool | None:
+    """Whether the maps to the feed-forward width have biases; None if none or only some have."""
+    found = {
+        module.bias is not None
+        for module in model.modules()
+        if isinstance(module, nn.Linear) and module.out_features == d_ff
+    }
+    return found.pop() if len(found) == 1 else None
+
+
+def _has_final_norm(model: nn.Module) -> bool:
+    """Whether a norm follows the layers, as in pre-norm models: it is in the same module."""
+    return any(
+        any(
+            "Norm" in type(part).__name__ and "emb" not in name
+            for name, part in owner.named_children()
+        )
+        for owner in model.modules()
+        if any(isinstance(part, nn.ModuleList) for part in owner.children())
+    )
+
+
+def _has_norm(model: nn.Module, pattern: str) -> bool:
+    """Whether a norm is in a module of this name, or has it."""
+    return any(
+        "Norm" in type(module).__name__ and re.search(pattern, name)
+        for name, module in model.named_modules()
+    )
 
 
 def _lists(encoding: HFEncoding) -> dict[str, list[int]]:
