@@ -70,7 +70,7 @@ def test_the_keyboard_reaches_everything(windows: Windows, page: str) -> None:
         press(window, "w", "s", "v", "c")
         says(window, u="syllable", sp="dim", m="values", sc="linear")
         press(window, "1")
-        says(window, v=None)
+        says(window, v="lines")
         press(window, "3")
         says(window, v="neuron")
         press(window, "p")

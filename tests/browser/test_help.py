@@ -74,7 +74,7 @@ def test_the_lesson_leads_from_the_encoder_through_the_decoder_to_the_answer(
             window.wait_until_equal(place, expected, "the place")
             if number > 0:  # the steps of the tokens are not repeated within a side
                 first = page.locator("[data-role=step][aria-current]").inner_text()
-                assert ("tokenisation" in first) == (expected == "decoder.0")
+                assert ("tokenization" in first) == (expected == "decoder.0")
                 page.locator("[data-role=step]").last.click()
             current = page.locator("[data-role=path] [aria-current]")
             assert current.all_inner_texts() == [f"L{expected[-1]}"]

@@ -1,6 +1,7 @@
 """The calculation view shows only lines and formulas that this model executed, for every family."""
 
 import ast
+import re
 import sys
 from collections.abc import Callable
 from functools import cache, partial
@@ -9,8 +10,10 @@ from types import FrameType
 from typing import Any
 
 import pytest
+import torch
 
 import jumok
+from jumok.interpret.hf_trace.trace import trace_transformers
 from jumok.interpret.trace import Trace
 from jumok.interpret.tracing import trace
 from jumok.pretrained.architecture import FAMILIES
@@ -20,6 +23,7 @@ from tests import hf_folders
 from tests.browser.chromium import Window
 from tests.browser.conftest import Serve, Windows
 from tests.interpret.random_models import KINDS, loaded_of, texts_of
+from tests.pretrained.hf_variants import randomize
 
 PACKAGE = Path(jumok.__file__).parent
 TEXT = "이 영화 정말 재미있어요"
@@ -83,8 +87,11 @@ def _statement_lines(name: str) -> tuple[int, ...]:
     return tuple(node.lineno for node in ast.walk(tree) if isinstance(node, ast.stmt))
 
 
-def check_lesson(window: Window, made: Trace, executed: ExecutedLines) -> int:
-    """Every step of the first and last layer of each block; returns how many quote lines."""
+def check_lesson(window: Window, made: Trace, executed: ExecutedLines | None) -> int:
+    """Every step of the first and last layer of each block; returns how many quote lines.
+
+    No line may be quoted without `executed`: code of another library ran.
+    """
     page, quoted = window.page, 0
     source = page.locator("[data-role=source]")
     for block in made.info.blocks:
@@ -101,6 +108,7 @@ def check_lesson(window: Window, made: Trace, executed: ExecutedLines) -> int:
                 title = page.locator(".calculation-head h2").inner_text()
                 texts = page.locator(".calculation-texts").inner_html()
                 if source.count():
+                    assert executed is not None, f"{where} ({title}): {source.inner_text()}"
                     caption = source.locator("figcaption").inner_text().strip()
                     code = source.locator("pre").inner_text()
                     assert not executed.unexecuted(caption, code), f"{where} ({title}): {caption}"
@@ -117,6 +125,8 @@ def check_lesson(window: Window, made: Trace, executed: ExecutedLines) -> int:
                     assert "✗" not in verdict.inner_text(), f"{where} ({title})"
                 if made.info.model.norm_first:
                     assert "Add & Norm" not in title, where
+                if made.info.model.norm != "layer":
+                    assert not re.search(r"\bLN\b", page.inner_text(".calculation-main")), where
                 assert page.locator("[role=alert]").count() == 0
     return quoted
 
@@ -157,6 +167,109 @@ def test_every_quoted_line_of_our_own_kinds_was_executed(
     with windows() as window:
         window.open(serve(path), "v=calculation&lang=en")
         assert check_lesson(window, made, executed) > 15
+
+
+SMALL = {
+    "hidden_size": 24,
+    "intermediate_size": 40,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "num_key_value_heads": 3,
+    "head_dim": 8,
+    "vocab_size": 30,
+    "max_position_embeddings": 40,
+    "pad_token_id": 0,
+}
+T5 = {"d_model": 24, "d_kv": 8, "d_ff": 40, "num_layers": 2, "num_heads": 3, "vocab_size": 30}
+MARIAN = hf_folders.BART | {"vocab_size": 30, "scale_embedding": True, "pad_token_id": 0}
+# The class, its config, and what the lesson has to contain: whether the embedding is multiplied by
+# √d (not known of OPT), linear maps have biases, queries and keys are normalized, and the window.
+MODELS: dict[str, tuple[str, dict[str, Any], tuple[bool, bool, bool, int | None]]] = {
+    "Bert": ("BertModel", SMALL, (False, True, False, None)),
+    "T5": ("T5Model", T5 | {"decoder_start_token_id": 0}, (False, False, False, None)),
+    "Marian": ("MarianMTModel", MARIAN | {"decoder_start_token_id": 0}, (True, True, False, None)),
+    "Llama": ("LlamaForCausalLM", SMALL, (False, False, False, None)),
+    "Qwen3": ("Qwen3ForCausalLM", SMALL, (False, False, True, None)),
+    "Mistral": ("MistralForCausalLM", SMALL | {"sliding_window": 3}, (False, False, False, 3)),
+    "Gemma2": (
+        "Gemma2ForCausalLM",
+        SMALL | {"sliding_window": 3, "query_pre_attn_scalar": 16},
+        (True, False, False, 3),
+    ),
+    "OPT": (
+        "OPTForCausalLM",
+        SMALL | {"ffn_dim": 40, "word_embed_proj_dim": 24},
+        (False, True, False, None),
+    ),
+}
+
+
+def transformers_trace(family: str) -> Trace:
+    """A trace of a small random model of transformers."""
+    import transformers
+
+    architecture, settings, _ = MODELS[family]
+    config = getattr(transformers, f"{family}Config")(**settings)
+    model = randomize(getattr(transformers, architecture)(config).eval(), 3)
+    ids = torch.tensor([[4, 9, 11, 5, 7, 8], [3, 6, 12, 5, 0, 0]])
+    real = (ids != 0).long()
+    if config.is_encoder_decoder:
+        return trace_transformers(model, ids, real, torch.tensor([[0, 4, 8], [0, 9, 9]]))
+    return trace_transformers(model, ids, real)
+
+
+@pytest.mark.parametrize("family", MODELS)
+def test_the_lesson_of_a_model_of_transformers_states_what_it_computes(
+    windows: Windows, serve: Serve, tmp_path: Path, family: str
+) -> None:
+    made = transformers_trace(family)
+    assert made.info.model.implementation == "transformers"
+    is_scaled, has_biases, has_head_norm, span = MODELS[family][2]
+    path = made.save(tmp_path / "trace.safetensors")
+    with windows() as window:
+        window.open(serve(path), "v=calculation&lang=en")
+        assert check_lesson(window, made, None) == 0
+        for block in made.info.blocks:
+            titles = titles_of(window, block.name)
+            step = partial(texts_of_step, window, block.name, titles)
+            assert ("norm of Q and K" in titles) == has_head_norm
+            rotated = made.info.model.positions == "rotary" and block.name != "cross"
+            assert ("rotary" in titles) == rotated
+            embedding = step("embedding")
+            assert ("<msqrt>" in embedding) == is_scaled
+            assert ("multiplied by" in embedding) == is_scaled
+            assert ("does not multiply" in embedding) == (not is_scaled and family != "OPT")
+            for title in ("FFN: first layer", "FFN: second layer"):
+                assert ("<mi>b</mi>" in step(title)) == has_biases
+            mask = step("mask")
+            assert ("window" in mask) == (span is not None)
+            assert span is None or f"{span} or more positions away" in mask
+            assert ("later tokens" in mask) == block.causal
+            if family == "Marian":
+                assert "<mi>i</mi><mo>+</mo><mi>d</mi><mo>/</mo><mn>2</mn>" in step("positions")
+            bugs = window.page.locator("[data-role=bug]").all_inner_texts()
+            assert ("no division by √d" in bugs) == (family not in ("T5", "Gemma2"))
+            assert ("no scaling" in bugs) == (family == "Gemma2")
+
+
+def titles_of(window: Window, block: str) -> list[str]:
+    """The titles of all steps of layer 0, once all are checked."""
+    window.show(f"v=calculation&lang=en&b={block}&L=0&t=0")
+    steps = window.page.locator("[data-role=step]")
+    window.wait_until_equal(lambda: "…" in "".join(steps.all_inner_texts()), False, block)
+    return [text.split(maxsplit=1)[1] for text in steps.all_inner_texts()]
+
+
+def texts_of_step(window: Window, block: str, titles: list[str], title: str) -> str:
+    """The description and the formula of a step of layer 0."""
+    number = titles.index(title)
+    window.show(f"v=calculation&lang=en&b={block}&L=0&t={number}")
+    current = partial(
+        window.page.locator("[data-role=step]").nth(number).get_attribute, "aria-current"
+    )
+    window.wait_until_equal(current, "step", title)
+    description = window.page.inner_text(".calculation-head p")
+    return description + window.page.locator(".calculation-texts").inner_html()
 
 
 def test_a_step_asks_for_a_prediction_before_its_result(

@@ -12,6 +12,7 @@ from jumok.viewer.colours import colour_table
 from jumok.viewer.page import render_page
 from tests.browser.chromium import Window
 from tests.browser.conftest import KINDS, Serve, Windows
+from tests.browser.test_views import traced
 from tests.viewer.random_traces import HOSTILE, random_trace
 
 VIEWS = (
@@ -174,3 +175,35 @@ def test_axe_finds_nothing(
             window.page.wait_for_selector(f"[data-role=stage][data-view={view}]")
             window.page.wait_for_timeout(100)
             assert window.violations() == [], view
+
+
+@pytest.mark.parametrize(
+    ("kind", "view"),
+    [
+        ("classifier", "explanation"),
+        ("sequences", "alignment"),
+        ("language model", "generation"),
+        ("tagging", "lines"),
+    ],
+)
+def test_files_and_saved_pages_open_on_the_view_of_the_task(
+    windows: Windows, serve: Serve, tmp_path: Path, kind: str, view: str
+) -> None:
+    path = traced(tmp_path, kind)
+    served = serve(path)
+    for address in (served, kept(path, tmp_path)):
+        with windows() as window:
+            shown = partial(window.page.get_attribute, "[data-role=stage]", "data-view")
+            window.open(address, "lang=en" if address == served else "")
+            window.wait_until_equal(shown, view, address)
+            if kind == "sequences":
+                assert "u=word" in window.run("location.hash")
+                assert window.page.locator("[role=tab][aria-selected=true]").count() == 1
+            window.page.locator("[data-role=tab][data-view=lines]").click()
+            window.wait_until_equal(lambda: "v=lines" in window.run("location.hash"), True, kind)
+            window.page.reload()  # keeps the chosen view
+            window.page.wait_for_selector("[data-role=stage]")
+            window.wait_until_equal(shown, "lines", address)
+            if view != "lines":
+                window.page.go_back()
+                window.wait_until_equal(shown, view, "Back")

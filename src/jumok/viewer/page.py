@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 from jumok.interpret.schema import TraceInfo
 from jumok.interpret.trace import Trace
@@ -17,7 +18,7 @@ from jumok.viewer.compact import compact_trace
 from jumok.viewer.font_subset import subset
 from jumok.viewer.static_files import VIEW_SCRIPTS, static_file
 from jumok.viewer.templating import render_template
-from jumok.viewer.view_state import ViewState, normalize_state
+from jumok.viewer.view_state import ViewState, first_view, normalize_state
 
 # A trace with few weights is embedded whole if the page stays small, or if the page opens on the
 # view that computes every number again.
@@ -40,13 +41,16 @@ def render_page(trace: Trace, state: str = "", full: bool = False) -> bytes:
 
     Of a large trace, a compact copy is embedded (see `compact_trace`): exact for the layers that
     `state` shows, or for as many of them as the largest page holds. With `full`, the whole trace is
-    embedded. Equal traces give equal bytes. Raises InputError for an invalid state.
+    embedded. Without a view in `state`, a page with all scripts opens on the view of the task.
+    Equal traces give equal bytes. Raises InputError for an invalid state.
     """
     state = normalize_state(state)
+    few = _weights(trace.info) <= MAX_WHOLE_WEIGHTS
+    if (full or few) and "v" not in dict(parse_qsl(state)):
+        state = "&".join(filter(None, (first_view(trace.info), state)))
     shown = ViewState.parse(state)
     layers = shown.layers(trace.info)
     full_page = _Page(trace.info, state, ALL_SCRIPTS)
-    few = _weights(trace.info) <= MAX_WHOLE_WEIGHTS
     if full or few:
         whole = full_page.render(_gzip_base64(trace.to_bytes()))
         limit = MAX_WHOLE_CALCULATION if shown.view == "calculation" else MAX_FULL_PAGES[0]

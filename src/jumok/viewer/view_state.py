@@ -89,6 +89,20 @@ class ViewState:
         return [(block, layer) for block, layer in layers if layer < depths.get(block, 0)]
 
 
+def first_view(info: TraceInfo) -> str:
+    """The state in which a page of this trace opens, as in a live page: the view of its task.
+
+    >>> import jumok
+    >>> first_view(jumok.trace(jumok.load("note", device="cpu"), "겨울은 추워요.").info)
+    'v=alignment&u=word&alignment.rows=predicted'
+    """
+    if info.classification is not None:
+        return "v=explanation"
+    if any(block.name == "cross" for block in info.blocks):
+        return "v=alignment&u=word&alignment.rows=predicted"
+    return "v=generation" if info.decoding is not None else ""
+
+
 def normalize_state(text: str) -> str:
     """A state without # and token, in a canonical encoding.
 

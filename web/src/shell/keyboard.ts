@@ -92,7 +92,7 @@ export const BINDINGS: readonly Binding[] = [
   {
     keys: ["c"],
     label: "c",
-    description: { ko: "색상 스케일", en: "colour scale" },
+    description: { ko: "색상 스케일", en: "color scale" },
     run: () => cycle(state.scale, ["sqrt", "linear", "log"]),
   },
   {

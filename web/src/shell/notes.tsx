@@ -28,7 +28,7 @@ export function NoteBar({ trace }: { readonly trace: Trace }) {
   if (drawnFraction.value !== null)
     notes.unshift(t({ ko: `가중치의 ${fraction()} % 표시`, en: `${fraction()} % of the weight drawn` }));
   if (!plain && value?.note) notes.push(t(value.note));
-  else if (plain) notes.push(t({ ko: "재정규화 안 함", en: "not renormalised" }));
+  else if (plain) notes.push(t({ ko: "재정규화 안 함", en: "not renormalized" }));
   return (
     <div class="notes" data-role="notes">
       <span>{notes.join(" · ")}</span>

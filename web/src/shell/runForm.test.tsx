@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { INFO, safetensors, testTrace } from "../testing/testTrace";
 import { busy, currentTrace, liveModel, runModel } from "../state/session";
 import type { TraceInfo } from "../trace/format";
-import { request, RunForm, submitRequest } from "./runForm";
+import { request, runExample, RunForm, submitRequest } from "./runForm";
 
 const CARD = { title: "a", task: null, kind: "encoder_decoder", pairs: false, writes: true, traces: true, max_length: 9 };
 
@@ -102,6 +102,31 @@ it("only one run at a time, also with a held Enter key", async () => {
   enter(true);
   expect(busy.value).toBe(false);
   expect(fetch.mock.calls.filter(([address]) => address === "api/trace")).toHaveLength(1);
+});
+
+it("an example that is clicked during a run is run after it", async () => {
+  const server = traceServer(INFO);
+  const texts: string[] = [];
+  const release: (() => void)[] = [];
+  vi.stubGlobal("fetch", async (address: URL | string, options?: RequestInit) => {
+    if (String(address).endsWith("api/trace")) {
+      texts.push((JSON.parse(String(options?.body)) as { text: string }).text);
+      await new Promise<void>((resolve) => release.push(resolve));
+    }
+    return server(address);
+  });
+  [currentTrace.value, liveModel.value] = [await testTrace(), CARD];
+  runExample("첫째");
+  await vi.waitFor(() => expect(texts).toEqual(["첫째"]));
+  runExample("둘째");
+  runExample("셋째"); // the last one counts
+  release[0]();
+  await vi.waitFor(() => expect(texts).toEqual(["첫째", "셋째"]));
+  release[1]();
+  await vi.waitFor(() => expect(busy.value).toBe(false));
+  await new Promise((done) => setTimeout(done, 20));
+  expect(texts).toHaveLength(2);
+  expect(request.value.text).toBe("나는 봄"); // as in the trace
 });
 
 /** A server that returns this trace for every request. */

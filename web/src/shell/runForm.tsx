@@ -99,12 +99,23 @@ export const request = computed<Request>(() => {
   return { text: editedText.value ?? traceText.value, target: decode ? requestedTarget : "", decode };
 });
 
-/** Runs the request; fields that were not edited meanwhile then show the text of the new trace. */
+let running = ""; // the request of the run in progress; heads cannot be muted during it
+let isQueued = false; // whether another one was made meanwhile
+
+effect(() => {
+  if (!busy.value && isQueued) timer = setTimeout(() => void submitRequest()); // after the run in progress has ended
+});
+
+/** Runs the request, or after the run in progress; fields that were not edited meanwhile then show the text of the new trace. */
 export async function submitRequest(): Promise<void> {
   clearTimeout(timer);
+  const submitted = JSON.stringify(request.value);
+  isQueued = busy.value && submitted !== running;
   if (busy.value) return;
+  running = submitted;
   const [submittedText, requestedTarget] = [editedText.value, editedTarget.value];
   await runModel(request.value);
+  running = "";
   if (sessionError.value) return;
   if (editedText.value === submittedText) editedText.value = null;
   if (editedTarget.value === requestedTarget) editedTarget.value = null;

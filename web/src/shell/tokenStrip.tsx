@@ -50,7 +50,7 @@ export function TokenStrip({ trace }: { readonly trace: Trace }) {
           options={{
             plain: { ko: "그대로", en: "as they are" },
             dim: { ko: "흐리게", en: "dimmed" },
-            renormalise: { ko: "제외 후 재정규화", en: "excluded, renormalised" },
+            renormalise: { ko: "제외 후 재정규화", en: "excluded, renormalized" },
           }}
         />
         <Choice
@@ -62,7 +62,7 @@ export function TokenStrip({ trace }: { readonly trace: Trace }) {
           }}
         />
         <Choice
-          title={{ ko: "색상 스케일", en: "colour scale" }}
+          title={{ ko: "색상 스케일", en: "color scale" }}
           of={scale}
           options={{
             sqrt: { ko: "제곱근", en: "square root" },

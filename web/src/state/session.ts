@@ -165,13 +165,9 @@ async function withStatus(task: () => Promise<void>): Promise<void> {
   busy.value = false;
 }
 
-let opened = false; // whether a trace has been shown
-const opensOnView = /[#&]v=/.test(location.hash); // the address is rewritten before the first trace is shown
-
 function showTrace(trace: Trace, id: string | null): void {
   batch(() => {
-    if (!opened && liveModel.value && !opensOnView) openBestView(trace.info);
-    opened = true;
+    if (!state.view.value) openBestView(trace.info, id !== null);
     if (currentTrace.value && !baselineIsKept.value) baseline.value = { trace: currentTrace.value, run: currentRun.value };
     clampSelection(trace.info);
     currentTrace.value = trace;
@@ -180,14 +176,15 @@ function showTrace(trace: Trace, id: string | null): void {
   });
 }
 
-/** The view that answers the question of the task: which words decided, which source words, which candidates. */
-function openBestView({ blocks, classification, decoding }: TraceInfo): void {
-  if (classification) state.view.value = "explanation";
+/** The view that answers the question of the task: which words decided, which source words, which candidates. As `first_view` in jumok.viewer.view_state. */
+function openBestView({ blocks, classification, decoding }: TraceInfo, isServed: boolean): void {
+  if (!isServed) state.view.value = "lines"; // a saved page has the best view in its address, if it contains it
+  else if (classification) state.view.value = "explanation";
   else if (blocks.some(({ name }) => name === "cross")) {
     state.view.value = "alignment";
     state.unit.value = "word";
     setting<string>("alignment", "rows", "read").value = "predicted";
-  } else if (decoding) state.view.value = "generation";
+  } else state.view.value = decoding ? "generation" : "lines";
 }
 
 /** Clamps the selection to the blocks, layers, heads and tokens of the trace. */

@@ -10,7 +10,7 @@ export type Scale = "linear" | "sqrt" | "log";
 export type Language = "ko" | "en";
 export type Theme = "light" | "dark" | "auto";
 
-export const view = signal("lines");
+export const view = signal(""); // empty: not chosen yet
 export const sequence = signal(0);
 export const block = signal<BlockName>("encoder");
 export const layer = signal(0);

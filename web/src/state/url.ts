@@ -3,7 +3,7 @@
 import { batch, effect, type Signal } from "@preact/signals";
 import type { BlockName, HeadLocation } from "../trace/format";
 import { formatValue, parseValue, pendingSettings, settings, settingsCount } from "./settings";
-import { currentRun, liveModel, type Run, runIsPending, runOfAddress, showRun, startWith } from "./session";
+import { currentRun, currentTrace, type Run, runIsPending, runOfAddress, showRun, startWith } from "./session";
 import * as state from "./state";
 
 interface Field {
@@ -38,8 +38,8 @@ function choiceField<T extends string>(key: string, of: Signal<T>, choices: read
 
 const view: Field = {
   key: "v",
-  text: () => (state.view.value === "lines" && !liveModel.value ? "" : state.view.value), // a live page without it opens the best view
-  apply: (text) => (state.view.value = text || "lines"),
+  text: () => state.view.value,
+  apply: (text) => (state.view.value = text || (currentTrace.peek() ? "lines" : "")), // a page opened without it chooses the view
 };
 
 const pins: Field = {
@@ -184,7 +184,7 @@ function writeAddress(text: string): void {
   if (fragment === before && history.state === WRITTEN) return;
   const address = fragment ? `#${fragment}` : location.pathname + location.search;
   try {
-    if (placeOf(fragment) === placeOf(before)) history.replaceState(WRITTEN, "", address);
+    if (isSamePlace(before, fragment)) history.replaceState(WRITTEN, "", address);
     else history.pushState(WRITTEN, "", address);
     lastFragment = location.hash;
     changes = [...changes, performance.now()];
@@ -193,9 +193,10 @@ function writeAddress(text: string): void {
   }
 }
 
-/** What Back and Forward move between: the run and the view. */
-function placeOf(fragment: string): string {
-  return `${encodeRun(decodeRun(fragment))} ${parseFragment(fragment).get("v") ?? ""}`;
+/** Whether the run and the view, between which Back and Forward move, are the same; a page opened without a view chooses it. */
+function isSamePlace(before: string, after: string): boolean {
+  const [from, to] = [before, after].map((fragment) => parseFragment(fragment).get("v"));
+  return (!from || from === to) && encodeRun(decodeRun(before)) === encodeRun(decodeRun(after));
 }
 
 function parseFragment(fragment: string): Map<string, string> {

@@ -47,7 +47,7 @@ describe("displayWeights", () => {
         expect(matrix.data[t * 5 + s]).toBeCloseTo(expected, 6);
       }
     }
-    expect(note?.en).toContain("renormalised");
+    expect(note?.en).toContain("renormalized");
   });
 
   it("multiplies by the value norms before merging", async () => {
@@ -62,7 +62,7 @@ describe("displayWeights", () => {
     const noteFor = async (options: Partial<DisplayOptions>) => (await displayWeights(await testTrace(), PLACE, { ...PLAIN, ...options })).note?.en;
     expect(await noteFor({ measure: "values" })).toBe("weight × ‖v W_O‖: rows do not sum to 1");
     expect(await noteFor({ measure: "values", specials: "renormalise" })).toBe(
-      "weight × ‖v W_O‖ · special tokens excluded, rows renormalised",
+      "weight × ‖v W_O‖ · special tokens excluded, rows renormalized",
     );
   });
 

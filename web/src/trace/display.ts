@@ -161,7 +161,7 @@ function note(options: DisplayOptions, hasNorms: boolean): Message | null {
       en: `weight × ‖v W_O‖${renormalised ? "" : ": rows do not sum to 1"}`,
     });
   if (renormalised)
-    notes.push({ ko: "특수 토큰 제외, 행마다 재정규화", en: "special tokens excluded, rows renormalised" });
+    notes.push({ ko: "특수 토큰 제외, 행마다 재정규화", en: "special tokens excluded, rows renormalized" });
   if (notes.length === 0) return null;
   return { ko: notes.map(({ ko }) => ko).join(" · "), en: notes.map(({ en }) => en).join(" · ") };
 }

@@ -32,7 +32,7 @@ export const calculation: ViewInfo = {
   title: { ko: "계산", en: "calculation" },
   description: {
     ko: "토큰화부터 레이어의 출력까지: 페이지가 기록된 수치를 단계마다 다시 계산합니다.",
-    en: "From tokenisation to the output of a layer: the page recomputes every recorded number.",
+    en: "From tokenization to the output of a layer: the page recomputes every recorded number.",
   },
   supports: (info) => info.blocks.some(({ d_head }) => d_head > 0),
   missing: {
@@ -45,8 +45,8 @@ export const alignment: ViewInfo = {
   id: "alignment",
   title: { ko: "정렬", en: "alignment" },
   description: {
-    ko: "행은 번역문, 열은 원문. 동그라미는 최댓값, 점선은 행마다 평균 위치, 아래 막대는 원문 토큰이 받은 어텐션의 합입니다.",
-    en: "Rows: target; columns: source. Rings: maxima; dashed line: the mean position of each row; bars: the total attention each source token receives.",
+    ko: "행은 출력, 열은 입력. 동그라미는 최댓값, 점선은 행마다 평균 위치, 아래 막대는 입력 토큰이 받은 어텐션의 합입니다.",
+    en: "Rows: output; columns: input. Rings: maxima; dashed line: the mean position of each row; bars: the total attention each input token receives.",
   },
   supports: (info) => info.blocks.some(({ name }) => name === "cross"),
   missing: {

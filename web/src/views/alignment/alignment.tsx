@@ -31,7 +31,7 @@ export const alignment: ViewRenderer = {
 
 const ROW_HINTS: Readonly<Record<"read" | "predicted", Message>> = {
   read: {
-    ko: "행 = 읽은 토큰: 모델은 이 토큰을 읽으면서 원문에 어텐션하고 다음 토큰을 예측합니다.",
+    ko: "행 = 읽은 토큰: 모델은 이 토큰을 읽으면서 입력에 어텐션하고 다음 토큰을 예측합니다.",
     en: "Row = token read: at this token the model attends to the source and predicts the next token.",
   },
   predicted: {
@@ -148,7 +148,7 @@ function caption({ title, monotone, exact, ...data }: AlignmentData): string {
   const darkest = maxWeight(data).toFixed(2);
   return t({
     ko: `교차 어텐션 ${title.ko}. 평균 위치가 감소하지 않은 비율: ${back}. 가장 진한 색: ${darkest}.${exact ? "" : " 썸네일에서 읽은 값."}`,
-    en: `Cross-attention, ${title.en}. Steps in which the mean position does not decrease: ${back}. Darkest colour: ${darkest}.${exact ? "" : " Read from thumbnails."}`,
+    en: `Cross-attention, ${title.en}. Steps in which the mean position does not decrease: ${back}. Darkest color: ${darkest}.${exact ? "" : " Read from thumbnails."}`,
   });
 }
 

@@ -16,6 +16,18 @@ describe("the bug lab", () => {
     expect(ids(DECODER)).toEqual(["scale", "zero", "axis", "true", "residual"]);
   });
 
+  it("does not offer a missing scale where the model has none", async () => {
+    const trace = await openFixture("small-t5"); // scale 1
+    expect(availableBugs(trace, { ...ENCODER, sequence: 0 }).map(({ id }) => id)).toEqual(["zero", "axis", "true"]);
+  });
+
+  it("quotes the scale of a model that does not divide by √d", async () => {
+    const trace = await openFixture("small");
+    const info = { ...trace.info, blocks: trace.info.blocks.map((block) => ({ ...block, scale: 0.0625 })) };
+    const other = Object.assign(Object.create(trace), { info }) as typeof trace;
+    expect(availableBugs(other, ENCODER)[0]).toMatchObject({ title: { en: "no scaling" }, correct: "q @ k.mT * 0.0625" });
+  });
+
   it("starts from the weights of the trace", async () => {
     const trace = await openFixture("small");
     const weights = await trace.weights(ENCODER);
@@ -71,7 +83,7 @@ describe("the bug lab", () => {
     expect(found?.before).toEqual(last);
   });
 
-  it("the wrong residual: norm(x + cross) has normalised rows, too", async () => {
+  it("the wrong residual: norm(x + cross) has normalized rows, too", async () => {
     const trace = await openFixture("small");
     const found = await bugEffect(trace, DECODER, "residual");
     const right = await trace.sequenceMatrix("target.steps.0.after_cross", 0);

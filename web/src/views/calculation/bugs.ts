@@ -42,18 +42,20 @@ export const BUGS: readonly Bug[] = [
     wrong: "for layer in layers:\n    x = layer(x)\n    return x",
     correct: "for layer in layers:\n    x = layer(x)\nreturn x",
   },
-  { id: "residual", title: { ko: "잘못된 교차 어텐션 잔차", en: "wrong cross-attention residual" }, wrong: "norm(x + cross)", correct: "norm(after_attention + cross)" },
+  { id: "residual", title: { ko: "잘못된 교차 어텐션 잔차", en: "wrong cross-attention residual" }, wrong: "x + cross", correct: "after_attention + cross" },
 ];
 
 /** The bugs that this trace can show. */
 export function availableBugs(trace: Trace, location: HeadLocation): readonly Bug[] {
   const data = new LayerData(trace, location);
+  const { scaling, block } = data;
   const scored = trace.has(data.attentionName("scores")) || trace.has(data.attentionName("q"));
   return BUGS.filter(({ id }) => {
+    if (id === "scale" && scaling === "1") return false; // correct in this model
     if (id === "first") return data.block.layers > 1 && trace.has(`${data.side}.hidden.1`);
     if (id === "residual") return trace.has(data.stepName("cross")) && trace.has(data.stepName("after_cross"));
     return scored;
-  });
+  }).map((bug) => (bug.id === "scale" && scaling === "other" ? { ...bug, title: { ko: "스케일하지 않음", en: "no scaling" }, correct: `q @ k.mT * ${formatNumber(block.scale)}` } : bug));
 }
 
 /** The effect of a bug; null if the trace lacks the data. */
@@ -84,8 +86,8 @@ async function effectOnWeights(data: LayerData, id: "scale" | "zero" | "axis" | 
   const range = [Math.min(...sums), Math.max(...sums)].map((sum) => formatNumber(sum, 2)).join(" … ");
   const descriptions: Readonly<Record<typeof id, Message>> = {
     scale: {
-      ko: `점수가 ${formatNumber(root, 2)}배로 커집니다: softmax가 키 하나에 집중되고 (최대 가중치 평균 ${peaks}) 기울기가 거의 소실됩니다.`,
-      en: `Scores are ${formatNumber(root, 2)} times as large: the softmax saturates at one key (mean largest weight ${peaks}) and its gradient almost vanishes.`,
+      ko: `점수가 ${formatNumber(root, 2)}배가 됩니다 (최대 가중치 평균 ${peaks}). softmax가 키 하나에 집중되면 기울기가 거의 소실됩니다.`,
+      en: `Scores are ${formatNumber(root, 2)} times as large (mean largest weight ${peaks}). A softmax close to one key has almost no gradient.`,
     },
     zero: {
       ko: `0은 작은 점수가 아닙니다 (e⁰ = 1): 마스크된 키가 가중치의 ${fraction(after)}를 가져갑니다. −∞를 넣어야 합니다.`,
@@ -93,7 +95,7 @@ async function effectOnWeights(data: LayerData, id: "scale" | "zero" | "axis" | 
     },
     axis: {
       ko: `열의 합이 1이고 행의 합은 ${range}입니다: 키마다 쿼리를 정규화합니다. 텐서 크기가 같아 오류가 나지 않습니다.`,
-      en: `Columns sum to 1, rows to ${range}: weights are normalised over queries. The shape is the same, so no error is raised.`,
+      en: `Columns sum to 1, rows to ${range}: weights are normalized over queries. The shape is the same, so no error is raised.`,
     },
     true: {
       ko: `마스크되어야 할 키가 가중치의 ${fraction(after)}를 가져가고, 마스크된 키가 없는 행은 어떤 키에도 어텐션하지 못합니다. jumok의 마스크에서 True는 항상 "어텐션 허용"입니다.`,
@@ -121,8 +123,8 @@ async function effectOfWrongResidual(data: LayerData): Promise<BugEffect | null>
   const added = x && y && a.add(x, y);
   const after = data.model.norm_first ? added : await data.norm(added, `${data.location.layer}.around_cross.norm`);
   return compare(data, before, after, (cosine) => ({
-    ko: `셀프 어텐션의 결과가 버려집니다: 쿼리에는 쓰이지만 잔차로는 레이어의 입력 x가 더해집니다 (올바른 결과와의 코사인 유사도 ${cosine}).`,
-    en: `The self-attention result is discarded: it forms the queries, but the residual is the layer input x (cosine similarity to the correct result ${cosine}).`,
+    ko: `셀프 어텐션의 결과가 버려집니다: 쿼리에는 쓰이지만 잔차로는 레이어의 입력 x가 더해집니다 (올바른 출력과의 코사인 유사도 ${cosine}).`,
+    en: `The self-attention result is discarded: it forms the queries, but the residual is the layer input x (cosine similarity to the correct output ${cosine}).`,
   }));
 }
 

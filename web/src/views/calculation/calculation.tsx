@@ -56,7 +56,7 @@ function Calculation({ trace }: StageProps) {
     stepNumber.value = Math.min(stepNumber.value, all.length - 1); // another layer may have fewer steps
     before.current = { all, number: stepNumber.value };
   });
-  const bugs = availableBugs(trace, at);
+  const bugs = useMemo(() => availableBugs(trace, at), [trace, at]);
   const selectedBug = bugs.find(({ id }) => id === bugSetting.value);
   const list = useRef<HTMLOListElement>(null);
   useEffect(() => showCurrent(list.current), [index, selectedBug]);

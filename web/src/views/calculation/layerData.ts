@@ -27,6 +27,7 @@ export class LayerData {
   readonly part: "attention" | "cross";
   readonly hasCross: boolean;
   readonly rotary: string | null; // the tensor of the angles
+  readonly isRotated: boolean; // queries and keys, by position; the angles may be unknown
   readonly window: number | null; // in tokens, where it hides some
 
   constructor(
@@ -42,12 +43,23 @@ export class LayerData {
     const window = trace.windowOf(location);
     this.window = window !== null && window < this.keys.pieces.length ? window : null;
     this.hasCross = this.side === "target" && trace.info.blocks.some(({ name }) => name === "cross");
-    this.rotary = this.model.positions === "rotary" ? trace.rotaryName(location) : null;
+    this.isRotated = this.model.positions === "rotary" && this.part !== "cross" && this.model.layer_kinds?.[location.layer] !== "N";
+    this.rotary = this.isRotated ? trace.rotaryName(location) : null;
   }
 
   /** Whether vectors of the positions are added to the embedding. */
   get hasPositions(): boolean {
     return !["rotary", "relative", "none"].includes(this.model.positions);
+  }
+
+  /** The name of the norms of this model. */
+  get normName(): string {
+    return this.model.norm === "layer" ? "LN" : "RMSNorm";
+  }
+
+  /** Whether it is known which layers have a window. */
+  get knowsWindow(): boolean {
+    return this.part === "cross" || this.model.layer_kinds != null;
   }
 
   /** Whether the model generated these tokens: no text was encoded. */
@@ -169,6 +181,9 @@ export class LayerData {
     return agreement(computed, recorded, Math.max(TOLERANCE.F16, ROUNDED * largest));
   }
 }
+
+/** Whether sines fill the first half of the dimensions, cosines the second (Marian). */
+export const hasHalves = (positions: string): boolean => positions.endsWith("halves");
 
 /** The position of each token; padding is on the right, so positions count from 0. */
 export function positionsOf(sequence: Sequence): readonly number[] {

@@ -1,8 +1,8 @@
 /** The title, description and formula of each step, with the analogy of a market. */
 
 import type { JSX } from "preact";
-import type { Message } from "../../i18n/i18n";
-import type { LayerData } from "./layerData";
+import { type Message, particle } from "../../i18n/i18n";
+import { hasHalves, type LayerData } from "./layerData";
 import { formatFactor } from "./formatSum";
 import { frac, math, root, row, sub, sup } from "./mathml";
 import type lessons from "./lessons.json";
@@ -42,7 +42,7 @@ function scores({ scaling, block }: LayerData): JSX.Element {
 
 const NORM: Message = { ko: "pre-norm", en: "pre-norm" };
 const ADD_NORM = ({ model }: LayerData): Message => {
-  const name = model.sublayer_norm ? "Norm & Add" : model.norm_first ? "Add" : "Add & Norm";
+  const name = model.sublayer_norm ? "Norm & Add" : model.norm_first || model.sublayer_norm == null ? "Add" : "Add & Norm";
   return { ko: name, en: name };
 };
 
@@ -52,17 +52,18 @@ function norm({ model }: LayerData): JSX.Element {
     : math(frac("x − μ", root(row(sup("σ", "2"), "+ ε"))), "· γ + β");
 }
 
-function addNorm({ model }: LayerData): JSX.Element {
-  if (model.sublayer_norm) return math(model.norm_first ? "x + LN ( f ( LN ( x ) ) )" : "x + LN ( f ( x ) )");
-  return math(model.norm_first ? "x + f ( LN ( x ) )" : "LN ( x + f ( x ) )");
+function addNorm({ model, normName: N }: LayerData): JSX.Element | null {
+  if (model.sublayer_norm == null) return null; // not known
+  if (model.sublayer_norm) return math(model.norm_first ? `x + ${N} ( f ( ${N} ( x ) ) )` : `x + ${N} ( f ( x ) )`);
+  return math(model.norm_first ? `x + f ( ${N} ( x ) )` : `${N} ( x + f ( x ) )`);
 }
 
 const RESIDUAL_TEXT = ({ model }: LayerData): Message =>
   model.sublayer_norm
-    ? { ko: "결과를 행마다 정규화한 뒤 입력 x에 더합니다 (잔차 연결).", en: "Each row of the result is normalised, then added to the input x (residual connection)." }
-  : model.norm_first
+    ? { ko: "결과를 행마다 정규화한 뒤 입력 x에 더합니다 (잔차 연결).", en: "Each row of the result is normalized, then added to the input x (residual connection)." }
+  : model.norm_first || model.sublayer_norm == null
     ? { ko: "결과를 입력 x에 더합니다 (잔차 연결).", en: "The result is added to the input x (residual connection)." }
-    : { ko: "결과를 입력 x에 더하고 (잔차 연결) 행마다 정규화합니다.", en: "The result is added to the input x (residual connection) and each row is normalised." };
+    : { ko: "결과를 입력 x에 더하고 (잔차 연결) 행마다 정규화합니다.", en: "The result is added to the input x (residual connection) and each row is normalized." };
 
 const LATER_POSITIONS: Readonly<Record<string, Message>> = {
   rotary: { ko: "위치는 더하지 않고, 나중에 쿼리와 키를 회전합니다.", en: "No positions are added: queries and keys are rotated later." },
@@ -83,8 +84,17 @@ function addedTo(data: LayerData): Message {
   const [position, segment, norm] = [data.hasPositions, hasSegments(data), hasEmbeddingNorm(data)];
   return {
     ko: `${position ? " + 위치 임베딩" : ""}${segment ? " + 세그먼트 임베딩" : ""}${norm ? "을 정규화한 값" : ""}`,
-    en: `${position ? " + position" : ""}${segment ? " + segment" : ""}${norm ? ", normalised," : ""}`,
+    en: `${position ? " + position" : ""}${segment ? " + segment" : ""}${norm ? ", normalized," : ""}`,
   };
+}
+
+const bias = (exists: boolean | null | undefined, name: string) => (exists ? ["+", sub("b", name)] : []);
+
+/** The factor of the token embedding; without a text if it is not known. */
+function embeddingScale(scale: number | null | undefined): readonly [ko: string, en: string] {
+  if (scale == null) return ["을 고릅니다", ""];
+  if (scale === 1) return ["입니다. 이 모델은 √d를 곱하지 않습니다", "; this model does not multiply by √d"];
+  return ["에 √d를 곱합니다 (3.4절)", ", multiplied by √d (section 3.4)"];
 }
 
 const POSITIONS: Readonly<Record<string, Message>> = {
@@ -94,7 +104,7 @@ const POSITIONS: Readonly<Record<string, Message>> = {
 
 export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
   pieces: {
-    title: { ko: "토큰화", en: "tokenisation" },
+    title: { ko: "토큰화", en: "tokenization" },
     description: { ko: "문장을 어휘의 토큰으로 나눕니다.", en: "Sentences are split into tokens of the vocabulary." },
   },
   ids: {
@@ -105,22 +115,22 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
     title: { ko: "임베딩", en: "embedding" },
     description: ({ model, hasPositions }) => {
       const later = hasPositions ? null : LATER_POSITIONS[model.positions];
-      const scaled = model.embedding_scale !== 1;
+      const [ko, en] = embeddingScale(model.embedding_scale);
       return {
-        ko: `ID마다 임베딩 표 E의 한 행${scaled ? "에 √d를 곱합니다 (3.4절)" : "입니다. 이 모델은 √d를 곱하지 않습니다"}.${later ? ` ${later.ko}` : ""}`,
-        en: `Each id selects a row of the embedding table E${scaled ? ", multiplied by √d (section 3.4)" : "; this model does not multiply by √d"}.${later ? ` ${later.en}` : ""}`,
+        ko: `ID마다 임베딩 표 E의 한 행${ko}.${later ? ` ${later.ko}` : ""}`,
+        en: `Each id selects a row of the embedding table E${en}.${later ? ` ${later.en}` : ""}`,
       };
     },
     formula: ({ model }) =>
-      model.embedding_scale === 1 ? math(sub("x", "t"), "=", sub("E", sub("id", "t"))) : math(sub("x", "t"), "=", sub("E", sub("id", "t")), "·", root("d")),
+      model.embedding_scale == null ? null : math(sub("x", "t"), "=", sub("E", sub("id", "t")), ...(model.embedding_scale === 1 ? [] : ["·", root("d")])),
   },
   positions: {
     title: { ko: "위치", en: "positions" },
     description: ({ model }) => POSITIONS[model.positions] ?? { ko: "위치의 사인·코사인 인코딩.", en: "The position, encoded as sines and cosines." },
-    formula: ({ model }) =>
-      model.positions.startsWith("sin")
-        ? math(sub("PE", "p , 2 i"), "= sin", frac("p", sup("10000", "2 i / d")), ",", sub("PE", "p , 2 i + 1"), "= cos …")
-        : null,
+    formula: ({ model: { positions } }) => {
+      const [sine, cosine] = hasHalves(positions) ? ["i", "i + d / 2"] : ["2 i", "2 i + 1"];
+      return positions.startsWith("sin") ? math(sub("PE", `p , ${sine}`), "= sin", frac("p", sup("10000", "2 i / d")), ",", sub("PE", `p , ${cosine}`), "= cos …") : null;
+    },
   },
   sum: {
     title: { ko: "합", en: "sum" },
@@ -130,7 +140,7 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
     },
     formula: (data) => {
       const sum = `x${data.hasPositions ? " + PE" : ""}${hasSegments(data) ? " + S" : ""}`;
-      return math(hasEmbeddingNorm(data) ? `X = LN ( ${sum} )` : `X = ${sum}`);
+      return math(hasEmbeddingNorm(data) ? `X = ${data.normName} ( ${sum} )` : `X = ${sum}`);
     },
   },
   input: {
@@ -140,7 +150,7 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
         ? { ko: "쿼리는 디코더에서, 키와 값은 인코더에서 계산합니다.", en: "Queries come from the decoder, keys and values from the encoder." }
         : { ko: "이전 레이어의 출력.", en: "The output of the previous layer." },
   },
-  pre_norm: { title: NORM, description: { ko: "어텐션 앞에서 행마다 정규화합니다.", en: "Each row is normalised before the attention." }, formula: norm },
+  pre_norm: { title: NORM, description: { ko: "어텐션 앞에서 행마다 정규화합니다.", en: "Each row is normalized before the attention." }, formula: norm },
   project: {
     title: { ko: "W_Q W_K W_V", en: "W_Q W_K W_V" },
     description: { ko: "한 벡터의 세 투영: 찾는 것 Q, 찾아지는 이름 K, 전달할 내용 V.", en: "Three projections of one vector: what it looks for Q, how it is found K, what it provides V." },
@@ -160,7 +170,7 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
   },
   head_norm: {
     title: { ko: "Q·K 정규화", en: "norm of Q and K" },
-    description: { ko: "헤드마다 쿼리와 키를 정규화합니다.", en: "The queries and keys of each head are normalised." },
+    description: { ko: "헤드마다 쿼리와 키를 정규화합니다.", en: "The queries and keys of each head are normalized." },
     formula: norm,
   },
   rotate: {
@@ -183,7 +193,7 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
       scaling === "1"
         ? { ko: "이 모델은 √d로 나누지 않습니다.", en: "This model does not divide by √d." }
         : scaling === "other"
-          ? { ko: `이 모델은 √d로 나누는 대신 ${formatFactor(block.scale)}를 곱합니다.`, en: `This model multiplies by ${formatFactor(block.scale)} instead of dividing by √d.` }
+          ? { ko: `이 모델은 √d로 나누는 대신 ${formatFactor(block.scale)}${particle(formatFactor(block.scale), "을", "를")} 곱합니다.`, en: `This model multiplies by ${formatFactor(block.scale)} instead of dividing by √d.` }
           : { ko: "헤드 차원의 제곱근으로 나눕니다; 나누지 않으면 softmax가 한 키에 집중됩니다.", en: "Divided by the square root of the head dimension; otherwise the softmax saturates." },
     formula: (data) => math("S =", scores(data)),
   },
@@ -194,12 +204,10 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
   },
   mask: {
     title: { ko: "마스크", en: "mask" },
-    description: ({ block, window }) =>
-      window !== null
-        ? { ko: `[PAD]와 뒤의 토큰, 그리고 ${window}칸 이상 떨어진 토큰의 점수는 −∞가 됩니다 (이 레이어의 윈도).`, en: `Scores of [PAD], of later tokens and of those ${window} or more positions away become −∞ (the window of this layer).` }
-      : block.causal
-        ? { ko: "[PAD]와 뒤의 토큰의 점수는 −∞가 됩니다.", en: "Scores of [PAD] and of later tokens become −∞." }
-        : { ko: "[PAD]의 점수는 −∞가 됩니다.", en: "Scores of [PAD] become −∞." },
+    description: ({ block, window }) => ({
+      ko: `[PAD]${block.causal ? ", 뒤의 토큰" : ""}${window === null ? "" : `, ${window}칸 이상 떨어진 토큰(이 레이어의 윈도 밖)`}의 점수는 −∞가 됩니다.`,
+      en: `Scores of [PAD]${block.causal ? ", of later tokens" : ""}${window === null ? "" : `, of tokens ${window} or more positions away (outside the window of this layer)`} become −∞.`,
+    }),
     formula: () => math("S + M , M ∈ { 0 , − ∞ }"),
     remark: { ko: "−∞ 대신 −1e9를 넣는 구현도 많습니다; 0을 넣으면 버그입니다.", en: "Many implementations fill in −1e9 instead of −∞; filling in 0 is a bug." },
   },
@@ -207,7 +215,7 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
     title: { ko: "softmax", en: "softmax" },
     description: { ko: "행마다 합이 1인 가중치로 바꿉니다.", en: "Each row becomes weights that sum to 1." },
     formula: () => math(sub("A", "t , s"), "=", frac(sup("e", sub("S", "t , s")), row(sub("Σ", "j"), sup("e", sub("S", "t , j"))))),
-    remark: { ko: "마트: 달걀 12개를 사려다 달걀 10개, 오믈렛 1개, 치킨 윙 1개.", en: "The market: of 12 eggs to buy, 10 are eggs, one is an omelette, one a chicken wing." },
+    remark: { ko: "마트: 이름표가 맞는 정도를 합이 1인 비율로 바꿉니다.", en: "The market: the match of each label as a fraction; the sum is 1." },
   },
   weighted_sum: {
     title: { ko: "·V", en: "·V" },
@@ -226,27 +234,30 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
   },
   add_attention: { title: ADD_NORM, description: RESIDUAL_TEXT, formula: addNorm },
   add_cross: {
-    title: ({ model }) => (model.norm_first ? { ko: "교차 Add", en: "cross Add" } : { ko: "교차 Add & Norm", en: "cross Add & Norm" }),
+    title: (data) => {
+      const { ko, en } = ADD_NORM(data);
+      return { ko: `교차 ${ko}`, en: `cross ${en}` };
+    },
     description: RESIDUAL_TEXT,
     formula: addNorm,
     remark: { ko: "여기에 레이어의 입력을 더하는 것은 흔한 버그입니다.", en: "Adding the input of the layer here is a common bug." },
   },
-  feed_forward_pre_norm: { title: NORM, description: { ko: "FFN 앞에서 행마다 정규화합니다.", en: "Each row is normalised before the FFN." }, formula: norm },
+  feed_forward_pre_norm: { title: NORM, description: { ko: "FFN 앞에서 행마다 정규화합니다.", en: "Each row is normalized before the FFN." }, formula: norm },
   feed_forward_up: {
     title: { ko: "FFN 첫 번째 층", en: "FFN: first layer" },
-    description: ({ model }) => ({ ko: `위치마다 차원을 늘리고 활성화 함수 f = ${model.activation}를 적용합니다.`, en: `Each position is projected to d_ff and passed through the activation f = ${model.activation}.` }),
+    description: ({ model }) => ({ ko: `위치마다 차원을 늘리고 활성화 함수 f를 적용합니다 (f = ${model.activation}).`, en: `Each position is projected to d_ff and passed through the activation f = ${model.activation}.` }),
     formula: ({ model }) => {
-      const bias = model.bias === false ? "" : row("+", sub("b", "1"));
-      const gate = row("⊙ ( X", sub("W", "g"), model.bias === false ? "" : row("+", sub("b", "g")), ")");
-      return math("H = f ( X", sub("W", "1"), bias, ")", model.gated ? gate : "");
+      if (model.bias == null) return null; // not known
+      const map = (name: string) => ["( X", sub("W", name), ...bias(model.bias, name), ")"];
+      return math("H = f", ...map("1"), ...(model.gated ? ["⊙", ...map("g")] : []));
     },
-    remark: { ko: "Conv1d로 구현하면 축이 바뀌어 크기가 [B, 4·D, T]입니다.", en: "In a Conv1d implementation the shape is [B, 4·D, T], with the axes swapped." },
+    remark: { ko: "Conv1d로 구현하면 축이 바뀌어 크기가 [B, d_ff, T]입니다.", en: "In a Conv1d implementation the shape is [B, d_ff, T], with the axes swapped." },
   },
   feed_forward_down: {
     title: { ko: "FFN 두 번째 층", en: "FFN: second layer" },
     description: { ko: "d_model 차원으로 되돌립니다.", en: "Projected back to d_model." },
-    formula: ({ model }) => (model.bias === false ? math("Y = H", sub("W", "2")) : math("Y = H", sub("W", "2"), "+", sub("b", "2"))),
+    formula: ({ model }) => (model.bias == null ? null : math("Y = H", sub("W", "2"), ...bias(model.bias, "2"))),
   },
   add_feed_forward: { title: ADD_NORM, description: RESIDUAL_TEXT, formula: addNorm },
-  final_norm: { title: { ko: "마지막 norm", en: "final norm" }, description: { ko: "마지막 레이어의 출력을 한 번 정규화합니다.", en: "The output of the last layer is normalised once." }, formula: norm },
+  final_norm: { title: { ko: "마지막 norm", en: "final norm" }, description: { ko: "마지막 레이어의 출력을 한 번 정규화합니다.", en: "The output of the last layer is normalized once." }, formula: norm },
 };

@@ -7,7 +7,7 @@ import type { Trace } from "../../trace/trace";
 import { type Message, t } from "../../i18n/i18n";
 import * as a from "./arithmetic";
 import { type Agreement, type Numbers, valueAt } from "./arithmetic";
-import { LayerData, positionsOf, type Vectors } from "./layerData";
+import { hasHalves, LayerData, positionsOf, type Vectors } from "./layerData";
 import { formatNumber } from "../../draw/numbers";
 import { formatDotProduct, formatFactor, formatSum } from "./formatSum";
 
@@ -90,7 +90,7 @@ export function steps(trace: Trace, location: HeadLocation): readonly Step[] {
     ["project", (N, heads) => [[B, N, D], [B, N, heads * K]], () => project(data)],
     ["heads", (N, heads) => [[B, N, heads * K], [B, N, heads, K], [B, heads, N, K]], () => headVectors(data)],
     ["head_norm", (N, heads) => [[B, heads, N, K], [B, heads, N, K]], model.head_norm === true && (() => normedVectors(data))],
-    ["rotate", (N, heads) => [[B, heads, N, K], [B, heads, N, K]], data.rotary !== null && (() => rotatedVectors(data))],
+    ["rotate", (N, heads) => [[B, heads, N, K], [B, heads, N, K]], data.isRotated && (() => rotatedVectors(data))],
     ["dot", [[B, H, T, K], [B, H, K, S], [B, H, T, S]], () => dot(data)],
     ["scale", scores, () => scale(data)],
     ["bias", scores, trace.has(data.attentionName("bias")) && (() => bias(data))],
@@ -166,7 +166,7 @@ function factors(x: readonly [string, Numbers], y: readonly [string, Numbers], b
   };
 }
 
-/** The formula of a normalised cell. */
+/** The formula of a normalized cell. */
 function normFormula(data: LayerData, x: Numbers): Pick<StepMatrix, "operands" | "formula"> {
   return {
     operands: [{ name: "x", numbers: x, highlight: sameRow }],
@@ -236,7 +236,7 @@ async function positions(data: LayerData): Promise<readonly StepMatrix[]> {
         formula: (r, c) => `PE[${at[r]}, ${c}]`,
       },
     ];
-  const halves = data.model.positions.endsWith("halves");
+  const halves = hasHalves(data.model.positions);
   const encoding = a.sinusoids(whole.rows, d, 10000, halves);
   const computed = a.table(at.length, d, (r, c) => valueAt(encoding, at[r], c));
   const sines = Math.ceil(d / 2);
@@ -290,7 +290,7 @@ async function input(data: LayerData): Promise<readonly StepMatrix[]> {
 /** A single norm: before a sublayer of a pre-norm layer, or after the last layer. */
 async function norm(data: LayerData, input: Promise<Numbers | null>, parameters: string, result: string): Promise<readonly StepMatrix[]> {
   const x = await input;
-  return stepMatrix(data, "LN(x)", await data.norm(x, parameters), await data.matrixOrNull(result), result, x ? normFormula(data, x) : NO_FORMULA);
+  return stepMatrix(data, `${data.normName}(x)`, await data.norm(x, parameters), await data.matrixOrNull(result), result, x ? normFormula(data, x) : NO_FORMULA);
 }
 
 function preNorm(data: LayerData, part: string, input: Promise<Numbers | null>): Promise<readonly StepMatrix[]> {
@@ -330,11 +330,12 @@ async function projection(data: LayerData, x: Numbers | null, letter: string, ve
   return { letter, vectors, projected, sequence, operands };
 }
 
-/** The recorded vectors before the rotation, but after the norm of heads, if any; unchanged without rotary positions. */
+/** The recorded vectors before the rotation, but after the norm of heads, if any; unchanged without rotary positions, null without their angles. */
 async function withoutRotation(data: LayerData, vectors: Vectors, of: Sequence, head?: number): Promise<Numbers | null> {
   const recorded = await data.head(vectors, head);
-  const angles = data.rotary && vectors !== "v" ? await data.tensorOrNull(data.rotary) : null;
-  return recorded && angles ? a.rotate(recorded, angles.data, positionsOf(of), -1) : recorded;
+  if (!recorded || !data.isRotated || vectors === "v") return recorded;
+  const angles = data.rotary && (await data.tensorOrNull(data.rotary));
+  return angles ? a.rotate(recorded, angles.data, positionsOf(of), -1) : null;
 }
 
 async function project(data: LayerData): Promise<readonly StepMatrix[]> {
@@ -352,7 +353,7 @@ async function project(data: LayerData): Promise<readonly StepMatrix[]> {
   return matrices.flat();
 }
 
-/** Whether the vectors of each head are normalised, so that their projections are not in the trace. */
+/** Whether the vectors of each head are normalized, so that their projections are not in the trace. */
 function isNormed({ model }: LayerData, vectors: Vectors): boolean {
   return model.head_norm === true && vectors !== "v";
 }
@@ -363,7 +364,7 @@ interface HeadVectors extends Projection {
   readonly normed: Numbers | null; // as sliced, without a norm of heads
 }
 
-/** The projected vectors of the focused head: sliced from all heads, and normalised. */
+/** The projected vectors of the focused head: sliced from all heads, and normalized. */
 async function vectorsOfHead(data: LayerData): Promise<readonly HeadVectors[]> {
   const { d_head: width } = data.block;
   return Promise.all(
@@ -390,7 +391,7 @@ async function headVectors(data: LayerData): Promise<readonly StepMatrix[]> {
   return matrices.flat();
 }
 
-/** Queries and keys of the focused head, each normalised. */
+/** Queries and keys of the focused head, each normalized. */
 async function normedVectors(data: LayerData): Promise<readonly StepMatrix[]> {
   const matrices = await Promise.all(
     (await vectorsOfHead(data)).slice(0, 2).map(async ({ letter, vectors, sequence, sliced, normed }) =>
@@ -512,12 +513,14 @@ async function mask(data: LayerData): Promise<readonly StepMatrix[]> {
     {
       name: scores ? `${scoresName(data)} + M` : "M",
       numbers: masked,
-      check,
+      check: check.agrees || data.knowsWindow ? check : null,
       rows: pieceNames(data.queries),
       columns: pieceNames(data.keys),
       operands: [{ name: t({ ko: "허용 (1: 볼 수 있음)", en: "allowed (1: may attend)" }), numbers: mask, highlight: sameCell }, ...(scores ? [{ name: scoresName(data), numbers: scores, highlight: sameCell }] : [])],
       formula: (r, c) => {
-        return valueAt(mask, r, c) === 1 ? "M = 0" : `M = −∞ (${hiddenBecause(data, r, c)})`;
+        if (valueAt(mask, r, c) === 1) return "M = 0";
+        const reason = hiddenBecause(data, r, c);
+        return `M = −∞${reason && ` (${reason})`}`;
       },
     },
   ];
@@ -607,15 +610,17 @@ async function addNorm(data: LayerData, part: string, input: Promise<Numbers | n
   const [x, y, recorded] = await Promise.all([input, data.matrixOrNull(data.stepName(part)), data.matrixOrNull(name)]);
   if (data.model.sublayer_norm) {
     const normed = await data.norm(y, `${data.location.layer}.around_${part}.sublayer_norm`);
-    return stepMatrix(data, "x + LN(Y)", x && normed && a.add(x, normed), recorded, name, addends(["x", x], ["LN(Y)", normed]));
+    const norm = `${data.normName}(Y)`;
+    return stepMatrix(data, `x + ${norm}`, x && normed && a.add(x, normed), recorded, name, addends(["x", x], [norm, normed]));
   }
   const added = x && y && a.add(x, y);
   if (data.model.norm_first) return stepMatrix(data, "x + Y", added, recorded, name, addends(["x", x], ["Y", y]));
   const computed = await data.norm(added, `${data.location.layer}.around_${part}.norm`);
-  if (!added || !x || !y) return stepMatrix(data, "LN(x + Y)", null, recorded, name, NO_FORMULA);
+  const sum = data.model.sublayer_norm == null && !computed ? "X" : `${data.normName}(x + Y)`; // X: the norms are not known
+  if (!added || !x || !y) return stepMatrix(data, sum, null, recorded, name, NO_FORMULA);
   const { operands } = addends(["x", x], ["Y", y]);
   const { formula } = normFormula(data, added);
-  return stepMatrix(data, "LN(x + Y)", computed, recorded, name, { operands, formula });
+  return stepMatrix(data, sum, computed, recorded, name, { operands, formula });
 }
 
 async function feedForwardUp(data: LayerData): Promise<readonly StepMatrix[]> {

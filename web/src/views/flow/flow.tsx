@@ -260,8 +260,8 @@ const HINT: Message = {
 const DESCRIPTIONS: Readonly<Record<Column["kind"], Message>> = {
   tokens: { ko: "텍스트를 토큰으로 나눕니다.", en: "The text is split into tokens." },
   embedding: { ko: "토큰마다 벡터 하나로 바꾸고, 위치 정보가 있으면 더합니다.", en: "Each token becomes a vector, with its position if the model adds one." },
-  attention: { ko: "다른 토큰의 값을 가중합해 잔차 흐름에 더합니다.", en: "A weighted sum of the values of other tokens is added to the residual stream." },
-  cross: { ko: "원문 토큰의 값을 가중합해 잔차 흐름에 더합니다.", en: "A weighted sum of the values of the source tokens is added to the residual stream." },
+  attention: { ko: "볼 수 있는 토큰(자신 포함)의 값을 가중합해 잔차 흐름에 더합니다.", en: "A weighted sum of the values of the tokens it may attend to, itself included, is added to the residual stream." },
+  cross: { ko: "입력 토큰의 값을 가중합해 잔차 흐름에 더합니다.", en: "A weighted sum of the values of the input tokens is added to the residual stream." },
   feed_forward: { ko: "토큰마다 따로 계산한 벡터를 잔차 흐름에 더합니다.", en: "A vector computed for each token alone is added to the residual stream." },
   lens: { ko: "이 레이어에서 모델이 끝난다면 예측할 토큰입니다(로짓 렌즈).", en: "What the model would predict if it ended after this layer (logit lens)." },
   output: { ko: "마지막 벡터에서 확률을 계산합니다.", en: "Probabilities are computed from the last vectors." },

@@ -41,7 +41,7 @@ const METHOD: Readonly<Record<Decoding["method"], Message>> = {
   given: { ko: "주어진 텍스트 (teacher forcing)", en: "given text (teacher forcing)" },
 };
 const ROW = {
-  cross: { ko: "원문 (교차 어텐션)", en: "source (cross-attention)" },
+  cross: { ko: "입력 (교차 어텐션)", en: "input (cross-attention)" },
   decoder: { ko: "앞의 토큰 (셀프 어텐션)", en: "previous tokens (self-attention)" },
 } as const satisfies Record<string, Message>;
 const SPEED = {
@@ -297,7 +297,7 @@ function candidateNote(decoding: Decoding, at: number): string {
   if (!token) return t(ANSWER_ENDED);
   const rank = before.findIndex(({ id }) => id === token.id) + 1 || `> ${before.length}`;
   const log = Number.isFinite(token.log_probability) ? `, log p ${formatNumber(token.log_probability, 3)}` : "";
-  const filters = after.length ? t({ ko: " 회색: 필터 전, 색: 필터 후.", en: " Grey: before the filters; colour: after." }) : "";
+  const filters = after.length ? t({ ko: " 회색: 필터 전, 색: 필터 후.", en: " Gray: before the filters; color: after." }) : "";
   return `${displayText(token.piece)}: ${t({ ko: "순위", en: "rank" })} ${rank}${log}.${filters}`;
 }
 
@@ -352,7 +352,7 @@ function Cache({ trace, decoding: { steps }, at }: { readonly trace: Trace; read
   const numbers = `2 × ${layers} × ${key_heads} × ${d_head} × ${cached + added} = ${(2 * layers * key_heads * d_head * (cached + added)).toLocaleString("en")}`;
   const note = t({
     ko: `캐시된 위치 ${cached}개, 이 단계가 추가하는 위치 ${added}개 (색과 숫자: 추가한 단계). 키와 값 × 레이어 × 헤드 × 차원 × 위치: 수 ${numbers}개.`,
-    en: `Cached: ${cached} positions; added by this step: ${added} (colour and number: the step). Keys and values × layers × heads × dimensions × positions: ${numbers} numbers.`,
+    en: `Cached: ${cached} positions; added by this step: ${added} (color and number: the step). Keys and values × layers × heads × dimensions × positions: ${numbers} numbers.`,
   });
   return (
     <Panel title={{ ko: "KV 캐시", en: "KV cache" }}>

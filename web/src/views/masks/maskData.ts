@@ -1,4 +1,4 @@
-/** Padding mask, causal mask and their combination; and the weight that leaks when masked scores are 0. */
+/** Padding mask, causal or window mask and their combination; and the weight that leaks when masked scores are 0. */
 
 import type { HeadLocation, Sequence } from "../../trace/format";
 import type { Trace } from "../../trace/trace";
@@ -8,7 +8,7 @@ export interface MaskData {
   readonly window: number | null; // of the layer, in tokens
   readonly isCausal: boolean; // false: later tokens are visible
   readonly padding: Numbers; // 1 = may attend
-  readonly causal: Numbers;
+  readonly causal: Numbers; // and within the window
   readonly combined: Numbers; // as recorded
   /** Whether the combined mask is padding ∧ causal, for every query that is not padding. */
   readonly agrees: boolean;

@@ -64,8 +64,8 @@ function tilesOf(masks: MaskData): readonly Tile[] {
 }
 
 function causalTitle({ isCausal, window }: MaskData): Message {
-  if (window !== null) return { ko: `② 인과(causal) 마스크, 윈도 ${window}`, en: `② causal mask, window ${window}` };
-  return isCausal ? { ko: "② 인과(causal) 마스크", en: "② causal mask" } : { ko: "② 인과(causal) 마스크: 없음", en: "② causal mask: none" };
+  const [ko, en] = window !== null ? [`, 윈도 ${window}`, `, window ${window}`] : isCausal ? ["", ""] : [": 없음", ": none"];
+  return isCausal || window === null ? { ko: `② 인과(causal) 마스크${ko}`, en: `② causal mask${en}` } : { ko: `② 양방향 마스크${ko}`, en: `② bidirectional mask${en}` };
 }
 
 /** The numbers of the darkest colours: "±4.70" around 0, else "0–0.92". */
@@ -148,7 +148,7 @@ function FocusedCellDetails({ masks, rows, columns }: { readonly masks: MaskData
   const open = valueAt(masks.combined, r, c) === 1;
   const reason = open
     ? t({ ko: "어텐션 허용", en: "may attend" })
-    : [!valueAt(masks.padding, r, c) && t({ ko: "패딩", en: "padding" }), !valueAt(masks.causal, r, c) && t(c > r ? { ko: "뒤의 토큰", en: "later token" } : { ko: "윈도 밖", en: "outside the window" })]
+    : [!valueAt(masks.padding, r, c) && t({ ko: "패딩", en: "padding" }), !valueAt(masks.causal, r, c) && t(masks.isCausal && c > r ? { ko: "뒤의 토큰", en: "later token" } : { ko: "윈도 밖", en: "outside the window" })]
         .filter((word) => word)
         .join(" + ");
   const score = (numbers: Numbers | null) => (numbers ? formatNumber(valueAt(numbers, r, c)) : "–");

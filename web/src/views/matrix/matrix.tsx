@@ -56,7 +56,7 @@ function Matrix({ trace }: StageProps) {
       <div class="choices">
         <Legend />
         {measure.value === "weights" && (
-          <Choice title={{ ko: "색상 범위", en: "colour range" }} of={range} options={RANGES} />
+          <Choice title={{ ko: "색상 범위", en: "color range" }} of={range} options={RANGES} />
         )}
         <span class="matrix-zoom" role="group" aria-label={t({ ko: "확대/축소", en: "zoom" })}>
           <button
@@ -114,7 +114,7 @@ function Legend() {
         height={12}
         label={t({
           ko: `색상: 0에서 ${maxText}까지, ${names[scale.value].ko} 스케일`,
-          en: `colours: 0 to ${maxText}, ${names[scale.value].en} scale`,
+          en: `colors: 0 to ${maxText}, ${names[scale.value].en} scale`,
         })}
         draw={(g) => {
           for (let x = 0; x < 96; x++) {

@@ -86,7 +86,7 @@ async function panel(trace: Trace, at: HeadLocation, width: number, height: numb
   });
   const [row, column] = [labelIndex(queries, lockedQuery), labelIndex(keys, lockedKey)];
   if (row >= 0 || column >= 0) drawFocus(g, frame, row, column, true, COLOURS);
-  const colours = t({ ko: `색상 0 … ${rounded(max)}`, en: `colours 0 … ${rounded(max)}` });
+  const colours = t({ ko: `색상 0 … ${rounded(max)}`, en: `colors 0 … ${rounded(max)}` });
   return { drawing: g.markup(), bottom: frame.top + frame.height + TOTALS_SIZE, note: note ? `${t(note)} · ${colours}` : colours };
 }
 

@@ -53,18 +53,18 @@ export const ENCODINGS: readonly PositionEncoding[] = [
     formula: () => math("PE ( p ) = p"),
     description: () => ({
       ko: `텍스트가 길수록 값이 커져 (최대 ${n().value - 1}) 임베딩보다 훨씬 커지고 학습이 불안정해집니다.`,
-      en: `Values grow with the length of the text (up to ${n().value - 1}), dominate the embeddings and destabilise the training.`,
+      en: `Values grow with the text (up to ${n().value - 1}), dominate the embeddings and destabilize the training.`,
     }),
     numbers: index,
     Picture: () => <Table numbers={useTable(index)} name={() => "PE"} decimals={0} />,
   },
   {
-    title: { ko: "정규화된 인덱스", en: "normalised index" },
+    title: { ko: "정규화된 인덱스", en: "normalized index" },
     uses: [],
     formula: () => math("PE ( p ) =", frac("p", "n − 1")),
     description: () => ({
       ko: `같은 위치의 값이 텍스트 길이에 따라 다릅니다: 위치 3은 길이 11에서 0.3, 길이 22에서 3/21 = ${formatNumber(normalisedPosition(3, 22))}입니다.`,
-      en: `The value of a position depends on the length of the text: position 3 is 0.3 for length 11 and 3/21 = ${formatNumber(normalisedPosition(3, 22))} for length 22.`,
+      en: `A value depends on the length of the text: position 3 is 0.3 for length 11 and 3/21 = ${formatNumber(normalisedPosition(3, 22))} for length 22.`,
     }),
     numbers: normalised,
     Picture: LengthsPicture,
@@ -99,7 +99,7 @@ export const ENCODINGS: readonly PositionEncoding[] = [
       const period = formatNumber((2 * Math.PI) / frequency(d().value / 2 - 1, d().value, base()), 0);
       return {
         ko: `차원 쌍마다 시곗바늘 하나: 주기는 6.28에서 ${period}까지입니다. 표의 색은 빨강 −1, 파랑 +1입니다.`,
-        en: `A clock hand for each pair of dimensions, with periods from 6.28 to ${period} positions. Colours of the table: red −1, blue +1.`,
+        en: `A clock hand for each pair of dimensions, with periods from 6.28 to ${period} positions. Colors of the table: red −1, blue +1.`,
       };
     },
     numbers: waves,
