@@ -80,7 +80,7 @@ def serve(
         raise InputError(f"--log must be text or json, got {log!r}; choose one of them")
     from jumok.serving.launch import launched_ahead
 
-    with launched_ahead(workers if len(models) == 1 else 0):
+    with launched_ahead(workers if len(models) == 1 else 0, log):
         from jumok.serving.limits import Limits
         from jumok.serving.server import ServeOptions, read_token
         from jumok.serving.server import serve as run

@@ -20,6 +20,16 @@ class Launched(NamedTuple):
 
 
 _ahead: list[Launched] = []
+_log_format = "text"  # of what computing processes write to stderr
+
+# Before the imports of the computing process, which may write warnings.
+JSON_START = """
+import sys
+from jumok.serving.logs import LogStream
+sys.stderr = LogStream("computing", sys.stderr)
+from jumok.serving.worker import main
+main(int(sys.argv[1]))
+"""
 
 
 def launch() -> Launched:
@@ -29,8 +39,9 @@ def launch() -> Launched:
     ours, theirs = socket.socketpair()
     with ExitStack() as on_failure, theirs:
         on_failure.enter_context(ours)
+        start = ["-m", "jumok.serving.worker"] if _log_format == "text" else ["-c", JSON_START]
         process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-m", "jumok.serving.worker", str(theirs.fileno())],
+            [sys.executable, *start, str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
@@ -40,8 +51,13 @@ def launch() -> Launched:
 
 
 @contextmanager
-def launched_ahead(n: int) -> Iterator[None]:
-    """Start `n` processes now, for the next calls of `launch`; end those that were not needed."""
+def launched_ahead(n: int, log: str = "text") -> Iterator[None]:
+    """Start `n` processes now, for the next calls of `launch`; end those that were not needed.
+
+    These and all later ones write to stderr in the format `log`.
+    """
+    global _log_format
+    _log_format = log
     _ahead.extend([launch() for _ in range(n)])
     try:
         yield

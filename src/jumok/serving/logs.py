@@ -4,13 +4,14 @@ Every value is written as JSON in ASCII, so no request can add a line or a contr
 disk or a closed stderr loses lines and nothing else.
 """
 
+import io
 import json
 import logging
 import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TextIO
 
 LogFormat = Literal["text", "json"]
 
@@ -51,6 +52,32 @@ class Log:
             logger.handlers = [_Handler(self)]
             logger.propagate = False
             logger.setLevel(logging.WARNING)
+
+
+class LogStream(io.TextIOBase):
+    r"""A text stream that writes each line as an event.
+
+    >>> written = io.StringIO()
+    >>> print("a warning\nof two lines", file=LogStream("computing", written))
+    >>> [json.loads(line)["message"] for line in written.getvalue().splitlines()]
+    ['a warning', 'of two lines']
+    """
+
+    def __init__(self, event: str, stream: TextIO) -> None:
+        self._event, self._stream, self._start = event, stream, ""
+        self._log = Log("json")
+
+    def write(self, text: str) -> int:
+        """Write the lines that end here; keep the start of the next one."""
+        *lines, self._start = (self._start + text).split("\n")
+        for line in filter(str.strip, lines):
+            self._stream.write(self._log.line(self._event, message=line[:400]) + "\n")
+        self._stream.flush()
+        return len(text)
+
+    def fileno(self) -> int:
+        """The descriptor of the stream, for faulthandler."""
+        return self._stream.fileno()
 
 
 class _Handler(logging.Handler):
