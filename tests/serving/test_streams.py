@@ -56,4 +56,5 @@ def test_a_stream_whose_client_leaves_is_not_computed_further(
         gate.unlink()
         assert server.request("/v1/completions", {"prompt": TEXT}).status == 200
         whole = 1 + 20  # turns of the second request: its start, and each token
+        assert not {"bug", "Traceback"} & {*server.log.read_text(encoding="utf-8").split()}
         assert whole <= turns.stat().st_size <= 4 + whole + 4

@@ -21,6 +21,7 @@ from jumok.serving.deadlines import DISCONNECTION, Disconnection
 from jumok.serving.limits import Limits
 from jumok.serving.logs import Log
 from jumok.serving.replies import RequestError
+from jumok.serving.requests import ClientGone
 from jumok.serving.routes import answer
 from jumok.serving.server import available_cores
 from jumok.serving.service import ServedModel, gather_answers
@@ -328,13 +329,18 @@ def test_a_stream_is_named_by_the_version_that_computes_it() -> None:
         model.info = {"hash": "old"}
         old, new = Recorder(info={"hash": "old"}), Recorder(info={"hash": "new"})
         model.queue.processes.append(old)  # type: ignore[arg-type]
-        first, second = model.submit({}, ["1" * 60_000, "2"], 100.0)
+        texts = ["1" * 60_000, "2", "3" * 60_000]
+        first, second, third = model.submit({}, texts, 100.0)
         assert await model.version(first) == "old"
         version = asyncio.create_task(model.version(second))
         await asyncio.sleep(0)
         model.queue.processes[:] = [new]  # type: ignore[list-item]
         model.queue.pump()
         assert await version == "new"
-        model.queue.cancel([first, second])
+        gone = asyncio.create_task(model.version(third))
+        await asyncio.sleep(0)
+        model.queue.cancel([first, second, third])
+        with pytest.raises(ClientGone):
+            await gone
 
     asyncio.run(run())

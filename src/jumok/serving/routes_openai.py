@@ -13,6 +13,7 @@ from starlette.responses import Response, StreamingResponse
 
 from jumok.safe_json import parse_json
 from jumok.serving.app import Route
+from jumok.serving.deadlines import DISCONNECTION
 from jumok.serving.limits import Limits
 from jumok.serving.replies import (
     RequestError,
@@ -167,6 +168,7 @@ class OpenAIRoutes:
         async def drop() -> None:
             model.queue.cancel(items)
 
+        request.scope["extensions"][DISCONNECTION].then(lambda: model.queue.cancel(items))
         headers = {HASH_HEADER: await model.version(items[0]), "cache-control": "no-store"}
         return StreamingResponse(
             events, 200, headers, "text/event-stream", background=BackgroundTask(drop)

@@ -12,6 +12,7 @@ from jumok.serving.computing import ComputingProcess, ModelSource
 from jumok.serving.limits import Limits
 from jumok.serving.logs import Log
 from jumok.serving.replies import RequestError
+from jumok.serving.requests import ClientGone
 from jumok.serving.scheduler import Answer, Item, ModelQueue
 
 BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.05, 10.0
@@ -224,9 +225,14 @@ class ServedModel:
         return self.queue.submit(message, texts, deadline, on_text, accepted=accepted)
 
     async def version(self, item: Item) -> str:
-        """The hash of the weights that compute a text, as soon as its process is chosen."""
+        """The hash of the version that computes a text, as soon as its process is chosen.
+
+        Raises ClientGone if the client leaves before.
+        """
         while item.process is None and not item.done.done():
             await asyncio.sleep(DRAIN_POLL_SECONDS)
+        if item.process is None and item.done.cancelled():
+            raise ClientGone
         return self.hash if item.process is None else str(item.process.info["hash"])
 
 
