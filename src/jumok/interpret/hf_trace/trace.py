@@ -387,9 +387,13 @@ def _layer_kinds(values: Mapping[str, Any]) -> tuple[str | None, int | None]:
 
 
 def _embedding_scale(model: nn.Module) -> float | None:
-    """The factor of the token embedding, if its module has one; else it may be in the forward."""
-    scale = getattr(model.get_input_embeddings(), "embed_scale", None)  # type: ignore[operator]
-    return None if scale is None else float(scale)
+    """The factor of the token embedding, if its module has it: 1 or the root of the width."""
+    embedding: nn.Module = model.get_input_embeddings()  # type: ignore[operator]
+    scale = getattr(embedding, "embed_scale", None)  # else it may be in the forward
+    if scale is None:
+        return None
+    known = (1.0, math.sqrt(getattr(embedding, "embedding_dim", 1)))
+    return next((each for each in known if math.isclose(float(scale), each, rel_tol=1e-6)), None)
 
 
 def _has_biases(model: nn.Module, d_ff: int | None) -> bool | None:
