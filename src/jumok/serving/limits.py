@@ -19,7 +19,7 @@ class Limits:
     write_seconds: float = 30.0  # for a client that does not read
     keep_alive_seconds: float = 5.0
     grace_seconds: float = 30.0  # for requests in progress after SIGTERM
-    stall_seconds: float = 60.0  # without a sign of life, a busy computing process is replaced
+    stall_seconds: float = 60.0  # a computing process that answers no ping for so long is replaced
     beam: int = 16
     n_best: int = 16
     new_tokens: int = 4_096
