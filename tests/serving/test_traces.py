@@ -70,7 +70,7 @@ def test_the_page_links_to_the_trace_of_its_text(tracing: Server) -> None:
         errors: list[str] = []
         page.goto(f"http://127.0.0.1:{tracing.port}/")
         page.locator("#token").fill(TOKEN)
-        page.get_by_label("텍스트").fill(TEXT)
+        page.get_by_label("텍스트", exact=True).fill(TEXT)
         page.get_by_role("button", name="예측").click()
         page.get_by_role("button", name="어텐션 보기").click()
         with page.context.expect_page() as opened:
