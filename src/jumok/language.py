@@ -144,3 +144,20 @@ def match(parts: tuple[str, ...], text: str) -> list[str] | None:
     if len(text) - len(last) < position or not text.endswith(last):
         return None
     return [*values, text[position : len(text) - len(last)]]
+
+
+def prefers_korean(accepted: str | None) -> bool:
+    """Whether an Accept-Language header prefers Korean to English.
+
+    >>> [prefers_korean(each) for each in ("ko-KR,ko;q=0.9,en;q=0.8", "en,ko;q=0.5", "*", None)]
+    [True, False, False, False]
+    """
+    best, korean = 0.0, False
+    for part in (accepted or "").lower().split(","):
+        tag, _, weight = part.partition(";")
+        match = re.fullmatch(r"\s*q=([01](?:\.\d{0,3})?)\s*|", weight)
+        quality = float(match[1] or 1) if match else 0.0
+        name = tag.strip().partition("-")[0]
+        if name in ("ko", "en") and quality > best:
+            best, korean = quality, name == "ko"
+    return korean

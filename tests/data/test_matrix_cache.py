@@ -52,6 +52,14 @@ def start(folder: Path, stops_at: int = 0) -> "subprocess.Popen[str]":
     )
 
 
+def stopped(folder: Path, rows: int) -> "subprocess.Popen[str]":
+    """Such a process after it has written these rows."""
+    process = start(folder, rows)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "stopped\n"
+    return process
+
+
 def computed(folder: Path) -> list[int]:
     """The starts of the batches that this process has to compute; the matrix must be right."""
     starts = []
@@ -78,10 +86,7 @@ def test_it_is_computed_once(folder: Path) -> None:
 
 
 def test_a_second_process_waits_for_the_first(folder: Path) -> None:
-    first = start(folder, stops_at=8)
-    assert first.stdout is not None
-    assert first.stdout.readline() == "stopped\n"
-    second = start(folder)
+    first, second = stopped(folder, 8), start(folder)
     assert second.stderr is not None
     assert second.stderr.readline() == WAITS
     assert first.communicate("\n", timeout=120)[0] == f"{STARTS} True\n"
@@ -90,10 +95,7 @@ def test_a_second_process_waits_for_the_first(folder: Path) -> None:
 
 
 def test_the_second_continues_when_the_first_is_killed(folder: Path) -> None:
-    first = start(folder, stops_at=8)
-    assert first.stdout is not None
-    assert first.stdout.readline() == "stopped\n"
-    second = start(folder)
+    first, second = stopped(folder, 8), start(folder)
     assert second.stderr is not None
     assert second.stderr.readline() == WAITS
     first.kill()
@@ -103,9 +105,7 @@ def test_the_second_continues_when_the_first_is_killed(folder: Path) -> None:
 
 
 def test_a_killed_computation_is_continued(folder: Path) -> None:
-    first = start(folder, stops_at=4)
-    assert first.stdout is not None
-    assert first.stdout.readline() == "stopped\n"
+    first = stopped(folder, 4)
     first.kill()
     first.communicate()
     assert not (folder / "a.f32").exists()

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
+from jumok.serving.server import available_cores
 from tests.serving.server_process import Server, serving
 
 
@@ -29,3 +31,12 @@ def merging_server(
     options = {"precision": "int8", "limits": {"max_wait": 60.0}}
     with serving(tmp_path_factory.mktemp("serving"), [review_run], **options) as started:
         yield started
+
+
+@pytest.fixture
+def threads_of_the_server() -> Iterator[None]:
+    """The sums of PyTorch in float32 depend on the number of threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(available_cores())
+    yield
+    torch.set_num_threads(before)

@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
-from jumok.serving.server import available_cores
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.import_checkpoint import import_checkpoint
@@ -24,13 +22,7 @@ TEXTS = ["겨울은 추워요.", "비가 와요", "a"]
 HANGUL = ("pattern=([뷁-븿] 가){3,6}", "max_length=60")
 
 
-@pytest.fixture(autouse=True)
-def threads_of_the_server() -> Iterator[None]:
-    """The sums of PyTorch depend on the number of threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(available_cores())
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("threads_of_the_server")
 
 
 @pytest.fixture(scope="module")

@@ -3,30 +3,20 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jumok.serving.engine import with_precision
-from jumok.serving.server import available_cores
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.runs.load import load
 from tests.serving.server_process import Reply, Server
 from tests.tiny_runs import readings, reviews
 
-
-@pytest.fixture(autouse=True)
-def threads_of_the_server() -> Iterator[None]:
-    """PyTorch in float32 sums in another order with another number of threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(available_cores())
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("threads_of_the_server")
 
 
 TEXTS = [text for text, _ in reviews(40, 7)]

@@ -10,10 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from jumok.language import prefers_korean
 from jumok.serving.deadlines import CYCLE, send_whole
 from jumok.serving.logs import Log, location
 from jumok.serving.metrics import Metrics
-from jumok.serving.replies import RequestError, error_reply, invalid, prefers_korean
+from jumok.serving.replies import RequestError, error_reply, invalid
 from jumok.serving.requests import ClientGone, Headers, header
 from jumok.web_access import AllowedHosts
 

@@ -120,7 +120,7 @@ class ComputingProcess:
         self.info = info
         self.lost = connection.lost
         self.closed = False  # by `close`, and not by its own end
-        self.silent_seconds = 0.0  # since the first ping that was sent after its last frame
+        self.unanswered_seconds = 0.0  # since the first ping that was sent after its last frame
         self._process, self._connection = process, connection
 
     @classmethod

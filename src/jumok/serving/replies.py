@@ -1,7 +1,6 @@
 """Responses of the server: JSON, and errors in the shape of OpenAI's API."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 
 from starlette.responses import Response
@@ -49,23 +48,6 @@ def json_reply(
 ) -> Response:
     """A JSON response."""
     return Response(json_bytes(content), status, headers, "application/json")
-
-
-def prefers_korean(accepted: str | None) -> bool:
-    """Whether an Accept-Language header prefers Korean to English.
-
-    >>> [prefers_korean(each) for each in ("ko-KR,ko;q=0.9,en;q=0.8", "en,ko;q=0.5", "*", None)]
-    [True, False, False, False]
-    """
-    best, korean = 0.0, False
-    for part in (accepted or "").lower().split(","):
-        tag, _, weight = part.partition(";")
-        match = re.fullmatch(r"\s*q=([01](?:\.\d{0,3})?)\s*|", weight)
-        quality = float(match[1] or 1) if match else 0.0
-        name = tag.strip().partition("-")[0]
-        if name in ("ko", "en") and quality > best:
-            best, korean = quality, name == "ko"
-    return korean
 
 
 def error_body(error: RequestError, *, korean: bool = False) -> bytes:

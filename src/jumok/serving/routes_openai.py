@@ -11,6 +11,7 @@ from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from jumok.language import prefers_korean
 from jumok.safe_json import parse_json
 from jumok.serving.app import Route
 from jumok.serving.deadlines import DISCONNECTION
@@ -21,7 +22,6 @@ from jumok.serving.replies import (
     invalid,
     json_bytes,
     json_reply,
-    prefers_korean,
 )
 from jumok.serving.requests import (
     check_choice,

@@ -307,7 +307,7 @@ class ModelQueue:
 
     def on_frame(self, process: ComputingProcess, message: dict[str, Any], payload: bytes) -> None:
         """Handle a frame of a computing process; `pump` follows after all that came together."""
-        process.silent_seconds = 0.0
+        process.unanswered_seconds = 0.0
         item = self._in_flight.get(message.get("id", -1))
         if item is None:  # cancelled, or a pong
             return

@@ -35,7 +35,7 @@ class ServedModel:
         self._tasks: set[asyncio.Task[None]] = set()
         self._reloading = asyncio.Lock()
         self._generation = 0  # of reloads: a restart that began before the newest one is dropped
-        self._leaving: set[ComputingProcess] = set()  # replaced, with texts that they compute
+        self._draining: set[ComputingProcess] = set()  # replaced, with texts that they compute
         self._ending = self._closed = False
 
     @property
@@ -70,7 +70,7 @@ class ServedModel:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        processes, self.queue.processes = [*self.queue.processes, *self._leaving], []
+        processes, self.queue.processes = [*self.queue.processes, *self._draining], []
         for process in processes:
             process.kill()
         await _close_all(processes)
@@ -104,7 +104,7 @@ class ServedModel:
                 self._adopt(source, process)
             self.queue.pump()
             for process in before:
-                self._leaving.add(process)
+                self._draining.add(process)
                 self._spawn(self._drain(process))
             result = {
                 "model": self.name,
@@ -134,7 +134,7 @@ class ServedModel:
         while self.queue.busy(process) and not process.lost.is_set():
             await asyncio.sleep(DRAIN_POLL_SECONDS)
         await process.close()
-        self._leaving.discard(process)
+        self._draining.discard(process)
 
     async def _watch(self, source: ModelSource, process: ComputingProcess, generation: int) -> None:
         """Restart a process that is lost, after a pause that doubles with each failure.
@@ -187,12 +187,12 @@ class ServedModel:
         pause = min(PING_SECONDS, self.limits.stall_seconds / 4)
         while True:
             await asyncio.sleep(pause)
-            for process in (*self.queue.processes, *self._leaving):
-                if process.silent_seconds >= self.limits.stall_seconds:
+            for process in (*self.queue.processes, *self._draining):
+                if process.unanswered_seconds >= self.limits.stall_seconds:
                     self._log("stalled", model=self.name, pid=process.pid)
                     process.kill()
                 else:
-                    process.silent_seconds += pause
+                    process.unanswered_seconds += pause
                     process.send({"op": "ping"})
 
     def unavailable(self) -> RequestError:

@@ -33,7 +33,7 @@ from jumok.serving.merging import JobHub
 
 MAX_MESSAGE_CHARS = 400
 WARM_ROUNDS = 3
-SIGN_SECONDS = 1.0  # between two signs of life of a process that waits for its turn
+HEARTBEAT_SECONDS = 1.0  # between two frames of a process that waits for its turn
 
 
 class ComputeTurn:
@@ -74,7 +74,7 @@ def _lock(fd: int, byte: int) -> None:
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EAGAIN):
             raise
-    signal.setitimer(signal.ITIMER_REAL, SIGN_SECONDS, SIGN_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, HEARTBEAT_SECONDS, HEARTBEAT_SECONDS)
     try:
         fcntl.lockf(fd, fcntl.LOCK_EX, 1, byte)  # goes on after an alarm
     finally:
@@ -276,7 +276,7 @@ def main(fd: int) -> None:
     connection = socket.socket(fileno=fd)
     frames = FrameSocket(connection)
 
-    def give_sign() -> None:
+    def send_heartbeat() -> None:
         frames.send({"op": "pong"})
         frames.flush()
 
@@ -314,7 +314,7 @@ def main(fd: int) -> None:
         gc.freeze()  # a collection would visit all objects of PyTorch: a pause of some 0.1 s
         frames.send({"op": "ready", "pid": os.getpid(), **info})
         frames.flush()
-        Worker(frames, hub, engine).run(ComputeTurn(turn_fd, message["turn_group"], give_sign))
+        Worker(frames, hub, engine).run(ComputeTurn(turn_fd, message["turn_group"], send_heartbeat))
     except (EOFError, ConnectionError):
         return
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from starlette.datastructures import Headers
 from starlette.responses import Response
 
-from jumok.language import korean_message
+from jumok.language import korean_message, prefers_korean
 
 # Browsers request ranges without compression (fetch sets Accept-Encoding: identity), so the page
 # has a header of its own; weights and thumbnails shrink by a third, masks to almost nothing.
@@ -34,8 +34,8 @@ def error_response(status: int, message: str, request: Headers) -> Response:
     >>> error_response(404, "there is no such page", Headers()).body
     b'{"error": "there is no such page"}'
     """
-    is_korean = request.get("accept-language", "").lower().startswith("ko")
-    return json_response({"error": korean_message(message) if is_korean else message}, status)
+    korean = prefers_korean(request.get("accept-language"))
+    return json_response({"error": korean_message(message) if korean else message}, status)
 
 
 def parse_range(header: str, size: int) -> tuple[int, int] | None:
