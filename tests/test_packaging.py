@@ -90,6 +90,7 @@ def test_the_wheel_holds_recipes_font_licences_and_types(wheel: Path) -> None:
             "**/*.py",
         )
         for path in package.glob(pattern)
+        if path.parent.name != "__pycache__"
     }
     assert {"jumok/recipes/numbers.toml", "jumok/recipes/nsmc.toml"} <= expected
     assert expected <= names
