@@ -126,11 +126,18 @@ def main() -> None:
         run = given.out / objective.replace(" ", "-").replace(",", "").replace("%", "percent")
         _pretrained(objective, run, [*given.overrides, *words])
         scores = [[_dev_score(task, run, seed) for seed in given.seeds] for task in TASKS]
-        row = "".join(f"  {mean(each):9.4f} ±{(max(each) - min(each)) / 2:.3f}" for each in scores)
+        row = "".join(f"  {_summary(each):>16}" for each in scores)
         lines.append(f"{objective:<36} {steps:6,}{row}  {mean(map(mean, scores)):6.4f}")
         print(lines[-1], flush=True)
-    text = "\n".join([*lines, "", "mean and half the range of the seeds of each task", ""])
+    seeds = "mean and half the range of the seeds" if len(given.seeds) > 1 else "one seed"
+    text = "\n".join([*lines, "", seeds, ""])
     RESULTS.write_text(text, encoding="utf-8")
+
+
+def _summary(scores: Sequence[float]) -> str:
+    """The mean of the seeds, and half their range if there are several."""
+    spread = f" ±{(max(scores) - min(scores)) / 2:.3f}" if len(scores) > 1 else ""
+    return f"{mean(scores):.4f}{spread}"
 
 
 def _words(objective: str, overrides: Sequence[str]) -> list[str]:
