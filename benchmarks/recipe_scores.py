@@ -52,8 +52,9 @@ def table(recipe: str, results: list[dict[str, Any]]) -> list[str]:
     """
     versions = ", ".join(f"{name} {value}" for name, value in results[0]["versions"].items())
     metrics = [name for name in METRICS if name in results[0]]
+    seeds = "|".join(str(result["seed"]) for result in results)
     lines = [
-        f"jumok train {recipe} seed=0|1|2 --out runs/{recipe}-0|1|2",
+        f"jumok train {recipe} seed={seeds} --out runs/{recipe}-{seeds}",
         f"{date.today()}, {versions}, {processor()}",
         "",
         f"seed  {'test set':<16} {'rows':>6}  {'  '.join(f'{name:>11}' for name in metrics)}  "
