@@ -23,7 +23,17 @@ from jumok.cli.export import _in_language
 from jumok.data.corpora.registry import CORPORA
 from jumok.errors import InputError
 from jumok.export.report import ExportReport, NotMeasured, NumericComparison, OutputComparison
-from jumok.language import catalogue, language, literals, match, translate, translate_message
+from jumok.language import (
+    GOT,
+    catalogue,
+    korean_message,
+    language,
+    literals,
+    match,
+    translate,
+    translate_message,
+)
+from jumok.serving.worker import without_input
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.terminal import text_width
 from tests.cli.commands import call
@@ -271,6 +281,16 @@ def test_match() -> None:
     assert match(literals("{}x{}"), "no letter") is None
     assert match(literals("same"), "same") == []
     assert match(literals("ab{}bc"), "abc") is None  # the parts do not overlap
+
+
+def test_messages_of_the_server_without_their_values_are_korean() -> None:
+    for english, korean in catalogue()["messages"].items():
+        before, got, _ = english.partition(GOT)
+        if got and len(before) > 20 and "{" not in before:
+            values = ["17"] * (len(literals(english)) - 1)
+            found = korean_message(without_input(english.format(*values), "a"), cut=True)
+            assert literals(korean)[0] == found[: len(literals(korean)[0])], english
+            assert re.search("[가-힣]", found), english
 
 
 def test_an_exception_stays_english_and_is_printed_in_korean(korean: None, capsys: Capture) -> None:

@@ -8,11 +8,11 @@ their order. Exceptions and JSON stay English: a message is translated where it 
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from string import Formatter
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Language = Literal["ko", "en"]
 LANGUAGES: tuple[Language, ...] = ("ko", "en")
@@ -20,7 +20,9 @@ LANGUAGES: tuple[Language, ...] = ("ko", "en")
 LOCALE_VARIABLES = ("JUMOK_LANG", "LC_ALL", "LC_MESSAGES", "LANG")  # the first that is set decides
 MAX_MESSAGE_CHARS = 4_000  # longer messages quote much input, and stay English
 MAX_DEPTH = 3  # messages within messages
+GOT = ", got "  # begins the values of a message, which servers leave out
 ADVICE = "; "  # begins the optional end of a message
+OMITTED = "…"
 
 _PLACE = re.compile(r"[^;]*?:\d+: ")  # a file and a line
 
@@ -67,40 +69,68 @@ def translate_message(message: str) -> str:
     return message if language() == "en" else korean_message(message)
 
 
-def korean_message(message: str) -> str:
+def korean_message(message: str, *, cut: bool = False) -> str:
     """The same in Korean, whatever the language of the environment.
 
+    With `cut` the message may lack ", got" and what follows, up to its advice, as in responses of
+    `jumok serve`, which do not repeat the input.
+
+    >>> pair = "a pair must be two texts separated by one TAB; use exactly one TAB"
+    >>> korean_message(pair, cut=True)
+    '문장 쌍은 TAB 하나로 나뉜 두 텍스트여야 합니다 (받은 값: …); TAB을 하나만 쓰십시오'
     >>> korean_message("both texts must have equally many tokens, got 3 and 4; try texts that "
     ...     "differ in words of equally many pieces").partition(";")[0]
     '두 텍스트의 토큰 수가 같아야 하는데 3개와 4개입니다'
     """
     if len(message) > MAX_MESSAGE_CHARS:
         return message
-    return _translated(message, MAX_DEPTH) or message
+    return _translated(message, MAX_DEPTH, cut=cut) or message
 
 
-def _translated(message: str, depth: int) -> str | None:
+def _translated(message: str, depth: int, *, cut: bool = False) -> str | None:
     """The Korean of a message; None if the catalogue has no template for it."""
     if depth == 0:
         return None
     if "\n" in message:  # a list of errors
         lines = message.split("\n")
-        return "\n".join(_translated(line, depth) or line for line in lines)
+        return "\n".join(_translated(line, depth, cut=cut) or line for line in lines)
     place = _PLACE.match(message)
-    if place is not None and (rest := _translated(message[place.end() :], depth - 1)):
+    if place is not None and (rest := _translated(message[place.end() :], depth - 1, cut=cut)):
         return place[0] + rest
-    for parts, korean in _templates():
-        values = match(parts, message)
+    for template in _templates(cut=cut):
+        values = match(template.parts, message)
         if values is not None:
-            return korean.format(*(_translated(value, depth - 1) or value for value in values))
+            return template.fill([_translated(value, depth - 1) or value for value in values])
     return None
 
 
+class _Template(NamedTuple):
+    """A message and its Korean: the texts between the values that it has, and omitted values."""
+
+    parts: tuple[str, ...]
+    korean: str
+    n_before: int = 0  # values before the omitted ones
+    n_omitted: int = 0
+
+    def fill(self, values: Sequence[str]) -> str:
+        """The Korean with these values."""
+        omitted = [OMITTED] * self.n_omitted
+        return self.korean.format(*values[: self.n_before], *omitted, *values[self.n_before :])
+
+
 @cache
-def _templates() -> tuple[tuple[tuple[str, ...], str], ...]:
-    """The templates of messages, split at their values, the longest text first."""
-    found = [(literals(english), korean) for english, korean in catalogue()["messages"].items()]
-    return tuple(sorted(found, key=lambda each: -sum(map(len, each[0]))))
+def _templates(*, cut: bool = False) -> tuple[_Template, ...]:
+    """The templates of messages, the longest text first; with `cut` also without ", got ..."."""
+    messages = catalogue()["messages"].items()
+    found = [_Template(literals(english), korean) for english, korean in messages]
+    for english, korean in messages if cut else ():
+        before, got, after = english.partition(GOT)
+        if got:
+            values, separator, advice = after.rpartition(ADVICE)
+            parts = literals(before + separator + advice if separator else before)
+            n_omitted = len(literals(values if separator else after)) - 1
+            found.append(_Template(parts, korean, len(literals(before)) - 1, n_omitted))
+    return tuple(sorted(found, key=lambda each: -sum(map(len, each.parts))))
 
 
 def literals(template: str) -> tuple[str, ...]:

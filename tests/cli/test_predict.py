@@ -234,9 +234,8 @@ def test_lines_before_an_invalid_pair_are_predicted(capsys: Capture, tmp_path: P
     texts = ["비가 와요\t재미있어요", "하나뿐", "비가 와요\t지루해요"]
     done = call(capsys, "predict", tmp_path / "run", *texts, "--json")
     assert done.code == 2
-    assert (
-        done.err
-        == "jumok: a pair must be two texts separated by one TAB, got '하나뿐'; add the TAB\n"
+    assert done.err == (
+        "jumok: a pair must be two texts separated by one TAB, got '하나뿐'; use exactly one TAB\n"
     )
     assert [row["text"] for row in done.rows] == texts[:1]
 

@@ -58,7 +58,7 @@ def error_body(error: RequestError, *, korean: bool = False) -> bytes:
     """
     message = error.message[: MAX_ERROR_BYTES // 4]
     if korean:
-        message = korean_message(message)[: MAX_ERROR_BYTES // 4]
+        message = korean_message(message, cut=True)[: MAX_ERROR_BYTES // 4]
     fields = {
         "message": message,
         "type": error.kind,

@@ -25,6 +25,7 @@ from typing import Any
 import torch
 
 from jumok.errors import InputError, JumokError
+from jumok.language import ADVICE, GOT
 from jumok.native.threads import set_kernel_threads
 from jumok.serving.engine import Engine, EngineOptions, agreement
 from jumok.serving.frames import BATCH_WORK, TEXT_WORK, TURN_BYTE, FrameSocket
@@ -216,11 +217,11 @@ def without_input(message: str, text: str) -> str:
     >>> without_input("a text must be short, got 'a; secret'", "a; secret")
     'a text must be short'
     """
-    before, got, after = message.partition(", got ")
+    before, got, after = message.partition(GOT)
     if got:
-        _, advice, rest = after.rpartition("; ")
-        if advice and rest.strip("'\"") not in f"{text} {text!r} {text!a}":
-            before += f"; {rest}"
+        _, separator, advice = after.rpartition(ADVICE)
+        if separator and advice.strip("'\"") not in f"{text} {text!r} {text!a}":
+            before += separator + advice
     return re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", before)[:MAX_MESSAGE_CHARS]
 
 

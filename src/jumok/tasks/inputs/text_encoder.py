@@ -45,7 +45,8 @@ class TextInputs:
         for line, texts in zip(lines, cells, strict=True):
             if len(texts) != 2:
                 raise InputError(
-                    f"a pair must be two texts separated by one TAB, got {line!r}; add the TAB"
+                    f"a pair must be two texts separated by one TAB, got {line!r}; use exactly "
+                    "one TAB"
                 )
         return cls([first for first, _ in cells], [second for _, second in cells])
 
