@@ -12,6 +12,8 @@ from jumok.errors import InputError
 from jumok.inference import has_invariant_states, is_batch_invariant, optimize
 from jumok.inference.unpadded_stack import NativeBackend, TorchBackend
 from jumok.models import (
+    CharacterClassifier,
+    Characters,
     Encoder,
     EncoderDecoder,
     EncoderDecoderClassifier,
@@ -23,11 +25,13 @@ from jumok.models import (
     TokenClassifier,
     text_classifier,
 )
+from jumok.models.character_classifier import NGRAM_ROWS
 from jumok.native import KernelError
 from jumok.native.choice import FASTER, warn_once
 from jumok.native.instruction_sets import usable
 from jumok.nn import AttentionMask, record
 from jumok.nn.hooks import shared_copy
+from jumok.text.character_ngrams import WINDOWS
 from jumok.torch_ops import _openmp_setter
 from tests.inference.encoders import CONFIGS, batch, config, error, seeded
 
@@ -211,6 +215,30 @@ def test_the_logits_of_tokens_do_not_depend_on_the_batch(
         assert not together[row, length:].any()
     equal = fast(ids[:4, :9])  # without padding
     assert torch.equal(equal[2:3], fast(ids[2:3, :9]))
+
+
+@needs_the_kernel
+@torch.no_grad()
+def test_the_logits_of_characters_do_not_depend_on_the_batch(compiled: Path) -> None:
+    size = config("untied", "learned", d_model=96, n_heads=4)
+    model = seeded(CharacterClassifier, size, 5)
+    fast = optimize(model, "int8")
+    assert is_batch_invariant(fast)
+    lengths = torch.tensor([9, 5, 1, 3, 20])
+    generator = torch.Generator().manual_seed(3)
+    ids = torch.randint(3, 77, (5, 20), generator=generator)
+    mask = torch.arange(20)[None] < lengths[:, None]
+    real = torch.arange(40)[None] < 2 * lengths[:, None]  # two characters in each token
+    tokens = (torch.arange(40) // 2).expand(5, -1)
+    places = torch.randint(3, (5, 40), generator=generator)
+    ngrams = torch.randint(NGRAM_ROWS, (5, 40, len(WINDOWS)), generator=generator)
+    characters = Characters(tokens * real, places * real, ngrams * real[..., None], real)
+    together = fast(ids.masked_fill(~mask, 0), mask, characters=characters)
+    reference = model(ids, mask, characters=characters)
+    assert error(together[real], reference[real]) < TOLERANCES["int8"]
+    for row, length in enumerate(lengths.tolist()):
+        alone = fast(ids[None, row, :length], characters=characters.row(row))
+        assert torch.equal(together[row, : 2 * length], alone[0])
 
 
 @pytest.mark.parametrize(

@@ -149,10 +149,11 @@ def test_outputs_are_independent_of_the_batch() -> None:
     job.model.eval()
     encode = TextEncoder(job.tokenizer, job.recipe.model.max_length)
     lines = ["", *(text for text, _ in ROWS), "철수가 " * 30]
-    rows = encode(lines)
-    together = log_probabilities(job.model, rows, job.tokenizer, CPU)
+    texts = TokenizedTexts.encode(lines, encode)
+    together = log_probabilities(job.model, texts, job.tokenizer, CPU)
     for text, row in zip(lines, together, strict=True):
-        (alone,) = log_probabilities(job.model, encode([text]), job.tokenizer, CPU)
+        single = TokenizedTexts.encode([text], encode)
+        (alone,) = log_probabilities(job.model, single, job.tokenizer, CPU)
         torch.testing.assert_close(row, alone, atol=1e-5, rtol=0)  # float32 sums
 
 
@@ -165,7 +166,7 @@ def test_a_token_classifier_overfits(tmp_path: Path) -> None:
     job.model.eval()
     dev = job.evaluate()
     assert (dev.metric, dev.score) == ("entity_f1", 1.0)
-    log_p = log_probabilities(job.model, job.dev.texts.ids, job.tokenizer, CPU)
+    log_p = log_probabilities(job.model, job.dev.texts, job.tokenizer, CPU)
     assert viterbi_tags(job.dev.texts, log_p, TAGS) == job.dev.tags
 
 

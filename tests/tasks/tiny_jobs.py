@@ -155,11 +155,15 @@ def tag_vocabulary(kind: Literal["unigram", "char"] = "char") -> SentencePieceTo
 def tagging_job(
     rows: Sequence[tuple[str, str]],
     augmentation: AugmentationConfig | None = None,
+    tagging: Literal["pieces", "characters"] = "pieces",
     **training: Any,
 ) -> TokenClassificationJob:
-    """A token classifier; the rows are both training and development data."""
-    vocabulary = tag_vocabulary()
-    plan = recipe("tagging", {}, **training).with_vocabulary(len(vocabulary))
+    """A token classifier of character pieces, or of characters above pieces that cross names.
+
+    The rows are both training and development data.
+    """
+    vocabulary = tag_vocabulary("char" if tagging == "pieces" else "unigram")
+    plan = recipe("tagging", {"tagging": tagging}, **training).with_vocabulary(len(vocabulary))
     plan = replace(plan, augmentation=augmentation or AugmentationConfig())
     torch.manual_seed(0)
     model = TokenClassificationTask().build_model(plan.model, TAGS)

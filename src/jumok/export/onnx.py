@@ -16,6 +16,7 @@ from jumok.export.report import ExportReport, NumericComparison, relative_differ
 from jumok.export.samples import Samples, Scores, backbone_of, numeric_scores
 from jumok.export.target import Progress, Quantization
 from jumok.models import (
+    CharacterClassifier,
     Decoder,
     EncoderDecoder,
     EncoderDecoderClassifier,
@@ -49,6 +50,11 @@ class Onnx:
             return (
                 "ONNX export needs an encoder, got a classifier with a decoder; train it with "
                 'model.kind = "encoder"'
+            )
+        if isinstance(model, CharacterClassifier):
+            return (
+                "ONNX export needs logits that follow from token ids, got a classifier of "
+                'characters; train it with model.tagging = "pieces"'
             )
         size = sum(4 * weight.numel() for weight in named_weights(model).values())
         if size > MAX_BYTES:

@@ -20,7 +20,13 @@ from jumok.inference.unpadded_stack import (
     TorchBackend,
     UnpaddedStack,
 )
-from jumok.models import Encoder, PairClassifier, TextClassifier, TokenClassifier
+from jumok.models import (
+    CharacterClassifier,
+    Encoder,
+    PairClassifier,
+    TextClassifier,
+    TokenClassifier,
+)
 from jumok.native import KernelError, NativeEncoder, WeightPrecision
 from jumok.native.choice import check_faster, warn_once
 from jumok.nn import (
@@ -37,6 +43,8 @@ from jumok.nn import (
     TransformerStack,
 )
 from jumok.nn.hooks import shared_copy
+
+_ROW_HEADS = (TextClassifier, PairClassifier, TokenClassifier, CharacterClassifier)
 
 MIN_QUANTIZED_OUTPUTS = 256  # smaller head maps stay in float32: quantizing them saves no time
 
@@ -83,7 +91,7 @@ def optimize(model: nn.Module, precision: WeightPrecision = "float32") -> nn.Mod
                 module.embedding.__class__ = OneThreadEmbedding
     if not hasattr(fast, "decoder"):
         _replace_linears(fast, LINEAR_FACTORIES[precision])
-    if isinstance(fast, TextClassifier | PairClassifier | TokenClassifier):
+    if isinstance(fast, _ROW_HEADS):
         fast.row_by_row = any(isinstance(each, NativeBackend) for each in fast.modules())
     return fast
 
@@ -91,10 +99,9 @@ def optimize(model: nn.Module, precision: WeightPrecision = "float32") -> nn.Mod
 def is_batch_invariant(model: nn.Module) -> bool:
     """Whether the logits of a text have the same bits alone and in any batch.
 
-    True of optimized classifiers of texts or tokens with `has_invariant_states`.
+    True of optimized classifiers of texts, tokens or characters with `has_invariant_states`.
     """
-    heads = TextClassifier | PairClassifier | TokenClassifier
-    return isinstance(model, heads) and model.row_by_row and has_invariant_states(model)
+    return isinstance(model, _ROW_HEADS) and model.row_by_row and has_invariant_states(model)
 
 
 def has_invariant_states(model: nn.Module) -> bool:

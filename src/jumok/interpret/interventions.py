@@ -38,6 +38,7 @@ from jumok.interpret.forward_pass import (
 from jumok.interpret.inputs import TraceInputs, trace_inputs
 from jumok.interpret.schema import Side
 from jumok.interpret.sequences import continuation_sequence, source_sequence
+from jumok.models import CharacterClassifier
 from jumok.tasks.inputs.batches import PaddedBatch
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
@@ -326,6 +327,11 @@ def _subject(
         raise InputError("decode must be left out with an answer, got both")
     pipeline.check_texts([text] if target is None else [text, target])
     pipeline.check_supported()
+    if isinstance(pipeline.model, CharacterClassifier):
+        raise InputError(
+            "the model must tag pieces to measure its answer, got one with model.tagging = "
+            '"characters"; jumok.trace records its attention'
+        )
     own = copy_for_hooks(pipeline, decode or {})
     recorder.mute_heads(own.model, mute)
     inputs = trace_inputs(own, [text], None if target is None else [target])

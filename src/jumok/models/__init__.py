@@ -1,5 +1,6 @@
 """Whole models: the encoder and decoder of figure 1 and the heads of each task."""
 
+from jumok.models.character_classifier import CharacterClassifier, Characters
 from jumok.models.config import TransformerConfig
 from jumok.models.decoder import Decoder
 from jumok.models.encoder import Encoder
@@ -18,6 +19,8 @@ from jumok.models.heads import (
 from jumok.models.pooling import pool
 
 __all__ = [
+    "CharacterClassifier",
+    "Characters",
     "Decoder",
     "Encoder",
     "EncoderDecoder",

@@ -1,9 +1,11 @@
 """Token classification: a tag for each character of a text, such as the types of its names.
 
-The model tags pieces. The label of a piece is the first tag in it that is not O, and the predicted
-tag of a piece is that of all its characters; `bio.viterbi` makes the tag sequence valid. With a
-tokenizer of characters (`vocabulary.kind = "char"`) this is lossless; longer pieces may cross the
-borders of names, and `reachable_f1` is the score of a model with perfect labels for all pieces.
+With `model.tagging = "pieces"` the model tags pieces. The label of a piece is the first tag in it
+that is not O, and the predicted tag of a piece is that of all its characters; `bio.viterbi` makes
+the tag sequence valid. With a tokenizer of characters (`vocabulary.kind = "char"`) this is
+lossless; longer pieces may cross the borders of names, and `reachable_f1` is the score of a model
+with perfect labels for all pieces. With `model.tagging = "characters"` a `CharacterClassifier` tags
+characters, whatever the pieces are.
 Shapes: B texts, T pieces, L tags.
 """
 
@@ -20,17 +22,17 @@ from jumok.decoding.finite import non_finite_error
 from jumok.evaluation import classification_metrics, entity_metrics
 from jumok.evaluation.entities import entities
 from jumok.evaluation.examples import Example
-from jumok.models import TokenClassifier
+from jumok.models import CharacterClassifier, Characters, TokenClassifier
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs import bio
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, PaddedBatch, batches_by_length, collate
+from jumok.tasks.inputs.character_texts import CharacterTexts
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.inputs.token_labels import LabelledTokens, TokenizedTexts
 from jumok.tasks.pipeline.distributed_map import TENSOR_CODEC, distributed_map
 from jumok.tasks.pipeline.outputs import EvaluationResult, NamedEntity, TokenClassification
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.tables import ModelConfig
-from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
 
 MAX_EXAMPLES = 30  # in a report
@@ -40,7 +42,9 @@ class TokenClassificationTask:
     """A tag for each character."""
 
     def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
-        """An encoder with a linear map from each hidden state to the tags."""
+        """An encoder with a linear map of its hidden states, or with a head of characters."""
+        if config.tagging == "characters":
+            return CharacterClassifier(config, len(labels))
         return TokenClassifier(config, len(labels))
 
     def evaluate(self, pipeline: Pipeline, table: Table, split: str) -> EvaluationResult:
@@ -52,7 +56,7 @@ class TokenClassificationTask:
         spaces do not count.
         """
         encode = TextEncoder(pipeline.vocabulary, pipeline.recipe.model.max_length)
-        data = LabelledTokens.from_table(table, encode)
+        data = LabelledTokens.from_table(table, encode, texts_type(pipeline.recipe.model))
         texts = data.texts
         predicted = predict_tags(pipeline, texts)
         best = char_tags(data.piece_tags(), texts)
@@ -76,42 +80,52 @@ class TokenClassificationTask:
     def predict(self, pipeline: Pipeline, texts: Sequence[str]) -> list[TokenClassification]:
         """The entities of each text with their character offsets."""
         encode = TextEncoder(pipeline.vocabulary, pipeline.recipe.model.max_length)
-        tags = predict_tags(pipeline, TokenizedTexts.encode(texts, encode))
+        tags = predict_tags(pipeline, texts_type(pipeline.recipe.model).encode(texts, encode))
         return [to_entities(text, row) for text, row in zip(texts, tags, strict=True)]
 
 
-def forward(model: nn.Module, texts: PaddedBatch) -> Tensor:
-    """The logits (B, T, L) of a batch."""
-    return model(texts.input_ids, texts.attention_mask)  # type: ignore[no-any-return]
+def texts_type(config: ModelConfig) -> type[TokenizedTexts]:
+    """The class of texts that a model reads: with tags of pieces or of characters."""
+    return CharacterTexts if config.tagging == "characters" else TokenizedTexts
+
+
+def forward(model: nn.Module, texts: PaddedBatch, characters: Characters | None = None) -> Tensor:
+    """The logits (B, T, L) of a batch, of characters if the model has a head of characters."""
+    ids, mask = texts.input_ids, texts.attention_mask
+    if characters is None:
+        return model(ids, mask)  # type: ignore[no-any-return]
+    return model(ids, mask, characters=characters)  # type: ignore[no-any-return]
 
 
 @torch.inference_mode()
 def log_probabilities(
     model: nn.Module,
-    rows: Ragged,
+    texts: TokenizedTexts,
     tokenizer: Tokenizer,
     device: torch.device,
     processes: ProcessGroup = SINGLE_PROCESS,
 ) -> list[NDArray[np.float32]]:
-    """log p (T, L) of the tags of every row's ids, in the order of the rows."""
+    """log p (T, L) of the tags of every text's ids or characters, in the order of the texts."""
 
     def predict(batch: NDArray[np.int64]) -> dict[str, Tensor]:
-        texts = collate([rows[i] for i in batch], tokenizer.padding_id, device)
-        return {"log_p": forward(model, texts).float().log_softmax(-1).cpu()}  # (B, T, L)
+        rows = collate([texts.ids[i] for i in batch], tokenizer.padding_id, device)
+        logits = forward(model, rows, texts.characters(batch, device))  # (B, T, L)
+        return {"log_p": logits.float().log_softmax(-1).cpu()}
 
-    index_batches = batches_by_length(rows, EVAL_BATCH_TOKENS)
+    index_batches = batches_by_length(texts.lengths, EVAL_BATCH_TOKENS)
     parts = distributed_map(index_batches, predict, processes, TENSOR_CODEC)
     found: dict[int, NDArray[np.float32]] = {}
+    n_outputs = texts.output_lengths
     for batch, part in zip(index_batches, parts, strict=True):
         for i, row in zip(batch, part["log_p"].numpy(), strict=True):
-            found[int(i)] = row[: rows.lengths[i]]
-    return [found[i] for i in range(len(rows))]
+            found[int(i)] = row[: n_outputs[i]]
+    return [found[i] for i in range(len(texts.ids))]
 
 
 def viterbi_tags(
     texts: TokenizedTexts, log_p: Sequence[NDArray[np.float32]], tags: Sequence[str]
 ) -> list[list[str]]:
-    """The most probable valid tags of all characters, from log p (T, L) of the ids of each row."""
+    """The most probable valid tags of all characters, from log p (T, L) of each text."""
     piece_tags = [
         [tags[index] for index in bio.viterbi(texts.at_pieces(row, i), tags)]
         for i, row in enumerate(log_p)
@@ -122,7 +136,7 @@ def viterbi_tags(
 def predict_tags(pipeline: Pipeline, texts: TokenizedTexts) -> list[list[str]]:
     """The predicted tags of the characters of texts."""
     log_p = log_probabilities(
-        pipeline.model, texts.ids, pipeline.vocabulary, pipeline.device, pipeline.processes
+        pipeline.model, texts, pipeline.vocabulary, pipeline.device, pipeline.processes
     )
     if any(np.isnan(row).any() for row in log_p):
         raise non_finite_error("logits")

@@ -54,9 +54,14 @@ class LazyBatches(Generic[BatchT]):
         return self.build(self.index_batches[index])
 
 
-def batches_by_length(rows: Ragged, batch_tokens: int) -> list[NDArray[np.int64]]:
-    """Batches of rows of similar length for evaluation: each row once, the longest last."""
-    index_batches = length_batches(
-        rows.lengths, np.arange(len(rows)), batch_tokens, np.random.default_rng(0)
-    )
-    return sorted(index_batches, key=lambda batch: int(rows.lengths[batch].max()))
+def batches_by_length(
+    rows: Ragged | NDArray[np.int64], batch_tokens: int
+) -> list[NDArray[np.int64]]:
+    """Batches of rows of similar length for evaluation: each row once, the longest last.
+
+    Instead of the rows their lengths (n,), or (n, 2) of two sides, whose padded sum counts.
+    """
+    lengths = rows.lengths if isinstance(rows, Ragged) else rows
+    order, rng = np.arange(len(lengths)), np.random.default_rng(0)
+    index_batches = length_batches(lengths, order, batch_tokens, rng)
+    return sorted(index_batches, key=lambda batch: int(lengths[batch].max()))

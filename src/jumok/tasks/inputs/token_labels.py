@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from jumok.data.table import Table
+from jumok.models.character_classifier import Characters
 from jumok.tasks.inputs import bio
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.text.offsets import Span
@@ -46,8 +48,22 @@ class TokenizedTexts:
         positions = [[before + at for at, (i, j) in enumerate(row) if i < j] for row in kept]
         return cls(texts, ids, [[(i, j) for i, j in row if i < j] for row in kept], positions)
 
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """The sizes of each text that determine its batch, (n,) or (n, 2): its ids."""
+        return self.ids.lengths
+
+    @property
+    def output_lengths(self) -> NDArray[np.int64]:
+        """The number of outputs of the model for each text, (n,): one for each id."""
+        return self.ids.lengths
+
+    def characters(self, numbers: NDArray[np.int64], device: torch.device) -> Characters | None:
+        """What the model reads besides the ids of these texts: nothing."""
+        return None
+
     def at_pieces(self, row: NDArray[np.float32], number: int) -> NDArray[np.float32]:
-        """The outputs (T, L) of a row at the ids that cover characters."""
+        """The outputs (T, L) of a row that cover characters."""
         return row[self.positions[number]]
 
 
@@ -59,9 +75,14 @@ class LabelledTokens:
     tags: Sequence[Sequence[str]]
 
     @classmethod
-    def from_table(cls, table: Table, encode: TextEncoder) -> "LabelledTokens":
-        """The rows of a table."""
-        texts = TokenizedTexts.encode(list(table.column("text")), encode)
+    def from_table(
+        cls,
+        table: Table,
+        encode: TextEncoder,
+        texts_type: "type[TokenizedTexts] | None" = None,
+    ) -> "LabelledTokens":
+        """The rows of a table, with tags of pieces or of what `texts_type` has instead."""
+        texts = (texts_type or TokenizedTexts).encode(list(table.column("text")), encode)
         return cls(texts, [tags.split(" ") for tags in table.column("tags")])
 
     def piece_tags(self) -> list[list[str]]:
@@ -72,10 +93,10 @@ class LabelledTokens:
         ]
 
     def label_ids(self, tags: Sequence[str]) -> Ragged:
-        """The tag indices in rows like those of the ids, IGNORE_INDEX where there is none."""
+        """The tag indices in rows like the model's outputs, IGNORE_INDEX where there is none."""
         indices = {tag: index for index, tag in enumerate(tags)}
-        ids = self.texts.ids
-        labels = Ragged(np.full_like(ids.ids, IGNORE_INDEX), ids.offsets)
+        n = self.texts.output_lengths
+        labels = Ragged.from_lengths(np.full(int(n.sum()), IGNORE_INDEX, np.int32), n)
         rows = zip(self.piece_tags(), self.texts.positions, strict=True)
         for number, (row, positions) in enumerate(rows):
             labels[number][positions] = [indices[tag] for tag in row]

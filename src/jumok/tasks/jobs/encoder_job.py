@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from jumok.models.character_classifier import Characters
 from jumok.seeding import derive_seed
 from jumok.tasks.inputs.batches import LazyBatches, PaddedBatch, collate
 from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
@@ -23,15 +24,18 @@ from jumok.text.tokenizer import Tokenizer, unk_id
 
 @dataclass(frozen=True)
 class LabelledBatch:
-    """Texts of similar length and their labels: (B,) or (B, L) of texts, (B, T) of tokens.
+    """Texts of similar length and their labels: (B,) or (B, L) of texts, (B, T) of their parts.
+
+    The parts are tokens, or characters of a model that tags characters.
 
     With `two_views` the second half repeats the texts of the first half, augmented differently.
     """
 
     texts: PaddedBatch
-    labels: Tensor  # IGNORE_INDEX where a token has none
+    labels: Tensor  # IGNORE_INDEX where a part has none
     two_views: bool = False
     soft_labels: Tensor | None = None  # (B, L): probabilities of teachers; such texts count too
+    characters: Characters | None = None  # of a model that tags characters
 
     @property
     def tokens(self) -> int:

@@ -1,6 +1,6 @@
-"""Training job of token classification: cross-entropy of piece tags, entity F1.
+"""Training job of token classification: cross-entropy of the tags, entity F1.
 
-Shapes: B texts, T pieces, N tagged pieces, L tags.
+Shapes: B texts, T pieces or characters, N of them with a tag, L tags.
 """
 
 import numpy as np
@@ -11,37 +11,53 @@ from jumok.data.splits import Splits
 from jumok.evaluation import entity_metrics
 from jumok.nn.losses import cross_entropy, rdrop_kl
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
-from jumok.tasks.inputs.batches import collate
+from jumok.tasks.inputs.batches import PaddedBatch, collate
 from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
 from jumok.tasks.inputs.token_labels import IGNORE_INDEX, LabelledTokens
 from jumok.tasks.jobs.encoder_job import EncoderJob, LabelledBatch
-from jumok.tasks.token_classification import drop_spaces, forward, log_probabilities, viterbi_tags
+from jumok.tasks.token_classification import (
+    drop_spaces,
+    forward,
+    log_probabilities,
+    texts_type,
+    viterbi_tags,
+)
 from jumok.training.job import DevResult
 
 
 class TokenClassificationJob(EncoderJob):
-    """Trains a token classifier with cross-entropy of the tags of pieces."""
+    """Trains a token classifier with cross-entropy of the tags of pieces or characters."""
 
     def prepare(self, splits: Splits) -> None:
-        """Encode the texts, and turn the tags of their characters into labels of pieces."""
+        """Encode the texts, and turn the tags of their characters into labels."""
         self.encode = TextEncoder(self.tokenizer, self.recipe.model.max_length)
-        train = LabelledTokens.from_table(splits.train, self.encode)
-        self.texts, self.ids = TextInputs(train.texts.texts), train.texts.ids
-        self.dev, self.tags = LabelledTokens.from_table(splits.dev, self.encode), splits.labels
+        kind, self.tags = texts_type(self.recipe.model), splits.labels
+        train = LabelledTokens.from_table(splits.train, self.encode, kind)
+        self.dev = LabelledTokens.from_table(splits.dev, self.encode, kind)
+        self.train_texts, self.ids = train.texts, train.texts.ids
+        self.texts = TextInputs(train.texts.texts)
         self.train_labels, self.dev_labels = (
             train.label_ids(self.tags),
             self.dev.label_ids(self.tags),
         )
 
     def labels_of(self, examples: NDArray[np.int64]) -> Tensor:
-        """The tag ids of the pieces of these training texts, (B, T)."""
+        """The tag ids of the pieces or characters of these training texts, (B, T)."""
         rows = [self.train_labels[i] for i in examples]
         return collate(rows, IGNORE_INDEX, self.device).input_ids
 
+    def labelled(
+        self, texts: PaddedBatch, examples: NDArray[np.int64], *, two_views: bool
+    ) -> LabelledBatch:
+        """The batch of these training texts, with their characters if the model tags them."""
+        characters = self.train_texts.characters(examples, self.device)
+        labels = self.labels_of(examples)
+        return LabelledBatch(texts, labels, two_views, characters=characters)
+
     def loss(self, batch: LabelledBatch) -> Tensor:
-        """Cross-entropy of the tags, summed over the pieces; with two views plus R-Drop."""
+        """Cross-entropy of the tags, summed over them; with two views plus R-Drop."""
         tagged = batch.labels != IGNORE_INDEX  # (B, T)
-        logits = forward(self.model, batch.texts)[tagged]  # (N, L)
+        logits = forward(self.model, batch.texts, batch.characters)[tagged]  # (N, L)
         smoothing = self.recipe.training.label_smoothing
         loss = cross_entropy(logits, batch.labels[tagged], smoothing)
         if batch.two_views:  # a pair counts as its two texts
@@ -49,9 +65,9 @@ class TokenClassificationJob(EncoderJob):
         return loss
 
     def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
-        """KLUE's entity F1 of the development texts, and their mean loss per piece."""
+        """KLUE's entity F1 of the development texts, and their mean loss per tag."""
         texts = self.dev.texts
-        log_p = log_probabilities(self.model, texts.ids, self.tokenizer, self.device, processes)
+        log_p = log_probabilities(self.model, texts, self.tokenizer, self.device, processes)
         total, n = 0.0, 0
         for number, row in enumerate(log_p):
             labels = self.dev_labels[number]

@@ -14,6 +14,7 @@ from jumok.decoding import DecodingConfig, DraftModel
 from jumok.decoding.processors import Processor
 from jumok.errors import InputError
 from jumok.models import (
+    CharacterClassifier,
     Decoder,
     Encoder,
     EncoderDecoder,
@@ -21,6 +22,7 @@ from jumok.models import (
     LanguageModel,
     SentenceEncoder,
 )
+from jumok.models.character_classifier import NEEDS_CHARACTERS
 from jumok.native.choice import KernelChoice
 from jumok.pretrained.sentence_encoding import SentenceEncoding, SentencePooling
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
@@ -150,10 +152,11 @@ class Pipeline:
 
     @property
     def has_logits(self) -> bool:
-        """Whether the model has a head; a backbone alone returns hidden states only."""
+        """Whether ids alone have logits: the model has a head, and one that reads no characters."""
         if isinstance(self.model, EncoderDecoder):
             return self.has_text_head  # its output projection exists even without a head
-        return not isinstance(self.model, Encoder | Decoder | SentenceEncoder)
+        no_head = Encoder | Decoder | SentenceEncoder
+        return not isinstance(self.model, no_head | CharacterClassifier)
 
     @property
     def vocabulary_or_none(self) -> Tokenizer | None:
@@ -398,9 +401,12 @@ class Pipeline:
 
         input_ids (B, S) int64; attention_mask (B, S), 1 = real token, padding left or right;
         decoder_input_ids (B, T), required by sequence-to-sequence models; the decoder of a
-        classifier defaults to [BOS]. Raises InputError for a model without a head.
+        classifier defaults to [BOS]. Raises InputError for a model without a head, and for one that
+        tags characters.
         """
         inputs = self._inputs(input_ids, attention_mask, token_type_ids, decoder_input_ids)
+        if isinstance(self.model, CharacterClassifier):
+            raise InputError(NEEDS_CHARACTERS)
         if not self.has_logits:
             raise InputError(
                 f"a {self.architecture} has no head and so no logits; use .hidden_states(...)"

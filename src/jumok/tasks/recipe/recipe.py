@@ -299,6 +299,8 @@ def _check_unused(recipe: Recipe) -> None:
         raise InputError(
             f"model.generator must be left out for the task {task}, which replaces no tokens"
         )
+    if model.tagging != "pieces" and task != "tagging":
+        raise InputError(f"model.tagging must be left out for the task {task}, which has no tags")
     if recipe.masking.cooccurrence_init and model.init:
         raise InputError(
             "masking.cooccurrence_init must be false with model.init, which has embeddings; leave "

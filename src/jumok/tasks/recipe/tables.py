@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from jumok.atomic_io import expand_home
 from jumok.errors import InputError
@@ -11,6 +12,8 @@ from jumok.nn.config import check_dimension
 from jumok.tasks.recipe.task_spec import ModelKind
 from jumok.text.sentencepiece import VocabularyConfig
 
+Tagging = Literal["pieces", "characters"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(TransformerConfig):
@@ -19,6 +22,7 @@ class ModelConfig(TransformerConfig):
     kind: ModelKind = "encoder"
     pooling: Pooling = "mean"  # of an encoder with a classification head
     pooler: Pooler = "none"  # a layer after the pooling: "tanh" in BERT
+    tagging: Tagging = "pieces"  # what a tagger labels: tokens, or characters above an encoder
     generator: float = 0.0  # ELECTRA: width of a generator relative to d_model; 0: masked tokens
     generator_layers: int = 4
     init: str = ""  # a run or checkpoint whose tokenizer and backbone weights to use

@@ -26,7 +26,12 @@ from jumok.tasks.pipeline.sequence_classification import predict_all
 from jumok.tasks.recipe.task_spec import TaskName
 from jumok.tasks.regression import predict_scores
 from jumok.tasks.similarity import cosines, read_pairs, vectors_of
-from jumok.tasks.token_classification import drop_spaces, predict_tags, to_entities
+from jumok.tasks.token_classification import (
+    drop_spaces,
+    predict_tags,
+    texts_type,
+    to_entities,
+)
 
 
 @dataclass(frozen=True)
@@ -198,7 +203,7 @@ def _scores(table: Table, predicted: NDArray[np.float64]) -> RunOutputs:
 
 def _tagging(pipeline: Pipeline, table: Table) -> RunOutputs:
     encode = TextEncoder(pipeline.vocabulary, pipeline.recipe.model.max_length)
-    data = LabelledTokens.from_table(table, encode)
+    data = LabelledTokens.from_table(table, encode, texts_type(pipeline.recipe.model))
     texts = data.texts.texts
     predicted = predict_tags(pipeline, data.texts)
     kinds = sorted({tag[2:] for tag in pipeline.labels if tag.startswith("B-")})

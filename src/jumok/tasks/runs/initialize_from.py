@@ -51,13 +51,13 @@ def initialize_from(
     """Copy the weights that the model shares with the run in `folder`.
 
     Backbone weights are matched by name; those of the head are copied only when task, model kind,
-    labels and pooling are the same. Raises InputError when the folder has no finished run, when the
-    run has another architecture, and when no weight fits.
+    labels, pooling and tagging are the same. Raises InputError when the folder has no finished run,
+    when the run has another architecture, and when no weight fits.
     """
     source = _read_source(folder)
     check_same_architecture(recipe.model, source.model, folder)
     pooled = recipe.task in ("classification", "multi_label_classification", "regression")
-    head_keys = ("kind", "pooling", "pooler") if pooled else ("kind",)
+    head_keys = ("kind", "pooling", "pooler") if pooled else ("kind", "tagging")
     same_head = (
         source.task == recipe.task
         and all(getattr(source.model, name) == getattr(recipe.model, name) for name in head_keys)

@@ -1,0 +1,106 @@
+"""Texts with the piece and the n-grams of each character, as a `CharacterClassifier` reads them.
+
+Shapes: B texts, C characters, G n-grams of a character.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from jumok.data.packing import pad
+from jumok.models.character_classifier import FIRST, LATER, NGRAM_ROWS, NO_TOKEN, Characters
+from jumok.tasks.inputs.text_encoder import TextEncoder
+from jumok.tasks.inputs.token_labels import TokenizedTexts
+from jumok.text.character_ngrams import WINDOWS, ngram_rows
+from jumok.text.offsets import Span, offsets
+from jumok.text.ragged import Ragged
+
+MAX_CHARACTERS_PER_TOKEN = 16  # on average; a tokenizer may have one [UNK] for a long text
+
+
+@dataclass(frozen=True)
+class CharacterTexts(TokenizedTexts):
+    """Texts whose outputs are those of composed characters (NFC), from the first piece to the last.
+
+    `spans` are the characters of the text that were composed to one, and `positions` the numbers
+    of the characters. Text beyond the truncated input has no characters.
+    """
+
+    composed: Sequence[str]  # the characters of each text
+    tokens: Ragged  # the position in the row of ids of its piece
+    places: Ragged  # NO_TOKEN, FIRST of its piece or LATER
+
+    @classmethod
+    def encode(cls, texts: Sequence[str], encode: TextEncoder) -> "CharacterTexts":
+        """Encode the texts. Raises InputError when the tokenizer rewrites one."""
+        pieces = TokenizedTexts.encode(texts, encode)
+        limit = MAX_CHARACTERS_PER_TOKEN * encode.max_length
+        all_spans, composed, tokens, places = [], [], [], []
+        for number, text in enumerate(texts):
+            token = np.zeros(len(text), np.int32)
+            place = np.full(len(text), NO_TOKEN, np.int32)
+            for position, (start, stop) in zip(
+                pieces.positions[number], pieces.spans[number], strict=True
+            ):
+                token[start:stop], place[start:stop] = position, LATER
+                spaces = len(text[start:stop]) - len(text[start:stop].lstrip())
+                place[start + spaces : start + spaces + 1] = FIRST
+            characters, spans = compose(text)
+            covered = np.flatnonzero(place != NO_TOKEN)
+            first, last = (covered[0], covered[-1]) if len(covered) else (0, -1)
+            kept = [k for k, (start, _) in enumerate(spans) if first <= start <= last][:limit]
+            starts = [spans[k][0] for k in kept]
+            all_spans.append([spans[k] for k in kept])
+            composed.append("".join(characters[k] for k in kept))
+            tokens.append(token[starts].tolist())
+            places.append(place[starts].tolist())
+        return cls(
+            texts,
+            pieces.ids,
+            all_spans,
+            [range(len(spans)) for spans in all_spans],
+            composed,
+            Ragged.from_lists(tokens),
+            Ragged.from_lists(places),
+        )
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """The sizes of each text that determine its batch, (n, 2): ids and characters."""
+        return np.stack([self.ids.lengths, self.tokens.lengths], -1)
+
+    @property
+    def output_lengths(self) -> NDArray[np.int64]:
+        """The number of outputs of the model for each text, (n,): one for each character."""
+        return self.tokens.lengths
+
+    def characters(self, numbers: NDArray[np.int64], device: torch.device) -> Characters:
+        """The characters of these texts, padded to one length."""
+        tokens = pad([self.tokens[i] for i in numbers], 0)
+        places = pad([self.places[i] for i in numbers], NO_TOKEN)
+        ngrams = np.zeros((*tokens.ids.shape, len(WINDOWS)), np.int64)  # (B, C, G)
+        for row, i in enumerate(numbers):
+            ngrams[row, : self.tokens.lengths[i]] = ngram_rows(self.composed[i], NGRAM_ROWS)
+        mask = None if tokens.mask.all() else torch.from_numpy(tokens.mask).to(device)
+        return Characters(
+            torch.from_numpy(tokens.ids).to(device),
+            torch.from_numpy(places.ids).to(device),
+            torch.from_numpy(ngrams).to(device),
+            mask,
+        )
+
+
+def compose(text: str) -> tuple[str, list[Span]]:
+    r"""The text in NFC, and the characters of the text that each of its characters is made of.
+
+    >>> compose("\u1109\u1165\u110b\u116e\u11af")
+    ('서울', [(0, 2), (2, 5)])
+    """
+    composed = unicodedata.normalize("NFC", text)
+    if composed == text:
+        return text, [(index, index + 1) for index in range(len(text))]
+    return composed, offsets(text, list(composed))
