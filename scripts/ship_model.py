@@ -117,18 +117,20 @@ def card(pipeline: Pipeline, run: Run, scores: list[dict[str, Any]], conclusion:
     tokens = tokens_seen(pipeline, run)
     size = n_weights / 1e6
     is_lm = recipe.task == "masked_language_modeling"
+    teachers = [TEACHERS[Path(name).name] for name in recipe.distillation.teachers] or [("", "")]
+    names, korean_names = (", ".join(each) for each in zip(*teachers, strict=True))
     if is_lm:
+        also = f" and the hidden states of {names}" if names else ""
+        also_korean = f". {korean_names}의 은닉 상태도 함께 배웠습니다" if names else ""
         english = (
             f"A Korean encoder of {size:.1f} million weights, pretrained by masked language "
-            f"modeling on {tokens / 1e6:,.1f} million tokens."
+            f"modeling{also} on {tokens / 1e6:,.1f} million tokens."
         )
         korean = (
             f"가중치 {korean_count(n_weights)} 개의 한국어 인코더입니다. 토큰 "
-            f"{korean_count(tokens)} 개를 마스크 언어 모델링으로 사전 학습했습니다."
+            f"{korean_count(tokens)} 개를 마스크 언어 모델링으로 사전 학습했습니다{also_korean}."
         )
     else:
-        teachers = [TEACHERS[Path(name).name] for name in recipe.distillation.teachers]
-        names, korean_names = (", ".join(each) for each in zip(*teachers, strict=True))
         english = (
             f"Vectors of Korean sentences: an encoder of {size:.1f} million weights, distilled "
             f"from {names} on {tokens / 1e6:,.1f} million tokens without labels."

@@ -160,10 +160,21 @@ def masked_language_model(model: nn.Module) -> MaskedLanguageModel:
 
 def masked_hidden(model: nn.Module, batch: MaskedBatch) -> tuple[Tensor, nn.Linear]:
     """The transformed hidden states of the masked tokens, (M, D), and the output projection."""
-    language_model = masked_language_model(model)
-    hidden = language_model.hidden_states(
+    return transform_masked(model, hidden_states(model, batch), batch)
+
+
+def hidden_states(model: nn.Module, batch: MaskedBatch) -> Tensor:
+    """The hidden states of all tokens, (B, T, D)."""
+    return masked_language_model(model).hidden_states(
         batch.texts.input_ids, batch.mask, positions=batch.token_positions
-    )  # (B, T, D)
+    )
+
+
+def transform_masked(
+    model: nn.Module, hidden: Tensor, batch: MaskedBatch
+) -> tuple[Tensor, nn.Linear]:
+    """What `masked_hidden` returns, from the hidden states (B, T, D) of all tokens."""
+    language_model = masked_language_model(model)
     masked = hidden.flatten(0, 1).index_select(0, batch.positions)  # (M, D)
     return language_model.transform(masked), language_model.output
 

@@ -127,4 +127,4 @@ def test_wrong_recipes(review_recipe: Path, review_run: Path, reading_run: Path)
     raises("must be runs with the labels", f'distillation.teachers=["{reading_run}"]')
     raises("they add single texts", "distillation.texts=a.txt", "data.pieces=true")
     with pytest.raises(InputError, match=r"\[distillation\] must be left out for the task"):
-        load_recipe("mlm-ko", [f'distillation.teachers=["{review_run}"]'])
+        load_recipe("numbers", [f'distillation.teachers=["{review_run}"]'])

@@ -73,14 +73,17 @@ class MaskedLMJob(RecipeJob[MaskedBatch]):
 
     def epoch(self, number: int) -> Epoch[MaskedBatch]:
         """The batches of an epoch, in its order and with its masks."""
+        return self.batches(number)
+
+    def batches(self, number: int) -> "MaskedBatches | PackedBatches":
+        """The same, with the places of the tokens."""
         rows, config = self._rows(number), self.recipe
         if not config.masking.packed:
             return MaskedBatches(self, number, rows, self.index_batches(rows.lengths, number))
-        stream = rows.take(permutation(len(rows), config.seed, number))
+        order = permutation(len(rows), config.seed, number)
         width = config.model.max_length
-        return PackedBatches(
-            self, number, stream, width, max(config.training.batch_tokens // width, 1)
-        )
+        n_rows = max(config.training.batch_tokens // width, 1)
+        return PackedBatches(self, number, order, rows.take(order), width, n_rows)
 
     def mask(self, rows: Ragged, epoch: int, batch: int, n_batches: int) -> MaskedRows:
         """Mask the rows of a batch: a pure function of its epoch and number."""
@@ -120,6 +123,14 @@ class MaskedLMJob(RecipeJob[MaskedBatch]):
 
 
 @dataclass(frozen=True)
+class TokenPlaces:
+    """For each token (B * T) of a batch the number of its row, -1 for padding, and its position."""
+
+    rows: NDArray[np.int64]
+    positions: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
 class MaskedBatches:
     """The batches of an epoch: texts of similar length, masked when they are read."""
 
@@ -136,6 +147,14 @@ class MaskedBatches:
         masked = job.mask(texts, self.number, index, len(self))
         return MaskedBatch.of(masked, np.arange(len(texts)), job.tokenizer.padding_id, job.device)
 
+    def places(self, index: int) -> TokenPlaces:
+        """Where each token (B * T) of a batch is from."""
+        rows = self.index_batches[index]
+        lengths = self.rows.lengths[rows]
+        columns = np.arange(lengths.max())
+        number = np.where(columns < lengths[:, None], rows[:, None], -1)  # (B, T)
+        return TokenPlaces(number.ravel(), np.tile(columns, len(rows)))
+
 
 @dataclass(frozen=True)
 class PackedBatches:
@@ -147,7 +166,8 @@ class PackedBatches:
 
     job: MaskedLMJob
     number: int
-    stream: Ragged  # the texts in the order of the epoch
+    order: NDArray[np.int64]  # the number of each text, in the order of the epoch
+    stream: Ragged  # the texts in this order
     width: int  # T
     n_rows: int  # B
 
@@ -155,16 +175,12 @@ class PackedBatches:
         return max(len(self.stream.ids) // (self.width * self.n_rows), 1)
 
     def __getitem__(self, index: int) -> MaskedBatch:
-        offsets, size = self.stream.offsets, self.width * self.n_rows
-        first = index * size
-        ids = self.stream.ids[first : first + size]
-        width = min(self.width, len(ids))  # fewer tokens than a row: all texts in one
-        tokens = first + np.arange(len(ids) // width * width)
-        text = np.searchsorted(offsets, tokens, side="right") - 1
-        row_start = tokens - (tokens - first) % width
+        tokens, width = self._tokens(index)
+        text, start = self._texts(tokens)
+        row_start = tokens - (tokens - tokens[0]) % width
         rows = np.full(len(tokens) // width, width, np.int64)
         masked = self.job.mask(
-            Ragged.from_lengths(ids[: len(tokens)], rows), self.number, index, len(self)
+            Ragged.from_lengths(self.stream.ids[tokens], rows), self.number, index, len(self)
         )
 
         def grid(values: NDArray[np.integer]) -> Tensor:
@@ -174,8 +190,28 @@ class PackedBatches:
             PaddedBatch(grid(masked.rows.ids), None),
             self._tensor(np.flatnonzero(masked.mask)),
             self._tensor(masked.labels[masked.mask]),
-            PackedTexts(grid(text), grid(tokens - np.maximum(offsets[text], row_start))),
+            PackedTexts(grid(text), grid(tokens - np.maximum(start, row_start))),
         )
+
+    def places(self, index: int) -> TokenPlaces:
+        """Where each token (B * T) of a batch is from."""
+        tokens, _ = self._tokens(index)
+        text, start = self._texts(tokens)
+        return TokenPlaces(self.order[text], tokens - start)
+
+    def _tokens(self, index: int) -> tuple[NDArray[np.int64], int]:
+        """The tokens (B * T) of a batch, as indices into the stream, and the width T."""
+        size = self.width * self.n_rows
+        first = index * size
+        n = len(self.stream.ids[first : first + size])
+        width = min(self.width, n)  # fewer tokens than a row: all texts in one
+        return first + np.arange(n // width * width), width
+
+    def _texts(self, tokens: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The text of each token, and where it starts in the stream."""
+        offsets = self.stream.offsets
+        text = np.searchsorted(offsets, tokens, side="right") - 1
+        return text, offsets[text]
 
     def _tensor(self, values: NDArray[np.integer]) -> Tensor:
         return torch.from_numpy(values.astype(np.int64)).to(self.job.device)

@@ -13,6 +13,7 @@ from jumok.tasks.jobs.sequence_classification import (
     RegressionJob,
 )
 from jumok.tasks.jobs.similarity import SimilarityJob
+from jumok.tasks.jobs.state_distillation import StateDistillationJob
 from jumok.tasks.jobs.token_classification import TokenClassificationJob
 from jumok.tasks.jobs.vector_distillation import VectorDistillationJob
 from jumok.tasks.recipe.recipe import Recipe
@@ -29,9 +30,14 @@ JOBS: Mapping[TaskName, type[RecipeJob[Any]]] = {
     "masked_language_modeling": MaskedLMJob,
 }
 
+DISTILLATION_JOBS: Mapping[TaskName, type[RecipeJob[Any]]] = {
+    "similarity": VectorDistillationJob,
+    "masked_language_modeling": StateDistillationJob,
+}
+
 
 def job_class(recipe: Recipe) -> type[RecipeJob[Any]]:
     """The training job of a recipe."""
-    if recipe.task == "similarity" and recipe.distillation.teachers:
-        return VectorDistillationJob
+    if recipe.distillation.teachers:
+        return DISTILLATION_JOBS.get(recipe.task, JOBS[recipe.task])
     return JOBS[recipe.task]

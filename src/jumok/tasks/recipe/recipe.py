@@ -52,8 +52,8 @@ TABLE_TASKS: Mapping[str, tuple[tuple[TaskName, ...], str]] = {
     "multi_label": (("multi_label_classification",), "which predicts no sets of labels"),
     "similarity": (("similarity",), "which compares no vectors of texts"),
     "distillation": (
-        ("classification", "similarity"),
-        "which predicts no labels or vectors of texts",
+        ("classification", "similarity", "masked_language_modeling"),
+        "which has no loss for it",
     ),
 }
 AUGMENTATION_TASKS: Mapping[str, tuple[TaskName, ...]] = {
@@ -393,6 +393,12 @@ def _check_pairs(recipe: Recipe) -> None:
 def _check_distillation(recipe: Recipe) -> None:
     """Raise InputError for added texts where a row is not one plain text, and unused keys."""
     config = recipe.distillation
+    if config.layer and recipe.task != "masked_language_modeling":
+        raise InputError(
+            "distillation.layer is for the task masked_language_modeling; leave it out"
+        )
+    if recipe.task == "masked_language_modeling" and config.teachers:
+        _check_state_distillation(recipe)
     if recipe.task == "similarity" and config.teachers:
         if (config.temperature, config.weight) != (1.0, 1.0):
             raise InputError(
@@ -426,6 +432,21 @@ def _check_distillation(recipe: Recipe) -> None:
         raise InputError(
             "distillation.corpus and texts must be left out for pairs of texts and data.pieces: "
             f"they add single texts, got {added!r}"
+        )
+
+
+def _check_state_distillation(recipe: Recipe) -> None:
+    """Raise InputError for what a masked language model with teachers cannot have."""
+    config = recipe.distillation
+    if config.temperature != 1.0 or config.corpus or config.texts or config.rows:
+        raise InputError(
+            "distillation.temperature, corpus, texts and rows must be left out for the task "
+            "masked_language_modeling, which learns the states of its own texts; remove them"
+        )
+    if recipe.augmentation.subword_sampling or recipe.model.generator:
+        raise InputError(
+            "augmentation.subword_sampling and model.generator must be 0 with "
+            "distillation.teachers, whose states belong to the pieces of one model; leave them out"
         )
 
 

@@ -120,6 +120,7 @@ class DistillationConfig:
     """The [distillation] table: learn from the predictions of finished runs too.
 
     For the task similarity: from their vectors alone, of the texts of the pairs and of added ones.
+    For masked language modeling: from their hidden states too.
     """
 
     teachers: tuple[str, ...] = ()  # runs of the same labels, or encoders; they are averaged
@@ -129,6 +130,7 @@ class DistillationConfig:
     texts: str = ""  # or a file of such texts, one a line
     rows: int = 0  # the maximum of added texts; 0: all
     token_vectors: bool = False  # similarity: begin from the vectors of single pieces
+    layer: int = 0  # masked language modeling: after which layer the states are read; 0: the last
 
     def __post_init__(self) -> None:
         if not (0.0 < self.temperature < math.inf and 0.0 < self.weight < math.inf):
@@ -137,7 +139,9 @@ class DistillationConfig:
                 f"{self.temperature} and {self.weight}"
             )
         _check_added_texts("distillation", self.corpus, self.texts, self.rows)
-        if not self.teachers and (self.corpus or self.texts):
+        if self.layer < 0:
+            raise InputError(f"distillation.layer must be 0 (the last) or more, got {self.layer}")
+        if not self.teachers and (self.corpus or self.texts or self.layer):
             raise InputError(
                 "distillation.teachers must name at least one run; leave the table out otherwise"
             )
