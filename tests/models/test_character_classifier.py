@@ -7,7 +7,7 @@ from torch import Tensor
 
 from jumok.errors import InputError
 from jumok.models import CharacterClassifier, Characters
-from jumok.models.character_classifier import KERNEL, NGRAM_ROWS
+from jumok.models.character_classifier import KERNEL, NGRAM_ROWS, NGRAM_WIDTH, WIDTH
 from jumok.nn.masks import positions_from_mask
 from jumok.text.character_ngrams import WINDOWS
 from tests.models.small_models import VOCABULARY, set_seed, small
@@ -122,6 +122,18 @@ def test_dropout_only_in_training() -> None:
     assert torch.equal(answer, classifier(ids[None], characters=each))
     classifier.train().encoder.eval()
     assert not torch.equal(answer, classifier(ids[None], characters=each))
+
+
+def test_whole_vectors_of_ngrams_are_dropped() -> None:
+    classifier = CharacterClassifier(small(dropout=0.5), 3)
+    seen: list[Tensor] = []
+    classifier.first.register_forward_hook(lambda _, inputs, __: seen.append(inputs[0]))
+    ids, each = texts()[0]
+    classifier.train()(ids[None], characters=each)
+    ngrams = seen[0][0, WIDTH:].view(len(WINDOWS), NGRAM_WIDTH, -1)  # (G, 48, C)
+    kept = ngrams.ne(0).float().mean(1)
+    assert set(kept.unique().tolist()) == {0.0, 1.0}
+    assert CharacterClassifier(small(dropout=0.0), 3).ngram_dropout.p == 0.0
 
 
 def test_ids_alone_have_no_logits() -> None:

@@ -28,6 +28,7 @@ from jumok.tasks.runs.compare import compare
 from jumok.tasks.runs.evaluate import evaluate
 from jumok.tasks.runs.train import train
 from jumok.tasks.token_classification import char_tags, log_probabilities, viterbi_tags
+from jumok.text.ragged import Ragged
 from jumok.training.trainer import Trainer
 from tests.tasks.tiny_jobs import CPU, TAGS, tag_rows, tag_vocabulary, tagging_job
 from tests.tiny_runs import REVIEWS
@@ -135,6 +136,41 @@ def test_labels_stay_aligned_with_their_characters() -> None:
         units += batch.n_targets
         assert job.loss(batch).isfinite()
     assert units == 2 * sum(len(text) for text, _ in ROWS)
+
+
+def test_sampled_pieces_have_the_same_characters() -> None:
+    sampling = AugmentationConfig(subword_sampling=1.0, sampling_alpha=0.1, rdrop_alpha=1.0)
+    job = tagging_job(ROWS, sampling, tagging="characters")
+    vocabulary, epoch, changed = job.tokenizer, job.epoch(0), 0
+    spaceless = [(text.replace(" ", ""), tags) for text, tags in ROWS]
+    for index in range(len(epoch)):
+        batch = epoch[index]
+        assert batch.characters is not None
+        first, second = (part.tolist() for part in batch.texts.input_ids.chunk(2))
+        changed += first != second
+        for row, ids in enumerate(batch.texts.input_ids):
+            characters = batch.characters.row(row)
+            pieces = [vocabulary.piece(int(ids[at])) for at in characters.tokens[0]]
+            places = characters.places[0].tolist()
+            spelled = "".join(
+                piece for piece, place in zip(pieces, places, strict=True) if place == FIRST
+            )
+            tags = [TAGS[i] for i in batch.labels[row] if i != IGNORE_INDEX]
+            assert (spelled.replace("▁", ""), " ".join(tags)) in spaceless
+        assert job.loss(batch).isfinite()
+        assert torch.equal(epoch[index].texts.input_ids, job.epoch(0)[index].texts.input_ids)
+    assert changed
+
+
+def test_a_text_keeps_its_pieces_if_sampled_ones_do_not_fit() -> None:
+    encode = TextEncoder(tag_vocabulary("unigram"), 6)
+    texts = CharacterTexts.encode(["철수가 서울에 가요", "철수힣"], encode)
+    unknown = encode.tokenizer.encode("철수힣")
+    assert encode.tokenizer.unk_id in unknown
+    long = encode.tokenizer.encode("철수가 서울에 가요 철수가 서울에 가요")
+    other = texts.with_pieces(np.array([0, 1]), Ragged.from_lists([long, unknown]), encode)
+    for name in ("ids", "tokens", "places"):
+        assert getattr(other, name).ids.tolist() == getattr(texts, name).ids.tolist()
 
 
 def test_the_loss_is_summed_over_all_characters() -> None:
@@ -280,5 +316,3 @@ def test_what_needs_logits_of_tokens_is_refused(run: Path, tmp_path: Path) -> No
 def test_settings_that_are_refused() -> None:
     with pytest.raises(InputError, match="for the task classification, which has no tags"):
         load_recipe("nsmc", ["model.tagging=characters"])
-    with pytest.raises(InputError, match="tags are aligned with the best segmentation"):
-        load_recipe("klue-ner", ["model.tagging=characters", "augmentation.subword_sampling=0.5"])

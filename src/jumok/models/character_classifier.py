@@ -4,6 +4,7 @@ Shapes: B batch, T tokens, C characters, D model width, W width of the convoluti
 character, L labels.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -20,6 +21,7 @@ from jumok.text.character_ngrams import WINDOWS
 
 NGRAM_ROWS = 65_536  # of the table that all n-grams share
 NGRAM_WIDTH = 48
+NGRAM_DROPOUT = 0.5  # of whole vectors; a text of the training split is known by its n-grams
 WIDTH = 192
 KERNEL = 5  # characters that a convolution reads
 NO_TOKEN, FIRST, LATER = range(3)  # the place of a character in its token
@@ -41,6 +43,20 @@ class Characters:
     ngrams: Tensor  # (B, C, G) int64: `jumok.text.character_ngrams`
     mask: Tensor | None = None  # (B, C) bool, True = real character; None without padding
 
+    @classmethod
+    def concat(cls, parts: "Sequence[Characters | None]") -> "Characters | None":
+        """The rows of parts with the same texts; None where there are none."""
+        found = [part for part in parts if part is not None]
+        if not found:
+            return None
+        masks = [part.mask for part in found if part.mask is not None]
+        return cls(
+            torch.cat([part.tokens for part in found]),
+            torch.cat([part.places for part in found]),
+            torch.cat([part.ngrams for part in found]),
+            torch.cat(masks) if masks else None,
+        )
+
     def row(self, number: int) -> "Characters":
         """The characters of one text, without padding."""
         n = self.tokens.shape[1] if self.mask is None else int(self.mask[number].sum())
@@ -54,7 +70,8 @@ class CharacterClassifier(EncoderModel):
     Each character has the hidden state of the piece that contains it, a learned vector for its
     place in that piece, and the vectors of the hashed n-grams around it (Bojanowski et al. 2017).
     Two convolutions over the characters (Collobert et al. 2011, section 3.3) read them, the second
-    one with a residual connection. So a name may begin or end inside a piece, as a Korean noun does
+    one with a residual connection. In training, whole vectors of n-grams are dropped, unless the
+    model has no dropout. So a name may begin or end inside a piece, as a Korean noun does
     whose particle is in the same piece. Padding is 0 before each convolution: the logits of a text
     do not depend on its batch.
 
@@ -75,6 +92,7 @@ class CharacterClassifier(EncoderModel):
         self.first = nn.Conv1d(WIDTH + len(WINDOWS) * NGRAM_WIDTH, WIDTH, KERNEL, padding="same")
         self.second = nn.Conv1d(WIDTH, WIDTH, KERNEL, padding="same")
         self.dropout = Dropout(config.dropout)
+        self.ngram_dropout = Dropout(NGRAM_DROPOUT if config.dropout else 0.0)
         self.output = nn.Linear(WIDTH, n_labels)
         initialize(self)
         for table in (self.places, self.ngrams):
@@ -112,9 +130,11 @@ class CharacterClassifier(EncoderModel):
         has_token = (characters.places != NO_TOKEN)[..., None]
         x = states[texts, characters.tokens] * has_token  # (B, C, W)
         x = x + self.places(characters.places)
-        x = torch.cat([x, self.ngrams(characters.ngrams).flatten(2)], -1)  # (B, C, W + 48 G)
+        ngrams = self.ngrams(characters.ngrams)  # (B, C, G, 48)
+        ngrams = ngrams * self.ngram_dropout(torch.ones_like(ngrams[..., :1]))  # whole vectors
+        x = torch.cat([self.dropout(x), ngrams.flatten(2)], -1)  # (B, C, W + 48 G)
         real = None if characters.mask is None else characters.mask[..., None]
-        x = F.gelu(_convolve(self.first, self.dropout(x), real))  # (B, C, W)
+        x = F.gelu(_convolve(self.first, x, real))  # (B, C, W)
         x = x + F.gelu(_convolve(self.second, self.dropout(x), real))
         return self.output(self.dropout(x))  # type: ignore[no-any-return]
 

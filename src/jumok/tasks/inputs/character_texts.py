@@ -5,7 +5,7 @@ Shapes: B texts, C characters, G n-grams of a character.
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -41,14 +41,7 @@ class CharacterTexts(TokenizedTexts):
         limit = MAX_CHARACTERS_PER_TOKEN * encode.max_length
         all_spans, composed, tokens, places = [], [], [], []
         for number, text in enumerate(texts):
-            token = np.zeros(len(text), np.int32)
-            place = np.full(len(text), NO_TOKEN, np.int32)
-            for position, (start, stop) in zip(
-                pieces.positions[number], pieces.spans[number], strict=True
-            ):
-                token[start:stop], place[start:stop] = position, LATER
-                spaces = len(text[start:stop]) - len(text[start:stop].lstrip())
-                place[start + spaces : start + spaces + 1] = FIRST
+            token, place = _tokens_and_places(text, pieces.spans[number], pieces.positions[number])
             characters, spans = compose(text)
             covered = np.flatnonzero(place != NO_TOKEN)
             first, last = (covered[0], covered[-1]) if len(covered) else (0, -1)
@@ -67,6 +60,33 @@ class CharacterTexts(TokenizedTexts):
             Ragged.from_lists(tokens),
             Ragged.from_lists(places),
         )
+
+    def with_pieces(
+        self, numbers: NDArray[np.int64], sampled: Ragged, encode: TextEncoder
+    ) -> "CharacterTexts":
+        """The same characters, and other pieces of some texts: `sampled`, without special tokens.
+
+        A text keeps its pieces where the others have an [UNK] or do not fit.
+        """
+        tokenizer = encode.tokenizer
+        before, after = tokenizer.input_template.n_before_and_after()
+        limit = min(encode.max_length, tokenizer.model_max_length or encode.max_length)
+        fits = before + sampled.lengths + after <= limit
+        known = [tokenizer.unk_id not in sampled[row] for row in range(len(sampled))]
+        rows = np.flatnonzero(fits & np.array(known, np.bool_))
+        tokens = Ragged(self.tokens.ids.copy(), self.tokens.offsets)
+        places = Ragged(self.places.ids.copy(), self.places.offsets)
+        for number, row in zip(numbers[rows].tolist(), rows.tolist(), strict=True):
+            pieces = [tokenizer.piece(int(i)) for i in sampled[row]]
+            spans = offsets(self.texts[number], pieces)
+            positions = range(before, before + len(spans))
+            token, place = _tokens_and_places(self.texts[number], spans, positions)
+            starts = [start for start, _ in self.spans[number]]
+            tokens[number][:], places[number][:] = token[starts], place[starts]
+        source = np.arange(len(self.ids))
+        source[numbers[rows]] = len(self.ids) + np.arange(len(rows))
+        both = Ragged.concat([self.ids, encode.add_special_tokens(sampled.take(rows))])
+        return replace(self, ids=both.take(source), tokens=tokens, places=places)
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -92,6 +112,19 @@ class CharacterTexts(TokenizedTexts):
             torch.from_numpy(ngrams).to(device),
             mask,
         )
+
+
+def _tokens_and_places(
+    text: str, spans: Sequence[Span], positions: Sequence[int]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """For each character of the text the position of its piece in the row of ids, and its place."""
+    token = np.zeros(len(text), np.int32)
+    place = np.full(len(text), NO_TOKEN, np.int32)
+    for position, (start, stop) in zip(positions, spans, strict=True):
+        token[start:stop], place[start:stop] = position, LATER
+        spaces = len(text[start:stop]) - len(text[start:stop].lstrip())
+        place[start + spaces : min(start + spaces + 1, stop)] = FIRST
+    return token, place
 
 
 def compose(text: str) -> tuple[str, list[Span]]:

@@ -86,25 +86,30 @@ class EncoderJob(RecipeJob[LabelledBatch]):
 
     def _augment(self, number: int, view: int) -> Ragged:
         """The rows of an epoch: a pure function of its number and the view."""
-        seed = derive_seed(self.recipe.seed, "augmentation", number, view)
-        rng = np.random.Generator(np.random.Philox(seed))
+        rng = self.augmentation_rng(number, view)
         rows, augmentation = self.ids, self.recipe.augmentation
         if augmentation.subword_sampling:
             chosen = np.flatnonzero(rng.random(len(rows)) < augmentation.subword_sampling)
             rows = replace_rows(rows, chosen, self._sample(chosen, number, view))
         return drop_tokens(rows, augmentation.token_dropout, self.tokenizer, rng)
 
+    def augmentation_rng(self, number: int, view: int) -> np.random.Generator:
+        """The random numbers of the augmentation of an epoch and view."""
+        seed = derive_seed(self.recipe.seed, "augmentation", number, view)
+        return np.random.Generator(np.random.Philox(seed))
+
     def _sample(self, chosen: NDArray[np.int64], number: int, view: int) -> Ragged:
         """Random segmentations of the chosen texts, of pairs for both texts."""
         keys = ("sampling", number, view)
-        rows = self._sample_texts(self.texts.texts, chosen, keys)
+        rows = self.sample_texts(self.texts.texts, chosen, keys)
         pairs = self.texts.pairs
-        other = None if pairs is None else self._sample_texts(pairs, chosen, (*keys, "pair"))
+        other = None if pairs is None else self.sample_texts(pairs, chosen, (*keys, "pair"))
         return self.encode.add_special_tokens(rows, other)
 
-    def _sample_texts(
+    def sample_texts(
         self, texts: Sequence[str], chosen: NDArray[np.int64], keys: Sequence[int | str]
     ) -> Ragged:
+        """Random segmentations of the chosen texts, without special tokens."""
         seed, alpha = derive_seed(self.recipe.seed, *keys), self.recipe.augmentation.sampling_alpha
         return sample_all([texts[int(i)] for i in chosen], self.tokenizer, alpha, seed)
 

@@ -3,18 +3,22 @@
 Shapes: B texts, T pieces or characters, N of them with a tag, L tags.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from jumok.data.splits import Splits
 from jumok.evaluation import entity_metrics
+from jumok.models import Characters
 from jumok.nn.losses import cross_entropy, rdrop_kl
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
-from jumok.tasks.inputs.batches import PaddedBatch, collate
+from jumok.tasks.inputs.batches import LazyBatches, collate
+from jumok.tasks.inputs.character_texts import CharacterTexts
 from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
-from jumok.tasks.inputs.token_labels import IGNORE_INDEX, LabelledTokens
-from jumok.tasks.jobs.encoder_job import EncoderJob, LabelledBatch
+from jumok.tasks.inputs.token_labels import IGNORE_INDEX, LabelledTokens, TokenizedTexts
+from jumok.tasks.jobs.encoder_job import EncoderJob, LabelledBatch, drop_tokens
 from jumok.tasks.token_classification import (
     drop_spaces,
     forward,
@@ -46,13 +50,34 @@ class TokenClassificationJob(EncoderJob):
         rows = [self.train_labels[i] for i in examples]
         return collate(rows, IGNORE_INDEX, self.device).input_ids
 
-    def labelled(
-        self, texts: PaddedBatch, examples: NDArray[np.int64], *, two_views: bool
-    ) -> LabelledBatch:
-        """The batch of these training texts, with their characters if the model tags them."""
-        characters = self.train_texts.characters(examples, self.device)
-        labels = self.labels_of(examples)
-        return LabelledBatch(texts, labels, two_views, characters=characters)
+    def epoch(self, number: int) -> LazyBatches[LabelledBatch]:
+        """The batches of an epoch; the characters of each view have the pieces of that view."""
+        views = [self._view(number, view) for view in range(2 if self.rdrop_alpha > 0 else 1)]
+        lengths = np.stack([view.ids.lengths for view in views], -1)  # (n, views)
+
+        def build(examples: NDArray[np.int64]) -> LabelledBatch:
+            rows = [view.ids[i] for view in views for i in examples]
+            texts = collate(rows, self.tokenizer.padding_id, self.device)
+            characters = [view.characters(examples, self.device) for view in views]
+            return LabelledBatch(
+                texts,
+                self.labels_of(np.tile(examples, len(views))),
+                two_views=len(views) > 1,
+                characters=Characters.concat(characters),
+            )
+
+        return LazyBatches(self.index_batches(lengths, number), build)
+
+    def _view(self, number: int, view: int) -> TokenizedTexts:
+        """The augmented training texts of an epoch: a pure function of its number and the view."""
+        rng, augmentation = self.augmentation_rng(number, view), self.recipe.augmentation
+        texts = self.train_texts
+        if augmentation.subword_sampling and isinstance(texts, CharacterTexts):
+            chosen = np.flatnonzero(rng.random(len(texts.ids)) < augmentation.subword_sampling)
+            sampled = self.sample_texts(texts.texts, chosen, ("sampling", number, view))
+            texts = texts.with_pieces(chosen, sampled, self.encode)
+        ids = drop_tokens(texts.ids, augmentation.token_dropout, self.tokenizer, rng)
+        return replace(texts, ids=ids)
 
     def loss(self, batch: LabelledBatch) -> Tensor:
         """Cross-entropy of the tags, summed over them; with two views plus R-Drop."""

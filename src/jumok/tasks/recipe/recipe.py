@@ -61,6 +61,7 @@ AUGMENTATION_TASKS: Mapping[str, tuple[TaskName, ...]] = {
         "classification",
         "multi_label_classification",
         "regression",
+        "tagging",
         "sequence_to_sequence",
         "masked_language_modeling",
     ),
@@ -320,10 +321,11 @@ def _check_unused(recipe: Recipe) -> None:
 def _check_augmentation(recipe: Recipe) -> None:
     """Raise InputError for an augmentation that the task or its data do not support."""
     augmentation = recipe.augmentation
-    if recipe.task == "tagging" and augmentation.subword_sampling:
+    pieces = recipe.task == "tagging" and recipe.model.tagging == "pieces"
+    if pieces and augmentation.subword_sampling:
         raise InputError(
-            "augmentation.subword_sampling must be 0 for the task tagging, whose tags are aligned "
-            f"with the best segmentation, got {augmentation.subword_sampling}"
+            'augmentation.subword_sampling must be 0 with model.tagging = "pieces", whose tags are '
+            f"aligned with the best segmentation, got {augmentation.subword_sampling}"
         )
     for key, tasks in AUGMENTATION_TASKS.items():
         value = getattr(augmentation, key)
