@@ -18,7 +18,15 @@ from turns import processor
 from jumok.tasks.runs.run import Run
 
 RESULTS = Path(__file__).parent / "results"
-METRICS = ("accuracy", "macro_f1", "exact_match", "pearson", "spearman")
+METRICS = (
+    "accuracy",
+    "macro_f1",
+    "exact_match",
+    "pearson",
+    "spearman",
+    "entity_f1",
+    "character_f1",
+)
 
 
 def main() -> None:
@@ -57,14 +65,14 @@ def table(recipe: str, results: list[dict[str, Any]]) -> list[str]:
         f"jumok train {recipe} seed={seeds} --out runs/{recipe}-{seeds}",
         f"{date.today()}, {versions}, {processor()}",
         "",
-        f"seed  {'test set':<16} {'rows':>6}  {'  '.join(f'{name:>11}' for name in metrics)}  "
+        f"seed  {'test set':<16} {'rows':>6}  {'  '.join(f'{name:>12}' for name in metrics)}  "
         "dev score     step  whole command  training     memory",
     ]
     for result in results:
         for scores in (result, *result["others"]):
             lines.append(
                 f"{result['seed']:>4}  {scores['split']:<16} {scores['n']:>6}  "
-                f"{'  '.join(f'{scores[name]:11.4f}' for name in metrics)}  "
+                f"{'  '.join(f'{scores[name]:12.4f}' for name in metrics)}  "
                 f"{result['dev']['score']:9.4f}  {result['dev']['step']:7}  "
                 f"{result['wall_seconds'] / 60:9.1f} min  "
                 f"{result['training_seconds'] / 60:4.1f} min  "

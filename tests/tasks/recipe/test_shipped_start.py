@@ -58,6 +58,15 @@ def test_pairs_begin_from_the_shipped_vectors(
     assert "mine.toml begins from ko-small-vectors" in capsys.readouterr().err
 
 
+def test_tags_are_those_of_characters(recipe: Path) -> None:
+    made = load_recipe(str(recipe), ["task=tagging"])
+    assert (made.model.init, made.model.tagging) == (SHIPPED_MODEL, "characters")
+    assert load_recipe(str(recipe), ["task=tagging", "model.tagging=pieces"]).model.tagging == (
+        "pieces"
+    )
+    assert load_recipe(str(recipe)).model.tagging == "pieces"
+
+
 def test_values_of_the_recipe_win(recipe: Path) -> None:
     made = load_recipe(str(recipe), ["training.learning_rate=1e-4", "model.dropout=0.3"])
     assert (made.training.learning_rate, made.model.dropout) == (1e-4, 0.3)

@@ -38,6 +38,7 @@ FINE_TUNED_TASKS = (
     "tagging",
 )
 COMPARED_PAIRS = {"pooling": "compare", "n_segments": 2}  # as the recipe `question_pair`
+TAGGED_CHARACTERS = {"tagging": "characters"}  # as `klue-ner`: its pieces cross borders of names
 FINE_TUNING = {
     "batch_tokens": 1024,  # some thousand texts are hundreds of steps
     "learning_rate": 1e-3,
@@ -84,7 +85,8 @@ def with_shipped_model(recipe: Mapping[str, Any], overrides: Overrides) -> Confi
 
     It is used for tasks of an encoder when neither the file nor the overrides set `model.init`, a
     hyperparameter of the architecture or a key of [vocabulary]. The values of fine-tuning then
-    become the defaults. Pairs of texts begin from vectors, which know the similarity of texts.
+    become the defaults. Pairs of texts begin from vectors, which know the similarity of texts. Tags
+    are those of characters.
     """
     tree = apply_overrides(recipe, overrides)
     model, training, data = (tree.get(name, {}) for name in ("model", "training", "data"))
@@ -101,7 +103,8 @@ def with_shipped_model(recipe: Mapping[str, Any], overrides: Overrides) -> Confi
         or not has_weights(init)
     ):
         return None
-    start = {"init": init, **(COMPARED_PAIRS if pairs else {})}
+    head = TAGGED_CHARACTERS if tree.get("task") == "tagging" else COMPARED_PAIRS if pairs else {}
+    start = {"init": init, **head}
     table = {"model": {**start, **recipe.get("model", {})}}
     return {**recipe, **table, "training": {**FINE_TUNING, **recipe.get("training", {})}}
 
