@@ -245,7 +245,7 @@ def test_logits_are_those_of_pieces(run: Path) -> None:
 
 def test_subword_sampling_is_an_error() -> None:
     with pytest.raises(InputError, match="tags are aligned with the best segmentation"):
-        load_recipe("klue-ner", ["augmentation.subword_sampling=0.5"])
+        load_recipe("klue-ner", ["model.tagging=pieces", "augmentation.subword_sampling=0.5"])
 
 
 def test_the_vocabulary_is_trained_on_the_texts() -> None:
