@@ -14,6 +14,7 @@ from jumok.checks.invariance import NotApplicable
 from jumok.checks.target import CheckTarget, Outputs, batched
 from jumok.data import packing
 from jumok.models import (
+    CharacterClassifier,
     Decoder,
     Encoder,
     EncoderDecoder,
@@ -60,6 +61,8 @@ def packed(target: CheckTarget) -> Outputs:
             outputs = model(source.ids, source.mask(causal=True), positions=source.positions)
         case Encoder() | MaskedLanguageModel() | ReplacedTokenDetector() | TokenClassifier():
             outputs = model(source.ids, source.mask(), positions=source.positions)
+        case CharacterClassifier():
+            outputs = model.hidden_states(source.ids, source.mask(), positions=source.positions)
         case _:
             raise NotApplicable(f"a {type(model).__name__} does not take packed rows")
     return source.unpack(outputs, plan)

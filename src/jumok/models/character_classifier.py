@@ -58,8 +58,8 @@ class Characters:
         )
 
     def row(self, number: int) -> "Characters":
-        """The characters of one text, without padding."""
-        n = self.tokens.shape[1] if self.mask is None else int(self.mask[number].sum())
+        """The characters of one text, without padding; of an empty text one of padding."""
+        n = self.tokens.shape[1] if self.mask is None else max(int(self.mask[number].sum()), 1)
         rows = (each[number : number + 1, :n] for each in (self.tokens, self.places, self.ngrams))
         return Characters(*rows)
 
