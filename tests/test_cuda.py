@@ -118,14 +118,21 @@ def test_training_and_prediction(
     assert jumok.load(out)("이 영화 재미있어요").label in ("negative", "positive")
 
 
-@pytest.mark.parametrize("electra", [False, True])
-def test_packed_pretraining(electra: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("model.generator=0.5", "model.generator_layers=1"),
+        ('distillation.teachers=["ko-small-vectors"]',),
+    ],
+    ids=["masked", "replaced", "states"],
+)
+def test_packed_pretraining(words: tuple[str, ...], tmp_path: Path) -> None:
     """The step of `ko-small`: the same hidden states of packed rows; and bfloat16 trains."""
     text = "".join(f"{text}\n" for text, _ in reviews(60, 0))
     (tmp_path / "train.txt").write_text(text, encoding="utf-8")
     path = tmp_path / "pretraining.toml"
     path.write_text(PRETRAINING.format(folder=tmp_path), encoding="utf-8")
-    words = ["model.generator=0.5", "model.generator_layers=1"] if electra else []
     hidden = []
     for device in ("cpu", NAME):
         plan = load_recipe(str(path), [*words, f'device="{device}"'])

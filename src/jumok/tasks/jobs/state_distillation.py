@@ -186,7 +186,8 @@ class StateDistillationJob(MaskedLMJob):
         spelled, spans, positions = self._spelled(rows[rows >= 0])
         states, known = self._states(spelled, spans)
         numbers = np.split(np.arange(len(states)), np.cumsum([len(each) for each in spans])[:-1])
-        width = int(places.positions.max()) + 1 + max(map(max, filter(None, positions)), default=0)
+        width = max(map(max, filter(None, positions)), default=0)
+        width = 1 + max(width, int(places.positions.max()))
         table = np.full((len(rows), width), -1)  # the state of each position of each row
         for index, (at, number) in enumerate(zip(positions, numbers, strict=True)):
             table[index + (rows[0] < 0), at] = number
