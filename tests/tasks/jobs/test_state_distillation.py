@@ -16,6 +16,7 @@ from jumok.tasks.masked_lm import hidden_states
 from jumok.tasks.recipe.recipe import Recipe, load_recipe
 from jumok.tasks.runs.setup import prepare_training
 from jumok.tasks.runs.train import resume, train
+from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from tests.tasks.tiny_jobs import CPU
 from tests.tiny_runs import reviews
 
@@ -196,5 +197,13 @@ def test_what_it_cannot_learn_from(tmp_path: Path, review_run: Path) -> None:
             student(tmp_path, review_run, override)
     with pytest.raises(InputError, match="is for the task masked_language_modeling"):
         load_recipe("nsmc", [f'distillation.teachers=["{review_run}"]', "distillation.layer=2"])
+    texts = [text for text, _ in reviews(60, 0)]
+    config = VocabularyConfig(size=320, byte_fallback=True)
+    SentencePieceTokenizer.train(texts, config).save(tmp_path / "bytes.model")
+    bytes_student = student(tmp_path, review_run, f"vocabulary.file={tmp_path / 'bytes.model'}")
+    emoji = "".join(f"{text} 🙂\n" for text in texts)
+    (tmp_path / "train.txt").write_text(emoji, encoding="utf-8")
+    with pytest.raises(InputError, match="but rewrites each of 60; use one with"):
+        job_of(bytes_student)
     with pytest.raises(InputError, match="must be encoders, got a LanguageModel"):
         TeacherStates.load(str(FORMAT1 / "causal_lm_finished"), 0, CPU)

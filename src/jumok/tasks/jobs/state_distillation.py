@@ -146,7 +146,8 @@ class StateDistillationJob(MaskedLMJob):
     def prepare(self, splits: Splits) -> None:
         """Load the teachers and find the principal components of their states.
 
-        Raises InputError for a teacher that is not an encoder.
+        Raises InputError for a teacher that is not an encoder, and for a tokenizer that rewrites
+        every text.
         """
         super().prepare(splits)
         config = self.recipe.distillation
@@ -162,6 +163,12 @@ class StateDistillationJob(MaskedLMJob):
         rows = np.linspace(0, len(lengths) - 1, min(FITTED_ROWS, len(lengths))).astype(np.int64)
         spelled, spans, _ = self._spelled(rows)
         states, known = self._states(spelled, spans)
+        if not known.any():
+            raise InputError(
+                "the tokenizer must keep the characters of the training texts, so that their "
+                f"pieces have the states of a teacher, but rewrites each of {len(rows)}; use one "
+                'with normalization "nfc" and without byte_fallback'
+            )
         width = self.recipe.model.d_model // 2
         fitted = Projection.fit(states[known].cpu().numpy(), width, width)
         self.mean = torch.from_numpy(fitted.mean).to(self.device)
