@@ -27,12 +27,10 @@ from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.tasks.runs.compare import compare
 from jumok.tasks.runs.evaluate import evaluate
 from jumok.tasks.runs.train import train
-from jumok.tasks.token_classification import char_tags, log_probabilities, viterbi_tags
+from jumok.tasks.token_classification import char_tags, log_probabilities
 from jumok.text.ragged import Ragged
-from jumok.training.trainer import Trainer
 from jumok.viewer.live_model import plot_attention
-from tests.tasks.tiny_jobs import CPU, TAGS, tag_rows, tag_vocabulary, tagging_job
-from tests.tiny_runs import REVIEWS
+from tests.tasks.tiny_jobs import CPU, TAGS, tag_recipe, tag_rows, tag_vocabulary, tagging_job
 
 ROWS = tag_rows(24, 1)
 
@@ -197,19 +195,6 @@ def test_outputs_are_independent_of_the_batch() -> None:
         torch.testing.assert_close(row, alone, atol=1e-5, rtol=0)  # float32 sums
 
 
-def test_a_character_classifier_overfits(tmp_path: Path) -> None:
-    job = tagging_job(
-        ROWS, steps=40, learning_rate=5e-3, schedule="cosine", warmup_steps=5,
-        precision="float32", evaluate_every=1000, tagging="characters",
-    )  # fmt: skip
-    Trainer(job, job.recipe.training, tmp_path, seed=0, device=CPU, metadata={}).fit()
-    job.model.eval()
-    dev = job.evaluate()
-    assert (dev.metric, dev.score) == ("entity_f1", 1.0)
-    log_p = log_probabilities(job.model, job.dev.texts, job.tokenizer, CPU)
-    assert viterbi_tags(job.dev.texts, log_p, TAGS) == job.dev.tags
-
-
 # A run
 
 
@@ -217,10 +202,7 @@ def test_a_character_classifier_overfits(tmp_path: Path) -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Persons and places, and a recipe whose pieces cross them."""
     folder = tmp_path_factory.mktemp("characters")
-    for seed, (split, n) in enumerate([("train", 120), ("dev", 20), ("test", 20)]):
-        lines = ["text\ttags", *map("\t".join, tag_rows(n, seed))]
-        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (folder / "recipe.toml").write_text(REVIEWS.format(folder=folder), encoding="utf-8")
+    tag_recipe(folder)
     return folder
 
 

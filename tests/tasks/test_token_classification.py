@@ -2,6 +2,7 @@
 
 from itertools import chain
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
@@ -22,8 +23,7 @@ from jumok.tasks.runs.train import train
 from jumok.tasks.token_classification import char_tags, forward, log_probabilities, viterbi_tags
 from jumok.training.trainer import Trainer
 from jumok.viewer.live_model import plot_attention
-from tests.tasks.tiny_jobs import CPU, TAGS, tag_rows, tag_vocabulary, tagging_job
-from tests.tiny_runs import REVIEWS
+from tests.tasks.tiny_jobs import CPU, TAGS, tag_recipe, tag_rows, tag_vocabulary, tagging_job
 
 ROWS = tag_rows(24, 1)
 
@@ -157,9 +157,12 @@ def test_outputs_are_independent_of_the_batch() -> None:
         torch.testing.assert_close(row, alone, atol=1e-5, rtol=0)  # float32 sums
 
 
-def test_a_token_classifier_overfits(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tagging", ["pieces", "characters"])
+def test_a_token_classifier_overfits(
+    tmp_path: Path, tagging: Literal["pieces", "characters"]
+) -> None:
     job = tagging_job(
-        ROWS, steps=60, learning_rate=5e-3, schedule="cosine", warmup_steps=10,
+        ROWS, tagging=tagging, steps=60, learning_rate=5e-3, schedule="cosine", warmup_steps=10,
         precision="float32", evaluate_every=1000,
     )  # fmt: skip
     Trainer(job, job.recipe.training, tmp_path, seed=0, device=CPU, metadata={}).fit()
@@ -177,11 +180,7 @@ def test_a_token_classifier_overfits(tmp_path: Path) -> None:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny run: persons and places."""
     folder = tmp_path_factory.mktemp("tags")
-    for seed, (split, n) in enumerate([("train", 120), ("dev", 20), ("test", 20)]):
-        lines = ["text\ttags", *map("\t".join, tag_rows(n, seed))]
-        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    path = folder / "recipe.toml"
-    path.write_text(REVIEWS.format(folder=folder), encoding="utf-8")
+    path = tag_recipe(folder)
     overrides = ["task=tagging", "vocabulary.kind=char", "model.max_length=40", "model.d_model=32"]
     train(load_recipe(str(path), [*overrides, "training.steps=60"]), folder / "run")
     return folder / "run"

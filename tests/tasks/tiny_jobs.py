@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -29,7 +30,7 @@ from jumok.tasks.token_classification import TokenClassificationTask
 from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from jumok.text.tokenizer import Tokenizer
 from jumok.training.config import TrainingConfig
-from tests.tiny_runs import readings, reviews
+from tests.tiny_runs import REVIEWS, readings, reviews
 
 CPU = torch.device("cpu")
 LABELS = ("negative", "positive")
@@ -144,6 +145,16 @@ def tag_rows(n: int, seed: int) -> list[tuple[str, str]]:
         ]
         rows.append(("".join(text for text, _ in parts), " ".join(tags)))
     return rows
+
+
+def tag_recipe(folder: Path) -> Path:
+    """A recipe in `folder`, with files of its own: 120 training, 20 dev and 20 test sentences."""
+    for seed, (split, n) in enumerate([("train", 120), ("dev", 20), ("test", 20)]):
+        lines = ["text\ttags", *map("\t".join, tag_rows(n, seed))]
+        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path = folder / "recipe.toml"
+    path.write_text(REVIEWS.format(folder=folder), encoding="utf-8")
+    return path
 
 
 @cache
