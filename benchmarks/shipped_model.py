@@ -3,8 +3,9 @@
     python benchmarks/shipped_model.py RUN_OR_NAME --out RUNS [--seeds 0 1 2] [TASK ...]
 
 Checkpoints are chosen on dev; each run reads its test set once. The recipe alone is not always a
-training from scratch: question_pair, kornli and hate begin from `ko-small-vectors`. Besides the
-table it writes RUNS/scores.json, which `scripts/ship_model.py --scores` puts into the model's card.
+training from scratch: question_pair and hate begin from `ko-small-vectors`, klue-ner, kornli and
+3i4k from `ko-small`. Besides the table it writes RUNS/scores.json, which
+`scripts/ship_model.py --scores` puts into the model's card.
 """
 
 import argparse

@@ -4,9 +4,9 @@
 
 Every system is selected on the development split alone and is scored on the test split once. With
 `--init` each recipe except the dialogue is trained once more, initialized from that run (such as
-one of `mlm-ko`), with the learning rates of `nsmc-pretrained`. The recipes of pairs begin from
-`ko-small-vectors` and `klue-ner` from `ko-small` by themselves. Finished runs and
-`baselines-TASK.json` in RUNS are read, not computed again.
+one of `mlm-ko`), with the learning rates of `nsmc-pretrained`. `question_pair` and `hate` begin
+from `ko-small-vectors`, `klue-ner`, `kornli` and `3i4k` from `ko-small` by themselves. Finished
+runs and `baselines-TASK.json` in RUNS are read, not computed again.
 """
 
 import argparse
