@@ -203,7 +203,7 @@ def test_what_it_cannot_learn_from(tmp_path: Path, review_run: Path) -> None:
     bytes_student = student(tmp_path, review_run, f"vocabulary.file={tmp_path / 'bytes.model'}")
     emoji = "".join(f"{text} 🙂\n" for text in texts)
     (tmp_path / "train.txt").write_text(emoji, encoding="utf-8")
-    with pytest.raises(InputError, match="but rewrites each of 60; use one with"):
+    with pytest.raises(InputError, match="but rewrites all 60 that were read; use"):
         job_of(bytes_student)
     with pytest.raises(InputError, match="must be encoders, got a LanguageModel"):
         TeacherStates.load(str(FORMAT1 / "causal_lm_finished"), 0, CPU)

@@ -166,8 +166,8 @@ class StateDistillationJob(MaskedLMJob):
         if not known.any():
             raise InputError(
                 "the tokenizer must keep the characters of the training texts, so that their "
-                f"pieces have the states of a teacher, but rewrites each of {len(rows)}; use one "
-                'with normalization "nfc" and without byte_fallback'
+                f"pieces have the states of a teacher, but rewrites all {len(rows)} that were "
+                'read; use one with normalization "nfc" and without byte_fallback'
             )
         width = self.recipe.model.d_model // 2
         fitted = Projection.fit(states[known].cpu().numpy(), width, width)
