@@ -1,4 +1,7 @@
-"""AdamW against numpy in float64, its saved state, layer-wise learning rates, frozen weights."""
+"""AdamW and Muon against numpy in float64, states, learning rates, frozen weights."""
+
+from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +20,7 @@ from jumok.training.optimizer import Named, Optimizer
 Array = NDArray[np.float64]
 CONFIG = TrainingConfig(steps=1, learning_rate=1e-2, weight_decay=0.1)
 STEPS = 100
+muon = pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="needs torch 2.9")
 
 
 class NumpyAdamW:
@@ -217,6 +221,103 @@ def test_freeze_must_match_weights(pattern: str) -> None:
 def test_some_weights_must_be_trainable() -> None:
     with pytest.raises(InputError, match="must leave weights to train, got all; exclude the head"):
         Optimizer(classifier_weights(), TrainingConfig(steps=1, freeze=("encoder", "output")))
+
+
+def numpy_muon(weight: Array, mean: Array, gradient: Array, rate: float, decay: float) -> Array:
+    """One step of Muon (Jordan 2024) with the factor of Liu et al. (2025); `mean` is updated."""
+    mean *= 0.95
+    mean += 0.05 * gradient
+    update = 0.05 * gradient + 0.95 * mean
+    tall = len(update) > len(update[0])
+    x = update.T if tall else update
+    x = x / np.linalg.norm(x)
+    for _ in range(5):
+        gram = x @ x.T
+        x = 3.4445 * x + (-4.775 * gram + 2.0315 * gram @ gram) @ x
+    update = 0.2 * max(weight.shape) ** 0.5 * (x.T if tall else x)
+    result: Array = (1 - rate * decay) * weight - rate * update
+    return result
+
+
+@muon
+def test_muon_equals_numpy_and_leaves_the_other_weights_to_adamw() -> None:
+    muon_config = TrainingConfig(
+        steps=1, learning_rate=1e-2, weight_decay=0.1, layer_decay=0.5, optimizer="muon"
+    )
+    named, others = classifier_weights(), classifier_weights()
+    optimizer = Optimizer(named, muon_config)
+    adamw = Optimizer(others, replace(muon_config, optimizer="adamw"))
+    matrices = {n for n, p in named.items() if ".layers." in n and p.ndim == 2}
+    assert optimizer.muon_names == matrices
+    assert len(matrices) == 3 * 6  # query, key, value, output, up, down
+    weights = {n: named[n].detach().double().numpy() for n in matrices}
+    means = {n: np.zeros_like(weights[n]) for n in matrices}
+    rates = lr_multipliers(named, 0.5)
+    for step in range(1, 11):
+        generator = torch.Generator().manual_seed(step)
+        for name, p in named.items():
+            gradient = torch.randn(p.shape, generator=generator)
+            p.grad, others[name].grad = gradient, gradient.clone()
+            if name in matrices:
+                weights[name] = numpy_muon(
+                    weights[name], means[name], gradient.double().numpy(), 1e-2 * rates[name], 0.1
+                )
+        optimizer.step(1e-2)
+        adamw.step(1e-2)
+    for name, p in named.items():
+        if name in matrices:  # torch orthogonalizes in bfloat16: 3 significant digits
+            error = np.abs(p.detach().numpy() - weights[name]).max()
+            assert error < 0.05 * 10 * 1e-2 * rates[name]
+            assert not torch.equal(p, others[name])
+        else:
+            assert torch.equal(p, others[name])
+
+
+@muon
+def test_the_state_of_muon_resumes_bit_for_bit() -> None:
+    config = TrainingConfig(steps=1, optimizer="muon", freeze=("layers.0",))
+
+    def step(optimizer: Optimizer, number: int) -> None:
+        generator = torch.Generator().manual_seed(number)
+        for p in optimizer.parameters.values():
+            gradient = torch.randn(p.shape, generator=generator)
+            p.grad = gradient if p.requires_grad else None
+        optimizer.step(rate(number))
+
+    whole, first = Optimizer(classifier_weights(), config), Optimizer(classifier_weights(), config)
+    for number in range(1, 4):
+        step(whole, number)
+        step(first, number)
+    state = {name: value.clone() for name, value in first.state().items()}
+    parts: dict[str, set[str]] = defaultdict(set)
+    for key in state:
+        part, _, name = key.partition(":")
+        parts[name].add(part)
+    for name, p in first.parameters.items():
+        if ".layers.0." in name:
+            assert name not in parts
+        elif name in first.muon_names:
+            assert parts[name] == {"momentum_buffer"}
+        else:
+            assert parts[name] == {"exp_avg", "exp_avg_sq", "step"}, p.shape
+    second = Optimizer({n: nn.Parameter(p.detach()) for n, p in first.parameters.items()}, config)
+    second.load(state)
+    for number in range(4, 7):
+        step(whole, number)
+        step(second, number)
+    for name, p in whole.parameters.items():
+        assert torch.equal(p, second.parameters[name])
+
+
+def test_muon_without_support_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("torch.optim.Muon", raising=False)
+    with pytest.raises(InputError, match=r'optimizer must be "adamw" with torch .*: Muon is part'):
+        Optimizer(classifier_weights(), TrainingConfig(steps=1, optimizer="muon"))
+
+
+def test_muon_needs_whole_matrices() -> None:
+    with pytest.raises(InputError, match=r'sharding must be "none" with training\.optimizer'):
+        TrainingConfig(steps=1, optimizer="muon", sharding="full")
 
 
 @pytest.mark.parametrize("decay", [0.0, -0.5, 1.5, float("nan")])

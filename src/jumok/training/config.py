@@ -28,6 +28,7 @@ class TrainingConfig:
     minutes: float | None = None
     batch_tokens: int = 4096  # padded tokens of one microbatch
     gradient_accumulation_steps: int = 1  # microbatches a step, shared by all processes
+    optimizer: Literal["adamw", "muon"] = "adamw"  # muon: of the matrices of the layers
     learning_rate: float = 1e-3  # the peak
     schedule: Schedule = "inverse_sqrt"
     warmup_steps: int = 400
@@ -83,6 +84,11 @@ class TrainingConfig:
                     f'"{self.sharding}": it needs the whole model in every process; set one of '
                     'them to false or "none"'
                 )
+        if self.optimizer == "muon" and self.sharding != "none":
+            raise InputError(
+                'training.sharding must be "none" with training.optimizer = "muon", which needs '
+                f'whole matrices, got "{self.sharding}"'
+            )
         if self.lora.rank and self.sharding != "none":
             raise InputError(
                 'training.sharding must be "none" with training.lora, whose few weights need no '

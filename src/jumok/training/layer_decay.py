@@ -37,6 +37,16 @@ def lr_multipliers(names: Collection[str], decay: float) -> dict[str, float]:
     }
 
 
+def is_in_layer(name: str) -> bool:
+    """Whether a weight belongs to a layer of an encoder or decoder.
+
+    >>> is_in_layer("encoder.stack.layers.0.feed_forward.up.weight"), is_in_layer("output.weight")
+    (True, False)
+    """
+    match = _POSITION.match(name)
+    return match is not None and match["layer"] is not None
+
+
 def frozen_parameters(names: Collection[str], patterns: Iterable[str]) -> set[str]:
     """The weights that `training.freeze` excludes from training.
 

@@ -4,7 +4,7 @@
         train_step                one optimizer step
             accumulate_gradients      forward and backward over the microbatches of the step
                 forward_backward_step     one microbatch
-            clip; AdamW; moving average
+            clip; AdamW or Muon; moving average
         log; evaluate; save_checkpoint, when they are due
 
 The loss of a microbatch is divided by the targets of the whole step. A resumed training is
@@ -453,7 +453,8 @@ class Trainer(Generic[BatchT]):
             check_tensors("average", states.get("average", {}), self.ema.values)
             trainable = {n: p for n, p in self.parameters.items() if p.requires_grad}
             applied_steps = self.state.step - self.state.skipped
-            check_optimizer(states["optimizer"], trainable, applied_steps)
+            muon = self.optimizer.muon_names
+            check_optimizer(states["optimizer"], trainable, muon, applied_steps)
         self.optimizer.load(states["optimizer"])
         self.ema.load(states.get("average", {}))
 

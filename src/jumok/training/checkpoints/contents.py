@@ -16,6 +16,7 @@ from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.state import TrainerState
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
+MOMENTUM = "momentum_buffer"
 STEP = "step"
 
 
@@ -76,18 +77,22 @@ def check_tensors(
 
 
 def check_optimizer(
-    tensors: Mapping[str, Tensor], trainable: Mapping[str, Tensor], applied_steps: int
+    tensors: Mapping[str, Tensor],
+    trainable: Mapping[str, Tensor],
+    muon_names: Collection[str],
+    applied_steps: int,
 ) -> None:
     """Raise InputError unless these are the moments of these weights after so many steps.
 
-    A weight that never got a gradient has no moments.
+    Weights that Muon updates have its momentum alone. A weight that never got a gradient has no
+    moments.
     """
     known = {name.partition(":")[2] for name in tensors}
     expected = {
-        f"{part}:{name}": weight if part in MOMENTS else torch.empty(())
+        f"{part}:{name}": torch.empty(()) if part == STEP else weight
         for name, weight in trainable.items()
         if name in known
-        for part in (*MOMENTS, STEP)
+        for part in ((MOMENTUM,) if name in muon_names else (*MOMENTS, STEP))
     }
     check_tensors("optimizer", tensors, expected)
     if not tensors and applied_steps and trainable:
