@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -20,7 +21,6 @@ from jumok.training.optimizer import Named, Optimizer
 Array = NDArray[np.float64]
 CONFIG = TrainingConfig(steps=1, learning_rate=1e-2, weight_decay=0.1)
 STEPS = 100
-muon = pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="needs torch 2.9")
 
 
 class NumpyAdamW:
@@ -181,9 +181,12 @@ def test_frozen_weights_do_not_change() -> None:
     } | {"output.bias"}
 
 
-def test_the_state_of_a_frozen_model_resumes_bit_for_bit() -> None:
-    """Only trainable weights have moments."""
-    config = TrainingConfig(steps=1, weight_decay=0.1, layer_decay=0.7, freeze=("layers.0",))
+@pytest.mark.parametrize("choice", ["adamw", "muon"])
+def test_the_state_of_a_frozen_model_resumes_bit_for_bit(choice: Literal["adamw", "muon"]) -> None:
+    """Only trainable weights have moments; of those that Muon updates, one."""
+    config = TrainingConfig(
+        steps=1, weight_decay=0.1, layer_decay=0.7, freeze=("layers.0",), optimizer=choice
+    )
 
     def step(optimizer: Optimizer, number: int) -> None:
         generator = torch.Generator().manual_seed(number)
@@ -198,8 +201,17 @@ def test_the_state_of_a_frozen_model_resumes_bit_for_bit() -> None:
         step(whole, number)
         step(first, number)
     state = {name: value.clone() for name, value in first.state().items()}
-    assert state
-    assert not any(".layers.0." in name for name in state)
+    parts: dict[str, set[str]] = defaultdict(set)
+    for key in state:
+        part, _, name = key.partition(":")
+        parts[name].add(part)
+    for name, p in first.parameters.items():
+        if ".layers.0." in name:
+            assert name not in parts
+        elif choice == "muon" and ".layers." in name and p.ndim == 2:
+            assert parts[name] == {"momentum_buffer"}
+        else:
+            assert parts[name] == {"exp_avg", "exp_avg_sq", "step"}
     second = Optimizer({n: nn.Parameter(p.detach()) for n, p in first.parameters.items()}, config)
     second.load(state)
     for number in range(4, 7):
@@ -239,10 +251,9 @@ def numpy_muon(weight: Array, mean: Array, gradient: Array, rate: float, decay: 
     return result
 
 
-@muon
 def test_muon_equals_numpy_and_leaves_the_other_weights_to_adamw() -> None:
     muon_config = TrainingConfig(
-        steps=1, learning_rate=1e-2, weight_decay=0.1, layer_decay=0.5, optimizer="muon"
+        steps=1, weight_decay=0.1, layer_decay=0.5, optimizer="muon", precision="float32"
     )
     named, others = classifier_weights(), classifier_weights()
     optimizer = Optimizer(named, muon_config)
@@ -265,54 +276,12 @@ def test_muon_equals_numpy_and_leaves_the_other_weights_to_adamw() -> None:
         optimizer.step(1e-2)
         adamw.step(1e-2)
     for name, p in named.items():
-        if name in matrices:  # torch orthogonalizes in bfloat16: 3 significant digits
+        if name in matrices:
             error = np.abs(p.detach().numpy() - weights[name]).max()
-            assert error < 0.05 * 10 * 1e-2 * rates[name]
+            assert error < 1e-5  # float32; ten updates change a weight by about 0.02
             assert not torch.equal(p, others[name])
         else:
             assert torch.equal(p, others[name])
-
-
-@muon
-def test_the_state_of_muon_resumes_bit_for_bit() -> None:
-    config = TrainingConfig(steps=1, optimizer="muon", freeze=("layers.0",))
-
-    def step(optimizer: Optimizer, number: int) -> None:
-        generator = torch.Generator().manual_seed(number)
-        for p in optimizer.parameters.values():
-            gradient = torch.randn(p.shape, generator=generator)
-            p.grad = gradient if p.requires_grad else None
-        optimizer.step(rate(number))
-
-    whole, first = Optimizer(classifier_weights(), config), Optimizer(classifier_weights(), config)
-    for number in range(1, 4):
-        step(whole, number)
-        step(first, number)
-    state = {name: value.clone() for name, value in first.state().items()}
-    parts: dict[str, set[str]] = defaultdict(set)
-    for key in state:
-        part, _, name = key.partition(":")
-        parts[name].add(part)
-    for name, p in first.parameters.items():
-        if ".layers.0." in name:
-            assert name not in parts
-        elif name in first.muon_names:
-            assert parts[name] == {"momentum_buffer"}
-        else:
-            assert parts[name] == {"exp_avg", "exp_avg_sq", "step"}, p.shape
-    second = Optimizer({n: nn.Parameter(p.detach()) for n, p in first.parameters.items()}, config)
-    second.load(state)
-    for number in range(4, 7):
-        step(whole, number)
-        step(second, number)
-    for name, p in whole.parameters.items():
-        assert torch.equal(p, second.parameters[name])
-
-
-def test_muon_without_support_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("torch.optim.Muon", raising=False)
-    with pytest.raises(InputError, match=r'optimizer must be "adamw" with torch .*: Muon is part'):
-        Optimizer(classifier_weights(), TrainingConfig(steps=1, optimizer="muon"))
 
 
 def test_muon_needs_whole_matrices() -> None:

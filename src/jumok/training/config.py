@@ -20,7 +20,8 @@ class TrainingConfig:
 
     `sharding` places the model on several processes and does not change the result: "none" is data
     parallelism; with "full" each process holds a part of every weight (`parallel/fsdp.py`). "full"
-    excludes `strict` and `compile`, which need whole models; a single process ignores it.
+    excludes `strict` and `compile`, which need whole models, and Muon, which needs whole matrices;
+    a single process ignores `sharding`.
     """
 
     steps: int | None = None
