@@ -181,10 +181,16 @@ def test_resume_without_a_checkpoint_starts_again(tmp_path: Path, whole: Path) -
 
 
 @pytest.mark.slow
-def test_resume_with_two_views(tmp_path: Path, review_recipe: Path) -> None:
-    """R-Drop: two views of every batch with their own subwords, masks and dropout."""
+@pytest.mark.parametrize(
+    "override",
+    [
+        "augmentation.rdrop_alpha=3.0",  # two views of every batch: own subwords, masks, dropout
+        "training.optimizer=muon",
+    ],
+)
+def test_resume_with_other_settings(tmp_path: Path, review_recipe: Path, override: str) -> None:
     overrides = ("training.steps=8", "training.keep_checkpoints=9", "training.evaluate_every=4")
-    whole = trained(review_recipe, tmp_path / "whole", *overrides, "augmentation.rdrop_alpha=3.0")
+    whole = trained(review_recipe, tmp_path / "whole", *overrides, override)
     folder = copied(whole, tmp_path / "run", keep=3)
     assert newest(folder) == 3
     resume_run(folder)
