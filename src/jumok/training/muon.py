@@ -1,4 +1,4 @@
-"""Muon (Jordan 2024, https://kellerjordan.github.io/posts/muon/) for the matrices of layers.
+"""Muon (Jordan et al. 2024) for the matrices of layers.
 
 `torch.optim.Muon` (torch 2.9 and newer) orthogonalizes in bfloat16 on every processor; with AVX2
 alone that takes 7 s a step where float32 takes 0.24 s (docs/LOG.md). Here the type is a parameter.
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 MOMENTUM = 0.95
-COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the quintic polynomial; from the post
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the quintic polynomial of Jordan et al.
 ITERATIONS = 5
 
 
