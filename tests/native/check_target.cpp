@@ -10,7 +10,8 @@ using namespace jumok;
 
 namespace {
 
-constexpr int INPUTS = 83, OUTPUTS = 150, ROWS = 21;  // multiples of no vector or tile
+constexpr int OUTPUTS = 150, ROWS = 85;  // multiples of no vector or tile
+int INPUTS;                              // first 83, likewise, then 192, which tiles of AMX need
 constexpr float NOT_FINITE[] = {std::numeric_limits<float>::infinity(),
                                 std::numeric_limits<float>::quiet_NaN()};
 int failures = 0;
@@ -217,11 +218,14 @@ void check_elementary_functions() {
 }  // namespace
 
 int main() {
-  check_linear<Float32>("float32", 1e-5f);
-  check_linear<Bfloat16>("bfloat16", 0.2f);  // inputs have 8 bits
-  check_linear<Int8>("int8", 0.2f);          // and here 7 bits of the largest
-  check_blocks<Q8_0>("q8_0", 8, 0.5f);       // with weights of up to 8
-  check_blocks<Q4_0>("q4_0", 4, 0.05f);      // and of up to 0.5
+  for (const int inputs : {83, 192}) {
+    INPUTS = inputs;
+    check_linear<Float32>("float32", 2e-5f);
+    check_linear<Bfloat16>("bfloat16", 0.2f);  // inputs have 8 bits
+    check_linear<Int8>("int8", 0.2f);          // and here 7 bits of the largest
+    check_blocks<Q8_0>("q8_0", 8, 0.5f);       // with weights of up to 8
+    check_blocks<Q4_0>("q4_0", 4, 0.05f);      // and of up to 0.5
+  }
   for (const auto& [S, D] : {std::pair{13, 40}, {70, 67}, {1, 1}}) {
     check_attention<Float32>(S, D);
     check_attention<AttentionFormat<Int8>>(S, D);

@@ -33,7 +33,8 @@ NOTES = {"ffn_projection": "conv1d", "fused_qkv": True, "position_offset": 1}  #
 def config(
     kind: str = "vaswani", positions: str = "sinusoidal", **more: object
 ) -> TransformerConfig:
-    return TransformerConfig(**SIZE, **KINDS[kind], positions=positions, max_length=40, **more)  # type: ignore[arg-type]
+    values = {**SIZE, **KINDS[kind], "positions": positions, "max_length": 40, **more}
+    return TransformerConfig(**values)  # type: ignore[arg-type]
 
 
 def encoder_decoder(

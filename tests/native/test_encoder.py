@@ -46,6 +46,25 @@ def test_concatenated_texts_match_single_texts(precision) -> None:
         assert (reference(text[None], positions[None])[0] - part).abs().max() < tolerance
 
 
+@torch.no_grad()
+def test_many_rows_match_few_beside_products_of_torch() -> None:
+    """With AMX many rows are multiplied in tiles, which PyTorch's products use as well."""
+    torch.manual_seed(1)
+    stack = randomize_vectors(Encoder(config(d_model=64, d_ff=128))).stack
+    native = NativeEncoder(stack, 40, "int8")
+    lengths = (40, 3, 40, 7, 1, 2)
+    columns = torch.cat([torch.arange(length) for length in lengths])
+    x = torch.randn(len(columns), 64)
+    matrix = torch.randn(96, 96, dtype=torch.bfloat16)
+    product = matrix @ matrix
+    encoded = native(x, torch.tensor(lengths), columns, columns)
+    assert torch.equal(matrix @ matrix, product)
+    for part, text in zip(encoded.split(lengths), x.split(lengths), strict=True):
+        positions = torch.arange(len(text))
+        assert torch.equal(native(text, torch.tensor([len(text)]), positions, positions), part)
+        assert torch.equal(matrix @ matrix, product)
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_texts_divided_among_threads_match_single_texts(threads) -> None:
     native = NativeEncoder(encoder("relative").stack, 40)

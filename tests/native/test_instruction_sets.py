@@ -22,7 +22,7 @@ from jumok.native.instruction_sets import (
 def test_every_machine_has_the_generic_set() -> None:
     assert [each.name for each in compilable("riscv64")] == ["generic"]
     assert [each.name for each in compilable("x86_64")] == [
-        *("avx512_bf16", "avx512_vnni", "avx512", "avx_vnni", "avx2", "generic")
+        *("amx_int8", "avx512_bf16", "avx512_vnni", "avx512", "avx_vnni", "avx2", "generic")
     ]
 
 

@@ -40,6 +40,7 @@ FASTER: dict[str, tuple[DecoderPrecision, ...]] = {
     "avx512": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
     "avx512_vnni": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
     "avx512_bf16": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
+    "amx_int8": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
 }
 
 

@@ -35,12 +35,21 @@ class InstructionSet:
 
 
 def _x86(name: str, target: str, flags: str) -> InstructionSet:
-    """A set of x86-64 whose compiler flags are those of the processor without underscores."""
+    """A set of x86-64 whose compiler flags follow from those of the processor."""
     needs = flags.split()
-    options = tuple("-m" + flag.replace("_", "") for flag in needs)
+    options = tuple("-m" + _compiler_name(flag) for flag in needs)
     if "avx512f" in needs:
         options += ("-mprefer-vector-width=512",)
     return InstructionSet(name, target, X86_64, frozenset(needs), options)
+
+
+def _compiler_name(flag: str) -> str:
+    """The name of a flag of the processor in GCC and Clang.
+
+    >>> _compiler_name("avx512_vnni"), _compiler_name("amx_int8")
+    ('avx512vnni', 'amx-int8')
+    """
+    return flag.replace("_", "-" if flag.startswith("amx") else "")
 
 
 _AVX2 = "avx2 fma f16c"
@@ -48,6 +57,7 @@ _AVX512 = _AVX2 + " avx512f avx512bw avx512dq avx512vl"
 
 # From the fastest to the one that every processor has.
 INSTRUCTION_SETS = (
+    _x86("amx_int8", "avx512", _AVX512 + " avx512_vnni avx512_bf16 amx_tile amx_int8"),
     _x86("avx512_bf16", "avx512", _AVX512 + " avx512_vnni avx512_bf16"),
     _x86("avx512_vnni", "avx512", _AVX512 + " avx512_vnni"),
     _x86("avx512", "avx512", _AVX512),

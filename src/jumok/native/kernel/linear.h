@@ -29,6 +29,9 @@ constexpr int tile_vectors(int rows) {
   return vectors;
 }
 
+// Rows are allocated in whole tiles of AMX, which read rows that are not there.
+constexpr int ALLOCATED_ROWS = 16;
+
 // Input rows in the type that the weight format multiplies with.
 template <class Format>
 struct PackedInputs {
@@ -40,7 +43,7 @@ struct PackedInputs {
   // Allocates `rows` rows of `n` inputs.
   void reserve(int rows, int n) {
     stride = round_up(n, static_cast<int>(CACHE_LINE_BYTES / sizeof(typename Format::Input)));
-    inputs.reserve(static_cast<size_t>(rows) * stride);
+    inputs.reserve(static_cast<size_t>(round_up(rows, ALLOCATED_ROWS)) * stride);
     scales.reserve(rows);
     if (Format::SCALED) zero_point_correction.reserve(rows);
   }
@@ -123,33 +126,52 @@ struct OutputView {
   }
 };
 
-// Writes the sums of a row for VECTORS * LANES outputs, starting at `output`, as floats. The loop
-// is unrolled: indexed at run time, the sums would be in memory in the loop that computes them.
+// Writes sums of VECTORS * LANES outputs, starting at `output`, as floats. The loops over vectors are
+// unrolled: indexed at run time, the sums would be in memory in the loop that computes them.
 template <int VECTORS, class Format>
-inline void write_row(const Linear<Format>& linear, const PackedInputs<Format>& x, int row,
-                      int output, const typename Format::Sum* sums, const OutputView& y) {
-  const float* bias = linear.bias.size() ? linear.bias.data() + output : nullptr;
-  float* to = y.row(row) + output;
-  const bool whole = output + VECTORS * LANES <= linear.outputs;
+class SumWriter {
+ public:
+  SumWriter(const Linear<Format>& linear, int output, const OutputView& y)
+      : y_(y),
+        output_(output),
+        outputs_(linear.outputs),
+        whole_(output + VECTORS * LANES <= linear.outputs),
+        biased_(linear.bias.size() != 0) {
 #pragma GCC unroll 16
-  for (int v = 0; v < VECTORS; ++v) {
-    Floats values;
-    if constexpr (Format::SCALED) {
-      const Integers exact = sums[v] - x.zero_point_correction[row];
-      values = __builtin_convertvector(exact, Floats);
-      values *= load<Floats>(linear.scales.data() + output + v * LANES) * x.scales[row];
-    } else {
-      values = sums[v];
+    for (int v = 0; v < VECTORS; ++v) {
+      if (biased_) bias_[v] = load<Floats>(linear.bias.data() + output + v * LANES);
+      if (Format::SCALED) scales_[v] = load<Floats>(linear.scales.data() + output + v * LANES);
     }
-    if (bias != nullptr) values += load<Floats>(bias + v * LANES);
-    if (!whole)
-      y.write(row, output + v * LANES, linear.outputs, values);
-    else if (y.add)
-      store(to + v * LANES, load<Floats>(to + v * LANES) + values);
-    else
-      store(to + v * LANES, values);
   }
-}
+
+  void operator()(const PackedInputs<Format>& x, int row, const typename Format::Sum* sums) const {
+    float* to = y_.row(row) + output_;
+#pragma GCC unroll 16
+    for (int v = 0; v < VECTORS; ++v) {
+      Floats values;
+      if constexpr (Format::SCALED) {
+        const Integers exact = sums[v] - x.zero_point_correction[row];
+        values = __builtin_convertvector(exact, Floats);
+        values *= scales_[v] * x.scales[row];
+      } else {
+        values = sums[v];
+      }
+      if (biased_) values += bias_[v];
+      if (!whole_)
+        y_.write(row, output_ + v * LANES, outputs_, values);
+      else if (y_.add)
+        store(to + v * LANES, load<Floats>(to + v * LANES) + values);
+      else
+        store(to + v * LANES, values);
+    }
+  }
+
+ private:
+  const OutputView y_;
+  const int output_, outputs_;
+  const bool whole_, biased_;
+  Floats bias_[VECTORS], scales_[VECTORS];
+};
 
 // Multiplies ROWS rows, starting at `row`, with one panel.
 // The last rows of a panel prefetch the next panel; for a single row the hardware prefetcher
@@ -181,8 +203,9 @@ inline void micro_kernel(const Linear<Format>& linear, int panel, const PackedIn
       inputs += Format::GROUP;
     }
     const int output = panel * PANEL_OUTPUTS + vector * LANES;
+    const SumWriter<VECTORS, Format> write(linear, output, y);
 #pragma GCC unroll 8
-    for (int r = 0; r < ROWS; ++r) write_row<VECTORS>(linear, x, row + r, output, sums[r], y);
+    for (int r = 0; r < ROWS; ++r) write(x, row + r, sums[r]);
   }
 }
 
@@ -194,10 +217,49 @@ inline void micro_kernel_tail(int rows, const Linear<Format>& linear, int panel,
     micro_kernel_tail<ROWS - 1, PREFETCH_NEXT>(rows, linear, panel, x, row, y);
 }
 
+#if defined(__AMX_INT8__)
+// The fewest rows that tiles multiply faster than vectors.
+constexpr int MIN_AMX_ROWS = 8;
+
+// The same sums as the micro-kernel's, with tiles; the inputs are a multiple of AMX_TILE_INPUTS.
+inline void matmul_with_tiles(const Linear<Int8>& linear, const PackedInputs<Int8>& x, int rows,
+                              int threads, const OutputView& y) {
+  constexpr int BLOCK_ROWS = 64, PAIR_ROWS = 2 * AMX_TILE_ROWS, VECTORS = AMX_OUTPUTS / LANES;
+  const int row_blocks = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
+  ThreadPool::instance().parallel_for(linear.panels * row_blocks, threads, [&](int item) {
+    const AmxTiles tiles;
+    alignas(CACHE_LINE_BYTES) Integers sums[PAIR_ROWS][VECTORS];
+    int32_t* to = reinterpret_cast<int32_t*>(sums);
+    const int first = item % row_blocks * BLOCK_ROWS, end = std::min(rows, first + BLOCK_ROWS);
+    const int panel_output = item / row_blocks * PANEL_OUTPUTS;
+    for (int output = panel_output; output < panel_output + PANEL_OUTPUTS; output += AMX_OUTPUTS) {
+      if (output >= linear.outputs) break;
+      const int8_t* w = linear.address(output, 0);
+      const SumWriter<VECTORS, Int8> write(linear, output, y);
+      for (int row = first; row < end; row += PAIR_ROWS) {
+        const int8_t* inputs = x.inputs.data() + static_cast<size_t>(row) * x.stride;
+        constexpr int GROUP_BYTES = PANEL_OUTPUTS * Int8::GROUP;
+        if (end - row > AMX_TILE_ROWS)
+          tiles.multiply<2>(inputs, x.stride, w, GROUP_BYTES, linear.inputs, to);
+        else
+          tiles.multiply<1>(inputs, x.stride, w, GROUP_BYTES, linear.inputs, to);
+        for (int r = 0; r < std::min(PAIR_ROWS, end - row); ++r)
+          write(x, row + r, sums[r]);
+      }
+    }
+  });
+}
+#endif
+
 // y = W x + b, or y += W x + b, for all rows.
 template <class Format>
 void matmul(const Linear<Format>& linear, const PackedInputs<Format>& x, int rows, int threads,
             const OutputView& y) {
+#if defined(__AMX_INT8__)
+  if constexpr (std::is_same_v<Format, Int8>)
+    if (rows >= MIN_AMX_ROWS && linear.inputs % AMX_TILE_INPUTS == 0 && AmxTiles::are_permitted())
+      return matmul_with_tiles(linear, x, rows, threads, y);
+#endif
   constexpr int BLOCK_ROWS = 8 * TILE_ROWS;
   const int row_blocks = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
   ThreadPool::instance().parallel_for(linear.panels * row_blocks, threads, [&](int item) {

@@ -1,4 +1,4 @@
-// AVX-512 (F, BW, DQ, VL): 32 registers of 64 bytes; also its VNNI for int8 and its BF16.
+// AVX-512 (F, BW, DQ, VL): 32 registers of 64 bytes; also its VNNI for int8 and its BF16, and AMX.
 //
 // Instructions that accumulate are inline assembly: with the intrinsics GCC spills the sums to
 // memory, which halves the speed.
@@ -13,6 +13,10 @@ constexpr int TILE_ROWS = 6, TILE_SUMS = 24;  // 6 x 64 outputs
 }  // namespace jumok
 
 #include "../simd.h"
+
+#if defined(__AMX_INT8__)
+#include "amx.h"
+#endif
 
 namespace jumok {
 
