@@ -6,12 +6,14 @@
 Each system trains on the first N training reviews and is chosen on the first N of the development
 split; each run reads the test set once. The systems from scratch have the shape of `nsmc` and the
 vocabulary of `ko-small`, since 100 reviews are too few to train one. With --finished no run is
-trained, and a cell may have fewer seeds. Besides the table it writes
+trained, a cell may have fewer seeds, and a system without any finished run keeps its row of the
+committed table, which does not depend on the model. Besides the table it writes
 docs/images/learning-curve.png.
 """
 
 import argparse
 import os
+import re
 from pathlib import Path
 from statistics import mean
 
@@ -56,6 +58,8 @@ def main() -> None:
             ]
             for rows in given.rows
         ]
+        if given.finished and not any(curves[system]):
+            curves[system] = _committed(system, len(given.rows))
     curves["TF-IDF"] = [[_tfidf(rows)] for rows in given.rows]
     for system, scores in curves.items():
         cells = "".join(f"  {_mean_and_range(found):>20}" for found in scores)
@@ -138,6 +142,20 @@ def _draw(rows: list[int], curves: dict[str, list[list[float]]]) -> None:
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     figure.savefig(PICTURE, dpi=160)
+
+
+def _committed(system: str, columns: int) -> list[list[float]]:
+    """Scores with the means, ranges and seeds of a system's row in the committed table."""
+    row = re.search(rf"^{re.escape(system)} .*$", RESULTS.read_text(encoding="utf-8"), re.MULTILINE)
+    cells = re.findall(r"([\d.]+)(?: ±([\d.]+))? \((\d+)\)", row.group()) if row else []
+    if len(cells) != columns:
+        raise SystemExit(f"{RESULTS.name} must have {columns} scores {system}, got {len(cells)}")
+    return [
+        np.linspace(
+            float(middle) - float(half or 0), float(middle) + float(half or 0), int(seeds)
+        ).tolist()
+        for middle, half, seeds in cells
+    ]
 
 
 def _cells(rows: list[int]) -> str:
