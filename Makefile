@@ -16,8 +16,9 @@ KERNEL := .venv/kernel
 PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 AVX2 := JUMOK_CPU=avx2 ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 \
 	MKL_ENABLE_INSTRUCTIONS=AVX2 CT2_FORCE_CPU_ISA=AVX2
-KO_SMALL_CPU := training.minutes=88 training.batch_tokens=4096 training.warmup_steps=300 \
-	training.evaluate_every=500 training.log_every=50 model.n_layers=4 masking.packed=false
+KO_SMALL_CPU := training.optimizer=muon training.learning_rate=3e-3 training.minutes=88 \
+	training.batch_tokens=4096 training.warmup_steps=300 training.evaluate_every=500 \
+	training.log_every=50 model.n_layers=4 masking.packed=false
 RUN := $(if $(wildcard runs/numbers),runs/demo-$(shell date +%Y%m%d-%H%M%S),runs/numbers)
 FAST := tests/nn tests/models tests/decoding tests/text tests/evaluation tests/interpret tests/inference
 
@@ -88,7 +89,7 @@ ko-small: runs/e5/modules.json # pretrain the Korean encoder: 40 minutes on a GP
 # Encodes the sentences once, then trains; repeat the command to continue.
 ko-small-vectors: runs/e5/modules.json # vectors of Korean sentences, distilled from multilingual-e5-small
 	test -f runs/sentences.txt \
-		|| $(BIN)/jumok data assemble --sentences 8000 --out runs/sentences.txt
+		|| $(BIN)/jumok data assemble --sentences 16000 --out runs/sentences.txt
 	if test -f runs/ko-small-vectors/recipe.toml; \
 	then $(BIN)/jumok train --resume runs/ko-small-vectors; \
 	else $(BIN)/jumok train ko-small-vectors --out runs/ko-small-vectors; fi
