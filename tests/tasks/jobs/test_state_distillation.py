@@ -99,7 +99,7 @@ def test_a_span_has_the_mean_state_of_its_characters(review_run: Path) -> None:
 
 
 def test_fewer_layers_and_the_length_of_the_teacher(review_run: Path) -> None:
-    whole, last, first = (TeacherStates.load("ko-small-vectors", n, CPU) for n in (0, 2, 1))
+    whole, last, first = (TeacherStates.load("ko-small-vectors", n, CPU) for n in (0, 4, 1))
     span = [[(0, 2)]]
     states = [teacher(["영화"], span)[0] for teacher in (whole, last, first)]
     assert torch.equal(states[0], states[1])
@@ -108,8 +108,8 @@ def test_fewer_layers_and_the_length_of_the_teacher(review_run: Path) -> None:
     text = "영화 " * short.max_length
     _, known = short([text], [[(0, 1), (len(text) - 2, len(text) - 1)]])
     assert known.tolist() == [True, False]
-    with pytest.raises(InputError, match="must be at most 2, the layers of ko-small-vectors, got"):
-        TeacherStates.load("ko-small-vectors", 3, CPU)
+    with pytest.raises(InputError, match="must be at most 4, the layers of ko-small-vectors, got"):
+        TeacherStates.load("ko-small-vectors", 5, CPU)
 
 
 @pytest.mark.parametrize("packed", [False, True])
