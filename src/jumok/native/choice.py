@@ -30,8 +30,10 @@ IN_TRAINING = "a training is evaluated with PyTorch, whatever kernels are compil
 # The precisions in which the kernel decodes faster than PyTorch in the same precision, for each
 # instruction set: measured on Zen 4 for avx512_bf16 (benchmarks/results/decoding_speed_avx512.txt)
 # and capped at avx2 (decoding_speed_avx2.txt). The sets between them were compared by their
-# products only, and neon ran in an emulator, so its speed is not known. Without instructions for
-# bfloat16 the kernel reads half the memory of float32, and PyTorch emulates them.
+# products only, and neon ran in an emulator, so its speed is not known. amx_int8 differs from
+# avx512_bf16 in int8 only; decoding with it was not compared with PyTorch, which has AMX as well.
+# Without instructions for bfloat16 the kernel reads half the memory of float32, and PyTorch
+# emulates them.
 FASTER: dict[str, tuple[DecoderPrecision, ...]] = {
     "generic": (),
     "neon": (),

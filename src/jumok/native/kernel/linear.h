@@ -29,7 +29,7 @@ constexpr int tile_vectors(int rows) {
   return vectors;
 }
 
-// Rows are allocated in whole tiles of AMX, which read rows that are not there.
+// Rows are allocated in whole tiles of AMX: a tile is loaded with the unused rows after the last.
 constexpr int ALLOCATED_ROWS = 16;
 
 // Input rows in the type that the weight format multiplies with.
