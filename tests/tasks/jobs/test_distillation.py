@@ -10,6 +10,7 @@ import torch.nn.functional as F
 import jumok
 from jumok.data.load import load_splits
 from jumok.errors import InputError
+from jumok.inference.optimization import optimize
 from jumok.tasks.inputs.token_labels import IGNORE_INDEX
 from jumok.tasks.jobs.distillation import distillation_loss, soft_labels
 from jumok.tasks.jobs.sequence_classification import ClassificationJob
@@ -66,7 +67,7 @@ def test_added_texts_have_soft_labels_only(
     ]
     assert not set(texts[n_train:]) & set(load_splits(plan.data).test.column("text"))
     teacher = jumok.load(review_run, device="cpu")
-    output = teacher(texts[-1])
+    output = teacher.with_models(lambda model: optimize(model, "int8"))(texts[-1])
     assert job.soft_labels is not None
     expected = torch.tensor([output.probabilities[label] for label in teacher.labels])  # type: ignore[union-attr]
     torch.testing.assert_close(job.soft_labels[-1], expected, atol=1e-6, rtol=0)

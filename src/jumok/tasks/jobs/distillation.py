@@ -13,6 +13,7 @@ from torch import Tensor
 
 from jumok.data.arrow_cache import cache_folder, cached_table, write_table
 from jumok.errors import InputError
+from jumok.inference.optimization import optimize, unsupported_reason
 from jumok.models.weights import named_weights
 from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInputs
 from jumok.tasks.inputs.token_labels import IGNORE_INDEX
@@ -53,7 +54,7 @@ def with_unlabelled(
 def soft_labels(
     config: DistillationConfig, texts: TextInputs, labels: Sequence[str], device: torch.device
 ) -> Tensor:
-    """The mean probabilities of the teachers at the temperature, (n, L) float32.
+    """The mean probabilities of the teachers at the temperature, (n, L) float32; int8 on a CPU.
 
     The logits of each teacher are kept in the user's cache, so that a training that resumes, or
     another student, does not predict again. Raises InputError for a teacher of other labels.
@@ -82,9 +83,14 @@ def _logits(teacher: Pipeline, texts: TextInputs) -> Tensor:
     if cached is not None:
         values = cached[0].column("logits").combine_chunks().values.to_numpy()
         return torch.from_numpy(values.reshape(len(rows), -1).copy())
-    logits = predict_all(teacher.model, rows, teacher.vocabulary, teacher.device)
+    model = optimize(teacher.model, "int8") if _computes_in_int8(teacher) else teacher.model
+    logits = predict_all(model, rows, teacher.vocabulary, teacher.device)
     _write(path, logits)
     return logits
+
+
+def _computes_in_int8(teacher: Pipeline) -> bool:
+    return teacher.device.type == "cpu" and unsupported_reason(teacher.model) is None
 
 
 def _write(path: Path, logits: Tensor) -> None:
@@ -98,8 +104,9 @@ def _write(path: Path, logits: Tensor) -> None:
 
 
 def _key(teacher: Pipeline, rows: Ragged) -> str:
-    """A checksum of the weights, the config and the input ids."""
-    digest = hashlib.sha256(repr(teacher.recipe.model).encode())
+    """A checksum of the weights, their precision, the config and the input ids."""
+    precision = "int8" if _computes_in_int8(teacher) else "float32"
+    digest = hashlib.sha256(f"{precision} {teacher.recipe.model!r}".encode())
     for name, weight in sorted(named_weights(teacher.model).items()):
         digest.update(name.encode() + weight.detach().cpu().numpy().tobytes())
     digest.update(rows.ids.tobytes() + rows.offsets.tobytes())
