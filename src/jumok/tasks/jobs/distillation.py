@@ -54,10 +54,12 @@ def with_unlabelled(
 def soft_labels(
     config: DistillationConfig, texts: TextInputs, labels: Sequence[str], device: torch.device
 ) -> Tensor:
-    """The mean probabilities of the teachers at the temperature, (n, L) float32; int8 on a CPU.
+    """The mean probabilities of the teachers at the temperature, (n, L) float32.
 
-    The logits of each teacher are kept in the user's cache, so that a training that resumes, or
-    another student, does not predict again. Raises InputError for a teacher of other labels.
+    On a CPU the teachers compute in int8. The logits of each teacher are kept in the user's cache,
+    so that a training that resumes, or another student, does not predict again.
+
+    Raises InputError for a teacher of other labels.
     """
     from jumok.tasks.runs.load import load  # loads pipelines of all tasks
 
