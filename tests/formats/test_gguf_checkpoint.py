@@ -12,9 +12,9 @@ import torch
 
 import jumok
 from jumok.errors import InputError
+from jumok.formats.gguf_checkpoint import write_hf_folder
+from jumok.formats.gguf_rope import frequency_divisors
 from jumok.nn.rope import RopeConfig
-from jumok.pretrained.gguf_checkpoint import write_hf_folder
-from jumok.pretrained.gguf_rope import frequency_divisors
 from jumok.tasks.pipeline.chat import Chat
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.import_checkpoint import import_gguf

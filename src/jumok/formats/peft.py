@@ -13,9 +13,9 @@ from jumok.export.huggingface import batches, convert_pipeline, paired_outputs
 from jumok.export.report import ExportReport, NumericComparison, relative_difference
 from jumok.export.samples import Samples
 from jumok.export.target import Progress, Quantization
+from jumok.formats.peft_adapter import HEAD_OF_TASK, save_adapter
 from jumok.models.weights import named_weights
 from jumok.pretrained.checkpoint import is_hf_folder
-from jumok.pretrained.peft_adapter import HEAD_OF_TASK, save_adapter
 from jumok.safetensors_io import read_tensors
 from jumok.shipped import resolve_model
 from jumok.tasks.pipeline.pipeline import Pipeline

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumok.errors import InputError
+from jumok.formats.gguf_reader import is_gguf, parse_gguf, read_gguf
 from jumok.native.gguf_types import TYPES, dequantize
-from jumok.pretrained.gguf_reader import is_gguf, parse_gguf, read_gguf
 
 gguf = pytest.importorskip("gguf")
 

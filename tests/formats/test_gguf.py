@@ -10,7 +10,7 @@ import jumok
 from jumok.errors import InputError
 from jumok.export import export
 from jumok.export.report import NotMeasured, QuantizationCost
-from jumok.pretrained.gguf_reader import read_gguf
+from jumok.formats.gguf_reader import read_gguf
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.import_checkpoint import import_checkpoint, import_gguf
 from jumok.tasks.runs.train import train

@@ -11,10 +11,10 @@ from jumok.export.huggingface import HuggingFace, convert_pipeline
 from jumok.export.report import ExportReport, NumericComparison, relative_difference
 from jumok.export.samples import Samples, Scores, numeric_scores, to_lists
 from jumok.export.target import Progress, Quantization
+from jumok.formats.gguf_checkpoint import write_hf_folder
+from jumok.formats.gguf_from_hf import GGUFType, write_gguf_file
+from jumok.formats.gguf_support import unsupported_in_gguf
 from jumok.models import LanguageModel
-from jumok.pretrained.gguf_checkpoint import write_hf_folder
-from jumok.pretrained.gguf_from_hf import GGUFType, write_gguf_file
-from jumok.pretrained.gguf_support import unsupported_in_gguf
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.evaluate import evaluate
 from jumok.tasks.runs.load import load

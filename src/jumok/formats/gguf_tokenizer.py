@@ -14,7 +14,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 
 from jumok.errors import InputError
-from jumok.pretrained.gguf_reader import Scalar, Value
+from jumok.formats.gguf_reader import Scalar, Value
 from jumok.safe_json import read_json
 from jumok.text.pretrained import load_tokenizer
 from jumok.text.pretrained.backend import TokenizersBackend

@@ -5,11 +5,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from jumok.errors import InputError
-from jumok.export.ctranslate2_spec import unsupported_reason
-from jumok.export.parity import ModelPair, model_pair
 from jumok.export.report import ExportReport, NumericComparison
 from jumok.export.samples import Samples
 from jumok.export.target import Progress, Quantization
+from jumok.formats.ctranslate2_spec import unsupported_reason
+from jumok.formats.parity import ModelPair, model_pair
 from jumok.models import EncoderDecoder
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.sentencepiece import SentencePieceTokenizer

@@ -9,11 +9,11 @@ from torch import nn
 from jumok import load
 from jumok.decoding import DecodingConfig, GenerationRequest, generate_lm, generate_seq2seq
 from jumok.errors import InputError
-from jumok.export.ctranslate2 import CTranslate2
-from jumok.export.ctranslate2_model import ConvertedModel, convert
-from jumok.export.ctranslate2_spec import SpecVocabulary, unsupported_reason
-from jumok.export.parity import target_log_probs, text_log_probs
 from jumok.export.samples import random_rows, to_lists
+from jumok.formats.ctranslate2 import CTranslate2
+from jumok.formats.ctranslate2_model import ConvertedModel, convert
+from jumok.formats.ctranslate2_spec import SpecVocabulary, unsupported_reason
+from jumok.formats.parity import target_log_probs, text_log_probs
 from jumok.models import EncoderDecoder, LanguageModel, TextClassifier
 from jumok.models.weights import named_weights
 from tests.export.small_models import config, drawn

@@ -7,17 +7,17 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from jumok.models.config import TransformerConfig
-from jumok.pretrained.architecture import FAMILIES
-from jumok.pretrained.config_reader import ConfigReader
-from jumok.pretrained.gguf_architectures import (
+from jumok.formats.gguf_architectures import (
     BY_MODEL_TYPE,
     LAYERS_32B,
     gemma3_scale_width,
     head_width,
     window_period,
 )
-from jumok.pretrained.gguf_rope import HIGH, LOW
+from jumok.formats.gguf_rope import HIGH, LOW
+from jumok.models.config import TransformerConfig
+from jumok.pretrained.architecture import FAMILIES
+from jumok.pretrained.config_reader import ConfigReader
 
 
 def unsupported_in_gguf(config: Mapping[str, Any]) -> str | None:

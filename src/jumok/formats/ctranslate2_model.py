@@ -6,7 +6,7 @@ from typing import Literal
 
 import torch
 
-from jumok.export.ctranslate2_spec import SpecVocabulary, specification
+from jumok.formats.ctranslate2_spec import SpecVocabulary, specification
 from jumok.models import EncoderDecoder, LanguageModel
 
 Ids = Sequence[int]

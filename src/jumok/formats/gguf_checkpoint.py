@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from jumok import safetensors_io
 from jumok.atomic_io import storage_errors, write_atomically
 from jumok.errors import InputError
-from jumok.pretrained.config_reader import MAX_LAYERS
-from jumok.pretrained.gguf_architectures import (
+from jumok.formats.gguf_architectures import (
     ARCHITECTURES,
     LAYERS_32B,
     LOCAL_BASE,
@@ -27,9 +26,10 @@ from jumok.pretrained.gguf_architectures import (
     GGUFArchitecture,
     gemma3_scale_width,
 )
-from jumok.pretrained.gguf_reader import GGUFFile, GGUFTensor, read_gguf
-from jumok.pretrained.gguf_rope import rope_of_table
-from jumok.pretrained.gguf_tokenizer import SPECIAL, tokenizer_files
+from jumok.formats.gguf_reader import GGUFFile, GGUFTensor, read_gguf
+from jumok.formats.gguf_rope import rope_of_table
+from jumok.formats.gguf_tokenizer import SPECIAL, tokenizer_files
+from jumok.pretrained.config_reader import MAX_LAYERS
 from jumok.safetensors_io import LazyTensor
 
 Numbers = NDArray[np.generic]

@@ -9,11 +9,11 @@ from torch import nn
 
 from jumok import load
 from jumok.data.table import Table
-from jumok.export.onnx import TOLERANCE, paired_outputs
-from jumok.export.onnx_graph import GRAPH, NamedInputs, write_graph
-from jumok.export.onnx_session import exported_logits, with_logits_from
 from jumok.export.report import relative_difference
 from jumok.export.samples import random_rows
+from jumok.formats.onnx import TOLERANCE, paired_outputs
+from jumok.formats.onnx_graph import GRAPH, NamedInputs, write_graph
+from jumok.formats.onnx_session import exported_logits, with_logits_from
 from jumok.models import (
     Encoder,
     MaskedLanguageModel,

@@ -16,15 +16,15 @@ import torch
 import jumok
 from jumok.errors import InputError
 from jumok.export import export
+from jumok.formats.gguf_architectures import ROPE_TABLE
+from jumok.formats.gguf_from_hf import GGUFType, write_gguf_file
+from jumok.formats.gguf_reader import read_gguf
+from jumok.formats.gguf_rope import frequency_divisors, rope_of_table
+from jumok.formats.gguf_support import unsupported_in_gguf
+from jumok.formats.gguf_tokenizer import TOKENIZER_JSON, tokenizer_files
 from jumok.native.gguf_quantize import BLOCK_TYPES, quantize
 from jumok.native.gguf_types import dequantize
 from jumok.nn.rope import RopeConfig
-from jumok.pretrained.gguf_architectures import ROPE_TABLE
-from jumok.pretrained.gguf_from_hf import GGUFType, write_gguf_file
-from jumok.pretrained.gguf_reader import read_gguf
-from jumok.pretrained.gguf_rope import frequency_divisors, rope_of_table
-from jumok.pretrained.gguf_support import unsupported_in_gguf
-from jumok.pretrained.gguf_tokenizer import TOKENIZER_JSON, tokenizer_files
 from jumok.tasks.runs.import_checkpoint import import_checkpoint, import_gguf
 from jumok.text.pretrained import PretrainedTokenizer, load_tokenizer
 from tests import hf_folders

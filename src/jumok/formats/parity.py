@@ -15,10 +15,10 @@ import torch
 from jumok.data.table import Table
 from jumok.decoding import DecodingConfig, GenerationRequest, generate_lm, generate_seq2seq
 from jumok.evaluation import bleu_tokenizations, sequence_metrics
-from jumok.export.ctranslate2_model import ComputeType, ConvertedModel, convert
-from jumok.export.ctranslate2_spec import SpecVocabulary
 from jumok.export.report import OutputComparison, relative_difference
 from jumok.export.samples import Scores, encode_rows, numeric_scores, to_lists
+from jumok.formats.ctranslate2_model import ComputeType, ConvertedModel, convert
+from jumok.formats.ctranslate2_spec import SpecVocabulary
 from jumok.models import EncoderDecoder, LanguageModel
 from jumok.tasks.inputs.batches import batches_by_length, collate
 from jumok.tasks.pipeline.pipeline import Pipeline

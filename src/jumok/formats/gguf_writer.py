@@ -13,9 +13,9 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from jumok.formats.gguf_reader import MAGIC, Value
 from jumok.native.gguf_quantize import quantize, scales
 from jumok.native.gguf_types import TYPES, Floats
-from jumok.pretrained.gguf_reader import MAGIC, Value
 
 VERSION, ALIGNMENT = 3, 32
 TYPE_IDS = {kind.name: number for number, kind in TYPES.items()}

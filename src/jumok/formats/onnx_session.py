@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from jumok.export.onnx_graph import GRAPH
+from jumok.formats.onnx_graph import GRAPH
 from jumok.models import MaskedLanguageModel
 from jumok.nn.hooks import shared_copy
 from jumok.tasks.pipeline.pipeline import Pipeline

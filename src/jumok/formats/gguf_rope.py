@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from jumok.errors import InputError
+from jumok.formats.gguf_architectures import ROPE_TABLE
 from jumok.nn.rope import RopeConfig, rope_frequencies
-from jumok.pretrained.gguf_architectures import ROPE_TABLE
 
 LOW, HIGH = 1.0, 4.0  # the limits: original_length / 1 and original_length / 4
 _TOLERANCE = 1e-5  # float32, after a division and an interpolation

@@ -14,23 +14,23 @@ from torch import Tensor
 
 from jumok.atomic_io import write_atomically
 from jumok.errors import InputError
-from jumok.models.config import TransformerConfig
-from jumok.native.gguf_types import Floats
-from jumok.pretrained.architecture import FAMILIES
-from jumok.pretrained.checkpoint import open_checkpoint
-from jumok.pretrained.config_reader import ConfigReader
-from jumok.pretrained.gguf_architectures import (
+from jumok.formats.gguf_architectures import (
     BY_MODEL_TYPE,
     ROPE_TABLE,
     GGUFArchitecture,
     head_width,
     window_period,
 )
-from jumok.pretrained.gguf_reader import Value
-from jumok.pretrained.gguf_rope import frequency_divisors
-from jumok.pretrained.gguf_support import unsupported_in_gguf
-from jumok.pretrained.gguf_tokenizer import tokenizer_metadata
-from jumok.pretrained.gguf_writer import NewTensor, write_gguf
+from jumok.formats.gguf_reader import Value
+from jumok.formats.gguf_rope import frequency_divisors
+from jumok.formats.gguf_support import unsupported_in_gguf
+from jumok.formats.gguf_tokenizer import tokenizer_metadata
+from jumok.formats.gguf_writer import NewTensor, write_gguf
+from jumok.models.config import TransformerConfig
+from jumok.native.gguf_types import Floats
+from jumok.pretrained.architecture import FAMILIES
+from jumok.pretrained.checkpoint import open_checkpoint
+from jumok.pretrained.config_reader import ConfigReader
 
 GGUFType = Literal["f32", "f16", "bf16", "q8_0", "q4_0"]
 

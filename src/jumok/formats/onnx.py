@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from jumok.data.packing import pad
 from jumok.data.table import Table
-from jumok.export.onnx_graph import GRAPH, MAX_BYTES, NamedInputs, quantize_graph, write_graph
-from jumok.export.onnx_session import OnnxSession, exported_logits, with_logits_from
 from jumok.export.report import ExportReport, NumericComparison, relative_difference
 from jumok.export.samples import Samples, Scores, backbone_of, numeric_scores
 from jumok.export.target import Progress, Quantization
+from jumok.formats.onnx_graph import GRAPH, MAX_BYTES, NamedInputs, quantize_graph, write_graph
+from jumok.formats.onnx_session import OnnxSession, exported_logits, with_logits_from
 from jumok.models import (
     CharacterClassifier,
     Decoder,
