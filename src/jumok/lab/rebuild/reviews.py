@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from jumok.data.rebuild.korean_english import Read
-from jumok.data.rebuild.sources import Source
+from jumok.lab.rebuild.korean_english import Read
+from jumok.lab.rebuild.sources import Source
 
 SEED = 1234
 PER_LABEL = 100_000  # reviews of each label in ratings.txt

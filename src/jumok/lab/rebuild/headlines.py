@@ -7,8 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from jumok.data.rebuild.korean_english import Read, table
-from jumok.data.rebuild.sources import Source
+from jumok.lab.rebuild.korean_english import Read, table
+from jumok.lab.rebuild.sources import Source
 
 SEED = "jumok-ynat-1"
 HELD_OUT = 2_000  # rows of dev, and of test

@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from jumok.data.rebuild.gettext import HANGUL, is_good_pair, one_line, paragraph_pairs
-from jumok.data.rebuild.held_out_split import Row, far_from, split_pairs
-from jumok.data.rebuild.sources import Source
+from jumok.lab.rebuild.gettext import HANGUL, is_good_pair, one_line, paragraph_pairs
+from jumok.lab.rebuild.held_out_split import Row, far_from, split_pairs
+from jumok.lab.rebuild.sources import Source
 
 Files = dict[str, bytes]
 Read = Callable[[Source], Files]

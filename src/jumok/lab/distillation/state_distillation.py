@@ -21,6 +21,7 @@ from jumok.data.resumable_loader import Epoch
 from jumok.data.splits import Splits
 from jumok.errors import InputError
 from jumok.inference.optimization import optimize, unsupported_reason
+from jumok.lab.distillation.projection import Projection
 from jumok.models import Encoder
 from jumok.tasks.inputs.batches import (
     EVAL_BATCH_TOKENS,
@@ -30,7 +31,6 @@ from jumok.tasks.inputs.batches import (
 )
 from jumok.tasks.inputs.special_tokens import build_inputs
 from jumok.tasks.jobs.masked_lm import MaskedLMJob, TokenPlaces
-from jumok.tasks.jobs.projection import Projection
 from jumok.tasks.masked_lm import MaskedBatch, hidden_states, transform_masked
 from jumok.text.offsets import Span
 from jumok.text.ragged import Ragged

@@ -5,7 +5,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from jumok.models.cooccurrence import SMOOTHING, WINDOW, cooccurrence_embedding
+from jumok.lab.models.cooccurrence import SMOOTHING, WINDOW, cooccurrence_embedding
 from jumok.text.ragged import Ragged
 
 V = 12

@@ -9,11 +9,11 @@ from jumok.atomic_io import write_atomically
 from jumok.data.corpora.corpus import Corpus
 from jumok.data.corpora.paths import downloads
 from jumok.data.corpora.registry import CORPORA
-from jumok.data.rebuild.headlines import build_headlines
-from jumok.data.rebuild.korean_english import Read, build_korean_english
-from jumok.data.rebuild.reviews import build_reviews
-from jumok.data.rebuild.sources import HOST, read_source
 from jumok.errors import InputError, StorageError
+from jumok.lab.rebuild.headlines import build_headlines
+from jumok.lab.rebuild.korean_english import Read, build_korean_english
+from jumok.lab.rebuild.reviews import build_reviews
+from jumok.lab.rebuild.sources import HOST, read_source
 
 Build = Callable[[Read], Iterator[tuple[str, bytes]]]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jumok.data.rebuild.sources import Source, digest, read_source
 from jumok.errors import InputError, StorageError
+from jumok.lab.rebuild.sources import Source, digest, read_source
 
 FILES = {"texts/가.po": "하나\n".encode(), "texts/b.po": b"two\n"}
 

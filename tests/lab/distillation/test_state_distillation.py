@@ -11,7 +11,11 @@ from safetensors.torch import load_file
 
 import jumok
 from jumok.errors import InputError
-from jumok.tasks.jobs.state_distillation import StateBatch, StateDistillationJob, TeacherStates
+from jumok.lab.distillation.state_distillation import (
+    StateBatch,
+    StateDistillationJob,
+    TeacherStates,
+)
 from jumok.tasks.masked_lm import hidden_states
 from jumok.tasks.recipe.recipe import Recipe, load_recipe
 from jumok.tasks.runs.setup import prepare_training

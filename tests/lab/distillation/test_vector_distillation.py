@@ -12,8 +12,8 @@ import torch
 import jumok
 from jumok.data.load import load_splits
 from jumok.errors import InputError
-from jumok.tasks.jobs.projection import Projection
-from jumok.tasks.jobs.vector_distillation import VectorDistillationJob, distilled_texts
+from jumok.lab.distillation.projection import Projection
+from jumok.lab.distillation.vector_distillation import VectorDistillationJob, distilled_texts
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.text_vectors import Vectors
 from jumok.tasks.recipe.recipe import Recipe, load_recipe

@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from jumok.data import assemble_korean as assemble_korean_module
-from jumok.data.assemble import MIN_SENTENCE_LETTERS, Assembly, HeldOut, sample_sentences
-from jumok.data.assemble_korean import (
+from jumok.data.corpora.korean_text import HELD_OUT, KO_SMALL, SOURCES
+from jumok.data.corpora.registry import CORPORA
+from jumok.data.files.lines import measure_content
+from jumok.errors import InputError
+from jumok.lab import assemble_korean as assemble_korean_module
+from jumok.lab.assemble import MIN_SENTENCE_LETTERS, Assembly, HeldOut, sample_sentences
+from jumok.lab.assemble_korean import (
     assemble_korean,
     assemble_sentences,
     held_out_texts,
     repeated_lines,
     source_texts,
 )
-from jumok.data.corpora.korean_text import HELD_OUT, KO_SMALL, SOURCES
-from jumok.data.corpora.registry import CORPORA
-from jumok.data.files.lines import measure_content
-from jumok.errors import InputError
 from tests.shared_data import shared_data
 
 

@@ -13,18 +13,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from jumok.data.assemble import HeldOut
 from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.inference.optimization import optimize, unsupported_reason
+from jumok.lab.assemble import HeldOut
+from jumok.lab.distillation.projection import Projection
+from jumok.lab.models.token_vectors import begin_from_token_vectors
 from jumok.language import translate
 from jumok.models import SentenceEncoder
-from jumok.models.token_vectors import begin_from_token_vectors
 from jumok.tasks.inputs.batches import LazyBatches, PaddedBatch, collate
 from jumok.tasks.inputs.text_encoder import TextEncoder
-from jumok.tasks.jobs.projection import Projection
+from jumok.tasks.inputs.unlabelled_texts import unlabelled_texts
 from jumok.tasks.jobs.similarity import SimilarityJob
-from jumok.tasks.jobs.unlabelled_texts import unlabelled_texts
 from jumok.tasks.pipeline.sequence_classification import forward
 from jumok.tasks.pipeline.text_vectors import Vectors
 from jumok.tasks.pipeline.vector_index import cached_vectors, query_prompt

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 import jumok
 from jumok.errors import InputError
-from jumok.models.replaced_tokens import ReplacedTokenModel, sample_tokens
+from jumok.lab.models.replaced_tokens import ReplacedTokenModel, sample_tokens
 from jumok.models.weights import named_weights
 from jumok.tasks.masked_lm import DETECTION_WEIGHT, masked_hidden, replaced_token_loss
 from jumok.tasks.recipe.recipe import load_recipe

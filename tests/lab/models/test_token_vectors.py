@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from jumok.lab.models.token_vectors import RARITY, begin_from_token_vectors
 from jumok.models import SentenceEncoder, TransformerConfig
-from jumok.models.token_vectors import RARITY, begin_from_token_vectors
 
 
 @pytest.mark.parametrize(("positions", "gated"), [("rotary", False), ("relative", True)])

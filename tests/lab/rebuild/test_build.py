@@ -7,13 +7,13 @@ import pytest
 
 from jumok.cli import main
 from jumok.data.corpora.registry import CORPORA, corpus_by_name
-from jumok.data.rebuild.gettext import is_good_pair, paragraph_pairs
-from jumok.data.rebuild.headlines import build_headlines
-from jumok.data.rebuild.held_out_split import split_pairs
-from jumok.data.rebuild.rebuild import BUILDS, build_corpus
-from jumok.data.rebuild.reviews import build_reviews, left_out_positions
-from jumok.data.rebuild.sources import Source
 from jumok.errors import InputError
+from jumok.lab.rebuild.gettext import is_good_pair, paragraph_pairs
+from jumok.lab.rebuild.headlines import build_headlines
+from jumok.lab.rebuild.held_out_split import split_pairs
+from jumok.lab.rebuild.rebuild import BUILDS, build_corpus
+from jumok.lab.rebuild.reviews import build_reviews, left_out_positions
+from jumok.lab.rebuild.sources import Source
 
 CATALOGUE = r"""
 msgid ""

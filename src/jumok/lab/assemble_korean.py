@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jumok.atomic_io import write_atomically
-from jumok.data.assemble import Assembly, HeldOut, sample_sentences
 from jumok.data.config import DataConfig
 from jumok.data.corpora.korean_text import HELD_OUT, SOURCES, TextSource
 from jumok.data.corpora.paths import corpus_folders, find_file
@@ -12,6 +11,7 @@ from jumok.data.files.lines import read_lines
 from jumok.data.load import load_splits
 from jumok.data.splits import Splits
 from jumok.errors import InputError
+from jumok.lab.assemble import Assembly, HeldOut, sample_sentences
 
 
 def assemble_korean(path: Path) -> Assembly:
