@@ -32,6 +32,7 @@ CONFIG_FILES = (
     "tokenizer_78b3253a26.model",  # KoBERT
     "chat_template.jinja",
     "adapter_config.json",
+    "extensions.json",
     "recipe.toml",  # a run of jumok, as `Run.push_to_hub` uploads it
     "vocabulary.model",
     "vocabulary.target.model",
