@@ -77,6 +77,11 @@ def resolve(name_or_folder: str | Path, revision: str | None = None) -> Path:
     return _download(name, commit_of(downloaded), (*CONFIG_FILES, *_PICKLES))
 
 
+def is_hf_folder(folder: Path) -> bool:
+    """Whether a folder is a Hugging Face checkpoint and not a jumok run."""
+    return (folder / "config.json").is_file() and not (folder / "recipe.toml").is_file()
+
+
 def find_model(name_or_folder: str | Path) -> Path:
     """The folder of a model: a path, a model that ships with jumok, or OWNER/NAME on the Hub.
 

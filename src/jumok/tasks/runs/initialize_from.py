@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from jumok.config_io import from_dict
 from jumok.errors import InputError
 from jumok.models.weights import check_finite, named_weights
-from jumok.pretrained.checkpoint import is_hf_folder
+from jumok.pretrained.hub import is_hf_folder
 from jumok.safe_json import read_json
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair, read_hf_tokenizer
 from jumok.tasks.recipe.inherited_config import check_same_architecture
