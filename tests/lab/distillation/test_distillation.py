@@ -12,8 +12,8 @@ from jumok.data.load import load_splits
 from jumok.errors import InputError
 from jumok.inference.optimization import optimize
 from jumok.lab.distillation.distillation import distillation_loss, soft_labels
+from jumok.tasks.classification import ClassificationJob
 from jumok.tasks.inputs.token_labels import IGNORE_INDEX
-from jumok.tasks.jobs.sequence_classification import ClassificationJob
 from jumok.tasks.recipe.recipe import Recipe, load_recipe
 from jumok.tasks.runs.setup import prepare_training
 from jumok.tasks.runs.train import resume, train

@@ -16,6 +16,7 @@ from jumok.tasks.inputs.tokenizer_pair import TokenizerPair, read_hf_tokenizer
 from jumok.tasks.recipe.inherited_config import check_same_architecture
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
+from jumok.tasks.registry import get_task
 from jumok.tasks.runs.import_checkpoint import open_hf
 from jumok.tasks.runs.run import Run
 
@@ -56,8 +57,7 @@ def initialize_from(
     """
     source = _read_source(folder)
     check_same_architecture(recipe.model, source.model, folder)
-    pooled = recipe.task in ("classification", "multi_label_classification", "regression")
-    head_keys = ("kind", "pooling", "pooler") if pooled else ("kind", "tagging")
+    head_keys = get_task(recipe.task).head_keys
     same_head = (
         source.task == recipe.task
         and all(getattr(source.model, name) == getattr(recipe.model, name) for name in head_keys)

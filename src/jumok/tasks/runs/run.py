@@ -22,7 +22,6 @@ from jumok.safe_json import MAX_BYTES, read_json
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.recipe.recipe import Recipe, load_run_recipe
 from jumok.tasks.recipe.tables import ModelConfig
-from jumok.tasks.recipe.task_spec import TaskName
 from jumok.terminal import command_line
 
 MAX_WEIGHTS_BYTES = 2**40
@@ -149,7 +148,7 @@ class Run:
     def save_model(
         self,
         model: nn.Module,
-        task: TaskName,
+        task: str,
         config: ModelConfig,
         labels: tuple[str, ...],
         checksums: Mapping[str, str],

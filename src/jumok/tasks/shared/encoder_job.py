@@ -16,8 +16,8 @@ from jumok.seeding import derive_seed
 from jumok.tasks.inputs.batches import LazyBatches, PaddedBatch, collate
 from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
 from jumok.tasks.inputs.token_labels import IGNORE_INDEX
-from jumok.tasks.jobs.recipe_job import RecipeJob
-from jumok.tasks.jobs.subword_sampling import replace_rows, sample_all
+from jumok.tasks.shared.recipe_job import RecipeJob
+from jumok.tasks.shared.subword_sampling import replace_rows, sample_all
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer, unk_id
 
@@ -34,7 +34,6 @@ class LabelledBatch:
     texts: PaddedBatch
     labels: Tensor  # IGNORE_INDEX where a part has none
     two_views: bool = False
-    soft_labels: Tensor | None = None  # (B, L): probabilities of teachers; such texts count too
     characters: Characters | None = None  # of a model that tags characters
 
     @property
@@ -44,9 +43,7 @@ class LabelledBatch:
 
     @property
     def n_targets(self) -> int:
-        """The number of labels, or of texts with soft labels."""
-        if self.soft_labels is not None:
-            return len(self.soft_labels)
+        """The number of labels."""
         return int((self.labels != IGNORE_INDEX).sum())
 
 
