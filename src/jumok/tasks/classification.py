@@ -61,7 +61,11 @@ class ClassificationTask(Task):
 
     def job(self, recipe: Recipe) -> type[RecipeJob[Any]]:
         """Cross-entropy of the labels; with teachers also their probabilities."""
-        return JOBS.get("soft_labels") if recipe.distillation.teachers else ClassificationJob
+        return (
+            JOBS.get("classification.distillation")
+            if recipe.distillation.teachers
+            else ClassificationJob
+        )
 
     def start(self, *, paired: bool) -> tuple[str, dict[str, Any]] | None:
         """Pairs begin from the shipped vectors, which represent similarity, and are compared."""

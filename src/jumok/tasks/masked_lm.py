@@ -5,7 +5,7 @@ Shapes: B texts, T tokens, D model width, M masked tokens, V vocabulary.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -132,15 +132,18 @@ class MaskedLMTask(Task):
     def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """An encoder with an output projection, or with a generator of replaced tokens."""
         if config.generator:
-            plain = replace(config, generator=0.0)  # each part is an encoder without one
-            return MODELS.get("replaced_tokens")(plain, config.generator, config.generator_layers)
+            return MODELS.get("replaced_tokens")(config)
         return MaskedLanguageModel(config)
 
     def job(self, recipe: Recipe) -> type[RecipeJob[Any]]:
         """Cross-entropy of the masked tokens, and the losses of teachers or replaced tokens."""
         if recipe.distillation.teachers:
-            return JOBS.get("teacher_states")
-        return JOBS.get("replaced_tokens") if recipe.model.generator else MaskedLMJob
+            return JOBS.get("masked_language_modeling.distillation")
+        return (
+            JOBS.get("masked_language_modeling.generator")
+            if recipe.model.generator
+            else MaskedLMJob
+        )
 
     def check_recipe(self, recipe: Recipe) -> None:
         """Raise InputError for what a masked language model with teachers cannot have."""

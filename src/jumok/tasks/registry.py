@@ -26,25 +26,28 @@ TASKS: "Registry[type[Task]]" = Registry(
     },
 )
 
+LAB = "jumok.lab"
+
+# By TASK.SETTING: settings of a task that have a job of their own.
 JOBS: "Registry[type[RecipeJob[Any]]]" = Registry(
     "jumok.jobs",
     "job",
     {
-        "soft_labels": "jumok.lab.distillation.distillation:DistillationJob",
-        "teacher_vectors": "jumok.lab.distillation.vector_distillation:VectorDistillationJob",
-        "teacher_states": "jumok.lab.distillation.state_distillation:StateDistillationJob",
-        "replaced_tokens": "jumok.lab.models.replaced_tokens_job:ReplacedTokenJob",
+        "classification.distillation": f"{LAB}.distillation.labels:DistillationJob",
+        "similarity.distillation": f"{LAB}.distillation.vectors:VectorDistillationJob",
+        "masked_language_modeling.distillation": f"{LAB}.distillation.states:StateDistillationJob",
+        "masked_language_modeling.generator": f"{LAB}.models.replaced_token_job:ReplacedTokenJob",
     },
 )
 MODELS: "Registry[Callable[..., nn.Module]]" = Registry(
-    "jumok.models",
+    "jumok.pretraining_models",
     "model",
-    {"replaced_tokens": "jumok.lab.models.replaced_tokens:ReplacedTokenModel"},
+    {"replaced_tokens": f"{LAB}.models.replaced_tokens:replaced_token_model"},
 )
 EMBEDDINGS: "Registry[Callable[..., Tensor]]" = Registry(
-    "jumok.embeddings",
-    "embedding",
-    {"cooccurrence": "jumok.lab.models.cooccurrence:cooccurrence_embedding"},
+    "jumok.initial_embeddings",
+    "initial embeddings",
+    {"cooccurrence": f"{LAB}.models.cooccurrence:cooccurrence_embedding"},
 )
 
 

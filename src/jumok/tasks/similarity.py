@@ -78,7 +78,9 @@ class SimilarityTask(Task):
 
     def job(self, recipe: Recipe) -> type[RecipeJob[Any]]:
         """Scores of pairs, or pairs that belong together; with teachers their vectors alone."""
-        return JOBS.get("teacher_vectors") if recipe.distillation.teachers else SimilarityJob
+        return (
+            JOBS.get("similarity.distillation") if recipe.distillation.teachers else SimilarityJob
+        )
 
     def start(self, *, paired: bool) -> tuple[str, dict[str, Any]] | None:
         """The shipped vectors."""

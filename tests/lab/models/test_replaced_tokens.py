@@ -9,22 +9,20 @@ import torch
 import torch.nn.functional as F
 
 import jumok
-from jumok.data.splits import Splits
-from jumok.data.table import Table
 from jumok.errors import InputError
-from jumok.lab.models.replaced_tokens import ReplacedTokenModel, sample_tokens
-from jumok.lab.models.replaced_tokens_job import (
+from jumok.lab.models.replaced_token_job import (
     DETECTION_WEIGHT,
     ReplacedTokenJob,
     replaced_token_loss,
 )
+from jumok.lab.models.replaced_tokens import ReplacedTokenModel, sample_tokens
 from jumok.models.weights import named_weights
 from jumok.tasks.masked_lm import masked_hidden
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.runs.train import resume, train
 from tests.tasks.test_masked_lm import RECIPE, TEXTS, batches, job
-from tests.tasks.tiny_jobs import CPU, SMALL
+from tests.tasks.tiny_jobs import SMALL
 from tests.tiny_runs import reviews
 
 
@@ -76,9 +74,8 @@ def test_the_loss_written_out(packed: bool) -> None:
 
 
 def test_the_encoder_learns_from_detection_alone() -> None:
-    plain, rows = job(TEXTS), Table.from_columns({"text": TEXTS})
-    model, data = electra(len(plain.tokenizer)), Splits({"train": rows, "dev": rows})
-    made = ReplacedTokenJob(plain.recipe, model, plain.tokenizers, data, CPU)
+    made = job(TEXTS, kind=ReplacedTokenJob)
+    made.model = model = electra(len(made.tokenizer))
     made.loss(batches(made, 0)[0]).backward()
     assert model.encoder.stack.layers[0].feed_forward.up.weight.grad is not None
     assert model.output.weight.grad is not None

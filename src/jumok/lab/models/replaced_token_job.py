@@ -1,4 +1,4 @@
-"""The training job of replaced token detection (Clark et al. 2020), above that of masked tokens.
+"""The training job of replaced token detection: that of masked tokens, and the detection loss.
 
 Shapes: B texts, T tokens, D model width, M masked tokens.
 """
@@ -9,14 +9,14 @@ from torch import Tensor, nn
 from jumok.lab.models.replaced_tokens import ReplacedTokenModel, sample_tokens
 from jumok.tasks.masked_lm import MaskedBatch, MaskedLMJob
 
-DETECTION_WEIGHT = 50.0  # lambda in section 3.3
+DETECTION_WEIGHT = 50.0  # lambda in section 3.3 of Clark et al.
 
 
 class ReplacedTokenJob(MaskedLMJob):
-    """Trains the generator on masked tokens and the encoder on detecting what it put there."""
+    """Trains a generator with the masked tokens, and an encoder to detect its replacements."""
 
     def loss_of(self, hidden: Tensor, output: nn.Linear, batch: MaskedBatch) -> Tensor:
-        """The loss of the masked tokens, plus that of detecting replaced tokens."""
+        """Cross-entropy of the masked tokens, summed, plus that of detecting replaced tokens."""
         assert isinstance(self.model, ReplacedTokenModel)
         loss = super().loss_of(hidden, output, batch)
         return loss + replaced_token_loss(self.model, batch, hidden, output)

@@ -33,9 +33,9 @@ from jumok.text.ragged import Ragged
 
 @dataclass(frozen=True)
 class SoftLabelledBatch(LabelledBatch):
-    """Texts with the probabilities of teachers, (B, L); those without a label count too."""
+    """Texts with the mean probabilities of the teachers; those without a label count too."""
 
-    soft_labels: Tensor = field(kw_only=True)
+    soft_labels: Tensor = field(kw_only=True)  # (B, L)
 
     @property
     def n_targets(self) -> int:
@@ -44,12 +44,12 @@ class SoftLabelledBatch(LabelledBatch):
 
 
 class DistillationJob(ClassificationJob):
-    """Trains a classifier with cross-entropy, and by the probabilities of teachers."""
+    """Trains a classifier by labels and by the probabilities of teachers, also on added texts."""
 
     soft_labels: Tensor  # (n, L) of the training texts
 
     def prepare(self, splits: Splits) -> None:
-        """Encode the texts, add texts without a label, and predict soft labels."""
+        """Encode the texts, add texts without a label, and predict the soft labels of all."""
         super().prepare(splits)
         config = self.recipe.distillation
         added = unlabelled_texts(config, splits)
@@ -59,17 +59,16 @@ class DistillationJob(ClassificationJob):
 
     def labelled(
         self, texts: PaddedBatch, examples: NDArray[np.int64], *, two_views: bool
-    ) -> SoftLabelledBatch:
+    ) -> LabelledBatch:
         """The batch of these training texts, with their soft labels."""
-        chosen = self.soft_labels[torch.from_numpy(examples)].to(self.device)
-        labels = self.labels_of(examples)
-        return SoftLabelledBatch(texts, labels, two_views, soft_labels=chosen)
+        soft = self.soft_labels[torch.from_numpy(examples)].to(self.device)
+        return SoftLabelledBatch(texts, self.labels_of(examples), two_views, soft_labels=soft)
 
     def label_loss(self, logits: Tensor, batch: LabelledBatch) -> Tensor:
-        """Cross-entropy of the texts with a label; for every text the divergence is added."""
+        """Cross-entropy of the labels, plus the divergence from the teachers for every text."""
         assert isinstance(batch, SoftLabelledBatch)
-        labelled = batch.labels != IGNORE_INDEX
-        smoothing, config = self.recipe.training.label_smoothing, self.recipe.distillation
+        config, labelled = self.recipe.distillation, batch.labels != IGNORE_INDEX
+        smoothing = self.recipe.training.label_smoothing
         loss = cross_entropy(logits[labelled], batch.labels[labelled], smoothing)
         divergence = distillation_loss(logits, batch.soft_labels, config.temperature)
         return loss + config.weight * divergence
