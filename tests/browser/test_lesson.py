@@ -130,7 +130,7 @@ def check_lesson(window: Window, made: Trace, executed: ExecutedLines | None) ->
     return quoted
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", FAMILIES.names())
 def test_every_quoted_line_of_a_family_was_executed(
     windows: Windows, serve: Serve, tmp_path: Path, family: str
 ) -> None:

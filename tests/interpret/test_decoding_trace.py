@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from jumok.decoding import DecodingConfig, GenerationInputs, StoppingCriteria, generate
+from jumok.decoding import DecodingConfig, GenerationInputs, StoppingCriteria
+from jumok.decoding.generate import generate
 from jumok.decoding.processors import NEG_INF
 from jumok.errors import InputError
 from jumok.interpret.decoding_trace import trace_forced, trace_generation

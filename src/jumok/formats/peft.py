@@ -15,7 +15,7 @@ from jumok.export.samples import Samples
 from jumok.export.target import Progress, Quantization
 from jumok.formats.peft_adapter import HEAD_OF_TASK, save_adapter
 from jumok.models.weights import named_weights
-from jumok.pretrained.checkpoint import is_hf_folder
+from jumok.pretrained.hub import is_hf_folder
 from jumok.safetensors_io import read_tensors
 from jumok.shipped import resolve_model
 from jumok.tasks.pipeline.pipeline import Pipeline

@@ -1,8 +1,11 @@
 """Lower bounds of a model's size, computed from its config without building it."""
 
+from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 
 MIN_LAYER_BYTES = 16_384  # the Python objects of a layer, however few parameters it has
+
+MAX_EXTRA_WEIGHTS = 10_000_000  # allowed beyond the stored ones: then wrong shapes are listed
 
 
 def min_parameter_count(config: TransformerConfig) -> int:
@@ -36,3 +39,14 @@ def min_bytes(config: TransformerConfig, *, copies: int = 1) -> int:
     """
     n_layers = config.n_layers + (config.n_decoder_layers or 0)
     return 4 * copies * min_parameter_count(config) + n_layers * MIN_LAYER_BYTES
+
+
+def check_model_size(config: TransformerConfig, n_stored: int) -> None:
+    """Raise InputError if the config needs far more weights than the `n_stored` ones."""
+    n_weights = min_parameter_count(config)
+    if n_weights > max(4 * n_stored, MAX_EXTRA_WEIGHTS):
+        raise InputError(
+            f"config.json must describe the stored weights, got a model of at least {n_weights:,} "
+            f"weights and {n_stored:,} stored ones; give the checkpoint's own config.json and "
+            "weights"
+        )

@@ -19,29 +19,38 @@ from jumok.models import (
     TransformerConfig,
 )
 from jumok.models.config import Tying
-from jumok.pretrained.bart import BART, MBART
-from jumok.pretrained.bert import BERT
 from jumok.pretrained.config_reader import ConfigReader
-from jumok.pretrained.distilbert import DISTILBERT
-from jumok.pretrained.electra import ELECTRA
 from jumok.pretrained.family import Family, Head
-from jumok.pretrained.gpt2 import GPT2
-from jumok.pretrained.llama import EXAONE, EXAONE4, GEMMA3, LLAMA, MISTRAL, QWEN2, QWEN3
-from jumok.pretrained.marian import MARIAN, PEGASUS
-from jumok.pretrained.megatron import MEGATRON_BERT
 from jumok.pretrained.meta_init import on_meta_device
 from jumok.pretrained.name_map import NameRule, without_prefix
-from jumok.pretrained.roberta import ROBERTA, XLM_ROBERTA
-from jumok.pretrained.t5 import MT5, T5
+from jumok.registry import Registry
 
-FAMILIES: Mapping[str, Family] = {
-    family.model_type: family
-    for family in (
-        *(BERT, MEGATRON_BERT, ROBERTA, XLM_ROBERTA, ELECTRA, DISTILBERT),
-        *(GPT2, T5, MT5, BART, MBART, MARIAN, PEGASUS),
-        *(LLAMA, MISTRAL, QWEN2, QWEN3, GEMMA3, EXAONE, EXAONE4),
-    )
-}
+FAMILIES = Registry[Family](
+    "jumok.families",
+    "config.json: model_type",
+    {
+        "bert": "jumok.pretrained.bert:BERT",
+        "megatron-bert": "jumok.pretrained.megatron:MEGATRON_BERT",
+        "roberta": "jumok.pretrained.roberta:ROBERTA",
+        "xlm-roberta": "jumok.pretrained.roberta:XLM_ROBERTA",
+        "electra": "jumok.pretrained.electra:ELECTRA",
+        "distilbert": "jumok.pretrained.distilbert:DISTILBERT",
+        "gpt2": "jumok.pretrained.gpt2:GPT2",
+        "t5": "jumok.pretrained.t5:T5",
+        "mt5": "jumok.pretrained.t5:MT5",
+        "bart": "jumok.pretrained.bart:BART",
+        "mbart": "jumok.pretrained.bart:MBART",
+        "marian": "jumok.pretrained.marian:MARIAN",
+        "pegasus": "jumok.pretrained.marian:PEGASUS",
+        "llama": "jumok.pretrained.llama:LLAMA",
+        "mistral": "jumok.pretrained.llama:MISTRAL",
+        "qwen2": "jumok.pretrained.llama:QWEN2",
+        "qwen3": "jumok.pretrained.llama:QWEN3",
+        "gemma3_text": "jumok.pretrained.llama:GEMMA3",
+        "exaone": "jumok.pretrained.llama:EXAONE",
+        "exaone4": "jumok.pretrained.llama:EXAONE4",
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -102,9 +111,10 @@ def parse_config(config: Mapping[str, Any], tensor_names: Sequence[str]) -> HFAr
     model_type = reader.string("model_type", "")
     if model_type not in FAMILIES:
         raise InputError(
-            f"config.json: model_type must be one of {', '.join(FAMILIES)}, got {model_type!r}"
+            f"config.json: model_type must be one of {', '.join(FAMILIES.names())}, got "
+            f"{model_type!r}"
         )
-    family = FAMILIES[model_type]
+    family = FAMILIES.get(model_type)
     heads = family.heads(reader)
     class_name = _class_name(config, heads, tensor_names)
     head = heads[class_name]

@@ -31,11 +31,6 @@ _WEIGHTS: tuple[tuple[str, Callable[[Path], Tensors]], ...] = (
 )
 
 
-def is_hf_folder(folder: Path) -> bool:
-    """Whether a folder is a Hugging Face checkpoint and not a jumok run."""
-    return (folder / "config.json").is_file() and not (folder / "recipe.toml").is_file()
-
-
 @dataclass(frozen=True)
 class HFCheckpoint:
     """The configs and tensors of a folder, under their stored names; see `open_checkpoint`.

@@ -182,3 +182,8 @@ def _download(name: str, revision: str | None, files: Sequence[str]) -> Path:
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [""])[0][:200]
+
+
+def is_hf_folder(folder: Path) -> bool:
+    """Whether a folder is a Hugging Face checkpoint and not a jumok run."""
+    return (folder / "config.json").is_file() and not (folder / "recipe.toml").is_file()

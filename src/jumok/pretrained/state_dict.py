@@ -9,17 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
-from jumok.models.size import min_parameter_count
+from jumok.models.size import check_model_size
 from jumok.models.weights import check_finite, named_weights
 from jumok.pretrained.architecture import HFArchitecture, parse_config
 from jumok.pretrained.assign import TensorAssignment, canonical_names, resolve_tying
 from jumok.pretrained.checkpoint import open_checkpoint
 from jumok.pretrained.meta_init import assign_weights
 from jumok.pretrained.name_map import expand
-
-MAX_EXTRA_WEIGHTS = 10_000_000  # allowed beyond the stored ones: then wrong shapes are listed
 
 
 @dataclass(frozen=True)
@@ -80,17 +77,6 @@ def _resolve(
     names = canonical_names(list(tensors), architecture)
     canonical = {name: tensors[stored] for name, stored in names.items()}
     return resolve_tying(architecture, canonical), names, canonical
-
-
-def check_model_size(config: TransformerConfig, n_stored: int) -> None:
-    """Raise InputError if the config needs far more weights than the `n_stored` ones."""
-    n_weights = min_parameter_count(config)
-    if n_weights > max(4 * n_stored, MAX_EXTRA_WEIGHTS):
-        raise InputError(
-            f"config.json must describe the stored weights, got a model of at least {n_weights:,} "
-            f"weights and {n_stored:,} stored ones; give the checkpoint's own config.json and "
-            "weights"
-        )
 
 
 def hf_tensor_names(model: nn.Module, architecture: HFArchitecture) -> dict[str, str]:

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import torch
 from torch import Tensor, nn
 
 from jumok.tasks.inputs.special_tokens import build_inputs
@@ -86,7 +87,7 @@ class Task(ABC):
         vocabulary: Tokenizer | None,
         recipe: "Recipe",
         labels: tuple[str, ...],
-        device: Any,
+        device: torch.device,
         target_vocabulary: Tokenizer | None = None,
         **parts: Any,
     ) -> Pipeline:
@@ -112,6 +113,9 @@ class Task(ABC):
 
     def check_recipe(self, recipe: "Recipe") -> None:  # noqa: B027  # most tasks need no more
         """Raise InputError for a recipe that the task cannot train."""
+
+    def check_device(self, recipe: "Recipe", device: torch.device) -> None:  # noqa: B027
+        """Raise KernelError or InputError when settings of a recipe cannot run on the device."""
 
     def check_trainable(  # noqa: B027
         self, recipe: "Recipe", model: nn.Module, tokenizers: "TokenizerPair"
@@ -151,7 +155,7 @@ class GenerativeTask(Task):
         vocabulary: Tokenizer | None,
         recipe: "Recipe",
         labels: tuple[str, ...],
-        device: Any,
+        device: torch.device,
         target_vocabulary: Tokenizer | None = None,
         **parts: Any,
     ) -> Pipeline:
@@ -184,6 +188,12 @@ class GenerativeTask(Task):
 
         Raises InputError for a target without tokens, or longer than the model's max_length.
         """
+
+    def check_device(self, recipe: "Recipe", device: torch.device) -> None:
+        """Raise KernelError or InputError when [decoding] cannot run on the device."""
+        from jumok.tasks.pipeline.backends import DecoderBackends
+
+        DecoderBackends(recipe.decoding).check_available(device)
 
     def check_trainable(
         self, recipe: "Recipe", model: nn.Module, tokenizers: "TokenizerPair"

@@ -9,9 +9,7 @@ from jumok.atomic_io import expand_home
 from jumok.config_io import ConfigDict, Overrides, apply_overrides
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
-from jumok.pretrained.checkpoint import is_hf_folder
-from jumok.pretrained.hub import find_model
-from jumok.pretrained.state_dict import hf_model_config
+from jumok.pretrained.hub import find_model, is_hf_folder
 from jumok.tasks.recipe.renamed import read_run_recipe
 
 ORIGIN_FOLDER = "origin"  # in an imported run: the JSON files of the original checkpoint
@@ -77,6 +75,8 @@ def check_same_architecture(
 def _inherited_from(folder: Path) -> ConfigDict:
     path = folder / "recipe.toml"
     if is_hf_folder(folder):
+        from jumok.pretrained.state_dict import hf_model_config  # with all model families
+
         config = hf_model_config(folder)
         values = {name: getattr(config, name) for name in (*INHERITED, *_INHERITED_FROM_HF)}
         return {name: value for name, value in values.items() if value is not None}

@@ -1,6 +1,6 @@
 """A recipe: everything needed to repeat a result, written in TOML, with the checks between keys."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
@@ -17,7 +17,6 @@ from jumok.config_io import (
     to_toml,
 )
 from jumok.data.config import DataConfig
-from jumok.data.corpora.registry import corpus_by_name
 from jumok.decoding.config import DecodingConfig
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
@@ -102,16 +101,12 @@ class Recipe:
     @property
     def paired(self) -> bool:
         """Whether a row holds two texts: `data.pair` is set, or the corpus has a pair column."""
-        return bool(self.data.pair) or "pair" in self._corpus_columns
+        return bool(self.data.pair) or "pair" in self.data.corpus_columns
 
     @property
     def scored(self) -> bool:
         """Whether a row has a score: `data.score` is set, or the corpus has a score column."""
-        return bool(self.data.score) or "score" in self._corpus_columns
-
-    @property
-    def _corpus_columns(self) -> Collection[str]:
-        return corpus_by_name(self.data.corpus).columns if self.data.corpus else ()
+        return bool(self.data.score) or "score" in self.data.corpus_columns
 
     @property
     def reads_pairs(self) -> bool:

@@ -22,6 +22,7 @@ from jumok.errors import InputError
 from jumok.migrations import FORMAT
 from jumok.models import TransformerConfig
 from jumok.models.config import Tying
+from jumok.models.size import check_model_size
 from jumok.models.weights import named_weights, tied_weights
 from jumok.pretrained.architecture import HFArchitecture, parse_config
 from jumok.pretrained.checkpoint import HFCheckpoint, open_checkpoint
@@ -34,7 +35,7 @@ from jumok.pretrained.meta_init import (
     build_with_weights,
     convert_weights,
 )
-from jumok.pretrained.state_dict import PretrainedModel, check_model_size, model_from_hf
+from jumok.pretrained.state_dict import PretrainedModel, model_from_hf
 from jumok.registry import Registry
 from jumok.safe_json import read_json
 from jumok.safetensors_io import LazyTensor

@@ -10,14 +10,13 @@ from torch import Tensor, nn
 from jumok.config_io import from_dict
 from jumok.errors import InputError
 from jumok.models.weights import check_finite, named_weights
-from jumok.pretrained.checkpoint import is_hf_folder
+from jumok.pretrained.hub import is_hf_folder
 from jumok.safe_json import read_json
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair, read_hf_tokenizer
 from jumok.tasks.recipe.inherited_config import check_same_architecture
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.registry import get_task
-from jumok.tasks.runs.import_checkpoint import open_hf
 from jumok.tasks.runs.run import Run
 
 BACKBONE_PREFIXES = ("encoder.", "decoder.")
@@ -124,6 +123,8 @@ class _Source:
 
 def _read_source(folder: Path) -> _Source:
     if is_hf_folder(folder):
+        from jumok.tasks.runs.import_checkpoint import open_hf  # with all of jumok.pretrained
+
         imported = open_hf(folder)
         recipe = imported.recipe
         weights = _with_backbone_prefix(named_weights(imported.model), recipe.model)

@@ -1,19 +1,18 @@
 """Load a pipeline from a run, a checkpoint of a run, or a Hugging Face folder."""
 
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from jumok.atomic_io import check_path_name, expand_home
 from jumok.config_io import from_dict
 from jumok.device import find_device
 from jumok.errors import CheckpointError, InputError
+from jumok.models.size import check_model_size
 from jumok.models.weights import load_weights
 from jumok.nn.lora import merge_lora_tensors
-from jumok.pretrained.checkpoint import is_hf_folder
-from jumok.pretrained.hub import find_model
+from jumok.pretrained.hub import find_model, is_hf_folder
 from jumok.pretrained.meta_init import WeightType, build_with_weights
 from jumok.pretrained.sentence_encoding import read_sentence_encoding
-from jumok.pretrained.state_dict import check_model_size
 from jumok.tasks.inputs.tokenizer_pair import (
     IMPORTED,
     SOURCE,
@@ -26,10 +25,12 @@ from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.inherited_config import ORIGIN_FOLDER
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.registry import get_task
-from jumok.tasks.runs.import_checkpoint import ImportedCheckpoint, open_hf, open_imported
 from jumok.tasks.runs.run import Run
 from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from jumok.tasks.runs.import_checkpoint import ImportedCheckpoint
 
 
 def load(folder: str | Path, device: str = "auto", *, dtype: WeightType = "float32") -> Pipeline:
@@ -60,11 +61,15 @@ def load(folder: str | Path, device: str = "auto", *, dtype: WeightType = "float
     if _is_checkpoint(here):
         return _load_checkpoint(here, device)
     if is_hf_folder(folder):
+        from jumok.tasks.runs.import_checkpoint import open_hf  # with all of jumok.pretrained
+
         pipeline = _imported_pipeline(open_hf(folder, dtype), device, folder / "model.safetensors")
         pipeline.sentence_encoding = read_sentence_encoding(folder)
         return pipeline
     run = Run.open(folder)
     if (folder / ORIGIN_FOLDER).is_dir():
+        from jumok.tasks.runs.import_checkpoint import open_imported
+
         return _imported_pipeline(open_imported(run, dtype), device, run.weights_path)
     config = run.read_model_config()
     recipe = run.recipe()
@@ -132,7 +137,7 @@ def _load_checkpoint(folder: Path, device: str) -> Pipeline:
     return pipeline
 
 
-def _imported_pipeline(imported: ImportedCheckpoint, device: str, weights: Path) -> Pipeline:
+def _imported_pipeline(imported: "ImportedCheckpoint", device: str, weights: Path) -> Pipeline:
     """The pipeline of a checkpoint; `weights` may be missing where there are several files."""
     tokenizers = imported.tokenizers
     pipeline = get_task(imported.recipe.task).pipeline(

@@ -20,7 +20,6 @@ from jumok.seeding import derive_seed
 from jumok.shipped import resolve_vocabulary
 from jumok.tasks.inputs.text_encoder import TextInputs
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair, non_default_keys
-from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.recipe.recipe import Recipe, check_pretokenized
 from jumok.tasks.recipe.tables import ModelConfig, VocabularyRecipe
 from jumok.tasks.registry import get_task
@@ -52,7 +51,7 @@ def prepare_training(recipe: Recipe, device: torch.device) -> TrainingSetup:
     Raises InputError or KernelError for what cannot be trained, or not be evaluated in the end.
     """
     task = get_task(recipe.task)
-    DecoderBackends(recipe.decoding).check_available(device)
+    task.check_device(recipe, device)
     splits = load_splits(recipe.data, recipe.columns)
     tokenizers = get_tokenizers(recipe, splits.train)
     check_tokenizers(recipe, tokenizers)
