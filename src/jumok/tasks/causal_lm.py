@@ -28,7 +28,7 @@ from jumok.errors import InputError
 from jumok.evaluation.language_models import LanguageModelMetrics
 from jumok.models import LanguageModel
 from jumok.models.heads import SoftcappedLinear
-from jumok.native.choice import KernelChoice
+from jumok.native.kernel_choice import KernelChoice
 from jumok.nn.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.nn.masks import AttentionMask
 from jumok.processes import SINGLE_PROCESS, ProcessGroup

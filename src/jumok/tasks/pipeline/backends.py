@@ -14,7 +14,7 @@ from jumok.errors import InputError
 
 if TYPE_CHECKING:
     from jumok.native import NativeModel
-    from jumok.native.choice import KernelChoice
+    from jumok.native.kernel_choice import KernelChoice
     from jumok.native.packed_weights import DecoderPrecision
     from jumok.native.recorded_alignment import AligningDecoder
 
@@ -45,7 +45,8 @@ class DecoderBackends:
 
     def choice(self, model: nn.Module) -> "KernelChoice":
         """What decodes with a model, chosen at the first use of the model."""
-        from jumok.native.choice import IN_TRAINING, KernelChoice, choose_kernel
+        from jumok.native.choice import IN_TRAINING, choose_kernel
+        from jumok.native.kernel_choice import KernelChoice
 
         if model not in self._choices:
             config, precision = self.config, self._precision_of(model)

@@ -10,7 +10,7 @@ from jumok.decoding.processors import Processor
 from jumok.decoding.speculative import DraftModel
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel
-from jumok.native.choice import KernelChoice
+from jumok.native.kernel_choice import KernelChoice
 from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.pipeline.generation_rules import describe_processors, generation_processors
 from jumok.tasks.pipeline.pipeline import Pipeline, draft_error, ensemble_error

@@ -10,7 +10,7 @@ from jumok.terminal import to_json_line
 
 if TYPE_CHECKING:
     from jumok.evaluation.bootstrap import RowStatistics
-    from jumok.native.choice import KernelChoice
+    from jumok.native.kernel_choice import KernelChoice
 
 
 class Output(Protocol):

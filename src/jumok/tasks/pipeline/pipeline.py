@@ -30,7 +30,7 @@ from jumok.text.limits import MAX_TEXT_BYTES, check_text_length
 from jumok.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from jumok.native.choice import KernelChoice
+    from jumok.native.kernel_choice import KernelChoice
     from jumok.tasks.pipeline.text_vectors import Vectors
     from jumok.tasks.task import Task
 
