@@ -25,7 +25,7 @@ def model_info(model: nn.Module, kind: ModelKind, d_model: int) -> ModelInfo:
     parameters = sum(parameter.numel() for parameter in model.parameters())
     if family in FAMILIES:
         try:
-            known = FAMILIES[family].read_config(ConfigReader(values))
+            known = FAMILIES.get(family).read_config(ConfigReader(values))
         except InputError:  # an unsupported setting: use the config and the modules
             pass
         else:
