@@ -43,6 +43,7 @@ def test_every_example_is_short_and_tested() -> None:
     assert found == [
         "explain_classifier.py",
         "note_classifier.py",
+        "own_attention.py",
         "ray_serve.py",
         "simultaneous_translation.py",
         "trace_transformers.py",

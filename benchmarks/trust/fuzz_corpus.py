@@ -111,7 +111,7 @@ def write_run(
     source.unlink()
     labels = tuple(plan.data.labels)
     torch.manual_seed(seed)
-    run = Run.create(folder, plan.to_toml(), both)
+    run = Run.create(folder, plan, both)
     model = get_task(plan.task).build_model(plan.model, labels)
     run.save_model(model, plan.task, plan.model, labels, both.checksums)
     return folder

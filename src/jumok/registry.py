@@ -1,7 +1,7 @@
 """Parts that are found by name: those of jumok, of other distributions, and of the program itself.
 
 A registry has a group, such as "jumok.attention", and a table of the parts of jumok: strings
-"module:attribute" beside the code that uses them, so that no part is imported before it is used,
+"module:attribute" next to the code that uses them, so that no part is imported before it is used,
 the core imports no ring, and a checkout that is used in place needs no new installation. Other
 distributions add parts with entry points of the same group; a program adds its own with `register`:
 
@@ -56,8 +56,8 @@ def register(group: str, name: str, part: object = None) -> Callable[[PartT], Pa
         known = _REGISTERED.setdefault((group, name), part)
         if _place(known) != _place(part):
             raise InputError(
-                f"{group} must have each name once, got a second {name!r} of {_place(part)} beside "
-                f"that of {_place(known)}; rename one of them"
+                f"{group} must have each name once, got {name!r} of {_place(known)} and of "
+                f"{_place(part)}; rename one of them"
             )
         _REGISTERED[group, name] = part  # of a cell that ran again
         return part
@@ -124,8 +124,12 @@ class Registry(Generic[PartT]):
         part = self.get(name)
         entry = None if (self.group, name) in _REGISTERED else self._entry_points[name]
         distribution, version = ("", "") if entry is None else _distribution(entry)
-        module = str(getattr(part, "__module__", type(part).__module__))
-        return Extension(self.group, name, module, distribution, version, _source_sha256(module))
+        path = _source(part)
+        module = str(part.__module__)
+        if module == "__main__" and path:
+            module = path.stem  # of a script, which another program imports by this name
+        sha256 = hashlib.sha256(path.read_bytes()).hexdigest() if path else ""
+        return Extension(self.group, name, module, distribution, version, sha256)
 
     @property
     def _entry_points(self) -> Mapping[str, "EntryPoint"]:
@@ -149,7 +153,7 @@ def _place(part: object) -> str:
     return f"{named.__module__}.{getattr(named, '__qualname__', '')}"
 
 
-def _source_sha256(module: str) -> str:
-    """The SHA-256 of the file of a module; "" for a notebook or a shell, which have none."""
-    path = getattr(import_module(module), "__file__", None)
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest() if path else ""
+def _source(part: object) -> Path | None:
+    """The file of a class or function; None for those of a notebook or a shell."""
+    path = getattr(import_module(part.__module__), "__file__", None)
+    return Path(path) if path else None

@@ -87,7 +87,11 @@ def test_a_folder_without_a_tokenizer(tmp_path: Path, capsys: pytest.CaptureFixt
     ("change", "code", "sentence"),
     [
         (("config.json", b"{"), 2, "config.json"),
-        (("config.json", b'{"model_type": "mamba"}'), 2, "model_type must be one of bert, "),
+        (
+            ("config.json", b'{"model_type": "mamba"}'),
+            2,
+            "model_type must be a known name, ",
+        ),
         (("model.safetensors", b"no tensors"), 2, "model.safetensors"),
         (
             ("model.safetensors", None),

@@ -172,7 +172,7 @@ def test_missing_optional_bias_is_zero(stored: Callable[[str], Files], name: str
 
 
 INVALID_CONFIGS: list[tuple[str, dict[str, Any], str]] = [
-    ("bert-masked", {"model_type": "mamba"}, "model_type must be one of bert, "),
+    ("bert-masked", {"model_type": "mamba"}, "model_type must be a known name, got 'mamba'"),
     ("bert-masked", {"model_type": None}, "got ''"),
     ("bert-masked", {"model_type": 3}, "model_type must be a string, got 3"),
     ("bert-masked", {"architectures": ["BertForMultipleChoice"]}, "got 'BertForMultipleChoice'"),
@@ -298,7 +298,7 @@ def test_labels_are_in_the_order_of_their_ids(stored: Callable[[str], Files]) ->
     assert parse_config(config | {"num_labels": 3}, []).labels == ("LABEL_0", "LABEL_1", "LABEL_2")
 
 
-@pytest.mark.parametrize("model_type", FAMILIES)
+@pytest.mark.parametrize("model_type", FAMILIES.names())
 def test_missing_keys_have_the_defaults_of_the_family(
     model_type: str,
 ) -> None:
@@ -308,7 +308,7 @@ def test_missing_keys_have_the_defaults_of_the_family(
     if model_type not in CONFIG_MAPPING:  # exaone before transformers 5.24
         pytest.skip(f"this transformers has no class for {model_type}")
     complete = AutoConfig.for_model(model_type).to_dict() | {"architectures": None}
-    family = FAMILIES[model_type]
+    family = FAMILIES.get(model_type)
     backbone = next(name for name, head in family.heads(_reader({})).items() if not head.rules)
     minimal = {"model_type": model_type, "architectures": [backbone]}
     assert parse_config(minimal, []).config == parse_config(complete | minimal, []).config

@@ -240,7 +240,10 @@ def recipe_keys() -> dict[str, list[str]]:
     from dataclasses import fields, is_dataclass
     from typing import get_type_hints
 
+    from jumok.tasks.recipe.extensions import REGISTRIES
     from jumok.tasks.recipe.recipe import Recipe
+
+    registries = {key: registry.names() for key, registry in REGISTRIES.items()}
 
     def keys(cls: Any, prefix: str) -> Iterator[tuple[str, list[str]]]:
         hints = get_type_hints(cls)
@@ -251,6 +254,7 @@ def recipe_keys() -> dict[str, list[str]]:
                 yield from keys(table, f"{prefix}{field.name}.")
                 continue
             words = [word for kind in kinds for word in get_args(kind) if isinstance(word, str)]
+            words += registries.get(f"{prefix}{field.name}", ())
             yield f"{prefix}{field.name}=", [*words, *(("true", "false") if bool in kinds else ())]
 
     return dict(keys(Recipe, ""))

@@ -3,9 +3,8 @@
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 
-MIN_LAYER_BYTES = 16_384  # the Python objects of a layer, however few parameters it has
-
 MAX_EXTRA_WEIGHTS = 10_000_000  # allowed beyond the stored ones: then wrong shapes are listed
+MIN_LAYER_BYTES = 16_384  # the Python objects of a layer, however few parameters it has
 
 
 def min_parameter_count(config: TransformerConfig) -> int:

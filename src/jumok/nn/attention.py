@@ -167,7 +167,8 @@ class MultiHeadAttention(nn.Module):
         """Queries (B, H, T, K) attend to keys and values (B, G, S, K) -> (B, T, D)."""
         check_attention_mask(mask)
         p_dropout = self.dropout if self.training else 0.0
-        if self.has_hooks or self.softcap is not None:
+        own_weights = type(self).weights is not MultiHeadAttention.weights
+        if self.has_hooks or self.softcap is not None or own_weights:
             y = self._explicit_attention(q, k, v, mask, bias, p_dropout)  # (B, H, T, K)
         else:
             k, v = self._for_each_head(k), self._for_each_head(v)  # 2 x (B, H, S, K)
@@ -187,8 +188,12 @@ class MultiHeadAttention(nn.Module):
         if self.hook_mask.has_hooks:
             everything = scores.new_ones(T, S, dtype=torch.bool)
             allowed = self.hook_mask(everything if allowed is None else allowed)
-        weights = self.hook_pattern(masked_softmax(scores, allowed))  # (B, H, T, S)
+        weights = self.hook_pattern(self.weights(scores, allowed))  # (B, H, T, S)
         return dropout(weights, p).to(v.dtype) @ v
+
+    def weights(self, scores: Tensor, allowed: Tensor | None) -> Tensor:
+        """The weights of scores (B, H, T, S), 0 where not `allowed`; other kinds override it."""
+        return masked_softmax(scores, allowed)
 
     def split(self, x: Tensor) -> Tensor:
         """Split the last dimension into heads."""

@@ -2,16 +2,24 @@
 
 import math
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from jumok.config_io import check_choices
 from jumok.errors import InputError
 from jumok.nn.feedforward import Activation, Projection
 from jumok.nn.norms import NormKind
 from jumok.nn.rope import DEFAULT_ROPE, RopeConfig
+from jumok.registry import Registry
+
+if TYPE_CHECKING:
+    pass
 
 MAX_DIMENSION: Final = 2**31
 MAX_LAYERS: Final = 1_000  # letters of `layer_pattern`
+
+ATTENTION = Registry["type[MultiHeadAttention]"](
+    "jumok.attention", "attention", {"softmax": "jumok.nn.attention:MultiHeadAttention"}
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +31,7 @@ class LayerConfig:
     d_model          D, the width of every layer's input and output
     n_heads          H, the number of attention heads
     d_head           K, the width of one head; None: d_model / n_heads
+    attention        name in the registry "jumok.attention"; "softmax": equation (1)
     n_kv_heads       heads of keys and values, shared by n_heads / n_kv_heads heads; None: n_heads
     qk_norm          normalize each query and key before the rotation (Qwen3)
     fused_qkv        one matrix product for q, k and v of self-attention; the weights are the same
@@ -54,6 +63,7 @@ class LayerConfig:
     d_model: int = 512
     n_heads: int = 8
     d_head: int | None = None  # None: d_model / n_heads; T5 sets it independently
+    attention: str = "softmax"  # name of a `MultiHeadAttention`, or of a class derived from it
     n_kv_heads: int | None = None  # None: n_heads; fewer share keys and values (Llama)
     qk_norm: bool = False  # of each query and key, before the rotation (Qwen3)
     fused_qkv: bool = False  # x [Wq Wk Wv] in one product; same weights, same result
@@ -81,6 +91,7 @@ class LayerConfig:
 
     def __post_init__(self) -> None:
         check_choices(self)
+        ATTENTION.check(self.attention)
         _check_attention_and_norm(self)
         _check_layer_pattern(self)
         for name in ("d_model", "n_heads", "d_ff"):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from jumok.nn.attention import MultiHeadAttention
 from jumok.nn.cache import NO_CACHE, LayerCache
-from jumok.nn.config import LayerConfig
+from jumok.nn.config import ATTENTION, LayerConfig
 from jumok.nn.dropout import Dropout
 from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
 from jumok.nn.masks import NO_MASK, AttentionMask
@@ -65,7 +65,7 @@ class TransformerLayer(nn.Module):
         feed_forward = GatedFeedForward if config.gated else PositionwiseFeedForward
 
         def attention() -> MultiHeadAttention:
-            return MultiHeadAttention(
+            return ATTENTION.get(config.attention)(
                 *(config.d_model, config.n_heads),
                 n_kv_heads=config.n_kv_heads,
                 d_head=config.d_head,

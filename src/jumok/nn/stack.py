@@ -7,6 +7,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from jumok.nn.attention import MultiHeadAttention
 from jumok.nn.cache import NO_DECODER_CACHE, StackCache
 from jumok.nn.config import LayerConfig
 from jumok.nn.layer import TransformerLayer
@@ -101,6 +102,7 @@ class TransformerStack(nn.Module):
         assert isinstance(layer, TransformerLayer)
         attention, norm = layer.self_attention, layer.self_attention_norm
         found = {
+            "attention of an extension": type(attention) is not MultiHeadAttention,
             "grouped key/value heads": attention.n_kv_heads != attention.n_heads,
             "norms of queries and keys": not isinstance(attention.query_norm, nn.Identity),
             "an attention softcap": attention.softcap is not None,

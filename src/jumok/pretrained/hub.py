@@ -32,6 +32,7 @@ CONFIG_FILES = (
     "tokenizer_78b3253a26.model",  # KoBERT
     "chat_template.jinja",
     "adapter_config.json",
+    "extensions.json",
     "recipe.toml",  # a run of jumok, as `Run.push_to_hub` uploads it
     "vocabulary.model",
     "vocabulary.target.model",
@@ -74,6 +75,11 @@ def resolve(name_or_folder: str | Path, revision: str | None = None) -> Path:
     if any(path.suffix == ".safetensors" for path in downloaded.glob("*")):
         return downloaded
     return _download(name, commit_of(downloaded), (*CONFIG_FILES, *_PICKLES))
+
+
+def is_hf_folder(folder: Path) -> bool:
+    """Whether a folder is a Hugging Face checkpoint and not a jumok run."""
+    return (folder / "config.json").is_file() and not (folder / "recipe.toml").is_file()
 
 
 def find_model(name_or_folder: str | Path) -> Path:
@@ -182,8 +188,3 @@ def _download(name: str, revision: str | None, files: Sequence[str]) -> Path:
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [""])[0][:200]
-
-
-def is_hf_folder(folder: Path) -> bool:
-    """Whether a folder is a Hugging Face checkpoint and not a jumok run."""
-    return (folder / "config.json").is_file() and not (folder / "recipe.toml").is_file()

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from jumok.config_io import check_choices
 from jumok.errors import InputError
 from jumok.nn.lora import LoraConfig
-from jumok.training.schedules import Schedule
+from jumok.training.schedules import SCHEDULES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class TrainingConfig:
     gradient_accumulation_steps: int = 1  # microbatches a step, shared by all processes
     optimizer: Literal["adamw", "muon"] = "adamw"  # muon: of the matrices of the layers
     learning_rate: float = 1e-3  # the peak
-    schedule: Schedule = "inverse_sqrt"
+    schedule: str = "inverse_sqrt"  # or "cosine", "linear", "constant", or of an extension
     warmup_steps: int = 400
     weight_decay: float = 0.01  # of matrices; not of biases and norms
     beta1: float = 0.9
@@ -58,6 +58,7 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, "training")
+        SCHEDULES.check(self.schedule)
         if self.steps is None and self.epochs is None and self.minutes is None:
             raise InputError(
                 "training must have an end; set training.steps, training.epochs or training.minutes"

@@ -1,12 +1,27 @@
-"""Learning rate schedules: linear warm-up, then one of four decays."""
+"""Learning rate schedules: linear warm-up, then a decay, found by name.
+
+A decay is a function of the step (1, 2, ...), the steps of the warm-up and the progress of the
+training (0 to 1); it returns the factor of the peak learning rate after the warm-up.
+"""
 
 import math
-from typing import Literal
+from collections.abc import Callable
 
-Schedule = Literal["inverse_sqrt", "cosine", "linear", "constant"]
+from jumok.registry import Registry
+
+Decay = Callable[[int, int, float], float]
+
+SCHEDULES = Registry[Decay](
+    "jumok.schedules",
+    "training.schedule",
+    {
+        name: f"jumok.training.schedules:{name}"
+        for name in ("inverse_sqrt", "cosine", "linear", "constant")
+    },
+)
 
 
-def lr_multiplier(schedule: Schedule, step: int, warmup_steps: int, progress: float) -> float:
+def lr_multiplier(schedule: str, step: int, warmup_steps: int, progress: float) -> float:
     """The factor (0 to 1) of the peak learning rate at step 1, 2, ...
 
     inverse_sqrt is equation (3) of the paper, scaled to 1 at the end of the warm-up. cosine and
@@ -20,12 +35,24 @@ def lr_multiplier(schedule: Schedule, step: int, warmup_steps: int, progress: fl
     """
     if step < warmup_steps:
         return step / warmup_steps
-    match schedule:
-        case "inverse_sqrt":
-            return math.sqrt(max(warmup_steps, 1) / max(step, 1))
-        case "cosine":
-            return 0.5 * (1 + math.cos(math.pi * progress))
-        case "linear":
-            return 1 - progress
-        case "constant":
-            return 1.0
+    return SCHEDULES.get(schedule)(step, warmup_steps, progress)
+
+
+def inverse_sqrt(step: int, warmup_steps: int, progress: float) -> float:
+    """Equation (3) of the paper, scaled to 1 at the end of the warm-up."""
+    return math.sqrt(max(warmup_steps, 1) / max(step, 1))
+
+
+def cosine(step: int, warmup_steps: int, progress: float) -> float:
+    """Half a cosine, from 1 to 0."""
+    return 0.5 * (1 + math.cos(math.pi * progress))
+
+
+def linear(step: int, warmup_steps: int, progress: float) -> float:
+    """A line from 1 to 0."""
+    return 1 - progress
+
+
+def constant(step: int, warmup_steps: int, progress: float) -> float:
+    """Always 1."""
+    return 1.0

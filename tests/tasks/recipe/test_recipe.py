@@ -117,7 +117,10 @@ def test_unknown_recipe(source: str, sentence: str) -> None:
             "training.keep_checkpoints=1",
             "training.keep_checkpoints must be at least 2, got 1",
         ),
-        ("training.schedule=step", "training.schedule must be 'inverse_sqrt'"),
+        (
+            "training.schedule=step",
+            "training.schedule must be a known name, got 'step'",
+        ),
         (
             "augmentation.token_dropout=1.5",
             "augmentation.token_dropout must be from 0 to 1, got 1.5",

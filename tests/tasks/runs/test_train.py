@@ -128,12 +128,12 @@ def test_an_existing_run_is_not_overwritten(tmp_path: Path, review_recipe: Path)
     recipe = load_recipe(str(review_recipe))
     vocabulary = review_vocabulary()
     tokenizers = TokenizerPair(vocabulary, vocabulary)
-    run = Run.create(tmp_path / "깊은" / "곳", recipe.to_toml(), tokenizers)
+    run = Run.create(tmp_path / "깊은" / "곳", recipe, tokenizers)
     assert run.recipe() == recipe
     assert run.tokenizers().source.fingerprint == vocabulary.fingerprint
     assert not run.finished
     with pytest.raises(InputError, match="must not hold a run"):
-        Run.create(run.folder, recipe.to_toml(), tokenizers)
+        Run.create(run.folder, recipe, tokenizers)
 
 
 def test_numbers_end_to_end(tmp_path: Path) -> None:

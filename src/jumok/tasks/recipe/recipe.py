@@ -20,6 +20,7 @@ from jumok.data.config import DataConfig
 from jumok.decoding.config import DecodingConfig
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
+from jumok.tasks.recipe.extensions import check_extensions
 from jumok.tasks.recipe.inherited_config import (
     inherit_model_config,
 )
@@ -206,6 +207,7 @@ def load_run_recipe(path: Path) -> Recipe:
     Data that are kept in the folder of the run are found there, also after it was moved.
     """
     tree = read_run_recipe(path)
+    check_extensions(path.parent)
     try:
         recipe = from_dict(Recipe, tree)
     except InputError as error:

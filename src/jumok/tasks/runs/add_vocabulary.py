@@ -72,7 +72,7 @@ def add_vocabulary(
         stored = replace(stored, model=replace(stored.model, vocabulary_size=sizes[0]))
     if stored.model.target_vocabulary_size is not None:
         stored = replace(stored, model=replace(stored.model, target_vocabulary_size=sizes[1]))
-    new = Run.create(out, stored.to_toml(), grown)
+    new = Run.create(out, stored, grown)
     new.save_model(model, recipe.task, model_config, pipeline.labels, grown.checksums)
     return GrownRun(new, added)
 

@@ -99,7 +99,7 @@ def _last(run: Run, last: int) -> list[Checkpoint]:
 def _write(run: Run, pipeline: Pipeline, out: Path) -> Run:
     """Write the new run: the same recipe and tokenizers, other weights."""
     tokenizers = run.tokenizers()
-    averaged = Run.create(out, run.recipe().to_toml(), tokenizers)
+    averaged = Run.create(out, run.recipe(), tokenizers)
     recipe, checksums = pipeline.recipe, tokenizers.checksums
     averaged.save_model(pipeline.model, recipe.task, recipe.model, pipeline.labels, checksums)
     return averaged

@@ -20,6 +20,7 @@ from jumok.pretrained.hub import HUB_NAME
 from jumok.pretrained.memory_map import mmap_safetensors
 from jumok.safe_json import MAX_BYTES, read_json
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
+from jumok.tasks.recipe.extensions import EXTENSIONS, extensions_json, used_extensions
 from jumok.tasks.recipe.recipe import Recipe, load_run_recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.terminal import command_line
@@ -83,7 +84,7 @@ class Run:
                 )
 
     @classmethod
-    def create(cls, folder: Path, recipe_toml: str, tokenizers: TokenizerPair) -> "Run":
+    def create(cls, folder: Path, recipe: Recipe, tokenizers: TokenizerPair) -> "Run":
         """Create a run in `folder`; its recipe is written last and makes it a run.
 
         Raises InputError when the folder already has a run.
@@ -93,7 +94,9 @@ class Run:
         with storage_errors(f"{folder}: cannot be made"):
             folder.mkdir(parents=True, exist_ok=True)
         tokenizers.save(folder)
-        run.write_text(run.recipe_path, recipe_toml)
+        if extensions := used_extensions(recipe):
+            run.write_text(folder / EXTENSIONS, extensions_json(extensions))
+        run.write_text(run.recipe_path, recipe.to_toml())
         return run
 
     @classmethod

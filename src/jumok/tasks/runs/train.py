@@ -150,7 +150,7 @@ def _start_run(recipe: Recipe, folder: Path, device: torch.device, stack: ExitSt
     Run(folder).check_absent(resumable=True)
     setup = prepare_training(recipe, device)
     stack.enter_context(run_lock(folder))
-    run = Run.create(folder, recipe.to_toml(), setup.tokenizers)
+    run = Run.create(folder, recipe, setup.tokenizers)
     _report_initialization(run, setup.load_report)
     return _StartedRun(run, recipe, setup.splits, setup.model, setup.load_report, setup.job)
 
