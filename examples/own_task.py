@@ -1,13 +1,10 @@
-"""A task of your own, in one file: ratings whose labels have an order.
+"""A task of your own, in one file: ratings, labels that have an order.
 
     python examples/own_task.py RECIPE.toml RUN  (with task = "stars")
 
-The loss is the squared earth mover's distance of the probabilities (Hou et al. 2016, "Squared earth
-mover's distance-based loss", equation 3): two stars too many cost more than one. A distribution
-registers its task with an entry point instead:
-
-    [project.entry-points."jumok.tasks"]
-    stars = "own_task:StarsTask"
+The loss is the squared earth mover's distance of the probabilities (Hou et al. 2016, equation 3):
+two stars too many cost more than one. A distribution registers its task with an entry point,
+[project.entry-points."jumok.tasks"] stars = "own_task:StarsTask".
 """
 
 import sys
@@ -26,8 +23,7 @@ from jumok.tasks.task import Task
 class StarsJob(ClassificationJob):
     def label_loss(self, logits, batch):
         truth = F.one_hot(batch.labels, logits.shape[-1])  # (B, L)
-        distance = (logits.float().softmax(-1) - truth).cumsum(-1)
-        return distance.square().sum()
+        return (logits.float().softmax(-1) - truth).cumsum(-1).square().sum()
 
 
 @register("jumok.tasks", "stars")
@@ -41,25 +37,23 @@ class StarsTask(Task):
         return StarsJob
 
     def predict(self, pipeline, texts):
-        encode, labels = TextEncoder(pipeline.vocabulary, pipeline.recipe.model.max_length), []
+        encode, found = TextEncoder(pipeline.vocabulary, pipeline.recipe.model.max_length), []
         rows = predict_all(pipeline.model, encode(texts), pipeline.vocabulary, pipeline.device)
         for text, row in zip(texts, rows.softmax(-1).tolist(), strict=True):
-            probability, label = max(zip(row, pipeline.labels, strict=True))
+            label = pipeline.labels[row.index(max(row))]
             by_label = dict(zip(pipeline.labels, row, strict=True))
-            labels.append(Prediction(text, label, probability, by_label))
-        return labels
+            found.append(Prediction(text, label, max(row), by_label))
+        return found
 
     def evaluate(self, pipeline, table, split):
         encode = TextEncoder(pipeline.vocabulary, pipeline.recipe.model.max_length)
         truth = label_table(table, False, encode, pipeline.labels).labels
-        found = [
-            pipeline.labels.index(o.label) for o in self.predict(pipeline, table.column("text"))
-        ]
-        away = abs(truth - found)  # in stars
+        outputs = self.predict(pipeline, table.column("text"))
+        away = abs(truth - [pipeline.labels.index(each.label) for each in outputs])  # in stars
         scores = {"accuracy": float((away == 0).mean()), "stars_off": float(away.mean())}
         return EvaluationResult({"task": "stars", "split": split, "n": len(truth), **scores})
 
 
 if __name__ == "__main__":
     run = jumok.train(sys.argv[1], out=sys.argv[2])
-    print(run.results["accuracy"], jumok.load(run.folder)("이 영화 정말 좋아요").label)
+    print(run.results["stars_off"], jumok.load(run.folder)("이 영화 정말 좋아요").label)
