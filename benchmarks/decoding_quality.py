@@ -19,8 +19,8 @@ from turns import heading
 import jumok
 from jumok.data.load import load_splits
 from jumok.data.splits import SEQUENCES
-from jumok.decoding import generate
 from jumok.decoding.build import build_stopping_and_processors
+from jumok.decoding.generate import generate
 from jumok.decoding.incremental.decoder import IncrementalDecoder, Seq2SeqDecoder
 from jumok.decoding.inputs import GenerationInputs
 from jumok.evaluation.sequences import sequence_metrics

@@ -26,9 +26,7 @@ from jumok.data.splits import Splits
 from jumok.device import find_device, resolve_dtype
 from jumok.models.weights import named_weights
 from jumok.tasks.inputs.masking import MaskedRows, replace_masked
-from jumok.tasks.jobs import registry
-from jumok.tasks.jobs.masked_lm import MaskedLMJob
-from jumok.tasks.masked_lm import MaskedBatch, masked_hidden
+from jumok.tasks.masked_lm import MaskedBatch, MaskedLMJob, MaskedLMTask, masked_hidden
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.setup import prepare_training
 from jumok.tasks.runs.train import resume, train
@@ -149,7 +147,7 @@ def _words(objective: str, overrides: Sequence[str]) -> list[str]:
 def _use_job(objective: str) -> None:
     """Let `train` use the job of the objective."""
     job = AdaptiveMaskedLMJob if "adaptive" in objective else MaskedLMJob
-    registry.JOBS = {**registry.JOBS, "masked_language_modeling": job}
+    MaskedLMTask.job = lambda self, recipe: job  # type: ignore[method-assign]
 
 
 def _costs(out: Path, overrides: Sequence[str]) -> dict[str, dict[str, float]]:

@@ -39,8 +39,7 @@ from jumok.interpret.bertviz import to_bertviz
 from jumok.interpret.hf_trace.trace import trace_transformers
 from jumok.interpret.trace import Trace
 from jumok.interpret.tracing import trace as trace_pipeline
-from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.registry import TASKS
+from jumok.tasks.registry import get_task
 from jumok.tasks.runs.load import load
 from jumok.viewer.live_model import LiveModel
 from jumok.viewer.page import render_page
@@ -125,10 +124,10 @@ def ordinary_review() -> Trace:
     vocabulary = review_vocabulary()
     size = {"n_layers": 4, "n_heads": 4, "d_model": 256, "d_ff": 1024, "max_length": 64}
     plan = recipe("classification", size).with_vocabulary(len(vocabulary))
-    task, labels = TASKS["classification"], LABELS
+    task, labels = get_task("classification"), LABELS
     torch.manual_seed(1)
     network = task.build_model(plan.model, labels)
-    pipeline = Pipeline(task, network, vocabulary, plan, labels, torch.device("cpu"))
+    pipeline = task.pipeline(network, vocabulary, plan, labels, torch.device("cpu"))
     return trace_pipeline(pipeline, 6 * "이 영화 정말 재미있어요 ")
 
 

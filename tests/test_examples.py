@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import jumok
+from jumok.errors import InputError
 from jumok.interpret.trace import Trace
 from tests import hf_folders as foreign_folders
 from tests.tiny_runs import reviews, write_reviews, write_tsv
@@ -44,6 +45,7 @@ def test_every_example_is_short_and_tested() -> None:
         "explain_classifier.py",
         "note_classifier.py",
         "own_attention.py",
+        "own_task.py",
         "ray_serve.py",
         "simultaneous_translation.py",
         "trace_transformers.py",
@@ -53,6 +55,19 @@ def test_every_example_is_short_and_tested() -> None:
     ]
     for name in found:
         assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) < MAX_LINES
+
+
+@pytest.mark.slow
+def test_a_task_of_a_program(review_recipe: Path, tmp_path: Path) -> None:
+    text = review_recipe.read_text(encoding="utf-8")
+    recipe = review_recipe.with_name("stars.toml")
+    recipe.write_text(text.replace("classification", "stars"), encoding="utf-8")
+    *_, line = run("own_task.py", recipe, tmp_path / "run")
+    stars_off, label = line.split()
+    assert 0 <= float(stars_off) < 0.5  # of two labels: better than the same one for all texts
+    assert label in ("positive", "negative")
+    with pytest.raises(InputError, match="which is not registered; import"):
+        jumok.load(tmp_path / "run")
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from jumok.models import Encoder, EncoderDecoder, ReplacedTokenDetector, TextCla
 from jumok.processes import SINGLE_PROCESS
 from jumok.tasks.pipeline.origin import Origin
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.registry import TASKS
+from jumok.tasks.registry import get_task
 from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from tests.interpret.random_models import loaded_of
 
@@ -177,8 +177,7 @@ def test_all_inputs_move_to_the_model_s_device(ask: str) -> None:
     """The meta device computes nothing, but rejects tensors of another device."""
     here = loaded_of("pairs")
     meta = torch.device("meta")
-    far = Pipeline(
-        TASKS[here.recipe.task],
+    far = get_task(here.recipe.task).pipeline(
         copy.deepcopy(here.model),
         here.vocabulary,
         here.recipe,
@@ -193,8 +192,7 @@ def test_a_model_without_a_head(classifier: Pipeline) -> None:
     assert isinstance(classifier.model, TextClassifier)
     encoder = classifier.model.encoder
     assert isinstance(encoder, Encoder)
-    bare = Pipeline(
-        TASKS[classifier.recipe.task],
+    bare = get_task(classifier.recipe.task).pipeline(
         encoder,
         classifier.vocabulary,
         classifier.recipe,
@@ -212,11 +210,10 @@ def test_a_head_may_have_logits_without_a_text_task(classifier: Pipeline, writer
     origin = Origin(Path(), "Theirs", {}, {}, {}, has_text_head=False, is_seq2seq=False)
     cpu, ids = torch.device("cpu"), torch.tensor([[5, 6, 7]])
     made = ReplacedTokenDetector(classifier.recipe.model)
-    detector = Pipeline(
-        TASKS[classifier.recipe.task], made, None, classifier.recipe, (), cpu, origin=origin
+    detector = get_task(classifier.recipe.task).pipeline(
+        made, None, classifier.recipe, (), cpu, origin=origin
     )
-    headless = Pipeline(
-        TASKS[writer.recipe.task],
+    headless = get_task(writer.recipe.task).pipeline(
         writer.model,
         writer.vocabulary,
         writer.recipe,

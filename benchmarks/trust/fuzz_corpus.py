@@ -98,7 +98,7 @@ def write_run(
 
     from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
     from jumok.tasks.recipe.recipe import load_recipe
-    from jumok.tasks.registry import TASKS
+    from jumok.tasks.registry import get_task
     from jumok.tasks.runs.run import Run
     from jumok.text.sentencepiece import SentencePieceTokenizer
 
@@ -112,7 +112,7 @@ def write_run(
     labels = tuple(plan.data.labels)
     torch.manual_seed(seed)
     run = Run.create(folder, plan, both)
-    model = TASKS[plan.task].build_model(plan.model, labels)
+    model = get_task(plan.task).build_model(plan.model, labels)
     run.save_model(model, plan.task, plan.model, labels, both.checksums)
     return folder
 

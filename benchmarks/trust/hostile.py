@@ -153,7 +153,7 @@ def _import(folder: Path) -> object:
 def _begin(folder: Path) -> object:
     """What `jumok train` does with model.init before the first step."""
     from jumok.tasks.recipe.recipe import load_recipe
-    from jumok.tasks.registry import TASKS
+    from jumok.tasks.registry import get_task
     from jumok.tasks.runs.initialize_from import initialize_from, load_tokenizers
 
     recipe = folder.parent / "begin.toml"
@@ -163,7 +163,7 @@ def _begin(folder: Path) -> object:
     plan = load_recipe(str(recipe), [f'model.init="{folder}"'])
     plan = plan.with_vocabulary(*load_tokenizers(folder).sizes)
     return initialize_from(
-        folder, plan, TASKS[plan.task].build_model(plan.model, ("no", "yes")), ("no", "yes")
+        folder, plan, get_task(plan.task).build_model(plan.model, ("no", "yes")), ("no", "yes")
     )
 
 

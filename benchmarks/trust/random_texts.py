@@ -9,7 +9,7 @@ from jumok.models import TextClassifier, TransformerConfig
 from jumok.nn.losses import cross_entropy
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs.batches import LazyBatches, PaddedBatch
-from jumok.tasks.jobs.encoder_job import LabelledBatch
+from jumok.tasks.shared.encoder_job import LabelledBatch
 from jumok.training.job import DevResult
 
 

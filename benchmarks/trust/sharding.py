@@ -32,7 +32,7 @@ from jumok.atomic_io import write_atomically
 from jumok.device import release_memory
 from jumok.models.config import TransformerConfig
 from jumok.processes import init_process_group
-from jumok.tasks.jobs.encoder_job import LabelledBatch
+from jumok.tasks.shared.encoder_job import LabelledBatch
 from jumok.training.config import TrainingConfig
 from jumok.training.trainer import Trainer
 

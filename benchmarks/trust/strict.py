@@ -25,7 +25,7 @@ from torch import Tensor
 
 from jumok.models.config import TransformerConfig
 from jumok.processes import ProcessGroup, init_process_group
-from jumok.tasks.jobs.encoder_job import LabelledBatch
+from jumok.tasks.shared.encoder_job import LabelledBatch
 from jumok.training.config import TrainingConfig
 from jumok.training.trainer import Trainer
 

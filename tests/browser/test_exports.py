@@ -16,8 +16,7 @@ from fontTools.ttLib import TTFont
 
 import jumok
 from jumok.interpret.trace import Trace
-from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.registry import TASKS
+from jumok.tasks.registry import get_task
 from jumok.viewer.page import render_page
 from tests.browser.chromium import Window
 from tests.browser.conftest import Windows
@@ -56,10 +55,10 @@ def test_a_small_page_computes_its_rounded_numbers_again(windows: Windows, tmp_p
     vocabulary = review_vocabulary()
     size = {"n_layers": 4, "n_heads": 4, "d_model": 256, "d_ff": 1024}
     plan = recipe("classification", size).with_vocabulary(len(vocabulary))
-    task = TASKS[plan.task]
+    task = get_task(plan.task)
     network = task.build_model(plan.model, LABELS)
     device = torch.device("cpu")
-    pipeline = Pipeline(task, network, vocabulary, plan, LABELS, device)
+    pipeline = task.pipeline(network, vocabulary, plan, LABELS, device)
     trace = jumok.trace(pipeline, "이 영화 정말 재미있어요 " * 6)
     page = tmp_path / "page.html"
     page.write_bytes(render_page(trace))

@@ -18,7 +18,6 @@ from jumok.interpret.trace import Trace
 from jumok.interpret.tracing import trace
 from jumok.pretrained.architecture import FAMILIES
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 from tests import hf_folders
 from tests.browser.chromium import Window
 from tests.browser.conftest import Serve, Windows
@@ -139,7 +138,7 @@ def test_every_quoted_line_of_a_family_was_executed(
     with ExecutedLines() as executed:
         model = jumok.load(tmp_path / "model")
         assert isinstance(model, Pipeline)
-        if model.recipe.task in GENERATIVE_TASKS:
+        if model.task.generates:
             model = model.with_decoding(["max_length=5"])
         made = trace(model, TEXT)
     assert made.info.model.implementation == "jumok"

@@ -15,10 +15,9 @@ from jumok.models import (
     TextClassifier,
     TokenClassifier,
 )
-from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
-from jumok.tasks.registry import TASKS
+from jumok.tasks.registry import get_task
 from jumok.training.config import TrainingConfig
 from tests.nn.tolerances import randomized
 
@@ -53,7 +52,7 @@ def check_target(model: type[nn.Module], **dimensions: Any) -> CheckTarget:
         built = model(config, len(labels), config.pooling)
     else:
         built = model(config, len(labels)) if labels else model(config)
-    pipeline = Pipeline(
-        TASKS[recipe.task], randomized(built), None, recipe, labels, torch.device("cpu")
+    pipeline = get_task(recipe.task).pipeline(
+        randomized(built), None, recipe, labels, torch.device("cpu")
     )
     return CheckTarget(pipeline, draw_samples(pipeline), padding_id=5)

@@ -16,11 +16,11 @@ from jumok.decoding import (
     StoppingCriteria,
     align,
     beam_search,
-    generate,
     generate_seq2seq,
 )
 from jumok.decoding.beam import length_norm
 from jumok.decoding.config import EarlyStopping, LengthNorm
+from jumok.decoding.generate import generate
 from jumok.decoding.incremental.decoder import left_pad
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel

@@ -4,8 +4,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from jumok.decoding import DecodingConfig, GenerationInputs, StepResult, StoppingCriteria, generate
+from jumok.decoding import (
+    DecodingConfig,
+    GenerationInputs,
+    StepResult,
+    StoppingCriteria,
+)
 from jumok.decoding.build import build_processors
+from jumok.decoding.generate import generate
 from jumok.decoding.processors import NEG_INF
 from tests.decoding.tiny_models import EOS, MarkovDecoder, V, all_tokens, bos_inputs
 

@@ -9,10 +9,10 @@ from jumok.decoding import (
     GenerationRequest,
     Hypothesis,
     StoppingCriteria,
-    generate,
     generate_lm,
     generate_seq2seq,
 )
+from jumok.decoding.generate import generate
 from jumok.decoding.processors import ProcessorContext
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder

@@ -16,10 +16,10 @@ from jumok.decoding import (
     IncrementalDecoder,
     Seq2SeqDecoder,
     StoppingCriteria,
-    generate,
 )
 from jumok.decoding import joint as joint_module
 from jumok.decoding.build import build_processors
+from jumok.decoding.generate import generate
 from jumok.decoding.joint import JointSearch, can_join, joint_search
 from jumok.decoding.processors import BannedSequences
 from jumok.errors import NonFiniteError

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from jumok.decoding import DecodingConfig, GenerationInputs, StoppingCriteria, generate
+from jumok.decoding import DecodingConfig, GenerationInputs, StoppingCriteria
 from jumok.decoding.build import build_constraints, build_processors, build_stopping, n_forced
+from jumok.decoding.generate import generate
 from jumok.decoding.processors import (
     NEG_INF,
     BannedSequences,

@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from jumok.decoding import DecodingConfig, generate
+from jumok.decoding import DecodingConfig
 from jumok.decoding.build import build_processors
+from jumok.decoding.generate import generate
 from jumok.decoding.sampling import (
     CategoricalSampler,
     draw_uniform,

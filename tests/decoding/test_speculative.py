@@ -17,11 +17,11 @@ from jumok.decoding import (
     IncrementalDecoder,
     Seq2SeqDecoder,
     StoppingCriteria,
-    generate,
 )
 from jumok.decoding.build import build_processors, build_stopping
 from jumok.decoding.constraints.constraint import Constraint, TokenAutomaton, any_text_of
 from jumok.decoding.constraints.token_bytes import TokenBytes
+from jumok.decoding.generate import generate
 from jumok.decoding.processors import MinLength, Processor, ProcessorContext, apply_processors
 from jumok.decoding.speculative import SpeculativeResult, speculative
 from jumok.errors import InputError

@@ -22,11 +22,9 @@ from jumok.models import (
     TokenClassifier,
 )
 from jumok.nn.hooks import shared_copy
-from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
-from jumok.tasks.recipe.task_spec import TaskName
-from jumok.tasks.registry import TASKS
+from jumok.tasks.registry import get_task
 from jumok.tasks.runs.evaluate import evaluate
 from jumok.training.config import TrainingConfig
 from tests.export.small_models import DIMENSIONS, config, drawn
@@ -78,13 +76,13 @@ def test_names_of_inputs_and_outputs() -> None:
     ],
 )
 def test_a_session_is_scored_like_the_model(
-    task: TaskName, labels: tuple[str, ...], columns: dict[str, list[str]], reading_run: Path
+    task: str, labels: tuple[str, ...], columns: dict[str, list[str]], reading_run: Path
 ) -> None:
     vocabulary = load(reading_run).vocabulary
     measures = ModelConfig(**DIMENSIONS | {"vocabulary_size": len(vocabulary)})
     recipe = Recipe(name="tiny", task=task, training=TrainingConfig(steps=1), model=measures)
-    model = drawn(TASKS[recipe.task].build_model(measures, labels))
-    loaded = Pipeline(TASKS[recipe.task], model, vocabulary, recipe, labels, torch.device("cpu"))
+    model = drawn(get_task(recipe.task).build_model(measures, labels))
+    loaded = get_task(recipe.task).pipeline(model, vocabulary, recipe, labels, torch.device("cpu"))
     table = Table.from_columns(columns)
     asked = NamedInputs(shared_copy(model))
     found = evaluate(with_logits_from(loaded, asked), table, "dev").scores

@@ -7,7 +7,7 @@ import torch
 
 from jumok.models import EncoderDecoder, LanguageModel
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.registry import TASKS
+from jumok.tasks.registry import get_task
 from tests.tasks.tiny_jobs import LABELS, pair_rows, reading_vocabulary, recipe, review_vocabulary
 from tests.tiny_runs import readings, reviews
 
@@ -38,11 +38,11 @@ def loaded_of(kind: str, positions: str = "sinusoidal") -> Pipeline:
     plan = recipe(task, model).with_vocabulary(len(vocabulary))
     labels = {"classification": LABELS, "tagging": ("O", "B-PS", "I-PS")}.get(task, ())
     torch.manual_seed(3)
-    network = TASKS[plan.task].build_model(plan.model, labels)
+    network = get_task(plan.task).build_model(plan.model, labels)
     with torch.no_grad():
         for weight in network.parameters():
             weight.copy_(torch.randn_like(weight) * (0.3 if weight.ndim > 1 else 0.5))
-    loaded = Pipeline(TASKS[plan.task], network, vocabulary, plan, labels, torch.device("cpu"))
+    loaded = get_task(plan.task).pipeline(network, vocabulary, plan, labels, torch.device("cpu"))
     if isinstance(network, EncoderDecoder | LanguageModel):
         return loaded.with_decoding(["max_length=7"])
     return loaded

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from jumok.decoding import DecodingConfig, GenerationInputs, StoppingCriteria, generate
+from jumok.decoding import DecodingConfig, GenerationInputs, StoppingCriteria
+from jumok.decoding.generate import generate
 from jumok.decoding.processors import NEG_INF
 from jumok.errors import InputError
 from jumok.interpret.decoding_trace import trace_forced, trace_generation
@@ -21,7 +22,7 @@ from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqEncoder
 from jumok.tasks.pipeline.causal_generation import prompt_ids
 from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.registry import TASKS
+from jumok.tasks.registry import get_task
 from jumok.tasks.runs.load import load
 from tests import hf_folders as foreign_folders
 from tests.decoding.tiny_models import BOS, EOS, MarkovDecoder
@@ -57,7 +58,9 @@ def loaded_of(kind: Kind) -> Pipeline:
     with torch.no_grad():
         for weight in network.parameters():
             weight.mul_(2.0 if weight.ndim > 1 else 1.0)
-    return Pipeline(TASKS[plan.task], network, reading_vocabulary(), plan, (), torch.device("cpu"))
+    return get_task(plan.task).pipeline(
+        network, reading_vocabulary(), plan, (), torch.device("cpu")
+    )
 
 
 def log_p_after(loaded: Pipeline, text: str, tokens: list[int]) -> Tensor:

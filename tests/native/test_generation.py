@@ -5,7 +5,8 @@ from itertools import product
 import pytest
 import torch
 
-from jumok.decoding import DecodingConfig, Hypothesis, generate
+from jumok.decoding import DecodingConfig, Hypothesis
+from jumok.decoding.generate import generate
 from jumok.decoding.incremental.decoder import (
     CausalLMDecoder,
     IncrementalDecoder,

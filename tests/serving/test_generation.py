@@ -16,7 +16,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jumok.decoding import DecodingConfig, GenerationInputs, StoppingCriteria, generate
+from jumok.decoding import DecodingConfig, GenerationInputs, StoppingCriteria
+from jumok.decoding.generate import generate
 from jumok.errors import InputError
 from jumok.native import NativeDecoder, NativeModel
 from jumok.native.decoder import DecoderStep, step_rows, step_together

@@ -24,16 +24,16 @@ from jumok.decoding import CausalLMDecoder, DecodingConfig
 from jumok.errors import InputError
 from jumok.models import LanguageModel
 from jumok.nn import AttentionMask
-from jumok.tasks.causal_lm import PackedBatch, TokenizedDocuments, score_documents
+from jumok.tasks.causal_lm import CausalLMJob, PackedBatch, TokenizedDocuments, score_documents
 from jumok.tasks.inputs.batches import LazyBatches
-from jumok.tasks.jobs.causal_lm import CausalLMJob
 from jumok.tasks.pipeline.outputs import GeneratedText
-from jumok.tasks.pipeline.pipeline import GenerativeTask, Pipeline
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe, load_recipe
 from jumok.tasks.recipe.tables import ModelConfig, WindowConfig
-from jumok.tasks.registry import TASKS
+from jumok.tasks.registry import get_task
 from jumok.tasks.runs.load import load
 from jumok.tasks.runs.train import train
+from jumok.tasks.task import GenerativeTask
 from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from jumok.training.config import TrainingConfig
 from jumok.viewer.live_model import plot_attention
@@ -208,7 +208,7 @@ def test_an_untrained_model_has_the_perplexity_of_its_vocabulary() -> None:
 
 def test_evaluation_scores() -> None:
     plan = recipe()
-    loaded = Pipeline(TASKS[plan.task], model(plan), vocabulary(), plan, (), CPU)
+    loaded = get_task(plan.task).pipeline(model(plan), vocabulary(), plan, (), CPU)
     table = Table.from_columns({"text": [*TEXTS[:3], "뷁", ""]})
     scores = loaded.task.evaluate(loaded, table, "test").scores
     assert list(scores)[:5] == ["task", "split", "n", "perplexity", "bits_per_byte"]
@@ -242,7 +242,7 @@ def go_on(loaded: Pipeline, *texts: str) -> list[GeneratedText]:
 
 def continuer(across: bool = False) -> Pipeline:
     plan = recipe(across)
-    return Pipeline(TASKS[plan.task], model(plan), vocabulary(), plan, (), CPU)
+    return get_task(plan.task).pipeline(model(plan), vocabulary(), plan, (), CPU)
 
 
 def test_a_continuation_equals_greedy_by_hand() -> None:

@@ -23,8 +23,13 @@ from jumok.nn.masks import AttentionMask
 from jumok.seeding import derive_seed
 from jumok.tasks.inputs.masking import PieceInfo
 from jumok.tasks.inputs.text_encoder import TextEncoder
-from jumok.tasks.jobs.masked_lm import MaskedLMJob
-from jumok.tasks.masked_lm import MaskedBatch, fixed_masking, masked_hidden, score_masked
+from jumok.tasks.masked_lm import (
+    MaskedBatch,
+    MaskedLMJob,
+    fixed_masking,
+    masked_hidden,
+    score_masked,
+)
 from jumok.tasks.pipeline.fill_mask import _fill, encode_with_masks
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.tables import AugmentationConfig, MaskingConfig

@@ -10,7 +10,6 @@ import torch.nn.functional as F
 import jumok
 from jumok.data.table_files import evaluation_table
 from jumok.errors import InputError
-from jumok.export.export_run import fold_target_scaling
 from jumok.models import PairClassifier
 from jumok.tasks.pipeline.sequence_classification import forward
 from jumok.tasks.recipe.recipe import load_recipe
@@ -109,7 +108,7 @@ def test_an_exported_model_predicts_on_the_scale_of_the_data(run: Path) -> None:
     loaded = jumok.load(run, device="cpu")
     assert isinstance(loaded.model, PairClassifier)
     assert loaded.model.similarity.weight.any()
-    alone = fold_target_scaling(loaded)
+    alone = loaded.task.for_export(loaded)
     assert alone.recipe.regression == RegressionConfig()
     texts = [f"{one}\t{two}" for one, two, _ in score_rows(10, 2)]
     expected = [answer.score for answer in loaded(texts)]

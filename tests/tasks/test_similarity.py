@@ -12,13 +12,12 @@ from jumok.errors import InputError
 from jumok.export.export_run import export
 from jumok.formats.onnx_session import exported_logits
 from jumok.models import SentenceEncoder, TransformerConfig
-from jumok.tasks.jobs.similarity import SimilarityJob
 from jumok.tasks.recipe.recipe import Recipe, change_recipe, load_recipe
 from jumok.tasks.runs.compare import compare
 from jumok.tasks.runs.evaluate import evaluate, evaluation_tables
 from jumok.tasks.runs.setup import prepare_training
 from jumok.tasks.runs.train import train
-from jumok.tasks.similarity import retrieval
+from jumok.tasks.similarity import SimilarityJob, retrieval
 from jumok.viewer.example_texts import example_texts
 from tests.cli.commands import call
 from tests.tasks.tiny_jobs import CPU, score_rows

@@ -16,13 +16,13 @@ import jumok
 from jumok.errors import InputError
 from jumok.models import PairClassifier, TransformerConfig
 from jumok.models.pooling import pair_features, similarity_features
+from jumok.tasks.classification import ClassificationJob
 from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInputs, token_type_ids
-from jumok.tasks.jobs.encoder_job import LabelledBatch
-from jumok.tasks.jobs.sequence_classification import ClassificationJob
 from jumok.tasks.pipeline.sequence_classification import predict_all
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.tasks.runs.train import train
+from jumok.tasks.shared.encoder_job import LabelledBatch
 from jumok.text.ragged import Ragged
 from jumok.viewer.live_model import plot_attention
 from tests.tasks.tiny_jobs import CPU, classification_job, pair_rows, review_vocabulary

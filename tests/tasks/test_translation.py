@@ -14,14 +14,14 @@ from jumok.data.load import load_splits
 from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder
-from jumok.tasks.jobs.seq2seq import Seq2SeqJob
-from jumok.tasks.pipeline.pipeline import GenerativeTask, Pipeline
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import load_recipe
-from jumok.tasks.registry import TASKS
+from jumok.tasks.registry import get_task
 from jumok.tasks.runs.evaluate import evaluate, evaluation_tables
 from jumok.tasks.runs.setup import train_or_load
 from jumok.tasks.runs.train import resume, train
-from jumok.tasks.seq2seq import Seq2SeqTask
+from jumok.tasks.sequence_to_sequence import Seq2SeqJob, Seq2SeqTask
+from jumok.tasks.task import GenerativeTask
 from tests.shared_data import shared_data
 from tests.tiny_runs import readings, write_readings
 
@@ -361,8 +361,7 @@ def test_korean_is_also_scored_by_morphemes(
     table = Table.from_columns({"source": ["삼 일"], "target": ["3 1"]})
     recipe = two_sided.recipe
     korean = replace(recipe, data=replace(recipe.data, target_language="ko"))
-    loaded = Pipeline(
-        TASKS[korean.task],
+    loaded = get_task(korean.task).pipeline(
         two_sided.model,
         two_sided.vocabulary,
         korean,

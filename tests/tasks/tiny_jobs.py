@@ -14,19 +14,17 @@ from jumok.data.config import DataConfig
 from jumok.data.splits import CLASSIFICATION, PAIRS, REGRESSION, SEQUENCES, TAGGING, Splits
 from jumok.data.table import Table
 from jumok.models import EncoderDecoder
-from jumok.tasks.classification import ClassificationTask
+from jumok.tasks.classification import ClassificationJob, ClassificationTask
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
-from jumok.tasks.jobs.seq2seq import Seq2SeqJob
-from jumok.tasks.jobs.sequence_classification import ClassificationJob, RegressionJob
-from jumok.tasks.jobs.token_classification import TokenClassificationJob
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import (
     AugmentationConfig,
     ModelConfig,
     RegressionConfig,
 )
-from jumok.tasks.regression import RegressionTask
-from jumok.tasks.token_classification import TokenClassificationTask
+from jumok.tasks.regression import RegressionJob, RegressionTask
+from jumok.tasks.sequence_to_sequence import Seq2SeqJob
+from jumok.tasks.token_classification import TokenClassificationJob, TokenClassificationTask
 from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from jumok.text.tokenizer import Tokenizer
 from jumok.training.config import TrainingConfig

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from jumok.tasks.recipe.task_spec import TASK_SPECS
+from jumok.tasks.registry import TASKS, get_task
 from jumok.training.state import is_better
 
 HIGHER = {
@@ -23,9 +23,8 @@ HIGHER = {
 
 
 def test_every_metric_has_a_direction() -> None:
-    assert {
-        metric for choices in TASK_SPECS.values() for metric in choices.metrics
-    } == HIGHER.keys()
+    metrics = {metric for name in TASKS.names() for metric in get_task(name).metrics}
+    assert metrics == HIGHER.keys()
 
 
 @pytest.mark.parametrize(("metric", "higher"), HIGHER.items())

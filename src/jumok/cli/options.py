@@ -68,7 +68,7 @@ def with_precision(pipeline: "Pipeline", precision: str | None) -> "Pipeline":
     from jumok.errors import InputError
     from jumok.inference import optimize
 
-    if pipeline.recipe.task == "language_modeling":
+    if pipeline.recipe.model.kind == "decoder":
         raise InputError(
             f"--precision needs a model with an encoder, got a language model; use "
             f"--decoding precision={precision}"
@@ -109,14 +109,13 @@ def apply_decoding(
     precision: str | None = None,
 ) -> "Pipeline":
     """The pipeline with decoding overrides; the effective settings are printed to stderr."""
-    from jumok.tasks.pipeline.pipeline import GenerativeTask
-
     if overrides:
         pipeline = pipeline.with_decoding(overrides)
-    task, settings = pipeline.task, []
-    if isinstance(task, GenerativeTask):
-        effective = task.effective_decoding(pipeline)
-        settings.append(f"decoding {effective}{pipeline.constraints_summary}")
+    settings = []
+    if pipeline.task.generates:
+        from jumok.tasks.pipeline.generation_pipeline import as_generation
+
+        settings.append(f"decoding {as_generation(pipeline).decoding_summary}")
     info = ensemble_info(others, precision)
     if "with" in info:
         settings.append(f"with {', '.join(map(repr, info['with']))}")

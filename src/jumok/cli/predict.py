@@ -97,7 +97,9 @@ def predict(
         _check_streamable(pipeline.with_decoding(overrides), as_json)
     pipeline = apply_decoding(pipeline, overrides, ensemble, precision)
     if alignment:
-        pipeline = pipeline.with_alignment()
+        from jumok.tasks.pipeline.generation_pipeline import as_generation
+
+        pipeline = as_generation(pipeline).with_alignment()
     if draft is not None:
         pipeline = pipeline.with_draft(load_ensemble(draft, None, device=device))
     timer.opened()
@@ -118,8 +120,10 @@ def predict(
         sys.stdout.flush()
     if timing:
         print(timer.report(pipeline, as_json), file=sys.stderr)
-    if pipeline.draft_model is not None:
-        print_notice(f"draft: {pipeline.draft_model}")
+    if draft is not None:
+        from jumok.tasks.pipeline.generation_pipeline import as_generation
+
+        print_notice(f"draft: {as_generation(pipeline).draft_model}")
 
 
 class _Timer:
@@ -222,9 +226,8 @@ def _report_file_names(run: Path, texts: list[str]) -> None:
 def _check_generates(pipeline: "Pipeline", options: str) -> None:
     """Raises InputError for a model that does not generate text."""
     from jumok.errors import InputError
-    from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 
-    if pipeline.recipe.task not in GENERATIVE_TASKS:
+    if not pipeline.task.generates:
         raise InputError(
             f"{options} needs a model that generates text, got task {pipeline.recipe.task}"
         )
@@ -280,7 +283,7 @@ def _answer_chat(
 
 def _stream(pipeline: "Pipeline", text: str) -> None:
     """Generate for one text and print each part as it is decoded."""
-    from jumok.tasks.pipeline.pipeline import GenerativeTask
+    from jumok.tasks.task import GenerativeTask
 
     def show(part: str) -> None:
         sys.stdout.write(part)

@@ -1,17 +1,19 @@
 """The `[data]` table of a recipe: its data, and how files are read."""
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from jumok.atomic_io import expand_home
 from jumok.config_io import check_choices
-from jumok.data.corpora.registry import corpus_by_name
 from jumok.data.files.formats import Format
 from jumok.data.files.rows import OnBadRows
 from jumok.errors import InputError
+
+if TYPE_CHECKING:
+    from jumok.data.corpora.corpus import Corpus
 
 Language = Literal["", "ko", "de", "en", "fr"]
 KEPT_DATA = "data"  # the folder in a run for data that were given in memory
@@ -52,7 +54,7 @@ class DataConfig:
     def __post_init__(self) -> None:
         check_choices(self, "data")
         for name in (*self.extra, *([self.corpus] if self.corpus else [])):
-            corpus_by_name(name)
+            _corpus(name)
         if self.corpus and (self.train or self.dev or self.test):
             raise InputError(
                 f"data must be a corpus or files, got both ({self.corpus!r} and files); remove one"
@@ -104,8 +106,13 @@ class DataConfig:
         if name:
             return name
         if self.corpus:
-            return corpus_by_name(self.corpus).columns.get(column, column)
+            return _corpus(self.corpus).columns.get(column, column)
         return "doc" if self.pieces and column == "text" else column
+
+    @property
+    def corpus_columns(self) -> Collection[str]:
+        """The columns of the corpus; none for files."""
+        return _corpus(self.corpus).columns if self.corpus else ()
 
     @property
     def language(self) -> str:
@@ -114,9 +121,16 @@ class DataConfig:
         >>> DataConfig(corpus="enko").language, DataConfig(target_language="de").language
         ('ko', 'de')
         """
-        corpus = corpus_by_name(self.corpus).target_language if self.corpus else ""
+        corpus = _corpus(self.corpus).target_language if self.corpus else ""
         return self.target_language or corpus
 
     def rows(self, split: str) -> int:
         """The maximum number of rows of a split; 0 for all."""
         return {"train": self.train_rows, "dev": self.dev_rows}.get(split, self.test_rows)
+
+
+def _corpus(name: str) -> "Corpus":
+    """The corpus with this name. Raises InputError for an unknown one."""
+    from jumok.data.corpora.registry import corpus_by_name  # with the catalogue of all corpora
+
+    return corpus_by_name(name)

@@ -1,27 +1,35 @@
 """Decoding: from next-token logits to whole sequences."""
 
-from jumok.decoding.alignment import Alignment, align
-from jumok.decoding.api import GenerationRequest, generate_lm, generate_seq2seq
-from jumok.decoding.beam import beam_search
-from jumok.decoding.callbacks import OnToken, StepCallback, StepResult
-from jumok.decoding.config import DecodingConfig
-from jumok.decoding.constraints.constraint import Constraint, TokenAutomaton, any_text_of
-from jumok.decoding.constraints.regex import compile_regex
-from jumok.decoding.constraints.token_bytes import TokenBytes, read_token_bytes
-from jumok.decoding.generate import generate
-from jumok.decoding.hypothesis import Hypothesis
-from jumok.decoding.incremental.decoder import (
-    AttentionRecordingDecoder,
-    CausalLMDecoder,
-    IncrementalDecoder,
-    Seq2SeqDecoder,
-    left_pad,
-)
-from jumok.decoding.incremental.ensemble import EnsembleDecoder
-from jumok.decoding.inputs import GenerationInputs
-from jumok.decoding.processors import Processor, ProcessorContext
-from jumok.decoding.speculative import DraftModel, SpeculativeResult, speculative
-from jumok.decoding.stopping import StoppingCriteria, StopStrings, TextStreamer, truncate_at_stop
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jumok.decoding.alignment import Alignment, align
+    from jumok.decoding.api import GenerationRequest, generate_lm, generate_seq2seq
+    from jumok.decoding.beam import beam_search
+    from jumok.decoding.callbacks import OnToken, StepCallback, StepResult
+    from jumok.decoding.config import DecodingConfig
+    from jumok.decoding.constraints.constraint import Constraint, TokenAutomaton, any_text_of
+    from jumok.decoding.constraints.regex import compile_regex
+    from jumok.decoding.constraints.token_bytes import TokenBytes, read_token_bytes
+    from jumok.decoding.hypothesis import Hypothesis
+    from jumok.decoding.incremental.decoder import (
+        AttentionRecordingDecoder,
+        CausalLMDecoder,
+        IncrementalDecoder,
+        Seq2SeqDecoder,
+        left_pad,
+    )
+    from jumok.decoding.incremental.ensemble import EnsembleDecoder
+    from jumok.decoding.inputs import GenerationInputs
+    from jumok.decoding.processors import Processor, ProcessorContext
+    from jumok.decoding.speculative import DraftModel, SpeculativeResult
+    from jumok.decoding.stopping import (
+        StoppingCriteria,
+        StopStrings,
+        TextStreamer,
+        truncate_at_stop,
+    )
 
 __all__ = [
     "Alignment",
@@ -51,11 +59,40 @@ __all__ = [
     "any_text_of",
     "beam_search",
     "compile_regex",
-    "generate",
     "generate_lm",
     "generate_seq2seq",
     "left_pad",
     "read_token_bytes",
-    "speculative",
     "truncate_at_stop",
 ]
+
+_NAMES = {  # imported on first access: a classifier needs little of them
+    "alignment": ("Alignment", "align"),
+    "api": ("GenerationRequest", "generate_lm", "generate_seq2seq"),
+    "beam": ("beam_search",),
+    "callbacks": ("OnToken", "StepCallback", "StepResult"),
+    "config": ("DecodingConfig",),
+    "constraints.constraint": ("Constraint", "TokenAutomaton", "any_text_of"),
+    "constraints.regex": ("compile_regex",),
+    "constraints.token_bytes": ("TokenBytes", "read_token_bytes"),
+    "hypothesis": ("Hypothesis",),
+    "incremental.decoder": (
+        "AttentionRecordingDecoder",
+        "CausalLMDecoder",
+        "IncrementalDecoder",
+        "Seq2SeqDecoder",
+        "left_pad",
+    ),
+    "incremental.ensemble": ("EnsembleDecoder",),
+    "inputs": ("GenerationInputs",),
+    "processors": ("Processor", "ProcessorContext"),
+    "speculative": ("DraftModel", "SpeculativeResult"),
+    "stopping": ("StoppingCriteria", "StopStrings", "TextStreamer", "truncate_at_stop"),
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'jumok.decoding' has no attribute {name!r}")
+    return getattr(import_module(f"jumok.decoding.{_MODULES[name]}"), name)

@@ -1,20 +1,24 @@
 """Evaluation metrics of predictions and of generated text."""
 
-from jumok.evaluation.classification import (
-    ClassificationMetrics,
-    calibration_error,
-    classification_metrics,
-)
-from jumok.evaluation.entities import EntityMetrics, entity_metrics
-from jumok.evaluation.language_models import LanguageModelMetrics
-from jumok.evaluation.multi_label import MultiLabelMetrics, multi_label_metrics
-from jumok.evaluation.regression import RegressionMetrics, regression_metrics
-from jumok.evaluation.sequences import (
-    SequenceMetrics,
-    bleu_tokenizations,
-    exact_match,
-    sequence_metrics,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jumok.evaluation.classification import (
+        ClassificationMetrics,
+        calibration_error,
+        classification_metrics,
+    )
+    from jumok.evaluation.entities import EntityMetrics, entity_metrics
+    from jumok.evaluation.language_models import LanguageModelMetrics
+    from jumok.evaluation.multi_label import MultiLabelMetrics, multi_label_metrics
+    from jumok.evaluation.regression import RegressionMetrics, regression_metrics
+    from jumok.evaluation.sequences import (
+        SequenceMetrics,
+        bleu_tokenizations,
+        exact_match,
+        sequence_metrics,
+    )
 
 __all__ = [
     "ClassificationMetrics",
@@ -32,3 +36,19 @@ __all__ = [
     "regression_metrics",
     "sequence_metrics",
 ]
+
+_NAMES = {  # imported on first access: a classifier needs little of them
+    "classification": ("ClassificationMetrics", "calibration_error", "classification_metrics"),
+    "entities": ("EntityMetrics", "entity_metrics"),
+    "language_models": ("LanguageModelMetrics",),
+    "multi_label": ("MultiLabelMetrics", "multi_label_metrics"),
+    "regression": ("RegressionMetrics", "regression_metrics"),
+    "sequences": ("SequenceMetrics", "bleu_tokenizations", "exact_match", "sequence_metrics"),
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'jumok.evaluation' has no attribute {name!r}")
+    return getattr(import_module(f"jumok.evaluation.{_MODULES[name]}"), name)

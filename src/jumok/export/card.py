@@ -9,20 +9,9 @@ from jumok.data.corpora.registry import corpus_by_name
 from jumok.export.generation_config import unsupported_settings
 from jumok.export.report import ExportReport
 from jumok.models.weights import named_weights
-from jumok.tasks.pipeline.origin import describe_processors
+from jumok.tasks.pipeline.generation_pipeline import GenerationPipeline
+from jumok.tasks.pipeline.generation_rules import describe_processors
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
-
-_KOREAN = {
-    "classification": "글 하나(또는 두 글)에 레이블 하나를 붙이는",
-    "multi_label_classification": "글 하나(또는 두 글)에 레이블을 여럿 붙이는",
-    "regression": "글 하나(또는 두 글)에 점수를 매기는",
-    "similarity": "글을 벡터로 바꾸어 두 글의 유사도를 재는",
-    "tagging": "글자마다 태그를 붙이는",
-    "sequence_to_sequence": "글을 읽고 다른 글로 옮겨 쓰는",
-    "language_modeling": "글을 이어 쓰는",
-    "masked_language_modeling": "가려진 조각을 알아맞히는",
-}
 
 
 def card(
@@ -126,20 +115,15 @@ def _reading(pipeline: Pipeline, to: str) -> Iterator[str]:
     if pipeline.origin is not None:
         yield "The tokenizer files define the special tokens.\n"
         return
-    match pipeline.recipe.task:
-        case "sequence_to_sequence" if to == "ctranslate2":
-            yield "CTranslate2 adds [EOS] after a source and [BOS] before a target.\n"
-        case "sequence_to_sequence":
-            yield "A source ends with [EOS], a target begins with [BOS].\n"
-        case "language_modeling":
-            yield "A text begins with [BOS].\n"
-        case _:
-            yield "Format: [CLS] text, or [CLS] a [SEP] b [SEP] for a pair.\n"
+    if to == "ctranslate2" and pipeline.task.generates and pipeline.task.reads_source:
+        yield "CTranslate2 adds [EOS] after a source and [BOS] before a target.\n"
+    else:
+        yield f"{pipeline.task.input_format}\n"
 
 
 def _writing(pipeline: Pipeline, to: str) -> Iterator[str]:
     """Generation settings that the folder does not hold."""
-    if pipeline.recipe.task not in GENERATIVE_TASKS:
+    if not isinstance(pipeline, GenerationPipeline):
         return
     if pipeline.origin is None:
         unsupported = unsupported_settings(pipeline.recipe.decoding)
@@ -164,7 +148,7 @@ def _korean(pipeline: Pipeline, results: Mapping[str, Any], to: str) -> Iterator
         else f"{origin.architecture}에서 들여온"
     )
     yield (
-        f"주목(jumok)에서 {came}, {_KOREAN[recipe.task]} 모델을 {to} 형식으로 내보낸 폴더입니다."
+        f"주목(jumok)에서 {came}, {pipeline.task.korean} 모델을 {to} 형식으로 내보낸 폴더입니다."
     )
     if scores:
         yield f"학습이 끝났을 때 잰 점수({results.get('split', 'test')}): {scores}."

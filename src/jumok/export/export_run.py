@@ -1,12 +1,9 @@
 """Export a run: convert it, compare the outputs, and write the folder atomically."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-
-import torch
-from torch import nn
 
 from jumok.atomic_io import atomic_directory, check_empty
 from jumok.errors import InputError
@@ -14,12 +11,9 @@ from jumok.export.card import card, results_of
 from jumok.export.report import ExportReport
 from jumok.export.samples import comparison_samples, random_samples
 from jumok.export.target import Progress, Quantization, Target, check_installed
-from jumok.models import PairClassifier, TextClassifier
-from jumok.nn.hooks import shared_copy
 from jumok.registry import Registry
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.recipe.tables import RegressionConfig
 from jumok.tasks.runs.load import load
 from jumok.terminal import escape_control
 from jumok.text.pretrained import PretrainedTokenizer
@@ -72,7 +66,7 @@ def export(
     check_empty(out)
     pipeline = load(folder, device="cpu")
     check_exportable(target, pipeline)
-    pipeline = fold_target_scaling(pipeline)
+    pipeline = pipeline.task.for_export(pipeline)
     samples = comparison_samples(pipeline)
     weight_type = quantize or "float32"
     with atomic_directory(out) as scratch:
@@ -133,30 +127,3 @@ def _save_tokenizers(pipeline: Pipeline, folder: Path) -> None:
         both.source.save(folder)
     else:
         both.save(folder)
-
-
-def fold_target_scaling(pipeline: Pipeline) -> Pipeline:
-    """Fold the target scaling of [regression] into the weights of the output layer.
-
-    Scores from 0 to 5 are trained as 0 to 1, so w and b become 5 w and 5 b. Models of other tasks
-    and imported models are returned unchanged.
-    """
-    scale, imported = pipeline.recipe.regression, pipeline.origin is not None
-    if pipeline.recipe.task != "regression" or imported or scale == RegressionConfig():
-        return pipeline
-
-    @torch.no_grad()
-    def scaled(model: nn.Module) -> nn.Module:
-        copy = shared_copy(model)
-        assert isinstance(copy, TextClassifier | PairClassifier)
-        weight, bias = copy.output.weight, copy.output.bias
-        copy.output.weight = nn.Parameter(weight * scale.span, requires_grad=False)
-        copy.output.bias = nn.Parameter(bias * scale.span + scale.lowest, requires_grad=False)
-        if isinstance(copy, PairClassifier):
-            weight = copy.similarity.weight * scale.span
-            copy.similarity.weight = nn.Parameter(weight, requires_grad=False)
-        return copy
-
-    folded = pipeline.with_models(scaled)
-    folded.recipe = replace(pipeline.recipe, regression=RegressionConfig())
-    return folded

@@ -182,8 +182,8 @@ def convert_pipeline(pipeline: Pipeline) -> HFModel:
 def write_hf_model(pipeline: Pipeline, hf_model: HFModel, folder: Path) -> None:
     """Write config.json, model.safetensors and the tokenizer files."""
     config = hf_model.config | _tokenizer_class(pipeline.vocabulary)
-    if pipeline.recipe.task in ("regression", "multi_label_classification"):
-        config["problem_type"] = pipeline.recipe.task
+    if pipeline.task.problem_type:
+        config["problem_type"] = pipeline.task.problem_type
     _write_json(folder / "config.json", config)
     weights = tensorfile.serialize(hf_model.tensors, {"format": "pt"})
     write_atomically(folder / "model.safetensors", weights)

@@ -55,7 +55,7 @@ def write_gguf_file(folder: Path, path: Path, kind: GGUFType, name: str) -> None
     if reason is not None:
         raise InputError(f"{folder}: {reason}; use another format")
     family = config["model_type"]
-    arch, model = BY_MODEL_TYPE[family], FAMILIES[family].read_config(ConfigReader(config))
+    arch, model = BY_MODEL_TYPE[family], FAMILIES.get(family).read_config(ConfigReader(config))
     metadata = dict(_metadata(arch, model, kind, name)) | dict(tokenizer_metadata(folder, config))
     tensors = [*_rope_table(model), *_tensors(arch, model, checkpoint.tensors, kind)]
     try:

@@ -30,7 +30,7 @@ def unsupported_in_gguf(config: Mapping[str, Any]) -> str | None:
     if family not in BY_MODEL_TYPE:
         return f"GGUF is written for {', '.join(BY_MODEL_TYPE)}, got {family!r}"
     assert isinstance(family, str)
-    model = FAMILIES[family].read_config(ConfigReader(config))
+    model = FAMILIES.get(family).read_config(ConfigReader(config))
     activation = "gelu_tanh" if family in ("gpt2", "gemma3_text") else "silu"
     if model.activation != activation:
         return f"llama.cpp computes {family} with {activation}, got {model.activation}"

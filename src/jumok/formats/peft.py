@@ -137,12 +137,5 @@ def _both(tensors: Mapping[str, Tensor], name: str) -> tuple[Tensor, Tensor]:
 
 def _task(pipeline: Pipeline) -> str:
     kinds = {kind: task for task, kind in HEAD_OF_TASK.items()}
-    kind = {
-        "classification": "text_classifier",
-        "multi_label_classification": "text_classifier",
-        "regression": "text_classifier",
-        "tagging": "token_classifier",
-        "language_modeling": "language_model",
-        "sequence_to_sequence": "encoder_decoder",
-    }[pipeline.recipe.task]
-    return kinds[kind]  # type: ignore[index]  # a literal
+    assert pipeline.task.head is not None  # of every task that trains adapters of a checkpoint
+    return kinds[pipeline.task.head]

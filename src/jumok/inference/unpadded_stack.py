@@ -7,7 +7,7 @@ of a group, w the length of its longest, n concatenated tokens; H heads, K head 
 
 import copy
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from jumok.inference.linear import LinearFactory, concat_linears
 from jumok.inference.unpad import PaddingLayout, group_by_length
 from jumok.models.embedding import InputEmbedding
 from jumok.native.encoder import NativeEncoder
+from jumok.native.kernel_choice import KernelChoice
 from jumok.native.packed_weights import WeightPrecision
 from jumok.nn import NO_MASK, AttentionMask, TransformerLayer
 from jumok.nn.attention_kernels import fused_attention
@@ -41,6 +42,12 @@ class UnpaddedStack(nn.Module):
     def __init__(self, backend: StackBackend, precision: WeightPrecision) -> None:
         super().__init__()
         self.backend, self.precision = backend, precision
+
+    @property
+    def kernel_choice(self) -> KernelChoice:
+        """What computes the layers."""
+        kernel: Literal["torch", "native"] = "native" if self.is_native else "torch"
+        return KernelChoice(kernel, self.precision, "an encoder without padding")
 
     @property
     def is_native(self) -> bool:

@@ -19,14 +19,13 @@ from jumok.nn.hooks import shared_copy
 from jumok.tasks.inputs.batches import PaddedBatch
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.sequence_classification import forward
-from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 
 Batch = Mapping[Side, PaddedBatch]
 
 
 def copy_for_hooks(pipeline: Pipeline, decode: Mapping[str, object]) -> Pipeline:
     """The pipeline with a shared copy of the model and the torch kernel, for hooks."""
-    if pipeline.recipe.task in GENERATIVE_TASKS:
+    if pipeline.task.generates:
         overrides = [
             f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in decode.items()
         ]

@@ -16,7 +16,6 @@ from jumok.interpret.sequences import (
 from jumok.interpret.tokens import TokenSequence
 from jumok.models import EncoderDecoderClassifier
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 
 
 @dataclass(frozen=True)
@@ -42,13 +41,15 @@ def trace_inputs(
     pipeline: Pipeline, texts: Sequence[str], targets: Sequence[str] | None
 ) -> TraceInputs:
     """The sequences of the texts, and of the targets, given or generated."""
-    task = pipeline.recipe.task
-    if targets is not None and task not in GENERATIVE_TASKS:
-        raise InputError(f"a model of the task {task} generates no text; leave the target out")
-    if task == "language_modeling":
-        return _causal_lm_inputs(pipeline, texts, targets)
+    task = pipeline.task
+    if targets is not None and not task.generates:
+        raise InputError(
+            f"a model of the task {pipeline.recipe.task} generates no text; leave the target out"
+        )
+    if not task.reads_source:
+        return _continued_inputs(pipeline, texts, targets)
     sources = tuple(source_sequence(pipeline, text) for text in texts)
-    if task == "sequence_to_sequence":
+    if task.generates:
         rows, decoding = _target_sequences(pipeline, texts, targets)
         return TraceInputs({"source": sources, "target": rows}, decoding)
     if isinstance(pipeline.model, EncoderDecoderClassifier):
@@ -71,7 +72,7 @@ def _target_sequences(
     return tuple(generated_sequence(pipeline, ids) for ids, _ in generated), generated[0][1]
 
 
-def _causal_lm_inputs(
+def _continued_inputs(
     pipeline: Pipeline, texts: Sequence[str], targets: Sequence[str] | None
 ) -> TraceInputs:
     """The sequences of a language model: each text and its continuation, the newest tokens."""

@@ -41,7 +41,6 @@ from jumok.interpret.sequences import continuation_sequence, source_sequence
 from jumok.models import CharacterClassifier
 from jumok.tasks.inputs.batches import PaddedBatch
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 from jumok.text.tokenizer import piece_or_empty
 
 Measure: TypeAlias = Literal["probability", "log_probability", "score"]
@@ -266,7 +265,7 @@ class _Subject:
         """The inputs for another text, with the target of this one."""
         pipeline, own = self.pipeline, self.inputs
         pipeline.check_texts([text])
-        if pipeline.recipe.task == "language_modeling":
+        if not pipeline.task.reads_source:
             (row,) = own.sequences["target"]
             new = [] if own.decoding is None else row.ids[max(own.decoding.prompt, 0) :]
             longest = pipeline.recipe.model.max_length
@@ -321,7 +320,7 @@ def _subject(
     mute: Sequence[Head],
 ) -> _Subject:
     """The model, its input and its answer. Raises InputError for a model without an answer."""
-    generates = pipeline.recipe.task in GENERATIVE_TASKS
+    generates = pipeline.task.generates
     target = answer if generates else None
     if target is not None and decode:
         raise InputError("decode must be left out with an answer, got both")
@@ -345,12 +344,12 @@ def _answer(
     pipeline: Pipeline, inputs: TraceInputs, batch: Batch, logits: Tensor, wanted: str | None
 ) -> _Answer:
     """The answer for these logits of one text, or the wanted one."""
-    task = pipeline.recipe.task
-    if task == "classification":
+    kind = pipeline.task.answer
+    if kind == "label":
         return _label_answer(pipeline, logits, wanted, lambda x: x.softmax(-1))
-    if task == "multi_label_classification":
+    if kind == "labels":
         return _label_answer(pipeline, logits, wanted, torch.sigmoid)
-    if task in GENERATIVE_TASKS:
+    if kind == "text":
         decoding = inputs.decoding
         if decoding is None:  # a language model that only reads the text
             best = int(logits[0, -1].argmax())
@@ -363,14 +362,16 @@ def _answer(
         ]
         return _token_answer(decoding.output, *zip(*chosen, strict=True))
     if wanted is not None:
-        raise InputError(f"a model of the task {task} measures its own answer; leave answer out")
-    if task == "regression":
+        raise InputError(
+            f"a model of the task {pipeline.recipe.task} measures its own answer; leave answer out"
+        )
+    if kind == "score":
         scale = pipeline.recipe.regression
         score = float(logits[0, 0].double() * scale.span + scale.lowest)
         return _Answer("score", f"{score:.4f}", lambda x: x[:, 0] * scale.span + scale.lowest)
     ids = batch["source"].input_ids[0]
     predicted = logits[0].argmax(-1)  # (T,)
-    if task == "tagging":
+    if kind == "tags":
         real = [t for t, span in enumerate(inputs.sequences["source"][0].spans) if span is not None]
         names = [pipeline.labels[int(predicted[t])] for t in real]
     else:

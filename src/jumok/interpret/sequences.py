@@ -11,7 +11,7 @@ import torch
 
 from jumok.errors import InputError
 from jumok.interpret.tokens import TokenSequence, align_spans, token_spans
-from jumok.tasks.inputs.special_tokens import build_inputs, build_source, build_target
+from jumok.tasks.inputs.special_tokens import build_target
 from jumok.tasks.inputs.text_encoder import (
     TextEncoder,
     TextInputs,
@@ -40,16 +40,12 @@ class _Encoded:
 def source_sequence(pipeline: Pipeline, text: str) -> TokenSequence:
     """The encoder input for a text, or for a pair separated by a TAB."""
     tokenizer, max_length = pipeline.vocabulary, pipeline.recipe.model.max_length
-    task = pipeline.recipe.task
-    if task == "sequence_to_sequence":
-        return _with_special_tokens(
-            [_encode(text, tokenizer)], lambda rows, _: build_source(tokenizer, rows, max_length)
-        )
-    if task == "masked_language_modeling" and "[MASK]" in text:
+    task = pipeline.task
+    if task.answer == "masks" and "[MASK]" in text:
         return _masked_sequence(text, tokenizer, max_length)
+    texts = [_encode(text, tokenizer)] if task.generates else _encode_texts(pipeline, text)
     row = _with_special_tokens(
-        _encode_texts(pipeline, text),
-        lambda rows, pairs: build_inputs(tokenizer, rows, pairs, max_length),
+        texts, lambda rows, pairs: task.add_special_tokens(tokenizer, rows, pairs, max_length)
     )
     segments = _segments(pipeline, [*row.ids, tokenizer.padding_id])
     if segments is None:
@@ -149,8 +145,7 @@ def _segments(pipeline: Pipeline, ids: Sequence[int]) -> list[int] | None:
     if config.n_segments < 2:
         return None
     used = uses_token_types(pipeline.vocabulary, config.n_segments, config.pooling)
-    classifies = ("classification", "multi_label_classification", "regression")
-    if not used or pipeline.recipe.task not in classifies:
+    if not used or not pipeline.task.token_types:
         return [0] * len(ids)
     found: list[int] = token_type_ids(torch.tensor([ids]), pipeline.vocabulary.sep_id)[0].tolist()
     return found

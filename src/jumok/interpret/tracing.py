@@ -119,13 +119,13 @@ def trace(
         muted=muted,
         next=_next_tokens(own, logits, sides) if "target" in sides else None,
         lens=_lens(own, recorded, sides),
-        regression=_regression_scores(own, logits) if own.recipe.task == "regression" else None,
+        regression=_regression_scores(own, logits) if own.task.answer == "score" else None,
         decoding=inputs.decoding,
         notes=notes,
     )
     traced = Trace.from_tensors(recorder.to_arrays(recorded), info)
     single_label = own.origin is None or own.origin.single_label
-    if own.recipe.task != "classification" or not single_label:
+    if own.task.answer != "label" or not single_label:
         return traced
     return traced.with_info(explain_predictions(own, texts, logits, traced, ablate=explain))
 

@@ -8,7 +8,6 @@ float32 with PyTorch, so that compiles, once, with a message.
 """
 
 import logging
-from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
@@ -18,6 +17,7 @@ from torch import nn
 from jumok.device import has_fast_bfloat16
 from jumok.native.build import KernelError, compiled_kernel, kernel_path
 from jumok.native.instruction_sets import best_instruction_set
+from jumok.native.kernel_choice import KernelChoice
 from jumok.native.model import unsupported_reason
 from jumok.native.packed_weights import DecoderPrecision
 
@@ -44,23 +44,6 @@ FASTER: dict[str, tuple[DecoderPrecision, ...]] = {
     "avx512_bf16": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
     "amx_int8": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
 }
-
-
-@dataclass(frozen=True)
-class KernelChoice:
-    """What runs a model, and why; `results.json` and `jumok predict --timing` contain it.
-
-    >>> print(KernelChoice("torch", "float32", "the model is on cuda:0"))
-    torch in float32: the model is on cuda:0
-    """
-
-    kernel: Literal["torch", "native"]
-    precision: DecoderPrecision
-    reason: str
-
-    def __str__(self) -> str:
-        """One line."""
-        return f"{self.kernel} in {self.precision}: {self.reason}"
 
 
 def choose_kernel(

@@ -14,10 +14,12 @@ from jumok.inference import has_invariant_states, is_batch_invariant, optimize
 from jumok.inference.unpadded_stack import NativeBackend
 from jumok.pretrained.memory_map import copy_weights
 from jumok.serving.merging import JobHub, MergedEncoder, SharedBackends
+from jumok.tasks.pipeline.generation_pipeline import GenerationPipeline
 from jumok.tasks.pipeline.outputs import to_json
-from jumok.tasks.pipeline.pipeline import GenerativeTask, Pipeline
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.examples import examples
 from jumok.tasks.runs.load import load
+from jumok.tasks.task import GenerativeTask
 
 HASH_CHARS = 12
 FALLBACK_EXAMPLES = ("이 영화 정말 재미있어요 ㅋㅋ", "시간이 아깝다", "안녕하세요")
@@ -52,8 +54,8 @@ class Engine:
         pipeline.check_supported()
         self._pipeline = pipeline
         _merge_encoders(pipeline, hub)
-        pipeline.backends = backends = SharedBackends(pipeline.recipe.decoding, hub)
-        if isinstance(pipeline.task, GenerativeTask):
+        if isinstance(pipeline, GenerationPipeline):
+            pipeline.backends = backends = SharedBackends(pipeline.recipe.decoding, hub)
             backends.prepare(pipeline.model)
         self.pipeline = lru_cache(MAX_PIPELINES)(self._with_decoding)
         self.batched = {  # the kinds of requests whose answers do not depend on the batch
@@ -75,7 +77,9 @@ class Engine:
             "task": recipe.task,
             "labels": list(pipeline.labels),
             "paired": recipe.paired,
-            "generates": isinstance(pipeline.task, GenerativeTask),
+            "generates": pipeline.task.generates,
+            "translates": pipeline.task.generates and pipeline.task.reads_source,
+            "classifies": pipeline.task.answer in ("label", "labels", "score"),
             "embeds": recipe.model.kind == "encoder",
             "max_length": recipe.model.max_length,
             "languages": [recipe.data.language],
@@ -156,7 +160,7 @@ class Engine:
 
 def with_precision(pipeline: Pipeline, precision: str) -> Pipeline:
     """The pipeline with an optimized encoder, as `--precision` of `jumok predict`."""
-    if pipeline.recipe.task == "language_modeling":
+    if pipeline.recipe.model.kind == "decoder":
         raise InputError(
             "--precision needs a model with an encoder, got a language model; use "
             f"--decoding precision={precision}"
@@ -177,12 +181,14 @@ def description(pipeline: Pipeline) -> list[str]:
     """What answers depend on besides the weights: settings, labels, vocabularies."""
     recipe, encoding = pipeline.recipe, pipeline.sentence_encoding
     vocabularies = [pipeline.vocabulary]
-    if isinstance(pipeline.task, GenerativeTask):
+    rules = ""
+    if isinstance(pipeline, GenerationPipeline):
         vocabularies.append(pipeline.target_vocabulary)
+        rules = pipeline.constraints_summary
     return [
         f"{recipe.task} {recipe.paired} {pipeline.labels}",
         f"{recipe.model} {recipe.decoding}",
-        f"{encoding.describe() if encoding else ''} {pipeline.constraints_summary}",
+        f"{encoding.describe() if encoding else ''} {rules}",
         *(each.identity for each in vocabularies),
     ]
 
@@ -216,7 +222,6 @@ def _without_numbers(line: str) -> Any:
 
 def _merge_encoders(pipeline: Pipeline, hub: JobHub) -> None:
     """Let the native encoders of a model compute the texts of several jobs together."""
-    for model in (pipeline.model, *pipeline.ensemble_models):
-        for module in model.modules():
-            if isinstance(module, NativeBackend):
-                module.encoder = MergedEncoder(module.encoder, hub)  # type: ignore[assignment]
+    for module in pipeline.model.modules():
+        if isinstance(module, NativeBackend):
+            module.encoder = MergedEncoder(module.encoder, hub)  # type: ignore[assignment]

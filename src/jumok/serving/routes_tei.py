@@ -17,7 +17,6 @@ from jumok.serving.requests import check_keys, check_text, check_texts, read_obj
 from jumok.serving.routes import HASH_HEADER, answer, one_version
 from jumok.serving.service import Service
 
-CLASSIFIERS = ("classification", "multi_label_classification", "regression")
 IGNORED = ("truncate", "truncation_direction", "parameters")  # texts are always truncated
 
 
@@ -96,8 +95,8 @@ class TeiRoutes:
 
     def _classifier(self) -> Any:
         models = list(self._service.models.values())
-        found = next((m for m in models if m.info.get("task") in CLASSIFIERS), models[0])
-        if found.ready and found.info["task"] not in CLASSIFIERS:
+        found = next((m for m in models if m.info.get("classifies")), models[0])
+        if found.ready and not found.info["classifies"]:
             raise invalid("/predict needs a classifier; see /v1/models")
         return found
 

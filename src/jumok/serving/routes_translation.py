@@ -86,11 +86,7 @@ class TranslationRoutes:
         )
 
     def _translators(self) -> list[ServedModel]:
-        return [
-            model
-            for model in self._service.models.values()
-            if model.info.get("task") == "sequence_to_sequence"
-        ]
+        return [model for model in self._service.models.values() if model.info.get("translates")]
 
     def _model(self, source: str | None, target: str | None) -> ServedModel:
         """The model for a pair of languages, else the first one whose name has no languages.

@@ -8,6 +8,7 @@ Shapes: R rows, W tokens, N target tokens, D model width.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from unicodedata import normalize
 
 import numpy as np
@@ -17,26 +18,36 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from jumok.data.packing import plan_packing
+from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.data.token_cache import encode_cached
 from jumok.decoding import DecodingConfig
+from jumok.decoding.callbacks import StepCallback
 from jumok.decoding.finite import non_finite_error
 from jumok.errors import InputError
 from jumok.evaluation.language_models import LanguageModelMetrics
 from jumok.models import LanguageModel
 from jumok.models.heads import SoftcappedLinear
+from jumok.native.kernel_choice import KernelChoice
 from jumok.nn.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.nn.masks import AttentionMask
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
+from jumok.seeding import derive_seed, permutation
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, LazyBatches
 from jumok.tasks.inputs.windows import Windows, add_bos_eos, concatenate
-from jumok.tasks.pipeline.causal_generation import generate, stream
+from jumok.tasks.pipeline.causal_generation import generate, generate_from_ids, prompt_ids, stream
 from jumok.tasks.pipeline.distributed_map import JSON_CODEC, distributed_map
+from jumok.tasks.pipeline.generation import Generated
+from jumok.tasks.pipeline.generation_pipeline import as_generation
 from jumok.tasks.pipeline.outputs import EvaluationResult, GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig, WindowConfig
+from jumok.tasks.shared.recipe_job import RecipeJob
+from jumok.tasks.task import GenerativeTask
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer, unk_id
+from jumok.training.job import DevResult
 
 
 @dataclass(frozen=True)
@@ -72,12 +83,27 @@ class TokenizedDocuments:
         return cls(rows, sum(len(normalize("NFC", text).encode()) for text in texts))
 
 
-class CausalLMTask:
+class CausalLMTask(GenerativeTask):
     """The next token of texts."""
+
+    kinds = ("decoder",)
+    metrics = ("bits_per_byte", "perplexity")
+    columns = ("text",)
+    tables = ("decoding", "windows")
+    special_pieces = ("eos_id", "bos_id")
+    reads_source = False
+    head = "language_model"
+    examples = ("오늘 아침에는", "The weather today", "옛날 옛적에")
+    korean = "글을 이어 쓰는"
+    input_format = "A text begins with [BOS]."
 
     def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """A decoder with an output projection."""
         return LanguageModel(config)
+
+    def job(self, recipe: Recipe) -> type[RecipeJob[Any]]:
+        """Cross-entropy of each next token."""
+        return CausalLMJob
 
     def evaluate(self, pipeline: Pipeline, table: Table, split: str) -> EvaluationResult:
         """Perplexity per token and bits per byte; `unknown` is the fraction of [UNK] tokens.
@@ -85,10 +111,11 @@ class CausalLMTask:
         Raises InputError for an ensemble: these are scores of one model.
         """
         assert isinstance(pipeline.model, LanguageModel)
-        if pipeline.ensemble_models:
+        ensemble = as_generation(pipeline).ensemble_models
+        if ensemble:
             raise InputError(
                 "perplexity needs a single language model, got an ensemble of "
-                f"{1 + len(pipeline.ensemble_models)}; evaluate each by itself, without --with"
+                f"{1 + len(ensemble)}; evaluate each by itself, without --with"
             )
         recipe, tokenizer = pipeline.recipe, pipeline.vocabulary
         documents = TokenizedDocuments.of(table.column("text"), tokenizer)
@@ -114,12 +141,40 @@ class CausalLMTask:
                 "tokens": metrics.tokens,
                 "bytes": metrics.bytes,
                 "unknown": unknown / max(metrics.tokens, 1),
-            }
+            },
+            kernel=KernelChoice("torch", "float32", "a perplexity is computed with PyTorch"),
         )
 
     def predict(self, pipeline: Pipeline, texts: Sequence[str]) -> list[GeneratedText]:
         """The continuation of each text, without the text."""
         return generate(pipeline, texts)
+
+    def generate_one(
+        self, pipeline: Pipeline, text: str, callback: StepCallback
+    ) -> tuple[Generated, int]:
+        """The best continuation; the prompt is the text."""
+        ids = prompt_ids(pipeline, text)
+        ((best, *_),) = generate_from_ids(pipeline, [ids], callback=callback)
+        return best, len(ids)
+
+    def score_target(
+        self, pipeline: Pipeline, text: str, target: str
+    ) -> tuple[Tensor, list[int], int]:
+        """log p of the target as the continuation of the text."""
+        ids, tokens = prompt_ids(pipeline, text), pipeline.vocabulary.encode(target)
+        inputs = [*ids, *tokens[:-1]]
+        max_length = pipeline.recipe.model.max_length
+        if not tokens:
+            raise InputError(
+                "the target must have at least one token, got none; leave it out to generate one"
+            )
+        if len(inputs) > max_length:
+            raise InputError(
+                f"the text and its target must have at most {max_length} tokens, got "
+                f"{len(inputs)}; try shorter ones"
+            )
+        logits = pipeline.logits(torch.tensor([inputs], dtype=torch.int64))
+        return logits[0, len(ids) - 1 :].log_softmax(-1).cpu(), tokens, len(ids)
 
     def effective_decoding(self, pipeline: Pipeline) -> DecodingConfig:
         """The decoding settings of the recipe; without a source max_ratio does not apply."""
@@ -209,3 +264,47 @@ def score_documents(
         nats += loss
         tokens += n_targets
     return LanguageModelMetrics(len(documents.rows), tokens, documents.bytes, nats)
+
+
+class CausalLMJob(RecipeJob[PackedBatch]):
+    """Trains a language model with cross-entropy of the next token."""
+
+    model: LanguageModel
+
+    def prepare(self, splits: Splits) -> None:
+        """Tokenize the documents."""
+        self.train, self.dev = (
+            TokenizedDocuments.of(table.column("text"), self.tokenizer)
+            for table in (splits.train, splits.dev)
+        )
+
+    def epoch(self, number: int) -> LazyBatches[PackedBatch]:
+        """Every token once; the windows of long documents start elsewhere in every epoch."""
+        seed, width = self.recipe.seed, self.recipe.model.max_length
+        documents, texts = self.train.rows, None
+        if self.recipe.windows.across_documents:
+            documents = documents.take(permutation(len(documents), seed, number))
+            documents, texts = concatenate(documents), documents.offsets[:-1]
+        rng = np.random.Generator(np.random.Philox(derive_seed(seed, "windows", number)))
+        first = rng.integers(1, width + 1, len(documents))
+        windows = Windows.over(documents, width, first=first, texts=texts)
+        order = permutation(len(windows), derive_seed(seed, "order of windows"), number)
+        batch_tokens = self.recipe.training.batch_tokens
+        return packed_batches(windows, order, width, batch_tokens, self.tokenizer, self.device)
+
+    def loss(self, batch: PackedBatch) -> Tensor:
+        """Cross-entropy of each next token, summed over those that count."""
+        return next_token_loss(self.model, batch, self.recipe.training.label_smoothing)
+
+    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
+        """Perplexity or bits per byte of the development texts, and their mean loss per token."""
+        scores = score_documents(
+            self.model,
+            self.dev,
+            self.recipe.model.max_length,
+            self.recipe.windows,
+            self.tokenizer,
+            self.device,
+            processes,
+        )
+        return self.dev_result(scores.loss, scores)

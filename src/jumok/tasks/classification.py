@@ -1,34 +1,91 @@
 """Classification: one label per text, or pair of texts, by an encoder or an encoder-decoder."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.decoding.finite import check_logits
-from jumok.evaluation import ClassificationMetrics, calibration_error, classification_metrics
+from jumok.errors import InputError
+from jumok.evaluation import (
+    ClassificationMetrics,
+    calibration_error,
+    classification_metrics,
+)
 from jumok.evaluation.examples import Mistake
 from jumok.models import EncoderDecoderClassifier, text_classifier
+from jumok.nn.losses import cross_entropy, rdrop_kl
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInputs
-from jumok.tasks.pipeline.outputs import EvaluationResult, Prediction
+from jumok.tasks.pipeline.origin import Origin
+from jumok.tasks.pipeline.outputs import EvaluationResult, Prediction, RunOutputs
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.pipeline.sequence_classification import predict_all
+from jumok.tasks.pipeline.sequence_classification import forward, predict_all
+from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.recipe.shipped_start import COMPARED_PAIRS, SHIPPED_MODEL, SHIPPED_VECTORS
 from jumok.tasks.recipe.tables import ModelConfig
+from jumok.tasks.registry import JOBS
+from jumok.tasks.shared.encoder_job import LabelledBatch
+from jumok.tasks.shared.recipe_job import RecipeJob
+from jumok.tasks.shared.row_statistics import fraction
+from jumok.tasks.shared.text_job import TextJob
+from jumok.tasks.task import Task
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
+from jumok.training.job import DevResult
 
 MAX_EXAMPLES = 30  # mistakes in a report
 
 
-class ClassificationTask:
+class ClassificationTask(Task):
     """One label per text, or pair of texts."""
+
+    kinds = ("encoder", "encoder_decoder")
+    metrics = ("accuracy", "macro_f1")
+    columns = ("text", "pair", "label")
+    tables = ("distillation",)
+    augmentations = ("subword_sampling", "token_dropout", "rdrop_alpha")
+    reads_pieces = pretokenizes = token_types = compares_rows = True
+    head_keys = ("kind", "pooling", "pooler")
+    answer = "label"
+    head = "text_classifier"
+    korean = "글 하나(또는 두 글)에 레이블 하나를 붙이는"
 
     def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """An encoder with a classification head, or an encoder-decoder with one."""
         return build_classifier(config, labels)
+
+    def job(self, recipe: Recipe) -> type[RecipeJob[Any]]:
+        """Cross-entropy of the labels; with teachers also their probabilities."""
+        return (
+            JOBS.get("classification.distillation")
+            if recipe.distillation.teachers
+            else ClassificationJob
+        )
+
+    def start(self, *, paired: bool) -> tuple[str, dict[str, Any]] | None:
+        """Pairs begin from the shipped vectors, which represent similarity, and are compared."""
+        return start_of_classifier(paired)
+
+    def check_imported(self, origin: Origin, labels: Sequence[str]) -> None:
+        """Raise InputError for another problem_type than that of single labels."""
+        if not origin.single_label:
+            raise InputError(
+                "config.json: problem_type must be single_label_classification or "
+                "multi_label_classification, got "
+                f"{str(origin.config['problem_type'])[:80]!r}; use .logits(...), or train a head "
+                "with model.init"
+            )
+
+    def imported_as(self, origin: Origin, labels: Sequence[str]) -> str | None:
+        """The problem_type or a single label select another task for the same head."""
+        if origin.multi_label:
+            return "multi_label_classification"
+        return "regression" if len(labels) == 1 else None
 
     def evaluate(self, pipeline: Pipeline, table: Table, split: str) -> EvaluationResult:
         """Accuracy, macro F1, calibration error, and the most confident mistakes."""
@@ -81,6 +138,25 @@ class ClassificationTask:
             for text, row in zip(texts, logits.softmax(-1).tolist(), strict=True)
         ]
 
+    def row_outputs(self, pipeline: Pipeline, table: Table) -> RunOutputs:
+        """The label of each row; the metric is accuracy."""
+        encode = TextEncoder(pipeline.vocabulary, pipeline.recipe.model.max_length)
+        labels = pipeline.labels
+        data = label_table(table, pipeline.recipe.data.pieces, encode, labels)
+        logits = predict_all(pipeline.model, data.ids, pipeline.vocabulary, pipeline.device)
+        predicted = logits.argmax(-1).numpy()
+        return RunOutputs(
+            [data.texts.display(i) for i in range(len(table))],
+            [labels[i] for i in data.labels],
+            [labels[i] for i in predicted],
+            {"accuracy": fraction(predicted == data.labels)},
+        )
+
+
+def start_of_classifier(paired: bool) -> tuple[str, dict[str, Any]]:
+    """The shipped model that a user's classifier begins from, and its keys of [model]."""
+    return (SHIPPED_VECTORS, dict(COMPARED_PAIRS)) if paired else (SHIPPED_MODEL, {})
+
 
 def build_classifier(config: ModelConfig, labels: Sequence[str]) -> nn.Module:
     """An encoder with one logit for each label, or an encoder-decoder with them."""
@@ -117,3 +193,31 @@ def score_texts(
     logits = predict_all(model, rows, tokenizer, device, processes)
     metrics = classification_metrics(labels, logits.argmax(-1).tolist(), logits.shape[1])
     return metrics, logits.softmax(-1)
+
+
+class ClassificationJob(TextJob):
+    """Trains a classifier with cross-entropy."""
+
+    def _read(self, table: Table, splits: Splits) -> LabelledTexts:
+        return label_table(table, self.recipe.data.pieces, self.encode, splits.labels)
+
+    def loss(self, batch: LabelledBatch) -> Tensor:
+        """Cross-entropy of the labels, summed over the texts; with two views plus R-Drop."""
+        logits = forward(self.model, batch.texts, self.tokenizer)  # (B, L)
+        loss = self.label_loss(logits, batch)
+        if batch.two_views:  # a pair counts as its two texts
+            loss = loss + self.rdrop_alpha * rdrop_kl(*logits.chunk(2))
+        return loss
+
+    def label_loss(self, logits: Tensor, batch: LabelledBatch) -> Tensor:
+        """The loss of logits (B, L) without R-Drop, summed over the texts: ()."""
+        return cross_entropy(logits, batch.labels, self.recipe.training.label_smoothing)
+
+    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
+        """The recipe's metric on the development texts, and their mean loss."""
+        logits = predict_all(self.model, self.dev.ids, self.tokenizer, self.device, processes)
+        labels = torch.from_numpy(self.dev.labels)
+        loss = cross_entropy(logits, labels).item() / max(len(labels), 1)
+        predicted = logits.argmax(-1).tolist()
+        metrics = classification_metrics(self.dev.labels.tolist(), predicted, logits.shape[1])
+        return self.dev_result(loss, metrics)

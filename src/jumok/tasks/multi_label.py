@@ -5,34 +5,78 @@ are the labels from `recipe.multi_label.threshold` on. Shapes: n texts, L labels
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
-from jumok.data.files.label_sets import split_labels
+from jumok.data.files.label_sets import SEPARATOR, join_labels, split_labels
+from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.decoding.finite import check_logits
-from jumok.evaluation import multi_label_metrics
+from jumok.errors import InputError
+from jumok.evaluation import (
+    multi_label_metrics,
+)
+from jumok.evaluation.bootstrap import RowStatistics
 from jumok.evaluation.examples import Mistake
+from jumok.nn.losses import binary_cross_entropy
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
-from jumok.tasks.classification import MAX_EXAMPLES, build_classifier
+from jumok.tasks.classification import MAX_EXAMPLES, build_classifier, start_of_classifier
 from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInputs
-from jumok.tasks.pipeline.outputs import EvaluationResult, MultiLabelPrediction
+from jumok.tasks.pipeline.outputs import EvaluationResult, MultiLabelPrediction, RunOutputs
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.pipeline.sequence_classification import predict_all
+from jumok.tasks.pipeline.sequence_classification import forward, predict_all
+from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
+from jumok.tasks.shared.encoder_job import LabelledBatch
+from jumok.tasks.shared.recipe_job import RecipeJob
+from jumok.tasks.shared.row_statistics import fraction
+from jumok.tasks.shared.text_job import TextJob
+from jumok.tasks.task import Task
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
+from jumok.training.job import DevResult
 
 
-class MultiLabelTask:
+class MultiLabelTask(Task):
     """Any number of labels per text, or pair of texts."""
+
+    kinds = ("encoder", "encoder_decoder")
+    metrics = ("micro_f1", "macro_f1", "exact_match")
+    columns = ("text", "pair", "labels")
+    tables = ("multi_label",)
+    augmentations = ("subword_sampling", "token_dropout")
+    unsmoothed = "which decides each label by itself"
+    pretokenizes = token_types = compares_rows = True
+    head_keys = ("kind", "pooling", "pooler")
+    answer = "labels"
+    head = "text_classifier"
+    problem_type = "multi_label_classification"
+    korean = "글 하나(또는 두 글)에 레이블을 여럿 붙이는"
 
     def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """The model of a classifier, with one logit for each label."""
         return build_classifier(config, labels)
+
+    def job(self, recipe: Recipe) -> type[RecipeJob[Any]]:
+        """Binary cross-entropy of each label."""
+        return MultiLabelJob
+
+    def start(self, *, paired: bool) -> tuple[str, dict[str, Any]] | None:
+        """As a classifier."""
+        return start_of_classifier(paired)
+
+    def check_recipe(self, recipe: Recipe) -> None:
+        """Raise InputError for a name that cannot be written in a cell of several labels."""
+        wrong = [name for name in recipe.data.labels if SEPARATOR in name]
+        if wrong:
+            raise InputError(
+                f"data.labels must be names without {SEPARATOR}, which separates the labels of a "
+                f"text, got {wrong[0]!r}; rename it"
+            )
 
     def evaluate(self, pipeline: Pipeline, table: Table, split: str) -> EvaluationResult:
         """Micro and macro F1, exact match, and the most confident mistakes."""
@@ -79,6 +123,29 @@ class MultiLabelTask:
             for text, row in zip(texts, label_probabilities(pipeline, rows), strict=True)
         ]
 
+    def row_outputs(self, pipeline: Pipeline, table: Table) -> RunOutputs:
+        """The labels of each row; the metrics are micro F1 and exact match."""
+        encode = TextEncoder(pipeline.vocabulary, pipeline.recipe.model.max_length)
+        data = multi_label_table(table, encode, pipeline.labels)
+        threshold = pipeline.recipe.multi_label.threshold
+        predicted, truth = label_probabilities(pipeline, data.ids) >= threshold, data.labels > 0
+        counts = np.stack([x.sum(-1) for x in (truth, predicted, truth & predicted)], -1)
+        return RunOutputs(
+            [data.texts.display(i) for i in range(len(table))],
+            [join_labels(chosen_labels(row, pipeline.labels)) for row in truth],
+            [join_labels(chosen_labels(row, pipeline.labels)) for row in predicted],
+            {
+                "micro_f1": RowStatistics(counts.astype(np.float64), _micro_f1),
+                "exact_match": fraction((truth == predicted).all(-1)),
+            },
+        )
+
+
+def _micro_f1(sums: NDArray[np.float64]) -> float:
+    """F1 from the counts of expected, predicted and correct labels."""
+    expected, predicted, correct = sums
+    return float(2 * correct / max(expected + predicted, 1))
+
 
 def multi_label_table(table: Table, encode: TextEncoder, labels: Sequence[str]) -> LabelledTexts:
     """The rows of a table with their labels (n, L) float32: 1 where a text has the label."""
@@ -117,3 +184,24 @@ def predict_logits(
     logits = predict_all(model, rows, tokenizer, device, processes)
     check_logits(logits)
     return logits
+
+
+class MultiLabelJob(TextJob):
+    """Trains a classifier that decides each label by itself with binary cross-entropy."""
+
+    def _read(self, table: Table, splits: Splits) -> LabelledTexts:
+        return multi_label_table(table, self.encode, splits.labels)
+
+    def loss(self, batch: LabelledBatch) -> Tensor:
+        """Binary cross-entropy, summed over the texts and the labels."""
+        logits = forward(self.model, batch.texts, self.tokenizer)  # (B, L)
+        return binary_cross_entropy(logits, batch.labels)
+
+    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
+        """The recipe's metric on the development texts, and the mean loss of their labels."""
+        logits = predict_logits(self.model, self.dev.ids, self.tokenizer, self.device, processes)
+        labels = torch.from_numpy(self.dev.labels)
+        loss = binary_cross_entropy(logits, labels).item() / max(labels.numel(), 1)
+        predicted = logits.sigmoid() >= self.recipe.multi_label.threshold
+        metrics = multi_label_metrics(self.dev.labels > 0, predicted.numpy())
+        return self.dev_result(loss, metrics)

@@ -1,25 +1,69 @@
-"""The eight tasks by the name in a recipe."""
+"""The tasks, and the parts that only some of their trainings need, by name."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from jumok.tasks.causal_lm import CausalLMTask
-from jumok.tasks.classification import ClassificationTask
-from jumok.tasks.masked_lm import MaskedLMTask
-from jumok.tasks.multi_label import MultiLabelTask
-from jumok.tasks.pipeline.pipeline import Task
-from jumok.tasks.recipe.task_spec import TaskName
-from jumok.tasks.regression import RegressionTask
-from jumok.tasks.seq2seq import Seq2SeqTask
-from jumok.tasks.similarity import SimilarityTask
-from jumok.tasks.token_classification import TokenClassificationTask
+from jumok.registry import Registry
 
-TASKS: Mapping[TaskName, Task] = {
-    "classification": ClassificationTask(),
-    "multi_label_classification": MultiLabelTask(),
-    "regression": RegressionTask(),
-    "similarity": SimilarityTask(),
-    "tagging": TokenClassificationTask(),
-    "sequence_to_sequence": Seq2SeqTask(),
-    "language_modeling": CausalLMTask(),
-    "masked_language_modeling": MaskedLMTask(),
-}
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from jumok.tasks.shared.recipe_job import RecipeJob
+    from jumok.tasks.task import Task
+
+TASKS: "Registry[type[Task]]" = Registry(
+    "jumok.tasks",
+    "task",
+    {
+        "classification": "jumok.tasks.classification:ClassificationTask",
+        "multi_label_classification": "jumok.tasks.multi_label:MultiLabelTask",
+        "regression": "jumok.tasks.regression:RegressionTask",
+        "similarity": "jumok.tasks.similarity:SimilarityTask",
+        "tagging": "jumok.tasks.token_classification:TokenClassificationTask",
+        "sequence_to_sequence": "jumok.tasks.sequence_to_sequence:Seq2SeqTask",
+        "language_modeling": "jumok.tasks.causal_lm:CausalLMTask",
+        "masked_language_modeling": "jumok.tasks.masked_lm:MaskedLMTask",
+    },
+)
+
+LAB = "jumok.lab"
+
+# By TASK.SETTING: settings of a task that have a job of their own.
+JOBS: "Registry[type[RecipeJob[Any]]]" = Registry(
+    "jumok.jobs",
+    "job",
+    {
+        "classification.distillation": f"{LAB}.distillation.labels:DistillationJob",
+        "similarity.distillation": f"{LAB}.distillation.vectors:VectorDistillationJob",
+        "masked_language_modeling.distillation": f"{LAB}.distillation.states:StateDistillationJob",
+        "masked_language_modeling.generator": f"{LAB}.models.replaced_token_job:ReplacedTokenJob",
+    },
+)
+MODELS: "Registry[Callable[..., nn.Module]]" = Registry(
+    "jumok.pretraining_models",
+    "model",
+    {"replaced_tokens": f"{LAB}.models.replaced_tokens:replaced_token_model"},
+)
+EMBEDDINGS: "Registry[Callable[..., Tensor]]" = Registry(
+    "jumok.initial_embeddings",
+    "initial embeddings",
+    {"cooccurrence": f"{LAB}.models.cooccurrence:cooccurrence_embedding"},
+)
+
+
+def get_task(name: str) -> "Task":
+    """The task with this name, imported at its first use. Raises InputError for an unknown one.
+
+    >>> get_task("regression").metrics
+    ('pearson', 'spearman')
+    """
+    return TASKS.get(name)()
+
+
+def tasks_with(quality: "Callable[[Task], bool]") -> list[str]:
+    """The names of all tasks with a quality, for messages: every task is imported.
+
+    >>> tasks_with(lambda task: task.generates)
+    ['sequence_to_sequence', 'language_modeling']
+    """
+    return [name for name in TASKS.names() if quality(get_task(name))]

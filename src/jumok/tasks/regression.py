@@ -5,32 +5,67 @@ scaled back and may be slightly outside that range. Shapes: n texts.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
+from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.decoding.finite import non_finite_error
-from jumok.evaluation import regression_metrics
-from jumok.models import text_classifier
+from jumok.evaluation import (
+    regression_metrics,
+)
+from jumok.models import PairClassifier, TextClassifier, text_classifier
+from jumok.nn.hooks import shared_copy
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
+from jumok.tasks.classification import start_of_classifier
 from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInputs
-from jumok.tasks.pipeline.outputs import EvaluationResult, RegressionOutput
+from jumok.tasks.pipeline.outputs import EvaluationResult, RegressionOutput, RunOutputs
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.pipeline.sequence_classification import predict_all
+from jumok.tasks.pipeline.sequence_classification import forward, predict_all
+from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig, RegressionConfig
+from jumok.tasks.shared.encoder_job import LabelledBatch
+from jumok.tasks.shared.recipe_job import RecipeJob
+from jumok.tasks.shared.row_statistics import compare_scores
+from jumok.tasks.shared.text_job import TextJob
+from jumok.tasks.task import Task
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
+from jumok.training.job import DevResult
 
 
-class RegressionTask:
+class RegressionTask(Task):
     """One score per text, or pair of texts."""
+
+    metrics = ("pearson", "spearman")
+    columns = ("text", "pair", "score")
+    tables = ("regression",)
+    augmentations = ("subword_sampling", "token_dropout", "rdrop_alpha")
+    unsmoothed = "which has no labels"
+    pretokenizes = token_types = compares_rows = True
+    head_keys = ("kind", "pooling", "pooler")
+    answer = "score"
+    head = "text_classifier"
+    problem_type = "regression"
+    korean = "글 하나(또는 두 글)에 점수를 매기는"
 
     def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """An encoder with one output."""
         return text_classifier(config, 1, config.pooling, config.pooler)
+
+    def job(self, recipe: Recipe) -> type[RecipeJob[Any]]:
+        """The squared error of the scaled scores."""
+        return RegressionJob
+
+    def start(self, *, paired: bool) -> tuple[str, dict[str, Any]] | None:
+        """As a classifier."""
+        return start_of_classifier(paired)
 
     def evaluate(self, pipeline: Pipeline, table: Table, split: str) -> EvaluationResult:
         """Pearson's and Spearman's correlation, and the mean squared error of the scores."""
@@ -57,6 +92,37 @@ class RegressionTask:
             RegressionOutput(text, score)
             for text, score in zip(texts, scores.tolist(), strict=True)
         ]
+
+    def row_outputs(self, pipeline: Pipeline, table: Table) -> RunOutputs:
+        """The score of each row; the metric is Pearson's correlation."""
+        encode = TextEncoder(pipeline.vocabulary, pipeline.recipe.model.max_length)
+        return compare_scores(table, predict_scores(pipeline, encode.encode_table(table)))
+
+    def for_export(self, pipeline: Pipeline) -> Pipeline:
+        """Fold [regression] into the weights of the output layer.
+
+        Scores from 0 to 5 are trained as 0 to 1, so w and b become 5 w and 5 b. Imported models are
+        returned unchanged.
+        """
+        scale = pipeline.recipe.regression
+        if pipeline.origin is not None or scale == RegressionConfig():
+            return pipeline
+
+        @torch.no_grad()
+        def scaled(model: nn.Module) -> nn.Module:
+            copy = shared_copy(model)
+            assert isinstance(copy, TextClassifier | PairClassifier)
+            weight, bias = copy.output.weight, copy.output.bias
+            copy.output.weight = nn.Parameter(weight * scale.span, requires_grad=False)
+            copy.output.bias = nn.Parameter(bias * scale.span + scale.lowest, requires_grad=False)
+            if isinstance(copy, PairClassifier):
+                weight = copy.similarity.weight * scale.span
+                copy.similarity.weight = nn.Parameter(weight, requires_grad=False)
+            return copy
+
+        folded = pipeline.with_models(scaled)
+        folded.recipe = replace(pipeline.recipe, regression=RegressionConfig())
+        return folded
 
 
 def scale_targets(table: Table, encode: TextEncoder, regression: RegressionConfig) -> LabelledTexts:
@@ -87,3 +153,28 @@ def predict_scaled(
     """The output of the model for every row, (n,), in the order of the rows, without rescaling."""
     outputs = predict_all(model, rows, tokenizer, device, processes)
     return outputs.double().numpy().reshape(len(rows))
+
+
+class RegressionJob(TextJob):
+    """Trains a model with one output by the squared error of the scaled scores."""
+
+    def _read(self, table: Table, splits: Splits) -> LabelledTexts:
+        return scale_targets(table, self.encode, self.recipe.regression)
+
+    def loss(self, batch: LabelledBatch) -> Tensor:
+        """(output - label)^2, summed over the texts; with two views plus R-Drop.
+
+        For numbers the R-Drop term is the squared difference of the two outputs.
+        """
+        outputs = forward(self.model, batch.texts, self.tokenizer)[:, 0].float()  # (B,)
+        loss = F.mse_loss(outputs, batch.labels, reduction="sum")
+        if batch.two_views:  # a pair counts as its two texts
+            first, second = outputs.chunk(2)
+            loss = loss + self.rdrop_alpha * F.mse_loss(first, second, reduction="sum")
+        return loss
+
+    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
+        """The recipe's metric on the development texts, and the mean squared scaled error."""
+        outputs = predict_scaled(self.model, self.dev.ids, self.tokenizer, self.device, processes)
+        loss = float(np.mean((outputs - self.dev.labels) ** 2))
+        return self.dev_result(loss, regression_metrics(self.dev.labels.tolist(), outputs.tolist()))

@@ -6,26 +6,37 @@ The model reads each text alone, so that vectors can be computed once and search
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.decoding.finite import non_finite_error
 from jumok.errors import InputError
 from jumok.evaluation import regression_metrics
 from jumok.models import SentenceEncoder
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
+from jumok.tasks.inputs.batches import LazyBatches, PaddedBatch, collate
 from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
-from jumok.tasks.pipeline.outputs import EvaluationResult, RegressionOutput
+from jumok.tasks.inputs.unlabelled_texts import unlabelled_texts
+from jumok.tasks.pipeline.outputs import EvaluationResult, RegressionOutput, RunOutputs
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.pipeline.sequence_classification import predict_all
+from jumok.tasks.pipeline.sequence_classification import forward, predict_all
 from jumok.tasks.recipe.recipe import Recipe
-from jumok.tasks.recipe.tables import ModelConfig
+from jumok.tasks.recipe.shipped_start import SHIPPED_VECTORS
+from jumok.tasks.recipe.tables import ModelConfig, SimilarityConfig
+from jumok.tasks.registry import JOBS
+from jumok.tasks.shared.recipe_job import RecipeJob
+from jumok.tasks.shared.row_statistics import compare_scores
+from jumok.tasks.task import Task
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
+from jumok.training.job import DevResult
 
 CHUNK_ROWS = 1_024  # rows of a similarity matrix that are in memory at once
 
@@ -49,13 +60,47 @@ class TextPairs:
         return np.stack([self.first.lengths, self.second.lengths], -1)
 
 
-class SimilarityTask:
+class SimilarityTask(Task):
     """The cosine of the vectors of two texts."""
+
+    metrics = ("spearman", "pearson", "accuracy")
+    columns = ("text", "pair", "score", "label")
+    tables = ("regression", "similarity", "distillation")
+    pretokenizes = compares_rows = True
+    joins_pairs = False
+    answer = "vector"
+    korean = "글을 벡터로 바꾸어 두 글의 유사도를 재는"
 
     def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """An encoder with pooling and no head."""
         assert config.pooling != "compare"
         return SentenceEncoder(config, config.pooling)
+
+    def job(self, recipe: Recipe) -> type[RecipeJob[Any]]:
+        """Scores of pairs, or pairs that belong together; with teachers their vectors alone."""
+        return (
+            JOBS.get("similarity.distillation") if recipe.distillation.teachers else SimilarityJob
+        )
+
+    def start(self, *, paired: bool) -> tuple[str, dict[str, Any]] | None:
+        """The shipped vectors."""
+        return SHIPPED_VECTORS, {}
+
+    def columns_of(self, recipe: Recipe) -> tuple[str, ...]:
+        """Both texts, and a score, a label or neither."""
+        if recipe.similarity.positive:
+            return ("text", "pair", "label")
+        return ("text", "pair", *(["score"] if recipe.scored else []))
+
+    def metric_of(self, recipe: Recipe) -> str:
+        """Pairs without scores have the accuracy of retrieval alone."""
+        return super().metric_of(recipe) if "score" in self.columns_of(recipe) else "accuracy"
+
+    def check_recipe(self, recipe: Recipe) -> None:
+        """Raise InputError for a recipe without pairs, or a metric of other data."""
+        check_pairs(recipe)
+        if recipe.distillation.teachers:
+            check_distillation(recipe)
 
     def evaluate(self, pipeline: Pipeline, table: Table, split: str) -> EvaluationResult:
         """Correlations with the scores; without scores the accuracy of retrieval."""
@@ -83,6 +128,78 @@ class SimilarityTask:
         return [
             RegressionOutput(text, score) for text, score in zip(texts, found.tolist(), strict=True)
         ]
+
+    def row_outputs(self, pipeline: Pipeline, table: Table) -> RunOutputs:
+        """The cosine of each pair; the metric is Pearson's correlation."""
+        pairs = read_pairs(table, pipeline.vocabulary, pipeline.recipe)
+        if not pairs.has_scores:
+            raise InputError(
+                "runs of the task similarity need scores to compare rows, got pairs without; use "
+                "jumok evaluate"
+            )
+        found = vectors_of(pipeline.model, pairs, pipeline.vocabulary, pipeline.device)
+        return compare_scores(table, cosines(*found).double().numpy())
+
+
+def check_pairs(recipe: Recipe) -> None:
+    """Raise InputError where a recipe has no pairs, or a metric of other data."""
+    if not recipe.paired:
+        raise InputError(
+            "the task similarity needs pairs of texts, got single texts; name the column of the "
+            "second text with data.pair"
+        )
+    if recipe.model.pooling == "compare":
+        raise InputError(
+            'model.pooling must be "mean", "first" or "max" for the task similarity, whose vectors '
+            'are of single texts, got "compare"'
+        )
+    has_scores = "score" in recipe.columns
+    if recipe.metric is not None and has_scores == (recipe.metric == "accuracy"):
+        raise InputError(
+            f"metric must be {'spearman or pearson' if has_scores else 'accuracy'} for pairs "
+            f"{'with' if has_scores else 'without'} scores, got {recipe.metric}; leave it out"
+        )
+    plain = recipe.similarity.corpus or recipe.similarity.texts
+    if plain and not recipe.model.dropout:
+        raise InputError(
+            "model.dropout must be above 0 with similarity.texts or corpus, whose pairs differ by "
+            "dropout alone, got 0; try 0.1"
+        )
+    if recipe.data.label and not recipe.similarity.positive:
+        raise InputError(
+            f"similarity.positive must name the label of similar pairs in {recipe.data.label!r}; "
+            "set it, or leave out data.label"
+        )
+    if recipe.data.score and recipe.similarity.positive:
+        raise InputError(
+            "data.score and similarity.positive both select the similar pairs; leave one out"
+        )
+
+
+def check_distillation(recipe: Recipe) -> None:
+    """Raise InputError for settings that vectors of teachers exclude."""
+    config = recipe.distillation
+    if (config.temperature, config.weight) != (1.0, 1.0):
+        raise InputError(
+            "distillation.temperature and weight must be left out for the task similarity, "
+            "whose only loss is the cosine with the vectors of the teachers, got "
+            f"{config.temperature} and {config.weight}"
+        )
+    if recipe.similarity != SimilarityConfig(
+        positive=recipe.similarity.positive, negative=recipe.similarity.negative
+    ):
+        raise InputError(
+            "[similarity] must have no texts and no temperature with distillation.teachers, "
+            "whose texts are in [distillation]; remove them"
+        )
+    model = recipe.model
+    narrow = model.init or model.d_embedding or not model.norm_first or model.norm != "layer"
+    if config.token_vectors and (narrow or model.positions not in ("rotary", "relative")):
+        raise InputError(
+            "distillation.token_vectors needs a new model with norm_first = true, norm = "
+            '"layer", positions = "rotary" or "relative" and no d_embedding; set these, or '
+            "leave it out"
+        )
 
 
 def read_pairs(table: Table, tokenizer: Tokenizer, recipe: Recipe) -> TextPairs:
@@ -161,3 +278,86 @@ def _encode(
 ) -> TextPairs:
     encode = TextEncoder(tokenizer, recipe.model.max_length)
     return TextPairs(encode(first), encode(second), np.zeros(len(first), np.float32), True)
+
+
+@dataclass(frozen=True)
+class TextPairBatch:
+    """Both texts of pairs, padded separately, and the target of each pair."""
+
+    first: PaddedBatch
+    second: PaddedBatch
+    targets: Tensor  # (B,) float32
+    has_scores: bool
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens without padding."""
+        return self.first.n_tokens + self.second.n_tokens
+
+    @property
+    def n_targets(self) -> int:
+        """The number of scores, or of pairs that belong together."""
+        return len(self.targets) if self.has_scores else max(int(self.targets.sum()), 1)
+
+
+class SimilarityJob(RecipeJob[TextPairBatch]):
+    """Trains a `SentenceEncoder` by scores, or by the other texts of a batch."""
+
+    def prepare(self, splits: Splits) -> None:
+        """Encode both texts of each pair, or plain texts as pairs of the same text."""
+        texts = unlabelled_texts(self.recipe.similarity, splits)
+        if texts:
+            self.train = pair_with_itself(texts, self.tokenizer, self.recipe)
+        else:
+            self.train = read_pairs(splits.train, self.tokenizer, self.recipe)
+        self.dev = read_pairs(splits.dev, self.tokenizer, self.recipe)
+
+    def epoch(self, number: int) -> LazyBatches[TextPairBatch]:
+        """The batches of an epoch, with pairs of similar length together."""
+
+        def build(examples: NDArray[np.int64]) -> TextPairBatch:
+            first, second = (
+                collate([rows[i] for i in examples], self.tokenizer.padding_id, self.device)
+                for rows in (self.train.first, self.train.second)
+            )
+            targets = torch.from_numpy(self.train.targets[examples]).to(self.device)
+            return TextPairBatch(first, second, targets, self.train.has_scores)
+
+        return LazyBatches(self.index_batches(self.train.lengths, number), build)
+
+    def loss(self, batch: TextPairBatch) -> Tensor:
+        """With scores (cosine - score)^2, otherwise the multiple negatives ranking loss; a sum.
+
+        That loss is the cross-entropy of the second text of a pair among all second texts of the
+        batch, by their cosines over the temperature (Henderson et al. 2017, section 4.4); other
+        copies of the same second text are no candidates. Both texts are read separately, so the
+        vectors of a text that is a pair with itself differ by dropout (SimCSE, Gao et al. 2021,
+        section 3).
+        """
+        u, v = (forward(self.model, texts, self.tokenizer) for texts in (batch.first, batch.second))
+        if batch.has_scores:
+            return F.mse_loss(cosines(u, v), batch.targets, reduction="sum")
+        logits = u @ v.T / self.recipe.similarity.temperature  # (B, B)
+        logits = logits.masked_fill(_other_copies(batch.second.input_ids), -torch.inf)
+        positives = batch.targets.nonzero()[:, 0]
+        return F.cross_entropy(logits[positives], positives, reduction="sum")
+
+    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
+        """The correlation with the scores of the dev split, or the accuracy of retrieval."""
+        u, v = vectors_of(self.model, self.dev, self.tokenizer, self.device, processes)
+        if not self.dev.has_scores:
+            loss, accuracy = retrieval(u, v, self.dev.targets, self.recipe)
+            return DevResult(loss, accuracy, "accuracy")
+        found = cosines(u, v).numpy()
+        loss = float(np.mean((found - self.dev.targets) ** 2))
+        return self.dev_result(loss, regression_metrics(self.dev.targets.tolist(), found.tolist()))
+
+
+def _other_copies(ids: Tensor) -> Tensor:
+    """Whether a row is another copy of the same text: (B, T) -> (B, B) bool, False at [i, i].
+
+    >>> _other_copies(torch.tensor([[7, 8], [7, 9], [7, 8]])).int().tolist()
+    [[0, 0, 1], [0, 0, 0], [1, 0, 0]]
+    """
+    same = (ids[:, None] == ids).all(-1)
+    return same & ~torch.eye(len(ids), dtype=torch.bool, device=ids.device)

@@ -10,42 +10,101 @@ Shapes: B texts, T pieces, L tags.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.decoding.finite import non_finite_error
+from jumok.errors import InputError
 from jumok.evaluation import classification_metrics, entity_metrics
-from jumok.evaluation.entities import entities
+from jumok.evaluation.bootstrap import RowStatistics
+from jumok.evaluation.entities import EntityCounts, entities
 from jumok.evaluation.examples import Example
 from jumok.models import CharacterClassifier, Characters, TokenClassifier
+from jumok.nn.losses import cross_entropy, rdrop_kl
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs import bio
-from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, PaddedBatch, batches_by_length, collate
+from jumok.tasks.inputs.batches import (
+    EVAL_BATCH_TOKENS,
+    LazyBatches,
+    PaddedBatch,
+    batches_by_length,
+    collate,
+)
 from jumok.tasks.inputs.character_texts import CharacterTexts
-from jumok.tasks.inputs.text_encoder import TextEncoder
-from jumok.tasks.inputs.token_labels import LabelledTokens, TokenizedTexts
+from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
+from jumok.tasks.inputs.token_labels import IGNORE_INDEX, LabelledTokens, TokenizedTexts
 from jumok.tasks.pipeline.distributed_map import TENSOR_CODEC, distributed_map
-from jumok.tasks.pipeline.outputs import EvaluationResult, NamedEntity, TokenClassification
+from jumok.tasks.pipeline.origin import Origin
+from jumok.tasks.pipeline.outputs import (
+    EvaluationResult,
+    NamedEntity,
+    RunOutputs,
+    TokenClassification,
+)
 from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.recipe.shipped_start import SHIPPED_MODEL
 from jumok.tasks.recipe.tables import ModelConfig
+from jumok.tasks.shared.encoder_job import EncoderJob, LabelledBatch, drop_tokens
+from jumok.tasks.shared.recipe_job import RecipeJob
+from jumok.tasks.task import Task
 from jumok.text.tokenizer import Tokenizer
+from jumok.training.job import DevResult
 
 MAX_EXAMPLES = 30  # in a report
 
 
-class TokenClassificationTask:
+class TokenClassificationTask(Task):
     """A tag for each character."""
+
+    metrics = ("entity_f1",)
+    columns = ("text", "tags")
+    augmentations = ("subword_sampling", "token_dropout", "rdrop_alpha")
+    model_keys = ("tagging",)
+    compares_rows = True
+    answer = "tags"
+    head = "token_classifier"
+    korean = "글자마다 태그를 붙이는"
 
     def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """An encoder with a linear map of its hidden states, or with a head of characters."""
         if config.tagging == "characters":
             return CharacterClassifier(config, len(labels))
         return TokenClassifier(config, len(labels))
+
+    def job(self, recipe: Recipe) -> type[RecipeJob[Any]]:
+        """Cross-entropy of the tags."""
+        return TokenClassificationJob
+
+    def start(self, *, paired: bool) -> tuple[str, dict[str, Any]] | None:
+        """The shipped model, with tags of characters: its pieces cross borders of names."""
+        return SHIPPED_MODEL, {"tagging": "characters"}
+
+    def check_recipe(self, recipe: Recipe) -> None:
+        """Raise InputError for pieces without a tag, or with several."""
+        augmentation = recipe.augmentation
+        if recipe.model.tagging == "pieces" and augmentation.subword_sampling:
+            raise InputError(
+                'augmentation.subword_sampling must be 0 with model.tagging = "pieces", whose tags '
+                f"are aligned with the best segmentation, got {augmentation.subword_sampling}"
+            )
+        if recipe.vocabulary.byte_fallback:
+            raise InputError(
+                "vocabulary.byte_fallback must be false for the task tagging: it splits rare "
+                "characters into bytes, which have no tags"
+            )
+
+    def check_imported(self, origin: Origin, labels: Sequence[str]) -> None:
+        """Raise InputError for labels that are no BIO tags."""
+        bio.check_bio(labels)
 
     def evaluate(self, pipeline: Pipeline, table: Table, split: str) -> EvaluationResult:
         """F1 of whole entities and of the tags of characters, as in KLUE (Park et al. 2021).
@@ -82,6 +141,34 @@ class TokenClassificationTask:
         encode = TextEncoder(pipeline.vocabulary, pipeline.recipe.model.max_length)
         tags = predict_tags(pipeline, texts_type(pipeline.recipe.model).encode(texts, encode))
         return [to_entities(text, row) for text, row in zip(texts, tags, strict=True)]
+
+    def row_outputs(self, pipeline: Pipeline, table: Table) -> RunOutputs:
+        """The entities of each row; the metric is the mean F1 of their K types."""
+        encode = TextEncoder(pipeline.vocabulary, pipeline.recipe.model.max_length)
+        data = LabelledTokens.from_table(table, encode, texts_type(pipeline.recipe.model))
+        texts = data.texts.texts
+        predicted = predict_tags(pipeline, data.texts)
+        kinds = sorted({tag[2:] for tag in pipeline.labels if tag.startswith("B-")})
+        counts = np.zeros((len(texts), len(kinds), 3))  # expected, predicted, correct
+        rows = zip(drop_spaces(data.tags, texts), drop_spaces(predicted, texts), strict=True)
+        for row, (truth, ours) in enumerate(rows):
+            expected, found = entities(truth), entities(ours)
+            for column, chosen in enumerate((expected, found, expected & found)):
+                for entity in chosen:
+                    counts[row, kinds.index(entity.kind), column] += 1
+        return RunOutputs(
+            texts,
+            [to_entities(text, tags).display for text, tags in zip(texts, data.tags, strict=True)],
+            [to_entities(text, tags).display for text, tags in zip(texts, predicted, strict=True)],
+            {"entity_f1": RowStatistics(counts.reshape(len(texts), -1), _macro_f1)},
+        )
+
+
+def _macro_f1(sums: NDArray[np.float64]) -> float:
+    """The mean F1 of the entity types that are expected or predicted, from counts (K * 3)."""
+    counts = [EntityCounts(*map(int, row)) for row in sums.reshape(-1, 3)]
+    found = [each.f1 for each in counts if each.expected or each.predicted]
+    return sum(found) / max(len(found), 1)
 
 
 def texts_type(config: ModelConfig) -> type[TokenizedTexts]:
@@ -198,3 +285,79 @@ def _examples(
         )
         for i in order[:MAX_EXAMPLES]
     ]
+
+
+class TokenClassificationJob(EncoderJob):
+    """Trains a token classifier with cross-entropy of the tags of pieces or characters."""
+
+    def prepare(self, splits: Splits) -> None:
+        """Encode the texts, and turn the tags of their characters into labels."""
+        self.encode = TextEncoder(self.tokenizer, self.recipe.model.max_length)
+        kind, self.tags = texts_type(self.recipe.model), splits.labels
+        train = LabelledTokens.from_table(splits.train, self.encode, kind)
+        self.dev = LabelledTokens.from_table(splits.dev, self.encode, kind)
+        self.train_texts, self.ids = train.texts, train.texts.ids
+        self.texts = TextInputs(train.texts.texts)
+        self.train_labels, self.dev_labels = (
+            train.label_ids(self.tags),
+            self.dev.label_ids(self.tags),
+        )
+
+    def labels_of(self, examples: NDArray[np.int64]) -> Tensor:
+        """The tag ids of the pieces or characters of these training texts, (B, T)."""
+        rows = [self.train_labels[i] for i in examples]
+        return collate(rows, IGNORE_INDEX, self.device).input_ids
+
+    def epoch(self, number: int) -> LazyBatches[LabelledBatch]:
+        """The batches of an epoch; the characters of each view have the pieces of that view."""
+        views = [self._view(number, view) for view in range(2 if self.rdrop_alpha > 0 else 1)]
+        lengths = np.stack([view.ids.lengths for view in views], -1)  # (n, views)
+
+        def build(examples: NDArray[np.int64]) -> LabelledBatch:
+            rows = [view.ids[i] for view in views for i in examples]
+            texts = collate(rows, self.tokenizer.padding_id, self.device)
+            characters = [view.characters(examples, self.device) for view in views]
+            return LabelledBatch(
+                texts,
+                self.labels_of(np.tile(examples, len(views))),
+                two_views=len(views) > 1,
+                characters=Characters.concat(characters),
+            )
+
+        return LazyBatches(self.index_batches(lengths, number), build)
+
+    def _view(self, number: int, view: int) -> TokenizedTexts:
+        """The augmented training texts of an epoch: a pure function of its number and the view."""
+        rng, augmentation = self.augmentation_rng(number, view), self.recipe.augmentation
+        texts = self.train_texts
+        if augmentation.subword_sampling and isinstance(texts, CharacterTexts):
+            chosen = np.flatnonzero(rng.random(len(texts.ids)) < augmentation.subword_sampling)
+            sampled = self.sample_texts(texts.texts, chosen, ("sampling", number, view))
+            texts = texts.with_pieces(chosen, sampled, self.encode)
+        ids = drop_tokens(texts.ids, augmentation.token_dropout, self.tokenizer, rng)
+        return replace(texts, ids=ids)
+
+    def loss(self, batch: LabelledBatch) -> Tensor:
+        """Cross-entropy of the tags, summed over them; with two views plus R-Drop."""
+        tagged = batch.labels != IGNORE_INDEX  # (B, T)
+        logits = forward(self.model, batch.texts, batch.characters)[tagged]  # (N, L)
+        smoothing = self.recipe.training.label_smoothing
+        loss = cross_entropy(logits, batch.labels[tagged], smoothing)
+        if batch.two_views:  # a pair counts as its two texts
+            loss = loss + self.rdrop_alpha * rdrop_kl(*logits.chunk(2))
+        return loss
+
+    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
+        """KLUE's entity F1 of the development texts, and their mean loss per tag."""
+        texts = self.dev.texts
+        log_p = log_probabilities(self.model, texts, self.tokenizer, self.device, processes)
+        total, n = 0.0, 0
+        for number, row in enumerate(log_p):
+            labels = self.dev_labels[number]
+            positions = np.flatnonzero(labels != IGNORE_INDEX)
+            total -= float(row[positions, labels[positions]].sum())
+            n += len(positions)
+        predicted = viterbi_tags(texts, log_p, self.tags)
+        rows = (drop_spaces(tags, texts.texts) for tags in (self.dev.tags, predicted))
+        score = entity_metrics(*rows).macro_f1
+        return DevResult(total / max(n, 1), score, self.recipe.selection_metric)

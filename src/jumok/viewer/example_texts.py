@@ -12,23 +12,6 @@ MAX_CHARS = 60  # of an example
 MAX_FILE_BYTES = 4_000_000  # larger files are not read while the page waits
 LESSON_TEXTS = ("겨울은 추워요.", "감기 조심하세요.")
 
-_GENERAL = {
-    "classification": ("배우들의 연기가 정말 좋았어요", "시간이 너무 아까운 영화", "그냥 그래요"),
-    "masked_language_modeling": (
-        "오늘 날씨가 정말 [MASK]",
-        "나는 [MASK]에 갔다",
-        "겨울에는 [MASK]이 온다",
-    ),
-    "language_modeling": ("오늘 아침에는", "The weather today", "옛날 옛적에"),
-    "sequence_to_sequence": (
-        "오늘은 날씨가 좋습니다.",
-        "How are you today?",
-        "봄은 따뜻해요.",
-        "여름은 더워요.",
-        "감기 조심하세요.",  # the vocabulary of the model `note` spells the last three
-    ),
-}
-
 
 def example_texts(pipeline: Pipeline) -> tuple[str, ...]:
     """Up to three short inputs; those of a pair are separated by TAB.
@@ -43,7 +26,7 @@ def example_texts(pipeline: Pipeline) -> tuple[str, ...]:
     if not recipe.reads_pairs:
         found = [text.partition("\t")[0] for text in found]
     if not found and not recipe.reads_pairs:
-        found = list(_GENERAL.get(recipe.task, _GENERAL["classification"]))
+        found = list(pipeline.task.examples)
     known = [text for text in found if unknown_pieces(pipeline, text) == 0]
     return tuple((known or found)[:COUNT])
 

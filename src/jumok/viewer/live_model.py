@@ -9,8 +9,9 @@ from jumok.fonts import save_figure
 from jumok.interpret.interventions import Effects, patch_heads, patch_hidden, sweep_heads
 from jumok.interpret.trace import Trace
 from jumok.interpret.tracing import trace
-from jumok.tasks.pipeline.pipeline import GenerativeTask, Pipeline
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.load import load
+from jumok.tasks.task import GenerativeTask
 from jumok.viewer.example_texts import example_texts, lesson_texts
 from jumok.viewer.figures.options import FigureOptions, Head
 from jumok.viewer.request_schema import EffectsRequest, ModelCard, TraceRequest
@@ -35,7 +36,7 @@ class LiveModel:
         self._checkpoints = {} if run is None else _checkpoints(run)
         self._loaded: tuple[str, Pipeline] | None = None  # the checkpoint that was asked for last
         recipe = pipeline.recipe
-        generates = isinstance(pipeline.task, GenerativeTask)
+        generates = pipeline.task.generates
         self.card = ModelCard(
             title=recipe.name,
             task=recipe.task,
@@ -72,7 +73,7 @@ class LiveModel:
         """The effects of heads or hidden states. Raises JumokError for an invalid request."""
         asked = request.trace
         model, (text,) = self._model(asked), asked.texts
-        decode, generates = self._overrides(asked), isinstance(model.task, GenerativeTask)
+        decode, generates = self._overrides(asked), model.task.generates
         answer = asked.target if generates else None
         if request.other is None:
             return sweep_heads(model, text, answer, decode=decode, mute=asked.mute)

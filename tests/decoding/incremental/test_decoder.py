@@ -14,9 +14,9 @@ from jumok.decoding import (
     Seq2SeqDecoder,
     StoppingCriteria,
     align,
-    generate,
     left_pad,
 )
+from jumok.decoding.generate import generate
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel
 from jumok.nn import AttentionMask, positions_from_mask, record

@@ -80,7 +80,7 @@ def test_unknown_recipe(source: str, sentence: str) -> None:
             "metric=bleu",
             "metric must be one of accuracy, macro_f1 for the task classification, got bleu",
         ),
-        ("task=translation", "task must be 'classification', "),
+        ("task=translation", "task must be a known name, got 'translation'"),
         ("trainig.steps=1", "trainig is not known; did you mean training?"),
         ("training.lerning_rate=1", "training.lerning_rate is not known; did you mean training.l"),
         ("training.steps=0", "training.steps must be positive and finite, got 0"),

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jumok.tasks.recipe.inherited_config import FINE_TUNING, SHIPPED_MODEL, SHIPPED_VECTORS
 from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.recipe.shipped_start import FINE_TUNING, SHIPPED_MODEL, SHIPPED_VECTORS
 from jumok.tasks.runs.train import train
 from tests.tiny_runs import reviews
 

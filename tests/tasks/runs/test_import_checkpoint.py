@@ -24,17 +24,17 @@ from jumok.models.weights import named_weights
 from jumok.tasks.inputs.masking import PieceInfo
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.inputs.token_labels import LabelledTokens, TokenizedTexts
-from jumok.tasks.jobs.encoder_job import drop_tokens
 from jumok.tasks.pipeline.fill_mask import _fill, encode_with_masks
+from jumok.tasks.pipeline.generation_pipeline import as_generation
 from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import load_recipe
-from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
-from jumok.tasks.registry import TASKS
+from jumok.tasks.registry import get_task
 from jumok.tasks.runs.evaluate import evaluate
 from jumok.tasks.runs.import_checkpoint import import_checkpoint
 from jumok.tasks.runs.initialize_from import initialize_from, load_tokenizers
 from jumok.tasks.runs.train import resume, train
+from jumok.tasks.shared.encoder_job import drop_tokens
 from jumok.tasks.token_classification import char_tags, to_entities, viterbi_tags
 from tests import hf_folders as foreign
 from tests.tasks.tiny_jobs import TAGS, tag_rows
@@ -700,7 +700,7 @@ def recipes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             f'{split} = "{root / folder / split}.{suffix}"\n' for split in ("train", "dev", "test")
         )
         text = f'task = "{task}"\n[data]\n{files}\n[model]\nkind = "{kind}"\n{TRAINING}'
-        if task in GENERATIVE_TASKS:
+        if get_task(task).generates:
             text += "[decoding]\nmax_length = 6\n"
         found[task] = root / f"{task}.toml"
         found[task].write_text(text, encoding="utf-8")
@@ -747,9 +747,9 @@ def test_a_training_is_initialized_from_a_checkpoint(
     assert (tmp_path / "run" / "vocabulary" / "facts.json").is_file()
     texts = SPOKEN if task == "sequence_to_sequence" else TEXTS[:3]
     if same_task:
-        if task in GENERATIVE_TASKS:
-            start = start.with_decoding(["max_length=6"])
-        start.processors.clear()  # which its own folder asks for
+        if get_task(task).generates:
+            start = as_generation(start.with_decoding(["max_length=6"]))
+            start.processors.clear()  # which its own folder asks for
         if name != "gpt2":
             assert [a.display for a in run(texts)] == [a.display for a in start(texts)]
     else:
@@ -770,7 +770,7 @@ def test_initialization_from_an_import_equals_that_from_its_source(
         assert vocabularies.joint == recipe.vocabulary.joint
         recipe = recipe.with_vocabulary(*vocabularies.sizes)
         torch.manual_seed(0)
-        model = TASKS[recipe.task].build_model(recipe.model, TAGS)
+        model = get_task(recipe.task).build_model(recipe.model, TAGS)
         taken = initialize_from(folder, recipe, model, TAGS)
         found.append((taken.loaded, taken.new, taken.skipped, named_weights(model)))
     (*first, own), (*second, others) = found
@@ -802,7 +802,7 @@ def test_a_model_is_initialized_from_a_backbone(
         import_checkpoint(made(name), folder)
     recipe = load_recipe(str(recipes[task]), [f'model.init="{folder}"', *overrides])
     recipe = recipe.with_vocabulary(*load_tokenizers(folder).sizes)
-    model = TASKS[recipe.task].build_model(recipe.model, LABELS)
+    model = get_task(recipe.task).build_model(recipe.model, LABELS)
     taken = initialize_from(folder, recipe, model, LABELS)
     before, after = named_weights(jumok.load(made(name)).model), named_weights(model)
     assert set(taken.loaded) == {f"{backbone}.{key}" for key in before}

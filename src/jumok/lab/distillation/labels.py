@@ -19,15 +19,15 @@ from jumok.errors import InputError
 from jumok.inference.optimization import optimize, unsupported_reason
 from jumok.models.weights import named_weights
 from jumok.nn.losses import cross_entropy
+from jumok.tasks.classification import ClassificationJob
 from jumok.tasks.inputs.batches import PaddedBatch
 from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInputs
 from jumok.tasks.inputs.token_labels import IGNORE_INDEX
 from jumok.tasks.inputs.unlabelled_texts import unlabelled_texts
-from jumok.tasks.jobs.encoder_job import LabelledBatch
-from jumok.tasks.jobs.sequence_classification import ClassificationJob
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.sequence_classification import predict_all
 from jumok.tasks.recipe.tables import DistillationConfig
+from jumok.tasks.shared.encoder_job import LabelledBatch
 from jumok.text.ragged import Ragged
 
 
@@ -117,7 +117,7 @@ def soft_labels(
     total = torch.zeros(len(texts.texts), len(labels))
     for name in config.teachers:
         teacher = load(name, str(device))
-        if teacher.recipe.task != "classification" or teacher.labels != tuple(labels):
+        if teacher.task.answer != "label" or teacher.labels != tuple(labels):
             raise InputError(
                 f"distillation.teachers must be runs with the labels {', '.join(labels)}, got "
                 f"{', '.join(teacher.labels) or 'none'} in {name}; remove it"

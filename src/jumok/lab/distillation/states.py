@@ -30,8 +30,13 @@ from jumok.tasks.inputs.batches import (
     collate,
 )
 from jumok.tasks.inputs.special_tokens import build_inputs
-from jumok.tasks.jobs.masked_lm import MaskedLMJob, TokenPlaces
-from jumok.tasks.masked_lm import MaskedBatch, hidden_states, transform_masked
+from jumok.tasks.masked_lm import (
+    MaskedBatch,
+    MaskedLMJob,
+    TokenPlaces,
+    hidden_states,
+    transform_masked,
+)
 from jumok.text.offsets import Span
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer

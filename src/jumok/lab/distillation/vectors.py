@@ -24,12 +24,11 @@ from jumok.models import SentenceEncoder
 from jumok.tasks.inputs.batches import LazyBatches, PaddedBatch, collate
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.inputs.unlabelled_texts import unlabelled_texts
-from jumok.tasks.jobs.similarity import SimilarityJob
 from jumok.tasks.pipeline.sequence_classification import forward
 from jumok.tasks.pipeline.text_vectors import Vectors
 from jumok.tasks.pipeline.vector_index import cached_vectors, query_prompt
 from jumok.tasks.recipe.recipe import Recipe
-from jumok.tasks.similarity import cosines, read_pairs
+from jumok.tasks.similarity import SimilarityJob, cosines, read_pairs
 from jumok.terminal import print_notice
 
 FITTED_ROWS = 65_536  # vectors from which the projection is computed, evenly spaced

@@ -7,8 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jumok.lab.models.replaced_tokens import ReplacedTokenModel, sample_tokens
-from jumok.tasks.jobs.masked_lm import MaskedLMJob
-from jumok.tasks.masked_lm import MaskedBatch
+from jumok.tasks.masked_lm import MaskedBatch, MaskedLMJob
 
 DETECTION_WEIGHT = 50.0  # lambda in section 3.3 of Clark et al.
 

@@ -8,16 +8,18 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from jumok.atomic_io import storage_errors, write_atomically
 from jumok.errors import InputError
 from jumok.pretrained.config_reader import ConfigReader
 from jumok.safe_json import read_json
 from jumok.tasks.recipe.tables import VocabularyRecipe
-from jumok.text.pretrained import PretrainedTokenizer, load_tokenizer
 from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:  # loaded for imported tokenizers only
+    from jumok.text.pretrained import PretrainedTokenizer
 
 SOURCE, TARGET = "vocabulary.model", "vocabulary.target.model"
 IMPORTED = "vocabulary"  # a folder
@@ -32,7 +34,7 @@ class TokenizerPair:
     target: Tokenizer
 
     @classmethod
-    def from_pretrained(cls, imported: PretrainedTokenizer) -> "TokenizerPair":
+    def from_pretrained(cls, imported: "PretrainedTokenizer") -> "TokenizerPair":
         """The two sides of an imported tokenizer, usually the same."""
         return cls(imported, imported.target)
 
@@ -61,8 +63,8 @@ class TokenizerPair:
 
     def save(self, folder: Path) -> None:
         """Write the tokenizers into the folder of a run."""
-        if isinstance(self.source, PretrainedTokenizer):
-            save_imported(self.source, folder)
+        if not isinstance(self.source, SentencePieceTokenizer):
+            save_imported(cast("PretrainedTokenizer", self.source), folder)
             return
         for tokenizer, name in ((self.source, SOURCE), (self.target, TARGET)):
             assert isinstance(tokenizer, SentencePieceTokenizer)
@@ -87,17 +89,19 @@ class TokenizerPair:
 
 def read_hf_tokenizer(
     folder: Path, config: Mapping[str, Any], generation: Mapping[str, Any]
-) -> PretrainedTokenizer | None:
+) -> "PretrainedTokenizer | None":
     """Read the tokenizer in the folder of a Hugging Face model, None where there is none.
 
     `decoder_start_token_id` of generation_config.json overrides that of config.json.
     """
+    from jumok.text.pretrained import load_tokenizer
+
     start = ConfigReader(generation).token_id("decoder_start_token_id")
     overrides = {} if start is None else {"decoder_start_token_id": start}
     return load_tokenizer(folder, {**config, **overrides})
 
 
-def save_imported(tokenizer: PretrainedTokenizer, folder: Path) -> None:
+def save_imported(tokenizer: "PretrainedTokenizer", folder: Path) -> None:
     """Write the files of an imported tokenizer and the config keys that it reads."""
     subfolder = folder / IMPORTED
     with storage_errors(f"{subfolder}: cannot be made"):
@@ -107,8 +111,10 @@ def save_imported(tokenizer: PretrainedTokenizer, folder: Path) -> None:
     write_atomically(subfolder / _MODEL_CONFIG, config.encode())
 
 
-def load_imported(folder: Path) -> PretrainedTokenizer:
+def load_imported(folder: Path) -> "PretrainedTokenizer":
     """Load the imported tokenizer in the folder of a run."""
+    from jumok.text.pretrained import load_tokenizer
+
     subfolder = folder / IMPORTED
     found = load_tokenizer(subfolder, read_json(subfolder / _MODEL_CONFIG))
     if found is None:

@@ -1,8 +1,8 @@
-"""The backends of a pipeline: which copy of a model decodes, or reads texts, and why."""
+"""The backends of a pipeline: which copy of a model decodes, and why."""
 
 import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
@@ -14,16 +14,12 @@ from jumok.errors import InputError
 
 if TYPE_CHECKING:
     from jumok.native import NativeModel
-    from jumok.native.choice import KernelChoice
+    from jumok.native.kernel_choice import KernelChoice
     from jumok.native.packed_weights import DecoderPrecision
     from jumok.native.recorded_alignment import AligningDecoder
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 BackendsT = TypeVar("BackendsT", bound="DecoderBackends")
-
-PLAIN_ENCODER = (
-    "an encoder runs in float32 with PyTorch: packing its weights takes longer than reading a text"
-)
 
 _ON_CPU = ("int8", "q8_0", "q4_0")  # precisions
 
@@ -49,7 +45,8 @@ class DecoderBackends:
 
     def choice(self, model: nn.Module) -> "KernelChoice":
         """What decodes with a model, chosen at the first use of the model."""
-        from jumok.native.choice import IN_TRAINING, KernelChoice, choose_kernel
+        from jumok.native.choice import IN_TRAINING, choose_kernel
+        from jumok.native.kernel_choice import KernelChoice
 
         if model not in self._choices:
             config, precision = self.config, self._precision_of(model)
@@ -185,18 +182,6 @@ def _weights_version(model: nn.Module) -> tuple[tuple[int, int], ...]:
     """What changes when a weight is replaced or changed in place: its address and its version."""
     weights = list(model.parameters())
     return tuple((w.data_ptr(), 0 if w.is_inference() else w._version) for w in weights)
-
-
-def encoder_choice(model: nn.Module) -> "KernelChoice":
-    """What reads texts with an encoder: PyTorch, or what `--precision` has replaced it with."""
-    from jumok.inference.unpadded_stack import UnpaddedStack
-    from jumok.native.choice import KernelChoice
-
-    for module in model.modules():
-        if isinstance(module, UnpaddedStack):
-            kernel: Literal["torch", "native"] = "native" if module.is_native else "torch"
-            return KernelChoice(kernel, module.precision, "an encoder without padding")
-    return KernelChoice("torch", "float32", PLAIN_ENCODER)
 
 
 def _not_on_cpu(setting: str) -> InputError:

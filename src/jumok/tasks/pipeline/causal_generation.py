@@ -22,6 +22,7 @@ from jumok.models import LanguageModel
 from jumok.tasks.inputs.batches import collate
 from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.pipeline.generation import Generated, generation_request, to_generated_text
+from jumok.tasks.pipeline.generation_pipeline import GenerationPipeline, as_generation
 from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.streaming import common_prefix_length
@@ -36,9 +37,10 @@ def generate(pipeline: Pipeline, texts: Sequence[str]) -> list[GeneratedText]:
     settings constrain how outputs start, because their outputs start a text. Where the window of
     the model would slide, a batch has prompts of one length only.
     """
+    generation = as_generation(pipeline)
     config = pipeline.recipe.decoding
     batch_size = max(BATCH_SIZE // (config.n_best if config.sample else config.beam), 1)
-    if pipeline.draft_model is not None:
+    if generation.draft_model is not None:
         batch_size = 1  # each text would accept a different number of draft tokens
     prompts = [prompt_ids(pipeline, text) for text in texts]
     continues_text = [True] * len(texts)
@@ -48,7 +50,7 @@ def generate(pipeline: Pipeline, texts: Sequence[str]) -> list[GeneratedText]:
     outputs: dict[int, GeneratedText] = {}
     while order:
         batch = [i for i in order[:batch_size] if continues_text[i] == continues_text[order[0]]]
-        if not _can_pad(pipeline, prompts[batch[-1]]):  # the longest of them
+        if not _can_pad(generation, prompts[batch[-1]]):  # the longest of them
             batch = [i for i in batch if len(prompts[i]) == len(prompts[batch[0]])]
         order = order[len(batch) :]
         found = generate_from_ids(pipeline, [prompts[i] for i in batch])
@@ -90,7 +92,8 @@ def generate_from_ids(
     The prompts are of one length, or fit the window of the model with all generated tokens.
     `end_ids` are tokens that end a text besides those of the model's files.
     """
-    model, *ensemble = _models(pipeline)
+    generation = as_generation(pipeline)
+    model, *ensemble = _models(generation)
     request = generation_request(pipeline)
     batch = collate(prompts, 0, pipeline.device, left=True)
     found = generate_lm(
@@ -103,14 +106,14 @@ def generate_from_ids(
             ensemble=ensemble,
             on_token=on_token,
             callback=callback,
-            draft=_draft_model(pipeline, batch.input_ids.shape[1]),
+            draft=_draft_model(generation, batch.input_ids.shape[1]),
         ),
-        make_decoder=partial(_make_decoder, pipeline.backends),
+        make_decoder=partial(_make_decoder, generation.backends),
     )
     return [_added_texts(pipeline, *pair) for pair in zip(prompts, found, strict=True)]
 
 
-def _models(pipeline: Pipeline) -> list[LanguageModel]:
+def _models(pipeline: GenerationPipeline) -> list[LanguageModel]:
     """The model, and the others of the ensemble."""
     models = (pipeline.model, *pipeline.ensemble_models)
     return [model for model in models if isinstance(model, LanguageModel)]
@@ -129,14 +132,14 @@ def _make_decoder(
     return SlidingWindowDecoder(model, partial(backends.start_lm, model) if native else None)
 
 
-def _can_pad(pipeline: Pipeline, longest: Sequence[int]) -> bool:
+def _can_pad(pipeline: GenerationPipeline, longest: Sequence[int]) -> bool:
     """Whether prompts up to this one may be padded: no window slides."""
     window = min(model.decoder.embedding.max_length for model in _models(pipeline))
     n_tokens = len(longest) + pipeline.recipe.decoding.max_length - 1
     return n_tokens <= window
 
 
-def _draft_model(pipeline: Pipeline, prompt_length: int) -> DraftModel | None:
+def _draft_model(pipeline: GenerationPipeline, prompt_length: int) -> DraftModel | None:
     """The draft model, where prompt and output fit its window and the model's.
 
     Where a window would slide, the number of draft tokens would change where it slides.

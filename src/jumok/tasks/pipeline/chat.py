@@ -34,7 +34,7 @@ class Chat:
         tokenizers without the pieces of the format.
         """
         tokenizer = pipeline.vocabulary
-        if pipeline.recipe.task != "language_modeling":
+        if not pipeline.task.generates or pipeline.task.reads_source:
             raise InputError(f"a chat needs a language model, got task {pipeline.recipe.task}")
         if not isinstance(tokenizer, PretrainedTokenizer):
             raise InputError(

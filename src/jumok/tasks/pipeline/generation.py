@@ -31,6 +31,7 @@ from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, PaddedBatch, batches_b
 from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqEncoder
 from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.pipeline.distributed_map import Codec, distributed_map
+from jumok.tasks.pipeline.generation_pipeline import as_generation
 from jumok.tasks.pipeline.outputs import Candidate, GeneratedText, GeneratedToken
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.ragged import Ragged
@@ -192,14 +193,15 @@ def greedy_config(config: DecodingConfig) -> DecodingConfig:
 
 def generation_request(pipeline: Pipeline) -> GenerationRequest:
     """The request of a pipeline's recipe, ensemble, draft model and generation_config.json."""
+    generation = as_generation(pipeline)
     return GenerationRequest(
         pipeline.recipe.decoding,
         end_id=pipeline.target_vocabulary.eos_id,
-        more_end_ids=pipeline.more_end_ids,
+        more_end_ids=generation.more_end_ids,
         tokenizer=pipeline.target_vocabulary,
-        constraints=pipeline.processors,
-        ensemble=pipeline.ensemble_models,  # type: ignore[arg-type]  # checked by .ensemble
-        draft=pipeline.draft_model,
+        constraints=generation.processors,
+        ensemble=generation.ensemble_models,  # type: ignore[arg-type]  # checked by .ensemble
+        draft=generation.draft_model,
     )
 
 

@@ -1,12 +1,16 @@
 """What a pipeline returns: one output per text, and the result of an evaluation."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from jumok.config_io import to_dict
 from jumok.evaluation.examples import Example, Mistake
 from jumok.terminal import to_json_line
+
+if TYPE_CHECKING:
+    from jumok.evaluation.bootstrap import RowStatistics
+    from jumok.native.kernel_choice import KernelChoice
 
 
 class Output(Protocol):
@@ -175,10 +179,24 @@ def to_json(output: Output, extra: Mapping[str, Any] | None = None, *, tokens: b
 
 
 @dataclass(frozen=True)
+class RunOutputs:
+    """The outputs of a run for all rows, as text, and the statistics of each metric."""
+
+    texts: Sequence[str]
+    expected: Sequence[str]
+    outputs: Sequence[str]
+    statistics: Mapping[str, "RowStatistics"]
+
+
+@dataclass(frozen=True)
 class EvaluationResult:
-    """`scores` is the JSON object of `jumok evaluate`; the other fields go into the report."""
+    """`scores` is the JSON object of `jumok evaluate`; the other fields go into the report.
+
+    `kernel` is what computed the scores; None: what computes the predictions of the pipeline.
+    """
 
     scores: dict[str, Any]
     confusion: list[list[int]] | None = None
     mistakes: list[Mistake] = field(default_factory=list)
     examples: list[Example] = field(default_factory=list)
+    kernel: "KernelChoice | None" = None

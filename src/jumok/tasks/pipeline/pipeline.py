@@ -4,14 +4,11 @@ import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, overload, runtime_checkable
+from typing import TYPE_CHECKING, Self, overload
 
 import torch
 from torch import Tensor, nn
 
-from jumok.data.table import Table
-from jumok.decoding import DecodingConfig, DraftModel
-from jumok.decoding.processors import Processor
 from jumok.errors import InputError
 from jumok.models import (
     CharacterClassifier,
@@ -19,48 +16,23 @@ from jumok.models import (
     Encoder,
     EncoderDecoder,
     EncoderDecoderClassifier,
-    LanguageModel,
     SentenceEncoder,
 )
 from jumok.models.character_classifier import NEEDS_CHARACTERS
-from jumok.native.choice import KernelChoice
 from jumok.pretrained.sentence_encoding import SentenceEncoding, SentencePooling
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
-from jumok.tasks.inputs import bio
-from jumok.tasks.pipeline.backends import DecoderBackends, encoder_choice
 from jumok.tasks.pipeline.model_inputs import ModelInputs, model_inputs
-from jumok.tasks.pipeline.origin import Origin, describe_processors, generation_processors
-from jumok.tasks.pipeline.outputs import EvaluationResult, Output
-from jumok.tasks.pipeline.text_vectors import Vectors, check_pooling, text_vectors
+from jumok.tasks.pipeline.origin import Origin
+from jumok.tasks.pipeline.outputs import Output
 from jumok.tasks.recipe.recipe import Recipe
-from jumok.tasks.recipe.tables import ModelConfig
-from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
+from jumok.tasks.registry import tasks_with
 from jumok.text.limits import MAX_TEXT_BYTES, check_text_length
 from jumok.text.tokenizer import Tokenizer
 
-
-class Task(Protocol):
-    """One kind of task. It has no state: everything is in the recipe, the model and the run."""
-
-    def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
-        """The model that a recipe describes, newly initialized."""
-
-    def evaluate(self, pipeline: "Pipeline", table: Table, split: str) -> EvaluationResult:
-        """Score a model on the rows of a table."""
-
-    def predict(self, pipeline: "Pipeline", texts: Sequence[str]) -> Sequence[Output]:
-        """One output per text, in order, also for an empty text."""
-
-
-@runtime_checkable
-class GenerativeTask(Protocol):
-    """A task that generates its outputs token by token, as `recipe.decoding` specifies."""
-
-    def effective_decoding(self, pipeline: "Pipeline") -> DecodingConfig:
-        """The decoding settings, limited to what the model supports."""
-
-    def stream(self, pipeline: "Pipeline", text: str, on_text: Callable[[str], None]) -> Output:
-        """Generate for one text; pass each part to `on_text` as soon as it is final."""
+if TYPE_CHECKING:
+    from jumok.native.kernel_choice import KernelChoice
+    from jumok.tasks.pipeline.text_vectors import Vectors
+    from jumok.tasks.task import Task
 
 
 class Pipeline:
@@ -68,10 +40,10 @@ class Pipeline:
 
     `.model` is the nn.Module, `.vocabulary` the tokenizer (InputError when the folder has none),
     `.target_vocabulary` the tokenizer of generated text, usually the same one, `.recipe` the
-    resolved recipe. `.origin` describes an imported model (None: trained with jumok),
-    `.processors` are the logits processors of its generation_config.json, `.processes` the group
-    that shares large evaluations, by default one process. `.kernel` is what computes predictions;
-    `in_training`, while the weights change, it is PyTorch.
+    resolved recipe. `.origin` describes an imported model (None: trained with jumok), `.processes`
+    is the group that shares large evaluations, by default one process. `.kernel` is what computes
+    predictions; `in_training`, while the weights change, it is PyTorch. A model that generates text
+    is a `GenerationPipeline`.
 
     Raises InputError for texts that are no strings or too long, and where the model has no head.
 
@@ -87,7 +59,7 @@ class Pipeline:
 
     def __init__(
         self,
-        task: Task,
+        task: "Task",
         model: nn.Module,
         vocabulary: Tokenizer | None,
         recipe: Recipe,
@@ -104,13 +76,9 @@ class Pipeline:
         self.recipe, self.labels, self.device = recipe, labels, device
         self._vocabulary, self._target_vocabulary = vocabulary, target_vocabulary
         self.origin, self.processes = origin, processes
-        self.ensemble_models: tuple[nn.Module, ...] = ()
-        self.draft_model: DraftModel | None = None
-        self.keeps_alignment = False
+        self.in_training = in_training
         self.sentence_encoding: SentenceEncoding | None = None  # of sentence-transformers
         self.weights_path: Path | None = None  # the single file that holds the weights, if any
-        self.backends = DecoderBackends(recipe.decoding, in_training=in_training)
-        self.processors = self._generation_processors()
 
     def __repr__(self) -> str:
         from jumok.models.weights import named_weights
@@ -120,25 +88,11 @@ class Pipeline:
         return f"<Pipeline: {self.recipe.task}, {kind}, {parameters:,} parameters>"
 
     @property
-    def kernel(self) -> KernelChoice:
+    def kernel(self) -> "KernelChoice":
         """What computes predictions, and why: chosen by model, processor and precision."""
-        if self.recipe.task in GENERATIVE_TASKS:
-            return self.backends.choice(self.model)
+        from jumok.tasks.pipeline.encoder_choice import encoder_choice
+
         return encoder_choice(self.model)
-
-    @property
-    def constraints_summary(self) -> str:
-        """The rules of generation_config.json, appended to the printed decoding settings."""
-        return describe_processors(self.processors, self.more_end_ids)
-
-    @property
-    def more_end_ids(self) -> tuple[int, ...]:
-        """The tokens of generation_config.json that end a text, besides the tokenizer's EOS."""
-        if self.origin is None or not self.origin.eos_ids:
-            return ()
-        tokenizer = self.target_vocabulary
-        ids = dict.fromkeys(self.origin.eos_ids)
-        return tuple(each for each in ids if each != tokenizer.eos_id and each < len(tokenizer))
 
     @property
     def architecture(self) -> str:
@@ -213,7 +167,7 @@ class Pipeline:
         pooling: SentencePooling | None = None,
         normalize: bool | None = None,
         prompt_name: str = "",
-    ) -> Vectors:
+    ) -> "Vectors":
         """One vector per text, (n, D) float32, or (D,) for a single text; for encoders.
 
         A folder of sentence-transformers has its own pooling, dense layers and prompts. Otherwise
@@ -222,6 +176,8 @@ class Pipeline:
         `normalize` override both. A text that is too long is truncated. Raises InputError for a
         model that is not an encoder, and for an unknown pooling or prompt.
         """
+        from jumok.tasks.pipeline.text_vectors import check_pooling, text_vectors
+
         own = self.sentence_encoding or self.default_encoding
         if normalize is None:
             normalize = self.sentence_encoding is None
@@ -254,16 +210,8 @@ class Pipeline:
                 f"predictions need a model with a head for texts, got a {self.architecture}; use "
                 ".hidden_states(...) or .logits(...), or train a head with model.init"
             )
-        origin = self.origin
-        if self.recipe.task == "classification" and origin is not None and not origin.single_label:
-            raise InputError(
-                "config.json: problem_type must be single_label_classification or "
-                "multi_label_classification, got "
-                f"{str(origin.config['problem_type'])[:80]!r}; use .logits(...), or train a head "
-                "with model.init"
-            )
-        if self.recipe.task == "tagging" and origin is not None:
-            bio.check_bio(self.labels)
+        if self.origin is not None:
+            self.task.check_imported(self.origin, self.labels)
 
     def check_texts(self, texts: Sequence[str]) -> None:
         """Raise InputError for what is not a text, or longer than its tokenizer handles."""
@@ -282,15 +230,11 @@ class Pipeline:
         Raises InputError for an unknown key, for a task that generates no text, and for coverage
         in an ensemble.
         """
-        return self._copy_with(self.recipe.with_decoding(overrides), self.ensemble_models)
+        return self._copy_with(self.recipe.with_decoding(overrides))
 
     def refreshed(self) -> "Pipeline":
         """A copy with cached backends cleared, for use after the weights changed."""
-        other = self._copy_with(self.recipe, self.ensemble_models)
-        other.backends = DecoderBackends(
-            self.recipe.decoding, in_training=self.backends.in_training
-        )
-        return other
+        return copy.copy(self)
 
     def ensemble(self, others: Sequence["Pipeline"]) -> "Pipeline":
         """A pipeline that generates by the mean probabilities of this model and of the others.
@@ -298,21 +242,7 @@ class Pipeline:
         Raises InputError for different tokenizers, for models that generate no text or are of
         different classes, for others with a smaller max_length, and for coverage.
         """
-        for each in (self, *others):
-            if each.recipe.task not in GENERATIVE_TASKS or type(each.model) is not type(self.model):
-                raise InputError(
-                    f"an ensemble must consist of runs of {' or all of '.join(GENERATIVE_TASKS)}, "
-                    f"got {self.recipe.task} and {each.recipe.task}"
-                )
-            self._check_same_tokenizers(each)
-            limit, required = each.recipe.model.max_length, self.recipe.model.max_length
-            if limit < required and self.recipe.task != "language_modeling":
-                raise InputError(
-                    f"the first run of an ensemble must have the smallest model.max_length, got "
-                    f"{self.recipe.name} with {required} and {each.recipe.name} with {limit}"
-                )
-        models = [model for each in others for model in (each.model, *each.ensemble_models)]
-        return self._copy_with(self.recipe, [*self.ensemble_models, *models])
+        raise ensemble_error(self, self)
 
     def with_draft(self, draft: "Pipeline") -> "Pipeline":
         """A pipeline with the same outputs by speculative decoding with a smaller draft model.
@@ -320,74 +250,19 @@ class Pipeline:
         Raises InputError for models that generate no text or have different tokenizers, for a
         draft with a smaller max_length, and where more than one output is generated per text.
         """
-        recipe = self.recipe
-        if type(draft.model) is not type(self.model) or recipe.task not in GENERATIVE_TASKS:
-            raise InputError(
-                f"a draft must be of the same task, {' or '.join(GENERATIVE_TASKS)}, got "
-                f"{draft.recipe.task} for {recipe.task}"
-            )
-        self._check_same_tokenizers(draft)
-        if recipe.decoding.beam > 1 or recipe.decoding.n_best > 1:
-            raise InputError(
-                "speculative decoding needs decoding.beam=1 and n_best=1, got "
-                f"{recipe.decoding.beam} and {recipe.decoding.n_best}"
-            )
-        limit, required = draft.recipe.model.max_length, recipe.model.max_length
-        if limit < required and recipe.task != "language_modeling":
-            raise InputError(
-                f"model.max_length of the draft {draft.recipe.name} must be at least {required} as "
-                f"in {recipe.name}, got {limit}"
-            )
-        assert isinstance(draft.model, EncoderDecoder | LanguageModel)
-        drafted = self._copy_with(recipe, self.ensemble_models)
-        drafted.draft_model = DraftModel(draft.model)
-        return drafted
+        raise draft_error(self, draft)
 
     def with_models(self, change: Callable[[nn.Module], nn.Module]) -> "Pipeline":
         """A pipeline with `change` applied to its model and to the models of its ensemble."""
-        other = self._copy_with(self.recipe, [change(model) for model in self.ensemble_models])
+        other = self._copy_with(self.recipe)
         other.model = change(self.model)
         return other
 
-    def _check_same_tokenizers(self, other: "Pipeline") -> None:
-        """Raise InputError when another run has different tokenizers."""
-        if other.vocabulary.fingerprint != self.vocabulary.fingerprint or (
-            other.target_vocabulary.fingerprint != self.target_vocabulary.fingerprint
-        ):
-            raise InputError(
-                f"the runs {self.recipe.name} and {other.recipe.name} must have the same "
-                "vocabulary; train one with vocabulary.file naming the other's"
-            )
-
-    def with_alignment(self) -> "Pipeline":
-        """A copy whose C++ kernel keeps the cross-attention of each token while it decodes."""
+    def _copy_with(self, recipe: Recipe) -> Self:
+        """A copy with another recipe of its task."""
         other = copy.copy(self)
-        other.keeps_alignment = True
+        other.recipe = recipe
         return other
-
-    def _copy_with(self, recipe: Recipe, ensemble_models: Sequence[nn.Module]) -> "Pipeline":
-        """A copy with another recipe of its task; it shares the converted models.
-
-        Raises InputError for coverage in an ensemble: coverage reads the attention of one model.
-        """
-        if ensemble_models and recipe.decoding.coverage:
-            raise InputError(
-                f"decoding.coverage must be 0 in an ensemble of {1 + len(ensemble_models)} runs, "
-                f"got {recipe.decoding.coverage}: attention weights are those of one model"
-            )
-        other = copy.copy(self)
-        other.recipe, other.ensemble_models = recipe, tuple(ensemble_models)
-        other.backends = self.backends.with_config(recipe.decoding)
-        other.processors = other._generation_processors()
-        return other
-
-    def _generation_processors(self) -> list[Processor]:
-        """The logits processors of an imported model's generation_config.json."""
-        if self.origin is None:
-            return []
-        decoding, model = self.recipe.decoding, self.recipe.model
-        max_tokens = min(decoding.max_length, model.max_length)
-        return generation_processors(self.origin, max_tokens, model.output_size)
 
     @torch.inference_mode()
     def logits(
@@ -462,3 +337,21 @@ def _check_tokenizer_size(tokenizer: Tokenizer, size: int) -> None:
             f"{len(tokenizer):,}; put the model's own tokenizer into the folder, or pass ids to "
             ".logits(...)"
         )
+
+
+def ensemble_error(first: Pipeline, other: Pipeline) -> InputError:
+    """The error for runs that are no ensemble."""
+    generative = tasks_with(lambda task: task.generates)
+    return InputError(
+        f"an ensemble must consist of runs of {' or all of '.join(generative)}, got "
+        f"{first.recipe.task} and {other.recipe.task}"
+    )
+
+
+def draft_error(pipeline: Pipeline, draft: Pipeline) -> InputError:
+    """The error for a draft of another task, or of a task that generates no text."""
+    generative = tasks_with(lambda task: task.generates)
+    return InputError(
+        f"a draft must be of the same task, {' or '.join(generative)}, got {draft.recipe.task} for "
+        f"{pipeline.recipe.task}"
+    )

@@ -19,7 +19,7 @@ from jumok.data.files.lines import decode_line, read_lines
 from jumok.data.matrix_cache import cached_matrix
 from jumok.errors import InputError
 from jumok.models.weights import named_weights
-from jumok.tasks.pipeline.backends import encoder_choice
+from jumok.tasks.pipeline.encoder_choice import encoder_choice
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.text_vectors import Vectors
 

@@ -15,12 +15,14 @@ from jumok.errors import InputError
 from jumok.nn.config import ATTENTION
 from jumok.registry import Extension, Registry
 from jumok.safe_json import read_json
+from jumok.tasks.registry import TASKS
 from jumok.terminal import print_notice
 from jumok.training.schedules import SCHEDULES
 
 EXTENSIONS = "extensions.json"
 
 REGISTRIES: Mapping[str, Registry[Any]] = {  # by the key of a recipe that names a part
+    "task": TASKS,
     "model.attention": ATTENTION,
     "training.schedule": SCHEDULES,
 }

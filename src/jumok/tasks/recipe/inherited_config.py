@@ -10,7 +10,6 @@ from jumok.config_io import ConfigDict, Overrides, apply_overrides
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.pretrained.hub import find_model, is_hf_folder
-from jumok.shipped import has_weights
 from jumok.tasks.recipe.renamed import read_run_recipe
 
 ORIGIN_FOLDER = "origin"  # in an imported run: the JSON files of the original checkpoint
@@ -26,24 +25,6 @@ _NOT_INHERITED = {
     "activation_dropout",
 }
 _INHERITED_FROM_HF = ("n_decoder_layers", "tie_embeddings")  # rarely the defaults of our recipes
-SHIPPED_MODEL = "ko-small"  # a user's recipe begins from it unless it sets another start,
-SHIPPED_VECTORS = "ko-small-vectors"  # or from this one for pairs of texts
-FINE_TUNED_TASKS = (
-    "classification",
-    "multi_label_classification",
-    "regression",
-    "similarity",
-    "tagging",
-)
-COMPARED_PAIRS = {"pooling": "compare", "n_segments": 2}  # as the recipe `question_pair`
-TAGGED_CHARACTERS = {"tagging": "characters"}  # as `klue-ner`: its pieces cross borders of names
-FINE_TUNING = {
-    "batch_tokens": 1024,  # some thousand texts are hundreds of steps
-    "learning_rate": 1e-3,
-    "layer_decay": 0.8,
-    "schedule": "linear",
-    "warmup_steps": 10,
-}
 
 INHERITED = tuple(
     field.name
@@ -78,35 +59,6 @@ def inherit_model_config(recipe: Mapping[str, Any], overrides: Overrides) -> Con
     return tree
 
 
-def with_shipped_model(recipe: Mapping[str, Any], overrides: Overrides) -> ConfigDict | None:
-    """A user's recipe with the shipped model as `model.init`, or None where it is not used.
-
-    It is used for tasks of an encoder when neither the file nor the overrides set `model.init`, a
-    hyperparameter of the architecture or a key of [vocabulary]. The values of fine-tuning then
-    become the defaults. Pairs of texts begin from vectors, which know the similarity of texts. Tags
-    are those of characters.
-    """
-    tree = apply_overrides(recipe, overrides)
-    model, training, data = (tree.get(name, {}) for name in ("model", "training", "data"))
-    vectors = tree.get("task") == "similarity"
-    pairs = isinstance(data, dict) and bool(data.get("pair")) and not vectors
-    init = SHIPPED_VECTORS if pairs or vectors else SHIPPED_MODEL
-    if (
-        tree.get("task") not in FINE_TUNED_TASKS
-        or not isinstance(model, dict)
-        or not isinstance(training, dict)
-        or tree.get("vocabulary")
-        or {"init", *INHERITED} & model.keys()
-        or model.get("kind", "encoder") != "encoder"
-        or not has_weights(init)
-    ):
-        return None
-    head = TAGGED_CHARACTERS if tree.get("task") == "tagging" else COMPARED_PAIRS if pairs else {}
-    start = {"init": init, **head}
-    table = {"model": {**start, **recipe.get("model", {})}}
-    return {**recipe, **table, "training": {**FINE_TUNING, **recipe.get("training", {})}}
-
-
 def check_same_architecture(
     config: TransformerConfig, run: TransformerConfig, folder: Path
 ) -> None:
@@ -123,7 +75,7 @@ def check_same_architecture(
 def _inherited_from(folder: Path) -> ConfigDict:
     path = folder / "recipe.toml"
     if is_hf_folder(folder):
-        from jumok.pretrained.state_dict import hf_model_config  # reads all of a checkpoint
+        from jumok.pretrained.state_dict import hf_model_config  # with all model families
 
         config = hf_model_config(folder)
         values = {name: getattr(config, name) for name in (*INHERITED, *_INHERITED_FROM_HF)}

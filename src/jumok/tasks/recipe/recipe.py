@@ -10,7 +10,6 @@ from jumok.atomic_io import expand_home
 from jumok.config_io import (
     Overrides,
     apply_overrides,
-    check_choices,
     from_dict,
     read_toml,
     suggest,
@@ -18,17 +17,15 @@ from jumok.config_io import (
     to_toml,
 )
 from jumok.data.config import DataConfig
-from jumok.data.corpora.registry import corpus_by_name
-from jumok.data.files.label_sets import SEPARATOR
 from jumok.decoding.config import DecodingConfig
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.tasks.recipe.extensions import check_extensions
 from jumok.tasks.recipe.inherited_config import (
     inherit_model_config,
-    with_shipped_model,
 )
 from jumok.tasks.recipe.renamed import check_renamed_keys, read_run_recipe
+from jumok.tasks.recipe.shipped_start import with_shipped_model
 from jumok.tasks.recipe.tables import (
     AugmentationConfig,
     DistillationConfig,
@@ -40,50 +37,19 @@ from jumok.tasks.recipe.tables import (
     VocabularyRecipe,
     WindowConfig,
 )
-from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS, TASK_SPECS, Metric, TaskName
+from jumok.tasks.registry import TASKS, get_task, tasks_with
 from jumok.terminal import print_notice
 from jumok.training.config import TrainingConfig
 
-# The tasks that read a table, or a key of [augmentation]; the phrase describes the other tasks.
-TABLE_TASKS: Mapping[str, tuple[tuple[TaskName, ...], str]] = {
-    "decoding": (GENERATIVE_TASKS, "which generates no text"),
-    "windows": (("language_modeling",), "which reads no windows"),
-    "masking": (("masked_language_modeling",), "which masks no tokens"),
-    "regression": (("regression", "similarity"), "which predicts no scores"),
-    "multi_label": (("multi_label_classification",), "which predicts no sets of labels"),
-    "similarity": (("similarity",), "which compares no vectors of texts"),
-    "distillation": (
-        ("classification", "similarity", "masked_language_modeling"),
-        "which has no loss for it",
-    ),
-}
-AUGMENTATION_TASKS: Mapping[str, tuple[TaskName, ...]] = {
-    "subword_sampling": (
-        "classification",
-        "multi_label_classification",
-        "regression",
-        "tagging",
-        "sequence_to_sequence",
-        "masked_language_modeling",
-    ),
-    "token_dropout": (
-        "classification",
-        "multi_label_classification",
-        "regression",
-        "tagging",
-    ),
-    "rdrop_alpha": ("classification", "regression", "tagging", "sequence_to_sequence"),
-}
-
-PRETOKENIZED_TASKS: tuple[TaskName, ...] = (
-    "classification",
-    "multi_label_classification",
-    "regression",
-    "similarity",
-)
-UNSMOOTHED_TASKS: Mapping[TaskName, str] = {
-    "regression": "which has no labels",
-    "multi_label_classification": "which decides each label by itself",
+# Tables that not all tasks read; the phrase describes the other tasks.
+TABLES: Mapping[str, str] = {
+    "decoding": "which generates no text",
+    "windows": "which reads no windows",
+    "masking": "which masks no tokens",
+    "regression": "which predicts no scores",
+    "multi_label": "which predicts no sets of labels",
+    "similarity": "which compares no vectors of texts",
+    "distillation": "which has no loss for it",
 }
 
 
@@ -99,9 +65,9 @@ class Recipe:
     """
 
     name: str
-    task: TaskName
+    task: str  # the name of a registered task
     training: TrainingConfig
-    metric: Metric | None = None  # selects the best checkpoint; None: the task's first metric
+    metric: str | None = None  # selects the best checkpoint; None: the task's first metric
     seed: int = 0
     device: str = "auto"
     data: DataConfig = field(default_factory=DataConfig)
@@ -117,15 +83,14 @@ class Recipe:
     decoding: DecodingConfig = field(default_factory=DecodingConfig)  # of tests and predictions
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        get_task(self.task)  # raises for an unknown name
         if not self.name or set(self.name) & set("/\\\0") or self.name in (".", ".."):
             raise InputError(f"name must be usable as a folder name, got {self.name!r}")
         _check_choices(self)
         _check_unused(self)
         _check_augmentation(self)
         _check_vocabulary(self)
-        _check_similarity(self)
-        _check_label_names(self)
+        get_task(self.task).check_recipe(self)
         _check_pairs(self)
         _check_distillation(self)
         if self.training.lora.rank and not self.model.init:
@@ -137,36 +102,27 @@ class Recipe:
     @property
     def paired(self) -> bool:
         """Whether a row holds two texts: `data.pair` is set, or the corpus has a pair column."""
-        columns = corpus_by_name(self.data.corpus).columns if self.data.corpus else ()
-        return bool(self.data.pair) or "pair" in columns
+        return bool(self.data.pair) or "pair" in self.data.corpus_columns
+
+    @property
+    def scored(self) -> bool:
+        """Whether a row has a score: `data.score` is set, or the corpus has a score column."""
+        return bool(self.data.score) or "score" in self.data.corpus_columns
 
     @property
     def reads_pairs(self) -> bool:
-        """Whether the model reads both texts of a pair in one row; for similarity it does not."""
-        return self.paired and self.task != "similarity"
+        """Whether the model reads both texts of a pair in one row."""
+        return get_task(self.task).joins_pairs and self.paired
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the data that the task reads, without "pair" for single texts."""
-        if self.task == "similarity":
-            return ("text", "pair", *self._supervision)
-        columns = TASK_SPECS[self.task].columns
-        return tuple(name for name in columns if name != "pair" or self.paired)
+        return get_task(self.task).columns_of(self)
 
     @property
-    def _supervision(self) -> tuple[str, ...]:
-        """The column of a similarity task besides the two texts: a score, a label, or none."""
-        if self.similarity.positive:
-            return ("label",)
-        known = corpus_by_name(self.data.corpus).columns if self.data.corpus else ()
-        return ("score",) if self.data.score or "score" in known else ()
-
-    @property
-    def selection_metric(self) -> Metric:
+    def selection_metric(self) -> str:
         """The metric that selects the best checkpoint."""
-        if self.task == "similarity" and "score" not in self.columns:
-            return "accuracy"
-        return self.metric or TASK_SPECS[self.task].metrics[0]
+        return get_task(self.task).metric_of(self)
 
     def with_vocabulary(self, size: int, target_size: int | None = None) -> "Recipe":
         """The same recipe with the vocabulary size, or both sizes, filled in."""
@@ -187,7 +143,7 @@ class Recipe:
 
     def with_decoding(self, overrides: Sequence[str]) -> "Recipe":
         """The same recipe with `key=value` overrides applied to its [decoding] table."""
-        if self.task not in GENERATIVE_TASKS:
+        if not get_task(self.task).generates:
             raise InputError(
                 f"decoding settings need a task that generates text, got {self.task}; leave them "
                 "out"
@@ -261,7 +217,7 @@ def load_run_recipe(path: Path) -> Recipe:
 
 def _check_choices(recipe: Recipe) -> None:
     """Raise InputError for a metric or a model kind of another task."""
-    spec = TASK_SPECS[recipe.task]
+    spec = get_task(recipe.task)
     if recipe.metric is not None and recipe.metric not in spec.metrics:
         raise InputError(
             f"metric must be one of {', '.join(spec.metrics)} for the task {recipe.task}, got "
@@ -280,12 +236,12 @@ def _check_unused(recipe: Recipe) -> None:
     A model that is initialized from another run (`model.init`) has all of its hyperparameters,
     also those that it does not use: T5's encoder with a classification head.
     """
-    task, model = recipe.task, recipe.model
-    for table, (tasks, reason) in TABLE_TASKS.items():
+    task, model, spec = recipe.task, recipe.model, get_task(recipe.task)
+    for table, reason in TABLES.items():
         values = getattr(recipe, table)
-        if values != type(values)() and task not in tasks:
+        if values != type(values)() and table not in spec.tables:
             raise InputError(f"[{table}] must be left out for the task {task}, {reason}")
-    columns = TASK_SPECS[task].columns
+    columns = spec.columns
     for column in ("text", "pair", "label", "score", "tags", "source", "target"):
         read = {column, *(["labels"] if column == "label" else [])}
         if getattr(recipe.data, column) and not read & set(columns):
@@ -293,23 +249,23 @@ def _check_unused(recipe: Recipe) -> None:
                 f"data.{column} must be left out for the task {task}, which reads "
                 f"{' and '.join(columns)}"
             )
-    if task in UNSMOOTHED_TASKS and recipe.training.label_smoothing:
+    if spec.unsmoothed and recipe.training.label_smoothing:
         raise InputError(
-            f"training.label_smoothing must be 0 for the task {task}, {UNSMOOTHED_TASKS[task]}, "
+            f"training.label_smoothing must be 0 for the task {task}, {spec.unsmoothed}, "
             f"got {recipe.training.label_smoothing}"
         )
-    if model.generator and task != "masked_language_modeling":
+    if model.generator and "generator" not in spec.model_keys:
         raise InputError(
             f"model.generator must be left out for the task {task}, which replaces no tokens"
         )
-    if model.tagging != "pieces" and task != "tagging":
+    if model.tagging != "pieces" and "tagging" not in spec.model_keys:
         raise InputError(f"model.tagging must be left out for the task {task}, which has no tags")
     if recipe.masking.cooccurrence_init and model.init:
         raise InputError(
             "masking.cooccurrence_init must be false with model.init, which has embeddings; leave "
             "one of them out"
         )
-    if model.scale_output and task != "sequence_to_sequence" and not model.init:
+    if model.scale_output and "scale_output" not in spec.model_keys and not model.init:
         raise InputError(
             f"model.scale_output must be left out for the task {task}, whose model scales no output"
         )
@@ -323,18 +279,13 @@ def _check_unused(recipe: Recipe) -> None:
 def _check_augmentation(recipe: Recipe) -> None:
     """Raise InputError for an augmentation that the task or its data do not support."""
     augmentation = recipe.augmentation
-    pieces = recipe.task == "tagging" and recipe.model.tagging == "pieces"
-    if pieces and augmentation.subword_sampling:
-        raise InputError(
-            'augmentation.subword_sampling must be 0 with model.tagging = "pieces", whose tags are '
-            f"aligned with the best segmentation, got {augmentation.subword_sampling}"
-        )
-    for key, tasks in AUGMENTATION_TASKS.items():
+    for key in ("subword_sampling", "token_dropout", "rdrop_alpha"):
         value = getattr(augmentation, key)
-        if value and recipe.task not in tasks:
+        if value and key not in get_task(recipe.task).augmentations:
+            available = [name for name in TASKS.names() if key in get_task(name).augmentations]
             raise InputError(
                 f"augmentation.{key} must be 0 for the task {recipe.task}, got {value}; it is "
-                f"available for {', '.join(tasks)}"
+                f"available for {', '.join(available)}"
             )
     if recipe.data.pieces and augmentation.subword_sampling:
         raise InputError(
@@ -345,7 +296,8 @@ def _check_augmentation(recipe: Recipe) -> None:
 
 def _check_vocabulary(recipe: Recipe) -> None:
     """Raise InputError for [vocabulary] settings that conflict with the task or `model.init`."""
-    if not recipe.vocabulary.joint and recipe.task != "sequence_to_sequence":
+    task = get_task(recipe.task)
+    if not recipe.vocabulary.joint and not task.two_vocabularies:
         raise InputError(
             f"vocabulary.joint must be true for the task {recipe.task}, which has one kind of text"
         )
@@ -353,14 +305,9 @@ def _check_vocabulary(recipe: Recipe) -> None:
         raise InputError(
             "vocabulary.file and model.init both name a vocabulary; leave out vocabulary.file"
         )
-    if recipe.task == "tagging" and recipe.vocabulary.byte_fallback:
-        raise InputError(
-            "vocabulary.byte_fallback must be false for the task tagging: it splits rare "
-            "characters into bytes, which have no tags"
-        )
     if recipe.vocabulary.pretokenizer != "none":
         check_pretokenized(recipe)
-    if recipe.data.pieces and recipe.task != "classification":
+    if recipe.data.pieces and not task.reads_pieces:
         raise InputError(
             f"data.pieces must be false for the task {recipe.task}; only classification reads "
             "tokenized texts"
@@ -369,11 +316,12 @@ def _check_vocabulary(recipe: Recipe) -> None:
 
 def check_pretokenized(recipe: Recipe) -> None:
     """Raise InputError where spaces between morphemes would be in an output, or have no effect."""
-    if recipe.task not in PRETOKENIZED_TASKS or recipe.data.pieces:
+    if not get_task(recipe.task).pretokenizes or recipe.data.pieces:
+        available = tasks_with(lambda task: task.pretokenizes)
         raise InputError(
             f'vocabulary.pretokenizer must be "none" for the task {recipe.task}'
             f"{' with data.pieces' if recipe.data.pieces else ''}, because decoding does not undo "
-            f"the spaces between morphemes; it is available for {', '.join(PRETOKENIZED_TASKS)}"
+            f"the spaces between morphemes; it is available for {', '.join(available)}"
         )
 
 
@@ -396,35 +344,12 @@ def _check_pairs(recipe: Recipe) -> None:
 
 def _check_distillation(recipe: Recipe) -> None:
     """Raise InputError for added texts where a row is not one plain text, and unused keys."""
-    config = recipe.distillation
-    if config.layer and recipe.task != "masked_language_modeling":
+    config, answer = recipe.distillation, get_task(recipe.task).answer
+    if config.layer and answer != "masks":
         raise InputError(
             "distillation.layer is for the task masked_language_modeling; leave it out"
         )
-    if recipe.task == "masked_language_modeling" and config.teachers:
-        _check_state_distillation(recipe)
-    if recipe.task == "similarity" and config.teachers:
-        if (config.temperature, config.weight) != (1.0, 1.0):
-            raise InputError(
-                "distillation.temperature and weight must be left out for the task similarity, "
-                "whose only loss is the cosine with the vectors of the teachers, got "
-                f"{config.temperature} and {config.weight}"
-            )
-        if recipe.similarity != SimilarityConfig(
-            positive=recipe.similarity.positive, negative=recipe.similarity.negative
-        ):
-            raise InputError(
-                "[similarity] must have no texts and no temperature with distillation.teachers, "
-                "whose texts are in [distillation]; remove them"
-            )
-        model = recipe.model
-        narrow = model.init or model.d_embedding or not model.norm_first or model.norm != "layer"
-        if config.token_vectors and (narrow or model.positions not in ("rotary", "relative")):
-            raise InputError(
-                "distillation.token_vectors needs a new model with norm_first = true, norm = "
-                '"layer", positions = "rotary" or "relative" and no d_embedding; set these, or '
-                "leave it out"
-            )
+    if answer == "vector" and config.teachers:  # of pairs
         return
     if config.token_vectors:
         raise InputError(
@@ -436,66 +361,4 @@ def _check_distillation(recipe: Recipe) -> None:
         raise InputError(
             "distillation.corpus and texts must be left out for pairs of texts and data.pieces: "
             f"they add single texts, got {added!r}"
-        )
-
-
-def _check_state_distillation(recipe: Recipe) -> None:
-    """Raise InputError for what a masked language model with teachers cannot have."""
-    config = recipe.distillation
-    if config.temperature != 1.0 or config.corpus or config.texts or config.rows:
-        raise InputError(
-            "distillation.temperature, corpus, texts and rows must be left out for the task "
-            "masked_language_modeling, which learns the states of its own texts; remove them"
-        )
-    if recipe.augmentation.subword_sampling or recipe.model.generator:
-        raise InputError(
-            "augmentation.subword_sampling and model.generator must be 0 with "
-            "distillation.teachers, whose states belong to the pieces of one model; leave them out"
-        )
-
-
-def _check_label_names(recipe: Recipe) -> None:
-    """Raise InputError for a name that cannot be written in a cell of several labels."""
-    wrong = [name for name in recipe.data.labels if SEPARATOR in name]
-    if wrong and recipe.task == "multi_label_classification":
-        raise InputError(
-            f"data.labels must be names without {SEPARATOR}, which separates the labels of a text, "
-            f"got {wrong[0]!r}; rename it"
-        )
-
-
-def _check_similarity(recipe: Recipe) -> None:
-    """Raise InputError where a similarity task has no pairs, or a metric of other data."""
-    if recipe.task != "similarity":
-        return
-    if not recipe.paired:
-        raise InputError(
-            "the task similarity needs pairs of texts, got single texts; name the column of the "
-            "second text with data.pair"
-        )
-    if recipe.model.pooling == "compare":
-        raise InputError(
-            'model.pooling must be "mean", "first" or "max" for the task similarity, whose vectors '
-            'are of single texts, got "compare"'
-        )
-    has_scores = "score" in recipe.columns
-    if recipe.metric is not None and has_scores == (recipe.metric == "accuracy"):
-        raise InputError(
-            f"metric must be {'spearman or pearson' if has_scores else 'accuracy'} for pairs "
-            f"{'with' if has_scores else 'without'} scores, got {recipe.metric}; leave it out"
-        )
-    plain = recipe.similarity.corpus or recipe.similarity.texts
-    if plain and not recipe.model.dropout:
-        raise InputError(
-            "model.dropout must be above 0 with similarity.texts or corpus, whose pairs differ by "
-            "dropout alone, got 0; try 0.1"
-        )
-    if recipe.data.label and not recipe.similarity.positive:
-        raise InputError(
-            f"similarity.positive must name the label of similar pairs in {recipe.data.label!r}; "
-            "set it, or leave out data.label"
-        )
-    if recipe.data.score and recipe.similarity.positive:
-        raise InputError(
-            "data.score and similarity.positive both select the similar pairs; leave one out"
         )

@@ -9,9 +9,9 @@ from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.models.pooling import Pooler, Pooling
 from jumok.nn.config import check_dimension
-from jumok.tasks.recipe.task_spec import ModelKind
 from jumok.text.sentencepiece import VocabularyConfig
 
+ModelKind = Literal["encoder", "decoder", "encoder_decoder"]
 Tagging = Literal["pieces", "characters"]
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from jumok.errors import InputError
 from jumok.models.weights import load_weights, named_weights
 from jumok.tasks.inputs.tokenizer_pair import IMPORTED, TokenizerPair
-from jumok.tasks.registry import TASKS
+from jumok.tasks.registry import get_task
 from jumok.tasks.runs.load import load
 from jumok.tasks.runs.run import Run
 from jumok.text.added_words import AddedWords, add_words
@@ -65,7 +65,7 @@ def add_vocabulary(
     sizes = grown.sizes
     recipe = pipeline.recipe
     model_config = replace(recipe.model, vocabulary_size=sizes[0], target_vocabulary_size=sizes[1])
-    model = TASKS[recipe.task].build_model(model_config, pipeline.labels)
+    model = get_task(recipe.task).build_model(model_config, pipeline.labels)
     load_weights(model, grown_weights(pipeline.model, model, added))
     stored = run.recipe()  # without the sizes, unless the recipe sets them
     if stored.model.vocabulary_size == len(tokenizers.source):

@@ -11,7 +11,6 @@ from jumok.data.load import load_splits
 from jumok.data.splits import is_test
 from jumok.data.table import Table
 from jumok.errors import InputError
-from jumok.native.choice import KernelChoice
 from jumok.tasks.pipeline.outputs import EvaluationResult
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe
@@ -28,14 +27,8 @@ def evaluate(pipeline: Pipeline, table: Table, split: str) -> EvaluationResult:
         raise InputError(f"{split} must have rows, got none; name a file with some")
     pipeline.check_supported()
     result = pipeline.task.evaluate(pipeline, table, split)
-    return replace(result, scores=result.scores | {"kernel": to_dict(_kernel(pipeline))})
-
-
-def _kernel(pipeline: Pipeline) -> KernelChoice:
-    """What computed the scores: the perplexity of a language model is not decoded."""
-    if pipeline.recipe.task == "language_modeling":
-        return KernelChoice("torch", "float32", "a perplexity is computed with PyTorch")
-    return pipeline.kernel
+    kernel = result.kernel or pipeline.kernel
+    return replace(result, scores=result.scores | {"kernel": to_dict(kernel)})
 
 
 def report_bad_rows(tables: Iterable[Table]) -> None:

@@ -1,6 +1,7 @@
 """Example texts of the built-in corpora, to try a finished run."""
 
 from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.registry import get_task
 
 
 def examples(recipe: Recipe) -> list[str]:
@@ -10,7 +11,7 @@ def examples(recipe: Recipe) -> list[str]:
             from jumok.data.numbers import examples as number_examples
 
             return [source for source, _ in number_examples()]
-        case "nsmc-text" if recipe.task == "masked_language_modeling":
+        case "nsmc-text" if get_task(recipe.task).answer == "masks":
             return ["이 영화 정말 [MASK]", "[MASK] 연기가 최고였다", "시간이 [MASK]... 보지 마세요"]
         case "nsmc-text":
             return ["이 영화 정말", "배우들의 연기가", "솔직히 말해서"]

@@ -51,14 +51,14 @@ from jumok.tasks.pipeline.origin import Origin
 from jumok.tasks.recipe.inherited_config import ORIGIN_FOLDER
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig, WindowConfig
-from jumok.tasks.recipe.task_spec import TaskName
+from jumok.tasks.registry import get_task
 from jumok.tasks.runs.run import Run
 from jumok.text.pretrained import PretrainedTokenizer
 from jumok.training.config import TrainingConfig
 
 UNUSED_TENSORS = "carried.safetensors"  # tensors of a checkpoint that its model does not use
 
-TASK_BY_HEAD: Mapping[str, TaskName] = {
+TASK_BY_HEAD: Mapping[str, str] = {
     "text_classifier": "classification",
     "token_classifier": "tagging",
     "masked_language_model": "masked_language_modeling",
@@ -354,10 +354,7 @@ def _imported(
 ) -> ImportedCheckpoint:
     tokenizers = None if tokenizer is None else TokenizerPair.from_pretrained(tokenizer)
     task = TASK_BY_HEAD[architecture.head.kind]
-    if task == "classification" and origin.multi_label:
-        task = "multi_label_classification"
-    elif task == "classification" and len(architecture.labels) == 1:
-        task = "regression"
+    task = get_task(task).imported_as(origin, architecture.labels) or task
     generates = architecture.head.kind in ("encoder_decoder", "language_model")
     joint = tokenizers is None or tokenizers.joint
     recipe = Recipe(
@@ -366,7 +363,7 @@ def _imported(
         training=TrainingConfig(epochs=1.0),
         model=_model_config(architecture),
         decoding=_decoding(origin.generation, architecture) if generates else DecodingConfig(),
-        windows=WindowConfig(across_documents=task == "language_modeling"),
+        windows=WindowConfig(across_documents=not get_task(task).reads_source),
     )
     if not joint:
         recipe = replace(recipe, vocabulary=replace(recipe.vocabulary, joint=False))

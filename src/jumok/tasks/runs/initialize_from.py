@@ -16,7 +16,7 @@ from jumok.tasks.inputs.tokenizer_pair import TokenizerPair, read_hf_tokenizer
 from jumok.tasks.recipe.inherited_config import check_same_architecture
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
-from jumok.tasks.runs.import_checkpoint import open_hf
+from jumok.tasks.registry import get_task
 from jumok.tasks.runs.run import Run
 
 BACKBONE_PREFIXES = ("encoder.", "decoder.")
@@ -56,8 +56,7 @@ def initialize_from(
     """
     source = _read_source(folder)
     check_same_architecture(recipe.model, source.model, folder)
-    pooled = recipe.task in ("classification", "multi_label_classification", "regression")
-    head_keys = ("kind", "pooling", "pooler") if pooled else ("kind", "tagging")
+    head_keys = get_task(recipe.task).head_keys
     same_head = (
         source.task == recipe.task
         and all(getattr(source.model, name) == getattr(recipe.model, name) for name in head_keys)
@@ -124,6 +123,8 @@ class _Source:
 
 def _read_source(folder: Path) -> _Source:
     if is_hf_folder(folder):
+        from jumok.tasks.runs.import_checkpoint import open_hf  # with all of jumok.pretrained
+
         imported = open_hf(folder)
         recipe = imported.recipe
         weights = _with_backbone_prefix(named_weights(imported.model), recipe.model)

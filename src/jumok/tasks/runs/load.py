@@ -24,7 +24,7 @@ from jumok.tasks.inputs.tokenizer_pair import (
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.inherited_config import ORIGIN_FOLDER
 from jumok.tasks.recipe.tables import ModelConfig
-from jumok.tasks.registry import TASKS
+from jumok.tasks.registry import get_task
 from jumok.tasks.runs.run import Run
 from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.text.tokenizer import Tokenizer
@@ -61,7 +61,7 @@ def load(folder: str | Path, device: str = "auto", *, dtype: WeightType = "float
     if _is_checkpoint(here):
         return _load_checkpoint(here, device)
     if is_hf_folder(folder):
-        from jumok.tasks.runs.import_checkpoint import open_hf  # 20 modules, of no use to a run
+        from jumok.tasks.runs.import_checkpoint import open_hf  # with all of jumok.pretrained
 
         pipeline = _imported_pipeline(open_hf(folder, dtype), device, folder / "model.safetensors")
         pipeline.sentence_encoding = read_sentence_encoding(folder)
@@ -97,11 +97,11 @@ def load(folder: str | Path, device: str = "auto", *, dtype: WeightType = "float
             f"{run.config_path} and {run.recipe_path.name} describe different models; "
             "restore the run's own files"
         )
-    labels, task = tuple(config["labels"]), TASKS[recipe.task]
+    labels, task = tuple(config["labels"]), get_task(recipe.task)
     weights = run.read_weights()
     check_model_size(recipe.model, sum(tensor.numel() for tensor in weights.values()))
     model = build_with_weights(lambda: task.build_model(recipe.model, labels), weights, dtype)
-    pipeline = Pipeline(task, model, source, recipe, labels, find_device(device), target)
+    pipeline = task.pipeline(model, source, recipe, labels, find_device(device), target)
     pipeline.weights_path = run.weights_path
     return pipeline
 
@@ -140,8 +140,7 @@ def _load_checkpoint(folder: Path, device: str) -> Pipeline:
 def _imported_pipeline(imported: "ImportedCheckpoint", device: str, weights: Path) -> Pipeline:
     """The pipeline of a checkpoint; `weights` may be missing where there are several files."""
     tokenizers = imported.tokenizers
-    pipeline = Pipeline(
-        TASKS[imported.recipe.task],
+    pipeline = get_task(imported.recipe.task).pipeline(
         imported.model,
         tokenizers.source if tokenizers else None,
         imported.recipe,

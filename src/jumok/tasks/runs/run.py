@@ -23,7 +23,6 @@ from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.recipe.extensions import EXTENSIONS, extensions_json, used_extensions
 from jumok.tasks.recipe.recipe import Recipe, load_run_recipe
 from jumok.tasks.recipe.tables import ModelConfig
-from jumok.tasks.recipe.task_spec import TaskName
 from jumok.terminal import command_line
 
 MAX_WEIGHTS_BYTES = 2**40
@@ -152,7 +151,7 @@ class Run:
     def save_model(
         self,
         model: nn.Module,
-        task: TaskName,
+        task: str,
         config: ModelConfig,
         labels: tuple[str, ...],
         checksums: Mapping[str, str],

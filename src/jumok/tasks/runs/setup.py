@@ -20,15 +20,11 @@ from jumok.seeding import derive_seed
 from jumok.shipped import resolve_vocabulary
 from jumok.tasks.inputs.text_encoder import TextInputs
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair, non_default_keys
-from jumok.tasks.jobs.recipe_job import RecipeJob
-from jumok.tasks.jobs.registry import job_class
-from jumok.tasks.pipeline.backends import DecoderBackends
-from jumok.tasks.pipeline.generation import check_decoding
 from jumok.tasks.recipe.recipe import Recipe, check_pretokenized
 from jumok.tasks.recipe.tables import ModelConfig, VocabularyRecipe
-from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
-from jumok.tasks.registry import TASKS
+from jumok.tasks.registry import get_task
 from jumok.tasks.runs.initialize_from import LoadReport, initialize_from, load_tokenizers
+from jumok.tasks.shared.recipe_job import RecipeJob
 from jumok.terminal import print_notice
 from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.training.config import TrainingConfig
@@ -54,17 +50,18 @@ def prepare_training(recipe: Recipe, device: torch.device) -> TrainingSetup:
 
     Raises InputError or KernelError for what cannot be trained, or not be evaluated in the end.
     """
-    DecoderBackends(recipe.decoding).check_available(device)
+    task = get_task(recipe.task)
+    task.check_device(recipe, device)
     splits = load_splits(recipe.data, recipe.columns)
     tokenizers = get_tokenizers(recipe, splits.train)
     check_tokenizers(recipe, tokenizers)
     recipe = recipe.with_vocabulary(*tokenizers.sizes)
     model = build_model(recipe, splits.labels, device)
-    check_decoding(recipe.decoding, model, tokenizers.target)
+    task.check_trainable(recipe, model, tokenizers)
     frozen_parameters(named_weights(model), recipe.training.freeze)  # raises for unknown names
     load_report = initialize_weights(recipe, model, splits.labels)
     add_adapters(recipe, model)
-    job = job_class(recipe)(recipe, model, tokenizers, splits, device)
+    job = task.job(recipe)(recipe, model, tokenizers, splits, device)
     return TrainingSetup(splits, tokenizers, model, load_report, job)
 
 
@@ -136,15 +133,13 @@ def check_tokenizers(recipe: Recipe, tokenizers: TokenizerPair) -> None:
     if augmentation.subword_sampling:  # a tokenizer may have only one segmentation
         for tokenizer in (source, tokenizers.target):
             tokenizer.sample_batch(["가"], alpha=augmentation.sampling_alpha, seed=0)
-    required = {
-        "mask_id": augmentation.token_dropout > 0 or recipe.task == "masked_language_modeling",
-        "sep_id": paired and (recipe.model.n_segments > 1 or not source.input_template.pair),
-        "eos_id": recipe.task in GENERATIVE_TASKS,
-        "bos_id": recipe.task == "language_modeling",
-    }
-    for name, is_required in required.items():
-        if is_required:
-            getattr(source, name)  # raises for a missing piece
+    required = [*get_task(recipe.task).special_pieces]
+    if augmentation.token_dropout > 0:
+        required.append("mask_id")
+    if paired and (recipe.model.n_segments > 1 or not source.input_template.pair):
+        required.append("sep_id")
+    for name in required:
+        getattr(source, name)  # raises for a missing piece
 
 
 def build_model(recipe: Recipe, labels: tuple[str, ...], device: torch.device) -> nn.Module:
@@ -154,7 +149,7 @@ def build_model(recipe: Recipe, labels: tuple[str, ...], device: torch.device) -
     """
     torch.manual_seed(derive_seed(recipe.seed, "weights"))
     check_memory(recipe.model, recipe.training)
-    return TASKS[recipe.task].build_model(recipe.model, labels).to(device)
+    return get_task(recipe.task).build_model(recipe.model, labels).to(device)
 
 
 def check_memory(config: ModelConfig, training: TrainingConfig) -> None:

@@ -25,12 +25,9 @@ from jumok.processes import (
     is_elastic,
     raise_together,
 )
-from jumok.tasks.jobs.recipe_job import RecipeJob
-from jumok.tasks.jobs.registry import job_class
 from jumok.tasks.pipeline.outputs import EvaluationResult
-from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe
-from jumok.tasks.registry import TASKS
+from jumok.tasks.registry import get_task
 from jumok.tasks.runs.evaluate import evaluate, report_bad_rows
 from jumok.tasks.runs.initialize_from import LoadReport
 from jumok.tasks.runs.run import Run
@@ -40,6 +37,7 @@ from jumok.tasks.runs.setup import (
     initialize_weights,
     prepare_training,
 )
+from jumok.tasks.shared.recipe_job import RecipeJob
 from jumok.terminal import print_notice
 from jumok.training.callbacks import Callback
 from jumok.training.checkpoints.checkpoint import Checkpoint
@@ -192,7 +190,9 @@ def _train(
     }
     _check_same_metadata(metadata, checkpoint, processes)
     with raise_together(processes):
-        job = started.job or job_class(recipe)(recipe, model, tokenizers, splits, device)
+        job = started.job or get_task(recipe.task).job(recipe)(
+            recipe, model, tokenizers, splits, device
+        )
         if checkpoint is None:
             job.initialize()
     with raise_together(processes):
@@ -212,8 +212,7 @@ def _train(
         if processes.rank == 0:
             run.save_adapter(lora_tensors(model))
     merge_lora(model)
-    pipeline = Pipeline(
-        TASKS[recipe.task],
+    pipeline = get_task(recipe.task).pipeline(
         model,
         tokenizers.source,
         recipe,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from jumok.tasks.jobs.subword_sampling import sample_some
 from jumok.tasks.recipe.tables import AugmentationConfig
+from jumok.tasks.shared.subword_sampling import sample_some
 from tests.tasks.tiny_jobs import review_vocabulary
 from tests.tiny_runs import reviews
 

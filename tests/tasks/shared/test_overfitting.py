@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from jumok.tasks.jobs.seq2seq import Seq2SeqJob
-from jumok.tasks.jobs.sequence_classification import ClassificationJob
+from jumok.tasks.classification import ClassificationJob
+from jumok.tasks.sequence_to_sequence import Seq2SeqJob
 from jumok.training.trainer import Trainer
 from tests.tasks.tiny_jobs import CPU, classification_job, sequence_job
 from tests.tiny_runs import readings, reviews

@@ -16,8 +16,8 @@ from jumok.seeding import derive_seed
 from jumok.tasks.inputs.batches import LazyBatches, PaddedBatch, collate
 from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
 from jumok.tasks.inputs.token_labels import IGNORE_INDEX
-from jumok.tasks.jobs.recipe_job import RecipeJob
-from jumok.tasks.jobs.subword_sampling import replace_rows, sample_all
+from jumok.tasks.shared.recipe_job import RecipeJob
+from jumok.tasks.shared.subword_sampling import replace_rows, sample_all
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer, unk_id
 

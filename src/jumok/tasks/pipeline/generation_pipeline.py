@@ -1,0 +1,174 @@
+"""The pipeline of a model that generates text: its decoding, ensemble and draft model."""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+from torch import nn
+
+from jumok.decoding.processors import Processor
+from jumok.decoding.speculative import DraftModel
+from jumok.errors import InputError
+from jumok.models import EncoderDecoder, LanguageModel
+from jumok.native.kernel_choice import KernelChoice
+from jumok.tasks.pipeline.backends import DecoderBackends
+from jumok.tasks.pipeline.generation_rules import describe_processors, generation_processors
+from jumok.tasks.pipeline.pipeline import Pipeline, draft_error, ensemble_error
+from jumok.tasks.recipe.recipe import Recipe
+
+
+class GenerationPipeline(Pipeline):
+    """A pipeline whose outputs are generated as `recipe.decoding` specifies.
+
+    `.processors` are the logits processors of the generation_config.json of an imported model,
+    `.backends` the copies of the model that decode.
+
+    >>> import jumok
+    >>> model = jumok.load("note", device="cpu")
+    >>> model.with_decoding(["beam=4"])("감기 조심하세요.").output
+    'Watch out for colds.'
+    """
+
+    def __init__(self, *parts: Any, **named: Any) -> None:
+        super().__init__(*parts, **named)
+        self.ensemble_models: tuple[nn.Module, ...] = ()
+        self.draft_model: DraftModel | None = None
+        self.keeps_alignment = False
+        self.backends = DecoderBackends(self.recipe.decoding, in_training=self.in_training)
+        self.processors = self._generation_processors()
+
+    @property
+    def kernel(self) -> KernelChoice:
+        """What computes predictions, and why: chosen by model, processor and precision."""
+        return self.backends.choice(self.model)
+
+    @property
+    def decoding_summary(self) -> str:
+        """The decoding settings, limited to what the model supports, and the rules of its files."""
+        from jumok.tasks.task import GenerativeTask  # it makes these pipelines
+
+        assert isinstance(self.task, GenerativeTask)
+        return f"{self.task.effective_decoding(self)}{self.constraints_summary}"
+
+    @property
+    def constraints_summary(self) -> str:
+        """The rules of generation_config.json, appended to the printed decoding settings."""
+        return describe_processors(self.processors, self.more_end_ids)
+
+    @property
+    def more_end_ids(self) -> tuple[int, ...]:
+        """The tokens of generation_config.json that end a text, besides the tokenizer's EOS."""
+        if self.origin is None or not self.origin.eos_ids:
+            return ()
+        tokenizer = self.target_vocabulary
+        ids = dict.fromkeys(self.origin.eos_ids)
+        return tuple(each for each in ids if each != tokenizer.eos_id and each < len(tokenizer))
+
+    def refreshed(self) -> Self:
+        """A copy with cached backends cleared, for use after the weights changed."""
+        other = copy.copy(self)
+        other.backends = DecoderBackends(self.recipe.decoding, in_training=self.in_training)
+        return other
+
+    def ensemble(self, others: Sequence[Pipeline]) -> Pipeline:
+        """A pipeline that generates by the mean probabilities of this model and of the others.
+
+        Raises InputError for different tokenizers, for models that generate no text or are of
+        different classes, for others with a smaller max_length, and for coverage.
+        """
+        models = list(self.ensemble_models)
+        for each in others:
+            if not isinstance(each, GenerationPipeline) or type(each.model) is not type(self.model):
+                raise ensemble_error(self, each)
+            self._check_same_tokenizers(each)
+            limit, required = each.recipe.model.max_length, self.recipe.model.max_length
+            if limit < required and self.task.reads_source:
+                raise InputError(
+                    f"the first run of an ensemble must have the smallest model.max_length, got "
+                    f"{self.recipe.name} with {required} and {each.recipe.name} with {limit}"
+                )
+            models += [each.model, *each.ensemble_models]
+        _check_coverage(self.recipe, models)
+        other = self._copy_with(self.recipe)
+        other.ensemble_models = tuple(models)
+        return other
+
+    def with_draft(self, draft: Pipeline) -> Pipeline:
+        """A pipeline with the same outputs by speculative decoding with a smaller draft model.
+
+        Raises InputError for models that generate no text or have different tokenizers, for a
+        draft with a smaller max_length, and where more than one output is generated per text.
+        """
+        recipe = self.recipe
+        if type(draft.model) is not type(self.model):
+            raise draft_error(self, draft)
+        self._check_same_tokenizers(draft)
+        if recipe.decoding.beam > 1 or recipe.decoding.n_best > 1:
+            raise InputError(
+                "speculative decoding needs decoding.beam=1 and n_best=1, got "
+                f"{recipe.decoding.beam} and {recipe.decoding.n_best}"
+            )
+        limit, required = draft.recipe.model.max_length, recipe.model.max_length
+        if limit < required and self.task.reads_source:
+            raise InputError(
+                f"model.max_length of the draft {draft.recipe.name} must be at least {required} as "
+                f"in {recipe.name}, got {limit}"
+            )
+        assert isinstance(draft.model, EncoderDecoder | LanguageModel)
+        drafted = self._copy_with(recipe)
+        drafted.draft_model = DraftModel(draft.model)
+        return drafted
+
+    def with_models(self, change: Callable[[nn.Module], nn.Module]) -> Pipeline:
+        """A pipeline with `change` applied to its model and to the models of its ensemble."""
+        other = self._copy_with(self.recipe)
+        other.ensemble_models = tuple(change(model) for model in self.ensemble_models)
+        other.model = change(self.model)
+        return other
+
+    def _check_same_tokenizers(self, other: Pipeline) -> None:
+        """Raise InputError when another run has different tokenizers."""
+        if other.vocabulary.fingerprint != self.vocabulary.fingerprint or (
+            other.target_vocabulary.fingerprint != self.target_vocabulary.fingerprint
+        ):
+            raise InputError(
+                f"the runs {self.recipe.name} and {other.recipe.name} must have the same "
+                "vocabulary; train one with vocabulary.file naming the other's"
+            )
+
+    def with_alignment(self) -> Self:
+        """A copy whose C++ kernel keeps the cross-attention of each token while it decodes."""
+        other = copy.copy(self)
+        other.keeps_alignment = True
+        return other
+
+    def _copy_with(self, recipe: Recipe) -> Self:
+        """A copy with another recipe of its task; it shares the converted models."""
+        _check_coverage(recipe, self.ensemble_models)
+        other = super()._copy_with(recipe)
+        other.backends = self.backends.with_config(recipe.decoding)
+        other.processors = other._generation_processors()
+        return other
+
+    def _generation_processors(self) -> list[Processor]:
+        """The logits processors of an imported model's generation_config.json."""
+        if self.origin is None:
+            return []
+        decoding, model = self.recipe.decoding, self.recipe.model
+        max_tokens = min(decoding.max_length, model.max_length)
+        return generation_processors(self.origin, max_tokens, model.output_size)
+
+
+def as_generation(pipeline: Pipeline) -> GenerationPipeline:
+    """The pipeline of a task that generates text, as its class."""
+    assert isinstance(pipeline, GenerationPipeline)  # as the task has made it
+    return pipeline
+
+
+def _check_coverage(recipe: Recipe, ensemble: Sequence[nn.Module]) -> None:
+    """Raise InputError for coverage in an ensemble: coverage reads the attention of one model."""
+    if ensemble and recipe.decoding.coverage:
+        raise InputError(
+            f"decoding.coverage must be 0 in an ensemble of {1 + len(ensemble)} runs, got "
+            f"{recipe.decoding.coverage}: attention weights are those of one model"
+        )

@@ -1,0 +1,1 @@
+"""What the training jobs of several tasks share."""
