@@ -39,6 +39,13 @@ PrecisionOption = Annotated[
     ),
 ]
 
+ChatTemplateOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--template", metavar="FILE", help="The chat template (Jinja). [default: the model's own]"
+    ),
+]
+
 DeviceOption = Annotated[str, typer.Option("--device", help="Device: auto, cpu, cuda or mps.")]
 
 
@@ -125,3 +132,19 @@ def apply_decoding(
     if settings:
         print_notice("; ".join(settings))
     return pipeline
+
+
+def read_template(file: Path | None) -> str | None:
+    """The text of a file with a chat template; None for None."""
+    from jumok.atomic_io import read_regular
+    from jumok.errors import InputError
+    from jumok.safe_json import MAX_BYTES
+
+    if file is None:
+        return None
+    try:
+        return read_regular(file, MAX_BYTES).decode()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{file} must be UTF-8, got an invalid byte at {error.start}; download it again"
+        ) from None

@@ -28,6 +28,10 @@ class Backend(Protocol):
         """Every piece and its id."""
 
     @property
+    def special(self) -> Mapping[str, int]:
+        """The special pieces and their ids, [UNK] included."""
+
+    @property
     def clean_up(self) -> bool:
         """Whether decoding removes spaces before punctuation."""
 
@@ -78,6 +82,12 @@ class TokenizersBackend:
         """Every piece and its id, added ones included."""
         pieces: dict[str, int] = self._tokenizer.get_vocab(with_added_tokens=True)
         return pieces
+
+    @cached_property
+    def special(self) -> Mapping[str, int]:
+        """The special pieces and their ids, [UNK] included."""
+        ids = self._special_ids | {self._unk_id}
+        return {piece: i for piece, i in self.pieces.items() if i in ids}
 
     def normalized(self, text: str) -> str:
         """The text after normalization, before it is split into words."""
@@ -148,8 +158,7 @@ class TokenizersBackend:
         It does not search texts for them, and in the model they get random names.
         """
         state = json.loads(self._tokenizer.to_str())
-        special_ids = self._special_ids | {self._unk_id}
-        special = {piece for piece, i in self.pieces.items() if i in special_ids}
+        special = set(self.special)
         suffix = secrets.token_hex(16)
         state["model"] = _renamed(state["model"], special, suffix)
         for token in state["added_tokens"]:

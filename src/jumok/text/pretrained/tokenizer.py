@@ -81,6 +81,16 @@ class PretrainedTokenizer:
         )
 
     @property
+    def special_pieces(self) -> Mapping[str, int]:
+        """The special pieces and their ids, those without a name of their own included."""
+        return self.backend.special
+
+    @property
+    def special_tokens(self) -> Mapping[str, str]:
+        """The special pieces by the names of transformers: {"bos_token": "<s>", ...}."""
+        return {SPECIAL_NAMES[name]: self.piece(i) for name, i in self.special_ids.items()}
+
+    @property
     def kind(self) -> str:
         """The algorithm: "wordpiece", "bpe", "unigram", "wordlevel" or "sentencepiece"."""
         return self.backend.kind
