@@ -3,7 +3,7 @@ r"""What reaches a terminal or a pipe: text of others cannot control the termina
 A label, a token or a file name may contain escape sequences that retitle or clear a terminal, and
 marks that change the direction of the text around them. On a terminal these characters are printed
 as their escapes; so are, on stderr, all of them everywhere. A pipe gets the text itself in UTF-8,
-whatever the locale. Only `make_console` writes control sequences: its own.
+whatever the locale. Only `make_console` and progress bars write control sequences: their own.
 """
 
 import json
@@ -199,8 +199,15 @@ def stderr_lines_to(print_text: Callable[[str], None]) -> Iterator[None]:
         print_text(pending)
 
 
-def make_console(*, stderr: bool = False, quiet: bool = False) -> "Console":
-    """A rich console whose texts are escaped and whose own control sequences are not.
+def original_stream(stream: TextIO | StreamWithWrite) -> TextIO:
+    """The stream below those of `safe_streams` and `stderr_lines_to`."""
+    while isinstance(stream, StreamWithWrite):
+        stream = stream.stream
+    return stream
+
+
+def make_console() -> "Console":
+    """A rich console on stdout whose texts are escaped and whose own control sequences are not.
 
     Emoji codes such as :smile: stay as they are.
     """
@@ -215,7 +222,5 @@ def make_console(*, stderr: bool = False, quiet: bool = False) -> "Console":
                 text, style, control = segment
                 yield segment if control else Segment(escape_control(text), style)
 
-    file: TextIO | StreamWithWrite = sys.stderr if stderr else sys.stdout
-    while isinstance(file, StreamWithWrite):
-        file = file.stream
-    return EscapingConsole(file=file, quiet=quiet, highlight=False, emoji=False, soft_wrap=True)
+    file = original_stream(sys.stdout)
+    return EscapingConsole(file=file, highlight=False, emoji=False, soft_wrap=True)
