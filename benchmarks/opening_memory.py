@@ -127,8 +127,7 @@ def line(case: Case, bf16_layers: int) -> str:
         calls = {}
         if source.is_dir():
             calls["load"] = f"load({str(source)!r}, dtype='auto')"
-        opening = "import_checkpoint" if source.is_dir() else "import_gguf"
-        calls["import"] = f"{opening}(Path({str(source)!r}), Path({str(run)!r}))"
+        calls["import"] = f"import_checkpoint(Path({str(source)!r}), Path({str(run)!r}))"
         calls["run"] = f"load({str(run)!r}, dtype='auto')"
         calls["kernel"] = f"step(load({str(run)!r}, dtype='auto').model, {case.precision!r})"
         cells = [f"{case.name:<28} {size / 1e6:6,.0f}"]

@@ -174,11 +174,6 @@ CASES = (
         "vocab encode {review} 안녕 --ids",
     ),
     Case(
-        "--to must be one of {}, got {}",
-        "export {reading} {tmp}/out --to tflite",
-        "export {reading} {tmp}/out --to hf",
-    ),
-    Case(
         "--to {} writes {}, got {}; remove --quantize",
         "export {reading} {tmp}/out --to hf --quantize int8",
         "export {reading} {tmp}/out --to hf",

@@ -3,14 +3,12 @@
 import ast
 import inspect
 import json
-import keyword
 import os
 import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from string import Formatter
 
@@ -18,7 +16,7 @@ import pytest
 import typer
 
 from jumok.checks import EXPORT_CHECKS, all_checks
-from jumok.cli import COMMANDS, OPTIONS, help_text
+from jumok.cli import COMMANDS, OPTIONS, command_app, help_text
 from jumok.cli.export import _in_language
 from jumok.data.corpora.registry import CORPORA
 from jumok.errors import InputError
@@ -104,8 +102,7 @@ def _help_texts() -> Iterator[str]:
 
     yield from (*COMMANDS.values(), *OPTIONS.values())
     for name in COMMANDS:
-        module = f"{name}_" if keyword.iskeyword(name) else name
-        yield from walk(typer.main.get_command(import_module(f"jumok.cli.{module}").app))  # type: ignore[arg-type]
+        yield from walk(typer.main.get_command(command_app(name)))  # type: ignore[arg-type]
 
 
 def _has_words(template: str) -> bool:

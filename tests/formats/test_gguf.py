@@ -12,7 +12,7 @@ from jumok.export import export
 from jumok.export.report import NotMeasured, QuantizationCost
 from jumok.formats.gguf_reader import read_gguf
 from jumok.tasks.recipe.recipe import load_recipe
-from jumok.tasks.runs.import_checkpoint import import_checkpoint, import_gguf
+from jumok.tasks.runs.import_checkpoint import import_checkpoint
 from jumok.tasks.runs.train import train
 from tests import hf_folders
 from tests.export.small_models import names_in
@@ -76,7 +76,7 @@ def test_a_trained_model(settings: str, arch: str, tmp_path: Path) -> None:
     file = read_gguf(tmp_path / "out" / "model.gguf")
     assert file.metadata["general.architecture"] == arch
     assert file.tensors["blk.0.ffn_up.weight"].type.name == "Q8_0"
-    import_gguf(tmp_path / "out" / "model.gguf", tmp_path / "again")
+    import_checkpoint(tmp_path / "out" / "model.gguf", tmp_path / "again")
     ours, found = jumok.load(run), jumok.load(tmp_path / "again")
     text = "가 나 다"
     assert ours.vocabulary.encode(text) == found.vocabulary.encode(text)
@@ -90,7 +90,7 @@ def test_an_imported_model_in_float32(tmp_path: Path) -> None:
     import_checkpoint(tmp_path / "hf", tmp_path / "run")
     done = export(tmp_path / "run", "gguf", tmp_path / "out")
     assert done.report.compared.difference == 0
-    import_gguf(tmp_path / "out" / "model.gguf", tmp_path / "again")
+    import_checkpoint(tmp_path / "out" / "model.gguf", tmp_path / "again")
     ids = torch.tensor([[3, 9, 27, 11]])
     logits = [jumok.load(tmp_path / name).model(ids) for name in ("run", "again")]
     assert torch.equal(*logits)

@@ -17,7 +17,7 @@ from jumok.formats.gguf_rope import frequency_divisors
 from jumok.nn.rope import RopeConfig
 from jumok.tasks.pipeline.chat import Chat
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.runs.import_checkpoint import import_gguf
+from jumok.tasks.runs.import_checkpoint import import_checkpoint
 from jumok.text.pretrained import PretrainedTokenizer, load_tokenizer
 from jumok.text.sentencepiece_proto import read_model
 from jumok.text.template import SpecialToken, TextSlot
@@ -200,7 +200,7 @@ def test_files_of_gemma_with_its_own_tokenizer(tmp_path: Path) -> None:
         writer.add_rope_scaling_factor(8.0)
 
     path = written(tmp_path / "a.gguf", model, tmp_path / "hf", "gemma3_text", also=scaled)
-    import_gguf(path, tmp_path / "run")
+    import_checkpoint(path, tmp_path / "run")
     loaded = jumok.load(tmp_path / "run")
     chosen = torch.tensor([[3, 9, 27, 11, 30, 4, 8, 15, 16]])
     with torch.no_grad():
@@ -224,7 +224,7 @@ def test_the_chat_template_is_kept(template: str | None, tmp_path: Path) -> None
             writer.add_chat_template([{"name": "default", "template": template}])
 
     path = written(tmp_path / "a.gguf", model, tmp_path / "hf", "llama", also=chats)
-    import_gguf(path, tmp_path / "run")
+    import_checkpoint(path, tmp_path / "run")
     loaded = jumok.load(tmp_path / "run")
     assert isinstance(loaded, Pipeline)
     assert isinstance(loaded.vocabulary, PretrainedTokenizer)

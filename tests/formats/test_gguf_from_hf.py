@@ -25,7 +25,7 @@ from jumok.formats.gguf_tokenizer import TOKENIZER_JSON, tokenizer_files
 from jumok.native.gguf_quantize import BLOCK_TYPES, quantize
 from jumok.native.gguf_types import dequantize
 from jumok.nn.rope import RopeConfig
-from jumok.tasks.runs.import_checkpoint import import_checkpoint, import_gguf
+from jumok.tasks.runs.import_checkpoint import import_checkpoint
 from jumok.text.pretrained import PretrainedTokenizer, load_tokenizer
 from tests import hf_folders
 from tests.text.test_chat import CHATML
@@ -74,7 +74,7 @@ def logits(model: Any) -> torch.Tensor:
 def test_an_imported_file_is_the_same_model(arch: str, tied: bool, tmp_path: Path) -> None:
     make(tmp_path / "hf", arch, tie_word_embeddings=tied)
     write_gguf_file(tmp_path / "hf", tmp_path / "a.gguf", "f32", "이름")
-    import_gguf(tmp_path / "a.gguf", tmp_path / "run")
+    import_checkpoint(tmp_path / "a.gguf", tmp_path / "run")
     found, original = jumok.load(tmp_path / "run"), jumok.load(tmp_path / "hf")
     assert torch.equal(logits(found.model), logits(original.model))
     assert found.vocabulary.encode(TEXT) == original.vocabulary.encode(TEXT)
@@ -90,7 +90,7 @@ def test_the_rotation_of_llama_3(arch: str, tmp_path: Path) -> None:
     write_gguf_file(tmp_path / "hf", tmp_path / "a.gguf", "f32", "a")
     file = read_gguf(tmp_path / "a.gguf")
     assert file.read(ROPE_TABLE).tolist() == pytest.approx(converted_table(16, 100.0, LLAMA3))
-    import_gguf(tmp_path / "a.gguf", tmp_path / "run")
+    import_checkpoint(tmp_path / "a.gguf", tmp_path / "run")
     found, original = jumok.load(tmp_path / "run"), jumok.load(tmp_path / "hf")
     assert found.recipe.model.rope == original.recipe.model.rope
     assert torch.equal(logits(found.model), logits(original.model))
@@ -123,7 +123,7 @@ def test_windows_caps_and_rotations_are_read_again(
 ) -> None:
     make(tmp_path / "hf", arch, **settings)
     write_gguf_file(tmp_path / "hf", tmp_path / "a.gguf", "f32", "a")
-    import_gguf(tmp_path / "a.gguf", tmp_path / "run")
+    import_checkpoint(tmp_path / "a.gguf", tmp_path / "run")
     found, original = jumok.load(tmp_path / "run"), jumok.load(tmp_path / "hf")
     eps = float(np.float32(original.recipe.model.norm_eps))  # as GGUF stores it
     assert found.recipe.model == replace(original.recipe.model, norm_eps=eps)
@@ -154,7 +154,7 @@ def test_a_table_of_another_width_is_refused(tmp_path: Path) -> None:
         data = data.replace(key + (16).to_bytes(4, "little"), key + (12).to_bytes(4, "little"))
     (tmp_path / "a.gguf").write_bytes(data)
     with pytest.raises(InputError, match=r"must have the shape \(6,\), got \(8,\)"):
-        import_gguf(tmp_path / "a.gguf", tmp_path / "run")
+        import_checkpoint(tmp_path / "a.gguf", tmp_path / "run")
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_blocks_of_a_file_reach_the_kernel_unchanged(
             low = rng.integers(0, 7, (len(blocks), tensor.type.bytes - 2), dtype=np.uint8)
             blocks[:, 2:] = low * 17 if kind == "q4_0" else low * 9  # the largest is never full
     path.write_bytes(bytes(data))
-    import_gguf(path, tmp_path / "run")
+    import_checkpoint(path, tmp_path / "run")
     model = jumok.load(tmp_path / "run").model
     weight = model.state_dict()["decoder.stack.layers.0.self_attention.value.weight"]
     assert np.array_equal(weight.numpy(), read_gguf(path).read("blk.0.attn_v.weight"))
@@ -258,7 +258,7 @@ def test_sentencepiece_alone(prefix: bool, tmp_path: Path) -> None:
     assert metadata["tokenizer.ggml.model"] == "llama"
     assert metadata["tokenizer.ggml.add_space_prefix"] is prefix
     assert metadata["tokenizer.ggml.add_bos_token"] is True
-    import_gguf(tmp_path / "a.gguf", tmp_path / "run")
+    import_checkpoint(tmp_path / "a.gguf", tmp_path / "run")
     found = jumok.load(tmp_path / "run").vocabulary
     original = jumok.load(tmp_path / "hf").vocabulary
     for text in (TEXT, " 두  칸 ", "뷁 😀<start_of_turn>가", ""):
@@ -281,7 +281,7 @@ def test_the_chat_template(place: str, tmp_path: Path) -> None:
     export(tmp_path / "run", "gguf", tmp_path / "out")
     path = tmp_path / "out" / "model.gguf"
     assert read_gguf(path).metadata["tokenizer.chat_template"] == CHATML
-    import_gguf(path, tmp_path / "again")
+    import_checkpoint(path, tmp_path / "again")
     found = jumok.load(tmp_path / "again").vocabulary
     assert isinstance(found, PretrainedTokenizer)
     assert found.files.chat_template == CHATML
@@ -331,7 +331,7 @@ def test_a_unigram_vocabulary(tmp_path: Path, reading_run: Path) -> None:
     assert metadata["tokenizer.ggml.add_bos_token"] is True
     assert [vocabulary.piece(i) for i in range(len(vocabulary))] == list(tokens)
     assert len(scores) == len(tokens) == len(vocabulary)
-    import_gguf(tmp_path / "a.gguf", tmp_path / "run")
+    import_checkpoint(tmp_path / "a.gguf", tmp_path / "run")
     found = jumok.load(tmp_path / "run").vocabulary
     assert found.encode("삼 일 오") == vocabulary.encode("삼 일 오")
 
@@ -382,7 +382,7 @@ def test_llama_cpp_computes_the_same_logits(
 ) -> None:
     make(tmp_path / "hf", arch, **settings)
     write_gguf_file(tmp_path / "hf", tmp_path / "a.gguf", kind, "a")
-    import_gguf(tmp_path / "a.gguf", tmp_path / "run")  # with the weights of the blocks
+    import_checkpoint(tmp_path / "a.gguf", tmp_path / "run")  # with the weights of the blocks
     run = jumok.load(tmp_path / "run")
     ids = torch.tensor([[3, 9, 27, 11, 30, 4, 8, 15, 16, 23, 42, 5, 9, 9, 2, 40]])
     found = llama_cpp(tmp_path / "a.gguf", ids, run.recipe.model.vocabulary_size)

@@ -50,7 +50,7 @@ def peak(call: str, setup: str = "") -> int:
     """The bytes by which the peak of a new process grows during `call`, after `setup`."""
     code = f"""
 from pathlib import Path
-from jumok.tasks.runs.import_checkpoint import import_checkpoint, import_gguf
+from jumok.tasks.runs.import_checkpoint import import_checkpoint
 from jumok.tasks.runs.load import load
 import jumok.formats.gguf_checkpoint, jumok.tasks.registry
 {setup}
@@ -78,7 +78,7 @@ def test_an_import_needs_little_more_than_the_file(tmp_path: Path) -> None:
     one, two = f"Path({str(tmp_path / 'one')!r})", f"Path({str(tmp_path / 'two')!r})"
     limit = 1.1 * file.stat().st_size + 10e6
     assert peak(f"import_checkpoint(Path({str(folder)!r}), {one})") < limit
-    assert peak(f"import_gguf(Path({str(gguf)!r}), {two})") < limit
+    assert peak(f"import_checkpoint(Path({str(gguf)!r}), {two})") < limit
 
 
 @pytest.mark.slow
@@ -108,5 +108,5 @@ def test_an_import_of_blocks_never_holds_all_weights(tmp_path: Path) -> None:
     """They become float32: 3.8 times the file, of which one tensor at a time is in memory."""
     folder, gguf = checkpoint(tmp_path / "hf", 8), tmp_path / "a.gguf"
     write_gguf_file(folder, gguf, "q8_0", "a")
-    found = peak(f"import_gguf(Path({str(gguf)!r}), Path({str(tmp_path / 'run')!r}))")
+    found = peak(f"import_checkpoint(Path({str(gguf)!r}), Path({str(tmp_path / 'run')!r}))")
     assert found < 0.6 * (tmp_path / "run" / "model.safetensors").stat().st_size

@@ -73,7 +73,13 @@ precision = "float32"
 """
 
 
-def job(texts: list[str], seed: int = 0, sampling: float = 0.0, **masking: object) -> MaskedLMJob:
+def job(
+    texts: list[str],
+    seed: int = 0,
+    sampling: float = 0.0,
+    kind: type[MaskedLMJob] = MaskedLMJob,
+    **masking: object,
+) -> MaskedLMJob:
     vocabulary = review_vocabulary()
     plan = recipe("masked_language_modeling", {}).with_vocabulary(len(vocabulary))
     plan = replace(
@@ -85,7 +91,7 @@ def job(texts: list[str], seed: int = 0, sampling: float = 0.0, **masking: objec
     torch.manual_seed(0)
     rows = {"train": texts, "dev": texts[:10]}
     data = Splits({name: Table.from_columns({"text": each}) for name, each in rows.items()})
-    return MaskedLMJob(plan, MaskedLanguageModel(plan.model), joint(vocabulary), data, CPU)
+    return kind(plan, MaskedLanguageModel(plan.model), joint(vocabulary), data, CPU)
 
 
 def batches(made: MaskedLMJob, number: int) -> list[MaskedBatch]:

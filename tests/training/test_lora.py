@@ -14,7 +14,7 @@ from jumok.export import export
 from jumok.nn.lora import LoraConfig, LoraLinear, add_lora, merge_lora
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.average_checkpoints import average_checkpoints
-from jumok.tasks.runs.import_checkpoint import import_adapter
+from jumok.tasks.runs.import_checkpoint import import_checkpoint
 from jumok.tasks.runs.train import resume, train
 from tests import hf_folders
 from tests.cli.commands import call
@@ -147,7 +147,7 @@ def test_peft_reads_the_adapter(recipe: Path, tmp_path: Path) -> None:
         found = model(ids).logits
     torch.testing.assert_close(ours.logits(ids), found, atol=1e-5, rtol=0)
     again = tmp_path / "again"
-    import_adapter(out, tmp_path / "base", again)
+    import_checkpoint(out, again, str(tmp_path / "base"))
     torch.testing.assert_close(
         jumok.load(again, device="cpu").logits(ids), found, atol=1e-5, rtol=0
     )
@@ -175,7 +175,7 @@ def test_an_adapter_of_peft_is_imported(tmp_path: Path, rslora: bool) -> None:
         if "lora_B" in name:
             torch.nn.init.normal_(parameter, std=0.1)
     tuned.save_pretrained(folder)
-    import_adapter(folder, base, tmp_path / "out")
+    import_checkpoint(folder, tmp_path / "out", str(base))
     ours = jumok.load(tmp_path / "out", device="cpu")
     assert ours.labels == ("LABEL_0", "LABEL_1", "LABEL_2")
     ids = torch.tensor([[2, 5, 6, 7, 3], [2, 9, 8, 11, 3]])
@@ -205,7 +205,7 @@ def test_adapters_that_are_refused(tmp_path: Path) -> None:
     settings = peft.LoraConfig(r=2, target_modules=["query"])
     peft.get_peft_model(model, settings).save_pretrained(folder)
     with pytest.raises(InputError, match=r"must be \(48, 48\) as in .*other, got \(24, 24\)"):
-        import_adapter(folder, other, tmp_path / "out")
+        import_checkpoint(folder, tmp_path / "out", str(other))
     assert not (tmp_path / "out").exists()
     path = folder / "adapter_config.json"
     for change, match in (
@@ -216,7 +216,7 @@ def test_adapters_that_are_refused(tmp_path: Path) -> None:
         content = json.loads(path.read_text())
         path.write_text(json.dumps(content | change))
         with pytest.raises(InputError, match=match):
-            import_adapter(folder, base, tmp_path / "out")
+            import_checkpoint(folder, tmp_path / "out", str(base))
         path.write_text(json.dumps(content))
 
 

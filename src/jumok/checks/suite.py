@@ -24,8 +24,7 @@ from jumok.checks.packing import packed, padded_without_segments
 from jumok.checks.target import CheckTarget, Outputs, Variant, padded_left, unbatched
 from jumok.checks.variants import Compiled, saved_and_loaded, transformers_outputs, with_hooks
 from jumok.errors import InputError
-from jumok.export import export_difference, huggingface
-from jumok.formats import ctranslate2, onnx
+from jumok.export import export_difference, get_target
 from jumok.native import WeightPrecision, quantize_int8, to_bfloat16
 
 
@@ -34,7 +33,6 @@ class ExportCheck:
     """The exported model, run in its own library, must agree with the model itself."""
 
     format: str
-    tolerance: float
 
     @property
     def name(self) -> str:
@@ -54,16 +52,13 @@ class ExportCheck:
         if target.pipeline.device.type != "cpu":
             raise NotApplicable("exports are compared on the CPU only")
         try:
-            return Measurement(export_difference(target.pipeline, self.format), self.tolerance)
+            difference = export_difference(target.pipeline, self.format)
+            return Measurement(difference, get_target(self.format).tolerance)
         except InputError as reason:  # unsupported, not different
             raise NotApplicable(str(reason)) from None
 
 
-EXPORT_CHECKS = (
-    ExportCheck("hf", huggingface.TOLERANCE),
-    ExportCheck("onnx", onnx.TOLERANCE),
-    ExportCheck("ctranslate2", ctranslate2.TOLERANCE),
-)
+EXPORT_CHECKS = tuple(map(ExportCheck, ("hf", "onnx", "ctranslate2")))
 
 INDUCTOR = Compiled()
 

@@ -1,13 +1,15 @@
-"""The `jumok` command. Each subcommand is a module of this package, imported when it runs."""
+"""The `jumok` command. Each subcommand is a module, imported when it runs."""
 
 import errno
-import keyword
 import os
 import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import typer
 
 COMMANDS = {
     "train": "train a recipe, or resume a run:  train RECIPE [key=value ...] [--out DIR]",
@@ -83,6 +85,15 @@ def help_text() -> str:
     )
 
 
+def command_app(name: str) -> "typer.Typer":
+    """The application of one of `COMMANDS`."""
+    from jumok.registry import Registry
+
+    apps = {name: f"jumok.cli.{name}:app" for name in COMMANDS}
+    apps |= {"import": "jumok.cli.import_:app", "serve": "jumok.serving.command:app"}
+    return Registry["typer.Typer"]("jumok.commands", "command", apps).get(name)
+
+
 def _run(argv: list[str], debug: bool) -> int:
     from jumok.cli import localized
     from jumok.errors import InputError, JumokError, StorageError
@@ -97,10 +108,8 @@ def _run(argv: list[str], debug: bool) -> int:
             from jumok.config_io import suggest
 
             raise InputError(f"unknown command {command!r}; {suggest(command, list(COMMANDS))}")
-        module = f"{command}_" if keyword.iskeyword(command) else command
         with _flushed_stdout():
-            app = import_module(f"jumok.cli.{module}").app
-            localized.run(app, rest, f"jumok {command}")
+            localized.run(command_app(command), rest, f"jumok {command}")
     except JumokError as error:
         if debug:
             traceback.print_exc()

@@ -6,13 +6,11 @@ as they were typed, with quotes and backslashes.
 """
 
 import inspect
-import keyword
 import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
@@ -146,8 +144,9 @@ def _of_command(before: Sequence[str], current: str) -> Iterator[str]:
     """The options and arguments of a command, or the values of its last option."""
     import typer
 
-    name = f"{before[0]}_" if keyword.iskeyword(before[0]) else before[0]
-    command: Any = typer.main.get_command(import_module(f"jumok.cli.{name}").app)
+    from jumok.cli import command_app
+
+    command: Any = typer.main.get_command(command_app(before[0]))
     rest = list(before[1:])
     if subcommands := getattr(command, "commands", None):
         if not rest:

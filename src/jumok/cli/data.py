@@ -1,6 +1,6 @@
 """jumok data: list, download, build and verify the known corpora."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jumok.language import translate, translate_message
+from jumok.registry import Registry
 from jumok.terminal import pad, print_json, print_line, print_notice
 
 if TYPE_CHECKING:
@@ -18,6 +19,12 @@ app = typer.Typer(
     rich_markup_mode=None,
     add_completion=False,
     help="List, download, build and verify the known corpora.",
+)
+
+COMMANDS = Registry[Callable[..., None]](
+    "jumok.data_commands",
+    "command",
+    {"build": "jumok.lab.commands:build", "assemble": "jumok.lab.commands:assemble"},
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
@@ -63,75 +70,8 @@ def get(
             print_line(translate("{}  verified", path))
 
 
-@app.command()
-def build(
-    name: Name,
-    clones: Annotated[
-        Path | None,
-        typer.Option(
-            "--from", metavar="FOLDER", help="Use clones in a folder instead of fetching them."
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Make a corpus without an address (koen, enko, ynat, nsmc-text) from public repositories.
-
-    Reads pinned commits with git; the files must have the known checksums.
-    """
-    from jumok.data.corpora.registry import corpus_by_name
-    from jumok.lab.rebuild.rebuild import build_corpus
-
-    corpus = corpus_by_name(name)
-    print_notice(f"{name}: {_size(corpus.size)}, {corpus.licence}")
-    for path in build_corpus(corpus, clones):
-        if as_json:
-            _print_json([{"corpus": name, "file": str(path)}])
-        else:
-            print_line(translate("{}  verified", path))
-
-
-@app.command()
-def assemble(
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The file. [default: in the user cache]")
-    ] = None,
-    sentences: Annotated[
-        int,
-        typer.Option(min=0, help="Write at most this many random sentences of each source."),
-    ] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Make the text of ko-small from its sources in JUMOK_DATA: licences and counts of each.
-
-    Duplicates and every text that repeats a sentence of a dev or test set are left out; afterwards
-    the file is read again to prove it.
-    """
-    from jumok.data.corpora.korean_text import KO_SMALL, SOURCES
-    from jumok.data.corpora.paths import downloads
-    from jumok.errors import InputError
-    from jumok.lab.assemble_korean import assemble_korean, assemble_sentences, repeated_lines
-
-    path = out or downloads(KO_SMALL.name) / (
-        "sentences.txt" if sentences else KO_SMALL.files[0].name
-    )
-    assembly = assemble_sentences(path, sentences) if sentences else assemble_korean(path)
-    for source in SOURCES:
-        counts = assembly.counts[source.name]
-        if as_json:
-            _print_json([{"source": source.name, "licence": source.licence, **asdict(counts)}])
-        else:
-            print_line(f"{source.name:<15} {source.domain}; {source.licence}")
-            template = "{:,} of {:,} lines, {}; left out: {:,} duplicates, {:,} held out"
-            numbers = counts.kept, counts.read, _size(counts.bytes)
-            left_out = counts.duplicates, counts.held_out
-            print_line(f"{'':<15} {translate(template, *numbers, *left_out)}")
-    repeated = repeated_lines(path)
-    if repeated:
-        raise InputError(
-            f"{path} must repeat no sentence of a dev or test set, got {len(repeated):,} lines, "
-            f"the first {repeated[0]!r}; report this as a bug"
-        )
-    print_notice(f"{path}  repeats none of {len(assembly.held_out):,} held-out texts")
+for _name in COMMANDS.names():
+    app.command(_name)(COMMANDS.get(_name))
 
 
 @app.command()

@@ -38,23 +38,13 @@ def import_(
 
     OUT works with predict, evaluate, view, export and, as model.init=OUT, with train.
     """
-    from jumok.errors import InputError
-    from jumok.formats.gguf_reader import is_gguf
-    from jumok.formats.peft_adapter import is_adapter, read_adapter
     from jumok.pretrained.hub import resolve
-    from jumok.tasks.runs.import_checkpoint import import_adapter, import_checkpoint, import_gguf
+    from jumok.tasks.runs.import_checkpoint import converter_of, import_checkpoint
 
-    if is_gguf(Path(checkpoint)):
-        _report(import_gguf(Path(checkpoint), out), out)
-        return
-    folder = resolve(checkpoint, revision)
-    if is_adapter(folder):
-        found = import_adapter(folder, resolve(base or read_adapter(folder).base), out)
-    elif base is not None:
-        raise InputError(f"--base is for LoRA adapters, got {checkpoint}, a checkpoint; remove it")
-    else:
-        found = import_checkpoint(folder, out)
-    _report(found, out)
+    path = Path(checkpoint)
+    if not path.is_file() or converter_of(path) is None:
+        path = resolve(checkpoint, revision)
+    _report(import_checkpoint(path, out, base), out)
 
 
 def _report(found: "ImportedCheckpoint", out: Path) -> None:

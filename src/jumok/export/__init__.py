@@ -1,5 +1,11 @@
 """Export models to the formats of other libraries and compare the outputs."""
 
-from jumok.export.export_run import TARGETS, ExportResult, export, export_difference
+from jumok.export.export_run import (
+    TARGETS,
+    ExportResult,
+    export,
+    export_difference,
+    get_target,
+)
 
-__all__ = ["TARGETS", "ExportResult", "export", "export_difference"]
+__all__ = ["TARGETS", "ExportResult", "export", "export_difference", "get_target"]

@@ -1,5 +1,6 @@
 """Export a run: convert it, compare the outputs, and write the folder atomically."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,17 +11,12 @@ from torch import nn
 from jumok.atomic_io import atomic_directory, check_empty
 from jumok.errors import InputError
 from jumok.export.card import card, results_of
-from jumok.export.huggingface import HuggingFace
 from jumok.export.report import ExportReport
 from jumok.export.samples import comparison_samples, random_samples
 from jumok.export.target import Progress, Quantization, Target, check_installed
-from jumok.formats.ctranslate2 import CTranslate2
-from jumok.formats.gguf import Gguf
-from jumok.formats.onnx import Onnx
-from jumok.formats.peft import Peft
-from jumok.formats.sentence_transformers import SentenceTransformers
 from jumok.models import PairClassifier, TextClassifier
 from jumok.nn.hooks import shared_copy
+from jumok.registry import Registry
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.tables import RegressionConfig
@@ -28,14 +24,18 @@ from jumok.tasks.runs.load import load
 from jumok.terminal import escape_control
 from jumok.text.pretrained import PretrainedTokenizer
 
-TARGETS: dict[str, Target] = {
-    "hf": HuggingFace(),
-    "sentence-transformers": SentenceTransformers(),
-    "peft": Peft(),
-    "ctranslate2": CTranslate2(),
-    "onnx": Onnx(),
-    "gguf": Gguf(),
-}
+TARGETS = Registry[Callable[[], Target]](
+    "jumok.formats",
+    "--to",
+    {
+        "hf": "jumok.export.huggingface:HuggingFace",
+        "sentence-transformers": "jumok.formats.sentence_transformers:SentenceTransformers",
+        "peft": "jumok.formats.peft:Peft",
+        "ctranslate2": "jumok.formats.ctranslate2:CTranslate2",
+        "onnx": "jumok.formats.onnx:Onnx",
+        "gguf": "jumok.formats.gguf:Gguf",
+    },
+)
 
 CARD = "README.md"
 
@@ -92,9 +92,7 @@ def export(
 
 def get_target(name: str) -> Target:
     """The target with this name. Raises InputError for an unknown one."""
-    if name not in TARGETS:
-        raise InputError(f"--to must be one of {', '.join(TARGETS)}, got {name!r}")
-    return TARGETS[name]
+    return TARGETS.get(name)()
 
 
 def check_exportable(target: Target, pipeline: Pipeline) -> None:
@@ -104,7 +102,8 @@ def check_exportable(target: Target, pipeline: Pipeline) -> None:
     """
     reason = target.unsupported_reason(pipeline)
     if reason is not None:
-        others = [name for name, each in TARGETS.items() if not each.unsupported_reason(pipeline)]
+        names = TARGETS.names()
+        others = [name for name in names if not get_target(name).unsupported_reason(pipeline)]
         advice = f"use --to {' or '.join(others)}" if others else "no other format supports it"
         raise InputError(f"{reason}; {advice}")
     check_installed(target.libraries)

@@ -85,6 +85,7 @@ class HuggingFace:
 
     libraries: tuple[str, ...] = ("transformers",)
     quantizations: tuple[Quantization, ...] = ()
+    tolerance: float = TOLERANCE
 
     def unsupported_reason(self, pipeline: Pipeline) -> str | None:
         """Why transformers does not support this model; None if it does."""

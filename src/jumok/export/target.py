@@ -23,6 +23,10 @@ class Target(Protocol):
         """Required libraries, by import name."""
 
     @property
+    def tolerance(self) -> float:
+        """The largest difference of the outputs of both models."""
+
+    @property
     def quantizations(self) -> tuple[Quantization, ...]:
         """The types besides float32 that its weights can have."""
 

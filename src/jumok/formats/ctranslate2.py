@@ -24,6 +24,7 @@ class CTranslate2:
 
     libraries: tuple[str, ...] = ("ctranslate2",)
     quantizations: tuple[Quantization, ...] = ("int8",)
+    tolerance: float = TOLERANCE
 
     def unsupported_reason(self, pipeline: Pipeline) -> str | None:
         """Why CTranslate2 does not support this model; None if it does."""

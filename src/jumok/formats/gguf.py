@@ -29,6 +29,7 @@ class Gguf:
 
     libraries: tuple[str, ...] = ()
     quantizations: tuple[Quantization, ...] = ("f16", "bf16", "q8_0", "q4_0")
+    tolerance: float = TOLERANCE
 
     def unsupported_reason(self, pipeline: Pipeline) -> str | None:
         """Why llama.cpp does not support this model; None if it does."""

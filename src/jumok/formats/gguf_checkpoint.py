@@ -26,7 +26,7 @@ from jumok.formats.gguf_architectures import (
     GGUFArchitecture,
     gemma3_scale_width,
 )
-from jumok.formats.gguf_reader import GGUFFile, GGUFTensor, read_gguf
+from jumok.formats.gguf_reader import GGUFFile, GGUFTensor, is_gguf, read_gguf
 from jumok.formats.gguf_rope import rope_of_table
 from jumok.formats.gguf_tokenizer import SPECIAL, tokenizer_files
 from jumok.pretrained.config_reader import MAX_LAYERS
@@ -36,6 +36,22 @@ Numbers = NDArray[np.generic]
 Change = Callable[[Numbers], Numbers]
 
 _NAME = re.compile(r"(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)")
+
+
+class GgufConverter:
+    """A GGUF file: its weights become float32."""
+
+    def accepts(self, path: Path) -> bool:
+        """Whether a path is a file that begins as GGUF files do."""
+        return is_gguf(path)
+
+    def base(self, path: Path) -> str | None:
+        """None: it is a whole checkpoint."""
+        return None
+
+    def write(self, path: Path, base: Path | None, out: Path) -> None:
+        """Write the model as `write_hf_folder` does."""
+        write_hf_folder(path, out)
 
 
 def write_hf_folder(path: Path, folder: Path) -> None:

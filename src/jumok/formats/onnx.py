@@ -40,6 +40,7 @@ class Onnx:
 
     libraries: tuple[str, ...] = ("onnx", "onnxruntime", "onnxscript")
     quantizations: tuple[Quantization, ...] = ("int8",)
+    tolerance: float = TOLERANCE
 
     def unsupported_reason(self, pipeline: Pipeline) -> str | None:
         """Why ONNX export does not support this model; None if it does."""

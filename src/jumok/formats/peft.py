@@ -31,6 +31,7 @@ class Peft:
 
     libraries: tuple[str, ...] = ("transformers", "peft")
     quantizations: tuple[Quantization, ...] = ()
+    tolerance: float = TOLERANCE
 
     def unsupported_reason(self, pipeline: Pipeline) -> str | None:
         """Why this model has no adapter for PEFT; None if it has one."""

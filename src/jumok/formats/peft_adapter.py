@@ -68,6 +68,23 @@ class Adapter:
         return change.T if self.config.get("fan_in_fan_out") else change
 
 
+class AdapterConverter:
+    """A folder of PEFT with a LoRA adapter: merged into the checkpoint that it changes."""
+
+    def accepts(self, path: Path) -> bool:
+        """Whether a folder holds an adapter and no checkpoint."""
+        return is_adapter(path)
+
+    def base(self, path: Path) -> str | None:
+        """The checkpoint that the adapter names, "" if none."""
+        return read_adapter(path).base
+
+    def write(self, path: Path, base: Path | None, out: Path) -> None:
+        """Write the merged checkpoint. Raises InputError for an adapter of another one."""
+        assert base is not None
+        merge_adapter(read_adapter(path), open_checkpoint(base), out)
+
+
 def is_adapter(folder: Path) -> bool:
     """Whether a folder holds an adapter and no checkpoint."""
     return (folder / ADAPTER_CONFIG).is_file() and not (folder / "config.json").is_file()
@@ -140,11 +157,6 @@ def merge_adapter(adapter: Adapter, base: HFCheckpoint, out: Path) -> None:
     write_atomically(out / "config.json", json.dumps(config, ensure_ascii=False).encode())
     copies = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
     write_atomically(out / "model.safetensors", serialize(copies, {"format": "pt"}))
-
-
-def merged_folder(folder: Path, base: Path, out: Path) -> None:
-    """Read the adapter in `folder` and the checkpoint in `base`; write the merged one to `out`."""
-    merge_adapter(read_adapter(folder), open_checkpoint(base), out)
 
 
 def _both(folder: Path, name: str, pair: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:

@@ -34,6 +34,7 @@ class SentenceTransformers:
 
     libraries: tuple[str, ...] = ("transformers", "sentence_transformers")
     quantizations: tuple[Quantization, ...] = ()
+    tolerance: float = TOLERANCE
 
     def unsupported_reason(self, pipeline: Pipeline) -> str | None:
         """Why this model cannot be exported to this format; None if it can."""

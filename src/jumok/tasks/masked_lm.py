@@ -4,23 +4,22 @@ Shapes: B texts, T tokens, D model width, M masked tokens, V vocabulary.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from jumok.data.table import Table
 from jumok.decoding.finite import non_finite_error
 from jumok.evaluation.examples import Example
-from jumok.lab.models.replaced_tokens import ReplacedTokenModel, sample_tokens
 from jumok.models import MaskedLanguageModel
 from jumok.nn.losses import cross_entropy
 from jumok.nn.masks import AttentionMask, Mask
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
+from jumok.registry import Registry
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, PaddedBatch, batches_by_length, collate
 from jumok.tasks.inputs.masking import MaskedRows, PieceInfo, mask_tokens
 from jumok.tasks.inputs.text_encoder import TextEncoder
@@ -34,8 +33,13 @@ from jumok.text.pretrained import PretrainedTokenizer
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
 
-DETECTION_WEIGHT = 50.0  # lambda in section 3.3 of Clark et al.
 MAX_EXAMPLES = 30  # texts in a report
+
+PRETRAINING_MODELS = Registry[Callable[[ModelConfig], nn.Module]](
+    "jumok.pretraining_models",
+    "pretraining",
+    {"replaced_tokens": "jumok.lab.models.replaced_tokens:replaced_token_model"},
+)
 
 
 @dataclass(frozen=True)
@@ -113,8 +117,7 @@ class MaskedLMTask:
     def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """An encoder with an output projection, or with a generator of replaced tokens."""
         if config.generator:
-            plain = replace(config, generator=0.0)  # each part is an encoder without one
-            return ReplacedTokenModel(plain, config.generator, config.generator_layers)
+            return PRETRAINING_MODELS.get("replaced_tokens")(config)
         return MaskedLanguageModel(config)
 
     def evaluate(self, pipeline: Pipeline, table: Table, split: str) -> EvaluationResult:
@@ -153,7 +156,7 @@ def fixed_masking(rows: Ragged, pieces: PieceInfo, masking: MaskingConfig) -> Ma
 
 def masked_language_model(model: nn.Module) -> MaskedLanguageModel:
     """The model itself, or its generator of replaced tokens."""
-    language_model = model.generator if isinstance(model, ReplacedTokenModel) else model
+    language_model = getattr(model, "generator", model)
     assert isinstance(language_model, MaskedLanguageModel)
     return language_model
 
@@ -177,28 +180,6 @@ def transform_masked(
     language_model = masked_language_model(model)
     masked = hidden.flatten(0, 1).index_select(0, batch.positions)  # (M, D)
     return language_model.transform(masked), language_model.output
-
-
-def replaced_token_loss(
-    model: ReplacedTokenModel, batch: MaskedBatch, hidden: Tensor, output: nn.Linear
-) -> Tensor:
-    """The loss of detecting the tokens that the generator replaced, times the masked tokens: ().
-
-    hidden (M, D) are the generator's transformed hidden states of the masked tokens. The binary
-    cross-entropy is a mean over all real tokens, padding excepted, with the weight of section 3.3.
-    """
-    ids = batch.texts.input_ids.flatten()
-    original = ids.index_copy(0, batch.positions, batch.labels)
-    corrupted = original.index_copy(0, batch.positions, sample_tokens(hidden, output))
-    replaced = (corrupted != original).view_as(batch.texts.input_ids)  # (B, T)
-    logits = model.detect(
-        corrupted.view_as(batch.texts.input_ids), batch.mask, positions=batch.token_positions
-    )
-    real = batch.texts.attention_mask
-    if real is not None:
-        logits, replaced = logits[real], replaced[real]
-    detection = F.binary_cross_entropy_with_logits(logits.float(), replaced.float())
-    return DETECTION_WEIGHT * len(batch.labels) * detection
 
 
 @torch.inference_mode()

@@ -10,9 +10,14 @@ import torch.nn.functional as F
 
 import jumok
 from jumok.errors import InputError
+from jumok.lab.models.replaced_token_job import (
+    DETECTION_WEIGHT,
+    ReplacedTokenJob,
+    replaced_token_loss,
+)
 from jumok.lab.models.replaced_tokens import ReplacedTokenModel, sample_tokens
 from jumok.models.weights import named_weights
-from jumok.tasks.masked_lm import DETECTION_WEIGHT, masked_hidden, replaced_token_loss
+from jumok.tasks.masked_lm import masked_hidden
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.runs.train import resume, train
@@ -69,7 +74,7 @@ def test_the_loss_written_out(packed: bool) -> None:
 
 
 def test_the_encoder_learns_from_detection_alone() -> None:
-    made = job(TEXTS)
+    made = job(TEXTS, kind=ReplacedTokenJob)
     made.model = model = electra(len(made.tokenizer))
     made.loss(batches(made, 0)[0]).backward()
     assert model.encoder.stack.layers[0].feed_forward.up.weight.grad is not None

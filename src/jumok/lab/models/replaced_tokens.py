@@ -14,6 +14,7 @@ from jumok.models.heads import EncoderModel, MaskedLanguageModel
 from jumok.models.initialization import initialize
 from jumok.nn.feedforward import get_activation
 from jumok.nn.masks import Mask
+from jumok.tasks.recipe.tables import ModelConfig
 
 SAMPLE_CHUNK = 1_024  # tokens: their float32 logits of 32,000 pieces take 130 MB
 
@@ -67,6 +68,12 @@ class ReplacedTokenModel(EncoderModel):
         """ids (B, T) int64 -> logits (B, T); above 0 means "replaced"."""
         hidden = self.hidden_states(ids, mask, positions=positions)  # (B, T, D)
         return self.output(self.transform(hidden)).squeeze(-1)  # type: ignore[no-any-return]
+
+
+def replaced_token_model(config: ModelConfig) -> ReplacedTokenModel:
+    """The model of a recipe; each part is an encoder without a generator."""
+    plain = replace(config, generator=0.0)
+    return ReplacedTokenModel(plain, config.generator, config.generator_layers)
 
 
 @torch.no_grad()

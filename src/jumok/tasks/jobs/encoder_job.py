@@ -34,7 +34,6 @@ class LabelledBatch:
     texts: PaddedBatch
     labels: Tensor  # IGNORE_INDEX where a part has none
     two_views: bool = False
-    soft_labels: Tensor | None = None  # (B, L): probabilities of teachers; such texts count too
     characters: Characters | None = None  # of a model that tags characters
 
     @property
@@ -44,9 +43,7 @@ class LabelledBatch:
 
     @property
     def n_targets(self) -> int:
-        """The number of labels, or of texts with soft labels."""
-        if self.soft_labels is not None:
-            return len(self.soft_labels)
+        """The number of labels."""
         return int((self.labels != IGNORE_INDEX).sum())
 
 

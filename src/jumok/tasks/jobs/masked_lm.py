@@ -1,6 +1,6 @@
 """Training job of masked language modeling: new masks in every epoch, perplexity."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +10,9 @@ from torch import Tensor, nn
 
 from jumok.data.resumable_loader import Epoch
 from jumok.data.splits import Splits
-from jumok.lab.models.cooccurrence import cooccurrence_embedding
-from jumok.lab.models.replaced_tokens import ReplacedTokenModel
 from jumok.nn.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
+from jumok.registry import Registry
 from jumok.seeding import derive_seed, permutation
 from jumok.tasks.inputs.batches import PaddedBatch
 from jumok.tasks.inputs.masking import MaskedRows, PieceInfo, mask_tokens
@@ -26,12 +25,16 @@ from jumok.tasks.masked_lm import (
     fixed_masking,
     masked_hidden,
     masked_language_model,
-    replaced_token_loss,
     score_masked,
 )
 from jumok.text.ragged import Ragged
 from jumok.training.job import DevResult
 
+INITIAL_EMBEDDINGS = Registry[Callable[[Ragged, int, int, torch.Generator], Tensor]](
+    "jumok.initial_embeddings",
+    "initial embeddings",
+    {"cooccurrence": "jumok.lab.models.cooccurrence:cooccurrence_embedding"},
+)
 MAX_COUNTED_TOKENS = 20_000_000  # of the training texts; the vectors hardly change with more
 
 
@@ -53,7 +56,7 @@ class MaskedLMJob(RecipeJob[MaskedBatch]):
     def initialize(self) -> None:
         """With `masking.cooccurrence_init` start from what single tokens and pairs of them show.
 
-        The embeddings are those of `cooccurrence_embedding` with the usual standard deviation; the
+        The embeddings have the directions of co-occurrence and the usual standard deviation; the
         bias of the output is the logarithm of the frequency of each token.
         """
         if not self.recipe.masking.cooccurrence_init:
@@ -64,7 +67,8 @@ class MaskedLMJob(RecipeJob[MaskedBatch]):
         language_model = masked_language_model(self.model)
         weight = language_model.encoder.embedding.tokens.weight  # (V, E)
         generator = torch.Generator().manual_seed(derive_seed(self.recipe.seed, "cooccurrence"))
-        vectors = cooccurrence_embedding(rows, weight.shape[0], weight.shape[1], generator)
+        embedding = INITIAL_EMBEDDINGS.get("cooccurrence")
+        vectors = embedding(rows, weight.shape[0], weight.shape[1], generator)
         vectors = vectors.to(weight.device)
         known = vectors.any(-1)  # (V,)
         weight[known] = vectors[known] * weight.shape[1] ** -0.5
@@ -92,16 +96,13 @@ class MaskedLMJob(RecipeJob[MaskedBatch]):
         return mask_tokens(rows, self.pieces, self.recipe.masking, rng, epoch + batch / n_batches)
 
     def loss(self, batch: MaskedBatch) -> Tensor:
-        """Cross-entropy of the masked tokens, summed; plus that of detecting replaced tokens."""
+        """Cross-entropy of the masked tokens, summed."""
         return self.loss_of(*masked_hidden(self.model, batch), batch)
 
     def loss_of(self, hidden: Tensor, output: nn.Linear, batch: MaskedBatch) -> Tensor:
         """The same from what `masked_hidden` returns: the states (M, D) and the projection."""
         smoothing = self.recipe.training.label_smoothing
-        loss = fused_linear_cross_entropy(hidden, output, batch.labels, label_smoothing=smoothing)
-        if isinstance(self.model, ReplacedTokenModel):
-            loss = loss + replaced_token_loss(self.model, batch, hidden, output)
-        return loss
+        return fused_linear_cross_entropy(hidden, output, batch.labels, label_smoothing=smoothing)
 
     def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
         """Perplexity of the development texts, with the same masks every time."""

@@ -1,10 +1,12 @@
-"""The training job of each recipe."""
+"""The training job of each recipe.
+
+Some settings of a task have a job of their own, found by the name TASK.SETTING.
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
-from jumok.lab.distillation.state_distillation import StateDistillationJob
-from jumok.lab.distillation.vector_distillation import VectorDistillationJob
+from jumok.registry import Registry
 from jumok.tasks.jobs.causal_lm import CausalLMJob
 from jumok.tasks.jobs.masked_lm import MaskedLMJob
 from jumok.tasks.jobs.recipe_job import RecipeJob
@@ -30,14 +32,23 @@ JOBS: Mapping[TaskName, type[RecipeJob[Any]]] = {
     "masked_language_modeling": MaskedLMJob,
 }
 
-DISTILLATION_JOBS: Mapping[TaskName, type[RecipeJob[Any]]] = {
-    "similarity": VectorDistillationJob,
-    "masked_language_modeling": StateDistillationJob,
-}
+LAB = "jumok.lab"
+SPECIAL_JOBS = Registry[type[RecipeJob[Any]]](
+    "jumok.jobs",
+    "job",
+    {
+        "classification.distillation": f"{LAB}.distillation.labels:DistillationJob",
+        "similarity.distillation": f"{LAB}.distillation.vectors:VectorDistillationJob",
+        "masked_language_modeling.distillation": f"{LAB}.distillation.states:StateDistillationJob",
+        "masked_language_modeling.generator": f"{LAB}.models.replaced_token_job:ReplacedTokenJob",
+    },
+)
 
 
 def job_class(recipe: Recipe) -> type[RecipeJob[Any]]:
     """The training job of a recipe."""
     if recipe.distillation.teachers:
-        return DISTILLATION_JOBS.get(recipe.task, JOBS[recipe.task])
+        return SPECIAL_JOBS.get(f"{recipe.task}.distillation")
+    if recipe.model.generator:
+        return SPECIAL_JOBS.get(f"{recipe.task}.generator")
     return JOBS[recipe.task]

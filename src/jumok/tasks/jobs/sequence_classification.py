@@ -18,18 +18,10 @@ from jumok.evaluation import (
     multi_label_metrics,
     regression_metrics,
 )
-from jumok.lab.distillation.distillation import (
-    distillation_loss,
-    soft_labels,
-    with_unlabelled,
-)
 from jumok.nn.losses import binary_cross_entropy, cross_entropy, rdrop_kl
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.classification import label_table
-from jumok.tasks.inputs.batches import PaddedBatch
 from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder
-from jumok.tasks.inputs.token_labels import IGNORE_INDEX
-from jumok.tasks.inputs.unlabelled_texts import unlabelled_texts
 from jumok.tasks.jobs.encoder_job import EncoderJob, LabelledBatch
 from jumok.tasks.multi_label import multi_label_table, predict_logits
 from jumok.tasks.pipeline.sequence_classification import forward, predict_all
@@ -55,48 +47,22 @@ class TextJob(EncoderJob):
 
 
 class ClassificationJob(TextJob):
-    """Trains a classifier with cross-entropy, and by the probabilities of teachers if there are."""
-
-    soft_labels: Tensor | None = None  # (n, L) of the training texts
-
-    def prepare(self, splits: Splits) -> None:
-        """Encode the texts; with teachers, add texts without a label and predict soft labels."""
-        super().prepare(splits)
-        config = self.recipe.distillation
-        if config.teachers:
-            added = unlabelled_texts(config, splits)
-            self.train = with_unlabelled(self.train, added, self.encode)
-            self.texts, self.ids = self.train.texts, self.train.ids
-            self.soft_labels = soft_labels(config, self.texts, splits.labels, self.device)
-
-    def labelled(
-        self, texts: PaddedBatch, examples: NDArray[np.int64], *, two_views: bool
-    ) -> LabelledBatch:
-        """The batch of these training texts, with their soft labels if there are any."""
-        soft = self.soft_labels
-        chosen = None if soft is None else soft[torch.from_numpy(examples)].to(self.device)
-        return LabelledBatch(texts, self.labels_of(examples), two_views, chosen)
+    """Trains a classifier with cross-entropy."""
 
     def _read(self, table: Table, splits: Splits) -> LabelledTexts:
         return label_table(table, self.recipe.data.pieces, self.encode, splits.labels)
 
     def loss(self, batch: LabelledBatch) -> Tensor:
-        """Cross-entropy of the labels, summed over the texts; with two views plus R-Drop.
-
-        With teachers the divergence from their probabilities is added for every text.
-        """
+        """Cross-entropy of the labels, summed over the texts; with two views plus R-Drop."""
         logits = forward(self.model, batch.texts, self.tokenizer)  # (B, L)
-        labelled = batch.labels != IGNORE_INDEX  # all, unless texts without a label were added
-        loss = cross_entropy(
-            logits[labelled], batch.labels[labelled], self.recipe.training.label_smoothing
-        )
-        if batch.soft_labels is not None:
-            config = self.recipe.distillation
-            divergence = distillation_loss(logits, batch.soft_labels, config.temperature)
-            loss = loss + config.weight * divergence
+        loss = self.label_loss(logits, batch)
         if batch.two_views:  # a pair counts as its two texts
             loss = loss + self.rdrop_alpha * rdrop_kl(*logits.chunk(2))
         return loss
+
+    def label_loss(self, logits: Tensor, batch: LabelledBatch) -> Tensor:
+        """The loss of the logits (B, L) without R-Drop, summed over the texts."""
+        return cross_entropy(logits, batch.labels, self.recipe.training.label_smoothing)
 
     def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
         """The recipe's metric on the development texts, and their mean loss."""

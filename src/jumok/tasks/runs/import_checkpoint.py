@@ -3,13 +3,12 @@
 import hashlib
 import json
 import re
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO, get_args
+from typing import Any, BinaryIO, Protocol, get_args
 
 import torch
 from torch import nn
@@ -20,8 +19,6 @@ from jumok.config_io import to_dict
 from jumok.decoding import DecodingConfig
 from jumok.decoding.config import EarlyStopping
 from jumok.errors import InputError
-from jumok.formats.gguf_checkpoint import write_hf_folder
-from jumok.formats.peft_adapter import merged_folder
 from jumok.migrations import FORMAT
 from jumok.models import TransformerConfig
 from jumok.models.config import Tying
@@ -29,7 +26,7 @@ from jumok.models.weights import named_weights, tied_weights
 from jumok.pretrained.architecture import HFArchitecture, parse_config
 from jumok.pretrained.checkpoint import HFCheckpoint, open_checkpoint
 from jumok.pretrained.config_reader import ConfigReader
-from jumok.pretrained.hub import commit_of, name_of
+from jumok.pretrained.hub import commit_of, name_of, resolve
 from jumok.pretrained.memory_map import release_pages
 from jumok.pretrained.meta_init import (
     WeightType,
@@ -38,6 +35,7 @@ from jumok.pretrained.meta_init import (
     convert_weights,
 )
 from jumok.pretrained.state_dict import PretrainedModel, check_model_size, model_from_hf
+from jumok.registry import Registry
 from jumok.safe_json import read_json
 from jumok.safetensors_io import LazyTensor
 from jumok.tasks.inputs.tokenizer_pair import (
@@ -80,6 +78,29 @@ class ImportedCheckpoint:
     labels: tuple[str, ...]
     tokenizers: TokenizerPair | None
     origin: Origin
+
+
+class Converter(Protocol):
+    """Writes checkpoints of another format as Hugging Face folders."""
+
+    def accepts(self, path: Path) -> bool:
+        """Whether a file or folder has this format."""
+
+    def base(self, path: Path) -> str | None:
+        """The name or folder of the checkpoint that it changes; None if it is a whole one."""
+
+    def write(self, path: Path, base: Path | None, out: Path) -> None:
+        """Write it, with the checkpoint in `base` that it changes, into an empty folder."""
+
+
+CONVERTERS = Registry[Callable[[], Converter]](
+    "jumok.importers",
+    "format",
+    {
+        "gguf": "jumok.formats.gguf_checkpoint:GgufConverter",
+        "peft": "jumok.formats.peft_adapter:AdapterConverter",
+    },
+)
 
 
 def open_hf(folder: Path, dtype: WeightType = "float32") -> ImportedCheckpoint:
@@ -134,26 +155,34 @@ def open_imported(run: Run, dtype: WeightType = "float32") -> ImportedCheckpoint
     return replace(imported, recipe=recipe)
 
 
-def import_adapter(folder: Path, base: Path, out: Path) -> ImportedCheckpoint:
-    """Import a LoRA adapter of PEFT, merged into the checkpoint in `base` that it changes.
+def converter_of(path: Path) -> Converter | None:
+    """The converter of a file or folder of another format; None for any other path."""
+    converters = (CONVERTERS.get(name)() for name in CONVERTERS.names())
+    return next((each for each in converters if each.accepts(path)), None)
 
-    Raises InputError as `import_checkpoint` does, and for an adapter of another checkpoint.
+
+def import_checkpoint(path: Path, out: Path, base: str | None = None) -> ImportedCheckpoint:
+    """Import a Hugging Face folder, or a checkpoint of another format, into the new folder `out`.
+
+    Weights keep their dtype, the tokenizer its files. `base` is the checkpoint that an adapter
+    changes, by default the one that it names. Raises InputError when `out` is not empty; a failed
+    import leaves no files.
     """
     check_empty(out)
+    converter = converter_of(path)
+    named = None if converter is None else converter.base(path)
+    if base is not None and named is None:
+        raise InputError(f"--base is for LoRA adapters, got {path}, a checkpoint; remove it")
+    if converter is None:
+        return _import_folder(path, out)
     with TemporaryDirectory() as scratch:
-        merged = Path(scratch) / folder.name
-        merged.mkdir()
-        merged_folder(folder, base, merged)
-        return import_checkpoint(merged, out)
+        folder = Path(scratch) / ((path.name if path.is_dir() else path.stem) or "model")
+        folder.mkdir()
+        converter.write(path, None if named is None else resolve(base or named), folder)
+        return _import_folder(folder, out)
 
 
-def import_checkpoint(folder: Path, out: Path) -> ImportedCheckpoint:
-    """Import the checkpoint in `folder` into the new folder `out`.
-
-    Weights keep their dtype, the tokenizer its files. Raises InputError when `out` is not empty; a
-    failed import leaves no files.
-    """
-    check_empty(out)
+def _import_folder(folder: Path, out: Path) -> ImportedCheckpoint:
     checkpoint = open_checkpoint(folder)
     found = _open_model(checkpoint, release_pages)
     tokenizer = read_hf_tokenizer(folder, checkpoint.config, checkpoint.generation_config)
@@ -162,15 +191,6 @@ def import_checkpoint(folder: Path, out: Path) -> ImportedCheckpoint:
     with atomic_directory(out) as scratch:
         _write(Run(scratch), checkpoint, found, tokenizer, imported)
     return imported
-
-
-def import_gguf(path: Path, out: Path) -> ImportedCheckpoint:
-    """Import the model in a GGUF file; its weights become float32."""
-    check_empty(out)
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) / (path.stem or "model")
-        write_hf_folder(path, folder)
-        return import_checkpoint(folder, out)
 
 
 def _write(

@@ -5,22 +5,73 @@ Shapes: n texts, B of a batch, L labels.
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from jumok.data.arrow_cache import cache_folder, cached_table, write_table
+from jumok.data.splits import Splits
 from jumok.errors import InputError
 from jumok.inference.optimization import optimize, unsupported_reason
 from jumok.models.weights import named_weights
+from jumok.nn.losses import cross_entropy
+from jumok.tasks.inputs.batches import PaddedBatch
 from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInputs
 from jumok.tasks.inputs.token_labels import IGNORE_INDEX
+from jumok.tasks.inputs.unlabelled_texts import unlabelled_texts
+from jumok.tasks.jobs.encoder_job import LabelledBatch
+from jumok.tasks.jobs.sequence_classification import ClassificationJob
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.sequence_classification import predict_all
 from jumok.tasks.recipe.tables import DistillationConfig
 from jumok.text.ragged import Ragged
+
+
+@dataclass(frozen=True)
+class SoftLabelledBatch(LabelledBatch):
+    """Texts with the mean probabilities of the teachers; those without a label count too."""
+
+    soft_labels: Tensor = field(kw_only=True)  # (B, L)
+
+    @property
+    def n_targets(self) -> int:
+        """The number of texts."""
+        return len(self.soft_labels)
+
+
+class DistillationJob(ClassificationJob):
+    """Trains a classifier by labels and by the probabilities of teachers, also on added texts."""
+
+    soft_labels: Tensor  # (n, L) of the training texts
+
+    def prepare(self, splits: Splits) -> None:
+        """Encode the texts, add texts without a label, and predict the soft labels of all."""
+        super().prepare(splits)
+        config = self.recipe.distillation
+        added = unlabelled_texts(config, splits)
+        self.train = with_unlabelled(self.train, added, self.encode)
+        self.texts, self.ids = self.train.texts, self.train.ids
+        self.soft_labels = soft_labels(config, self.texts, splits.labels, self.device)
+
+    def labelled(
+        self, texts: PaddedBatch, examples: NDArray[np.int64], *, two_views: bool
+    ) -> LabelledBatch:
+        """The batch of these training texts, with their soft labels."""
+        soft = self.soft_labels[torch.from_numpy(examples)].to(self.device)
+        return SoftLabelledBatch(texts, self.labels_of(examples), two_views, soft_labels=soft)
+
+    def label_loss(self, logits: Tensor, batch: LabelledBatch) -> Tensor:
+        """Cross-entropy of the labels, plus the divergence from the teachers for every text."""
+        assert isinstance(batch, SoftLabelledBatch)
+        config, labelled = self.recipe.distillation, batch.labels != IGNORE_INDEX
+        smoothing = self.recipe.training.label_smoothing
+        loss = cross_entropy(logits[labelled], batch.labels[labelled], smoothing)
+        divergence = distillation_loss(logits, batch.soft_labels, config.temperature)
+        return loss + config.weight * divergence
 
 
 def distillation_loss(logits: Tensor, soft: Tensor, temperature: float) -> Tensor:

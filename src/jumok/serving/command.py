@@ -78,7 +78,7 @@ def serve(
         raise InputError("jumok serve needs Linux or macOS; use WSL on Windows")
     if log not in ("text", "json"):
         raise InputError(f"--log must be text or json, got {log!r}; choose one of them")
-    from jumok.serving.launch import launched_ahead
+    from jumok.serving.launch import launched_ahead  # starts processes before the slow imports
 
     with launched_ahead(workers if len(models) == 1 else 0, log):
         from jumok.serving.limits import Limits

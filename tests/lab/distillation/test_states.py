@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 import jumok
 from jumok.errors import InputError
-from jumok.lab.distillation.state_distillation import (
+from jumok.lab.distillation.states import (
     StateBatch,
     StateDistillationJob,
     TeacherStates,

@@ -11,9 +11,8 @@ import jumok
 from jumok.data.load import load_splits
 from jumok.errors import InputError
 from jumok.inference.optimization import optimize
-from jumok.lab.distillation.distillation import distillation_loss, soft_labels
+from jumok.lab.distillation.labels import DistillationJob, distillation_loss, soft_labels
 from jumok.tasks.inputs.token_labels import IGNORE_INDEX
-from jumok.tasks.jobs.sequence_classification import ClassificationJob
 from jumok.tasks.recipe.recipe import Recipe, load_recipe
 from jumok.tasks.runs.setup import prepare_training
 from jumok.tasks.runs.train import resume, train
@@ -53,7 +52,7 @@ def test_added_texts_have_soft_labels_only(
 ) -> None:
     plan = student(review_recipe, review_run, f'distillation.texts="{added}"')
     job = prepare_training(plan, CPU).job
-    assert isinstance(job, ClassificationJob)
+    assert isinstance(job, DistillationJob)
     n_train = len(load_splits(plan.data).train)
     labels = job.train.labels
     assert (labels[:n_train] != IGNORE_INDEX).all()
@@ -68,7 +67,6 @@ def test_added_texts_have_soft_labels_only(
     assert not set(texts[n_train:]) & set(load_splits(plan.data).test.column("text"))
     teacher = jumok.load(review_run, device="cpu")
     output = teacher.with_models(lambda model: optimize(model, "int8"))(texts[-1])
-    assert job.soft_labels is not None
     expected = torch.tensor([output.probabilities[label] for label in teacher.labels])  # type: ignore[union-attr]
     torch.testing.assert_close(job.soft_labels[-1], expected, atol=1e-6, rtol=0)
     epoch = job.epoch(0)
@@ -78,7 +76,7 @@ def test_added_texts_have_soft_labels_only(
         review_recipe, review_run, f'distillation.texts="{added}"', "distillation.rows=3"
     )
     job = prepare_training(limited, CPU).job
-    assert isinstance(job, ClassificationJob)
+    assert isinstance(job, DistillationJob)
     assert len(job.texts.texts) == n_train + 3
 
 
@@ -91,7 +89,7 @@ def test_teachers_are_averaged_at_the_temperature(review_recipe: Path, review_ru
         "distillation.temperature=2.0",
     )
     job = prepare_training(plan, CPU).job
-    assert isinstance(job, ClassificationJob)
+    assert isinstance(job, DistillationJob)
     labels = jumok.load(review_run).labels
     one, two = (soft_labels(p.distillation, job.texts, labels, CPU) for p in (plan, twice))
     torch.testing.assert_close(one, two)

@@ -13,7 +13,7 @@ import jumok
 from jumok.data.load import load_splits
 from jumok.errors import InputError
 from jumok.lab.distillation.projection import Projection
-from jumok.lab.distillation.vector_distillation import VectorDistillationJob, distilled_texts
+from jumok.lab.distillation.vectors import VectorDistillationJob, distilled_texts
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.text_vectors import Vectors
 from jumok.tasks.recipe.recipe import Recipe, load_recipe
