@@ -13,6 +13,7 @@ from jumok.cli.options import (
     load_ensemble,
     read_template,
 )
+from jumok.shipped import complete_run
 from jumok.terminal import print_notice
 
 if TYPE_CHECKING:
@@ -27,7 +28,12 @@ PROMPT = "> "
 @app.command()
 def chat(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="An imported chat model or its folder.")
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            autocompletion=complete_run,
+            help="An imported chat model or its folder.",
+        ),
     ],
     system: Annotated[
         str | None, typer.Option(metavar="TEXT", help="The system message of the chat.")

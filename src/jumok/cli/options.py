@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jumok.shipped import complete_run
 from jumok.terminal import print_notice
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ EnsembleRuns = Annotated[
     typer.Option(
         "--with",
         metavar="RUN",
+        autocompletion=complete_run,
         help="Ensemble with another run that has the same vocabulary. Repeatable.",
     ),
 ]

@@ -23,6 +23,7 @@ from jumok.cli.options import (
     with_precision,
 )
 from jumok.language import translate
+from jumok.shipped import complete_run
 from jumok.terminal import command_line, print_notice, to_json_line
 
 if TYPE_CHECKING:
@@ -38,7 +39,10 @@ MAX_CHUNK_CHARS = 2**16  # characters per batch: bounds the memory that long lin
 @app.command(context_settings={"ignore_unknown_options": True})  # -_- is text, not an option
 def predict(
     context: typer.Context,
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    run: Annotated[
+        Path,
+        typer.Argument(metavar="RUN", autocompletion=complete_run, help="The folder of a run."),
+    ],
     texts: Annotated[
         list[str] | None,
         typer.Argument(metavar="[TEXT ...]", help="Texts. [default: the lines of stdin]"),
@@ -71,7 +75,11 @@ def predict(
     ] = False,
     draft: Annotated[
         Path | None,
-        typer.Option(metavar="RUN", help="Draft model for speculative decoding."),
+        typer.Option(
+            metavar="RUN",
+            autocompletion=complete_run,
+            help="Draft model for speculative decoding.",
+        ),
     ] = None,
     chat: Annotated[
         bool,
