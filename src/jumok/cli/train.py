@@ -133,10 +133,6 @@ def _estimate(
     print_line(translate(rest))
 
 
-def _per_process(n: int) -> str:
-    return translate("per process, {} processes", n)
-
-
 def _megabytes(size: int) -> str:
     return f"{size / 2**20:,.1f} MB"
 

@@ -41,8 +41,8 @@ class Backend(Protocol):
     def encode_hf(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids that transformers gives: a typed "[MASK]" becomes the special id."""
 
-    def encode_with_offsets(self, text: str, *, hf: bool = False) -> Encoding:
-        """The ids of `encode`, or of `encode_hf`, with the characters that each covers."""
+    def encode_with_offsets(self, text: str) -> Encoding:
+        """The ids of `encode` with the characters that each covers."""
 
     def decode(self, rows: Sequence[Sequence[int]], keep_special: bool) -> list[str]:
         """The texts of rows of ids; ids without a piece give no text."""
@@ -123,11 +123,11 @@ class TokenizersBackend:
         """The ids that transformers gives, of all texts on all cores."""
         return _encode(self._tokenizer, list(map(self._check, texts)))
 
-    def encode_with_offsets(self, text: str, *, hf: bool = False) -> Encoding:
+    def encode_with_offsets(self, text: str) -> Encoding:
         """The ids with the characters that each covers."""
         with library_errors("the tokenizer fails on this text"):
             encoding = self._tokenizer.encode(self._check(text), add_special_tokens=False)
-            if not hf and self._spells_special(text, encoding.ids):
+            if self._spells_special(text, encoding.ids):
                 encoding = self._without_special.encode(text, add_special_tokens=False)
             return Encoding(encoding.ids, encoding.offsets)
 
