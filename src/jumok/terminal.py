@@ -12,7 +12,6 @@ import re
 import shlex
 import subprocess
 import sys
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from io import TextIOWrapper
@@ -78,11 +77,9 @@ def text_width(text: str) -> int:
     >>> text_width("run 실행")
     8
     """
-    marks = ("Mn", "Me", "Cf")
-    return sum(
-        0 if unicodedata.category(c) in marks else 1 + (unicodedata.east_asian_width(c) in "WF")
-        for c in text
-    )
+    import wcwidth
+
+    return wcwidth.width(text)
 
 
 def pad(text: str, width: int) -> str:
@@ -91,7 +88,9 @@ def pad(text: str, width: int) -> str:
     >>> pad("실행", 6) + "|"
     '실행  |'
     """
-    return text + " " * (width - text_width(text))
+    import wcwidth
+
+    return wcwidth.ljust(text, width)
 
 
 def wrap(text: str, width: int) -> list[str]:
@@ -100,13 +99,9 @@ def wrap(text: str, width: int) -> list[str]:
     >>> wrap("실행 폴더를 씁니다", 12)
     ['실행 폴더를', '씁니다']
     """
-    lines: list[str] = []
-    for word in text.split():
-        if lines and text_width(lines[-1]) + 1 + text_width(word) <= width:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word)
-    return lines
+    import wcwidth
+
+    return wcwidth.wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 def command_line(*words: object) -> str:
