@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import struct
 import sys
 import threading
 from collections.abc import Callable
@@ -16,8 +17,8 @@ from jumok.terminal import escape_control, safe_streams
 # Retitle the window, clear the screen, a colour, a C1 sequence, backspace, DEL, turned letters.
 HOSTILE = "PWNED\x1b]0;title\x07\x1b[2J\x1b[38;5;201m\x9b31m\x08\x7f\u202ecod\u2066.\u2028exe\r"
 
-# What rich writes: colours, the cursor, a line that is erased.
-_OF_RICH = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\?25[lh]|\x1b\[2K|\x1b\[1A|\r(?=\x1b)")
+# What rich and tqdm write: colours, and the return to the start of a line.
+_OF_LIBRARIES = re.compile(r"\x1b\[[0-9;]*m|(?<!exe)\r")
 
 
 def on_terminal(run: Callable[[], object]) -> str:
@@ -25,6 +26,7 @@ def on_terminal(run: Callable[[], object]) -> str:
     pty = pytest.importorskip("pty")
     tty = pytest.importorskip("tty")
     master, slave = pty.openpty()
+    set_size(slave)
     tty.setraw(slave)  # otherwise LF becomes CR LF
     seen: list[bytes] = []
     reader = threading.Thread(target=_read, args=(master, seen))
@@ -47,6 +49,12 @@ def on_terminal(run: Callable[[], object]) -> str:
     return b"".join(seen).decode()
 
 
+def set_size(terminal: int, columns: int = 80) -> None:
+    """Set the size of a terminal; a new one has no columns."""
+    fcntl, termios = pytest.importorskip("fcntl"), pytest.importorskip("termios")
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+
+
 def _read(master: int, seen: list[bytes]) -> None:
     """Read until the other side is closed, which Linux reports as an error."""
     while True:
@@ -60,9 +68,9 @@ def _read(master: int, seen: list[bytes]) -> None:
 
 
 def check_harmless(shown: str) -> None:
-    """Nothing in `shown` controls a terminal but what rich writes."""
+    """Nothing in `shown` controls a terminal but what rich and tqdm write."""
     assert "\x1b[38;5;201m" not in shown
-    rest = _OF_RICH.sub("", shown)
+    rest = _OF_LIBRARIES.sub("", shown)
     assert escape_control(rest) == rest, ascii(rest)
 
 

@@ -284,8 +284,8 @@ ELSEWHERE = {
     "start jumok view with a run": "test_advice.py::test_a_saved_trace",
     "leave out either --precision or": "test_advice.py::test_an_optimized_model_and_the_kernel",
     "add --token-file with a secret": SERVING,
-    "name a format with --format": CHAT,
-    "was trained with: --format {}": CHAT,
+    "give another one with --template FILE": CHAT,
+    "was trained with: --template FILE": CHAT,
 }
 
 # They name an option or a command, and advise nothing that could be run.

@@ -69,13 +69,16 @@ class AuditLog:
 
 
 def _is_our_own(words: tuple[object, ...]) -> bool:
-    """Whether this is the guarded pickle reader, started by this interpreter."""
-    from jumok.pretrained.pickle_reader import WORKER
+    """Whether this is a guarded program of the library, started by this interpreter."""
+    from jumok.pretrained import pickle_reader
+    from jumok.text import chat
 
     arguments = words[1]
-    return isinstance(arguments, list) and arguments[:4] == [
-        sys.executable, "-P", "-B", WORKER
-    ]  # fmt: skip
+    return (
+        isinstance(arguments, list)
+        and arguments[:3] == [sys.executable, "-P", "-B"]
+        and arguments[3] in (pickle_reader.WORKER, chat.WORKER)
+    )
 
 
 _ROOTS = tuple(

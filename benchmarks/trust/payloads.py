@@ -408,8 +408,9 @@ def lay_out(base: str, folder: Path) -> None:
 def _write_bert(folder: Path) -> None:
     """A BERT of 20 pieces with all weights."""
     from jumok.pretrained.architecture import parse_config
-    from jumok.pretrained.state_dict import hf_state_dict, hf_tensor_names
+    from jumok.pretrained.state_dict import hf_state_dict
     from jumok.safetensors_io import serialize
+    from tests.pretrained.tensor_names import hf_tensor_names
 
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmno"]
     config = dict(fuzz_corpus.CONFIGS["bert"])

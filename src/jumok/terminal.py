@@ -3,7 +3,7 @@ r"""What reaches a terminal or a pipe: text of others cannot control the termina
 A label, a token or a file name may contain escape sequences that retitle or clear a terminal, and
 marks that change the direction of the text around them. On a terminal these characters are printed
 as their escapes; so are, on stderr, all of them everywhere. A pipe gets the text itself in UTF-8,
-whatever the locale. Only `make_console` writes control sequences: its own.
+whatever the locale. Only `make_console` and progress bars write control sequences: their own.
 """
 
 import json
@@ -12,7 +12,6 @@ import re
 import shlex
 import subprocess
 import sys
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from io import TextIOWrapper
@@ -78,11 +77,9 @@ def text_width(text: str) -> int:
     >>> text_width("run 실행")
     8
     """
-    marks = ("Mn", "Me", "Cf")
-    return sum(
-        0 if unicodedata.category(c) in marks else 1 + (unicodedata.east_asian_width(c) in "WF")
-        for c in text
-    )
+    import wcwidth
+
+    return wcwidth.width(text)
 
 
 def pad(text: str, width: int) -> str:
@@ -91,7 +88,9 @@ def pad(text: str, width: int) -> str:
     >>> pad("실행", 6) + "|"
     '실행  |'
     """
-    return text + " " * (width - text_width(text))
+    import wcwidth
+
+    return wcwidth.ljust(text, width)
 
 
 def wrap(text: str, width: int) -> list[str]:
@@ -100,13 +99,9 @@ def wrap(text: str, width: int) -> list[str]:
     >>> wrap("실행 폴더를 씁니다", 12)
     ['실행 폴더를', '씁니다']
     """
-    lines: list[str] = []
-    for word in text.split():
-        if lines and text_width(lines[-1]) + 1 + text_width(word) <= width:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word)
-    return lines
+    import wcwidth
+
+    return wcwidth.wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 def command_line(*words: object) -> str:
@@ -199,8 +194,15 @@ def stderr_lines_to(print_text: Callable[[str], None]) -> Iterator[None]:
         print_text(pending)
 
 
-def make_console(*, stderr: bool = False, quiet: bool = False) -> "Console":
-    """A rich console whose texts are escaped and whose own control sequences are not.
+def original_stream(stream: TextIO | StreamWithWrite) -> TextIO:
+    """The stream below those of `safe_streams` and `stderr_lines_to`."""
+    while isinstance(stream, StreamWithWrite):
+        stream = stream.stream
+    return stream
+
+
+def make_console() -> "Console":
+    """A rich console on stdout whose texts are escaped and whose own control sequences are not.
 
     Emoji codes such as :smile: stay as they are.
     """
@@ -215,7 +217,5 @@ def make_console(*, stderr: bool = False, quiet: bool = False) -> "Console":
                 text, style, control = segment
                 yield segment if control else Segment(escape_control(text), style)
 
-    file: TextIO | StreamWithWrite = sys.stderr if stderr else sys.stdout
-    while isinstance(file, StreamWithWrite):
-        file = file.stream
-    return EscapingConsole(file=file, quiet=quiet, highlight=False, emoji=False, soft_wrap=True)
+    file = original_stream(sys.stdout)
+    return EscapingConsole(file=file, highlight=False, emoji=False, soft_wrap=True)

@@ -66,18 +66,25 @@ def test_predict_chat(folder: Path, tmp_path: Path) -> None:
     assert wrong.returncode == 2
     assert "role must be one of system, user, assistant" in wrong.stderr
     copy = shutil.copytree(folder, tmp_path / "model")
-    (copy / "chat_template.jinja").write_text("{{ messages }}")
+    (copy / "chat_template.jinja").write_text("{{ raise_exception('no chats') }}")
     refused = run("predict", copy, *short, stdin=messages)
     assert refused.returncode == 2
-    assert "name a format with --format, one of chatml" in refused.stderr
+    assert "got TemplateError: no chats; correct it, or give another" in refused.stderr
     (folder / "chat_template.jinja").rename(tmp_path / "template")
     try:
         missing = run("predict", folder, *short, stdin=messages)
     finally:
         (tmp_path / "template").rename(folder / "chat_template.jinja")
     assert missing.returncode == 2
-    assert "was trained with: --format chatml" in missing.stderr
-    assert run("predict", copy, *short, "--format", "chatml", stdin=messages).returncode == 0
+    assert "give the one it was trained with: --template FILE" in missing.stderr
+    given = ("--template", folder / "chat_template.jinja")
+    assert run("predict", copy, *short, *given, stdin=messages).returncode == 0
+    (copy / "chat_template.jinja").write_bytes(b"\xff")
+    invalid = run(
+        "predict", folder, *short, "--template", copy / "chat_template.jinja", stdin=messages
+    )
+    assert invalid.returncode == 2
+    assert "must be UTF-8, got an invalid byte at 0" in invalid.stderr
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import pytest
 
 from jumok.cli import COMMANDS
 from jumok.cli.completion import candidates, recipe_keys
+from jumok.export import TARGETS
 from jumok.tasks.recipe.recipe import Recipe, builtin_recipes
 from tests.cli.commands import call
 
@@ -56,9 +57,12 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["vocab", "train", "--kind"], "", {"unigram", "bpe", "char"}),
         (["data", "get"], "nsmc-", {"nsmc-text"}),
         (["export", "runs/영화평", "out", "--to"], "ct", {"ctranslate2"}),
+        (["export", "runs/영화평", "out"], "--to=gg", {"gguf"}),
+        (["compare", "runs/영화평"], "runs/", {"runs/내 실험", "runs/영화평"}),
+        (["train", "--resume"], "runs/영", {"runs/영화평"}),
+        (["serve"], "runs/영", {"runs/영화평"}),
         (["import"], "--rev", {"--revision"}),
         (["nosuch"], "", set()),
-        (["vocab", "nosuch"], "", set()),
     ],
 )
 def test_candidates(before: list[str], current: str, expected: set[str], runs: Path) -> None:
@@ -69,7 +73,22 @@ def test_every_command_and_recipe_is_a_candidate(runs: Path) -> None:
     assert {*COMMANDS} <= {*candidates([], "")}
     assert {*candidates(["train"], "")} == {*builtin_recipes()}
     for name in COMMANDS:
-        assert candidates([name], "--he") == ["--help"] or candidates([name], "")  # subcommands
+        assert candidates([name], "--he") == ["--help"]
+
+
+def test_every_subcommand_is_a_candidate() -> None:
+    for name, subcommands in {
+        "data": {"list", "get", "build", "assemble", "verify"},
+        "vocab": {"add", "train", "encode", "decode", "report"},
+        "plot": {"positions", "history", "attention"},
+    }.items():
+        assert subcommands <= {*candidates([name], "")}
+
+
+def test_every_export_format_is_a_candidate() -> None:
+    found = candidates(["export", "runs/a", "out", "--to"], "")
+    assert found == list(TARGETS.names())
+    assert "gguf" in found
 
 
 def test_keys_of_recipes() -> None:

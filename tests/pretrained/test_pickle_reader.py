@@ -5,8 +5,6 @@ import json
 import os
 import pickle
 import runpy
-import socket
-import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
@@ -16,7 +14,6 @@ import pytest
 import torch
 
 from jumok.errors import InputError
-from jumok.pretrained import pickle_worker
 from jumok.pretrained.checkpoint import open_checkpoint
 from jumok.pretrained.pickle_reader import read_pickle
 from jumok.pretrained.pickle_worker import RejectedError, deduplicate
@@ -144,26 +141,6 @@ def test_views_are_copied_and_equal_views_are_tied() -> None:
     assert len({tensor.data_ptr() for tensor in kept.values()}) == 3
     assert torch.equal(kept["b"], WEIGHT.T)
     assert torch.equal(kept["d"], WEIGHT[2:])
-
-
-def test_worker_has_no_network() -> None:
-    program = f"""
-import runpy, socket, sys
-dropped = runpy.run_path({str(pickle_worker.__file__)!r})["drop_network"]()
-try:
-    socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=5)
-except OSError:
-    print("none", dropped)
-else:
-    print("some", dropped)
-"""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = str(server.getsockname()[1])
-        command = [sys.executable, "-c", program, port]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    if done.stdout == "some False\n":
-        pytest.skip("this system does not allow network namespaces")
-    assert done.stdout == "none True\n"
 
 
 @pytest.mark.slow

@@ -14,11 +14,11 @@ from jumok.pretrained.checkpoint import open_checkpoint
 from jumok.pretrained.state_dict import (
     PretrainedModel,
     hf_state_dict,
-    hf_tensor_names,
     model_from_hf,
 )
 from jumok.safetensors_io import deserialize, serialize
 from tests.pretrained.hf_variants import VARIANTS, Variant
+from tests.pretrained.tensor_names import hf_tensor_names
 
 transformers = pytest.importorskip("transformers")
 

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.cli.options import DecodingOverrides, apply_decoding, load_ensemble
+from jumok.cli.options import (
+    ChatTemplateOption,
+    DecodingOverrides,
+    apply_decoding,
+    load_ensemble,
+    read_template,
+)
+from jumok.shipped import complete_run
 from jumok.terminal import print_notice
 
 if TYPE_CHECKING:
@@ -21,20 +28,17 @@ PROMPT = "> "
 @app.command()
 def chat(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="An imported chat model or its folder.")
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            autocompletion=complete_run,
+            help="An imported chat model or its folder.",
+        ),
     ],
     system: Annotated[
         str | None, typer.Option(metavar="TEXT", help="The system message of the chat.")
     ] = None,
-    format_name: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="NAME",
-            help="Chat format: chatml, qwen3, llama3.2, gemma, exaone4, mistral and others. "
-            "[default: that of the model's template]",
-        ),
-    ] = None,
+    template: ChatTemplateOption = None,
     decoding: DecodingOverrides = None,
 ) -> None:
     """Chat with a model; an empty line or the end of the input ends the chat.
@@ -46,7 +50,7 @@ def chat(
 
     pipeline = apply_decoding(load_ensemble(model, None), decoding or [], None, None)
     messages = [] if system is None else [Message("system", system)]
-    _converse(Chat.of(pipeline, format_name), messages)
+    _converse(Chat.of(pipeline, read_template(template)), messages)
 
 
 def _converse(chat: "Chat", messages: "list[Message]") -> None:

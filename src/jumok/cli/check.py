@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jumok.language import translate, translate_message
+from jumok.shipped import complete_run
 from jumok.terminal import pad, print_json, print_line, print_notice, text_width
 
 if TYPE_CHECKING:
@@ -20,7 +21,12 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @app.command()
 def check(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run, or the folder of a model.")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN", autocompletion=complete_run, help="A run, or the folder of a model."
+        ),
+    ],
     texts: Annotated[
         list[str] | None,
         typer.Option(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jumok.language import translate
+from jumok.shipped import complete_run
 from jumok.terminal import pad, print_json, print_line
 
 if TYPE_CHECKING:
@@ -17,7 +18,12 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @app.command()
 def compare(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN RUN ...", help="Two runs or more.")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN RUN ...", autocompletion=complete_run, help="Two runs or more."
+        ),
+    ],
     data: Annotated[
         Path | None,
         typer.Option(help="TSV, CSV or JSON file with the columns of the runs' data."),

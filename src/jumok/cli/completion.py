@@ -1,11 +1,12 @@
 r"""Completion of the command line in bash, zsh and fish.
 
 The script of a shell runs `jumok --complete SHELL WORD ...`, which prints one candidate per line;
-without candidates the shell completes names of files. Words may contain any text: bash passes them
-as they were typed, with quotes and backslashes.
+without candidates the shell completes names of files. click finds the candidates. Its scripts for
+shells quote no spaces and split key=value, so jumok has its own. Words may contain any text:
+bash passes them as they were typed, with quotes and backslashes. `recipes` to `settings` and
+`complete_run` are the `autocompletion` of arguments.
 """
 
-import inspect
 import os
 import re
 import sys
@@ -55,7 +56,6 @@ SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 
 SOURCE = Path(__file__).parent.parent
 _PLAIN = re.compile(r"[\w@%+=:,./~-]*")  # words that need no quotes in a shell
-_RUNS = ("RUN", "MODEL", "DIR", "RUN RUN ...", "RUN ...")  # metavars of folders of runs
 
 
 def script(shell: str | None) -> str:
@@ -133,86 +133,50 @@ def candidates(before: Sequence[str], current: str) -> list[str]:
     if not before:
         options = [name for name in OPTIONS if name.startswith("--")]
         found = [*COMMANDS, *options, "--help", "--version"]
-    elif before[0] in COMMANDS:
-        found = list(_of_command(before, current))
-    else:
-        found = []
-    return [each for each in found if each.startswith(current)]
+        return [each for each in found if each.startswith(current)]
+    return _of_command(before[0], before[1:], current) if before[0] in COMMANDS else []
 
 
-def _of_command(before: Sequence[str], current: str) -> Iterator[str]:
-    """The options and arguments of a command, or the values of its last option."""
+def _of_command(name: str, rest: Sequence[str], current: str) -> list[str]:
+    """The candidates of a command by click: names of files are left to the shell."""
     import typer
+    from typer._completion_classes import BashComplete  # of the click that typer uses
 
     from jumok.cli import command_app
 
-    command: Any = typer.main.get_command(command_app(before[0]))
-    rest = list(before[1:])
-    if subcommands := getattr(command, "commands", None):
-        if not rest:
-            yield from subcommands
-            return
-        command = subcommands.get(rest.pop(0))
-        if command is None:
-            return
-    options = {option: p for p in command.params for option in p.opts if option.startswith("--")}
-    function = inspect.unwrap(command.callback)
-    valued = {option for option, p in options.items() if not getattr(p, "is_flag", False)}
-    if rest and rest[-1] in valued:
-        yield from _values(function, options[rest[-1]], before[0], [], current)
-        return
-    if current.startswith("-"):
-        yield from (*options, "--help")
-        return
-    given = [
-        word
-        for i, word in enumerate(rest)
-        if not word.startswith("--") and not (i and rest[i - 1] in valued)
-    ]
-    arguments = [p for p in command.params if p.param_type_name == "argument"]
-    if arguments:
-        index = min(len(given), len(arguments) - 1)
-        if index == len(given) or arguments[index].nargs == -1:
-            yield from _values(function, arguments[index], before[0], given, current)
+    command = typer.main.get_command(command_app(name))
+    found = BashComplete(command, {}, name, "").get_completions(list(rest), current)
+    return [item.value for item in found if item.type == "plain"]
 
 
-def _choices(function: Any, name: str) -> list[str]:
-    """The choices of a parameter of a function: those of a Literal."""
-    from typing import get_type_hints
-
-    hint = get_type_hints(function).get(name)
-    kinds = [hint, *get_args(hint)]
-    return [word for kind in kinds for word in get_args(kind) if isinstance(word, str)]
+def recipes() -> list[str]:
+    """The names of the built-in recipes."""
+    return [path.stem for path in (SOURCE / "recipes").glob("*.toml")]
 
 
-def _values(
-    function: Any, parameter: Any, command: str, given: Sequence[str], current: str
-) -> Iterator[str]:
-    """The values of an option or argument: choices, recipes, keys, corpora, formats, runs."""
-    metavar = parameter.metavar or ""
-    if choices := _choices(function, parameter.name):
-        yield from choices
-    elif metavar == "RECIPE":
-        yield from (path.stem for path in (SOURCE / "recipes").glob("*.toml"))
-    elif metavar == "[key=value ...]":
-        yield from _recipe_keys(current)
-    elif (metavar == "NAME" and command == "data") or metavar == "[NAME]":
-        from jumok.data.corpora.registry import CORPORA
+def corpora() -> list[str]:
+    """The names of the known corpora."""
+    from jumok.data.corpora.registry import CORPORA
 
-        yield from CORPORA
-    elif metavar == "FORMAT" and command == "export":
-        yield from ("hf", "sentence-transformers", "peft", "ctranslate2", "onnx")
-    elif metavar in _RUNS and not (command == "check" and given):
-        yield from _runs(current)
+    return list(CORPORA)
 
 
-def _recipe_keys(current: str) -> Iterator[str]:
+def formats() -> list[str]:
+    """The names of the export formats."""
+    from jumok.export.targets import TARGETS
+
+    return list(TARGETS.names())
+
+
+def settings(incomplete: str) -> list[str]:
     """`table.key=` for each key of a recipe; after the = the choices of the key."""
+    found: list[str] = []
     for key, choices in _cached_keys().items():
-        if current.startswith(key):
-            yield from (f"{key}{choice}" for choice in choices)
-        elif key.startswith(current):
-            yield key
+        if incomplete.startswith(key):
+            found += [f"{key}{choice}" for choice in choices]
+        elif key.startswith(incomplete):
+            found.append(key)
+    return found
 
 
 def _cached_keys() -> dict[str, list[str]]:
@@ -258,19 +222,6 @@ def recipe_keys() -> dict[str, list[str]]:
             yield f"{prefix}{field.name}=", [*words, *(("true", "false") if bool in kinds else ())]
 
     return dict(keys(Recipe, ""))
-
-
-def _runs(current: str) -> Iterator[str]:
-    """Folders of runs in runs/ and where `current` points to, and the models that ship."""
-    from jumok.shipped import shipped_folders
-
-    yield from shipped_folders()
-    prefix = current[: current.rfind("/") + 1]
-    for parent in {prefix, *(() if prefix else ("runs/",))}:
-        folder = Path(parent or ".").expanduser()
-        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-            if (path / "recipe.toml").is_file():
-                yield f"{parent}{path.name}"
 
 
 def _joined(words: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jumok.cli import completion
 from jumok.language import translate, translate_message
 from jumok.registry import Registry
 from jumok.terminal import pad, print_json, print_line, print_notice
@@ -28,7 +29,14 @@ COMMANDS = Registry[Callable[..., None]](
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a corpus; see jumok data list.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        autocompletion=completion.corpora,
+        help="Name of a corpus; see jumok data list.",
+    ),
+]
 
 
 @app.command("list")
@@ -77,7 +85,10 @@ for _name in COMMANDS.names():
 @app.command()
 def verify(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Check only this corpus.")
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", autocompletion=completion.corpora, help="Check only this corpus."
+        ),
     ] = None,
     overlap: Annotated[
         bool,

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from jumok.cli.options import DeviceOption, PrecisionOption, load_encoder
+from jumok.shipped import complete_run
 from jumok.terminal import print_json
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -14,7 +15,12 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @app.command()
 def embed(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run, or the name of a model.")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN", autocompletion=complete_run, help="A run, or the name of a model."
+        ),
+    ],
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="FILE", help="A .npy file. [default: JSON lines on stdout]"),

@@ -16,6 +16,7 @@ from jumok.cli.options import (
     load_ensemble,
     with_precision,
 )
+from jumok.shipped import complete_run
 from jumok.terminal import print_json, print_line
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -23,7 +24,10 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @app.command()
 def evaluate(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    run: Annotated[
+        Path,
+        typer.Argument(metavar="RUN", autocompletion=complete_run, help="The folder of a run."),
+    ],
     data: Annotated[
         Path | None,
         typer.Option(help="TSV, CSV or JSON file with the columns of the run's data."),

@@ -5,7 +5,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from jumok.cli import completion
 from jumok.language import translate, translate_message
+from jumok.shipped import complete_run
 from jumok.terminal import print_json, print_line, print_notice
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -13,12 +15,17 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @app.command()
 def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    run: Annotated[
+        Path,
+        typer.Argument(metavar="RUN", autocompletion=complete_run, help="The folder of a run."),
+    ],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder for the exported model.")],
     to: Annotated[
         str,
         typer.Option(
-            metavar="FORMAT", help="hf, sentence-transformers, peft, ctranslate2, onnx or gguf."
+            metavar="FORMAT",
+            autocompletion=completion.formats,
+            help="hf, sentence-transformers, peft, ctranslate2, onnx or gguf.",
         ),
     ],
     quantize: Annotated[

@@ -8,6 +8,7 @@ import typer
 from jumok.cli.stdin import read_lines
 from jumok.errors import InputError
 from jumok.language import translate
+from jumok.shipped import complete_run
 from jumok.terminal import pad, print_json, print_line, print_notice, text_width
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ def heads(
     model: Annotated[
         Path,
         typer.Argument(
-            metavar="MODEL", help="A run, an imported checkpoint, a Hugging Face folder or a trace."
+            metavar="MODEL",
+            autocompletion=complete_run,
+            help="A run, an imported checkpoint, a Hugging Face folder or a trace.",
         ),
     ],
     texts: Annotated[

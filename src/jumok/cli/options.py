@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jumok.shipped import complete_run
 from jumok.terminal import print_notice
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ EnsembleRuns = Annotated[
     typer.Option(
         "--with",
         metavar="RUN",
+        autocompletion=complete_run,
         help="Ensemble with another run that has the same vocabulary. Repeatable.",
     ),
 ]
@@ -36,6 +38,13 @@ PrecisionOption = Annotated[
         "--precision",
         metavar="TYPE",
         help="Use an optimized encoder: float32, bfloat16 or int8.",
+    ),
+]
+
+ChatTemplateOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--template", metavar="FILE", help="The chat template (Jinja). [default: the model's own]"
     ),
 ]
 
@@ -124,3 +133,19 @@ def apply_decoding(
     if settings:
         print_notice("; ".join(settings))
     return pipeline
+
+
+def read_template(file: Path | None) -> str | None:
+    """The text of a file with a chat template; None for None."""
+    from jumok.atomic_io import read_regular
+    from jumok.errors import InputError
+    from jumok.safe_json import MAX_BYTES
+
+    if file is None:
+        return None
+    try:
+        return read_regular(file, MAX_BYTES).decode()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{file} must be UTF-8, got an invalid byte at {error.start}; download it again"
+        ) from None

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jumok.shipped import complete_run
 from jumok.terminal import print_line
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ app = typer.Typer(
     help="Plot positional encodings, a run's history, or attention.",
 )
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+Run = Annotated[
+    Path, typer.Argument(metavar="RUN", autocompletion=complete_run, help="The folder of a run.")
+]
 Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Output file: .png, .svg or .pdf.")]
 
 
@@ -58,7 +61,12 @@ def history(run: Run, out: Out = None) -> None:
 @app.command()
 def attention(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A run, an imported model, or a trace file.")
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            autocompletion=complete_run,
+            help="A run, an imported model, or a trace file.",
+        ),
     ],
     text: Annotated[
         str | None, typer.Argument(metavar="[TEXT]", help="Input text of the model.")

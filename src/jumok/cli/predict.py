@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jumok.cli.options import (
+    ChatTemplateOption,
     DecodingOverrides,
     DeviceOption,
     EnsembleRuns,
     PrecisionOption,
     apply_decoding,
     load_ensemble,
+    read_template,
     with_precision,
 )
 from jumok.language import translate
+from jumok.shipped import complete_run
 from jumok.terminal import command_line, print_notice, to_json_line
 
 if TYPE_CHECKING:
@@ -36,7 +39,10 @@ MAX_CHUNK_CHARS = 2**16  # characters per batch: bounds the memory that long lin
 @app.command(context_settings={"ignore_unknown_options": True})  # -_- is text, not an option
 def predict(
     context: typer.Context,
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    run: Annotated[
+        Path,
+        typer.Argument(metavar="RUN", autocompletion=complete_run, help="The folder of a run."),
+    ],
     texts: Annotated[
         list[str] | None,
         typer.Argument(metavar="[TEXT ...]", help="Texts. [default: the lines of stdin]"),
@@ -69,16 +75,17 @@ def predict(
     ] = False,
     draft: Annotated[
         Path | None,
-        typer.Option(metavar="RUN", help="Draft model for speculative decoding."),
+        typer.Option(
+            metavar="RUN",
+            autocompletion=complete_run,
+            help="Draft model for speculative decoding.",
+        ),
     ] = None,
     chat: Annotated[
         bool,
         typer.Option("--chat", help="Answer JSON messages on stdin: [{role, content}, ...]."),
     ] = False,
-    format_name: Annotated[
-        str | None,
-        typer.Option("--format", metavar="NAME", help="With --chat: the format of the chat."),
-    ] = None,
+    template: ChatTemplateOption = None,
 ) -> None:
     """Predict for texts: labels, scores, entities, translations or continuations."""
     timer = _Timer()
@@ -104,7 +111,7 @@ def predict(
         pipeline = pipeline.with_draft(load_ensemble(draft, None, device=device))
     timer.opened()
     if chat:
-        _answer_chat(pipeline, format_name, as_json, stream)
+        _answer_chat(pipeline, template, as_json, stream)
         return
     for part in [texts] if texts else _chunks():
         if stream:
@@ -258,9 +265,7 @@ def _check_streamable(pipeline: "Pipeline", as_json: bool) -> None:
         )
 
 
-def _answer_chat(
-    pipeline: "Pipeline", format_name: str | None, as_json: bool, stream: bool
-) -> None:
+def _answer_chat(pipeline: "Pipeline", template: Path | None, as_json: bool, stream: bool) -> None:
     """Answer the messages on stdin."""
     from jumok.cli.stdin import open_stdin
     from jumok.safe_json import MAX_BYTES, parse_json
@@ -274,7 +279,8 @@ def _answer_chat(
         sys.stdout.write(part)
         sys.stdout.flush()
 
-    answer = Chat.of(pipeline, format_name).answer(messages, show if stream else lambda part: None)
+    chat = Chat.of(pipeline, read_template(template))
+    answer = chat.answer(messages, show if stream else lambda part: None)
     if as_json:
         sys.stdout.write(to_json_line({"role": "assistant", "content": answer}) + "\n")
     else:

@@ -9,6 +9,7 @@ import typer
 
 from jumok.cli.options import DeviceOption, PrecisionOption, load_encoder
 from jumok.language import translate
+from jumok.shipped import complete_run
 from jumok.terminal import print_json
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -16,7 +17,12 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @app.command()
 def search(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run, or the name of a model.")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN", autocompletion=complete_run, help="A run, or the name of a model."
+        ),
+    ],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="One text per line.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to look for.")],
     top: Annotated[int, typer.Option("--top", min=1, help="The number of lines.")] = 5,

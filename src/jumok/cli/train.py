@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from jumok.cli import completion
 from jumok.language import translate, translate_message
+from jumok.shipped import complete_run
 from jumok.terminal import command_line, make_console, pad, print_json, print_line
 
 if TYPE_CHECKING:
@@ -25,16 +27,27 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def train(
     recipe: Annotated[
         str | None,
-        typer.Argument(metavar="RECIPE", help="Name of a built-in recipe, or a .toml file."),
+        typer.Argument(
+            metavar="RECIPE",
+            autocompletion=completion.recipes,
+            help="Name of a built-in recipe, or a .toml file.",
+        ),
     ] = None,
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[key=value ...]", help="Override recipe settings."),
+        typer.Argument(
+            metavar="[key=value ...]",
+            autocompletion=completion.settings,
+            help="Override recipe settings.",
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the run. [default: runs/NAME]")
     ] = None,
-    resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Resume this run.")] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", autocompletion=complete_run, help="Resume this run."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only estimate memory and time.")
     ] = False,
@@ -118,10 +131,6 @@ def _estimate(
         print_line(f"{pad(translate(name), 28)}{value:>18}")
     rest = "Not included: evaluation, the final test, and torch itself (about 400 MB)."
     print_line(translate(rest))
-
-
-def _per_process(n: int) -> str:
-    return translate("per process, {} processes", n)
 
 
 def _megabytes(size: int) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from jumok.cli.options import DeviceOption
+from jumok.shipped import complete_run
 from jumok.terminal import print_line, print_notice
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ def view(
     run: Annotated[
         Path,
         typer.Argument(
-            metavar="RUN", help="A run, an imported checkpoint, a Hugging Face folder or a trace."
+            metavar="RUN",
+            autocompletion=complete_run,
+            help="A run, an imported checkpoint, a Hugging Face folder or a trace.",
         ),
     ],
     text: Annotated[

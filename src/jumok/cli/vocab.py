@@ -11,6 +11,7 @@ import typer
 from jumok.cli.stdin import read_lines
 from jumok.errors import InputError
 from jumok.language import translate
+from jumok.shipped import complete_run
 from jumok.terminal import pad, print_json, print_line
 
 if TYPE_CHECKING:
@@ -27,7 +28,12 @@ BATCH_SIZE = 1000  # lines encoded together
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Model = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A .model file, or the folder of a run.")
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        autocompletion=complete_run,
+        help="A .model file, or the folder of a run.",
+    ),
 ]
 Inputs = Annotated[
     list[str] | None,

@@ -1,6 +1,5 @@
 """Export a run: convert it, compare the outputs, and write the folder atomically."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,25 +10,12 @@ from jumok.export.card import card, results_of
 from jumok.export.report import ExportReport
 from jumok.export.samples import comparison_samples, random_samples
 from jumok.export.target import Progress, Quantization, Target, check_installed
-from jumok.registry import Registry
+from jumok.export.targets import TARGETS
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.load import load
 from jumok.terminal import escape_control
 from jumok.text.pretrained import PretrainedTokenizer
-
-TARGETS = Registry[Callable[[], Target]](
-    "jumok.formats",
-    "--to",
-    {
-        "hf": "jumok.export.huggingface:HuggingFace",
-        "sentence-transformers": "jumok.formats.sentence_transformers:SentenceTransformers",
-        "peft": "jumok.formats.peft:Peft",
-        "ctranslate2": "jumok.formats.ctranslate2:CTranslate2",
-        "onnx": "jumok.formats.onnx:Onnx",
-        "gguf": "jumok.formats.gguf:Gguf",
-    },
-)
 
 CARD = "README.md"
 

@@ -37,7 +37,7 @@ PRE_TOKENIZERS = {
 }
 SPECIAL = {"bos": "bos", "eos": "eos", "pad": "padding", "unk": "unknown"}
 TOKENIZER_JSON = "tokenizer.huggingface.json"  # the whole file, if it was written
-TEMPLATE = "tokenizer.chat_template"  # a program, kept as text and recognized by its hash
+TEMPLATE = "tokenizer.chat_template"  # kept as text
 
 
 def tokenizer_files(

@@ -122,8 +122,9 @@ def model_info(model: nn.Module, config: TransformerConfig, family: str) -> Mode
 def record(model: nn.Module) -> Iterator[Recorded]:
     """Record one forward pass of a model inside this context.
 
-        with watch(shared_copy(model)) as recorded:
-            model(ids)
+        copy = shared_copy(model)
+        with record(copy) as recorded:
+            copy(ids)
         recorded["encoder.0.weights"]  # (B, H, T, S)
 
     A hook that replaces weights must be registered before. A shared copy of a compiled model is not

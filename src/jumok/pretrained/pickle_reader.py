@@ -10,8 +10,6 @@ runs without them, which a warning says, and its result is read into memory.
 """
 
 import logging
-import os
-import subprocess
 import sys
 import tempfile
 from contextlib import AbstractContextManager
@@ -22,16 +20,12 @@ from torch import Tensor
 
 from jumok.atomic_io import open_regular, read_regular, storage_errors
 from jumok.errors import InputError
+from jumok.limited_process import ProgramError, run_program
 from jumok.pretrained.memory_map import mmap_safetensors
 from jumok.pretrained.zip_check import check_zip
-from jumok.safe_json import parse_json
 from jumok.safetensors_io import deserialize
 
 WORKER = Path(__file__).with_name("pickle_worker.py")
-MAX_RESULT_BYTES = 32 * 2**20
-_LIBRARY_PATHS = (  # without SYSTEMROOT no program starts on Windows
-    ("PATH", "SYSTEMROOT", "TEMP") if os.name == "nt" else ("LD_LIBRARY_PATH",)
-)
 
 logger = logging.getLogger(__name__)
 
@@ -84,33 +78,11 @@ def _run_worker(
     file: BufferedReader, size: int, target: str, descriptors: tuple[int, ...] = ()
 ) -> object:
     """Let the worker write the tensors of `file` to `target`; returns the names it tied."""
-    with tempfile.TemporaryFile() as output:
-        process = subprocess.run(  # noqa: S603  (our own program, and no shell)
-            [sys.executable, "-P", "-B", WORKER, target, str(size)],
-            stdin=file,
-            stdout=output,
-            stderr=subprocess.DEVNULL,
-            pass_fds=descriptors,
-            env=_environment(),
-            check=False,
-        )
-        if process.returncode:
-            raise _pickle_error(f"the worker exceeded its limits (code {process.returncode})")
-        output.seek(0)
-        result = parse_json(output.read(MAX_RESULT_BYTES))
-    if "error" in result:
-        raise _pickle_error(str(result["error"])[:300])
+    try:
+        result = run_program(WORKER, [target, str(size)], stdin=file, pass_fds=descriptors)
+    except ProgramError as error:
+        raise _pickle_error(str(error)) from error
     return result.get("tied")
-
-
-def _environment() -> dict[str, str]:
-    """The environment of the worker: what finds libraries, and nothing else of the user's."""
-    kept = {key: os.environ[key] for key in _LIBRARY_PATHS if key in os.environ}
-    return kept | {
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        "PYTHONUTF8": "1",
-        "OMP_NUM_THREADS": "1",
-    }
 
 
 def _with_tied(tensors: dict[str, Tensor], tied: object) -> dict[str, Tensor]:

@@ -1,13 +1,12 @@
 """The worker process of `pickle_reader`: a program that converts a checked pickle to safetensors.
 
-The library never imports it, and it imports nothing of the library. Standard input is the checked
-file, the second argument its size in bytes. The first argument is the file descriptor to write to:
-then it first drops its network and sets limits, which only Linux allows. Or it is the path of a new
-file: then it works without limits. It prints one JSON object: `{"tied": {name: first name}}` or
-`{"error": reason}`. The reader validates everything it writes.
+The library never imports it, and it imports nothing of the library but `process_limits`. Standard
+input is the checked file, the second argument its size in bytes. The first argument is the file
+descriptor to write to: then it first drops its network and sets limits, which only Linux allows. Or
+it is the path of a new file: then it works without limits. It prints one JSON object:
+`{"tied": {name: first name}}` or `{"error": reason}`. The reader validates everything it writes.
 """
 
-import ctypes
 import json
 import pickle
 import re
@@ -20,7 +19,6 @@ if TYPE_CHECKING:  # torch is imported after the network is dropped
     from torch import Tensor
 
 MAX_TENSORS = 100_000
-_NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000  # CLONE_NEWUSER, CLONE_NEWNET of Linux
 _MIB = 2**20
 
 
@@ -46,14 +44,6 @@ def convert(weights: int | str, size: int) -> Mapping[str, object]:
     return {"tied": tied}
 
 
-def drop_network() -> bool:
-    """Move this process into a namespace without network; False if the system forbids it."""
-    unshare = getattr(ctypes.CDLL(None), "unshare", None)
-    return unshare is not None and any(
-        unshare(spaces) == 0 for spaces in (_NEW_NETWORK, _NEW_USER | _NEW_NETWORK)
-    )
-
-
 def load() -> object:
     """The content of the pickle on standard input."""
     import torch
@@ -65,27 +55,18 @@ def load_within_limits(size: int) -> object:
     """The same, memory-mapped; first drops the network and sets the limits."""
     import resource
 
+    from jumok.process_limits import drop_network, set_limits
+
     drop_network()
     import torch
 
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    set_rlimits(pages * resource.getpagesize() + 4 * size + 256 * _MIB, size)
+    set_limits(
+        address_space=pages * resource.getpagesize() + 4 * size + 256 * _MIB,
+        cpu_seconds=120 + size // (16 * _MIB),
+        file_bytes=2 * size + 64 * _MIB,
+    )
     return torch.load("/proc/self/fd/0", weights_only=True, mmap=True, map_location="cpu")
-
-
-def set_rlimits(address_space: int, size: int) -> None:
-    """Limit memory, CPU time and disk for a file of `size` bytes, and write no core file."""
-    import resource
-
-    for resource_id, maximum in (
-        (resource.RLIMIT_AS, address_space),
-        (resource.RLIMIT_CPU, 120 + size // (16 * _MIB)),  # seconds
-        (resource.RLIMIT_FSIZE, 2 * size + 64 * _MIB),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        hard = resource.getrlimit(resource_id)[1]
-        maximum = maximum if hard == resource.RLIM_INFINITY else min(maximum, hard)
-        resource.setrlimit(resource_id, (maximum, maximum))
 
 
 def deduplicate(state: object, size: int) -> tuple[dict[str, "Tensor"], dict[str, str]]:

@@ -1,6 +1,5 @@
 """Hugging Face state dicts: load them into jumok modules without a copy, and save them back."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,21 +78,6 @@ def _resolve(
     return resolve_tying(architecture, canonical), names, canonical
 
 
-def hf_tensor_names(model: nn.Module, architecture: HFArchitecture) -> dict[str, str]:
-    """The names that transformers gives the tensors of a model that was not loaded from a file.
-
-    Each is mapped to its canonical name. Tied tensors have their first name only, and a backbone
-    without a head has no prefix.
-    """
-    head = architecture.head
-    names = [mapping.hf_name for mapping in expand(architecture.name_rules(), named_weights(model))]
-    names += [
-        alias
-        for alias in head.aliases
-        if any(re.fullmatch(pattern, alias) for pattern in head.unused)
-    ]
-    prefix = "" if head.rules else architecture.family.prefix
-    return {name.removeprefix(prefix): name for name in names}
 
 
 @torch.no_grad()
@@ -106,8 +90,8 @@ def hf_state_dict(
     """The tensors of a Hugging Face checkpoint of this architecture, under the keys of `names`.
 
     With `names` and `unused` of the `PretrainedModel`, the names are those of the loaded file, and
-    unchanged tensors have the same bytes. For other models they are `hf_tensor_names` and {}. A
-    tensor that is stored twice is copied, so that the result can be serialized.
+    unchanged tensors have the same bytes. A tensor that is stored twice is copied, so that the
+    result can be serialized.
     """
     weights = {name: parameter.detach() for name, parameter in named_weights(model).items()}
     mappings = {mapping.hf_name: mapping for mapping in expand(architecture.name_rules(), weights)}

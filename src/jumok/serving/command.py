@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from jumok.shipped import complete_run
+
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
@@ -15,7 +17,9 @@ def serve(
     models: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN ...", help="Runs, imported checkpoints or Hugging Face folders."
+            metavar="RUN ...",
+            autocompletion=complete_run,
+            help="Runs, imported checkpoints or Hugging Face folders.",
         ),
     ],
     host: Annotated[

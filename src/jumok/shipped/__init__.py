@@ -53,3 +53,19 @@ def resolve_vocabulary(name: str, here: Path = _HERE) -> Path:
     """
     folder = shipped_folders(here).get(name)
     return Path(name) if folder is None or Path(name).exists() else folder / VOCABULARY
+
+
+def complete_run(incomplete: str) -> list[str]:
+    """Models that ship, and the runs in `runs/` and where the beginning of a path points to.
+
+    >>> complete_run("no-such-folder/")
+    ['ko-small', 'ko-small-vectors', 'note']
+    """
+    found = list(shipped_folders())
+    prefix = incomplete[: incomplete.rfind("/") + 1]
+    for parent in {prefix, *(() if prefix else ("runs/",))}:
+        folder = Path(parent or ".").expanduser()
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if (path / "recipe.toml").is_file():
+                found.append(f"{parent}{path.name}")
+    return found

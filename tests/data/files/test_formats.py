@@ -71,9 +71,7 @@ def test_a_bad_sentence_alone_is_left_out(tmp_path: Path) -> None:
         tmp_path / "a.bio", ("text", "tags"), format="bio", on_bad_rows="skip", labels=("O",)
     )
     assert list(table.column("text")) == ["가", "다"]
-    assert [str(row)[-40:] for row in table.bad_rows.first] == [
-        f"{tmp_path}/a.bio:4: byte 1 is not UTF-8 (got b'\\xff\\tO')"[-40:]
-    ]
+    assert str(table.bad_rows) == (f"  {tmp_path}/a.bio:4: byte 1 is not UTF-8 (got b'\\xff\\tO')")
 
 
 def test_columns_that_tagged_sentences_lack(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_a_bad_row_is_skipped_and_counted(tmp_path: Path, fault: str) -> None:
     assert list(table.column("text")) == ["좋아요", "좋아요"]
     assert table.bad_rows.count == 1
     assert table.bad_rows.first[0].line == 3
-    assert str(table.bad_rows.first[0]).startswith(f"{path}:3: ")
+    assert str(table.bad_rows).startswith(f"  {path}:3: ")
 
 
 @pytest.mark.parametrize("byte", range(0x80, 0x100))
@@ -275,4 +275,4 @@ def test_a_huge_line_is_passed_over(tmp_path: Path) -> None:
     path.write_bytes(b"x" * (32 * 2**20 - 1) + b"\nok\n")
     table = read_table(path, ["text"], on_bad_rows="skip")
     assert list(table.column("text")) == ["ok"]
-    assert "a line of 33,554,432 bytes" in table.bad_rows.first[0].reason
+    assert "a line of 33,554,432 bytes" in table.bad_rows.first[0].fault

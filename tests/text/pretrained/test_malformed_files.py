@@ -105,7 +105,7 @@ def test_what_only_a_text_brings_out_is_refused_there(content: object, tmp_path:
     for encode in (
         vocabulary.encode,
         vocabulary.encode_with_special_tokens,
-        vocabulary.encode_hf_with_offsets,
+        vocabulary.encode_with_offsets,
     ):
         with pytest.raises(InputError, match="fails on"):
             encode("abz")
@@ -211,7 +211,7 @@ def test_a_text_that_becomes_too_long_is_refused(tmp_path: Path) -> None:
     """A thousand bytes for a character are allowed, and so 131 MB for a text: not this one."""
     vocabulary = read(tmp_path, tokenizer(normalizer=replace("b" * 900)))
     assert len(vocabulary.encode("ab")) == 901
-    for encode in (vocabulary.encode, vocabulary.encode_hf_with_offsets):
+    for encode in (vocabulary.encode, vocabulary.encode_with_offsets):
         with pytest.raises(InputError, match="at most 524,288 bytes after normalization"):
             encode("a" * 100_000)
     assert len(vocabulary.encode("c" * 100_000)) == 0
@@ -277,7 +277,7 @@ def test_a_text_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
     for encode in (
         vocabulary.encode,
         vocabulary.encode_with_special_tokens,
-        vocabulary.encode_hf_with_offsets,
+        vocabulary.encode_with_offsets,
         lambda text: vocabulary.encode_batch(["ab", text]),
     ):
         with pytest.raises(InputError):

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from jumok.training.reporting.progress_bar import ProgressBar, Throughput
+from tests.terminals import set_size
 
 SCRIPT = """
 import time
@@ -31,9 +32,9 @@ def test_only_log_lines_without_a_terminal(capsys: pytest.CaptureFixture[str]) -
 
 def test_the_bar_on_a_terminal() -> None:
     reader, terminal = pty.openpty()
-    environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "120"}
+    set_size(terminal, 120)
     with subprocess.Popen(
-        [sys.executable, "-c", SCRIPT], stderr=terminal, stdout=subprocess.PIPE, env=environment
+        [sys.executable, "-c", SCRIPT], stderr=terminal, stdout=subprocess.PIPE
     ) as process:
         os.close(terminal)
         output = b""

@@ -13,8 +13,8 @@ from jumok.errors import InputError
 Cell = str | float | list[str]
 OnBadRows = Literal["stop", "skip"]
 
-MAX_REASONS = 1_000  # reasons that are kept; further bad rows are only counted
-MAX_LISTED = 10  # reasons in an error message
+MAX_KEPT = 1_000  # bad rows that are kept; further ones are only counted
+MAX_LISTED = 10  # bad rows in an error message
 
 
 class Row(NamedTuple):
@@ -29,65 +29,41 @@ class Row(NamedTuple):
 RowReader = Callable[[Path, Iterator[Line], Sequence[str], frozenset[str]], Iterator[Row]]
 
 
-@dataclass(frozen=True)
-class BadRow:
-    r"""One row that cannot be used.
+@dataclass
+class BadRows:
+    r"""The rows of a table that cannot be used: their number, and the first 1,000 of them.
 
-    >>> print(BadRow("reviews.tsv", 17, "2 cells, expected 3 (got '7')"))
-    reviews.tsv:17: 2 cells, expected 3 (got '7')
+    >>> bad_rows = BadRows(["reviews.tsv"])
+    >>> bad_rows.add(Row(17, fault="2 cells, expected 3 (got '7')"))
+    >>> print(bad_rows)
+      reviews.tsv:17: 2 cells, expected 3 (got '7')
     """
 
-    file: str
-    line: int  # from 1; the first line of a row of several lines
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.reason}"
-
-
-@dataclass(frozen=True)
-class BadRows:
-    """The bad rows of a table: their number, and the first of them."""
-
+    files: Sequence[str] = ()
     count: int = 0
-    first: tuple[BadRow, ...] = ()
+    first: list[Row] = field(default_factory=list)  # without their cells
+
+    def add(self, row: Row) -> None:
+        """Count a row with a fault."""
+        self.count += 1
+        if len(self.first) < MAX_KEPT:
+            self.first.append(row._replace(cells=()))
+
+    def raise_if_any(self, skip_with: str = "") -> None:
+        """Raises InputError with the number of bad rows and the first ten, if there are any.
+
+        `skip_with` is the setting that skips them, where the user has one.
+        """
+        if self.count:
+            rows = "1 row" if self.count == 1 else f"{self.count:,} rows"
+            skip = f", or skip them with {skip_with}" if skip_with else ""
+            raise InputError(f"{rows} cannot be used; correct them{skip}:\n{self}")
 
     def __str__(self) -> str:
-        listed = [f"  {row}" for row in self.first[:MAX_LISTED]]
+        first = self.first[:MAX_LISTED]
+        listed = [f"  {self.files[row.file]}:{row.line}: {row.fault}" for row in first]
         more = self.count - len(listed)
         return "\n".join([*listed, *([f"  and {more:,} more"] if more else [])])
-
-
-@dataclass
-class BadRowCollector:
-    """Counts bad rows while files are read and keeps the first 1,000 reasons."""
-
-    count: int = 0
-    kept: list[tuple[int, int, str]] = field(default_factory=list)  # file, line, reason
-
-    def add(self, line: int, reason: str, file: int = 0) -> None:
-        """Count a bad row at `line` of the file with the index `file`."""
-        self.count += 1
-        if len(self.kept) < MAX_REASONS:
-            self.kept.append((file, line, reason))
-
-    def report(self, paths: Sequence[str]) -> BadRows:
-        """The report, with the names of the files."""
-        return BadRows(
-            self.count,
-            tuple(BadRow(paths[file], line, reason) for file, line, reason in self.kept),
-        )
-
-
-def raise_if_any(bad_rows: BadRows, skip_with: str = "") -> None:
-    """Raises InputError with the number of bad rows and the first ten, if there are any.
-
-    `skip_with` is the setting that skips them, where the user has one.
-    """
-    if bad_rows.count:
-        rows = "1 row" if bad_rows.count == 1 else f"{bad_rows.count:,} rows"
-        skip = f", or skip them with {skip_with}" if skip_with else ""
-        raise InputError(f"{rows} cannot be used; correct them{skip}:\n{bad_rows}")
 
 
 def line_text(line: Line) -> tuple[str, str]:

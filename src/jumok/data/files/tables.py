@@ -25,12 +25,10 @@ from jumok.data.files.lines import (
     suffix,
 )
 from jumok.data.files.rows import (
-    BadRowCollector,
     BadRows,
     Cell,
     OnBadRows,
     Row,
-    raise_if_any,
 )
 from jumok.data.table import Table
 from jumok.errors import InputError
@@ -50,7 +48,7 @@ FORMATS: dict[str, Format] = {
     ".txt": "lines",
 }
 
-_VERSION = 8  # to be increased when the same file is read or reported differently
+_VERSION = 9  # to be increased when the same file is read or reported differently
 _BATCH_ROWS = 8_192  # of one Arrow batch
 
 # The two official NSMC files, whose texts were quoted twice and whose few empty reviews are kept.
@@ -224,7 +222,11 @@ def _table(paths: Sequence[Path], options: _Options, rows: Rows, skip_with: str)
     stored = json.loads(metadata)
     return Table(
         arrow,
-        BadRowCollector(stored["bad"], stored["kept"]).report(_names(paths)),
+        BadRows(
+            _names(paths),
+            stored["bad"],
+            [Row(line, (), fault, file) for line, fault, file in stored["kept"]],
+        ),
         stored["sha256"],
     )
 
@@ -247,20 +249,18 @@ class _Reader:
         self.sha256 = combined_checksum([content.sha256 for content in contents])
         self.official = options.format == "tsv" and self.sha256 in DOUBLE_QUOTED_SHA256
         self.keeps_empty = self.official or options.empty == "keep"
-        self.counter = BadRowCollector()
+        self.bad_rows = BadRows(_names(paths))
 
     def in_memory(self) -> Table:
         batches = list(self.batches())
         arrow = pa.Table.from_batches(batches, self.options.schema())
-        return Table(arrow, self.bad_rows(), self.sha256)
-
-    def bad_rows(self) -> BadRows:
-        return self.counter.report(_names(self.paths))
+        return Table(arrow, self.bad_rows, self.sha256)
 
     def metadata(self) -> bytes:
         """The metadata in the cache: bad rows and the checksum of the content."""
-        metadata = {"bad": self.counter.count, "kept": self.counter.kept, "sha256": self.sha256}
-        return json.dumps(metadata).encode()
+        kept = [(row.line, row.fault, row.file) for row in self.bad_rows.first]
+        bad = {"bad": self.bad_rows.count, "kept": kept}
+        return json.dumps(bad | {"sha256": self.sha256}).encode()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The good rows. Raises InputError at the end for bad rows, or if no row is good."""
@@ -269,18 +269,18 @@ class _Reader:
         any_good = False
         for row in map(self._checked, self.rows()):
             if row.fault:
-                self.counter.add(row.line, row.fault, row.file)
+                self.bad_rows.add(row)
                 continue
             good.append(row.cells)
             if len(good) == _BATCH_ROWS:
                 yield _batch(good, schema)
                 good, any_good = [], True
         if self.options.on_bad_rows == "stop":
-            raise_if_any(self.bad_rows(), self.skip_with)
+            self.bad_rows.raise_if_any(self.skip_with)
         if good:
             yield _batch(good, schema)
         elif not any_good:
-            found = f": {self.bad_rows()}" if self.counter.count else ""
+            found = f": {self.bad_rows}" if self.bad_rows.count else ""
             raise InputError(f"{self.paths[0]} has no usable row{found}")
 
     def _checked(self, row: Row) -> Row:

@@ -1,4 +1,4 @@
-"""Chat: the answer of a language model to messages, in the chat format of its checkpoint."""
+"""Chat: the answer of a language model to messages, in the chat template of its checkpoint."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,31 +7,24 @@ from jumok.decoding import TextStreamer
 from jumok.errors import InputError
 from jumok.tasks.pipeline.causal_generation import generate_from_ids
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.text.chat import (
-    FORMATS,
-    ChatFormat,
-    Message,
-    encode_chat,
-    named_format,
-    template_format,
-)
+from jumok.text.chat import ChatTemplate, Message, encode_chat
 from jumok.text.pretrained import PretrainedTokenizer
 
 
 @dataclass(frozen=True)
 class Chat:
-    """A language model with the chat format it was trained with."""
+    """A language model with the chat template it was trained with."""
 
     pipeline: Pipeline
-    form: ChatFormat
+    template: ChatTemplate
     end_ids: tuple[int, ...]
 
     @classmethod
-    def of(cls, pipeline: Pipeline, format_name: str | None = None) -> "Chat":
-        """The chat of an imported model; the format is that of its template, or the named one.
+    def of(cls, pipeline: Pipeline, template: str | None = None) -> "Chat":
+        """The chat of an imported model by its own template, or by the one that is given.
 
-        Raises InputError for models that are no language models, for unknown templates and for
-        tokenizers without the pieces of the format.
+        Raises InputError for models that are no language models, and for a template that is
+        missing or invalid.
         """
         tokenizer = pipeline.vocabulary
         if not pipeline.task.generates or pipeline.task.reads_source:
@@ -41,16 +34,14 @@ class Chat:
                 "a chat needs an imported chat model with its tokenizer, got a model trained with "
                 "jumok; predict continues texts"
             )
-        if format_name is not None:
-            form = named_format(format_name)
-        elif (template := tokenizer.files.chat_template) is not None:
-            form = template_format(template)
-        else:
+        source = tokenizer.files.chat_template if template is None else template
+        if source is None:
             raise InputError(
-                "the model has no chat template; name the format it was trained with: --format "
-                f"{', '.join(FORMATS)}"
+                "the model has no chat template; give the one it was trained with: --template FILE"
             )
-        return cls(pipeline, form, tuple(tokenizer.id(piece) for piece in form.ends))
+        chat_template = ChatTemplate(source, tokenizer.special_tokens)
+        end = chat_template.end_piece(tokenizer)
+        return cls(pipeline, chat_template, () if end is None else (tokenizer.id(end),))
 
     def answer(
         self, messages: Sequence[Message], on_text: Callable[[str], None] = lambda text: None
@@ -61,7 +52,7 @@ class Chat:
         """
         tokenizer = self.pipeline.vocabulary
         assert isinstance(tokenizer, PretrainedTokenizer)
-        ids = encode_chat(tokenizer, self.form, messages)
+        ids = encode_chat(tokenizer, self.template, messages)
         n_new = self.pipeline.recipe.decoding.max_length
         limit = self.pipeline.recipe.model.max_length
         if len(ids) + n_new > limit:

@@ -28,6 +28,10 @@ class Backend(Protocol):
         """Every piece and its id."""
 
     @property
+    def special(self) -> Mapping[str, int]:
+        """The special pieces and their ids, [UNK] included."""
+
+    @property
     def clean_up(self) -> bool:
         """Whether decoding removes spaces before punctuation."""
 
@@ -37,8 +41,8 @@ class Backend(Protocol):
     def encode_hf(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids that transformers gives: a typed "[MASK]" becomes the special id."""
 
-    def encode_with_offsets(self, text: str, *, hf: bool = False) -> Encoding:
-        """The ids of `encode`, or of `encode_hf`, with the characters that each covers."""
+    def encode_with_offsets(self, text: str) -> Encoding:
+        """The ids of `encode` with the characters that each covers."""
 
     def decode(self, rows: Sequence[Sequence[int]], keep_special: bool) -> list[str]:
         """The texts of rows of ids; ids without a piece give no text."""
@@ -79,6 +83,12 @@ class TokenizersBackend:
         pieces: dict[str, int] = self._tokenizer.get_vocab(with_added_tokens=True)
         return pieces
 
+    @cached_property
+    def special(self) -> Mapping[str, int]:
+        """The special pieces and their ids, [UNK] included."""
+        ids = self._special_ids | {self._unk_id}
+        return {piece: i for piece, i in self.pieces.items() if i in ids}
+
     def normalized(self, text: str) -> str:
         """The text after normalization, before it is split into words."""
         normalizer = self._tokenizer.normalizer
@@ -113,11 +123,11 @@ class TokenizersBackend:
         """The ids that transformers gives, of all texts on all cores."""
         return _encode(self._tokenizer, list(map(self._check, texts)))
 
-    def encode_with_offsets(self, text: str, *, hf: bool = False) -> Encoding:
+    def encode_with_offsets(self, text: str) -> Encoding:
         """The ids with the characters that each covers."""
         with library_errors("the tokenizer fails on this text"):
             encoding = self._tokenizer.encode(self._check(text), add_special_tokens=False)
-            if not hf and self._spells_special(text, encoding.ids):
+            if self._spells_special(text, encoding.ids):
                 encoding = self._without_special.encode(text, add_special_tokens=False)
             return Encoding(encoding.ids, encoding.offsets)
 
@@ -148,8 +158,7 @@ class TokenizersBackend:
         It does not search texts for them, and in the model they get random names.
         """
         state = json.loads(self._tokenizer.to_str())
-        special_ids = self._special_ids | {self._unk_id}
-        special = {piece for piece, i in self.pieces.items() if i in special_ids}
+        special = set(self.special)
         suffix = secrets.token_hex(16)
         state["model"] = _renamed(state["model"], special, suffix)
         for token in state["added_tokens"]:

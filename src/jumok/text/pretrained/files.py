@@ -96,7 +96,7 @@ class TokenizerFiles:
     def chat_template(self) -> str | None:
         """The text of the chat template; None if the folder has none.
 
-        It is a program, which jumok does not run.
+        It is a program, which only `jumok.text.chat` renders, within limits.
         """
         if CHAT_TEMPLATE in self.content:
             return self.text(CHAT_TEMPLATE)

@@ -88,13 +88,8 @@ class KoBertBackend:
         rows = (self._special_pattern.split(check_encodable(text)) for text in texts)
         return [list(chain.from_iterable(map(self._ids_of_part, row))) for row in rows]
 
-    def encode_with_offsets(self, text: str, *, hf: bool = False) -> Encoding:
+    def encode_with_offsets(self, text: str) -> Encoding:
         """The ids with their characters; InputError if the pieces spell another text."""
-        if hf:
-            raise InputError(
-                f"KoBERT's own tokenizer has no offsets for {text[:20]!r}; encode without special "
-                "pieces"
-            )
         pieces = self._pieces(check_encodable(text))
         return Encoding(self.encode([text])[0], offsets(text, pieces))
 

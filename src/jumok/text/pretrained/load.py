@@ -95,7 +95,6 @@ def _load(files: TokenizerFiles, model_config: Mapping[str, Any]) -> PretrainedT
         model_max_length=config.model_max_length,
         has_token_type_ids=spec.has_token_type_ids,
         model_vocab_size=vocab_size,
-        languages=languages,
     )
 
 

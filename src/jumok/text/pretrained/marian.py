@@ -78,7 +78,7 @@ class MarianBackend:
         """The ids of texts in which a typed special piece is ordinary text."""
         return self._encode([check_encodable(text) for text in texts])
 
-    def encode_with_offsets(self, text: str, *, hf: bool = False) -> Encoding:
+    def encode_with_offsets(self, text: str) -> Encoding:
         """Raises InputError: transformers gives no offsets for Marian either."""
         raise InputError(
             f"a Marian tokenizer has no offsets for {text[:20]!r}; use a model with a "

@@ -33,7 +33,7 @@ class PretrainedTokenizer:
 
     There are two ways from a text to ids. `encode`, `encode_batch` and `encode_with_offsets` are
     those of every tokenizer: no special piece is added and none comes from the text, so that a
-    typed "[MASK]" is six characters. `encode_hf`, `encode_hf_with_offsets`,
+    typed "[MASK]" is six characters. `encode_hf`,
     `encode_with_special_tokens` and `encode_batch_with_special_tokens` do what AutoTokenizer of
     transformers does, where a typed "[MASK]" is the special piece. For all other texts both ways
     give the same ids.
@@ -49,7 +49,6 @@ class PretrainedTokenizer:
     model_vocab_size: int = 0  # of the model, which may have more embeddings than pieces
     target_backend: Backend | None = None  # of the texts that the model generates, if different
     target_model_vocab_size: int = 0
-    languages: Mapping[str, Template] = field(default_factory=dict)
     is_target: bool = False  # whether it is the second of two different tokenizers
     config_start_id: int | None = None  # decoder_start_token_id of the model's config
     model_config: Mapping[str, object] = field(default_factory=dict)  # the keys that were used
@@ -70,15 +69,15 @@ class PretrainedTokenizer:
             model_vocab_size=self.target_model_vocab_size if separate else self.model_vocab_size,
         )
 
-    def with_languages(self, source: str, target: str) -> "PretrainedTokenizer":
-        """The tokenizer for other languages ("ko_KR"), if its templates contain a language."""
-        for code in (source, target):
-            if code not in self.languages:
-                known = ", ".join(self.languages) or "none: the templates contain no language"
-                raise InputError(f"the language must be one of {known}, got {code!r}")
-        return replace(
-            self, source_template=self.languages[source], target_template=self.languages[target]
-        )
+    @property
+    def special_pieces(self) -> Mapping[str, int]:
+        """The special pieces and their ids, those without a name of their own included."""
+        return self.backend.special
+
+    @property
+    def special_tokens(self) -> Mapping[str, str]:
+        """The special pieces by the names of transformers: {"bos_token": "<s>", ...}."""
+        return {SPECIAL_NAMES[name]: self.piece(i) for name, i in self.special_ids.items()}
 
     @property
     def kind(self) -> str:
@@ -202,10 +201,6 @@ class PretrainedTokenizer:
     def encode_hf(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts as `AutoTokenizer(texts, add_special_tokens=False)` gives them."""
         return self.backend.encode_hf(_check_list(texts))
-
-    def encode_hf_with_offsets(self, text: str) -> Encoding:
-        """The ids of `encode_hf` with the characters that each covers."""
-        return self.backend.encode_with_offsets(text, hf=True)
 
     def apply_template(
         self, ids: Sequence[int], pair: Sequence[int] | None = None, max_length: int | None = None

@@ -7,38 +7,35 @@ from types import TracebackType
 from typing import Self
 
 from jumok.language import translate, translate_message
-from jumok.terminal import escape_control, make_console, stderr_lines_to
-from jumok.training.reporting.notebook_bar import NotebookBar, in_notebook
+from jumok.terminal import escape_control, original_stream, stderr_lines_to
 
 
 class ProgressBar:
     """Step, loss, score, tokens per second and remaining time, on a terminal or in a notebook.
 
-    With `quiet` it prints nothing: of several processes only one reports.
+    A notebook needs ipywidgets. With `quiet` it prints nothing: of several processes only one
+    reports.
     """
 
     def __init__(self, progress: float = 0.0, *, quiet: bool = False) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from tqdm.auto import tqdm
 
-        self._console = make_console(stderr=True, quiet=quiet)
-        self._bar = Progress(
-            BarColumn(bar_width=30),
-            TextColumn("{task.percentage:>3.0f}%  {task.description}"),
-            TimeRemainingColumn(),
-            console=self._console,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,  # rich would interpret the control sequences in messages
-            disable=quiet or not sys.stderr.isatty(),
+        tqdm.monitor_interval = 0  # starts no thread
+        self._file = original_stream(sys.stderr)  # the bar moves the cursor
+        self._quiet = quiet
+        self._bar = tqdm(
+            total=1.0,
+            initial=progress,
+            file=self._file,
+            disable=quiet or None,  # None: in a file or a pipe
+            leave=False,
+            dynamic_ncols=True,
+            bar_format="{percentage:3.0f}% {bar} {desc}  {remaining}",
         )
         self._messages = ExitStack()
-        self._task = self._bar.add_task("", total=1.0)
-        self._bar.update(self._task, completed=progress)
         self._score = ""
-        self._notebook = NotebookBar(progress) if not quiet and in_notebook() else None
 
     def __enter__(self) -> Self:
-        self._bar.start()
         if not self._bar.disable:
             self._messages.enter_context(stderr_lines_to(self._print))
         return self
@@ -50,15 +47,14 @@ class ProgressBar:
         trace: TracebackType | None,
     ) -> None:
         self._messages.close()
-        self._bar.stop()
+        self._bar.close()
 
     def update(self, progress: float, step: int, loss: float, tokens_per_second: float) -> None:
         """Redraw the bar; `progress` is from 0 to 1."""
         template = "step {}  loss {:.4f}{}  {:,.0f} tokens/s"
         text = translate(template, step, loss, self._score, tokens_per_second)
-        self._bar.update(self._task, completed=progress, description=text)
-        if self._notebook is not None:
-            self._notebook.update(progress, text)
+        self._bar.set_description_str(escape_control(text), refresh=False)
+        self._bar.update(progress - self._bar.n)
 
     def log(self, text: str, score: str = "") -> None:
         """Print a line above the bar, on a terminal or not; the bar shows `score` from now on."""
@@ -66,10 +62,8 @@ class ProgressBar:
         self._print(translate_message(text))
 
     def _print(self, text: str) -> None:
-        if self._notebook is not None:
-            print(escape_control(text))  # rich would need a widget
-        else:
-            self._console.print(text, markup=False)
+        if not self._quiet and self._file is not None:
+            self._bar.write(escape_control(text), file=self._file)
 
 
 class Throughput:
