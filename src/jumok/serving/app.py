@@ -71,12 +71,10 @@ class App:
     """The ASGI application."""
 
     def __init__(self, routes: list[Route], access: Access, metrics: Metrics, log: Log) -> None:
-        self._routes: Mapping[str, dict[str, Route]] = {}
-        table: dict[str, dict[str, Route]] = {}
+        self._routes: dict[str, dict[str, Route]] = {}
         for route in routes:
-            table.setdefault(route.path, {})[route.method] = route
-        self._routes, self._access = table, access
-        self._metrics, self._log = metrics, log
+            self._routes.setdefault(route.path, {})[route.method] = route
+        self._access, self._metrics, self._log = access, metrics, log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
