@@ -90,8 +90,8 @@ def open_listener(host: str, port: int, backlog: int = 128) -> socket.socket:
             host, port, type=socket.SOCK_STREAM
         )
         with ExitStack() as on_failure:
-            # asyncio sets TCP_NODELAY only where the protocol is named; without it a response in two
-            # parts waits 40 ms for the delayed acknowledgement of the first one
+            # asyncio sets TCP_NODELAY only where the protocol is named; without it a response in
+            # two parts waits 40 ms for the delayed acknowledgement of the first one
             listener = on_failure.enter_context(socket.socket(family, kind, protocol))
             if os.name == "posix":  # elsewhere it lets other processes share the port
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
