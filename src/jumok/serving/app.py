@@ -11,11 +11,10 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from jumok.language import prefers_korean
-from jumok.serving.deadlines import CYCLE, send_whole
 from jumok.serving.logs import Log, location
 from jumok.serving.metrics import Metrics
 from jumok.serving.replies import RequestError, error_reply, invalid
-from jumok.serving.requests import ClientGone, Headers, header
+from jumok.serving.requests import ClientGone, Headers, discard_body, header
 from jumok.web_access import AllowedHosts
 
 QUIET = ("/health", "/ready", "/metrics")  # their successes are not logged
@@ -81,7 +80,6 @@ class App:
         assert scope["type"] == "http"
         started = time.perf_counter()
         status, sent_hash = 0, ""
-        cycle = (scope.get("extensions") or {}).pop(CYCLE, None)
         method, path = scope["method"], scope["path"]
         methods = self._routes.get(path, {})
         route = methods.get("GET" if method == "HEAD" else method)
@@ -97,12 +95,7 @@ class App:
 
         request = Request(scope, receive)
         response = await self._respond(request, method, methods, route)
-        if type(response) is Response and cycle is not None:
-            headers = {**SECURITY_HEADERS, **dict(response.raw_headers)}
-            sent_hash = headers.get(HASH_HEADER, b"").decode("latin-1")
-            if await send_whole(cycle, response.status_code, headers, bytes(response.body)):
-                status = response.status_code
-        elif response is not None:
+        if response is not None:
             await response(scope, receive, send_with_headers)
         name = path if route is not None else "other"
         seconds = time.perf_counter() - started
@@ -122,6 +115,7 @@ class App:
         try:
             violation = self._access.violation(route, method, headers)
             if violation is not None:
+                await discard_body(request)
                 return refused(violation)
             if not methods:
                 raise invalid("there is no such address; see /openapi.json", status=404)

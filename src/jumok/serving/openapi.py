@@ -37,7 +37,6 @@ STATUSES = {
     "415": "The body is not plain JSON.",
     "421": "The Host header names another server.",
     "429": "The server is overloaded; see Retry-After.",
-    "431": "The headers are too long.",
     "500": "The model or the server failed.",
     "503": "The model is not ready; see Retry-After.",
     "504": "The deadline passed.",

@@ -1,8 +1,10 @@
 """Requests: the body within its limits, and checked values out of untrusted JSON."""
 
+import asyncio
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -30,6 +32,7 @@ JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 MAX_FORM_FIELDS = 16
 MAX_SETTING_CHARS = 1_000
 MAX_INTEGER = 2**31 - 1
+LINGER_SECONDS, LINGER_BYTES = 1.0, 2**16
 
 
 Headers = Sequence[tuple[bytes, bytes]]  # of a request, the names in lower case
@@ -69,7 +72,8 @@ def _media_type(request: Request) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-async def _read_body(request: Request, limits: Limits, types: Sequence[str]) -> bytes:
+def _check_headers(request: Request, limits: Limits, types: Sequence[str]) -> None:
+    """Raise RequestError for a body that need not be read."""
     headers = request.scope["headers"]
     if _media_type(request) not in types:
         raise invalid(f"content-type must be {' or '.join(types)}; set the header", status=415)
@@ -79,16 +83,62 @@ async def _read_body(request: Request, limits: Limits, types: Sequence[str]) -> 
     declared = header(headers, b"content-length") or ""
     if declared.isdecimal() and (len(declared) > 15 or int(declared) > limits.body_bytes):
         raise too_long(limits)
+
+
+async def _read_body(request: Request, limits: Limits, types: Sequence[str]) -> bytes:
+    try:
+        _check_headers(request, limits, types)
+    except RequestError:
+        await discard_body(request)
+        raise
     body, more = bytearray(), True
-    while more:  # the protocol limits its time
-        message = await request.receive()
-        if message["type"] != "http.request":
-            raise ClientGone
-        body += message["body"]
-        more = message["more_body"]
-        if len(body) > limits.body_bytes:
-            raise too_long(limits)
+    try:
+        async with asyncio.timeout(limits.body_seconds):
+            while more:
+                message = await request.receive()
+                if message["type"] != "http.request":
+                    raise ClientGone
+                body += message["body"]
+                more = message["more_body"]
+                if len(body) > limits.body_bytes:
+                    await discard_body(request)
+                    raise too_long(limits)
+    except TimeoutError:
+        raise invalid("the body must arrive faster; send it at once", status=408) from None
     return bytes(body)
+
+
+async def discard_body(request: Request) -> None:
+    """Read a little of a body that is refused.
+
+    The system resets a connection that is closed with unread bytes, and the client may then lose
+    the response that explains why.
+    """
+    if header(request.scope["headers"], b"expect") is not None:  # the client has not sent it yet
+        return
+    n, more = 0, True
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LINGER_SECONDS):
+            while more and n < LINGER_BYTES:
+                message = await request.receive()
+                n += len(message.get("body", b""))
+                more = message.get("more_body", False)
+
+
+@contextmanager
+def watched(request: Request, on_leave: Callable[[], None]) -> Iterator[None]:
+    """Call a function if the client of a request leaves meanwhile; its body has been read."""
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        on_leave()
+
+    task = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 def _object(body: bytes) -> dict[str, Any]:

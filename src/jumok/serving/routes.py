@@ -9,7 +9,6 @@ from starlette.responses import Response
 
 from jumok.errors import JumokError
 from jumok.serving.app import Route
-from jumok.serving.deadlines import DISCONNECTION
 from jumok.serving.limits import Limits
 from jumok.serving.metrics import Metrics
 from jumok.serving.replies import RequestError, invalid, join_lines, json_reply
@@ -19,6 +18,7 @@ from jumok.serving.requests import (
     check_texts,
     deadline_seconds,
     read_object,
+    watched,
 )
 from jumok.serving.scheduler import Answer, Item
 from jumok.serving.service import ServedModel, Service, gather_answers
@@ -130,11 +130,10 @@ async def answer(
     """
     seconds = deadline_seconds(request, limits)
     deadline = time.monotonic() + seconds
-    disconnection = request.scope["extensions"][DISCONNECTION]
 
     async def compute(items: list[Item]) -> list[Answer]:
-        disconnection.then(lambda: model.queue.cancel(items))  # ends `gather_answers`
-        return await gather_answers(model, items)
+        with watched(request, lambda: model.queue.cancel(items)):  # ends `gather_answers`
+            return await gather_answers(model, items)
 
     answers = await compute(model.submit(message, texts, seconds))
     if len({each.hash for each in answers}) > 1:

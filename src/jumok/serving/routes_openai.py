@@ -14,7 +14,6 @@ from starlette.responses import Response, StreamingResponse
 from jumok.language import prefers_korean
 from jumok.safe_json import parse_json
 from jumok.serving.app import Route
-from jumok.serving.deadlines import DISCONNECTION
 from jumok.serving.limits import Limits
 from jumok.serving.replies import (
     RequestError,
@@ -34,6 +33,7 @@ from jumok.serving.requests import (
     deadline_seconds,
     header,
     read_object,
+    watched,
 )
 from jumok.serving.routes import HASH_HEADER, answer, one_version
 from jumok.serving.routes_tei import embeddings
@@ -168,8 +168,9 @@ class OpenAIRoutes:
         async def drop() -> None:
             model.queue.cancel(items)
 
-        request.scope["extensions"][DISCONNECTION].then(lambda: model.queue.cancel(items))
-        headers = {HASH_HEADER: await model.version(items[0]), "cache-control": "no-store"}
+        with watched(request, lambda: model.queue.cancel(items)):
+            version = await model.version(items[0])
+        headers = {HASH_HEADER: version, "cache-control": "no-store"}
         return StreamingResponse(
             events, 200, headers, "text/event-stream", background=BackgroundTask(drop)
         )

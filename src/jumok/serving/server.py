@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import logging
 import os
 import resource
 import signal
@@ -21,7 +22,6 @@ from starlette.responses import Response
 from jumok.errors import InputError, JumokError
 from jumok.serving.app import Access, App, Route
 from jumok.serving.computing import ModelSource
-from jumok.serving.deadlines import protocol_class
 from jumok.serving.limits import Limits
 from jumok.serving.logs import Log, LogFormat
 from jumok.serving.metrics import Metrics
@@ -179,6 +179,7 @@ async def _run(
 ) -> None:
     log = Log(options.log)
     log.capture("uvicorn.error", "uvicorn.access", "asyncio")
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # warnings are made by clients
     sources = model_sources(options, names, turn_fd)
     models = {
         name: ServedModel(each, options.limits, log)
@@ -271,7 +272,8 @@ def _config(
     log("listening", address=f"http://{name}:{port}/", models=list(service.models))
     return uvicorn.Config(
         App(routes, access, metrics, log),
-        http=protocol_class(options.limits),
+        http="h11",  # httptools skips the body of a request that offers an upgrade (h2c)
+        h11_max_incomplete_event_size=limits.header_bytes,
         ws="none",
         loop="asyncio",
         lifespan="off",
