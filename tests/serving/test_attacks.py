@@ -106,10 +106,8 @@ def test_a_client_that_never_reads_occupies_its_connection_only(target: Server) 
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(target.address)
         client.settimeout(1)
-        started = time.monotonic()
         with pytest.raises(TimeoutError):
-            while time.monotonic() - started < 15:
-                client.sendall(request * 50)
+            client.sendall(request * 200_000)
         assert target.predict(TEXT).status == 200
 
 
