@@ -20,13 +20,13 @@ from starlette.types import Message
 from jumok.serving.computing import ModelSource
 from jumok.serving.limits import Limits
 from jumok.serving.logs import Log
-from jumok.serving.replies import RequestError
-from jumok.serving.requests import ClientGone
 from jumok.serving.routes import answer
 from jumok.serving.server import available_cores
 from jumok.serving.service import ServedModel, gather_answers
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.runs.load import load
+from jumok.web.errors import RequestError
+from jumok.web.requests import ClientGone
 from tests.serving.server_process import Server, serving
 from tests.serving.test_life import TEXT, copy_of, retrain, wait_until
 from tests.serving.test_scheduler import Recorder, finish

@@ -1,19 +1,16 @@
 """Requests: the body within its limits, and checked values out of untrusted JSON."""
 
-import asyncio
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
-from jumok.errors import InputError
-from jumok.safe_json import parse_json
 from jumok.serving.limits import Limits
-from jumok.serving.replies import RequestError, invalid
+from jumok.web.errors import invalid
+from jumok.web.requests import JSON, check_keys, header, json_object, media_type, read_body
 
 DEADLINE_HEADER = "x-jumok-deadline-ms"
 INTEGERS = {  # settings of [decoding] that a request may change, with their range
@@ -28,127 +25,18 @@ INTEGERS = {  # settings of [decoding] that a request may change, with their ran
 NUMBERS = ("temperature", "top_p", "min_p", "typical_p", "repetition_penalty", "length_penalty")
 OTHERS: dict[str, type] = {"sample": bool, "prefix": str, "stop": list}
 DECODING_KEYS = (*INTEGERS, *NUMBERS, *OTHERS)
-JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+FORM = "application/x-www-form-urlencoded"
 MAX_FORM_FIELDS = 16
 MAX_SETTING_CHARS = 1_000
 MAX_INTEGER = 2**31 - 1
-LINGER_SECONDS, LINGER_BYTES = 1.0, 2**16
-
-
-Headers = Sequence[tuple[bytes, bytes]]  # of a request, the names in lower case
-
-
-class ClientGone(Exception):  # noqa: N818  (it is not an error)
-    """The client closed the connection."""
-
-
-def header(headers: Headers, name: bytes) -> str | None:
-    """The first value of a header; those of Starlette take ten times as long.
-
-    >>> header([(b"host", b"localhost"), (b"host", b"x")], b"host")
-    'localhost'
-    """
-    for key, value in headers:
-        if key == name:
-            return value.decode("latin-1")
-    return None
-
-
-async def read_object(request: Request, limits: Limits) -> dict[str, Any]:
-    """The JSON object of a POST request. Raises RequestError for anything else."""
-    return _object(await _read_body(request, limits, (JSON,)))
 
 
 async def read_form_or_object(
     request: Request, limits: Limits, integers: Collection[str]
 ) -> dict[str, Any]:
     """The same, or the fields of a form: strings, and integers under these names."""
-    body = await _read_body(request, limits, (JSON, FORM))
-    return _object(body) if _media_type(request) == JSON else _form(body, integers)
-
-
-def _media_type(request: Request) -> str:
-    content_type = header(request.scope["headers"], b"content-type") or ""
-    return content_type.partition(";")[0].strip().lower()
-
-
-def _check_headers(request: Request, limits: Limits, types: Sequence[str]) -> None:
-    """Raise RequestError for a body that need not be read."""
-    headers = request.scope["headers"]
-    if _media_type(request) not in types:
-        raise invalid(f"content-type must be {' or '.join(types)}; set the header", status=415)
-    encoding = header(headers, b"content-encoding")
-    if encoding is not None and encoding.lower() != "identity":
-        raise invalid("the body must not be compressed; send it as it is", status=415)
-    declared = header(headers, b"content-length") or ""
-    if declared.isdecimal() and (len(declared) > 15 or int(declared) > limits.body_bytes):
-        raise too_long(limits)
-
-
-async def _read_body(request: Request, limits: Limits, types: Sequence[str]) -> bytes:
-    try:
-        _check_headers(request, limits, types)
-    except RequestError:
-        await discard_body(request)
-        raise
-    body, more = bytearray(), True
-    try:
-        async with asyncio.timeout(limits.body_seconds):
-            while more:
-                message = await request.receive()
-                if message["type"] != "http.request":
-                    raise ClientGone
-                body += message["body"]
-                more = message["more_body"]
-                if len(body) > limits.body_bytes:
-                    await discard_body(request)
-                    raise too_long(limits)
-    except TimeoutError:
-        raise invalid("the body must arrive faster; send it at once", status=408) from None
-    return bytes(body)
-
-
-async def discard_body(request: Request) -> None:
-    """Read a little of a body that is refused.
-
-    The system resets a connection that is closed with unread bytes, and the client may then lose
-    the response that explains why.
-    """
-    if header(request.scope["headers"], b"expect") is not None:  # the client has not sent it yet
-        return
-    n, more = 0, True
-    with suppress(TimeoutError):
-        async with asyncio.timeout(LINGER_SECONDS):
-            while more and n < LINGER_BYTES:
-                message = await request.receive()
-                n += len(message.get("body", b""))
-                more = message.get("more_body", False)
-
-
-@contextmanager
-def watched(request: Request, on_leave: Callable[[], None]) -> Iterator[None]:
-    """Call a function if the client of a request leaves meanwhile; its body has been read."""
-
-    async def watch() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-        on_leave()
-
-    task = asyncio.create_task(watch())
-    try:
-        yield
-    finally:
-        task.cancel()
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    try:
-        return parse_json(body)
-    except InputError:
-        raise invalid(
-            "the body must be a JSON object in UTF-8 without duplicate names, NaN, halves of "
-            "surrogate pairs or deep nesting; correct it"
-        ) from None
+    body = await read_body(request, limits, (JSON, FORM))
+    return json_object(body) if media_type(request) == JSON else _form(body, integers)
 
 
 def _form(body: bytes, integers: Collection[str]) -> dict[str, Any]:
@@ -177,19 +65,6 @@ def _form(body: bytes, integers: Collection[str]) -> dict[str, Any]:
         key: int(value) if key in integers and re.fullmatch("[0-9]{1,9}", value) else value
         for key, value in found.items()
     }
-
-
-def too_long(limits: Limits) -> RequestError:
-    """The error of a body that is too long."""
-    return invalid(
-        f"the body must have at most {limits.body_bytes} bytes; send fewer texts", status=413
-    )
-
-
-def check_keys(content: Mapping[str, Any], known: Collection[str]) -> None:
-    """Raise RequestError for unknown keys."""
-    if not set(content) <= set(known):
-        raise invalid(f"the keys must be among {', '.join(sorted(known))}; remove the others")
 
 
 def check_text(value: object, param: str, limits: Limits) -> str:

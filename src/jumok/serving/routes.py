@@ -8,22 +8,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from jumok.errors import JumokError
-from jumok.serving.app import Route
+from jumok.serving.app import HASH_HEADER
 from jumok.serving.limits import Limits
 from jumok.serving.metrics import Metrics
-from jumok.serving.replies import RequestError, invalid, join_lines, json_reply
-from jumok.serving.requests import (
-    check_decoding,
-    check_keys,
-    check_texts,
-    deadline_seconds,
-    read_object,
-    watched,
-)
+from jumok.serving.replies import join_lines, json_reply
+from jumok.serving.requests import check_decoding, check_texts, deadline_seconds
 from jumok.serving.scheduler import Answer, Item
 from jumok.serving.service import ServedModel, Service, gather_answers
-
-HASH_HEADER = "x-jumok-model"
+from jumok.web.app import Route
+from jumok.web.errors import RequestError, invalid
+from jumok.web.requests import check_keys, read_object, watched
 
 
 class NativeRoutes:

@@ -13,32 +13,25 @@ from starlette.responses import Response, StreamingResponse
 
 from jumok.language import prefers_korean
 from jumok.safe_json import parse_json
-from jumok.serving.app import Route
+from jumok.serving.app import HASH_HEADER
 from jumok.serving.limits import Limits
-from jumok.serving.replies import (
-    RequestError,
-    error_body,
-    invalid,
-    json_bytes,
-    json_reply,
-)
+from jumok.serving.replies import error_body, json_bytes, json_reply
 from jumok.serving.requests import (
     check_choice,
     check_decoding,
     check_integer,
-    check_keys,
     check_number,
     check_stop,
     check_texts,
     deadline_seconds,
-    header,
-    read_object,
-    watched,
 )
-from jumok.serving.routes import HASH_HEADER, answer, one_version
+from jumok.serving.routes import answer, one_version
 from jumok.serving.routes_tei import embeddings
 from jumok.serving.scheduler import Answer, Item
 from jumok.serving.service import ServedModel, Service, gather_answers
+from jumok.web.app import Route
+from jumok.web.errors import RequestError, invalid
+from jumok.web.requests import check_keys, header, read_object, watched
 
 COMPLETION_KEYS = (
     *("model", "prompt", "max_tokens", "temperature", "top_p", "n", "stream", "stream_options"),

@@ -10,12 +10,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from jumok.safe_json import parse_json
-from jumok.serving.app import Route
+from jumok.serving.app import HASH_HEADER
 from jumok.serving.limits import Limits
-from jumok.serving.replies import invalid, json_reply
-from jumok.serving.requests import check_keys, check_text, check_texts, read_object
-from jumok.serving.routes import HASH_HEADER, answer, one_version
+from jumok.serving.replies import json_reply
+from jumok.serving.requests import check_text, check_texts
+from jumok.serving.routes import answer, one_version
 from jumok.serving.service import Service
+from jumok.web.app import Route
+from jumok.web.errors import invalid
+from jumok.web.requests import check_keys, read_object
 
 CLASSIFIERS = ("classification", "multi_label_classification", "regression")
 IGNORED = ("truncate", "truncation_direction", "parameters")  # texts are always truncated

@@ -11,12 +11,15 @@ from collections import OrderedDict
 from starlette.requests import Request
 from starlette.responses import Response
 
-from jumok.serving.app import Route
+from jumok.serving.app import HASH_HEADER
 from jumok.serving.limits import Limits
-from jumok.serving.replies import RequestError, invalid, json_reply
-from jumok.serving.requests import check_keys, check_text, read_object
-from jumok.serving.routes import HASH_HEADER, answer
+from jumok.serving.replies import json_reply
+from jumok.serving.requests import check_text
+from jumok.serving.routes import answer
 from jumok.serving.service import Service
+from jumok.web.app import Route
+from jumok.web.errors import RequestError, invalid
+from jumok.web.requests import check_keys, read_object
 
 PAGE_HEADERS = {"content-security-policy": "frame-ancestors 'none'; base-uri 'none'"}
 

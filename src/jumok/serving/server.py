@@ -20,21 +20,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from jumok.errors import InputError, JumokError
-from jumok.serving.app import Access, App, Route
+from jumok.serving.app import create_app
 from jumok.serving.computing import ModelSource
 from jumok.serving.limits import Limits
 from jumok.serving.logs import Log, LogFormat
 from jumok.serving.metrics import Metrics
 from jumok.serving.openapi import openapi
 from jumok.serving.page import page_routes
-from jumok.serving.replies import RequestError, json_reply
+from jumok.serving.replies import json_reply
 from jumok.serving.routes import NativeRoutes
 from jumok.serving.routes_openai import OpenAIRoutes
 from jumok.serving.routes_tei import TeiRoutes
 from jumok.serving.routes_traces import TraceRoutes
 from jumok.serving.routes_translation import TranslationRoutes
 from jumok.serving.service import ServedModel, Service, unique_names
-from jumok.web_access import AllowedHosts, is_loopback, open_listener, validate_token
+from jumok.web.access import AllowedHosts, is_loopback, open_listener, validate_token
+from jumok.web.app import Access, Route
+from jumok.web.errors import RequestError
 
 BACKLOG = 4_096  # connections that the system keeps until they are accepted
 # Attempts in one turn of the event loop; asyncio makes all of them even when no descriptor is free,
@@ -267,11 +269,12 @@ def _config(
         )
 
     routes.append(Route("GET", "/openapi.json", describe))
-    access = Access(AllowedHosts.of(host, port), options.token)
+    hosts = AllowedHosts.of(host, port) if options.token is None else None
+    access = Access(hosts, options.token)
     name = f"[{host}]" if ":" in host else host
     log("listening", address=f"http://{name}:{port}/", models=list(service.models))
     return uvicorn.Config(
-        App(routes, access, metrics, log),
+        create_app(routes, access, metrics, log),
         http="h11",  # httptools skips the body of a request that offers an upgrade (h2c)
         h11_max_incomplete_event_size=limits.header_bytes,
         ws="none",

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 
-from jumok.web_access import open_listener
+from jumok.web.access import open_listener
 
 
 def test_small_responses_are_sent_at_once() -> None:
