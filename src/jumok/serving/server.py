@@ -25,7 +25,7 @@ from jumok.serving.computing import ModelSource
 from jumok.serving.limits import Limits
 from jumok.serving.logs import Log, LogFormat
 from jumok.serving.metrics import Metrics
-from jumok.serving.openapi import openapi
+from jumok.serving.openapi import ApiRoute, openapi
 from jumok.serving.page import page_routes
 from jumok.serving.replies import json_reply
 from jumok.serving.routes import NativeRoutes
@@ -246,35 +246,38 @@ async def _run(
     log("end")
 
 
+def api_routes(
+    service: Service, limits: Limits, metrics: Metrics, *, token: bool = False, traces: bool = False
+) -> list[Route]:
+    """All routes but those of the page."""
+    routes = [
+        *NativeRoutes(service, limits, metrics, traces=traces).routes,
+        *TeiRoutes(service, limits).routes,
+        *OpenAIRoutes(service, limits).routes,
+        *TranslationRoutes(service, limits).routes,
+        *(TraceRoutes(service, limits).routes if traces else ()),
+    ]
+
+    async def describe(request: Request) -> Response:
+        return json_reply(openapi(version("jumok"), routes, token=token))
+
+    routes.append(ApiRoute("GET", "/openapi.json", describe, summary="This description."))
+    return routes
+
+
 def _config(
     options: ServeOptions, service: Service, listener: socket.socket, log: Log
 ) -> uvicorn.Config:
     host, port = options.host, listener.getsockname()[1]
     metrics = Metrics(service)
     limits = options.limits
-    routes = [
-        *NativeRoutes(service, limits, metrics, traces=options.traces).routes,
-        *TeiRoutes(service, limits).routes,
-        *OpenAIRoutes(service, limits).routes,
-        *TranslationRoutes(service, limits).routes,
-        *page_routes(),
-        *(TraceRoutes(service, limits).routes if options.traces else ()),
-    ]
-
-    async def describe(request: Request) -> Response:
-        return json_reply(
-            openapi(
-                version("jumok"), limits, token=options.token is not None, traces=options.traces
-            )
-        )
-
-    routes.append(Route("GET", "/openapi.json", describe))
+    routes = api_routes(service, limits, metrics, token=bool(options.token), traces=options.traces)
     hosts = AllowedHosts.of(host, port) if options.token is None else None
     access = Access(hosts, options.token)
     name = f"[{host}]" if ":" in host else host
     log("listening", address=f"http://{name}:{port}/", models=list(service.models))
     return uvicorn.Config(
-        create_app(routes, access, metrics, log),
+        create_app([*page_routes(), *routes], access, metrics, log),
         http="h11",  # httptools skips the body of a request that offers an upgrade (h2c)
         h11_max_incomplete_event_size=limits.header_bytes,
         ws="none",
