@@ -308,7 +308,6 @@ NO_ADVICE = (
     "#compdef jumok",
     "skipped by --quick",
     "that jumok view printed",
-    "that jumok view opened",
 )
 
 
