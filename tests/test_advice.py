@@ -23,7 +23,7 @@ from jumok.errors import InputError
 from jumok.shipped import resolve_model, shipped_folders
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.training.signals import StopRequest
-from jumok.web_access import validate_token
+from jumok.web.access import validate_token
 from tests.cli.commands import Done, call
 from tests.hf_folders import bert
 from tests.shared_data import shared_data
@@ -303,7 +303,6 @@ NO_ADVICE = (
     "#compdef jumok",
     "skipped by --quick",
     "that jumok view printed",
-    "that jumok view opened",
 )
 
 

@@ -327,7 +327,7 @@ def reloads(models: Models, scale: float) -> str:
 def connections(models: Models, scale: float) -> str:
     """Idle connections: the memory that they take, and an answer meanwhile."""
     n = round(10_000 * min(scale * 10, 1))
-    with classifier(models, header_seconds=600.0) as server:
+    with classifier(models) as server:
         before = server.rss()
 
         async def run() -> tuple[int, int, int]:
@@ -370,7 +370,7 @@ ATTACKS = (
 def drift(models: Models, scale: float) -> str:
     """Mixed load and attacks: memory and descriptors afterwards."""
     seconds = 3_600 * scale
-    with classifier(models, header_seconds=2.0, body_seconds=2.0) as server:
+    with classifier(models, body_seconds=2.0) as server:
         front = psutil.Process(server.process.pid)
 
         async def attack(number: int, stop: float) -> None:

@@ -313,24 +313,39 @@ def archive(files: Files) -> object:
     return None
 
 
+def _json_object(body: bytes) -> dict[str, object]:
+    """The JSON object in the body of a request."""
+    from jumok.errors import InputError
+    from jumok.web.errors import RequestError
+    from jumok.web.requests import json_object
+
+    try:
+        return json_object(body, allow_surrogates=True)
+    except RequestError as error:
+        raise InputError(error.message) from error
+
+
 def request(files: Files) -> object:
     """The body of a request to the page's server."""
     from jumok.errors import InputError
     from jumok.viewer.figure_requests import FigureRequest
-    from jumok.viewer.request_schema import TraceRequest, read_object
+    from jumok.viewer.request_schema import TraceRequest
+    from jumok.web.errors import RequestError
 
-    body = read_object(_only(files))
+    body = _json_object(_only(files))
     with contextlib.suppress(InputError):
         FigureRequest.of_json(body)
-    return TraceRequest.of_json(body)
+    try:
+        return TraceRequest.of_json(body)
+    except RequestError as error:
+        raise InputError(error.message) from error
 
 
 def figure(files: Files) -> object:
     """A figure request, drawn from a trace."""
     from jumok.viewer.figure_requests import FigureRequest, write_figure
-    from jumok.viewer.request_schema import read_object
 
-    return write_figure(_trace(), FigureRequest.of_json(read_object(_only(files))))
+    return write_figure(_trace(), FigureRequest.of_json(_json_object(_only(files))))
 
 
 @cache
@@ -349,7 +364,7 @@ def state(files: Files) -> object:
     """The fragment of an address, and a Range header."""
     from jumok.viewer.responses import parse_range
     from jumok.viewer.view_state import ViewState
-    from jumok.web_access import AllowedHosts
+    from jumok.web.access import AllowedHosts
 
     text = _decoded(_only(files))
     parse_range(text, 1000)

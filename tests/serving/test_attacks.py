@@ -20,7 +20,7 @@ from tests.serving.server_process import Server, serving
 
 JSON = {"Content-Type": "application/json"}
 TEXT = "이 영화 정말 재미있어요"
-LIMITS = {"header_seconds": 1.0, "body_seconds": 1.0, "write_seconds": 1.0}
+LIMITS = {"body_seconds": 1.0}
 POST = b"POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n"
 
 
@@ -79,49 +79,36 @@ def test_clients_that_do_not_wait_for_a_refusal_leave_no_descriptor(target: Serv
             client.sendall(request)
 
 
-@pytest.mark.parametrize(
-    "start",
-    [
-        b"",
-        b"P",
-        b"GET /health HTTP/1.1\r\nHost: x\r\n",
-        b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n{",
-        b"GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n{",
-    ],
-)
-def test_slow_clients_are_closed(target: Server, start: bytes) -> None:
-    """One byte at a time does not extend the deadline."""
-    with socket.create_connection(target.address, timeout=10) as client:
-        client.sendall(start)
-        started = time.monotonic()
-        client.settimeout(0.1)
+def test_a_slow_body_is_refused(target: Server) -> None:
+    """One byte at a time does not extend the time; slow headers are cut by a proxy."""
+    with socket.create_connection(target.address, timeout=0.1) as client:
+        client.sendall(head(target, b"Content-Length: 1000\r\n\r\n{"))
+        started, came = time.monotonic(), b""
         while time.monotonic() - started < 40:
             try:
                 client.send(b"a")
-                if not client.recv(65536):
+                part = client.recv(65536)
+                came += part
+                if not part:
                     break
             except TimeoutError:
                 continue
             except OSError:
                 break
         assert time.monotonic() - started < 30
+        assert status(came) == 408
 
 
-def test_a_client_that_never_reads_is_closed(target: Server) -> None:
+def test_a_client_that_never_reads_occupies_its_connection_only(target: Server) -> None:
+    """Its requests wait in the system until a response has been sent."""
     request = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % target.port
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(target.address)
         client.settimeout(1)
-        started = time.monotonic()
-        with suppress(OSError):
-            while time.monotonic() - started < 15:
-                client.sendall(request * 50)
-        front, mine = psutil.Process(target.process.pid), client.getsockname()[1]
-        end = time.monotonic() + 30
-        while any(each.raddr and each.raddr.port == mine for each in front.net_connections()):
-            assert time.monotonic() < end
-            time.sleep(0.05)
+        with pytest.raises(TimeoutError):
+            client.sendall(request * 200_000)
+        assert target.predict(TEXT).status == 200
 
 
 @pytest.mark.parametrize(
@@ -154,7 +141,7 @@ def test_a_client_that_never_reads_is_closed(target: Server) -> None:
 )
 def test_bytes_that_are_no_valid_request(target: Server, request_bytes: bytes) -> None:
     reply = target.raw(request_bytes)
-    assert status(reply) in (0, 400, 421, 431)
+    assert status(reply) in (0, 400, 421)
     assert len(reply) < 3000
 
 
@@ -169,7 +156,7 @@ def test_an_endless_head_or_trailer_is_refused_early(target: Server) -> None:
         start + b"1\r\n{\r\n0\r\n" + b"A: b\r\n" * 2**15,
     ):
         started = time.monotonic()
-        assert status(target.raw(endless)) in (0, 431)  # 0: reset by unread bytes
+        assert status(target.raw(endless)) in (0, 400)  # 0: reset by unread bytes
         assert time.monotonic() - started < 30
 
 
@@ -180,11 +167,28 @@ def test_trailers_are_no_headers(target: Server) -> None:
     assert status(target.raw(sent)) == 200
 
 
-def test_another_protocol_is_not_offered(target: Server) -> None:
-    """The request is answered in HTTP/1.1, and the connection is closed after it."""
-    upgrade = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n" % target.port
-    upgrade += b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n"
-    assert status(target.raw(upgrade + b"PRI * HTTP/2.0\r\n\r\n")) == 200
+UPGRADE = (
+    b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAA\r\n"
+)
+
+
+@pytest.mark.parametrize("upgrade", [UPGRADE, UPGRADE.replace(b"h2c", b"websocket")])
+def test_an_offer_to_upgrade_is_ignored(target: Server, upgrade: bytes) -> None:
+    """curl --http2 and Java's HttpClient offer h2c; the body may come later than the headers."""
+    expected = target.predict(TEXT).body
+    body = json.dumps({"texts": [TEXT]}).encode()
+    request = head(target, upgrade + b"Content-Length: %d\r\n\r\n" % len(body))
+    with socket.create_connection(target.address, timeout=60) as client:
+        for pause in (0.0, 0.2):  # two requests over one connection
+            client.sendall(request)
+            time.sleep(pause)
+            client.sendall(body)
+            reply = http.client.HTTPResponse(client)
+            reply.begin()
+            assert (reply.status, reply.version, reply.read()) == (200, 11, expected)
+    read = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n%s\r\n" % (target.port, upgrade)
+    assert status(target.raw(read + b"PRI * HTTP/2.0\r\n\r\n")) == 200
+    assert "upgrade" not in target.log.read_text(encoding="utf-8").lower()
 
 
 def test_empty_lines_do_not_keep_a_connection(target: Server) -> None:
@@ -241,7 +245,8 @@ def test_random_bytes(target: Server) -> None:
         damaged = bytearray(valid)
         for _ in range(chance.randint(1, 4)):
             damaged[chance.randrange(len(damaged))] = chance.randrange(256)
-        assert status(target.raw(bytes(damaged), timeout=8)) // 100 in (0, 2, 4)
+        with suppress(TimeoutError):  # the head does not end
+            assert status(target.raw(bytes(damaged), timeout=8)) // 100 in (0, 2, 4)
 
 
 def test_pipelined_requests_are_answered_in_order(target: Server) -> None:
@@ -274,9 +279,7 @@ def test_thousands_of_requests_at_once_are_answered_or_refused(
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     n = min(3_000, hard - 200)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, n + 200), hard))
-    with serving(
-        tmp_path, [review_run], limits={"max_wait": 0.2, "header_seconds": 60.0}
-    ) as server:
+    with serving(tmp_path, [review_run], limits={"max_wait": 0.2}) as server:
         body = json.dumps({"texts": [TEXT] * 4}).encode()
         request = (
             head(server, b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body)) + body
@@ -312,7 +315,7 @@ def test_thousands_of_requests_at_once_are_answered_or_refused(
 @pytest.mark.slow
 def test_without_free_descriptors_the_server_waits(review_run: Path, tmp_path: Path) -> None:
     """It accepts no more, keeps what it has, does not loop, and goes on when some are free."""
-    with serving(tmp_path, [review_run], limits={"header_seconds": 120.0}) as server:
+    with serving(tmp_path, [review_run]) as server:
         front = psutil.Process(server.process.pid)
         expected = server.predict(TEXT).body
         _, hard = front.rlimit(psutil.RLIMIT_NOFILE)

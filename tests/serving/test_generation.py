@@ -234,8 +234,12 @@ def test_streams_of_the_openai_client(writer: Server, expected: dict[str, str]) 
         ({"prompt": ["a", "b"], "stream": True}, "stream needs one prompt"),
         ({"prompt": "a", "stream_options": {"include_usage": True}}, "needs stream = true"),
         *(
-            ({"prompt": "a", "stream": True, "stream_options": value}, "must have include_usage")
-            for value in (1, {"usage": True}, {"include_usage": 1})
+            ({"prompt": "a", "stream": True, "stream_options": value}, message)
+            for value, message in (
+                (1, "stream_options must be an object"),
+                ({"usage": True}, "the keys must be among include_usage"),
+                ({"include_usage": 1}, "stream_options.include_usage must be true or false"),
+            )
         ),
         ({"prompt": "a", "max_tokens": 0}, "max_tokens must be an integer from 1"),
         ({"prompt": "a", "max_tokens": 10**12}, "max_tokens must be an integer from 1"),

@@ -11,9 +11,10 @@ from jsonschema import Draft202012Validator
 from jumok.errors import InputError
 from jumok.serving.launch import _ahead, launch, launched_ahead
 from jumok.serving.limits import Limits
-from jumok.serving.openapi import openapi
-from jumok.serving.server import ServeOptions, model_sources, read_token, serve
-from jumok.serving.service import unique_names
+from jumok.serving.metrics import Metrics
+from jumok.serving.openapi import Schema, openapi
+from jumok.serving.server import ServeOptions, api_routes, model_sources, read_token, serve
+from jumok.serving.service import Service, unique_names
 
 
 def test_another_address_needs_a_token() -> None:
@@ -98,9 +99,15 @@ def test_the_command_ends_with_one_sentence(arguments: list[str], message: str) 
     assert message in last
 
 
+def described(**options: bool) -> Schema:
+    """The description of a server without models."""
+    service = Service({})
+    return openapi("1", api_routes(service, Limits(), Metrics(service), **options), token=False)
+
+
 def test_the_description_names_the_keys_that_requests_may_have() -> None:
     """Found by schemathesis: keys of decoding, null as a model, items of TEI's batches."""
-    paths = openapi("1", Limits(), token=False, traces=True)["paths"]
+    paths = described(traces=True)["paths"]
 
     def accepts(path: str, content: object) -> bool:
         body = paths[path]["post"]["requestBody"]["content"]["application/json"]

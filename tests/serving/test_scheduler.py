@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from jumok.serving.limits import Limits
-from jumok.serving.replies import RequestError
 from jumok.serving.scheduler import TEXT_WORK, ModelQueue
+from jumok.web.errors import RequestError
 
 
 @dataclass(eq=False)

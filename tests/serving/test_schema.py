@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from jumok.serving.limits import Limits
-from jumok.serving.openapi import openapi
 from tests.serving.server_process import Server, serving
+from tests.serving.test_options import described
 
 schemathesis = pytest.importorskip("schemathesis")
 
@@ -35,7 +34,7 @@ CHECKS = [
 ]
 EXAMPLES = 20
 FEW = {"/admin/reload": 3, "/v1/completions": 30}  # a reload takes a second
-DESCRIPTION = openapi("1", Limits(), token=False, traces=False)
+DESCRIPTION = described()
 OPERATIONS = [
     (path, method) for path, methods in DESCRIPTION["paths"].items() for method in methods
 ]

@@ -15,18 +15,18 @@ import psutil
 import pytest
 import torch
 from starlette.requests import Request
+from starlette.types import Message
 
 from jumok.serving.computing import ModelSource
-from jumok.serving.deadlines import DISCONNECTION, Disconnection
 from jumok.serving.limits import Limits
 from jumok.serving.logs import Log
-from jumok.serving.replies import RequestError
-from jumok.serving.requests import ClientGone
 from jumok.serving.routes import answer
 from jumok.serving.server import available_cores
 from jumok.serving.service import ServedModel, gather_answers
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.runs.load import load
+from jumok.web.errors import RequestError
+from jumok.web.requests import ClientGone
 from tests.serving.server_process import Server, serving
 from tests.serving.test_life import TEXT, copy_of, retrain, wait_until
 from tests.serving.test_scheduler import Recorder, finish
@@ -289,9 +289,15 @@ def test_texts_of_the_former_version_are_computed_again() -> None:
         queue = model.queue
         queue.speed.value = 1e6
         queue.processes.append(old)  # type: ignore[arg-type]
-        scope = {"type": "http", "headers": [], "extensions": {DISCONNECTION: Disconnection()}}
+        scope = {"type": "http", "headers": []}
+        never_leaves = asyncio.Event()
+
+        async def receive() -> Message:
+            await never_leaves.wait()
+            return {"type": "http.disconnect"}
+
         texts = ["1" * 60_000, "2" * 60_000]  # the second one waits for the first
-        answers = asyncio.create_task(answer(Request(scope), model, {}, texts, Limits()))
+        answers = asyncio.create_task(answer(Request(scope, receive), model, {}, texts, Limits()))
         await asyncio.sleep(0)
         queue.processes[:], model.info = [new], {"hash": "new"}  # type: ignore[list-item]
         finish(queue, old, 0)

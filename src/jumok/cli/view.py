@@ -172,7 +172,7 @@ def _serve(
     from jumok.viewer.serve import has_display, listen, make_server, serve
     from jumok.viewer.server import OneTimeTokens
     from jumok.viewer.trace_store import open_trace_store
-    from jumok.web_access import is_loopback
+    from jumok.web.access import is_loopback
 
     listener, address = listen(*server_address)
     with listener, open_trace_store() as store:

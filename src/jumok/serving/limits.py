@@ -5,7 +5,10 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Times are absolute: bytes that arrive slowly do not extend them."""
+    """Times are absolute: bytes that arrive slowly do not extend them.
+
+    There is none for the headers of a request and for reading a response: a proxy has them.
+    """
 
     body_bytes: int = 2**20
     texts: int = 1_024  # of a request
@@ -14,9 +17,8 @@ class Limits:
     max_wait: float = 2.0  # seconds in the queue that are still accepted
     request_seconds: float = 60.0  # without the header X-Jumok-Deadline-Ms
     max_deadline_ms: int = 600_000
-    header_seconds: float = 10.0
+    header_bytes: int = 2**16
     body_seconds: float = 30.0
-    write_seconds: float = 30.0  # for a client that does not read
     keep_alive_seconds: float = 5.0
     grace_seconds: float = 30.0  # for requests in progress after SIGTERM
     stall_seconds: float = 60.0  # a computing process that answers no ping for so long is replaced

@@ -6,7 +6,7 @@ from importlib.resources import files
 from starlette.requests import Request
 from starlette.responses import Response
 
-from jumok.serving.app import Route
+from jumok.web.app import Route
 
 FILES = {
     "/": ("index.html", "text/html"),

@@ -6,32 +6,11 @@ from collections.abc import Mapping, Sequence
 from starlette.responses import Response
 
 from jumok.language import korean_message
+from jumok.web.errors import RequestError
 
 MAX_ERROR_BYTES = 2_048
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
-
-
-class RequestError(Exception):
-    """A request that gets an error response. The message never repeats the input."""
-
-    def __init__(
-        self,
-        status: int,
-        kind: str,
-        message: str,
-        *,
-        param: str | None = None,
-        retry_after: int | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.status, self.kind, self.param = status, kind, param
-        self.message, self.retry_after = message, retry_after
-
-
-def invalid(message: str, param: str | None = None, status: int = 400) -> RequestError:
-    """An error of the client."""
-    return RequestError(status, "invalid_request_error", message, param=param)
 
 
 def json_bytes(content: object) -> bytes:
@@ -50,9 +29,10 @@ def json_reply(
     return Response(json_bytes(content), status, headers, "application/json")
 
 
-def error_body(error: RequestError, *, korean: bool = False) -> bytes:
+def error_body(error: RequestError, korean: bool = False) -> bytes:
     """The body of an error response.
 
+    >>> from jumok.web.errors import invalid
     >>> error_body(invalid("texts must be a list", "texts")).decode()[:47]
     '{"error": {"message": "texts must be a list", "'
     """
@@ -66,19 +46,6 @@ def error_body(error: RequestError, *, korean: bool = False) -> bytes:
         "code": error.status,
     }
     return json_bytes({"error": fields})
-
-
-def error_reply(error: RequestError, *, korean: bool = False) -> Response:
-    """The response of an error; connections are closed where the body may be unread."""
-    headers = {"vary": "accept-language"}
-    if error.retry_after is not None:
-        headers["retry-after"] = str(error.retry_after)
-    if error.status in (400, 401, 403, 408, 413, 415, 421):
-        headers["connection"] = "close"
-    if error.status == 401:
-        headers["www-authenticate"] = "Bearer"
-    body = error_body(error, korean=korean)
-    return Response(body, error.status, headers, "application/json")
 
 
 def join_lines(start: Mapping[str, str], key: str, lines: Sequence[bytes]) -> bytes:

@@ -8,22 +8,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from jumok.errors import JumokError
-from jumok.serving.app import Route
-from jumok.serving.deadlines import DISCONNECTION
+from jumok.serving.app import HASH_HEADER
+from jumok.serving.fields import MODEL, object_of, reply_of, texts
 from jumok.serving.limits import Limits
 from jumok.serving.metrics import Metrics
-from jumok.serving.replies import RequestError, invalid, join_lines, json_reply
-from jumok.serving.requests import (
-    check_decoding,
-    check_keys,
-    check_texts,
-    deadline_seconds,
-    read_object,
-)
+from jumok.serving.openapi import OBJECT, STRING, TEXT, ApiRoute
+from jumok.serving.replies import join_lines, json_reply
+from jumok.serving.requests import deadline_seconds, decoding
 from jumok.serving.scheduler import Answer, Item
 from jumok.serving.service import ServedModel, Service, gather_answers
-
-HASH_HEADER = "x-jumok-model"
+from jumok.web.app import Route
+from jumok.web.errors import RequestError, invalid
+from jumok.web.requests import read_object, watched
 
 
 class NativeRoutes:
@@ -34,31 +30,49 @@ class NativeRoutes:
     ) -> None:
         self._service, self._limits, self._metrics = service, limits, metrics
         self._traces = traces
+        self._predict = object_of(
+            {"texts": texts(limits), "model": MODEL, "decoding": decoding(limits)}, ["texts"]
+        )
+        self._reload = object_of({"model": MODEL})
 
     @property
     def routes(self) -> list[Route]:
         """The routes."""
         return [
-            Route("POST", "/v1/predict", self.predict),
-            Route("GET", "/v1/models", self.models),
-            Route("GET", "/v1/limits", self.limits),
-            Route("GET", "/health", self.health),
-            Route("GET", "/ready", self.ready),
-            Route("GET", "/metrics", self.metrics),
-            Route("POST", "/admin/reload", self.reload),
+            ApiRoute(
+                *("POST", "/v1/predict", self.predict),
+                summary="The answers of jumok predict --json.",
+                request=self._predict,
+                reply=reply_of(
+                    model=STRING, hash=STRING, answers={"type": "array", "items": OBJECT}
+                ),
+            ),
+            ApiRoute("GET", "/v1/models", self.models, summary="The served models."),
+            ApiRoute("GET", "/v1/limits", self.limits, summary="All limits."),
+            ApiRoute("GET", "/health", self.health, summary="200 while the server runs."),
+            ApiRoute("GET", "/ready", self.ready, summary="200 when all models are warm."),
+            ApiRoute(
+                *("GET", "/metrics", self.metrics),
+                summary="Prometheus metrics.",
+                media_types=[TEXT],
+            ),
+            ApiRoute(
+                *("POST", "/admin/reload", self.reload),
+                summary="Load models again from their folders.",
+                request=self._reload,
+                reply={**OBJECT, "required": ["reloaded"]},
+            ),
         ]
 
     async def predict(self, request: Request) -> Response:
         """The answers of `jumok predict --json`, byte for byte."""
-        content = await read_object(request, self._limits)
-        check_keys(content, ("texts", "model", "decoding"))
-        texts = check_texts(content.get("texts"), "texts", self._limits)
-        decoding = check_decoding(content.get("decoding"), self._limits)
+        content = self._predict.check(await read_object(request, self._limits), "")
+        settings = content.get("decoding", "")
         model = self._service.model(content.get("model"))
-        if decoding and model.ready and not model.info["generates"]:
+        if settings and model.ready and not model.info["generates"]:
             raise invalid("decoding needs a model that generates text; leave it out", "decoding")
-        message = {"kind": "predict", "decoding": decoding}
-        answers = await answer(request, model, message, texts, self._limits)
+        message = {"kind": "predict", "decoding": settings}
+        answers = await answer(request, model, message, content["texts"], self._limits)
         one_version(answers)
         body = join_lines(
             {"model": model.name, "hash": answers[0].hash},
@@ -106,8 +120,7 @@ class NativeRoutes:
 
     async def reload(self, request: Request) -> Response:
         """Load models again from their folders."""
-        content = await read_object(request, self._limits)
-        check_keys(content, ("model",))
+        content = self._reload.check(await read_object(request, self._limits), "")
         try:
             found = await asyncio.shield(self._service.reload(content.get("model")))
         except JumokError as error:
@@ -121,7 +134,7 @@ async def answer(
     request: Request,
     model: ServedModel,
     message: dict[str, Any],
-    texts: list[str],
+    inputs: list[str],
     limits: Limits,
 ) -> list[Answer]:
     """The answers to all texts of a request, dropped if the client leaves.
@@ -130,16 +143,15 @@ async def answer(
     """
     seconds = deadline_seconds(request, limits)
     deadline = time.monotonic() + seconds
-    disconnection = request.scope["extensions"][DISCONNECTION]
 
     async def compute(items: list[Item]) -> list[Answer]:
-        disconnection.then(lambda: model.queue.cancel(items))  # ends `gather_answers`
-        return await gather_answers(model, items)
+        with watched(request, lambda: model.queue.cancel(items)):  # ends `gather_answers`
+            return await gather_answers(model, items)
 
-    answers = await compute(model.submit(message, texts, seconds))
+    answers = await compute(model.submit(message, inputs, seconds))
     if len({each.hash for each in answers}) > 1:
         former = [number for number, each in enumerate(answers) if each.hash != model.hash]
-        rest = [texts[number] for number in former]
+        rest = [inputs[number] for number in former]
         seconds = max(deadline - time.monotonic(), 0.0)
         again = await compute(model.submit(message, rest, seconds, accepted=True))
         for number, each in zip(former, again, strict=True):

@@ -13,45 +13,34 @@ from starlette.responses import Response, StreamingResponse
 
 from jumok.language import prefers_korean
 from jumok.safe_json import parse_json
-from jumok.serving.app import Route
-from jumok.serving.deadlines import DISCONNECTION
+from jumok.serving.app import HASH_HEADER
+from jumok.serving.fields import (
+    ANYTHING,
+    BOOLEAN,
+    MODEL,
+    Field,
+    choice,
+    described,
+    integer,
+    nullable,
+    number,
+    object_of,
+    one_or_several,
+    only,
+    text_or_texts,
+)
 from jumok.serving.limits import Limits
-from jumok.serving.replies import (
-    RequestError,
-    error_body,
-    invalid,
-    json_bytes,
-    json_reply,
-)
-from jumok.serving.requests import (
-    check_choice,
-    check_decoding,
-    check_integer,
-    check_keys,
-    check_number,
-    check_stop,
-    check_texts,
-    deadline_seconds,
-    header,
-    read_object,
-)
-from jumok.serving.routes import HASH_HEADER, answer, one_version
+from jumok.serving.openapi import EVENTS, JSON, ApiRoute
+from jumok.serving.replies import error_body, json_bytes, json_reply
+from jumok.serving.requests import deadline_seconds, decoding, stop_strings
+from jumok.serving.routes import answer, one_version
 from jumok.serving.routes_tei import embeddings
 from jumok.serving.scheduler import Answer, Item
 from jumok.serving.service import ServedModel, Service, gather_answers
+from jumok.web.app import Route
+from jumok.web.errors import RequestError, invalid
+from jumok.web.requests import header, read_object, watched
 
-COMPLETION_KEYS = (
-    *("model", "prompt", "max_tokens", "temperature", "top_p", "n", "stream", "stream_options"),
-    *("stop", "seed", "user", "echo", "logprobs", "best_of", "suffix"),
-    *("frequency_penalty", "presence_penalty"),
-)
-NEUTRAL = {  # keys that are accepted with these values only
-    "echo": (False, None),
-    "logprobs": (None,),
-    "suffix": (None, ""),
-    "frequency_penalty": (0, None),
-    "presence_penalty": (0, None),
-}
 Stream = asyncio.Queue[bytes | None]
 
 
@@ -60,26 +49,43 @@ class OpenAIRoutes:
 
     def __init__(self, service: Service, limits: Limits) -> None:
         self._service, self._limits = service, limits
+        self._embed = object_of(
+            {
+                "input": text_or_texts(limits),
+                "model": MODEL,
+                "encoding_format": choice("float", "base64"),
+                "user": ANYTHING,
+            },
+            ["input"],
+        )
+        self._complete = object_of(_completion_fields(limits), ["prompt"])
+        self._decode = decoding(limits)
 
     @property
     def routes(self) -> list[Route]:
         """The routes."""
         return [
-            Route("POST", "/v1/completions", self.completions),
-            Route("POST", "/v1/embeddings", self.embeddings),
+            ApiRoute(
+                *("POST", "/v1/completions", self.completions),
+                summary="Continuations, as OpenAI; with stream as server-sent events.",
+                request=self._complete,
+                media_types=[JSON, EVENTS],
+            ),
+            ApiRoute(
+                *("POST", "/v1/embeddings", self.embeddings),
+                summary="Embeddings, as OpenAI.",
+                request=self._embed,
+            ),
         ]
 
     async def embeddings(self, request: Request) -> Response:
         """Normalized embeddings as numbers, or as base64 of float32 in little-endian order."""
-        content = await read_object(request, self._limits)
-        check_keys(content, ("model", "input", "encoding_format", "user"))
-        given = content.get("input")
-        texts = check_texts([given] if isinstance(given, str) else given, "input", self._limits)
-        form = check_choice(
-            content.get("encoding_format", "float"), "encoding_format", ("float", "base64")
-        )
+        content = self._embed.check(await read_object(request, self._limits), "")
+        form = content.get("encoding_format", "float")
         found = await embeddings(
-            request, self._service, self._limits, texts, normalize=True, name=content.get("model")
+            *(request, self._service, self._limits, content["input"]),
+            normalize=True,
+            name=content.get("model"),
         )
         data = [
             {
@@ -97,24 +103,15 @@ class OpenAIRoutes:
 
     async def completions(self, request: Request) -> Response:
         """The continuation of a prompt, whole or as server-sent events."""
-        content = await read_object(request, self._limits)
-        check_keys(content, COMPLETION_KEYS)
-        for key, allowed in NEUTRAL.items():
-            if content.get(key) not in allowed:
-                raise invalid(f"{key} is not supported; leave it out", key)
+        content = self._complete.check(await read_object(request, self._limits), "")
+        streamed, options = content.get("stream"), content.get("stream_options")
+        if options is not None and not streamed:
+            raise invalid("stream_options needs stream = true; leave it out", "stream_options")
+        with_usage = (options or {}).get("include_usage", False)
         model = self._service.model_that("generates", "generate text", content.get("model"))
-        prompt = content.get("prompt")
+        prompt = content["prompt"]
         prompts = [prompt] if isinstance(prompt, str) else prompt
-        prompts = check_texts(prompts, "prompt", self._limits)
-        for key in ("n", "best_of"):
-            if (value := content.get(key)) is not None and (type(value) is not int or value != 1):
-                raise invalid(f"{key} must be 1; use decoding.n_best of /v1/predict", key)
-        decoding = self._decoding(content)
-        streamed = content.get("stream", False)
-        if not isinstance(streamed, bool | None):
-            raise invalid("stream must be true or false; change it", "stream")
-        with_usage = _includes_usage(content.get("stream_options"), bool(streamed))
-        message = {"kind": "predict", "decoding": decoding, "count": True}
+        message = {"kind": "predict", "decoding": self._decoding(content), "count": True}
         max_tokens = int(content.get("max_tokens") or 0)
         if not streamed:
             answers = await answer(request, model, message, prompts, self._limits)
@@ -131,23 +128,21 @@ class OpenAIRoutes:
 
         Temperature 0 is greedy search; without `temperature` and `top_p` the recipe decides.
         """
-        limits = self._limits
         settings: dict[str, Any] = {}
         if (tokens := content.get("max_tokens")) is not None:
-            high = limits.new_tokens
-            settings["max_length"] = check_integer(tokens, "max_tokens", 1, high)
+            settings["max_length"] = tokens
         top_p, temperature = content.get("top_p"), content.get("temperature")
         if top_p is not None or temperature is not None:
-            heat = 1.0 if temperature is None else check_number(temperature, "temperature", 0, 2)
-            share = 1.0 if top_p is None else check_number(top_p, "top_p", 0, 1)
+            heat = 1.0 if temperature is None else temperature
+            share = 1.0 if top_p is None else top_p
             settings = {**settings, "sample": heat > 0, "beam": 1}
             if heat > 0:
                 settings |= {"temperature": max(heat, 1e-6), "top_p": max(share, 1e-9)}
         if (seed := content.get("seed")) is not None:
-            settings["seed"] = check_integer(seed, "seed", 0, 2**31 - 1)
-        if stop := check_stop(content.get("stop"), "stop", limits):
+            settings["seed"] = seed
+        if stop := content.get("stop"):
             settings["stop"] = stop
-        return check_decoding(settings, limits)
+        return str(self._decode.check(settings, "decoding"))
 
     async def _stream(
         self,
@@ -168,8 +163,9 @@ class OpenAIRoutes:
         async def drop() -> None:
             model.queue.cancel(items)
 
-        request.scope["extensions"][DISCONNECTION].then(lambda: model.queue.cancel(items))
-        headers = {HASH_HEADER: await model.version(items[0]), "cache-control": "no-store"}
+        with watched(request, lambda: model.queue.cancel(items)):
+            version = await model.version(items[0])
+        headers = {HASH_HEADER: version, "cache-control": "no-store"}
         return StreamingResponse(
             events, 200, headers, "text/event-stream", background=BackgroundTask(drop)
         )
@@ -207,19 +203,36 @@ async def _events(
         model.queue.cancel(items)
 
 
-def _includes_usage(options: object, streamed: bool) -> bool:
-    """Whether `stream_options` asks for an event with the counted tokens."""
-    if options is None:
-        return False
-    if not streamed:
-        raise invalid("stream_options needs stream = true; leave it out", "stream_options")
-    known = isinstance(options, dict) and set(options) <= {"include_usage"}
-    included = options.get("include_usage", False) if known else None  # type: ignore[attr-defined]
-    if not isinstance(included, bool):
-        raise invalid(
-            "stream_options must have include_usage, true or false; change it", "stream_options"
-        )
-    return included
+def _not_one(param: str) -> RequestError:
+    return invalid(f"{param} must be 1; use decoding.n_best of /v1/predict", param)
+
+
+def _completion_fields(limits: Limits) -> dict[str, Field]:
+    """The fields of a completion; some have their neutral values only."""
+    no_penalty, one = only(0, None), only(1, None, refusal=_not_one)
+    usage = nullable(object_of({"include_usage": BOOLEAN}))
+    return {
+        "prompt": text_or_texts(limits),
+        "model": MODEL,
+        "max_tokens": nullable(integer(1, limits.new_tokens)),
+        "temperature": nullable(number(0, 2)),
+        "top_p": nullable(number(0, 1)),
+        "n": one,
+        "best_of": one,
+        "stream": nullable(BOOLEAN),
+        "stream_options": described(
+            usage,
+            "Null unless stream is true.",
+        ),
+        "stop": nullable(one_or_several(stop_strings(limits))),
+        "seed": nullable(integer(0)),
+        "user": ANYTHING,
+        "echo": only(False, None),
+        "logprobs": only(None),
+        "suffix": only("", None),
+        "frequency_penalty": no_penalty,
+        "presence_penalty": no_penalty,
+    }
 
 
 def _completion(model: ServedModel, answers: list[Answer], max_tokens: int) -> dict[str, Any]:

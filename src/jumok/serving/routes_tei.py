@@ -10,14 +10,29 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from jumok.safe_json import parse_json
-from jumok.serving.app import Route
+from jumok.serving.app import HASH_HEADER
+from jumok.serving.fields import (
+    ANYTHING,
+    BOOLEAN,
+    batch,
+    object_of,
+    only,
+    text,
+    text_or_texts,
+    texts,
+)
 from jumok.serving.limits import Limits
-from jumok.serving.replies import invalid, json_reply
-from jumok.serving.requests import check_keys, check_text, check_texts, read_object
-from jumok.serving.routes import HASH_HEADER, answer, one_version
+from jumok.serving.openapi import ApiRoute
+from jumok.serving.replies import json_reply
+from jumok.serving.routes import answer, one_version
 from jumok.serving.service import Service
+from jumok.web.app import Route
+from jumok.web.errors import RequestError, invalid
+from jumok.web.requests import read_object
 
-IGNORED = ("truncate", "truncation_direction", "parameters")  # texts are always truncated
+# Texts are always truncated.
+IGNORED = dict.fromkeys(("truncate", "truncation_direction", "parameters"), ANYTHING)
+NUMBERS = {"type": "array", "items": {"type": "number"}}
 
 
 class TeiRoutes:
@@ -25,58 +40,67 @@ class TeiRoutes:
 
     def __init__(self, service: Service, limits: Limits) -> None:
         self._service, self._limits = service, limits
+        no_scores = only(False, None, refusal=_raw_scores)
+        self._predict = object_of(
+            {"inputs": batch(limits), "raw_scores": no_scores, **IGNORED}, ["inputs"]
+        )
+        self._embed = object_of(
+            {"inputs": text_or_texts(limits), "normalize": BOOLEAN, **IGNORED}, ["inputs"]
+        )
+        compared = {"source_sentence": text(limits), "sentences": texts(limits)}
+        inputs = object_of(compared, list(compared), refusal=_not_compared)
+        self._similarity = object_of({"inputs": inputs, "parameters": ANYTHING}, ["inputs"])
 
     @property
     def routes(self) -> list[Route]:
         """The routes."""
         return [
-            Route("POST", "/predict", self.predict),
-            Route("POST", "/embed", self.embed),
-            Route("POST", "/similarity", self.similarity),
-            Route("GET", "/info", self.info),
+            ApiRoute(
+                *("POST", "/predict", self.predict),
+                summary="Labels and scores, as text-embeddings-inference.",
+                request=self._predict,
+                reply={"type": "array"},
+            ),
+            ApiRoute(
+                *("POST", "/embed", self.embed),
+                summary="Embeddings, as text-embeddings-inference.",
+                request=self._embed,
+                reply={"type": "array", "items": NUMBERS},
+            ),
+            ApiRoute(
+                *("POST", "/similarity", self.similarity),
+                summary="Cosines of a sentence with others, as text-embeddings-inference.",
+                request=self._similarity,
+                reply=NUMBERS,
+            ),
+            ApiRoute("GET", "/info", self.info, summary="The first model."),
         ]
 
     async def predict(self, request: Request) -> Response:
         """A list of label and score, the best first; for a batch a list of such lists."""
-        content = await read_object(request, self._limits)
-        check_keys(content, ("inputs", "raw_scores", *IGNORED))
-        if content.get("raw_scores") is not None and content["raw_scores"] is not False:
-            raise invalid("raw_scores must be false; scores are probabilities", "raw_scores")
+        content = self._predict.check(await read_object(request, self._limits), "")
         model = self._classifier()
-        texts, single = _inputs(
-            content.get("inputs"), model.info.get("paired", False), self._limits
-        )
-        answers = await answer(request, model, {"kind": "predict"}, texts, self._limits)
+        found, single = _inputs(content["inputs"], model.info.get("paired", False))
+        answers = await answer(request, model, {"kind": "predict"}, found, self._limits)
         one_version(answers)
         rows = [_scores(parse_json(each.payload)) for each in answers]
         return json_reply(rows[0] if single else rows, headers={HASH_HEADER: answers[0].hash})
 
     async def embed(self, request: Request) -> Response:
         """One list of numbers for each text."""
-        content = await read_object(request, self._limits)
-        check_keys(content, ("inputs", "normalize", *IGNORED))
-        normalize = content.get("normalize", True)
-        if not isinstance(normalize, bool):
-            raise invalid("normalize must be true or false; change it", "normalize")
-        inputs = content.get("inputs")
-        texts = [inputs] if isinstance(inputs, str) else inputs
-        texts = check_texts(texts, "inputs", self._limits)
-        found = await embeddings(request, self._service, self._limits, texts, normalize)
+        content = self._embed.check(await read_object(request, self._limits), "")
+        found = await embeddings(
+            *(request, self._service, self._limits),
+            *(content["inputs"], content.get("normalize", True)),
+        )
         rows = [row.tolist() for row in found.rows]
         return json_reply(rows, headers={HASH_HEADER: found.hash})
 
     async def similarity(self, request: Request) -> Response:
         """The cosine of a sentence with each of several others."""
-        content = await read_object(request, self._limits)
-        check_keys(content, ("inputs", "parameters"))
-        inputs = content.get("inputs")
-        if not isinstance(inputs, dict):
-            raise invalid("inputs must have source_sentence and sentences", "inputs")
-        check_keys(inputs, ("source_sentence", "sentences"))
-        source = check_text(inputs.get("source_sentence"), "inputs.source_sentence", self._limits)
-        others = check_texts(inputs.get("sentences"), "inputs.sentences", self._limits)
-        texts = [source, *others]
-        found = await embeddings(request, self._service, self._limits, texts, True)
+        inputs = self._similarity.check(await read_object(request, self._limits), "")["inputs"]
+        compared = [inputs["source_sentence"], *inputs["sentences"]]
+        found = await embeddings(request, self._service, self._limits, compared, True)
         first, *rest = found.rows
         scores = [math.fsum((first * row).tolist()) for row in rest]
         return json_reply(scores, headers={HASH_HEADER: found.hash})
@@ -115,14 +139,15 @@ async def embeddings(
     request: Request,
     service: Service,
     limits: Limits,
-    texts: list[str],
+    inputs: str | list[str],
     normalize: bool,
     name: object = None,
 ) -> Embeddings:
     """The embedding of each text. Raises RequestError for a model without an encoder."""
     model = service.model_that("embeds", "have an encoder", name)
     message = {"kind": "embed", "normalize": normalize, "count": True}
-    answers = await answer(request, model, message, texts, limits)
+    several = [inputs] if isinstance(inputs, str) else inputs
+    answers = await answer(request, model, message, several, limits)
     one_version(answers)
     return Embeddings(
         [np.frombuffer(each.payload, np.float32) for each in answers],
@@ -130,6 +155,14 @@ async def embeddings(
         answers[0].hash,
         sum(each.info["tokens"] for each in answers),
     )
+
+
+def _raw_scores(param: str) -> RequestError:
+    return invalid(f"{param} must be false; scores are probabilities", param)
+
+
+def _not_compared(param: str) -> RequestError:
+    return invalid(f"{param} must have source_sentence and sentences", param)
 
 
 def _scores(output: dict[str, Any]) -> list[dict[str, Any]]:
@@ -140,24 +173,22 @@ def _scores(output: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"score": score, "label": label} for label, score in pairs]
 
 
-def _inputs(value: object, paired: bool, limits: Limits) -> tuple[list[str], bool]:
+def _inputs(value: str | list[Any], paired: bool) -> tuple[list[str], bool]:
     """The texts of `inputs`, and whether it is a single one.
 
     A string, a pair [a, b], or a batch [[a], [b, c]] or [a, b, c] of strings.
     """
     if isinstance(value, str):
-        return [check_text(value, "inputs", limits)], True
-    if not isinstance(value, list) or not 1 <= len(value) <= limits.texts:
-        raise invalid(f"inputs must be a string or a list of at most {limits.texts}", "inputs")
+        return [value], True
     if paired and len(value) == 2 and all(isinstance(each, str) for each in value):
-        return [_joined(value, paired, limits)], True
-    return [_joined(each, paired, limits) for each in value], False
+        return [_joined(value, paired)], True
+    return [_joined(each, paired) for each in value], False
 
 
-def _joined(value: object, paired: bool, limits: Limits) -> str:
+def _joined(value: str | list[str], paired: bool) -> str:
     parts = [value] if isinstance(value, str) else value
-    if not isinstance(parts, list) or len(parts) != 1 + paired:
+    if len(parts) != 1 + paired:
         if paired:
             raise invalid("each of inputs must have 2 texts; correct it", "inputs")
         raise invalid("each of inputs must have 1 text; correct it", "inputs")
-    return "\t".join(check_text(part, "inputs", limits) for part in parts)
+    return "\t".join(parts)

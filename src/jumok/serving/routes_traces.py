@@ -11,12 +11,16 @@ from collections import OrderedDict
 from starlette.requests import Request
 from starlette.responses import Response
 
-from jumok.serving.app import Route
+from jumok.serving.app import HASH_HEADER
+from jumok.serving.fields import MODEL, object_of, reply_of, text
 from jumok.serving.limits import Limits
-from jumok.serving.replies import RequestError, invalid, json_reply
-from jumok.serving.requests import check_keys, check_text, read_object
-from jumok.serving.routes import HASH_HEADER, answer
+from jumok.serving.openapi import STRING, ApiRoute
+from jumok.serving.replies import json_reply
+from jumok.serving.routes import answer
 from jumok.serving.service import Service
+from jumok.web.app import Route
+from jumok.web.errors import RequestError, invalid
+from jumok.web.requests import read_object
 
 PAGE_HEADERS = {"content-security-policy": "frame-ancestors 'none'; base-uri 'none'"}
 
@@ -57,23 +61,27 @@ class TraceRoutes:
 
     def __init__(self, service: Service, limits: Limits) -> None:
         self._service, self._limits = service, limits
+        self._make = object_of({"text": text(limits), "model": MODEL}, ["text"])
         self._pages = TracePages(limits.traces, limits.trace_bytes)
 
     @property
     def routes(self) -> list[Route]:
         """The routes."""
         return [
-            Route("POST", "/v1/trace", self.make),
+            ApiRoute(
+                *("POST", "/v1/trace", self.make),
+                summary="A page with the attention.",
+                request=self._make,
+                reply=reply_of(model=STRING, hash=STRING, address=STRING),
+            ),
             Route("GET", "/trace", self.show, public=True),  # its address is the secret
         ]
 
     async def make(self, request: Request) -> Response:
         """Trace a text; the reply has the address of its page."""
-        content = await read_object(request, self._limits)
-        check_keys(content, ("text", "model"))
-        text = check_text(content.get("text"), "text", self._limits)
+        content = self._make.check(await read_object(request, self._limits), "")
         model = self._service.model(content.get("model"))
-        (found,) = await answer(request, model, {"kind": "trace"}, [text], self._limits)
+        (found,) = await answer(request, model, {"kind": "trace"}, [content["text"]], self._limits)
         name = self._pages.add(found.payload)
         if name is None:
             raise RequestError(

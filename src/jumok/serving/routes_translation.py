@@ -6,18 +6,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from jumok.safe_json import parse_json
-from jumok.serving.app import Route
+from jumok.serving.app import HASH_HEADER
+from jumok.serving.fields import ANYTHING, integer, object_of, only, text, text_or_texts
 from jumok.serving.limits import Limits
-from jumok.serving.replies import invalid, json_reply
-from jumok.serving.requests import (
-    check_integer,
-    check_keys,
-    check_text,
-    check_texts,
-    read_form_or_object,
-)
-from jumok.serving.routes import HASH_HEADER, answer, one_version
+from jumok.serving.openapi import OBJECT, ApiRoute
+from jumok.serving.replies import json_reply
+from jumok.serving.requests import read_form_or_object
+from jumok.serving.routes import answer, one_version
 from jumok.serving.service import ServedModel, Service
+from jumok.web.app import Route
+from jumok.web.errors import RequestError, invalid
 
 LANGUAGES = {
     "de": "German",
@@ -29,7 +27,6 @@ LANGUAGES = {
 }
 _PAIR = re.compile(rf"({'|'.join(LANGUAGES)})-?({'|'.join(LANGUAGES)})")
 AUTO = "auto"  # as a source: to be detected
-KEYS = ("q", "source", "target", "format", "alternatives", "api_key")
 
 
 class TranslationRoutes:
@@ -37,27 +34,42 @@ class TranslationRoutes:
 
     def __init__(self, service: Service, limits: Limits) -> None:
         self._service, self._limits = service, limits
+        self._translate = object_of(
+            {
+                "q": text_or_texts(limits),
+                "source": text(limits),
+                "target": text(limits),
+                "format": only("text", refusal=_no_text),
+                "alternatives": integer(0, limits.beam - 1),
+                "api_key": ANYTHING,
+            },
+            ["q"],
+        )
 
     @property
     def routes(self) -> list[Route]:
         """The routes."""
         return [
-            Route("POST", "/translate", self.translate),
-            Route("GET", "/languages", self.languages),
+            ApiRoute(
+                *("POST", "/translate", self.translate),
+                summary="Translations, as LibreTranslate; the request may also be a form.",
+                request=self._translate,
+                reply={**OBJECT, "required": ["translatedText"]},
+            ),
+            ApiRoute(
+                *("GET", "/languages", self.languages),
+                summary="The languages of all translating models.",
+                reply={"type": "array"},
+            ),
         ]
 
     async def translate(self, request: Request) -> Response:
         """The translation of one text or of several, which are computed together."""
-        content = await read_form_or_object(request, self._limits, ("alternatives",))
-        check_keys(content, KEYS)
-        if content.get("format", "text") != "text":
-            raise invalid("format must be text; HTML is not translated", "format")
-        n = check_integer(content.get("alternatives", 0), "alternatives", 0, self._limits.beam - 1)
-        q = content.get("q")
+        given = await read_form_or_object(request, self._limits, ("alternatives",))
+        content = self._translate.check(given, "")
+        n, q = content.get("alternatives", 0), content["q"]
         single = isinstance(q, str)
-        texts = [check_text(q, "q", self._limits)] if single else check_texts(q, "q", self._limits)
-        for key in ("source", "target"):
-            check_text(content.get(key, ""), key, self._limits)
+        texts = [q] if single else q
         model = self._model(content.get("source"), content.get("target"))
         decoding = f'{{"beam": {n + 1}, "n_best": {n + 1}, "sample": false}}' if n else ""
         message = {"kind": "predict", "decoding": decoding}
@@ -118,6 +130,10 @@ class TranslationRoutes:
         for model in self._service.models.values():
             if not model.info:
                 raise model.unavailable()
+
+
+def _no_text(param: str) -> RequestError:
+    return invalid(f"{param} must be text; HTML is not translated", param)
 
 
 def _pair(model: ServedModel) -> tuple[str, str] | None:

@@ -19,7 +19,7 @@ from typing import Any
 from jumok.serving.computing import ComputingProcess
 from jumok.serving.frames import BATCH_WORK, TEXT_WORK
 from jumok.serving.limits import Limits
-from jumok.serving.replies import RequestError
+from jumok.web.errors import RequestError
 
 IN_FLIGHT_SECONDS = 0.05  # of work in the computing process: enough to keep it busy
 MIN_IN_FLIGHT_WORK = 2 * BATCH_WORK  # one is computed, and the next one has arrived

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import logging
 import os
 import resource
 import signal
@@ -19,23 +20,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from jumok.errors import InputError, JumokError
-from jumok.serving.app import Access, App, Route
+from jumok.serving.app import create_app
 from jumok.serving.computing import ModelSource
-from jumok.serving.deadlines import protocol_class
 from jumok.serving.limits import Limits
 from jumok.serving.logs import Log, LogFormat
 from jumok.serving.metrics import Metrics
-from jumok.serving.model_options import decoding_of, precision_of
-from jumok.serving.openapi import openapi
+from jumok.serving.openapi import ApiRoute, openapi
 from jumok.serving.page import page_routes
-from jumok.serving.replies import RequestError, json_reply
+from jumok.serving.replies import json_reply
 from jumok.serving.routes import NativeRoutes
 from jumok.serving.routes_openai import OpenAIRoutes
 from jumok.serving.routes_tei import TeiRoutes
 from jumok.serving.routes_traces import TraceRoutes
 from jumok.serving.routes_translation import TranslationRoutes
 from jumok.serving.service import ServedModel, Service, unique_names
-from jumok.web_access import AllowedHosts, is_loopback, open_listener, validate_token
+from jumok.web.access import AllowedHosts, is_loopback, open_listener, validate_token
+from jumok.web.app import Access, Route
+from jumok.web.errors import RequestError
 
 BACKLOG = 4_096  # connections that the system keeps until they are accepted
 # Attempts in one turn of the event loop; asyncio makes all of them even when no descriptor is free,
@@ -112,6 +113,42 @@ def model_sources(
     ]
 
 
+def precision_of(name: str, names: Sequence[str], given: str | Sequence[str] | None) -> str | None:
+    """The value of --precision for a model: its own one, else the last one for all models.
+
+    >>> [precision_of(name, ["nsmc", "koen"], ["nsmc:int8"]) for name in ("nsmc", "koen")]
+    ['int8', None]
+    """
+    found: dict[str, str] = {}
+    for value in [given] if isinstance(given, str) else given or ():
+        owner, _, precision = value.rpartition(":")
+        _check_owner("--precision", owner, names)
+        found[owner] = precision
+    return found.get(name, found.get(""))
+
+
+def decoding_of(name: str, names: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
+    """The values of --decoding for a model: those for all models, then its own ones.
+
+    >>> decoding_of("koen", ["nsmc", "koen"], ["koen:beam=5", "koen:pattern=a:b", "seed=1"])
+    ('seed=1', 'beam=5', 'pattern=a:b')
+    """
+    found: dict[str, list[str]] = {}
+    for value in given:
+        key, equals, setting = value.partition("=")
+        owner, _, key = key.rpartition(":")
+        _check_owner("--decoding", owner, names)
+        found.setdefault(owner, []).append(key + equals + setting)
+    return (*found.get("", ()), *found.get(name, ()))
+
+
+def _check_owner(option: str, owner: str, names: Sequence[str]) -> None:
+    if owner not in ("", *names):
+        raise InputError(
+            f"the name in {option} must be one of {', '.join(names)}, got {owner!r}; correct it"
+        )
+
+
 def available_cores() -> int:
     """The cores that this process may use, with the quota of a container."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -144,6 +181,7 @@ async def _run(
 ) -> None:
     log = Log(options.log)
     log.capture("uvicorn.error", "uvicorn.access", "asyncio")
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # warnings are made by clients
     sources = model_sources(options, names, turn_fd)
     models = {
         name: ServedModel(each, options.limits, log)
@@ -208,35 +246,40 @@ async def _run(
     log("end")
 
 
+def api_routes(
+    service: Service, limits: Limits, metrics: Metrics, *, token: bool = False, traces: bool = False
+) -> list[Route]:
+    """All routes but those of the page."""
+    routes = [
+        *NativeRoutes(service, limits, metrics, traces=traces).routes,
+        *TeiRoutes(service, limits).routes,
+        *OpenAIRoutes(service, limits).routes,
+        *TranslationRoutes(service, limits).routes,
+        *(TraceRoutes(service, limits).routes if traces else ()),
+    ]
+
+    async def describe(request: Request) -> Response:
+        return json_reply(openapi(version("jumok"), routes, token=token))
+
+    routes.append(ApiRoute("GET", "/openapi.json", describe, summary="This description."))
+    return routes
+
+
 def _config(
     options: ServeOptions, service: Service, listener: socket.socket, log: Log
 ) -> uvicorn.Config:
     host, port = options.host, listener.getsockname()[1]
     metrics = Metrics(service)
     limits = options.limits
-    routes = [
-        *NativeRoutes(service, limits, metrics, traces=options.traces).routes,
-        *TeiRoutes(service, limits).routes,
-        *OpenAIRoutes(service, limits).routes,
-        *TranslationRoutes(service, limits).routes,
-        *page_routes(),
-        *(TraceRoutes(service, limits).routes if options.traces else ()),
-    ]
-
-    async def describe(request: Request) -> Response:
-        return json_reply(
-            openapi(
-                version("jumok"), limits, token=options.token is not None, traces=options.traces
-            )
-        )
-
-    routes.append(Route("GET", "/openapi.json", describe))
-    access = Access(AllowedHosts.of(host, port), options.token)
+    routes = api_routes(service, limits, metrics, token=bool(options.token), traces=options.traces)
+    hosts = AllowedHosts.of(host, port) if options.token is None else None
+    access = Access(hosts, options.token)
     name = f"[{host}]" if ":" in host else host
     log("listening", address=f"http://{name}:{port}/", models=list(service.models))
     return uvicorn.Config(
-        App(routes, access, metrics, log),
-        http=protocol_class(options.limits),
+        create_app([*page_routes(), *routes], access, metrics, log),
+        http="h11",  # httptools skips the body of a request that offers an upgrade (h2c)
+        h11_max_incomplete_event_size=limits.header_bytes,
         ws="none",
         loop="asyncio",
         lifespan="off",

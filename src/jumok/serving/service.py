@@ -11,9 +11,9 @@ from jumok.errors import InputError, JumokError
 from jumok.serving.computing import ComputingProcess, ModelSource
 from jumok.serving.limits import Limits
 from jumok.serving.logs import Log
-from jumok.serving.replies import RequestError
-from jumok.serving.requests import ClientGone
 from jumok.serving.scheduler import Answer, Item, ModelQueue
+from jumok.web.errors import RequestError
+from jumok.web.requests import ClientGone
 
 BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.05, 10.0
 STABLE_SECONDS = 30.0  # of life, after which the backoff starts again

@@ -2,25 +2,21 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TypeVar
 
-from jumok.errors import JumokError
+from jumok.web.errors import RequestError
 
 ResultT = TypeVar("ResultT")
 
 MAX_WAITING = 8
 
 
-class ServerBusyError(JumokError):
-    """The queue is full, or a job did not finish in time."""
-
-
 class JobQueue:
     """Runs jobs in order, one at a time, each with a time limit.
 
-    Jobs run in daemon threads, so Ctrl-C does not wait for them.
+    Jobs run in daemon threads, so Ctrl-C does not wait for them; it waits for those of anyio.
 
     >>> asyncio.run(JobQueue(seconds=5).submit(lambda: 6 * 7))
     42
@@ -31,50 +27,36 @@ class JobQueue:
         self._lock = threading.Lock()
         self._waiting = 0
 
-    @property
-    def busy(self) -> bool:
-        """Whether a job is running."""
-        return self._lock.locked()
-
     async def submit(self, work: Callable[[], ResultT]) -> ResultT:
         """Run `work` after all earlier jobs and return its result.
 
-        Raises ServerBusyError if too many jobs wait or the time limit is exceeded; a running job
+        Raises RequestError 503 if too many jobs wait or the time limit is exceeded; a running job
         then continues, and its result is dropped.
         """
         if self._waiting >= MAX_WAITING:
-            raise ServerBusyError(f"{self._waiting} requests are waiting; try again later")
-        loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[ResultT] = loop.create_future()
-        deadline = time.monotonic() + self.seconds
-
-        def settle(result: ResultT | None, error: BaseException | None) -> None:
-            if outcome.done():  # the caller has timed out
-                return
-            if error is not None:
-                outcome.set_exception(error)
-            else:
-                outcome.set_result(result)  # type: ignore[arg-type]
+            raise _busy(f"{self._waiting} requests are waiting; try again later")
+        outcome: Future[ResultT] = Future()
 
         def run() -> None:
-            result, error = None, None
             with self._lock:
-                if time.monotonic() > deadline:
+                if not outcome.set_running_or_notify_cancel():  # the time is over
                     return
                 try:
-                    result = work()
-                except BaseException as failure:
-                    error = failure
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(settle, result, error)
+                    outcome.set_result(work())
+                except BaseException as error:
+                    outcome.set_exception(error)
 
         self._waiting += 1
         try:
             threading.Thread(target=run, daemon=True, name="jumok-view").start()
-            return await asyncio.wait_for(outcome, self.seconds)
+            return await asyncio.wait_for(asyncio.wrap_future(outcome), self.seconds)
         except TimeoutError:
-            raise ServerBusyError(
+            raise _busy(
                 f"not finished within {self.seconds:.0f} seconds; try a shorter text or fewer beams"
             ) from None
         finally:
             self._waiting -= 1
+
+
+def _busy(message: str) -> RequestError:
+    return RequestError(503, "overloaded", message)

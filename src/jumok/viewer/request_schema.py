@@ -1,14 +1,13 @@
 """The requests of a page, parsed from untrusted JSON."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import get_args
 
 from jumok.errors import InputError
 from jumok.interpret.schema import BlockName, Muted
+from jumok.web.requests import check_keys
 
-MAX_BODY_BYTES = 64 * 2**10
 MAX_MUTED = 4096
 
 
@@ -78,21 +77,6 @@ class EffectsRequest:
         return cls(TraceRequest.of_json(trace), other, hidden)
 
 
-def read_object(body: bytes) -> dict[str, object]:
-    """A JSON object. Raises InputError for anything else.
-
-    >>> read_object(b'{"text": "a"}')
-    {'text': 'a'}
-    """
-    try:
-        content = json.loads(body)
-    except (ValueError, RecursionError):
-        raise InputError("the request must be a JSON object") from None
-    if not isinstance(content, dict):
-        raise InputError("the request must be a JSON object")
-    return content
-
-
 def read_text(content: Mapping[str, object]) -> str:
     """The text of a request with no other field. Raises InputError.
 
@@ -101,13 +85,6 @@ def read_text(content: Mapping[str, object]) -> str:
     """
     check_keys(content, ("text",))
     return _parse_text(content)
-
-
-def check_keys(content: Mapping[str, object], known: Sequence[str]) -> None:
-    """Raises InputError for an unknown key."""
-    unknown = next((key for key in content if key not in known), None)
-    if unknown is not None:
-        raise InputError(f"unknown key {ascii(unknown)[:40]}; known: {', '.join(known)}")
 
 
 def _parse_text(content: Mapping[str, object]) -> str:

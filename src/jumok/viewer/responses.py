@@ -5,10 +5,10 @@ import re
 import zlib
 from pathlib import Path
 
-from starlette.datastructures import Headers
 from starlette.responses import Response
 
-from jumok.language import korean_message, prefers_korean
+from jumok.language import korean_message
+from jumok.web.errors import RequestError
 
 # Browsers request ranges without compression (fetch sets Accept-Encoding: identity), so the page
 # has a header of its own; weights and thumbnails shrink by a third, masks to almost nothing.
@@ -19,23 +19,24 @@ _GZIP = 16 + zlib.MAX_WBITS
 _RANGE = re.compile(r"bytes=([0-9]{0,15})-([0-9]{0,15})")
 
 
-def json_response(content: object, status: int = 200) -> Response:
+def json_response(content: object) -> Response:
     r"""JSON in ASCII: texts may hold surrogates, which UTF-8 cannot encode.
 
     >>> json_response({"id": "\ud800"}).body
     b'{"id": "\\ud800"}'
     """
-    return Response(json.dumps(content), status, media_type="application/json")
+    return Response(json.dumps(content), media_type="application/json")
 
 
-def error_response(status: int, message: str, request: Headers) -> Response:
-    """An error with its message, in Korean for a page in Korean.
+def error_body(error: RequestError, korean: bool = False) -> bytes:
+    """The body of an error response: its message, in Korean for a page in Korean.
 
-    >>> error_response(404, "there is no such page", Headers()).body
+    >>> from jumok.web.errors import invalid
+    >>> error_body(invalid("there is no such page", status=404))
     b'{"error": "there is no such page"}'
     """
-    korean = prefers_korean(request.get("accept-language"))
-    return json_response({"error": korean_message(message) if korean else message}, status)
+    message = korean_message(error.message) if korean else error.message
+    return json.dumps({"error": message}).encode()
 
 
 def parse_range(header: str, size: int) -> tuple[int, int] | None:

@@ -13,9 +13,9 @@ from types import FrameType
 import uvicorn
 
 from jumok.errors import InputError
-from jumok.viewer.security import AccessRules, GuardedApp
 from jumok.viewer.server import OneTimeTokens, ServerContent, create_app
-from jumok.web_access import AllowedHosts, is_loopback, new_token, open_listener, validate_token
+from jumok.web.access import AllowedHosts, is_loopback, new_token, open_listener, validate_token
+from jumok.web.app import Access
 
 SHUTDOWN_SECONDS = 2  # time for responses in progress after Ctrl-C
 
@@ -73,10 +73,15 @@ def has_display() -> bool:
 
 def make_server(address: Address, content: ServerContent, tickets: OneTimeTokens) -> uvicorn.Server:
     """A server with access rules; `run(sockets=[...])` starts it."""
-    rules = AccessRules(AllowedHosts.of(address.host, address.port), address.token)
+    access = Access(
+        AllowedHosts.of(address.host, address.port),
+        address.token,
+        token_header=b"x-jumok-token",
+        refusal="the token must be right; open the whole address that jumok view printed",
+    )
     return uvicorn.Server(
         uvicorn.Config(
-            GuardedApp(create_app(content, tickets), rules),
+            create_app(content, tickets, access),
             http="h11",
             ws="none",
             loop="asyncio",

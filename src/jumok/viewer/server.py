@@ -1,34 +1,28 @@
 """The page's web server: routes for the page, its traces, and a model if there is one."""
 
-import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
-from starlette.routing import Route
 
 from jumok.errors import InputError, JumokError
-from jumok.viewer.job_queue import JobQueue, ServerBusyError
+from jumok.language import prefers_korean
+from jumok.viewer.job_queue import JobQueue
 from jumok.viewer.request_schema import (
-    MAX_BODY_BYTES,
     EffectsRequest,
     ModelCard,
     TraceRequest,
-    read_object,
     read_text,
 )
 from jumok.viewer.responses import (
     GZIP_HEADER,
     MAX_GZIP_BYTES,
-    error_response,
+    error_body,
     gzip_range,
     json_response,
     parse_range,
@@ -36,22 +30,41 @@ from jumok.viewer.responses import (
 from jumok.viewer.static_files import MEDIA_TYPES, static_file
 from jumok.viewer.templating import render_template
 from jumok.viewer.trace_store import TraceStore
+from jumok.web.app import SECURITY_HEADERS, Access, App, Route, last_part
+from jumok.web.errors import RequestError, invalid
+from jumok.web.requests import read_object
 
 if TYPE_CHECKING:
     from jumok.interpret.interventions import Effects
 
 TRACE_SECONDS = 120.0
 DRAWING_SECONDS = 60.0
-BODY_SECONDS = 10.0
 
-Endpoint = Callable[[Request], Awaitable[Response]]
+CONTENT_SECURITY_POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' blob: data:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'self' http://127.0.0.1:* http://localhost:* vscode-webview:",
+        "require-trusted-types-for 'script'",
+    ]
+)
 
-_STATUS_MESSAGES = {
-    404: "not found; the server may have removed an old trace",
-    405: "method not allowed at this address; see docs/view.md",
-    408: f"the request did not arrive within {BODY_SECONDS:.0f} seconds; send it again",
-    413: f"the request is longer than {MAX_BODY_BYTES:,} bytes; send a shorter text",
-}
+
+@dataclass(frozen=True)
+class _Body:
+    """The limits of a request's body."""
+
+    body_bytes: int = 64 * 2**10
+    body_seconds: float = 10.0
+
+
+BODY = _Body()
 
 
 class Tracer(Protocol):
@@ -103,33 +116,29 @@ class OneTimeTokens:
         return self._addresses.pop(ticket, None)
 
 
-def create_app(content: ServerContent, tickets: OneTimeTokens) -> Starlette:
-    """The web application; `security` checks who may send requests to it."""
+def create_app(content: ServerContent, tickets: OneTimeTokens, access: Access) -> App:
+    """The web application."""
     endpoints = _Endpoints(content, tickets)
-    static = {f"/{name}": partial(_static, name) for name in MEDIA_TYPES}
-    get: dict[str, Endpoint] = {
-        "/": endpoints.index,
-        **static,
-        "/api/model": endpoints.model,
-        "/api/trace/{name}": endpoints.trace,
-        "/api/page/{name}": endpoints.page,
-        "/open/{ticket}": endpoints.open,
-    }
-    post: dict[str, Endpoint] = {
-        "/api/trace": endpoints.make_trace,
-        "/api/effects": endpoints.effects,
-        "/api/figure": endpoints.figure,
-        "/api/font": endpoints.font,
-    }
-    return Starlette(
-        routes=[
-            *(Route(path, _report_errors(endpoint)) for path, endpoint in get.items()),
-            *(
-                Route(path, _report_errors(endpoint), methods=["POST"])
-                for path, endpoint in post.items()
-            ),
-        ],
-        exception_handlers={HTTPException: _http_error},
+    files = [Route("GET", f"/{name}", partial(_static, name), public=True) for name in MEDIA_TYPES]
+    routes = [
+        Route("GET", "/", endpoints.index, public=True),
+        Route("GET", "/open/*", endpoints.open, public=True),
+        *files,
+        Route("GET", "/api/model", endpoints.model),
+        Route("GET", "/api/trace/*", endpoints.trace),
+        Route("GET", "/api/page/*", endpoints.page),
+        Route("POST", "/api/trace", endpoints.make_trace),
+        Route("POST", "/api/effects", endpoints.effects),
+        Route("POST", "/api/figure", endpoints.figure),
+        Route("POST", "/api/font", endpoints.font),
+    ]
+    return App(
+        routes,
+        access,
+        error_body=error_body,
+        explain=_explain,
+        help_address="docs/view.md",
+        headers=SECURITY_HEADERS | {b"content-security-policy": CONTENT_SECURITY_POLICY.encode()},
     )
 
 
@@ -170,16 +179,15 @@ class _Endpoints:
         return json_response({"id": self._content.store.add(trace)})
 
     async def trace(self, request: Request) -> Response:
-        path = self._path(request.path_params["name"])
+        path = self._path(last_part(request))
         size = path.stat().st_size
         if "range" in request.headers:
             part = parse_range(request.headers["range"], size)
             if part is None:
-                response = error_response(
-                    416, "invalid range; request bytes=first-last", request.headers
-                )
-                response.headers["content-range"] = f"bytes */{size}"
-                return response
+                error = invalid("invalid range; request bytes=first-last", status=416)
+                korean = prefers_korean(request.headers.get("accept-language"))
+                headers = {"content-range": f"bytes */{size}", "vary": "accept-language"}
+                return Response(error_body(error, korean), 416, headers, "application/json")
             if GZIP_HEADER in request.headers and part[1] - part[0] <= MAX_GZIP_BYTES:
                 data = await run_in_threadpool(gzip_range, path, *part)
                 content_range = f"bytes {part[0]}-{part[1] - 1}/{size}"
@@ -207,22 +215,22 @@ class _Endpoints:
         from jumok.interpret.trace import Trace
         from jumok.viewer.page import render_page
 
-        path = self._path(request.path_params["name"])
+        path = self._path(last_part(request))
         state, full = request.query_params.get("state", ""), "full" in request.query_params
         page = await self._drawing.submit(lambda: render_page(Trace.open(path), state, full))
         headers = {"content-disposition": 'attachment; filename="jumok.html"'}
         return Response(page, media_type="text/html", headers=headers)
 
     async def open(self, request: Request) -> Response:
-        address = self._tickets.redeem(request.path_params["ticket"])
+        address = self._tickets.redeem(last_part(request))
         if address is None:
-            raise HTTPException(404)
+            raise _not_found()
         return RedirectResponse(address, 303)
 
     def _path(self, name: str) -> Path:
         path = self._content.store.path(name)
         if path is None or not path.is_file():
-            raise HTTPException(404)
+            raise _not_found()
         return path
 
 
@@ -234,45 +242,20 @@ async def _static(name: str, request: Request) -> Response:
     return Response(file.gzipped, media_type=file.media_type, headers=headers)
 
 
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    message = _STATUS_MESSAGES.get(error.status_code, error.detail)
-    return error_response(error.status_code, message, request.headers)
-
-
-def _report_errors(endpoint: Endpoint) -> Endpoint:
-    """The endpoint, with exceptions turned into error responses."""
-
-    async def reporting(request: Request) -> Response:
-        try:
-            return await endpoint(request)
-        except HTTPException:
-            raise
-        except ServerBusyError as error:
-            return error_response(503, str(error), request.headers)
-        except InputError as error:
-            return error_response(400, str(error), request.headers)
-        except JumokError as error:
-            return error_response(500, str(error), request.headers)
-        except Exception as error:
-            message = f"{type(error).__name__}: {error}; this is a bug in jumok"
-            return error_response(500, message, request.headers)
-
-    return reporting
+def _explain(error: Exception) -> RequestError:
+    """The response for an exception of an endpoint."""
+    if isinstance(error, InputError):
+        return invalid(str(error))
+    if isinstance(error, JumokError):
+        return RequestError(500, "server_error", str(error))
+    message = f"{type(error).__name__}: {error}; this is a bug in jumok"
+    return RequestError(500, "server_error", message)
 
 
 async def _read_json(request: Request) -> dict[str, object]:
-    """The JSON object of a request; limits its type, size and duration."""
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
-        raise InputError(f"content-type must be application/json, got {media_type[:40]!r}")
-    body = bytearray()
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > MAX_BODY_BYTES:
-                    raise HTTPException(413)
-    except TimeoutError:
-        raise HTTPException(408) from None
-    return read_object(bytes(body))
+    """The JSON object of a request; its texts may hold half surrogate pairs."""
+    return await read_object(request, BODY, allow_surrogates=True)
+
+
+def _not_found() -> RequestError:
+    return invalid("not found; the server may have removed an old trace", status=404)

@@ -86,9 +86,13 @@ def open_listener(host: str, port: int, backlog: int = 128) -> socket.socket:
     Raises InputError if the socket cannot listen there.
     """
     try:
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        (family, kind, protocol, _, address), *_ = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM
+        )
         with ExitStack() as on_failure:
-            listener = on_failure.enter_context(socket.socket(family, kind))
+            # asyncio sets TCP_NODELAY only where the protocol is named; without it a response in
+            # two parts waits 40 ms for the delayed acknowledgement of the first one
+            listener = on_failure.enter_context(socket.socket(family, kind, protocol))
             if os.name == "posix":  # elsewhere it lets other processes share the port
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
