@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jumok.cli.options import DecodingOverrides, apply_decoding, load_ensemble
+from jumok.cli.stdin import open_stdin
 from jumok.terminal import print_notice
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _converse(chat: "Chat", messages: "list[Message]") -> None:
 def _read() -> str | None:
     """The next message; None at the end of the input, for an empty line, and for Ctrl-C."""
     try:
-        if sys.stdin.isatty():
+        if open_stdin().isatty():
             sys.stdout.write(PROMPT)
             sys.stdout.flush()
         line = sys.stdin.readline()
