@@ -22,7 +22,6 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from turns import heading
 
-from jumok.data.packing import plan_packing
 from jumok.decoding.api import GenerationRequest, generate_seq2seq
 from jumok.decoding.config import DecodingConfig
 from jumok.device import set_deterministic
@@ -198,45 +197,6 @@ def train_translator(place: Place) -> Iterator[str]:
     yield rate(place, f"translator, {B} x ({T} + {T})", 2 * B * T, flops, seconds)
 
 
-def packed_rows(place: Place) -> Iterator[str]:
-    """Texts of 10 to 500 tokens: each in a padded row, or packed end to end in full rows."""
-    config = encoder_config(place)
-    T, N = place.size(512, 32), place.size(256, 8)
-    generator = torch.Generator().manual_seed(0)
-    lengths = torch.randint(place.size(10, 3), T - 4, (N,), generator=generator)
-    model = TextClassifier(config, 2).to(place.device).train()
-    labels = (torch.arange(N) % 2).to(place.device)
-    rows = plan_packing(lengths.tolist(), torch.arange(N).numpy(), T)
-    texts, positions = torch.full((len(rows), T), -1), torch.zeros(len(rows), T, dtype=torch.long)
-    for row, members in enumerate(rows):
-        start = 0
-        for text in members:
-            end = start + int(lengths[text])
-            texts[row, start:end], positions[row, start:end] = text, torch.arange(end - start)
-            start = end
-    texts, positions = texts.to(place.device), positions.to(place.device)
-    padded = place.ids(N, T, vocabulary=config.vocabulary_size)
-    mask = torch.arange(T, device=place.device) < lengths.to(place.device)[:, None]
-    packed = place.ids(len(rows), T, vocabulary=config.vocabulary_size)
-    tokens = int(lengths.sum())
-    flops = float(
-        sum(int(n) * products_per_token(config, int(n)) for n in lengths)
-    )  # of real tokens, each attending to its own text
-    ways: Mapping[str, Callable[[], Tensor]] = {
-        f"padded rows, {N} x {T}": lambda: model(padded, mask),
-        f"packed rows, {len(rows)} x {T}": lambda: model.forward_packed(
-            packed, texts, positions, N
-        ),
-    }
-    for name, logits in ways.items():
-
-        def loss(logits: Callable[[], Tensor] = logits) -> Tensor:
-            return cross_entropy(logits(), labels) / N
-
-        trainer = Stepper(model, loss, place.device, torch.bfloat16)
-        yield rate(place, name, tokens, flops, seconds_of(place, trainer.step, place.size(10, 2)))
-
-
 @torch.no_grad()
 def decoding(place: Place) -> Iterator[str]:
     """Output tokens a second of the base translator with random weights, which never ends early."""
@@ -410,7 +370,6 @@ def soak(place: Place) -> Iterator[str]:
 PARTS: Mapping[str, Callable[[Place], Iterator[str]]] = {
     "encoder": train_encoder,
     "translator": train_translator,
-    "packed": packed_rows,
     "decoding": decoding,
     "strict": strict,
     "sharding": sharding,

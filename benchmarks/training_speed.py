@@ -3,10 +3,9 @@
     python benchmarks/training_speed.py --data DATA [--rounds 5]
 
 Each system is a process of its own with two threads; they take turns, a few steps each, so that
-other load on the machine affects all of them equally. All see the same reviews (packed rows: those
-of at most 128 tokens) and run the whole step: forward, backward, clipping, AdamW. Sizes: 4
-layers, d 256, 4 heads, d_ff 1024, GELU, dropout 0.1 also on the attention weights, learned
-positions, 8,000 pieces.
+other load on the machine affects all of them equally. All see the same reviews and run the whole
+step: forward, backward, clipping, AdamW. Sizes: 4 layers, d 256, 4 heads, d_ff 1024, GELU, dropout
+0.1 also on the attention weights, learned positions, 8,000 pieces.
 """
 
 import argparse
@@ -28,18 +27,14 @@ LAYERS, WIDTH, HEADS, D_FF, PIECES, LONGEST = 4, 256, 4, 1024, 8000, 160
 BATCH_TOKENS, REVIEWS = 4096, 128  # of a sorted batch; reviews of a shuffled batch, as is usual
 STEPS = 4  # per round
 
-ROW = 128  # width of a packed row
-
 
 @dataclass(frozen=True)
 class Reviews:
-    """One batch, padded, or packed with the text and the position of each token."""
+    """One padded batch."""
 
     ids: np.ndarray  # (B, T)
     real: np.ndarray  # (B, T) bool
-    labels: np.ndarray  # (N,), N = B unless packed
-    texts: np.ndarray | None = None  # (B, T)
-    positions: np.ndarray | None = None  # (B, T)
+    labels: np.ndarray  # (B,)
 
 
 Step = Callable[[Reviews], None]
@@ -51,7 +46,7 @@ class System:
 
     name: str
     make: Callable[[], Step]
-    form: Literal["shuffled", "sorted", "packed"] = "sorted"
+    form: Literal["shuffled", "sorted"] = "sorted"
 
 
 def ours(dtype: torch.dtype, *, medium: bool = False) -> Step:
@@ -87,9 +82,6 @@ def ours(dtype: torch.dtype, *, medium: bool = False) -> Step:
 
     def logits_of(batch: Reviews) -> Tensor:
         ids = torch.from_numpy(batch.ids)
-        if batch.texts is not None and batch.positions is not None:
-            texts, positions = torch.from_numpy(batch.texts), torch.from_numpy(batch.positions)
-            return model.forward_packed(ids, texts, positions, len(batch.labels))
         mask = None if batch.real.all() else torch.from_numpy(batch.real)
         return model(ids, mask)  # type: ignore[no-any-return]
 
@@ -151,7 +143,6 @@ SYSTEMS = [
     System("jumok fp32", lambda: ours(FP32)),
     System("jumok fp32, medium", lambda: ours(FP32, medium=True)),
     System("jumok bf16", lambda: ours(BF16)),
-    System("jumok bf16, packed rows of 128", lambda: ours(BF16), "packed"),
 ]
 
 
@@ -199,7 +190,7 @@ def batches_of(data: Path, form: str, n: int) -> Iterator[Reviews]:
     os.environ["JUMOK_DATA"] = str(data)
     from jumok.data.config import DataConfig
     from jumok.data.load import load_splits
-    from jumok.data.packing import fill_packed, length_batches, pad, plan_packing
+    from jumok.data.packing import length_batches, pad
     from jumok.data.splits import CLASSIFICATION
     from jumok.tasks.inputs.text_encoder import TextEncoder
     from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
@@ -211,18 +202,6 @@ def batches_of(data: Path, form: str, n: int) -> Iterator[Reviews]:
     rows = TextEncoder(vocabulary, LONGEST)(texts)
     rng = np.random.default_rng(0)
     order = rng.permutation(len(rows))
-    if form == "packed":
-        short = order[rows.lengths[order] <= ROW]
-        lines = plan_packing(rows.lengths, short, ROW)
-        examples = [rows[i] for i in range(len(rows))]
-        for start in range(0, n * BATCH_TOKENS // ROW, BATCH_TOKENS // ROW):
-            chosen = lines[start : start + BATCH_TOKENS // ROW]
-            full = fill_packed(chosen, examples, ROW, vocabulary.pad_id)
-            whose = labels[[i for line in chosen for i in line]]
-            yield Reviews(
-                full.ids, full.document_ids >= 0, whose, full.document_ids, full.positions
-            )
-        return
     plan: Sequence[np.ndarray] = (
         length_batches(rows.lengths, order, BATCH_TOKENS, rng)
         if form == "sorted"
@@ -254,7 +233,6 @@ def table(speeds: Speeds) -> str:
         ("jumok bf16", "transformers fp32 shuffled (its usual way)", "wanted 8"),
         ("jumok bf16", "transformers bf16 sorted (its best way)", "wanted 1.5, aim 1.6"),
         ("jumok bf16", "transformers bf16 sorted + our allocator", "no bar"),
-        ("jumok bf16, packed rows of 128", "jumok bf16", "which is the default"),
         ("jumok fp32", "transformers fp32 sorted", "wanted 2"),
         ("jumok fp32, medium", "transformers fp32 sorted", "wanted 2"),
         ("jumok fp32, medium", "transformers fp32 sorted, medium", "wanted 1.3"),

@@ -31,7 +31,6 @@ LANES: dict[str, tuple[Sequence[Words], Sequence[Words]]] = {
         ],
         [
             ("corrupt", "--damages", "500"),
-            ("crashpoints",),
             ("powerloss", "--most", "200"),
             ("rerun",),
             ("signals", "--stops", "4"),
@@ -46,7 +45,6 @@ LANES: dict[str, tuple[Sequence[Words], Sequence[Words]]] = {
             ("elastic",),
             ("mutants",),
             ("corrupt", "--damages", "10000"),
-            ("crashpoints",),
             ("powerloss",),
             ("rerun",),
         ],
@@ -62,7 +60,7 @@ LANES: dict[str, tuple[Sequence[Words], Sequence[Words]]] = {
         [("kills", "--kills", "5000"), ("elastic", "--paths", "200", "--seed", "1")],
         [
             ("fuzz",),
-            ("mutants", "--whole-suite"),
+            ("mutants",),
             ("corrupt", "--damages", "200000"),
             ("signals", "--stops", "1000"),
             ("soak", "--minutes", "60"),

@@ -1,75 +1,98 @@
 """Break attention, masks, cache, beam search and checkpoints on purpose: does a test detect it?
 
-    python -m benchmarks.trust.mutants [--only WORDS] [--whole-suite] [--timeout SECONDS]
+    python -m benchmarks.trust.mutants [--only WORDS] [--timeout SECONDS]
 
-Each mutant (mutants.toml) replaces one snippet of one file, which must occur there exactly once, in
-a temporary copy of the tree. Its tests run first, then those of its module; a failing test has
-killed it. A survivor reveals a gap in the tests. At the end the tests that killed mutants run
-without any mutant, and must pass.
-
-Two mutants run in parallel, each in a process forked from one that has imported torch and pytest,
-but not jumok: that is imported from the copy. A mutant whose tests time out counts as killed, and
-is counted separately. `--whole-suite` runs all tests on survivors.
+Each mutant (mutants.toml) replaces a pattern in one function, where it must occur exactly once, in
+a temporary copy of the tree. Then the tests of the module run, and one of them must fail; a test
+that does not end in time has noticed too. A survivor reveals a gap in the tests. First the same
+tests run without any mutant, and must pass.
 """
 
+import ast
 import os
 import re
 import shutil
-import signal
+import subprocess
 import sys
 import tempfile
 import time
-import traceback
-from collections import Counter, deque
+import tomllib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Literal
 
-from .mutants_list import MUTANTS, Mutant, own_tests
 from .result import Proof, parser
 
 TREE = Path(__file__).resolve().parents[2]
-LANES = 2
 FAILED, PASSED = 1, 0  # exit codes of pytest; others are errors of the run
-
-_FAILED = re.compile(r"(?:FAILED|ERROR) (.*?)(?: - .*)?$")
 
 End = Literal["killed", "killed, out of time", "survived", "error"]
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The result for a mutant: its state, seconds, and the test that decided."""
+class Mutant:
+    """A pattern in a function of a file, its replacement, and the tests that must detect it."""
 
-    end: End
-    seconds: float
-    by: str
+    file: str
+    function: str  # its qualified name; empty: anywhere in the file
+    old: str
+    new: str
+    breaks: str
+    tests: tuple[str, ...]
+
+
+def read_mutants() -> Iterator[Mutant]:
+    """The mutants of mutants.toml."""
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    for module, functions in tomllib.loads(text).items():
+        tests = tuple(f"tests/{test}" for test in functions.pop("tests"))
+        for function, changes in functions.items():
+            for change in changes:
+                yield Mutant(f"src/jumok/{module}.py", function, *change, tests)
 
 
 class DoesNotApplyError(Exception):
-    """The snippet of a mutant does not occur exactly once in its file."""
+    """The pattern of a mutant does not occur exactly once in its function."""
 
 
 def mutated(mutant: Mutant, tree: Path = TREE) -> str:
-    """The file of a mutant with its text replaced; DoesNotApplyError where that is impossible."""
+    """The file of a mutant with its pattern replaced. Raises DoesNotApplyError."""
     text = (tree / mutant.file).read_text(encoding="utf-8")
-    times = text.count(mutant.old)
-    if times != 1 or mutant.old == mutant.new:
-        raise DoesNotApplyError(f"{mutant.file}: {mutant.old!r} is there {times} times, not once")
-    return text.replace(mutant.old, mutant.new)
+    lines = text.splitlines(keepends=True)
+    first, end = 0, len(lines)
+    if mutant.function:
+        first, end = _lines_of(mutant.function, ast.parse(text)) or (0, 0)
+    inside = "".join(lines[first:end])
+    pattern = r"\s+".join(map(re.escape, re.split(r"\s+", mutant.old)))
+    found = list(re.finditer(pattern, inside))
+    if len(found) != 1 or mutant.old == mutant.new:
+        raise DoesNotApplyError(
+            f"{mutant.file}: {mutant.old!r} is {len(found)} times in {mutant.function}, not once"
+        )
+    changed = inside[: found[0].start()] + mutant.new + inside[found[0].end() :]
+    return "".join([*lines[:first], changed, *lines[end:]])
 
 
-def copy_of_the_tree(folder: Path, tree: Path = TREE) -> Path:
-    """Copy what the tests need of the tree, with compiled files."""
-    ignored = shutil.ignore_patterns(".*", "node_modules")
-    at_the_top = shutil.ignore_patterns(".*", "runs", "web")  # src/jumok/tasks/runs is a package
-    shutil.copytree(
-        tree,
-        folder,
-        ignore=lambda path, names: (at_the_top if Path(path) == tree else ignored)(path, names),
-    )
+def _lines_of(function: str, tree: ast.AST) -> tuple[int, int] | None:
+    """The first line of a function, from 0, and the line after it."""
+    name, _, rest = function.partition(".")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            if rest:
+                return _lines_of(rest, node)
+            return node.lineno - 1, node.end_lineno or node.lineno
+    return None
+
+
+def copy_of_the_tree(folder: Path) -> Path:
+    """Copy what the tests need of the tree."""
+    for name in ("src", "tests", "benchmarks", "docs"):
+        shutil.copytree(TREE / name, folder / name, ignore=shutil.ignore_patterns("node_modules"))
+    for path in (path for path in TREE.iterdir() if path.is_file()):
+        shutil.copy2(path, folder)
     return folder
 
 
@@ -77,193 +100,66 @@ def copy_of_the_tree(folder: Path, tree: Path = TREE) -> Path:
 def applied(mutant: Mutant, copy: Path) -> Iterator[None]:
     """Context in which the copy has the mutant."""
     path = copy / mutant.file
-    before, times = path.read_bytes(), path.stat()
+    before = path.read_bytes()
     path.write_text(mutated(mutant, copy), encoding="utf-8")
-    os.utime(path, (times.st_atime, times.st_mtime + 60))  # invalidates the compiled file
     try:
         yield
     finally:
         path.write_bytes(before)
-        os.utime(path, (times.st_atime, times.st_mtime))  # valid again
 
 
-class Run:
-    """Tests in their own process on a copy of the tree."""
-
-    def __init__(self, copy: Path, tests: Sequence[str], log: Path, *, keeps: bool) -> None:
-        self.log, self.begun = log, time.monotonic()
-        sys.stdout.flush()
-        self._child = os.fork()
-        if self._child == 0:
-            sys.dont_write_bytecode = not keeps
-            _test(copy, tests, log)
-
-    def code(self) -> int | None:
-        """The exit code of pytest, or None while it runs."""
-        done, status = os.waitpid(self._child, os.WNOHANG)
-        return os.waitstatus_to_exitcode(status) if done else None
-
-    def stop(self) -> None:
-        """Kill the process and its children."""
-        os.killpg(self._child, signal.SIGKILL)
-        os.waitpid(self._child, 0)
-
-    def failure(self) -> str:
-        """The first test that failed, as pytest names it."""
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        failed = [match[1] for line in lines if (match := _FAILED.match(line))]
-        return failed[0] if failed else " ".join(lines[-3:]) or "nothing was said"
-
-
-def _test(copy: Path, tests: Sequence[str], log: Path) -> NoReturn:
-    """The main function of the test process; never returns."""
-    code = 99
+def run_tests(copy: Path, tests: Sequence[str], timeout: float | None) -> tuple[End, str]:
+    """Run tests in the copy: how they ended, and the first that failed."""
+    locations = os.pathsep.join([str(copy / "src"), str(copy)])
+    environment = os.environ | {"PYTHONPATH": locations, "PYTHONDONTWRITEBYTECODE": "1"}
+    options = ("-x", "-q", "-m", "", "-n", "0", "-p", "no:cacheprovider", "--tb=line")
     try:
-        os.setpgid(0, 0)
-        out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        for stream in (1, 2):
-            os.dup2(out, stream)
-        for name in [n for n in sys.modules if n.split(".")[0] in ("jumok", "tests", "benchmarks")]:
-            del sys.modules[name]
-        locations = [str(copy / "src"), str(copy)]
-        sys.path[:0] = locations
-        os.environ["PYTHONPATH"] = os.pathsep.join(locations)
-        if sys.dont_write_bytecode:
-            os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-        os.chdir(copy)
-        import pytest
-
-        words = ["-x", "-q", "-m", "", "-p", "no:cacheprovider", "--tb=line"]
-        words += ["--rootdir", str(copy)]
-        code = int(pytest.main([*words, *tests]))
-        import jumok
-
-        if not Path(jumok.__file__).is_relative_to(copy):
-            code = 98
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-
-
-class Lane:
-    """One of several parallel copies of the tree; tests one mutant after another."""
-
-    def __init__(self, copy: Path, whole_suite: bool, timeout: float) -> None:
-        self._copy, self._timeout = copy, timeout
-        self._whole_suite = whole_suite
-
-    def judge(self, mutant: Mutant) -> Iterator[Outcome | None]:
-        """None while it runs, then the result of the mutant."""
-        begun = time.monotonic()
-        rounds = [list(mutant.killers), list(own_tests(mutant.file))]
-        rounds += [["tests"]] if self._whole_suite else []
-        with applied(mutant, self._copy):
-            for tests in rounds:
-                run = Run(self._copy, tests, self._copy / "log.txt", keeps=False)
-                while (code := run.code()) is None:
-                    if time.monotonic() - run.begun > self._timeout:
-                        run.stop()
-                        name = " ".join(tests)
-                        yield Outcome("killed, out of time", time.monotonic() - begun, name)
-                        return
-                    yield None
-                if code != PASSED:
-                    end: End = "killed" if code == FAILED else "error"
-                    yield Outcome(end, time.monotonic() - begun, run.failure())
-                    return
-        yield Outcome("survived", time.monotonic() - begun, "")
-
-
-def judged(mutants: Sequence[Mutant], lanes: Sequence[Lane]) -> Iterator[tuple[Mutant, Outcome]]:
-    """Every mutant with its result, in the order of completion."""
-    waiting = deque(mutants)
-    at_work: list[tuple[Mutant, Iterator[Outcome | None]] | None] = [None] * len(lanes)
-    while waiting or any(at_work):
-        for location, lane in enumerate(lanes):
-            if at_work[location] is None and waiting:
-                mutant = waiting.popleft()
-                at_work[location] = mutant, lane.judge(mutant)
-            work = at_work[location]
-            if work is None:
-                continue
-            outcome = next(work[1])
-            if outcome is not None:
-                for _ in work[1]:  # lets it restore the file
-                    pass
-                at_work[location] = None
-                yield work[0], outcome
-        time.sleep(0.01)
-
-
-def collected(mutants: Sequence[Mutant], copy: Path) -> str:
-    """Check that all named tests exist; returns the errors.
-
-    What is compiled for it is kept, for all that follow.
-    """
-    tests = {test for mutant in mutants for test in (*mutant.killers, *own_tests(mutant.file))}
-    return _alone(copy, ["--collect-only", *sorted(tests)], keeps=True)
-
-
-def sound(tests: Sequence[str], copy: Path) -> str:
-    """Run the tests that killed mutants on the original; returns the failures."""
-    return _alone(copy, sorted(set(tests)), keeps=False) if tests else ""
-
-
-def _alone(copy: Path, words: Sequence[str], *, keeps: bool) -> str:
-    run = Run(copy, words, copy / "log.txt", keeps=keeps)
-    while (code := run.code()) is None:
-        time.sleep(0.05)
-    return "" if code == PASSED else f"exit code {code}: {run.failure()}"
-
-
-def prepare() -> None:
-    """Import what all test processes need, except jumok itself, once."""
-    import pytest  # noqa: F401
-    import safetensors.torch  # noqa: F401
-    import sentencepiece  # noqa: F401
-    import torch
-    import torch.distributed  # noqa: F401
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *options, *tests],
+            cwd=copy,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout,
+        )
+    except subprocess.TimeoutExpired:
+        return "killed, out of time", ""
+    failed = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", done.stdout, re.MULTILINE)
+    by = failed[1] if failed else " ".join(done.stdout.splitlines()[-3:])
+    if done.returncode == PASSED:
+        return "survived", ""
+    return ("killed" if done.returncode == FAILED else "error"), by
 
 
 def main() -> int:
     """Test all mutants and print the results."""
     words = parser("Mutants, and the tests that kill them.")
     words.add_argument("--only", default="", help="mutants whose file or line holds these words")
-    words.add_argument("--whole-suite", action="store_true", help="all tests for the survivors")
     words.add_argument("--timeout", type=float, default=600, help="seconds for tests to end")
-    words.add_argument("--remark", help="what else the machine did meanwhile")
     asked = words.parse_args()
     proof = Proof("mutants", "Code broken on purpose, one place at a time: a test notices.")
-    mutants = [one for one in MUTANTS if asked.only in f"{one.file} {one.breaks}"]
-    for mutant in mutants:
-        mutated(mutant)  # raises before the first test
-    prepare()
+    mutants = [one for one in read_mutants() if asked.only in f"{one.file} {one.breaks}"]
     ends: Counter[End] = Counter()
     with tempfile.TemporaryDirectory(prefix="jumok-mutants-") as name:
-        first = copy_of_the_tree(Path(name) / "0")
-        wrong = collected(mutants, first)
-        others = [copy_of_the_tree(Path(name) / str(n), first) for n in range(1, LANES)]
-        lanes = [Lane(copy, asked.whole_suite, asked.timeout) for copy in (first, *others)]
-        killers = []
-        for mutant, outcome in judged([] if wrong else mutants, lanes):
-            ends[outcome.end] += 1
+        copy = copy_of_the_tree(Path(name))
+        tests = sorted({test for mutant in mutants for test in mutant.tests})
+        wrong = run_tests(copy, tests, None)
+        for mutant in mutants if wrong[0] == "survived" else ():
+            begun = time.monotonic()
+            with applied(mutant, copy):
+                end, by = run_tests(copy, mutant.tests, asked.timeout)
+            ends[end] += 1
             location = mutant.file.removeprefix("src/jumok/")
-            proof.say(f"{outcome.end:<10}{outcome.seconds:>5.0f} s  {location}: {mutant.breaks}")
-            proof.say(f"{'':<19}by {outcome.by}" if outcome.by else f"{'':<19}NO TEST NOTICES")
-            if outcome.end == "killed":
-                killers.append(outcome.by)
-        wrong = wrong or sound(killers, first)
+            seconds = time.monotonic() - begun
+            proof.say(f"{end:<10}{seconds:>5.0f} s  {location}: {mutant.breaks}")
+            proof.say(f"{'':<19}{f'by {by}' if end != 'survived' else 'NO TEST NOTICES'}")
     killed = ends["killed"] + ends["killed, out of time"]
     proof.figures |= {"mutants": len(mutants), "killed": killed, "survived": ends["survived"]}
     proof.figures |= {"out_of_time": ends["killed, out of time"], "errors": ends["error"]}
-    if asked.remark:
-        proof.say(f"\n{asked.remark}")
     return proof.end(
         {
-            f"without a mutant the tests that killed pass {wrong}".strip(): not wrong,
+            f"without a mutant the tests pass {wrong[1]}".strip(): wrong[0] == "survived",
             f"{killed} of {len(mutants)} killed": killed == len(mutants),
         }
     )

@@ -1,8 +1,8 @@
-"""Every state of the disk after a power loss during a commit, from recorded system calls.
+"""Every state of the disk after a power loss during a commit, from recorded calls.
 
     python -m benchmarks.trust.powerloss [--most 2000]
 
-strace writes down what a commit asked of the disk. Then, at each call, the power goes: bytes that
+The calls are recorded by which a commit changes the disk. Then, at each, the power goes: bytes that
 were not forced to disk may be there, be cut, or be zeros; names that were not forced to disk may
 be new or old, each for itself; only a rename is atomic. (The model of Pillai et al. 2014, "All
 file systems are not created equal".) Each state is laid out as real files, at most so many per
@@ -12,6 +12,7 @@ The same calls without their fsync show that the states do find what is wrong.
 
 import hashlib
 import itertools
+import os
 import random
 import re
 import shutil
@@ -20,25 +21,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jumok.training.checkpoints.store import CheckpointStore
+import torch
+from torch import Tensor
 
-from .commit_calls import commit_under_strace, has_strace, sound, two_committed
+from jumok.errors import JumokError
+from jumok.training.checkpoints.store import CheckpointStore
+from tests.training.fault_injection import before_each_disk_call
+
 from .result import Proof, parser
 from .training import temp_folder
-from .worker_processes import preload_modules
 
 PARTS = 64  # prefixes of a file that are tried
 
 Tree = dict[str, "bytes | Tree"]  # a disk: names, and bytes or a subtree
 
-_LINE = re.compile(r"(?P<call>\w+)\((?P<words>.*)\)\s+= (?P<result>\d+)")
-_HELD = re.compile(r"\d+<(?P<path>[^>]*)>")
-_NAME = re.compile(r'"(?P<name>[^"]*)"')
+NEW = "checkpoints/step-3"
 
 
 @dataclass(frozen=True)
 class Call:
-    """A system call that changes or syncs the disk: its paths within the run, its bytes."""
+    """A call that changes or syncs the disk: its paths within the run, its bytes."""
 
     name: str
     path: str
@@ -73,50 +75,59 @@ def applied(names: dict[str, Node], changes: list[tuple[str, Node | None, str]])
     return after
 
 
-def recorded(folder: Path) -> tuple[list[Call], Tree, Tree]:
-    """The system calls of a commit, and the run before and after it."""
-    store = two_committed(folder / "run")
-    before = tree_of(store.folder)
-    record = folder / "calls"
-    what = "trace=mkdir,openat,write,pwrite64,fsync,fdatasync,rename,renameat,renameat2,"
-    what += "unlink,unlinkat,rmdir,ftruncate,link,linkat,symlink"
-    ending = commit_under_strace(
-        store, folder / "log", "-y", "-s", "0", "-o", str(record), "-e", what
+def states(step: int) -> dict[str, dict[str, Tensor]]:
+    """Two states in which every number is the step."""
+    number = torch.full((60, 100), float(step))
+    return {"model": {"weight": number}, "optimizer": {"mean": number, "square": -number}}
+
+
+def two_committed(folder: Path) -> CheckpointStore:
+    """A run with the steps 1 and 2."""
+    store = CheckpointStore(folder)
+    for step in (1, 2):
+        store.commit(step, states(step), {"step": step})
+    return store
+
+
+def sound(store: CheckpointStore) -> int:
+    """The newest step if it is intact, 0 if there is no valid checkpoint."""
+    try:
+        newest = store.newest()
+    except JumokError:
+        return 0
+    if newest is None or newest.invalid:
+        return 0
+    loaded, expected = newest.load(), states(newest.step)
+    same = all(
+        torch.equal(loaded[state][name], tensor)
+        for state, tensors in expected.items()
+        for name, tensor in tensors.items()
     )
-    if ending.code:
-        raise SystemExit(f"the commit failed: {ending.said}")
-    lines = record.read_text(encoding="utf-8").splitlines()
-    return list(parsed(lines, store.folder)), before, tree_of(store.folder)
+    return newest.step if same else 0
 
 
-def parsed(lines: list[str], run: Path) -> Iterator[Call]:
-    """Parse the lines of strace about the run. Exits at an unknown call."""
-    for line in lines:
-        match = _LINE.match(line)
-        if match is None or str(run) not in line:
-            continue
-        arguments = match["words"]
-        held = _HELD.match(arguments)
-        paths = [path.removeprefix(f"{run}/") for path in _NAME.findall(arguments)]
-        match match["call"]:
-            case "mkdir" | "rmdir" | "unlink" as name:
-                yield Call(name, paths[0])
-            case "openat" if "O_CREAT" in arguments:
-                if "O_EXCL" not in arguments:
-                    raise SystemExit(f"a file may be overwritten: {line}")
-                yield Call("create", paths[0])
-            case "openat":
-                pass
-            case "write" if held:
-                yield Call("write", held["path"].removeprefix(f"{run}/"), size=int(match["result"]))
-            case "fsync" | "fdatasync" if held:
-                yield Call("fsync", held["path"].removeprefix(f"{run}/"))
+def recorded(folder: Path) -> tuple[list[Call], Tree, Tree]:
+    """The calls of a commit, and the run before and after it; a file is written by one call."""
+    store = two_committed(folder / "run")
+    before, calls = tree_of(store.folder), list[Call]()
+
+    def note(number: int, name: str, argument: object) -> None:
+        target = os.readlink(f"/proc/self/fd/{argument}") if name == "fsync" else str(argument)
+        if not Path(target).is_relative_to(store.folder):  # in an open folder that is removed
+            return
+        path = str(Path(target).relative_to(store.folder))
+        match name:
+            case "create":
+                calls.extend([Call("create", path), Call("write", path, size=sys.maxsize)])
             case "rename":
-                yield Call("rename", paths[0], paths[1])
-            case "unlinkat" if held and "AT_REMOVEDIR" not in arguments:
-                yield Call("unlink", f"{held['path'].removeprefix(f'{run}/')}/{paths[0]}")
-            case _:
-                raise SystemExit(f"a call that the model does not know: {line}")
+                is_new = Path(path).name.startswith(".tmp")
+                calls.append(Call("rename", path, NEW if is_new else f"{path}-doomed"))
+            case "mkdir" | "fsync" | "rmdir" | "unlink":
+                calls.append(Call(name, path))
+
+    with before_each_disk_call(note):
+        store.commit(3, states(3), {"step": 3})
+    return calls, before, tree_of(store.folder)
 
 
 class Disk:
@@ -316,16 +327,12 @@ def main() -> int:
     arguments = parser("States that a power cut may leave of a commit.")
     arguments.add_argument("--most", type=int, default=2_000, help="states looked at per call")
     options = arguments.parse_args()
-    if not has_strace():
-        raise SystemExit("strace is not here, or may not be used; install it (apt install strace)")
     proof = Proof("powerloss", "states that a power cut may leave of a real commit")
-    preload_modules()
     with temp_folder() as folder:
         calls, before, after = recorded(folder)
         for number, call in enumerate(calls, start=1):
-            size = f"  {call.size:,} bytes" if call.size else ""
             target = f" -> {call.target}" if call.target else ""
-            proof.say(f"{number:>3}  {call.name:<7} {_short(call.path)}{_short(target)}{size}")
+            proof.say(f"{number:>3}  {call.name:<7} {_short(call.path)}{_short(target)}")
         count = examine(calls, before, after, folder / "state", options.most, forcing=True)
         few = min(options.most, 100)  # enough to find failures
         bare = examine(calls, before, after, folder / "state", few, forcing=False)

@@ -49,7 +49,7 @@ def watch(path: Path) -> Callable[[], None]:
             after_step(self, *arguments)
             step = self.state.step
             if step % EVERY == 0:
-                while self.checkpoint_writer.under_way:  # its number of open files varies
+                while self.checkpoint_writer.in_progress:  # its number of open files varies
                     time.sleep(0.001)
                 memory = int(Path("/proc/self/statm").read_text().split()[1]) * page
                 descriptors = len(os.listdir("/proc/self/fd"))

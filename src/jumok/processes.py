@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
@@ -60,9 +60,6 @@ class ProcessGroup(Protocol):
     def broadcast(self, tensor: Tensor) -> None:
         """Replace the tensor by that of rank 0."""
 
-    def new_group(self) -> "ProcessGroup":
-        """The same processes over a separate connection, for use in a background thread."""
-
     def translate_errors(self) -> AbstractContextManager[None]:
         """Context for torch's own collectives: a lost peer raises ProcessLostError."""
 
@@ -96,10 +93,6 @@ class SingleProcess:
     def broadcast(self, tensor: Tensor) -> None:
         """The tensor is that of rank 0 already."""
 
-    def new_group(self) -> ProcessGroup:
-        """A single process needs no connection."""
-        return self
-
     def translate_errors(self) -> AbstractContextManager[None]:
         """A single process cannot lose a peer."""
         return nullcontext()
@@ -115,14 +108,13 @@ class TorchProcessGroup:
     rank: int
     size: int
     timeout: float  # seconds
-    group: dist.ProcessGroup | None = None  # None: torch's default group
 
     def all_gather_floats(self, numbers: Sequence[float]) -> list[list[float]]:
         """Exchange rows of float64, which represent every Python float exactly."""
         mine = torch.tensor(numbers, dtype=torch.float64)
         rows = [torch.empty_like(mine) for _ in range(self.size)]
         with self._raise_lost():
-            dist.all_gather(rows, mine, group=self.group)
+            dist.all_gather(rows, mine)
         return [row.tolist() for row in rows]
 
     def all_gather_bytes(self, data: bytes) -> list[bytes]:
@@ -131,34 +123,28 @@ class TorchProcessGroup:
         mine = torch.frombuffer(bytearray(data.ljust(max(*lengths, 1), b"\0")), dtype=torch.uint8)
         rows = [torch.empty_like(mine) for _ in range(self.size)]
         with self._raise_lost():
-            dist.all_gather(rows, mine, group=self.group)
+            dist.all_gather(rows, mine)
         return [bytes(row.numpy())[:length] for row, length in zip(rows, lengths, strict=True)]
 
     def all_reduce(self, tensor: Tensor) -> None:
         """Sum in an order that the library chooses; every rank gets the same bits."""
         with self._raise_lost():
-            dist.all_reduce(tensor, group=self.group)
+            dist.all_reduce(tensor)
 
     def send(self, tensor: Tensor, to: int) -> None:
         """Return when the tensor may be changed again."""
         with self._raise_lost():
-            dist.send(tensor, to, group=self.group)
+            dist.send(tensor, to)
 
     def recv(self, tensor: Tensor, source: int) -> None:
         """Return when the tensor is filled."""
         with self._raise_lost():
-            dist.recv(tensor, source, group=self.group)
+            dist.recv(tensor, source)
 
     def broadcast(self, tensor: Tensor) -> None:
         """Copy bit for bit."""
         with self._raise_lost():
-            dist.broadcast(tensor, 0, group=self.group)
-
-    def new_group(self) -> "TorchProcessGroup":
-        """Create a gloo group (CPU). Collective: call it on the main thread of every rank."""
-        with self._raise_lost():
-            group = dist.new_group(backend="gloo", timeout=timedelta(seconds=self.timeout))
-        return replace(self, group=group)
+            dist.broadcast(tensor, 0)
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:

@@ -13,7 +13,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -140,19 +140,26 @@ def safe_streams() -> Iterator[None]:
     """Context in which stdout and stderr are safe to print any text to.
 
     On a terminal, and always on stderr, control characters are escaped, and characters that its
-    encoding lacks. Any other stdout is UTF-8, and keeps the bytes of file names.
+    encoding lacks. Any other stdout is UTF-8, and keeps the bytes of file names. Where the process
+    was started with one of them closed, it is the null device: no file of the command may get its
+    number, and no library has to expect that it is missing.
     """
     with ExitStack() as stack:
+        if sys.stdin is None:
+            stack.enter_context(open(os.devnull, "rb"))  # gets number 0
         for name in ("stdout", "stderr"):
             stream = getattr(sys, name)
-            if stream is None:  # the process was started with it closed
+            if stream is None:
+                null = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
+                stack.enter_context(_replaced(name, null))
                 continue
             escaped = name == "stderr" or stream.isatty()
             if isinstance(stream, TextIOWrapper):
-                if escaped:
-                    stream.reconfigure(errors="backslashreplace")
-                else:
-                    stream.reconfigure(encoding="utf-8", errors="surrogateescape")
+                with suppress(OSError):  # it had a position when it was opened, and has none now
+                    if escaped:
+                        stream.reconfigure(errors="backslashreplace")
+                    else:
+                        stream.reconfigure(encoding="utf-8", errors="surrogateescape")
             if escaped:
                 stack.enter_context(_replaced(name, _escaping(stream)))
         yield
@@ -163,7 +170,7 @@ def _escaping(stream: TextIO) -> StreamWithWrite:
 
 
 @contextmanager
-def _replaced(name: str, stream: StreamWithWrite) -> Iterator[None]:
+def _replaced(name: str, stream: StreamWithWrite | TextIO) -> Iterator[None]:
     """Context in which `sys.stdout` or `sys.stderr` is this stream."""
     before = getattr(sys, name)
     setattr(sys, name, stream)

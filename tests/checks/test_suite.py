@@ -36,7 +36,7 @@ from tests.models.small_models import POSITIONS
 SKIPPED = unavailable("skipped")
 ALWAYS = {"compiled = eager", "native = torch", "original = jumok"}
 NOT_APPLICABLE = {
-    TextClassifier: {"cached = uncached"},
+    TextClassifier: {"cached = uncached", "packed = padded"},
     TokenClassifier: {"cached = uncached"},
     MaskedLanguageModel: {"cached = uncached"},
     LanguageModel: set(),
@@ -160,7 +160,7 @@ BROKEN: dict[str, tuple[Callable[[], CheckTarget], set[str]]] = {
     ),
     "padding is seen": (
         lambda: check_target(SeesPadding),
-        {"alone = batched", "packed = padded"},  # left and right padding are wrong alike
+        {"alone = batched"},  # left and right padding are wrong alike
     ),
     "texts see each other": (lambda: check_target(SeesNeighbours), {"packed = padded"}),
     "the cache is ignored": (forgetting, {"cached = uncached"}),
@@ -237,7 +237,7 @@ def test_nan_fails() -> None:
         asked.pipeline.model.output.bias[0] = torch.nan
     outcomes = measured(asked)
     assert having("fail", outcomes) == {
-        *("alone = batched", "left = right padding", "packed = padded", "hooked = unhooked"),
+        *("alone = batched", "left = right padding", "hooked = unhooked"),
         *("saved = loaded", "bf16 vs fp32", "int8 vs fp32"),
     }
     assert all(outcomes[name].as_json()["difference"] is None for name in having("fail", outcomes))

@@ -142,17 +142,18 @@ def test_large_vocabulary_map_has_the_requested_precision() -> None:
 
 @torch.no_grad()
 def test_packed_texts() -> None:
-    model = seeded(TextClassifier, config("vaswani", "learned"), 2)
+    model = seeded(TokenClassifier, config("vaswani", "learned"), 2)
     ids, texts = torch.randint(3, 77, (2, 6)), torch.tensor([[0, 0, 0, 1, 1, -1], [2] * 6])
     positions = torch.tensor([[0, 1, 2, 0, 1, 0], [0, 1, 2, 3, 4, 5]])
-    reference = model.forward_packed(ids, texts, positions, 3)
+    mask = AttentionMask.from_segments(texts)
+    reference = model(ids, mask, positions=positions)[texts >= 0]
     for precision in ("float32", "bfloat16"):
-        fast = optimize(model, precision).forward_packed(ids, texts, positions, 3)
+        fast = optimize(model, precision)(ids, mask, positions=positions)[texts >= 0]
         assert error(fast, reference) < TOLERANCES[precision]
     kernel = optimize(model, "int8")
     if isinstance(kernel.encoder.stack.backend, NativeBackend):
         with pytest.raises(InputError, match="pad texts instead of packing them"):
-            kernel.forward_packed(ids, texts, positions, 3)
+            kernel(ids, mask, positions=positions)
 
 
 @torch.no_grad()

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from jumok.errors import InputError
+from jumok.inference.row_by_row import RowByRow
 from jumok.models import CharacterClassifier, Characters
 from jumok.models.character_classifier import KERNEL, NGRAM_ROWS, NGRAM_WIDTH, WIDTH
 from jumok.nn.masks import positions_from_mask
@@ -87,7 +88,8 @@ def test_a_text_has_the_same_logits_alone_and_in_a_batch(left: bool, row_by_row:
         starts = torch.tensor([6 - n for n in N_TOKENS])[:, None]
         moved = (batch.tokens + starts).clamp(max=5)  # of padding
         batch = Characters(moved, batch.places, batch.ngrams, batch.mask)
-    classifier.row_by_row = row_by_row
+    if row_by_row:
+        classifier.head = RowByRow(classifier.head)
     logits = classifier(ids, real, positions=positions_from_mask(real), characters=batch)
     assert logits.shape == (len(rows), width, 3)
     for row, (alone, each) in enumerate(rows):

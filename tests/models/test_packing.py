@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from jumok.models import Decoder, Encoder, TextClassifier
+from jumok.models import Decoder, Encoder
 from jumok.models.config import Positions
-from jumok.models.pooling import TokenPooling
 from jumok.nn import AttentionMask
 from tests.models.small_models import POSITIONS, VOCABULARY, small
 from tests.nn.strategies import seeds, tokens
@@ -60,41 +59,16 @@ def test_packed_texts_give_the_same_vectors(
         assert close(packed[numbers == n], model(text[None])[0], FLOAT64)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("pooling", ["first", "mean", "max"])
-@given(data=st.data())
-def test_packed_texts_give_the_same_logits(pooling: TokenPooling, data: st.DataObject) -> None:
-    rows, width, seed = drawn(data)
-    model = randomized(TextClassifier(small(), 3, pooling), seed).double().eval()
-    texts = [text for row in rows for text in row]
-    logits = model.forward_packed(*pack(rows, width), n_texts=len(texts))
-    alone = torch.cat([model(text[None]) for text in texts])
-    assert close(logits, alone, FLOAT64)
-
-
-@pytest.mark.parametrize("pooling", ["first", "mean", "max"])
-def test_packed_texts_give_the_same_gradients(pooling: TokenPooling) -> None:
-    model = randomized(TextClassifier(small(), 3, pooling)).double().eval()
+@pytest.mark.parametrize("backbone", [Encoder, Decoder])
+def test_packed_texts_give_the_same_gradients(backbone: type[Encoder] | type[Decoder]) -> None:
+    model = randomized(backbone(small())).double().eval()
     rows = [[tokens(n, size=VOCABULARY, seed=n) for n in row] for row in ([3, 1, 2], [5])]
-    model.forward_packed(*pack(rows, 7), n_texts=4).logsumexp(-1).sum().backward()
+    ids, numbers, locations = pack(rows, 7)
+    mask = AttentionMask.from_segments(numbers, causal=backbone is Decoder)
+    model(ids, mask, positions=locations)[numbers >= 0].logsumexp(-1).sum().backward()
     packed = gradients(model)
     model.zero_grad()
     for text in (text for row in rows for text in row):
         model(text[None]).logsumexp(-1).sum().backward()
     for name, gradient in gradients(model).items():
         assert close(packed[name], gradient, FLOAT64), name
-
-
-@pytest.mark.parametrize("pooling", ["first", "mean", "max"])
-def test_a_text_without_tokens_gives_the_logits_of_zeros(pooling: TokenPooling) -> None:
-    """Texts 0 and 2 have tokens, text 1 has none: its vector is 0, as unpacked."""
-    model = randomized(TextClassifier(small(), 3, pooling)).double().eval()
-    texts = [tokens(n, size=VOCABULARY, seed=n) for n in (3, 2)]
-    ids, numbers, locations = pack([texts], 6)
-    logits = model.forward_packed(
-        ids, numbers.where(numbers < 1, numbers + 1), locations, n_texts=3
-    )
-    empty = model(ids[:, :1], torch.tensor([[False]]))
-    assert close(logits[1:2], empty, FLOAT64)
-    assert close(logits[[0, 2]], torch.cat([model(text[None]) for text in texts]), FLOAT64)
-    assert close(empty[0], model.output.bias, FLOAT64)

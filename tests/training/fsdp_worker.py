@@ -8,7 +8,9 @@ Prints the exit code of each process by rank: 0 if everything is correct.
 import copy
 import os
 import signal
+import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -16,12 +18,10 @@ from torch import Tensor, nn
 
 from jumok.models import TextClassifier, TransformerConfig
 from jumok.models.weights import named_weights
-from jumok.processes import ProcessGroup, microbatches_of_rank
-from jumok.training.checkpoints.resharding import local_rows
+from jumok.processes import ProcessGroup, init_process_group, microbatches_of_rank
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.ema import EMA
 from jumok.training.parallel.fsdp import FullyShardedDataParallel
-from tests.training.sharded_checkpoint_worker import run_workers
 
 CONFIG = TransformerConfig(vocabulary_size=50, d_model=16, n_heads=2, d_ff=32, n_layers=2)
 
@@ -56,6 +56,8 @@ def _work(processes: ProcessGroup, folder: Path) -> int:
     strategy = FullyShardedDataParallel(
         model, loss, processes, len(ids), device=cpu, dtype=torch.float32
     )
+    held = sum(rows.numel() for rows in strategy.parameters.values())
+    assert held < 1.2 / processes.size * sum(whole.numel() for whole in gradients.values())
     ema = EMA(strategy.parameters, 0.5)
     for value in ema.values.values():
         value.zero_()
@@ -78,12 +80,20 @@ def _work(processes: ProcessGroup, folder: Path) -> int:
         strategy.reduce_gradients()
         torch.testing.assert_close(strategy.gradient_norm(), norm, rtol=1e-6, atol=0)
         for name, parameter in strategy.parameters.items():
-            rows = local_rows(len(gradients[name]), processes.rank, processes.size)
-            expected_rows = gradients[name][rows.start : rows.stop]
+            expected_rows = strategy.local(gradients)[name]
             assert parameter.grad is not None
             torch.testing.assert_close(parameter.grad, expected_rows, rtol=1e-5, atol=1e-6)
     weights = {name: parameter.detach() for name, parameter in strategy.parameters.items()}
-    strategy.checkpoint_writer(store).commit(1, {"model": weights}, {})
+    moments = {f"exp_avg:{name}": rows + 1 for name, rows in weights.items()}
+    whole = strategy.gather({"model": weights, "optimizer": {**moments, "step:x": torch.ones(())}})
+    if processes.rank == 0:
+        store.commit(1, whole, {})
+    processes.all_gather_floats([0])  # the checkpoint is written
+    saved = store.checkpoint(1).load()
+    for name, rows in strategy.local(saved["model"]).items():
+        assert torch.equal(rows, weights[name])
+    for name, rows in strategy.local(saved["optimizer"]).items():
+        assert torch.equal(rows, moments.get(name, torch.ones(())))
     for local in weights.values():
         local.zero_()
     strategy.load_best(store.checkpoint(1))
@@ -91,6 +101,24 @@ def _work(processes: ProcessGroup, folder: Path) -> int:
     assert torch.equal(copy.deepcopy(model)(ids), expected)
     assert attributes == {name: set(vars(module)) for name, module in model.named_modules()}
     return 0
+
+
+def run_workers(size: int, work: Callable[[ProcessGroup], int]) -> None:
+    """Run connected processes; print their exit codes."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = int(listening.getsockname()[1])
+    os.environ |= {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    workers = []
+    for rank in range(size):
+        process = os.fork()
+        if process == 0:
+            os.environ["RANK"] = str(rank)
+            with init_process_group(torch.device("cpu"), 30.0) as processes:
+                code = work(processes)
+            os._exit(code)
+        workers.append(process)
+    print(*(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in workers))
 
 
 if __name__ == "__main__":

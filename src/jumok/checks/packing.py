@@ -1,6 +1,6 @@
 """Packed rows: several texts in one row, each attending only to itself.
 
-Shapes: R rows, W tokens per row, N texts, V outputs per token, L outputs per text.
+Shapes: R rows, W tokens per row, N texts, V outputs per token.
 """
 
 from collections.abc import Sequence
@@ -20,9 +20,7 @@ from jumok.models import (
     EncoderDecoder,
     LanguageModel,
     MaskedLanguageModel,
-    PairClassifier,
     ReplacedTokenDetector,
-    TextClassifier,
     TokenClassifier,
 )
 from jumok.nn.masks import AttentionMask
@@ -43,11 +41,6 @@ def packed(target: CheckTarget) -> Outputs:
     width, plan = _plan(sources, targets, pipeline.recipe.model.max_length)
     source = Rows.of(plan, sources, width, target)
     match model:
-        case PairClassifier():
-            raise NotApplicable('models with pooling = "compare" do not take packed rows')
-        case TextClassifier():
-            outputs = model.forward_packed(source.ids, source.texts, source.positions, len(samples))
-            return _in_order(list(outputs.float().cpu()), plan)
         case EncoderDecoder() if pipeline.has_logits:
             decoder = Rows.of(plan, targets, width, target)
             memory = model.encode(source.ids, source.mask(), positions=source.positions)

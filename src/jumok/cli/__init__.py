@@ -5,7 +5,8 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -64,7 +65,10 @@ def main(argv: list[str] | None = None) -> None:
 
             print(f"jumok {__version__}")
             sys.exit(0)
-        sys.exit(_run(argv, debug))
+        try:
+            sys.exit(_run(argv, debug))
+        finally:
+            _flush_stderr()
 
 
 def help_text() -> str:
@@ -131,8 +135,7 @@ def _run(argv: list[str], debug: bool) -> int:
             traceback.print_exc()
         _print_error(_os_error_message(error))
         try:
-            if sys.stdout is not None:  # None: the process was started with stdout closed
-                sys.stdout.flush()
+            sys.stdout.flush()
         except OSError:  # without this, Python flushes again at exit and returns 120
             _discard_stdout()
         return StorageError.exit_code
@@ -174,8 +177,7 @@ def _flushed_stdout() -> Iterator[None]:
     try:
         yield
     finally:
-        if sys.stdout is not None:  # None: the process was started with stdout closed
-            sys.stdout.flush()
+        sys.stdout.flush()
 
 
 def _os_error_message(error: OSError) -> str:
@@ -200,16 +202,21 @@ def _is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
+def _flush_stderr() -> None:
+    """Discard what a closed or full stderr cannot take: Python would end with 120 for it."""
+    try:
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
 def _print_error(message: str) -> None:
     """Print a message to stderr; if stderr is closed or full, only the exit code reports it."""
     from jumok.language import translate_message
 
-    if sys.stderr is None:  # started with stderr closed; print would write to stdout
-        return
-    try:
+    with suppress(OSError):
         print(f"jumok: {_shortened(translate_message(message))}", file=sys.stderr, flush=True)
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    _flush_stderr()
 
 
 def _shortened(message: str) -> str:

@@ -13,6 +13,7 @@ from jumok.cli.options import (
     load_ensemble,
     read_template,
 )
+from jumok.cli.stdin import open_stdin
 from jumok.shipped import complete_run
 from jumok.terminal import print_notice
 
@@ -79,7 +80,7 @@ def _converse(chat: "Chat", messages: "list[Message]") -> None:
 def _read() -> str | None:
     """The next message; None at the end of the input, for an empty line, and for Ctrl-C."""
     try:
-        if sys.stdin.isatty():
+        if open_stdin().isatty():
             sys.stdout.write(PROMPT)
             sys.stdout.flush()
         line = sys.stdin.readline()

@@ -13,6 +13,7 @@ from torch import nn
 from jumok.device import has_fast_bfloat16
 from jumok.errors import InputError
 from jumok.inference.linear import LinearFactory, linear_factory, quantized_linear
+from jumok.inference.row_by_row import RowByRow
 from jumok.inference.unpadded_stack import (
     NativeBackend,
     OneThreadEmbedding,
@@ -91,8 +92,9 @@ def optimize(model: nn.Module, precision: WeightPrecision = "float32") -> nn.Mod
                 module.embedding.__class__ = OneThreadEmbedding
     if not hasattr(fast, "decoder"):
         _replace_linears(fast, LINEAR_FACTORIES[precision])
-    if isinstance(fast, _ROW_HEADS):
-        fast.row_by_row = any(isinstance(each, NativeBackend) for each in fast.modules())
+    is_native = any(isinstance(each, NativeBackend) for each in fast.modules())
+    if is_native and isinstance(fast, _ROW_HEADS):
+        fast.head = RowByRow(fast.head)  # type: ignore[method-assign]
     return fast
 
 
@@ -101,7 +103,7 @@ def is_batch_invariant(model: nn.Module) -> bool:
 
     True of optimized classifiers of texts, tokens or characters with `has_invariant_states`.
     """
-    return isinstance(model, _ROW_HEADS) and model.row_by_row and has_invariant_states(model)
+    return isinstance(getattr(model, "head", None), RowByRow) and has_invariant_states(model)
 
 
 def has_invariant_states(model: nn.Module) -> bool:

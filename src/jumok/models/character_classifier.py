@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.models.encoder import Encoder
-from jumok.models.heads import EncoderModel, single_rows
+from jumok.models.heads import EncoderModel
 from jumok.models.initialization import initialize
 from jumok.nn.dropout import Dropout
+from jumok.nn.masks import Mask
 from jumok.text.character_ngrams import WINDOWS
 
 NGRAM_ROWS = 65_536  # of the table that all n-grams share
@@ -101,7 +102,7 @@ class CharacterClassifier(EncoderModel):
     def forward(
         self,
         ids: Tensor,
-        mask: Tensor | None = None,
+        mask: Mask = None,
         *,
         positions: Tensor | None = None,
         segments: Tensor | None = None,
@@ -114,17 +115,10 @@ class CharacterClassifier(EncoderModel):
         if characters is None:
             raise InputError(NEEDS_CHARACTERS)
         hidden = self.hidden_states(ids, mask, positions=positions, segments=segments)  # (B, T, D)
-        if not self.row_by_row:
-            return self._logits(hidden, characters)
-        width = characters.tokens.shape[1]
-        rows = []
-        for number, (part, _, _) in enumerate(single_rows(hidden, mask)):
-            row = self._logits(part, characters.row(number))[0]
-            rows.append(F.pad(row, (0, 0, 0, width - len(row))))
-        return torch.stack(rows)  # (B, C, L)
+        return self.head(hidden, mask, characters)
 
-    def _logits(self, hidden: Tensor, characters: Characters) -> Tensor:
-        """The head: (B, T, D) -> (B, C, L)."""
+    def head(self, hidden: Tensor, mask: Mask, characters: Characters) -> Tensor:
+        """Hidden states (B, T, D), characters (B, C) -> logits (B, C, L)."""
         states = self.states(hidden)  # (B, T, W)
         texts = torch.arange(len(states), device=states.device)[:, None]
         has_token = (characters.places != NO_TOKEN)[..., None]

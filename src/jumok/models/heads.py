@@ -2,12 +2,11 @@
 
 Every model is called as `model(ids, mask, positions=..., segments=...)` (an encoder-decoder as
 `model(source, target, mask, ...)`), and so is its `hidden_states`, which returns the last layer.
-Shapes: B batch, T positions, D model width, L labels, V vocabulary, N texts packed in rows.
+Shapes: B batch, T positions, D model width, L labels, V vocabulary.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -24,26 +23,37 @@ from jumok.models.pooling import (
     TokenPooling,
     pair_features,
     pool,
-    pool_packed,
     similarity_features,
 )
 from jumok.nn.cache import NO_DECODER_CACHE, StackCache
 from jumok.nn.dropout import Dropout
 from jumok.nn.embedding import TokenEmbedding
 from jumok.nn.feedforward import get_activation
-from jumok.nn.masks import AttentionMask, Mask
+from jumok.nn.masks import Mask
 from jumok.nn.norms import make_norm
 
 
 class EncoderModel(nn.Module):
-    """Abstract: an encoder with a head.
+    """Abstract: an encoder, and a head that computes the outputs from its last layer.
 
-    With `row_by_row` the head of a classifier of texts or tokens is applied to each text alone: the
-    sums of its products and means depend on the batch otherwise. `jumok.inference` sets it.
+    mask (B, T) bool, True = real token; None: no padding. segments (B, T) number the parts of a
+    text; None: all 0.
     """
 
     encoder: Encoder
-    row_by_row = False
+    head: Callable[..., Tensor]  # of (hidden states (B, T, D), mask, segments)
+
+    def forward(
+        self,
+        ids: Tensor,
+        mask: Mask = None,
+        *,
+        positions: Tensor | None = None,
+        segments: Tensor | None = None,
+    ) -> Tensor:
+        """ids (B, T) int64 -> the outputs of the head."""
+        hidden = self.hidden_states(ids, mask, positions=positions, segments=segments)  # (B, T, D)
+        return self.head(hidden, mask, segments)
 
     def hidden_states(
         self,
@@ -82,37 +92,9 @@ class TextClassifier(EncoderModel):
         self.output = nn.Linear(config.d_model, n_labels)
         initialize(self)
 
-    def forward(
-        self,
-        ids: Tensor,
-        mask: Tensor | None = None,
-        *,
-        positions: Tensor | None = None,
-        segments: Tensor | None = None,
-    ) -> Tensor:
-        """ids (B, T) int64, mask (B, T) bool (None: no padding) -> logits (B, L)."""
-        hidden = self.hidden_states(ids, mask, positions=positions, segments=segments)  # (B, T, D)
-        if self.row_by_row:
-            rows = single_rows(hidden, mask, segments)
-            return torch.cat([self._logits(each, real) for each, real, _ in rows])
-        return self._logits(hidden, mask)
-
-    def _logits(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
-        """The head: (B, T, D) -> (B, L)."""
+    def head(self, hidden: Tensor, mask: Tensor | None, segments: Tensor | None) -> Tensor:
+        """Hidden states (B, T, D) -> logits (B, L)."""
         pooled = pool(hidden, mask, self.pooling)  # (B, D)
-        return self.output(self.dropout(self.pooler(pooled)))  # type: ignore[no-any-return]
-
-    def forward_packed(self, ids: Tensor, texts: Tensor, positions: Tensor, n_texts: int) -> Tensor:
-        """Logits (N, L) of `n_texts` texts packed end to end in rows ids (B, T).
-
-        texts (B, T) int64: the number of the text of each token, -1 on padding; positions (B, T)
-        int64 start at 0 in every text. A text without tokens is pooled to zeros. Training pads
-        instead: packing gives a static shape, which pays when a model is compiled for a GPU
-        (docs/LOG.md). `jumok check` compares both.
-        """
-        mask = AttentionMask.from_segments(texts)
-        hidden = self.hidden_states(ids, mask, positions=positions)  # (B, T, D)
-        pooled = pool_packed(hidden, texts, positions, n_texts, self.pooling)  # (N, D)
         return self.output(self.dropout(self.pooler(pooled)))  # type: ignore[no-any-return]
 
 
@@ -135,16 +117,8 @@ class SentenceEncoder(EncoderModel):
         self.encoder = Encoder(config)
         initialize(self)
 
-    def forward(
-        self,
-        ids: Tensor,
-        mask: Tensor | None = None,
-        *,
-        positions: Tensor | None = None,
-        segments: Tensor | None = None,
-    ) -> Tensor:
-        """ids (B, T) int64, mask (B, T) bool (None: no padding) -> unit vectors (B, D) float32."""
-        hidden = self.hidden_states(ids, mask, positions=positions, segments=segments)  # (B, T, D)
+    def head(self, hidden: Tensor, mask: Tensor | None, segments: Tensor | None) -> Tensor:
+        """Hidden states (B, T, D) -> unit vectors (B, D) float32."""
         return F.normalize(pool(hidden.float(), mask, self.pooling), dim=-1)  # (B, D)
 
 
@@ -174,47 +148,11 @@ class PairClassifier(EncoderModel):
         nn.init.zeros_(self.output.weight)
         nn.init.zeros_(self.similarity.weight)
 
-    def forward(
-        self,
-        ids: Tensor,
-        mask: Tensor | None = None,
-        *,
-        positions: Tensor | None = None,
-        segments: Tensor | None = None,
-    ) -> Tensor:
-        """ids (B, T) int64, mask (B, T) bool, segments (B, T) 0 or 1 -> logits (B, L)."""
-        hidden = self.hidden_states(ids, mask, positions=positions, segments=segments)  # (B, T, D)
-        if self.row_by_row:
-            rows = single_rows(hidden, mask, segments)
-            return torch.cat([self._logits(*row) for row in rows])
-        return self._logits(hidden, mask, segments)
-
-    def _logits(self, hidden: Tensor, mask: Tensor | None, segments: Tensor | None) -> Tensor:
-        """The head: (B, T, D) -> (B, L)."""
+    def head(self, hidden: Tensor, mask: Tensor | None, segments: Tensor | None) -> Tensor:
+        """Hidden states (B, T, D), segments 0 or 1 -> logits (B, L)."""
         features = self.pooler(pair_features(hidden, mask, segments))  # (B, 4D)
         similarities = hidden.shape[-1] * similarity_features(hidden, mask, segments)  # (B, 3)
         return self.output(self.dropout(features)) + self.similarity(similarities)  # type: ignore[no-any-return]
-
-
-def single_rows(
-    hidden: Tensor, mask: Tensor | None, segments: Tensor | None = None
-) -> Iterator[tuple[Tensor, Tensor | None, Tensor | None]]:
-    """Hidden states (1, t, D), mask and segments (1, t) of each text, as if it were alone.
-
-    A text of t tokens without padding has no mask.
-    """
-    lengths = [hidden.shape[1]] * len(hidden)
-    if mask is not None:
-        lengths = mask.sum(1).tolist()
-        columns = torch.arange(hidden.shape[1], device=mask.device)
-        if 0 in lengths or not torch.equal(mask, columns < mask.sum(1, keepdim=True)):
-            for row in range(len(hidden)):  # padding on the left or inside, or no token
-                one = slice(row, row + 1)
-                yield hidden[one], mask[one], None if segments is None else segments[one]
-            return
-    for row, length in enumerate(lengths):
-        part = hidden[row : row + 1, :length]
-        yield part, None, None if segments is None else segments[row : row + 1, :length]
 
 
 def text_classifier(
@@ -257,21 +195,8 @@ class TokenClassifier(EncoderModel):
         self.output = nn.Linear(config.d_model, n_labels)
         initialize(self)
 
-    def forward(
-        self,
-        ids: Tensor,
-        mask: Mask = None,
-        *,
-        positions: Tensor | None = None,
-        segments: Tensor | None = None,
-    ) -> Tensor:
-        """ids (B, T) int64 -> logits (B, T, L)."""
-        hidden = self.hidden_states(ids, mask, positions=positions, segments=segments)
-        if self.row_by_row and not isinstance(mask, AttentionMask):
-            rows = [self.output(part)[0] for part, _, _ in single_rows(hidden, mask)]
-            ends = [hidden.shape[1] - len(row) for row in rows]
-            padded = [F.pad(row, (0, 0, 0, end)) for row, end in zip(rows, ends, strict=True)]
-            return torch.stack(padded)  # (B, T, L)
+    def head(self, hidden: Tensor, mask: Mask, segments: Tensor | None) -> Tensor:
+        """Hidden states (B, T, D) -> logits (B, T, L)."""
         return self.output(self.dropout(hidden))  # type: ignore[no-any-return]
 
 
@@ -295,16 +220,8 @@ class ReplacedTokenDetector(EncoderModel):
         self.output = nn.Linear(config.d_model, 1)
         initialize(self)
 
-    def forward(
-        self,
-        ids: Tensor,
-        mask: Mask = None,
-        *,
-        positions: Tensor | None = None,
-        segments: Tensor | None = None,
-    ) -> Tensor:
-        """ids (B, T) int64 -> logits (B, T)."""
-        hidden = self.hidden_states(ids, mask, positions=positions, segments=segments)
+    def head(self, hidden: Tensor, mask: Mask, segments: Tensor | None) -> Tensor:
+        """Hidden states (B, T, D) -> logits (B, T)."""
         return self.output(self.transform(hidden)).squeeze(-1)  # type: ignore[no-any-return]
 
 
@@ -328,16 +245,8 @@ class MaskedLanguageModel(EncoderModel):
         self.output = _output(config, self.encoder.embedding.tokens, bias=True)
         initialize(self)
 
-    def forward(
-        self,
-        ids: Tensor,
-        mask: Mask = None,
-        *,
-        positions: Tensor | None = None,
-        segments: Tensor | None = None,
-    ) -> Tensor:
-        """ids (B, T) int64 -> logits (B, T, V)."""
-        hidden = self.hidden_states(ids, mask, positions=positions, segments=segments)
+    def head(self, hidden: Tensor, mask: Mask, segments: Tensor | None) -> Tensor:
+        """Hidden states (B, T, D) -> logits (B, T, V)."""
         return self.output(self.transform(hidden))  # type: ignore[no-any-return]
 
 

@@ -1,6 +1,6 @@
 """Pooling: from one vector per token to one vector per text.
 
-Shapes: B batch, T positions, D model width, N texts packed in rows.
+Shapes: B batch, T positions, D model width.
 """
 
 from typing import Literal
@@ -36,35 +36,6 @@ def pool(hidden: Tensor, mask: Tensor | None, kind: TokenPooling) -> Tensor:
     else:
         pooled = hidden.masked_fill(~mask[..., None], torch.finfo(hidden.dtype).min).amax(1)
     return pooled.masked_fill(~mask.any(-1, keepdim=True), 0)  # (B, D)
-
-
-def pool_packed(
-    hidden: Tensor,
-    texts: Tensor,
-    positions: Tensor,
-    n_texts: int,
-    kind: TokenPooling,
-) -> Tensor:
-    """One vector for each of `n_texts` texts packed end to end in rows: (B, T, D) -> (N, D).
-
-    texts (B, T) int64: the number of the text of each token, -1 on padding; positions (B, T) int64
-    start at 0 in every text. A text without tokens gives zeros.
-
-    >>> hidden = torch.tensor([[[1.0], [3.0], [9.0], [7.0]]])
-    >>> texts, positions = torch.tensor([[0, 0, 1, -1]]), torch.tensor([[0, 1, 0, 0]])
-    >>> [pool_packed(hidden, texts, positions, 2, kind).tolist() for kind in ("first", "mean")]
-    [[[1.0], [9.0]], [[2.0], [9.0]]]
-    """
-    is_token = texts >= 0
-    rows, owner = hidden[is_token], texts[is_token]  # (tokens, D), (tokens,)
-    pooled = rows.new_zeros(n_texts, rows.shape[-1])  # (N, D)
-    if kind == "first":
-        first = positions[is_token] == 0
-        return pooled.index_copy(0, owner[first], rows[first])
-    reduce = {"mean": "mean", "max": "amax"}[kind]
-    return pooled.scatter_reduce(
-        0, owner[:, None].expand_as(rows), rows, reduce, include_self=False
-    )
 
 
 def pair_features(hidden: Tensor, mask: Tensor | None, segments: Tensor | None) -> Tensor:

@@ -78,8 +78,6 @@ def _resolve(
     return resolve_tying(architecture, canonical), names, canonical
 
 
-
-
 @torch.no_grad()
 def hf_state_dict(
     model: nn.Module,

@@ -55,7 +55,7 @@ from jumok.training.checkpoints.contents import (
     read_progress,
     unusable,
 )
-from jumok.training.checkpoints.store import CheckpointStore
+from jumok.training.checkpoints.store import CheckpointStore, States
 from jumok.training.config import TrainingConfig
 from jumok.training.ema import EMA
 from jumok.training.job import BatchT, DevResult, TrainingJob
@@ -100,7 +100,9 @@ class Trainer(Generic[BatchT]):
         self.store = CheckpointStore(folder, config.keep_checkpoints)
         # The strategy communicates first: what may fail on a single process comes after it.
         self.strategy = self._make_strategy()
-        self.checkpoint_writer = AsyncCheckpointWriter(self.strategy.checkpoint_writer(self.store))
+        self.checkpoint_writer = AsyncCheckpointWriter(
+            self.store, copy=not self.strategy.is_sharded
+        )
         self.parameters = self.strategy.parameters
         self.optimizer = Optimizer(self.parameters, config)
         self.ema = EMA(self.parameters, config.ema_decay)
@@ -155,7 +157,7 @@ class Trainer(Generic[BatchT]):
             while not self.state.ended:
                 epoch = self.state.epoch
                 loss = self.train_step()
-                if self.state.step == first and self.strategy.is_writer:
+                if self.state.step == first and self.processes.rank == 0:
                     self.checkpoint_writer.allocate(self._state_dicts())
                 self._after_step(loss, self.state.epoch > epoch, stop)
             # A signal may have arrived while waiting for the last commit.
@@ -315,10 +317,11 @@ class Trainer(Generic[BatchT]):
         failing = failing or self.callbacks.failure is not None
         signal, failed = all_reduce_max(self.processes, [stop.requested or 0, failing])
         if evaluated or saving or signal or failed:
+            states = self.strategy.gather(self._state_dicts())  # by all, before one of them fails
             with raise_together(self.processes):
                 if self.write_error is not None:
                     raise self.write_error
-                self.save_checkpoint()
+                self.save_checkpoint(states)
                 self._call("on_checkpoint")
                 if self.state.ended:
                     self._call("on_end")
@@ -418,20 +421,17 @@ class Trainer(Generic[BatchT]):
         self.bar.log(translate(template, *values, best, *speed), score)
         self.throughput.read()  # the seconds of an evaluation do not count
 
-    def save_checkpoint(self) -> None:
-        """Begin to write a checkpoint, each writer its part.
-
-        Raises the error of the previous one.
-        """
+    def save_checkpoint(self, states: States) -> None:
+        """Begin to write a checkpoint of these tensors. Raises the error of the previous one."""
         self.metrics.sync()  # a resumed training does not write the records up to this step again
-        if not self.strategy.is_writer:
+        if self.processes.rank > 0:
             return
         metadata = self.metadata | {"progress": self.state.to_dict()}
         step, best = self.state.step, self.state.best_steps
-        self.checkpoint_writer.commit(step, self._state_dicts(), metadata, protect=best)
+        self.checkpoint_writer.commit(step, states, metadata, protect=best)
 
     def _state_dicts(self) -> dict[str, dict[str, Tensor]]:
-        """All the tensors of a checkpoint, by state and name."""
+        """The part of this process of a checkpoint's tensors, by state and name."""
         states: dict[str, dict[str, Tensor]] = {
             "model": {name: p.detach() for name, p in self.parameters.items()},
             "optimizer": self.optimizer.state(),
@@ -448,13 +448,16 @@ class Trainer(Generic[BatchT]):
             check_states(checkpoint, ["model", "optimizer", *averaged])
             accumulated = self.config.gradient_accumulation_steps
             self.state = read_progress(checkpoint, accumulated)
-            states = self.strategy.load(checkpoint)
+            states = {s: self.strategy.local(checkpoint.state(s)) for s in checkpoint.states}
             check_tensors("model", states["model"], self.parameters)
             check_tensors("average", states.get("average", {}), self.ema.values)
             trainable = {n: p for n, p in self.parameters.items() if p.requires_grad}
             applied_steps = self.state.step - self.state.skipped
             muon = self.optimizer.muon_names
             check_optimizer(states["optimizer"], trainable, muon, applied_steps)
+        with torch.no_grad():
+            for name, parameter in self.parameters.items():
+                parameter.copy_(states["model"][name])
         self.optimizer.load(states["optimizer"])
         self.ema.load(states.get("average", {}))
 

@@ -1,4 +1,4 @@
-"""Fully sharded data parallelism: training, resharding of checkpoints, failures."""
+"""Fully sharded data parallelism: training, checkpoints, failures."""
 
 import json
 import os
@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
-from jumok.errors import CheckpointError, InputError
+from jumok.errors import InputError
 from jumok.safetensors_io import read_tensors
-from jumok.training.checkpoints.resharding import group_shards, local_rows, shard_name
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.config import TrainingConfig
 from tests.cli.commands import environment
@@ -23,12 +21,12 @@ from tests.training.parallel.test_data_parallel import (
     OVERRIDES,
     STEPS,
     Runs,
+    bits,
     codes,
     first_gradients,
     stopped,
     untimed_records,
 )
-from tests.training.sharded_checkpoint_worker import part, whole
 from tests.training.torchrun import GroupExit, WorkerGroup, outputs_of
 
 SHARDED = (
@@ -72,21 +70,18 @@ def test_a_sharded_model_learns_what_a_whole_one_learns(trained: tuple[Path, End
 
 
 @pytest.mark.slow
-def test_every_process_writes_its_shard(trained: tuple[Path, Ends]) -> None:
+def test_a_checkpoint_has_the_same_files_for_any_number_of_processes(
+    trained: tuple[Path, Ends],
+) -> None:
     folder, _ = trained
-    last = folder / "3" / "checkpoints" / f"step-{STEPS}"
-    states = ("average", "model", "optimizer")
-    assert {path.name for path in last.glob("state-*")} == {
-        f"state-{shard_name(state, rank, 3)}.safetensors" for state in states for rank in range(3)
-    }
-    for state in states:
-        parts = [
-            read_tensors(last / f"state-{shard_name(state, r, 3)}.safetensors") for r in range(3)
+    one, three = (CheckpointStore(folder / name).checkpoint(STEPS) for name in ("1", "3"))
+    assert one.states == three.states
+    for state in one.states:
+        kinds = [
+            {name: (tensor.shape, tensor.dtype) for name, tensor in each.state(state).items()}
+            for each in (one, three)
         ]
-        sizes = [sum(tensor.numel() for tensor in each.values()) for each in parts]
-        assert max(sizes) < 0.4 * sum(sizes), state
-    single = folder / "1" / "checkpoints" / f"step-{STEPS}"
-    assert {p.name for p in single.glob("state-*")} == {f"state-{s}.safetensors" for s in states}
+        assert kinds[0] == kinds[1]
 
 
 @pytest.mark.slow
@@ -102,14 +97,16 @@ def test_all_processes_stop_at_a_bad_step(trained: tuple[Path, Ends]) -> None:
 
 
 @pytest.mark.slow
-def test_a_process_killed_while_writing_leaves_the_previous_checkpoint(tmp_path: Path) -> None:
-    """Rank 1 of 3 is killed in its file of step 3; the others detect it and clean up."""
-    assert run_module("sharded_checkpoint_worker", tmp_path, 3, 1, 3) == [6, -9, 6]
-    newest = CheckpointStore(tmp_path).newest()
-    assert newest is not None
-    assert (newest.step, newest.invalid, newest.metadata) == (2, (), {"of": 2})
-    assert_equal(newest.load(), whole(2))
-    assert sorted(path.name for path in newest.path.parent.iterdir()) == ["step-1", "step-2"]
+def test_a_resumed_training_has_the_bits_of_an_uninterrupted_one(
+    tmp_path: Path, review_recipe: Path
+) -> None:
+    runs = Runs(review_recipe, tmp_path)
+    runs.train("whole", 2, *SHARDED)
+    runs.train("run", 2, *SHARDED, **stopped(2))
+    runs.resume("run", 2)
+    assert codes(runs.run()) == [[0, 0], [143, 143], [0, 0]]
+    assert bits(tmp_path / "run") == bits(tmp_path / "whole")
+    assert untimed_records(tmp_path / "run") == untimed_records(tmp_path / "whole")
 
 
 @pytest.mark.slow
@@ -221,40 +218,17 @@ def test_a_run_resumes_with_another_sharding(tmp_path: Path, review_recipe: Path
 
 
 @pytest.mark.slow
-def test_sharding_reduces_memory(tmp_path: Path) -> None:
-    """The memory of each process as the system measures it; the weights have 52 MB."""
-    options = ["--layers", "6", "--width", "384", "--processes", "2", "--out"]
-    process = subprocess.run(
-        [sys.executable, "-m", "benchmarks.trust.sharding", *options, str(tmp_path / "table")],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=580,
-        env=environment(),
-    )
-    assert process.returncode == 0, process.stdout + process.stderr
-
-
-@pytest.mark.slow
 def test_a_sharded_model_is_gathered_and_restored(tmp_path: Path) -> None:
     """With the same bits, without pickle, and without traces of the sharding."""
-    assert run_module("fsdp_worker", tmp_path, 3) == [0, 0, 0]
-
-
-def run_module(module: str, folder: Path, *numbers: int) -> list[int]:
-    """Run a module of this folder; the exit codes of the processes that it starts."""
     process = subprocess.run(
-        [sys.executable, "-m", f"tests.training.{module}", str(folder), *map(str, numbers)],
+        [sys.executable, "-m", "tests.training.fsdp_worker", str(tmp_path), "3"],
         capture_output=True,
         text=True,
         check=False,
         timeout=580,
         env=environment(),
     )
-    codes = [int(code) for code in process.stdout.split()]
-    assert process.returncode == 0, process.stderr
-    assert 1 not in codes, process.stderr
-    return codes
+    assert process.stdout.split() == ["0", "0", "0"], process.stderr
 
 
 def assert_same_curve(mine: Path, reference: Path, within: float = 1e-5) -> None:
@@ -271,96 +245,6 @@ def assert_same_weights(mine: Path, reference: Path) -> None:
     for name, tensor in a.items():
         if gradients[f"exp_avg:{name}"].abs().max() > 1e-6:  # the bias of the keys has no gradient
             torch.testing.assert_close(tensor, b[name], rtol=0, atol=1e-4)
-
-
-# Sharded checkpoints, without processes
-
-
-def commit(store: CheckpointStore, step: int, size: int) -> Path:
-    """Commit as `size` processes do, one after the other."""
-    scratch, records = store.stage(step), {}
-    for rank in range(size):
-        local = part(whole(step), rank, size)
-        mine = {
-            shard_name(name, rank, size): {k: t for k, t in tensors.items() if t.numel()}
-            for name, tensors in local.items()
-        }
-        records |= store.write_states(step, scratch, mine)
-    return store.publish(step, scratch, records, {})
-
-
-def assert_equal(
-    found: dict[str, dict[str, Tensor]], expected: dict[str, dict[str, Tensor]]
-) -> None:
-    assert found.keys() == expected.keys()
-    for state, tensors in expected.items():
-        assert found[state].keys() == tensors.keys()
-        for name, tensor in tensors.items():
-            assert torch.equal(found[state][name], tensor), (state, name)
-
-
-@pytest.mark.parametrize("written", range(1, 6))
-def test_resharding_between_any_numbers_of_processes(tmp_path: Path, written: int) -> None:
-    """Also from a checkpoint that is not sharded, and to whole tensors."""
-    store = CheckpointStore(tmp_path)
-    commit(store, 1, written)
-    store.commit(2, whole(2), {})
-    for step in (1, 2):
-        checkpoint = store.checkpoint(step)
-        assert_equal(checkpoint.load(), whole(step))
-        for size in range(1, 6):
-            for rank in range(size):
-                mine = {name: checkpoint.state(name, rank, size) for name in checkpoint.states}
-                assert_equal(mine, part(whole(step), rank, size))
-
-
-def test_rows_are_split_as_torch_splits_them() -> None:
-    for n in range(1, 12):
-        for size in range(1, 6):
-            chunks = [len(chunk) for chunk in torch.arange(n).chunk(size)]
-            mine = [len(local_rows(n, rank, size)) for rank in range(size)]
-            assert mine == chunks + [0] * (size - len(chunks))
-
-
-@pytest.mark.parametrize("damage", ["flipped", "cut", "gone"])
-def test_a_damaged_shard_is_detected(tmp_path: Path, damage: str) -> None:
-    store = CheckpointStore(tmp_path)
-    for step in (1, 2):
-        commit(store, step, 3)
-    path = tmp_path / "checkpoints" / "step-2" / "state-optimizer-00002-of-00003.safetensors"
-    data = bytearray(path.read_bytes())
-    data[-5] ^= 1
-    match damage:
-        case "flipped":
-            path.write_bytes(data)
-        case "cut":
-            path.write_bytes(data[:-8])
-        case "gone":
-            path.unlink()
-    newest = store.newest()
-    assert newest is not None
-    assert newest.step == 1
-    (invalid,) = newest.invalid
-    assert path.name in invalid.reason
-
-
-def test_a_shard_that_changes_while_it_is_read_is_an_error(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path)
-    path = commit(store, 1, 2) / "state-model-00002-of-00002.safetensors"
-    newest = store.newest()
-    assert newest is not None
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1  # of a row that rank 0 does not need
-    path.write_bytes(data)
-    with pytest.raises(CheckpointError, match="changed while it was read"):
-        newest.state("model", 0, 2)
-
-
-def test_an_incomplete_set_of_shards_is_an_error() -> None:
-    with pytest.raises(CheckpointError, match="must be one complete set"):
-        group_shards([shard_name("model", 1, 3), shard_name("model", 2, 3)])
-    with pytest.raises(CheckpointError, match="must be one complete set"):
-        group_shards([shard_name("model", 0, 2), shard_name("model", 1, 3)])
 
 
 @pytest.mark.parametrize("word", ["strict", "compile"])

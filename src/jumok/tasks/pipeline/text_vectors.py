@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from jumok.errors import InputError
 from jumok.inference import has_invariant_states
+from jumok.inference.row_by_row import single_rows
 from jumok.models import Decoder, EncoderDecoder, EncoderDecoderClassifier, LanguageModel
-from jumok.models.heads import single_rows
 from jumok.models.pooling import pool
 from jumok.pretrained.sentence_encoding import SentenceEncoding, SentencePooling
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, batches_by_length, collate

@@ -1,1 +1,1 @@
-"""Checkpoints: written atomically and in the background, verified on load, sharded or whole."""
+"""Checkpoints: written atomically and in the background, verified on load."""

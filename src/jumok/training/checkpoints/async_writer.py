@@ -25,11 +25,13 @@ from torch import Tensor
 
 from jumok.errors import JumokError
 from jumok.training.checkpoints.manifest import JSON
-from jumok.training.checkpoints.store import CheckpointWriter, States
+from jumok.training.checkpoints.store import CheckpointStore, States
 
 
 class AsyncCheckpointWriter:
-    """Commits in the background through `writer`; leaving the `with` waits for the last commit.
+    """Commits to `store` in the background; leaving the `with` waits for the last commit.
+
+    With `copy=False` the tensors given to `commit` are the writer's own, and it copies none.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -46,8 +48,8 @@ class AsyncCheckpointWriter:
     {'model': {'weight': tensor([1., 1.])}}
     """
 
-    def __init__(self, writer: CheckpointWriter) -> None:
-        self.writer = writer
+    def __init__(self, store: CheckpointStore, *, copy: bool = True) -> None:
+        self.store, self.copy = store, copy
         self._buffers: dict[str, dict[str, Tensor]] = {}  # reused: new memory is slow to write to
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="jumok-commit")
         self._staging: Future[States] | None = None
@@ -82,8 +84,9 @@ class AsyncCheckpointWriter:
 
     def allocate(self, states: States) -> None:
         """Allocate buffers for such tensors in the background: new memory is slow to fill."""
-        self.wait()
-        self._last = self._thread.submit(self._allocate, states)
+        if self.copy:
+            self.wait()
+            self._last = self._thread.submit(self._allocate, states)
 
     def commit(
         self,
@@ -101,7 +104,7 @@ class AsyncCheckpointWriter:
         now = {state: dict(tensors) for state, tensors in states.items()}
         staging = self._staging = self._thread.submit(self._stage, now)
         self._last = self._thread.submit(
-            lambda: self.writer.commit(step, staging.result(), metadata, protect)
+            lambda: self.store.commit(step, staging.result(), metadata, protect)
         )
 
     def wait_for_staging(self) -> None:
@@ -119,6 +122,8 @@ class AsyncCheckpointWriter:
     @torch.no_grad()
     def _stage(self, states: States) -> States:
         """Copy the tensors into the CPU buffers."""
+        if not self.copy:
+            return states
         self._allocate(states)
         return {
             state: {name: _copy(self._buffers[state][name], t) for name, t in tensors.items()}

@@ -4,9 +4,7 @@
                             state-optimizer.safetensors
                             manifest.json                 step, checksums of the files, metadata
 
-Of a sharded model each process writes a file of every state,
-state-model-00001-of-00004.safetensors, and the manifest lists all of them (`sharded.py`).
-`store.py` writes such folders.
+The files are the same for any number of processes; `store.py` writes such folders.
 """
 
 import hashlib
@@ -28,7 +26,6 @@ from jumok.training.checkpoints.manifest import (
     Manifest,
     parse_manifest,
 )
-from jumok.training.checkpoints.resharding import group_shards, read_local_rows
 
 MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 16 * 2**20
@@ -61,38 +58,30 @@ class Checkpoint:
         return self.manifest.metadata
 
     @property
-    def states(self) -> dict[str, list[str]]:
-        """The states by name, each with its shards, one file each."""
-        return group_shards(map(_state_name, self.manifest.files))
+    def states(self) -> list[str]:
+        """The names of the states."""
+        return [_state_name(file) for file in self.manifest.files]
 
     def belongs_to(self, metadata: Mapping[str, Any]) -> bool:
         """Whether it belongs to the run with this metadata: recipe, vocabulary, data."""
         return all(self.metadata.get(key) == value for key, value in metadata.items())
 
     def load(self) -> dict[str, dict[str, Tensor]]:
-        """The whole tensors by state and name, on the CPU.
+        """The tensors by state and name, on the CPU.
 
         Raises CheckpointError if a file changed since the verification, StorageError if it cannot
         be read.
         """
         return {state: self.state(state) for state in self.states}
 
-    def state(self, state: str, rank: int = 0, size: int = 1) -> dict[str, Tensor]:
-        """The tensors of one state; of several processes the rows of one (`read_local_rows`)."""
-        shards = [file_name(shard) for shard in self.states[state]]
-        if size == len(shards) == 1:
-            tensors = self._tensors(shards[0])
-        else:
-            files = {self.path / name: self.manifest.files[name] for name in shards}
-            tensors = read_local_rows(files, rank, size)
-        return rename_tensors(tensors, self.manifest.format)
-
-    def _tensors(self, name: str) -> dict[str, Tensor]:
+    def state(self, state: str) -> dict[str, Tensor]:
+        """The tensors of one state; raises the errors of `load`."""
+        name = file_name(state)
         record = self.manifest.files[name]
         data = read_regular(self.path / name, record.bytes)
         if hashlib.sha256(data).hexdigest() != record.sha256:
             raise CheckpointError(f"{self.path / name}: changed while it was read; resume again")
-        return safetensors_io.deserialize(data)
+        return rename_tensors(safetensors_io.deserialize(data), self.manifest.format)
 
 
 def check_same_run(checkpoint: Checkpoint, metadata: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from torch import Tensor
 
@@ -40,19 +40,6 @@ States = Mapping[str, Mapping[str, Tensor]]  # tensors by state and name
 FileStats = dict[str, tuple[int, ...]]  # of every file of a checkpoint
 CHECKPOINTS = "checkpoints"  # the folder of a run that holds them
 CHECKPOINT_NAME = re.compile(r"step-(0|[1-9][0-9]{0,17})")
-
-
-class CheckpointWriter(Protocol):
-    """Writes checkpoints: a store by itself, or all processes together."""
-
-    def commit(
-        self,
-        step: int,
-        states: States,
-        metadata: Mapping[str, JSON],
-        protect: Collection[int] = (),
-    ) -> Path:
-        """See `CheckpointStore.commit`."""
 
 
 @dataclass(frozen=True)
@@ -99,40 +86,16 @@ class CheckpointStore:
         InputError for metadata or tensors that cannot be written. An existing checkpoint of this
         step is never overwritten: a valid one is an error, a damaged one is renamed.
         """
-        scratch = self.stage(step)
-        with cleanup_on_error(scratch):
-            records = self.write_states(step, scratch, states)
-            return self.publish(step, scratch, records, metadata, protect)
-
-    def stage(self, step: int) -> Path:
-        """First part of a commit: create an empty folder under a temporary name."""
         final = self._final(step)
-        with storage_errors(f"{final}: cannot be written"):
+        scratch = temp_path(self.checkpoints, "tmp", str(step))
+        with cleanup_on_error(scratch), storage_errors(f"{final}: cannot be written"):
             self._prepare()
             self._make_way(final)
-            scratch = temp_path(self.checkpoints, "tmp", str(step))
             scratch.mkdir()
-        return scratch
-
-    def write_states(self, step: int, scratch: Path, states: States) -> dict[str, FileRecord]:
-        """Second part of a commit: write a file for each of these states."""
-        with storage_errors(f"{self._final(step)}: cannot be written"):
-            return {
+            records = {
                 file_name(state): _write_state(scratch / file_name(state), tensors)
                 for state, tensors in states.items()
             }
-
-    def publish(
-        self,
-        step: int,
-        scratch: Path,
-        records: Mapping[str, FileRecord],
-        metadata: Mapping[str, JSON],
-        protect: Collection[int] = (),
-    ) -> Path:
-        """Last part of a commit: the synced files become the checkpoint of `step`."""
-        final = self._final(step)
-        with storage_errors(f"{final}: cannot be written"):
             write_durably(scratch / MANIFEST, Manifest(step, records, metadata).to_bytes())
             sync_folder(scratch)
             rename(scratch, final)

@@ -1,8 +1,9 @@
 """How the processes of a run share one model: the interface, and data parallelism.
 
 The trainer calls a `ParallelStrategy` for the weights to update, for the reduction of gradients,
-for the whole model in evaluation, and for checkpoints. With `DataParallel` every process holds the
-whole model; with `FullyShardedDataParallel` (`fsdp.py`) each holds a part of every weight.
+for the whole model in evaluation, and for the tensors of checkpoints. With `DataParallel` every
+process holds the whole model; with `FullyShardedDataParallel` (`fsdp.py`) each holds a part of
+every weight.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from jumok.models.weights import load_weights, named_weights
 from jumok.processes import ProcessGroup
 from jumok.training.checkpoints.checkpoint import Checkpoint
-from jumok.training.checkpoints.store import CheckpointStore, CheckpointWriter
+from jumok.training.checkpoints.store import States
 from jumok.training.ema import EMA
 from jumok.training.parallel.all_reduce import all_reduce_gradients, deterministic_tree_reduce
 
@@ -33,8 +34,8 @@ class ParallelStrategy(Protocol[BatchT]):
         """The weights that this process updates, or its part of them, by the model's names."""
 
     @property
-    def is_writer(self) -> bool:
-        """Whether this process writes files of a checkpoint."""
+    def is_sharded(self) -> bool:
+        """Whether `parameters` are a part of the weights, and `gather` copies."""
 
     @property
     def n_idle_microbatches(self) -> int:
@@ -61,23 +62,24 @@ class ParallelStrategy(Protocol[BatchT]):
     def with_ema(self, ema: EMA) -> AbstractContextManager[None]:
         """Context in which the model has the averaged weights, if there are any."""
 
-    def checkpoint_writer(self, store: CheckpointStore) -> CheckpointWriter:
-        """The writer of this process's part of a checkpoint."""
+    def gather(self, states: States) -> States:
+        """The whole tensors of these states of `parameters` on rank 0; a collective."""
 
-    def load(self, checkpoint: Checkpoint) -> dict[str, dict[str, Tensor]]:
-        """Load the weights; return this process's tensors of every state, by state and name."""
+    def local(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The part of this process, from the whole tensors of a state."""
 
     def load_best(self, best: Checkpoint) -> None:
         """Load the averaged weights of a checkpoint, or its weights, into the whole model."""
 
 
 class DataParallel(Generic[BatchT]):
-    """Every process holds the whole model; rank 0 writes the checkpoints.
+    """Every process holds the whole model.
 
     With `strict` the gradients of n microbatches a step are summed in a fixed tree.
     """
 
     n_idle_microbatches = 0
+    is_sharded = False
 
     def __init__(
         self,
@@ -91,7 +93,6 @@ class DataParallel(Generic[BatchT]):
         self.model, self.loss, self.processes = model, loss, processes
         self.n_microbatches, self.strict = n_microbatches, strict
         self.parameters = named_weights(model)
-        self.is_writer = processes.rank == 0
         self._tree: Iterator[None] | None = None
 
     def zero_grad(self) -> None:
@@ -128,15 +129,13 @@ class DataParallel(Generic[BatchT]):
         """Swap the weights with their averages, without a copy."""
         return ema.swap()
 
-    def checkpoint_writer(self, store: CheckpointStore) -> CheckpointWriter:
-        """The store itself: one file a state."""
-        return store
-
-    def load(self, checkpoint: Checkpoint) -> dict[str, dict[str, Tensor]]:
-        """Load every tensor."""
-        states = checkpoint.load()
-        load_weights(self.model, states["model"])
+    def gather(self, states: States) -> States:
+        """The tensors are whole already."""
         return states
+
+    def local(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """All of them."""
+        return dict(tensors)
 
     def load_best(self, best: Checkpoint) -> None:
         """Load by the names of the weights."""

@@ -7,8 +7,9 @@ gathered again, and each process keeps the summed gradient of its own rows.
 `torch.distributed.fsdp.fully_shard` does this with hooks on every layer, and on the loss for the
 weights outside of layers: embeddings, norms and heads.
 
-The optimizer, clipping, the moving average and the checkpoints use `parameters`: plain tensors that
-are this process's rows and share the memory that the layers are gathered from.
+The optimizer, clipping and the moving average use `parameters`: plain tensors that are this
+process's rows and share the memory that the layers are gathered from. For a checkpoint, rank 0
+gathers the whole tensors, so its files are those of one process.
 """
 
 import math
@@ -23,13 +24,11 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, Shard
 
-from jumok.errors import CheckpointError
 from jumok.models.weights import named_weights
 from jumok.nn.layer import TransformerLayer
 from jumok.processes import ProcessGroup, microbatches_of_rank
 from jumok.training.checkpoints.checkpoint import Checkpoint
-from jumok.training.checkpoints.sharded import ShardedCheckpointWriter
-from jumok.training.checkpoints.store import CheckpointStore, CheckpointWriter
+from jumok.training.checkpoints.store import States
 from jumok.training.ema import EMA
 
 BatchT = TypeVar("BatchT")
@@ -42,7 +41,7 @@ class FullyShardedDataParallel(Generic[BatchT]):
     float32. All processes pass the same model and call the same methods in the same order.
     """
 
-    is_writer = True
+    is_sharded = True
 
     def __init__(
         self,
@@ -127,29 +126,28 @@ class FullyShardedDataParallel(Generic[BatchT]):
         """Gather the moving averages until the end of the context."""
         return self._unsharded_with(ema.values or self.parameters)
 
-    def checkpoint_writer(self, store: CheckpointStore) -> CheckpointWriter:
-        """A writer of one file per process and state, with its own process group."""
-        return ShardedCheckpointWriter(store, self.processes.new_group())
-
-    def load(self, checkpoint: Checkpoint) -> dict[str, dict[str, Tensor]]:
-        """Load the rows of this process; any number of processes may have written them."""
-        part = (self.processes.rank, self.processes.size)
-        states = {name: checkpoint.state(name, *part) for name in checkpoint.states}
-        self._load_weights(checkpoint, states["model"])
-        return states
-
     @torch.no_grad()
-    def _load_weights(self, checkpoint: Checkpoint, rows: Mapping[str, Tensor]) -> None:
-        """Copy these rows into the weights. Raises CheckpointError when they do not fit."""
-        for name, parameter in self.parameters.items():
-            local = rows.get(name)
-            if local is None or local.shape != parameter.shape:
-                got = "nothing" if local is None else f"{tuple(local.shape)}"
-                raise CheckpointError(
-                    f"{checkpoint.path}: {name} must have the shape {tuple(parameter.shape)}, got "
-                    f"{got}; it belongs to another model: train in another folder"
-                )
-            parameter.copy_(local)
+    def gather(self, states: States) -> States:
+        """Copies of the whole tensors on the CPU of rank 0, gathered one by one; none elsewhere."""
+        whole: dict[str, dict[str, Tensor]] = {state: {} for state in states}
+        with self.processes.translate_errors():
+            for state, tensors in states.items():
+                for key, value in tensors.items():
+                    weight = key.rpartition(":")[2]  # the optimizer has several of each weight
+                    tensor = self._gather(weight, value) if value.ndim else value
+                    if self.processes.rank == 0:
+                        whole[state][key] = tensor.to("cpu", copy=True)
+        return whole
+
+    def local(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The rows of this process; a scalar belongs to every process."""
+        rank, size = self.processes.rank, self.processes.size
+        return {
+            name: (*tensor.chunk(size), *[tensor[:0]] * size)[rank].clone()
+            if tensor.ndim
+            else tensor
+            for name, tensor in tensors.items()
+        }
 
     def load_best(self, best: Checkpoint) -> None:
         """Load the best weights into an unsharded model, for good."""
