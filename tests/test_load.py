@@ -313,9 +313,9 @@ def test_another_recipe_is_rejected(review_run: Path, tmp_path: Path) -> None:
         (
             "config.json",
             b'{"format": 9}',
-            "format must be at most 2, got 9; read it with the jumok",
+            "the format of a run must be 3, got 9; open it with the jumok that wrote it",
         ),
-        ("config.json", b'{"format": 1}', "config.json must hold model, labels"),
+        ("config.json", b'{"format": 3}', "config.json must hold model, labels"),
         ("model.safetensors", b"", "model.safetensors"),
         ("vocabulary.model", b"no model", "vocabulary.model"),
         ("recipe.toml", b"name = ", "not TOML"),

@@ -39,13 +39,13 @@ def test_an_imported_folder(
         *("config.json", "model.safetensors", "origin", "recipe.toml", "vocabulary")
     ]
     assert sorted(path.name for path in (out / "vocabulary").iterdir()) == [
-        *("facts.json", "tokenizer_config.json", "vocab.txt")
+        *("model_config.json", "tokenizer_config.json", "vocab.txt")
     ]
     assert sorted(path.name for path in (out / "origin").iterdir()) == [
-        *("carried.safetensors", "config.json", "origin.json")
+        *("config.json", "origin.json", "unused.safetensors")
     ]
-    facts = json.loads((out / "origin" / "origin.json").read_text())
-    assert (facts["from"], facts["commit"], facts["family"]) == ("klue", None, "bert")
+    metadata = json.loads((out / "origin" / "origin.json").read_text())
+    assert (metadata["from"], metadata["commit"], metadata["family"]) == ("klue", None, "bert")
 
 
 def test_an_imported_model_predicts_and_is_scored(

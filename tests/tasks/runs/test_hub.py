@@ -29,7 +29,7 @@ import sys
 import jumok
 run = jumok.train(sys.argv[1], out=sys.argv[2], model__init="someone/reviews", training__steps=2,
                   training__evaluate_every=2)
-print(run.results["begun_from"])
+print(run.results["initialized_from"])
 """
 
 PUSH = """

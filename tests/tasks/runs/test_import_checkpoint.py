@@ -616,7 +616,7 @@ def test_mixed_files_of_an_import_are_an_error(made: Made, tmp_path: Path) -> No
     refused(
         "vocabulary/vocab.txt", "[MASK]", "[MESK]", "must be the tokenizer of model.safetensors"
     )
-    refused("vocabulary/facts.json", '"bert"', '"electra"', "must be the tokenizer of")
+    refused("vocabulary/model_config.json", '"bert"', '"electra"', "must be the tokenizer of")
     refused("recipe.toml", "n_layers = 2", "n_layers = 1", "describe different models; restore")
     refused(
         "origin/origin.json", '"tying"', '"tieing"', "as jumok import writes them; restore the file"
@@ -742,9 +742,10 @@ def test_a_training_is_initialized_from_a_checkpoint(
     for key in after.keys() - anew:
         if same_task or key.startswith(("encoder.", "decoder.")):
             torch.testing.assert_close(after[key], before[key], atol=1e-6, rtol=0)
-    assert finished.results["begun_from"].startswith(f"{len(after) - len(anew)} of {len(after)}")
+    loaded = f"{len(after) - len(anew)} of {len(after)}"
+    assert finished.results["initialized_from"].startswith(loaded)
     assert run.vocabulary.fingerprint == start.vocabulary.fingerprint
-    assert (tmp_path / "run" / "vocabulary" / "facts.json").is_file()
+    assert (tmp_path / "run" / "vocabulary" / "model_config.json").is_file()
     texts = SPOKEN if task == "sequence_to_sequence" else TEXTS[:3]
     if same_task:
         if task in GENERATIVE_TASKS:
@@ -827,9 +828,9 @@ def test_resuming_does_not_need_the_initial_run(
     again = resume(half)
     first, second = (folder / "model.safetensors" for folder in (tmp_path / "whole", half))
     assert first.read_bytes() == second.read_bytes()
-    assert again.results["begun_from"] == whole.results["begun_from"]
-    facts = half / "vocabulary" / "facts.json"
-    facts.write_text(facts.read_text().replace('"bert"', '"electra"'))
+    assert again.results["initialized_from"] == whole.results["initialized_from"]
+    model_config = half / "vocabulary" / "model_config.json"
+    model_config.write_text(model_config.read_text().replace('"bert"', '"electra"'))
     with pytest.raises(
         InputError, match=r"vocabulary must be the vocabulary that model\.safetensors"
     ):

@@ -27,7 +27,6 @@ from jumok.tasks.recipe.inherited_config import (
     inherit_model_config,
     with_shipped_model,
 )
-from jumok.tasks.recipe.renamed import check_renamed_keys, read_run_recipe
 from jumok.tasks.recipe.tables import (
     AugmentationConfig,
     DistillationConfig,
@@ -192,7 +191,6 @@ class Recipe:
                 "out"
             )
         tree = apply_overrides(to_dict(self.decoding), overrides)
-        check_renamed_keys({"decoding": tree})
         return replace(self, decoding=from_dict(DecodingConfig, tree, "decoding"))
 
     def to_toml(self) -> str:
@@ -210,7 +208,7 @@ def builtin_recipes() -> dict[str, Path]:
 def load_recipe(source: str, overrides: Overrides = ()) -> Recipe:
     """Load a built-in recipe by name, or a .toml file, and apply `key=value` overrides.
 
-    Raises InputError for an unknown name, an unknown or renamed key, or an invalid value.
+    Raises InputError for an unknown name, an unknown key or an invalid value.
     """
     if source.endswith(".toml"):
         path = Path(expand_home(source))
@@ -239,9 +237,7 @@ def change_recipe(recipe: Recipe, overrides: Overrides) -> Recipe:
 
 
 def _recipe_with(tree: Mapping[str, Any], overrides: Overrides) -> Recipe:
-    tree = inherit_model_config(tree, overrides)
-    check_renamed_keys(tree)
-    return from_dict(Recipe, tree)
+    return from_dict(Recipe, inherit_model_config(tree, overrides))
 
 
 def load_run_recipe(path: Path) -> Recipe:
@@ -249,7 +245,7 @@ def load_run_recipe(path: Path) -> Recipe:
 
     Data that are kept in the folder of the run are found there, also after it was moved.
     """
-    tree = read_run_recipe(path)
+    tree = read_toml(path)
     try:
         recipe = from_dict(Recipe, tree)
     except InputError as error:

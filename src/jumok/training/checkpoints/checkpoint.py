@@ -20,7 +20,6 @@ from torch import Tensor
 from jumok import safetensors_io
 from jumok.atomic_io import read_regular, sha256_of, storage_errors
 from jumok.errors import CheckpointError, InputError
-from jumok.migrations import rename_tensors
 from jumok.training.checkpoints.manifest import (
     JSON,
     STATE_FILE,
@@ -81,11 +80,9 @@ class Checkpoint:
         """The tensors of one state; of several processes the rows of one (`read_local_rows`)."""
         shards = [file_name(shard) for shard in self.states[state]]
         if size == len(shards) == 1:
-            tensors = self._tensors(shards[0])
-        else:
-            files = {self.path / name: self.manifest.files[name] for name in shards}
-            tensors = read_local_rows(files, rank, size)
-        return rename_tensors(tensors, self.manifest.format)
+            return self._tensors(shards[0])
+        files = {self.path / name: self.manifest.files[name] for name in shards}
+        return read_local_rows(files, rank, size)
 
     def _tensors(self, name: str) -> dict[str, Tensor]:
         record = self.manifest.files[name]
