@@ -63,19 +63,6 @@ def full() -> TraceInfo:
     )
 
 
-def test_an_older_header_without_scores_is_read() -> None:
-    table = json.loads(full().to_json())
-    del table["regression"]
-    del table["lens"]
-    for block in table["blocks"]:
-        del block["softcap"]
-    del table["decoding"]["text"]
-    read = TraceInfo.from_json(json.dumps(table))
-    assert read.regression is None
-    assert read.lens is None
-    assert read.decoding == replace(full().decoding, text=None)  # type: ignore[type-var]
-
-
 def test_a_header_round_trip() -> None:
     info = full()
     text = info.to_json()

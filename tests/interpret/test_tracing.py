@@ -112,7 +112,7 @@ def _check_equations(made: Trace, block: str, layer: int, number: int) -> None:
     mixed = made.tensor(f"{block}.{layer}.mixed")[number]
     assert np.abs(weights @ v - mixed).max() < 1e-5 * max(1, np.abs(v).max())
     side = made.info.block(block).queries
-    part = "cross" if block == "cross" else "attention"
+    part = "cross_attention" if block == "cross" else "self_attention"
     output = made.tensor(f"parameters.{side}.{layer}.{part}.output.weight")  # (D, H K)
     H, S, K = v.shape
     norms = made.value_norms(block, layer, number)
@@ -194,7 +194,7 @@ def test_every_step_of_the_calculation_can_be_recomputed() -> None:
     for layer in range(2):
         steps = {
             name: made.tensor(f"source.steps.{layer}.{name}")[0]
-            for name in ("attention", "after_attention", "hidden", "feed_forward")
+            for name in ("self_attention", "after_self_attention", "hidden", "feed_forward")
         }
         own = {
             name.partition(f"source.{layer}.")[2]: made.tensor(name)
@@ -204,9 +204,10 @@ def test_every_step_of_the_calculation_can_be_recomputed() -> None:
         x = made.hidden("source", layer)
         mixed = made.tensor(f"encoder.{layer}.mixed")[0]  # (H, T, K)
         rows = mixed.transpose(1, 0, 2).reshape(len(x), -1)  # (T, H K)
-        attention = rows @ own["attention.output.weight"].T + own["attention.output.bias"]
-        assert np.abs(attention - steps["attention"]).max() < 1e-4
-        assert np.abs(x + attention - steps["after_attention"]).max() < 1e-4
+        output = own["self_attention.output.weight"], own["self_attention.output.bias"]
+        attention = rows @ output[0].T + output[1]
+        assert np.abs(attention - steps["self_attention"]).max() < 1e-4
+        assert np.abs(x + attention - steps["after_self_attention"]).max() < 1e-4
         narrow = steps["hidden"] @ own["feed_forward.down.weight"].T + own["feed_forward.down.bias"]
         assert np.abs(narrow - steps["feed_forward"]).max() < 1e-4
         end = made.tensor(f"source.steps.{layer}.after_feed_forward")[0]
