@@ -61,7 +61,7 @@ class ProcessGroup(Protocol):
         """Replace the tensor by that of rank 0."""
 
     def new_group(self) -> "ProcessGroup":
-        """The same processes over a separate connection, for use in a background thread."""
+        """A group of these processes with a separate connection, for use in a background thread."""
 
     def translate_errors(self) -> AbstractContextManager[None]:
         """Context for torch's own collectives: a lost peer raises ProcessLostError."""

@@ -62,7 +62,7 @@ def load() -> object:
 
 
 def load_within_limits(size: int) -> object:
-    """The same, memory-mapped; first drops the network and sets the limits."""
+    """The content of the pickle on standard input, memory-mapped, within the limits of `size`."""
     import resource
 
     drop_network()

@@ -59,7 +59,7 @@ async def read_object(request: Request, limits: Limits) -> dict[str, Any]:
 async def read_form_or_object(
     request: Request, limits: Limits, integers: Collection[str]
 ) -> dict[str, Any]:
-    """The same, or the fields of a form: strings, and integers under these names."""
+    """The JSON object or the form of a POST request; the fields in `integers` are integers."""
     body = await _read_body(request, limits, (JSON, FORM))
     return _object(body) if _media_type(request) == JSON else _form(body, integers)
 

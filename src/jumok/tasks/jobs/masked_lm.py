@@ -76,7 +76,7 @@ class MaskedLMJob(RecipeJob[MaskedBatch]):
         return self.batches(number)
 
     def batches(self, number: int) -> "MaskedBatches | PackedBatches":
-        """The same, with the places of the tokens."""
+        """The batches of an epoch: a text in each row, or several with `masking.packed`."""
         rows, config = self._rows(number), self.recipe
         if not config.masking.packed:
             return MaskedBatches(self, number, rows, self.index_batches(rows.lengths, number))
@@ -96,7 +96,7 @@ class MaskedLMJob(RecipeJob[MaskedBatch]):
         return self.loss_of(*masked_hidden(self.model, batch), batch)
 
     def loss_of(self, hidden: Tensor, output: nn.Linear, batch: MaskedBatch) -> Tensor:
-        """The same from what `masked_hidden` returns: the states (M, D) and the projection."""
+        """The loss from the states (M, D) and the output projection of `masked_hidden`."""
         smoothing = self.recipe.training.label_smoothing
         loss = fused_linear_cross_entropy(hidden, output, batch.labels, label_smoothing=smoothing)
         if isinstance(self.model, ReplacedTokenModel):

@@ -167,7 +167,7 @@ class Recipe:
         return self.metric or TASK_SPECS[self.task].metrics[0]
 
     def with_vocabulary(self, size: int, target_size: int | None = None) -> "Recipe":
-        """The same recipe with the vocabulary size, or both sizes, filled in."""
+        """A copy with the vocabulary size, or both sizes, filled in."""
         model = self.model
         if model.vocabulary_size not in (TransformerConfig().vocabulary_size, size):
             raise InputError(
@@ -184,7 +184,7 @@ class Recipe:
         return replace(self, model=model)
 
     def with_decoding(self, overrides: Sequence[str]) -> "Recipe":
-        """The same recipe with `key=value` overrides applied to its [decoding] table."""
+        """A copy with `key=value` overrides applied to its [decoding] table."""
         if self.task not in GENERATIVE_TASKS:
             raise InputError(
                 f"decoding settings need a task that generates text, got {self.task}; leave them "
