@@ -224,8 +224,8 @@ def test_a_head_may_have_logits_without_a_text_task(classifier: Pipeline, writer
         cpu,
         origin=origin,
     )
-    asked = [(each.has_logits, each.has_text_head) for each in (classifier, detector, headless)]
-    assert asked == [(True, True), (True, False), (False, False)]
+    heads = [(each.has_logits, each.has_text_head) for each in (classifier, detector, headless)]
+    assert heads == [(True, True), (True, False), (False, False)]
     assert detector.logits(ids).shape == (1, 3)
     with pytest.raises(InputError, match=r"a Theirs has no head and so no logits; use \.hidden_"):
         headless.logits(ids, decoder_input_ids=ids)

@@ -23,7 +23,7 @@ from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.registry import TASKS
 from jumok.tasks.runs.load import load
-from tests import hf_folders as foreign_folders
+from tests import hf_folders
 from tests.decoding.tiny_models import BOS, EOS, MarkovDecoder
 from tests.tasks.tiny_jobs import reading_vocabulary, recipe
 from tests.tiny_runs import readings
@@ -198,7 +198,7 @@ def test_coverage_is_traced_too(reading_run: Path) -> None:
 @pytest.mark.parametrize("family", ["marian", "gpt2"])
 def test_an_imported_folder_generates_by_its_config(family: str, tmp_path: Path) -> None:
     """bad_words_ids and forced tokens of generation_config.json are processors here."""
-    getattr(foreign_folders, family)(tmp_path)
+    getattr(hf_folders, family)(tmp_path)
     loaded = load(tmp_path, "cpu")
     answer = loaded.with_decoding(["max_length=12"])(TEXTS[0])
     assert isinstance(answer, GeneratedText)
@@ -293,5 +293,5 @@ def test_what_is_refused(review_run: Path, tmp_path: Path) -> None:
 
 
 def foreign_folders_headless(folder: Path) -> Path:
-    foreign_folders.gpt2(folder, head="Model")
+    hf_folders.gpt2(folder, head="Model")
     return folder

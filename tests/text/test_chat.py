@@ -158,7 +158,7 @@ def test_a_format_without_system_messages() -> None:
 
 
 @pytest.mark.parametrize(("name", "kept"), [("qwen3", " 둘 \n"), ("exaone4", "둘")])
-def test_what_is_kept_of_an_answer_with_thoughts(name: str, kept: str) -> None:
+def test_thoughts_are_removed_from_an_answer(name: str, kept: str) -> None:
     answer = Message("assistant", "<think>음</think>\n\n 둘 \n")
     text = "".join(part for part, _ in prompt_parts(FORMATS[name], [CHAT[1], answer, CHAT[1]]))
     assert FORMATS[name].before["assistant"] + kept + FORMATS[name].ends[0] in text

@@ -247,8 +247,8 @@ def test_thumbnails_are_as_exact_as_the_page_says(tmp_path: Path) -> None:
         assert content is not None
         path.write_bytes(content)
         small = Trace.open(path)
-        said = [re.search(r"within (0\.\d+)", note) for note in small.info.notes]
-        bounds = [float(match[1]) for match in said if match]
+        noted = [re.search(r"within (0\.\d+)", note) for note in small.info.notes]
+        bounds = [float(match[1]) for match in noted if match]
         absent = [n for n in range(12) if f"encoder.{n}.weights" not in small.names]
         assert bool(bounds) == bool(absent)
         for layer in absent:
