@@ -211,8 +211,8 @@ def prepare(case: Case, folder: Path) -> None:
     """Save the weights of a case in the format of each system."""
     from safetensors.torch import save_file
 
-    from jumok.export.ctranslate2_model import ComputeType, convert
-    from jumok.export.ctranslate2_spec import SpecVocabulary
+    from jumok.formats.ctranslate2_model import ComputeType, convert
+    from jumok.formats.ctranslate2_spec import SpecVocabulary
     from jumok.models import EncoderDecoder, LanguageModel
     from jumok.models.weights import load_weights
 

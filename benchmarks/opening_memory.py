@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
-from jumok.pretrained.gguf_from_hf import GGUFType, write_gguf_file
+from jumok.formats.gguf_from_hf import GGUFType, write_gguf_file
 from tests.pretrained.test_import_memory import checkpoint, peak
 
 sys.path.insert(0, str(Path(__file__).parent))

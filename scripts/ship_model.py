@@ -26,9 +26,9 @@ from jumok.data.corpora.korean_text import SOURCES
 from jumok.data.load import load_splits
 from jumok.data.splits import TEXTS
 from jumok.data.token_cache import encode_cached
+from jumok.lab.distillation.vector_distillation import distilled_texts
 from jumok.models.weights import named_weights, tied_weights
 from jumok.shipped import CARD, VOCABULARY, WEIGHTS
-from jumok.tasks.jobs.vector_distillation import distilled_texts
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.run import Run
 

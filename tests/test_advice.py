@@ -273,7 +273,7 @@ ELSEWHERE = {
     "jumok import {} {}": "test_advice.py::test_a_name_of_the_hub",
     "jumok data get {}{}": "test_advice.py::test_a_damaged_corpus",
     "jumok data build {}": "test_advice.py::test_a_corpus_that_is_built",
-    "or name a folder with a clone with --from": "data/rebuild/test_sources.py::"
+    "or name a folder with a clone with --from": "lab/rebuild/test_sources.py::"
     "test_a_clone_is_read",
     "see jumok data verify {}": "test_advice.py::test_a_damaged_corpus",
     " --from FOLDER": "test_advice.py::test_a_corpus_without_a_url",
@@ -552,7 +552,7 @@ def test_a_corpus_without_a_url(
 def test_a_corpus_that_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    """Its command names what to clone; tests/data/rebuild builds from clones."""
+    """Its command names what to clone; tests/lab/rebuild builds from clones."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("JUMOK_DATA", raising=False)
     refused = call(capsys, "train", "ynat", "--out", tmp_path / "run")

@@ -21,7 +21,7 @@ FORBIDDEN_ATTRIBUTES = {"torch.load", "torch.save", "torch.jit.load", "numpy.sav
 
 # The files of src/jumok that may contain URLs, and which: corpora, licences, format names.
 ADDRESSES = {
-    "data/rebuild/sources.py": ("https://github.com",),  # of clones, when a corpus is built
+    "lab/rebuild/sources.py": ("https://github.com",),  # of clones, when a corpus is built
     **{
         f"data/corpora/{kind}.py": ("https://github.com/", "https://raw.githubusercontent.com/")
         for kind in ("korean_english", "labelled", "multi30k", "pairs", "reviews", "texts")

@@ -142,8 +142,8 @@ def header(files: Files) -> object:
 
 def gguf(files: Files) -> object:
     """The header of a GGUF file, its first tensor, and the folder that is made of a small one."""
-    from jumok.pretrained.gguf_checkpoint import write_hf_folder
-    from jumok.pretrained.gguf_reader import parse_gguf, read_gguf
+    from jumok.formats.gguf_checkpoint import write_hf_folder
+    from jumok.formats.gguf_reader import parse_gguf, read_gguf
 
     found = parse_gguf(_only(files), len(_only(files)), Path("model.gguf"))
     if not found.tensors or sum(each.n_bytes for each in found.tensors.values()) > 1 << 16:
@@ -157,8 +157,8 @@ def gguf(files: Files) -> object:
 
 def _ggufs() -> list[Files]:
     """Files with a tensor of each type, and parts of tiny models of each architecture."""
+    from jumok.formats.gguf_architectures import ARCHITECTURES
     from jumok.native.gguf_types import TYPES
-    from jumok.pretrained.gguf_architectures import ARCHITECTURES
 
     files = [_gguf("llama", {"blk.0.attn_q.weight": ((2, 256), kind)}) for kind in TYPES]
     for arch in ARCHITECTURES.values():

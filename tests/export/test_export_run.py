@@ -10,8 +10,8 @@ import torch
 from jumok import GeneratedText, load
 from jumok.errors import InputError, JumokError
 from jumok.export import TARGETS, export, export_difference
-from jumok.export.onnx_session import exported_logits
 from jumok.export.report import NotMeasured, QuantizationCost
+from jumok.formats.onnx_session import exported_logits
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.train import train
 from tests.export.small_models import names_in
@@ -203,7 +203,7 @@ def test_a_different_model_is_not_saved(
     reading_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("ctranslate2")
-    monkeypatch.setattr("jumok.export.ctranslate2.TOLERANCE", 0.0)
+    monkeypatch.setattr("jumok.formats.ctranslate2.TOLERANCE", 0.0)
     with pytest.raises(JumokError, match="nothing was saved"):
         export(reading_run, "ctranslate2", tmp_path / "out")
     assert names_in(tmp_path) == []

@@ -14,7 +14,7 @@ from torch import Tensor
 import jumok
 from jumok.errors import InputError, JumokError
 from jumok.export import export
-from jumok.export.onnx_session import exported_logits
+from jumok.formats.onnx_session import exported_logits
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import load_recipe

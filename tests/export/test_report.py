@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from jumok.errors import JumokError
-from jumok.export.parity import compare_outputs
 from jumok.export.report import (
     ExportReport,
     NotMeasured,
@@ -14,6 +13,7 @@ from jumok.export.report import (
     QuantizationCost,
     relative_difference,
 )
+from jumok.formats.parity import compare_outputs
 
 
 @pytest.mark.parametrize("difference", [2e-5, float("nan"), float("inf")])

@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from jumok.pretrained.gguf_from_hf import write_gguf_file
+from jumok.formats.gguf_from_hf import write_gguf_file
 from jumok.tasks.runs.import_checkpoint import import_checkpoint
 
 SIZES = {"vocab_size": 16_000, "hidden_size": 1024, "intermediate_size": 3072, "head_dim": 128}
@@ -52,7 +52,7 @@ def peak(call: str, setup: str = "") -> int:
 from pathlib import Path
 from jumok.tasks.runs.import_checkpoint import import_checkpoint, import_gguf
 from jumok.tasks.runs.load import load
-import jumok.pretrained.gguf_checkpoint, jumok.tasks.registry
+import jumok.formats.gguf_checkpoint, jumok.tasks.registry
 {setup}
 def peak():
     # Not ru_maxrss, which begins with the memory of the parent.

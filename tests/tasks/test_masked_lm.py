@@ -15,9 +15,9 @@ from jumok.data.load import load_splits
 from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.errors import InputError
+from jumok.lab.models.cooccurrence import cooccurrence_embedding
+from jumok.lab.models.replaced_tokens import ReplacedTokenModel
 from jumok.models import MaskedLanguageModel
-from jumok.models.cooccurrence import cooccurrence_embedding
-from jumok.models.replaced_tokens import ReplacedTokenModel
 from jumok.nn.losses import cross_entropy
 from jumok.nn.masks import AttentionMask
 from jumok.seeding import derive_seed

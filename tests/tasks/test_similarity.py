@@ -10,7 +10,7 @@ import torch
 import jumok
 from jumok.errors import InputError
 from jumok.export.export_run import export
-from jumok.export.onnx_session import exported_logits
+from jumok.formats.onnx_session import exported_logits
 from jumok.models import SentenceEncoder, TransformerConfig
 from jumok.tasks.jobs.similarity import SimilarityJob
 from jumok.tasks.recipe.recipe import Recipe, change_recipe, load_recipe

@@ -24,7 +24,8 @@ from jumok.checks.packing import packed, padded_without_segments
 from jumok.checks.target import CheckTarget, Outputs, Variant, padded_left, unbatched
 from jumok.checks.variants import Compiled, saved_and_loaded, transformers_outputs, with_hooks
 from jumok.errors import InputError
-from jumok.export import ctranslate2, export_difference, huggingface, onnx
+from jumok.export import export_difference, huggingface
+from jumok.formats import ctranslate2, onnx
 from jumok.native import WeightPrecision, quantize_int8, to_bfloat16
 
 

@@ -79,7 +79,7 @@ def build(
     Reads pinned commits with git; the files must have the known checksums.
     """
     from jumok.data.corpora.registry import corpus_by_name
-    from jumok.data.rebuild.rebuild import build_corpus
+    from jumok.lab.rebuild.rebuild import build_corpus
 
     corpus = corpus_by_name(name)
     print_notice(f"{name}: {_size(corpus.size)}, {corpus.licence}")
@@ -106,10 +106,10 @@ def assemble(
     Duplicates and every text that repeats a sentence of a dev or test set are left out; afterwards
     the file is read again to prove it.
     """
-    from jumok.data.assemble_korean import assemble_korean, assemble_sentences, repeated_lines
     from jumok.data.corpora.korean_text import KO_SMALL, SOURCES
     from jumok.data.corpora.paths import downloads
     from jumok.errors import InputError
+    from jumok.lab.assemble_korean import assemble_korean, assemble_sentences, repeated_lines
 
     path = out or downloads(KO_SMALL.name) / (
         "sentences.txt" if sentences else KO_SMALL.files[0].name

@@ -39,9 +39,9 @@ def import_(
     OUT works with predict, evaluate, view, export and, as model.init=OUT, with train.
     """
     from jumok.errors import InputError
-    from jumok.pretrained.gguf_reader import is_gguf
+    from jumok.formats.gguf_reader import is_gguf
+    from jumok.formats.peft_adapter import is_adapter, read_adapter
     from jumok.pretrained.hub import resolve
-    from jumok.pretrained.peft_adapter import is_adapter, read_adapter
     from jumok.tasks.runs.import_checkpoint import import_adapter, import_checkpoint, import_gguf
 
     if is_gguf(Path(checkpoint)):

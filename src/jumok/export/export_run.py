@@ -10,15 +10,15 @@ from torch import nn
 from jumok.atomic_io import atomic_directory, check_empty
 from jumok.errors import InputError
 from jumok.export.card import card, results_of
-from jumok.export.ctranslate2 import CTranslate2
-from jumok.export.gguf import Gguf
 from jumok.export.huggingface import HuggingFace
-from jumok.export.onnx import Onnx
-from jumok.export.peft import Peft
 from jumok.export.report import ExportReport
 from jumok.export.samples import comparison_samples, random_samples
-from jumok.export.sentence_transformers import SentenceTransformers
 from jumok.export.target import Progress, Quantization, Target, check_installed
+from jumok.formats.ctranslate2 import CTranslate2
+from jumok.formats.gguf import Gguf
+from jumok.formats.onnx import Onnx
+from jumok.formats.peft import Peft
+from jumok.formats.sentence_transformers import SentenceTransformers
 from jumok.models import PairClassifier, TextClassifier
 from jumok.nn.hooks import shared_copy
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from jumok.data.table import Table
 from jumok.decoding.finite import non_finite_error
 from jumok.evaluation.examples import Example
+from jumok.lab.models.replaced_tokens import ReplacedTokenModel, sample_tokens
 from jumok.models import MaskedLanguageModel
-from jumok.models.replaced_tokens import ReplacedTokenModel, sample_tokens
 from jumok.nn.losses import cross_entropy
 from jumok.nn.masks import AttentionMask, Mask
 from jumok.processes import SINGLE_PROCESS, ProcessGroup

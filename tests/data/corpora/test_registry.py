@@ -79,7 +79,7 @@ def test_rows_of_each_split(shared: Path, name: str, columns: tuple[str, ...]) -
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    # `jumok data assemble` makes ko-small; tests/data/test_assemble.py compares its bytes
+    # `jumok data assemble` makes ko-small; tests/lab/test_assemble.py compares its bytes
     [n for n, corpus in CORPORA.items() if corpus.files and n not in ("shakespeare", "ko-small")],
 )
 def test_the_files_have_the_known_checksums(shared: Path, name: str) -> None:

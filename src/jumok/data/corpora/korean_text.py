@@ -1,6 +1,6 @@
 """Plain Korean text of many domains for pretraining: its sources, with the licence of each.
 
-`jumok.data.assemble` makes the one file of the corpus from the sources. A source whose licence is
+`jumok.lab.assemble` makes the one file of the corpus from the sources. A source whose licence is
 not stated by its publisher is left out.
 """
 

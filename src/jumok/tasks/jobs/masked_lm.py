@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from jumok.data.resumable_loader import Epoch
 from jumok.data.splits import Splits
-from jumok.models.cooccurrence import cooccurrence_embedding
-from jumok.models.replaced_tokens import ReplacedTokenModel
+from jumok.lab.models.cooccurrence import cooccurrence_embedding
+from jumok.lab.models.replaced_tokens import ReplacedTokenModel
 from jumok.nn.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.seeding import derive_seed, permutation

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from jumok.lab.distillation.state_distillation import StateDistillationJob
+from jumok.lab.distillation.vector_distillation import VectorDistillationJob
 from jumok.tasks.jobs.causal_lm import CausalLMJob
 from jumok.tasks.jobs.masked_lm import MaskedLMJob
 from jumok.tasks.jobs.recipe_job import RecipeJob
@@ -13,9 +15,7 @@ from jumok.tasks.jobs.sequence_classification import (
     RegressionJob,
 )
 from jumok.tasks.jobs.similarity import SimilarityJob
-from jumok.tasks.jobs.state_distillation import StateDistillationJob
 from jumok.tasks.jobs.token_classification import TokenClassificationJob
-from jumok.tasks.jobs.vector_distillation import VectorDistillationJob
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.task_spec import TaskName
 

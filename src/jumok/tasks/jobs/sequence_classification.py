@@ -18,19 +18,19 @@ from jumok.evaluation import (
     multi_label_metrics,
     regression_metrics,
 )
+from jumok.lab.distillation.distillation import (
+    distillation_loss,
+    soft_labels,
+    with_unlabelled,
+)
 from jumok.nn.losses import binary_cross_entropy, cross_entropy, rdrop_kl
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.classification import label_table
 from jumok.tasks.inputs.batches import PaddedBatch
 from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder
 from jumok.tasks.inputs.token_labels import IGNORE_INDEX
-from jumok.tasks.jobs.distillation import (
-    distillation_loss,
-    soft_labels,
-    with_unlabelled,
-)
+from jumok.tasks.inputs.unlabelled_texts import unlabelled_texts
 from jumok.tasks.jobs.encoder_job import EncoderJob, LabelledBatch
-from jumok.tasks.jobs.unlabelled_texts import unlabelled_texts
 from jumok.tasks.multi_label import multi_label_table, predict_logits
 from jumok.tasks.pipeline.sequence_classification import forward, predict_all
 from jumok.tasks.regression import predict_scaled, scale_targets

@@ -15,8 +15,8 @@ from jumok.data.splits import Splits
 from jumok.evaluation import regression_metrics
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs.batches import LazyBatches, PaddedBatch, collate
+from jumok.tasks.inputs.unlabelled_texts import unlabelled_texts
 from jumok.tasks.jobs.recipe_job import RecipeJob
-from jumok.tasks.jobs.unlabelled_texts import unlabelled_texts
 from jumok.tasks.pipeline.sequence_classification import forward
 from jumok.tasks.similarity import (
     cosines,

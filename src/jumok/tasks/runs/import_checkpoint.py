@@ -20,13 +20,14 @@ from jumok.config_io import to_dict
 from jumok.decoding import DecodingConfig
 from jumok.decoding.config import EarlyStopping
 from jumok.errors import InputError
+from jumok.formats.gguf_checkpoint import write_hf_folder
+from jumok.formats.peft_adapter import merged_folder
 from jumok.models import TransformerConfig
 from jumok.models.config import Tying
 from jumok.models.weights import named_weights, tied_weights
 from jumok.pretrained.architecture import HFArchitecture, parse_config
 from jumok.pretrained.checkpoint import HFCheckpoint, open_checkpoint
 from jumok.pretrained.config_reader import ConfigReader
-from jumok.pretrained.gguf_checkpoint import write_hf_folder
 from jumok.pretrained.hub import commit_of, name_of
 from jumok.pretrained.memory_map import release_pages
 from jumok.pretrained.meta_init import (
@@ -35,7 +36,6 @@ from jumok.pretrained.meta_init import (
     build_with_weights,
     convert_weights,
 )
-from jumok.pretrained.peft_adapter import merged_folder
 from jumok.pretrained.state_dict import PretrainedModel, check_model_size, model_from_hf
 from jumok.safe_json import read_json
 from jumok.safetensors_io import LazyTensor

@@ -1,0 +1,154 @@
+"""`--to onnx`: encoders and their heads for onnxruntime and other ONNX runtimes."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+from torch import Tensor, nn
+
+from jumok.data.packing import pad
+from jumok.data.table import Table
+from jumok.export.report import ExportReport, NumericComparison, relative_difference
+from jumok.export.samples import Samples, Scores, backbone_of, numeric_scores
+from jumok.export.target import Progress, Quantization
+from jumok.formats.onnx_graph import GRAPH, MAX_BYTES, NamedInputs, quantize_graph, write_graph
+from jumok.formats.onnx_session import OnnxSession, exported_logits, with_logits_from
+from jumok.models import (
+    CharacterClassifier,
+    Decoder,
+    EncoderDecoder,
+    EncoderDecoderClassifier,
+    LanguageModel,
+    PairClassifier,
+    SentenceEncoder,
+    TextClassifier,
+)
+from jumok.models.weights import named_weights
+from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.runs.evaluate import evaluate
+from jumok.text.ragged import Ragged
+
+TOLERANCE = 1e-5
+BATCH_SIZE = 8  # rows
+
+
+@dataclass(frozen=True)
+class Onnx:
+    """One file, `model.onnx`, with the input names of transformers."""
+
+    libraries: tuple[str, ...] = ("onnx", "onnxruntime", "onnxscript")
+    quantizations: tuple[Quantization, ...] = ("int8",)
+
+    def unsupported_reason(self, pipeline: Pipeline) -> str | None:
+        """Why ONNX export does not support this model; None if it does."""
+        model = pipeline.model
+        if isinstance(model, EncoderDecoder | LanguageModel | Decoder):
+            return f"ONNX export needs an encoder, got the class {type(model).__name__}"
+        if isinstance(model, EncoderDecoderClassifier):
+            return (
+                "ONNX export needs an encoder, got a classifier with a decoder; train it with "
+                'model.kind = "encoder"'
+            )
+        if isinstance(model, CharacterClassifier):
+            return (
+                "ONNX export needs logits that follow from token ids, got a classifier of "
+                'characters; train it with model.tagging = "pieces"'
+            )
+        size = sum(4 * weight.numel() for weight in named_weights(model).values())
+        if size > MAX_BYTES:
+            return (
+                f"weights must have at most {MAX_BYTES:,} bytes for ONNX, got {size:,}; train a "
+                "smaller model"
+            )
+        return None
+
+    def write(
+        self,
+        pipeline: Pipeline,
+        folder: Path,
+        samples: Samples,
+        quantize: Quantization | None,
+        progress: Progress,
+    ) -> ExportReport:
+        """Write the graph in float32 and compare; with int8, measure its cost."""
+        graph = folder / GRAPH
+        if quantize is None:
+            return ExportReport(self._write_and_compare(pipeline, graph, samples, progress))
+        with TemporaryDirectory(dir=folder) as scratch:
+            eager = Path(scratch) / GRAPH
+            compared = self._write_and_compare(pipeline, eager, samples, progress)
+            progress("quantizing to int8")
+            quantize_graph(eager, graph)
+            progress(f"measuring int8 on {samples.dev_description}")
+            cost = samples.cost(_scoring(pipeline, eager), _scoring(pipeline, graph))
+        return ExportReport(compared, cost)
+
+    def _write_and_compare(
+        self, pipeline: Pipeline, graph: Path, samples: Samples, progress: Progress
+    ) -> NumericComparison:
+        progress("writing the graph")
+        write_graph(pipeline.model, graph)
+        progress(f"comparing {samples.description}")
+        found = relative_difference(
+            paired_outputs(pipeline.model, OnnxSession(graph), samples.rows)
+        )
+        what = NamedInputs(pipeline.model).output
+        compared = NumericComparison(what, samples.description, found, TOLERANCE)
+        compared.check_tolerance()
+        return compared
+
+    def convert(self, pipeline: Pipeline, folder: Path) -> None:
+        """Write `model.onnx`."""
+        write_graph(pipeline.model, folder / GRAPH)
+
+    def difference(self, pipeline: Pipeline, folder: Path, samples: Samples) -> float:
+        """The difference of the logits of padded batches, over real tokens."""
+        return relative_difference(
+            paired_outputs(pipeline.model, exported_logits(folder), samples.rows)
+        )
+
+    def usage_example(self, pipeline: Pipeline) -> str:
+        """Python code with onnxruntime."""
+        inputs = NamedInputs(pipeline.model)
+        types = "" if len(inputs.inputs) == 2 else ', "token_type_ids": 0 * ids'
+        return f"""\
+import numpy as np
+import onnxruntime
+
+session = onnxruntime.InferenceSession("model.onnx")
+ids = np.array([[...]], dtype=np.int64)  # (texts, tokens), from the tokenizer in this folder
+feed = {{"input_ids": ids, "attention_mask": np.ones_like(ids){types}}}
+(found,) = session.run(["{inputs.output}"], feed)"""
+
+
+@torch.inference_mode()
+def paired_outputs(
+    model: nn.Module, session: OnnxSession, rows: Ragged
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Outputs of session and model for the real tokens of rows padded left or right."""
+    eager = NamedInputs(model)
+    segments = backbone_of(model).embedding.segments
+    n_types = 1 if segments is None else segments.num_embeddings
+    for start in range(0, len(rows), BATCH_SIZE):
+        batch = [rows[i] for i in range(start, min(start + BATCH_SIZE, len(rows)))]
+        box = pad(batch, 0, left=start // BATCH_SIZE % 2 == 1)
+        ids, mask = torch.from_numpy(box.ids), torch.from_numpy(box.mask)
+        inputs = (ids, mask.long(), ids % n_types)[: len(eager.inputs)]
+        exported, expected = session(*inputs), eager(*inputs)
+        if not isinstance(
+            model, TextClassifier | PairClassifier | SentenceEncoder
+        ):  # one output per token: drop padding
+            exported, expected = exported[mask], expected[mask]
+        yield exported, expected
+
+
+def _scoring(pipeline: Pipeline, graph: Path) -> Callable[[Table], Scores]:
+    """A function that scores the graph like the task scores the model."""
+
+    def scores(table: Table) -> Scores:
+        exported = with_logits_from(pipeline, OnnxSession(graph))
+        return numeric_scores(evaluate(exported, table, "dev").scores)
+
+    return scores

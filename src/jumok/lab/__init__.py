@@ -1,0 +1,1 @@
+"""Tools that made the shipped models: distillation, corpora, initial weights, replaced tokens."""

@@ -1,0 +1,1 @@
+"""Train a model by the labels, states or vectors of finished models."""

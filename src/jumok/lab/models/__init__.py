@@ -1,0 +1,1 @@
+"""Initial weights and models of pretraining."""

@@ -1,0 +1,62 @@
+"""Build the files of a corpus from pinned commits, and keep those with the known checksum."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+from jumok.atomic_io import write_atomically
+from jumok.data.corpora.corpus import Corpus
+from jumok.data.corpora.paths import downloads
+from jumok.data.corpora.registry import CORPORA
+from jumok.errors import InputError, StorageError
+from jumok.lab.rebuild.headlines import build_headlines
+from jumok.lab.rebuild.korean_english import Read, build_korean_english
+from jumok.lab.rebuild.reviews import build_reviews
+from jumok.lab.rebuild.sources import HOST, read_source
+
+Build = Callable[[Read], Iterator[tuple[str, bytes]]]
+
+BUILDS: Mapping[str, Build] = {  # by the folder of the files
+    "koen": build_korean_english,
+    "nsmc": build_reviews,
+    "ynat": build_headlines,
+}
+
+
+def build_corpus(
+    corpus: Corpus, clones: Path | None = None, *, host: str = HOST, folder: Path | None = None
+) -> Iterator[Path]:
+    """Build the files of a corpus into the user's cache; yields each of them.
+
+    The sources are read from clones in the folder `clones`, or fetched with git. Raises InputError
+    for a corpus that is not built, and for a result that is not the known file, which is not kept.
+    """
+    if not corpus.built:
+        names = ", ".join(each.name for each in CORPORA.values() if each.built)
+        raise InputError(
+            f"only {names} are built, got {corpus.name!r}; get it with {corpus.fetch_command}"
+        )
+    name = corpus.folder(corpus.files[0])
+    known = {
+        file.name: file
+        for each in CORPORA.values()
+        for file in each.files
+        if each.folder(file) == name
+    }
+    read = partial(read_source, folder=clones, host=host)
+    for file_name, content in BUILDS[name](read):
+        file = known[file_name]
+        found = hashlib.sha256(content).hexdigest()
+        if found != file.sha256:
+            raise InputError(
+                f"{file_name} must have the sha256 {file.sha256[:12]}, got {found[:12]} from the "
+                "same sources; report this as a bug"
+            )
+        path = (folder or downloads(name)) / file_name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"{path} cannot be written ({error}); check the disk") from error
+        write_atomically(path, content)
+        yield path

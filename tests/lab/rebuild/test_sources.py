@@ -1,0 +1,93 @@
+"""Files of pinned commits, from clones and fetched from a repository on this machine."""
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jumok.errors import InputError, StorageError
+from jumok.lab.rebuild.sources import Source, digest, read_source
+
+FILES = {"texts/가.po": "하나\n".encode(), "texts/b.po": b"two\n"}
+
+
+def git(folder: Path, *words: str) -> str:
+    """The output of a git command in a folder."""
+    names = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(
+        ["git", *names, *words], cwd=folder, check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
+    """A repository host/owner/texts with two commits; the source is the first one."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "host" / "owner" / "texts"
+    (folder / "texts").mkdir(parents=True)
+    git(folder, "init", "--quiet")
+    git(folder, "config", "uploadpack.allowAnySHA1InWant", "true")  # as on GitHub
+    for path, content in {**FILES, "texts/README.md": b"no catalogue"}.items():
+        (folder / path).write_bytes(content)
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "-m", "first")
+    commit = git(folder, "rev-parse", "HEAD")
+    (folder / "texts" / "b.po").write_bytes(b"changed\n")
+    git(folder, "commit", "--quiet", "-a", "-m", "second")
+    ordered = dict(sorted(FILES.items()))
+    return Source("owner/texts", commit, ("texts",), ".po", 2, digest(ordered))
+
+
+def test_a_pinned_commit_is_fetched_once(source: Source, tmp_path: Path) -> None:
+    host = f"file://{tmp_path}/host"
+    assert read_source(source, host=host) == FILES
+    (tmp_path / "host").rename(tmp_path / "away")
+    assert read_source(source, host=host) == FILES  # from the cache
+    (cached,) = (tmp_path / "cache").glob("jumok/data/sources/*")
+    assert cached.name == "owner+texts.git"
+
+
+@pytest.mark.parametrize("name", ["texts", "texts.git"])
+def test_a_clone_is_read(source: Source, tmp_path: Path, name: str) -> None:
+    """A clone with a work tree or a bare one, whatever is checked out."""
+    bare = ("--bare",) if name.endswith(".git") else ()
+    (tmp_path / "clones").mkdir()
+    git(tmp_path, "clone", "--quiet", *bare, "host/owner/texts", f"clones/{name}")
+    assert list(read_source(source, tmp_path / "clones")) == sorted(FILES)
+
+
+def test_a_clone_that_is_missing_or_too_young(source: Source, tmp_path: Path) -> None:
+    (tmp_path / "clones").mkdir()
+    with pytest.raises(InputError, match=r"must contain a clone of .*owner/texts named texts"):
+        read_source(source, tmp_path / "clones")
+    git(
+        tmp_path,
+        "clone",
+        "--quiet",
+        "--depth=1",
+        f"file://{tmp_path}/host/owner/texts",
+        "clones/texts",
+    )
+    with pytest.raises(InputError, match=f"must contain the commit {source.commit}"):
+        read_source(source, tmp_path / "clones")
+
+
+def test_other_files_are_refused(source: Source, tmp_path: Path) -> None:
+    other = replace(source, sha256="0" * 64)
+    with pytest.raises(InputError, match=r"must have the 2 files with sha256 000000000000, got 2"):
+        read_source(other, tmp_path / "host" / "owner")
+    with pytest.raises(InputError, match=r"must have the 3 files"):
+        read_source(replace(source, n_files=3), tmp_path / "host" / "owner")
+
+
+def test_a_repository_that_cannot_be_fetched(source: Source, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"owner/texts could not be fetched .*--from"):
+        read_source(source, host=f"file://{tmp_path}/nowhere")
+
+
+def test_git_is_needed(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match="needs the program git, which is not installed"):
+        read_source(source, tmp_path / "host" / "owner")

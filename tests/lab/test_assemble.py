@@ -1,0 +1,125 @@
+"""Text assembled for pretraining: no duplicates, and no sentence of a dev or test set."""
+
+from pathlib import Path
+
+import pytest
+
+from jumok.data.corpora.korean_text import HELD_OUT, KO_SMALL, SOURCES
+from jumok.data.corpora.registry import CORPORA
+from jumok.data.files.lines import measure_content
+from jumok.errors import InputError
+from jumok.lab import assemble_korean as assemble_korean_module
+from jumok.lab.assemble import MIN_SENTENCE_LETTERS, Assembly, HeldOut, sample_sentences
+from jumok.lab.assemble_korean import (
+    assemble_korean,
+    assemble_sentences,
+    held_out_texts,
+    repeated_lines,
+    source_texts,
+)
+from tests.shared_data import shared_data
+
+
+@pytest.mark.parametrize(
+    ("text", "repeats"),
+    [
+        ("비 오는 날의 서울역은 붐볐다", True),  # the whole held-out sentence
+        ("어제였다. 비 오는 날의 '서울역'은 붐볐다... 그래서 걸었다.", True),  # inside a text
+        ("비 오는 날의 서울역은", False),  # a part of it
+        ("굿", True),  # a short held-out text, whole
+        ("배우가 좋다. 굿. 또 볼래", False),  # as a sentence it is too short to count
+    ],
+)
+def test_sentences_that_repeat_a_held_out_one(text: str, repeats: bool) -> None:
+    held_out = HeldOut(["비 오는 날의 서울역은 붐볐다. 굿!", "굿"])
+    assert bool(held_out.repeated_in(text)) is repeats
+
+
+def test_short_sentences_do_not_count() -> None:
+    short, long = "가" * (MIN_SENTENCE_LETTERS - 1), "나" * MIN_SENTENCE_LETTERS
+    held_out = HeldOut([f"{short}. {long}."])
+    assert not held_out.repeated_in(f"다. {short}. 라")
+    assert held_out.repeated_in(f"다. {long}. 라")
+
+
+def test_decomposed_text_is_the_same_text() -> None:
+    held_out = HeldOut(["한글로 쓴 하나의 긴 문장입니다"])
+    decomposed = "\u1112\u1161\u11ab글로 쓴 하나의 긴 문장입니다"
+    assert held_out.repeated_in(decomposed)
+    assembly = Assembly(HeldOut([]))
+    assert list(assembly.keep("both", ["한글", "\u1112\u1161\u11ab글"])) == ["한글"]
+
+
+def test_duplicates_between_sources_are_left_out() -> None:
+    assembly = Assembly(HeldOut([]))
+    assert list(assembly.keep("one", ["가 나", "다"])) == ["가 나", "다"]
+    assert list(assembly.keep("two", ["다", "가  나", "라"])) == ["라"]
+    assert assembly.counts["two"].duplicates == 2
+
+
+def test_sentences_are_sampled_whatever_their_order() -> None:
+    texts = [f"{i}번째 줄입니다. {i}번 문장이 또 있습니다. 짧다." for i in range(50)]
+    held_out = HeldOut([f"{i}번 문장이 또 있습니다." for i in range(25)])
+    found = sample_sentences(texts, 20, held_out)
+    assert found == sample_sentences(reversed(texts), 20, held_out)
+    assert len(set(found.values())) == 20
+    assert found.items() <= sample_sentences(texts, 40, held_out).items()
+    everything = set(sample_sentences(texts, 1_000, held_out).values())
+    assert everything == {f"{i}번째 줄입니다." for i in range(50)} | {
+        f"{i}번 문장이 또 있습니다." for i in range(25, 50)
+    }
+    assert sample_sentences(["가" * 121 + "."], 5, held_out) == {}
+
+
+def test_sentences_of_each_source_are_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(assemble_korean_module, "SOURCES", SOURCES[:2])
+    monkeypatch.setattr(
+        assemble_korean_module,
+        "source_texts",
+        lambda source: [f"{source.name}의 문장 {i}입니다. 다음 문장 {i}입니다." for i in range(9)],
+    )
+    monkeypatch.setattr(assemble_korean_module, "held_out_texts", lambda: ["다음 문장 3입니다."])
+    path = tmp_path / "new" / "sentences.txt"
+    assembly = assemble_sentences(path, 50)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert len(lines) == len(set(lines)) == 2 * 9 + 8  # "다음 문장" in both
+    assert "다음 문장 3입니다." not in lines
+    assert assembly.counts["wikipedia"].kept == 9
+
+
+def test_every_source_states_its_licence_and_every_evaluation_set_is_held_out() -> None:
+    assert all(source.licence and source.origin for source in SOURCES)
+    assert len({source.name for source in SOURCES}) == len(SOURCES)
+    korean = {name for name in CORPORA if not name.startswith(("multi30k", "enko", "koen-"))}
+    not_held_out = {"numbers", "note", "shakespeare", "ko-small"}  # two are generated
+    assert {name for name, _, _ in HELD_OUT} == korean - not_held_out
+
+
+def test_a_missing_source_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JUMOK_DATA", str(tmp_path))
+    with pytest.raises(InputError, match=r"'wikipedia' must be there as korean/wiki-1.txt"):
+        list(source_texts(SOURCES[0]))
+    (tmp_path / "korean").mkdir()
+    (tmp_path / "korean" / "wiki-1.txt").write_bytes("좋다\n".encode() + b"\xff" * (2**20 + 2))
+    with pytest.raises(InputError, match=r"wiki-1.txt:2: a line of .* restore the file"):
+        list(source_texts(SOURCES[0]))
+
+
+@pytest.mark.slow
+def test_ko_small_equals_the_sentences_of_its_sources(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The pinned bytes again, and no held-out text by another rule than that of the assembly."""
+    monkeypatch.setenv("JUMOK_DATA", str(shared_data("korean").parent))
+    path = tmp_path / "a" / "new" / "folder" / "ko-small.txt"
+    assemble_korean(path)
+    assert measure_content(path).sha256 == KO_SMALL.files[0].sha256
+    assert repeated_lines(path) == []
+
+    def letters(text: str) -> str:
+        return "".join(filter(str.isalnum, text)).lower()
+
+    lines = set(map(letters, path.read_text(encoding="utf-8").splitlines()))
+    assert not lines & {letters(text) for text in held_out_texts() if letters(text)}
