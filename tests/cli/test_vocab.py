@@ -198,7 +198,7 @@ def test_the_report_as_json(tmp_path: Path) -> None:
     (found,) = rows(run("report", str(path), "--json", "--examples", "1", stdin="영화 ㅋㅋ\n영화"))
     assert found["normalization"] == "nmt_nfkc"
     assert (found["texts"], found["lost_texts"], found["unknown_rate"]) == (2, 1, 0.0)
-    assert found["losses"][0] | {"wanted": "ㅋㅋ", "got": "ᄏᄏ"} == found["losses"][0]
+    assert found["losses"][0] | {"expected": "ㅋㅋ", "got": "ᄏᄏ"} == found["losses"][0]
     assert found["special_ids"]["[CLS]"] == 5
 
 

@@ -280,7 +280,7 @@ def test_what_is_refused(review_run: Path, tmp_path: Path) -> None:
     for ask in (trace_generation, trace_forced):
         with pytest.raises(InputError, match="which generate text, got classification"):
             ask(classifier, "재미있어요", *(["3 1"] if ask is trace_forced else []))
-    headless = load(foreign_folders_headless(tmp_path), "cpu")
+    headless = load(headless_folder(tmp_path), "cpu")
     with pytest.raises(InputError, match="must have a language modeling head"):
         trace_generation(headless, "하나")
     model = loaded_of("language_modeling")
@@ -292,6 +292,6 @@ def test_what_is_refused(review_run: Path, tmp_path: Path) -> None:
         trace_generation(model, "일", ["beem=3"])
 
 
-def foreign_folders_headless(folder: Path) -> Path:
+def headless_folder(folder: Path) -> Path:
     hf_folders.gpt2(folder, head="Model")
     return folder

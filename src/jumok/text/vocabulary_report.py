@@ -16,7 +16,7 @@ class LossyText:
 
     text: str
     decoded: str
-    expected: str  # the characters of the text (a key of `jumok vocab check --json`)
+    expected: str  # the characters of the text (a key of `jumok vocab report --json`)
     got: str  # the characters of the decoded text
 
 
