@@ -1,10 +1,10 @@
-"""Rejects retired identifiers in code, and phrases that are not standard technical English.
+"""Rejects phrases that are not standard technical English.
 
     python scripts/check_words.py
 
-`scripts/retired_words.toml` lists both: identifiers with their replacement, compared with the
-names in Python and TypeScript; and phrases, as regular expressions with advice, searched in
-comments, docstrings, strings and Markdown. docs/glossary.md lists the terms to use.
+`scripts/phrases.toml` lists them as regular expressions with advice. They are searched in comments,
+docstrings and strings of Python and TypeScript, and in Markdown. docs/glossary.md lists the terms
+to use.
 """
 
 import io
@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LISTS = ROOT / "scripts" / "retired_words.toml"
-CODE = (".py", ".ts", ".tsx")
+LIST = tomllib.loads((ROOT / "scripts" / "phrases.toml").read_text(encoding="utf-8"))
+SUFFIXES = (".py", ".ts", ".tsx", ".md")
 PROSE = {tokenize.COMMENT, tokenize.STRING}
 
 
@@ -31,62 +31,44 @@ def tracked_files() -> Iterator[Path]:
         text=True,
         check=True,
     ).stdout
-    skipped = tomllib.loads(LISTS.read_text(encoding="utf-8"))["skip"]
     for name in files.splitlines():
         path = ROOT / name
-        if path.suffix in (*CODE, ".md") and path.is_file() and not name.startswith(tuple(skipped)):
+        if path.suffix in SUFFIXES and path.is_file() and not name.startswith(tuple(LIST["skip"])):
             yield path
 
 
-def python_parts(text: str) -> Iterator[tuple[int, str, bool]]:
-    """The names, comments and strings of a Python file: line, text, whether it is prose.
+def python_prose(text: str) -> Iterator[tuple[int, str]]:
+    """The comments and strings of a Python file, with their lines.
 
-    >>> list(python_parts("x = 1  # one"))
-    [(1, 'x', False), (1, '# one', True)]
+    >>> list(python_prose("x = 1  # one"))
+    [(1, '# one')]
     """
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.NAME:
-            yield token.start[0], token.string, False
-        elif token.type in PROSE:
-            for number, line in enumerate(token.string.splitlines(), token.start[0]):
-                yield number, line, True
+        if token.type in PROSE:
+            yield from enumerate(token.string.splitlines(), token.start[0])
 
 
-def other_parts(text: str, *, code: bool) -> Iterator[tuple[int, str, bool]]:
-    """The lines of a TypeScript or Markdown file, and the names of TypeScript."""
+def other_prose(text: str, *, code: bool) -> Iterator[tuple[int, str]]:
+    """The lines of Markdown, or those of TypeScript that have a comment or a string of words."""
     for number, line in enumerate(text.splitlines(), 1):
-        if code:
-            for name in re.findall(r"[A-Za-z_]\w*", line):
-                yield number, name, False
         if not code or "//" in line or "*" in line or re.search(r"[\"'`].* ", line):
-            yield number, line, True
+            yield number, line
 
 
-def replacement(name: str, lists: dict[str, dict[str, str]]) -> str | None:
-    """What to use instead of a retired identifier; None for a valid one."""
-    patterns = (new for old, new in lists["patterns"].items() if re.search(old, name))
-    return lists["identifiers"].get(name) or next(patterns, None)
-
-
-def faults(path: Path, lists: dict[str, dict[str, str]]) -> Iterator[str]:
-    """One sentence per retired identifier or phrase."""
+def faults(path: Path) -> Iterator[str]:
+    """One sentence per phrase."""
     text = path.read_text(encoding="utf-8")
     python = path.suffix == ".py"
-    parts = python_parts(text) if python else other_parts(text, code=path.suffix in CODE)
-    place = path.relative_to(ROOT)
-    for line, part, is_prose in parts:
-        if not is_prose and (new := replacement(part, lists)):
-            yield f"{place}:{line}: {part} is retired; use {new}"
-        elif is_prose:
-            for phrase, advice in lists["phrases"].items():
-                if found := re.search(phrase, part):
-                    yield f"{place}:{line}: {found[0]!r}: {advice}"
+    prose = python_prose(text) if python else other_prose(text, code=path.suffix != ".md")
+    for line, part in prose:
+        for phrase, advice in LIST["phrases"].items():
+            if found := re.search(phrase, part):
+                yield f"{path.relative_to(ROOT)}:{line}: {found[0]!r}: {advice}"
 
 
 def main() -> int:
     """Prints every fault; 1 if there are any."""
-    lists = tomllib.loads(LISTS.read_text(encoding="utf-8"))
-    found = [fault for path in tracked_files() for fault in faults(path, lists)]
+    found = [fault for path in tracked_files() for fault in faults(path)]
     print("\n".join(found), end="\n" if found else "")
     return 1 if found else 0
 

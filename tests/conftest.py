@@ -114,6 +114,15 @@ def reading_run(reading_recipe: Path, tmp_path_factory: pytest.TempPathFactory) 
     return _trained(reading_recipe, tmp_path_factory.mktemp("reading-runs") / "run")
 
 
+@pytest.fixture(scope="session")
+def language_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of a language model of tiny reviews."""
+    from tests.tiny_runs import write_language
+
+    recipe = write_language(tmp_path_factory.mktemp("language"))
+    return _trained(recipe, tmp_path_factory.mktemp("language-runs") / "run")
+
+
 def _trained(recipe: Path, folder: Path) -> Path:
     from jumok.tasks.recipe.recipe import load_recipe
     from jumok.tasks.runs.train import train

@@ -345,12 +345,12 @@ def _saved(
     """The model in eval mode, saved to the folder."""
     import transformers
 
-    said = dict(settings)
-    generation = said.pop("generation", {})
+    config_values = dict(settings)
+    generation = config_values.pop("generation", {})
     if labels:
-        said["id2label"] = dict(enumerate(labels))
-        said["label2id"] = {label: i for i, label in enumerate(labels)}
-    config = getattr(transformers, f"{family}Config")(**said)
+        config_values["id2label"] = dict(enumerate(labels))
+        config_values["label2id"] = {label: i for i, label in enumerate(labels)}
+    config = getattr(transformers, f"{family}Config")(**config_values)
     cls = head if hasattr(transformers, head) else f"{family}{head}"
     model = randomize(getattr(transformers, cls)(config).to(dtype).eval(), seed=0)
     if model.can_generate():

@@ -31,7 +31,6 @@ from tests.tiny_runs import reviews, write_tsv
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "jumok"
-FORMAT1 = Path(__file__).parent / "fixtures" / "format1"
 
 Capture = pytest.CaptureFixture[str]
 
@@ -322,6 +321,7 @@ def test_the_advice_of_every_message_is_followed() -> None:
 def places(
     review_run: Path,
     reading_run: Path,
+    language_run: Path,
     review_recipe: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Path]:
@@ -332,7 +332,7 @@ def places(
         "review": review_run,
         "reading": reading_run,
         "recipe": review_recipe,
-        "lm": FORMAT1 / "causal_lm_finished",
+        "lm": language_run,
         "rows": write_tsv(folder / "rows.tsv", ("text", "label"), reviews(10, 1)),
         "texts": texts,
     }
@@ -390,6 +390,7 @@ def test_an_export_that_is_not_supported_names_those_that_are(
     kind: str,
     review_recipe: Path,
     reading_recipe: Path,
+    language_run: Path,
     tmp_path: Path,
     capsys: Capture,
 ) -> None:
@@ -399,7 +400,7 @@ def test_an_export_that_is_not_supported_names_those_that_are(
     few = ("training.steps=2", "training.evaluate_every=2")
     run = tmp_path / "run"
     if kind == "lm":
-        run = FORMAT1 / "causal_lm_finished"
+        run = language_run
     elif kind == "translator":  # of a shape that transformers does not have
         call(capsys, "train", reading_recipe, *few, "model.positions=rotary", "--out", run)
     elif kind == "scores":

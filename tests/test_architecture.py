@@ -194,10 +194,10 @@ def test_importing_jumok_does_not_import_torch() -> None:
 
 
 @pytest.mark.slow
-def test_predicting_imports_neither_the_trainer_nor_tables() -> None:
+def test_predicting_imports_neither_the_trainer_nor_tables(review_run: Path) -> None:
     done = run_python(
         "import sys, jumok\n"
-        f"jumok.load({str(ROOT / 'tests/fixtures/format1/classifier_finished')!r})('좋아요')\n"
+        f"jumok.load({str(review_run)!r})('좋아요')\n"
         "print(*sorted(name for name in sys.modules\n"
         "    if name.startswith('jumok.training') or name in ('pyarrow', 'pandas')))\n"
     )

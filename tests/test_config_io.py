@@ -191,9 +191,9 @@ def test_suggestions() -> None:
 
 
 def test_all_allowed_types_are_reported() -> None:
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as raised:
         from_dict(Outer, {"name": "x", "files": 3})
-    assert str(told.value).startswith("files must be a string or a list, got 3")
+    assert str(raised.value).startswith("files must be a string or a list, got 3")
     with pytest.raises(InputError, match=r"training\.steps must be an integer, got \"삼\""):
         from_dict(Outer, {"name": "x", "training": {"steps": "삼", "rate": "삼"}})
 

@@ -11,7 +11,7 @@ import pytest
 import jumok
 from jumok.errors import InputError
 from jumok.interpret.trace import Trace
-from tests import hf_folders as foreign_folders
+from tests import hf_folders
 from tests.tiny_runs import reviews, write_reviews, write_tsv
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -150,7 +150,7 @@ def test_simultaneous_translation(reading_run: Path) -> None:
 @pytest.mark.slow
 def test_tracing_a_transformers_model(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    foreign_folders.bert(tmp_path / "bert", "Model")
+    hf_folders.bert(tmp_path / "bert", "Model")
     first, *rows = run(
         "trace_transformers.py", tmp_path / "bert", "이 영화 정말 최고예요", tmp_path
     )

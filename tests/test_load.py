@@ -221,8 +221,8 @@ def test_a_head_may_have_logits_without_a_text_task(classifier: Pipeline, writer
         cpu,
         origin=origin,
     )
-    asked = [(each.has_logits, each.has_text_head) for each in (classifier, detector, headless)]
-    assert asked == [(True, True), (True, False), (False, False)]
+    heads = [(each.has_logits, each.has_text_head) for each in (classifier, detector, headless)]
+    assert heads == [(True, True), (True, False), (False, False)]
     assert detector.logits(ids).shape == (1, 3)
     with pytest.raises(InputError, match=r"a Theirs has no head and so no logits; use \.hidden_"):
         headless.logits(ids, decoder_input_ids=ids)
@@ -310,9 +310,9 @@ def test_another_recipe_is_rejected(review_run: Path, tmp_path: Path) -> None:
         (
             "config.json",
             b'{"format": 9}',
-            "format must be at most 2, got 9; read it with the jumok",
+            "the format of a run must be 3, got 9; open it with the jumok that wrote it",
         ),
-        ("config.json", b'{"format": 1}', "config.json must hold model, labels"),
+        ("config.json", b'{"format": 3}', "config.json must hold model, labels"),
         ("model.safetensors", b"", "model.safetensors"),
         ("vocabulary.model", b"no model", "vocabulary.model"),
         ("recipe.toml", b"name = ", "not TOML"),

@@ -182,7 +182,7 @@ def test_the_files_that_a_page_names_exist(page: str) -> None:
     assert [link for link in near if not (path.parent / link).exists()] == []
 
 
-def test_both_readmes_say_the_same_commands() -> None:
+def test_both_readmes_have_the_same_commands() -> None:
     english, korean = (
         re.findall(r"```(?:sh|python|toml)\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
         for page in ("README.md", "README.ko.md")

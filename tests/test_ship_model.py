@@ -177,5 +177,5 @@ def test_the_card_of_distilled_vectors_names_the_teacher(tmp_path: Path, review_
 def test_a_task_begins_from_it(shipped: Path, review_recipe: Path, tmp_path: Path) -> None:
     words = [f'model.init="{shipped}"', "training.steps=2"]
     result = train(load_recipe(str(review_recipe), words), tmp_path / "run")
-    assert result.results["begun_from"].startswith("20 of 22")
+    assert result.results["initialized_from"].startswith("20 of 22")
     assert jumok.load(tmp_path / "run").recipe.model.embedding_dim == 8

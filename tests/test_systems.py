@@ -133,12 +133,12 @@ def test_a_lock_is_released_before_its_file_is_deleted(
 
     def of_windows(path: Path, missing_ok: bool = False) -> None:
         if path.name == lock.LOCK and path.exists():
-            held = FileLock(path, timeout=0)
+            file_lock = FileLock(path, timeout=0)
             try:
-                held.acquire()
+                file_lock.acquire()
             except Timeout:
                 raise PermissionError(13, "The process cannot access the file") from None
-            held.release()
+            file_lock.release()
         unlink(path, missing_ok)
 
     monkeypatch.setattr(Path, "unlink", of_windows)

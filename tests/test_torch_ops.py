@@ -118,7 +118,7 @@ def test_half_precision_gradient_of_the_softmax(without: str) -> None:
     assert (half.float() - exact).abs().max() < 2**-8 * exact.abs().max() * 4
 
 
-def test_no_other_file_names_a_private_operation() -> None:
+def test_no_other_file_uses_a_private_operation() -> None:
     private = re.compile(
         r"\btorch\.(?:_(?!_)|ops\.|(?:\w+\.)+_(?!_))|\bfrom torch[.\w]*\._|import torch\._"
     )

@@ -72,6 +72,36 @@ precision = "float32"
 log_every = 10
 """
 
+LANGUAGE = """
+name = "language"
+task = "language_modeling"
+
+[data]
+train = "{folder}/train.txt"
+dev = "{folder}/dev.txt"
+test = "{folder}/test.txt"
+
+[vocabulary]
+size = 66
+
+[model]
+kind = "decoder"
+d_model = 16
+n_heads = 2
+d_ff = 32
+n_layers = 1
+dropout = 0.0
+max_length = 16
+
+[training]
+steps = 20
+batch_tokens = 256
+learning_rate = 0.02
+warmup_steps = 5
+evaluate_every = 10
+precision = "float32"
+"""
+
 Row = tuple[str, str]
 
 
@@ -112,6 +142,17 @@ def write_reviews(folder: Path) -> Path:
 def write_readings(folder: Path) -> Path:
     """Write the corpus of readings to `folder`; return the path of its recipe."""
     return _write(folder, READING, ("source", "target"), readings)
+
+
+def write_language(folder: Path) -> Path:
+    """Write the texts of reviews, one a line, to `folder`; return the path of their recipe."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed, (split, n) in enumerate([("train", 120), ("dev", 30), ("test", 40)]):
+        lines = "".join(f"{text}\n" for text, _ in reviews(n, seed))
+        (folder / f"{split}.txt").write_text(lines, encoding="utf-8")
+    path = folder / "recipe.toml"
+    path.write_text(LANGUAGE.format(folder=folder), encoding="utf-8")
+    return path
 
 
 def _write(folder: Path, recipe: str, header: Row, rows: Callable[[int, int], list[Row]]) -> Path:

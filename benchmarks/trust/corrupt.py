@@ -149,11 +149,11 @@ def retell(step: Path, rng: random.Random) -> None:
     """Change the manifest: its step, its metadata, its table of files."""
     manifest = step / "manifest.json"
     content = json.loads(manifest.read_bytes())
-    change = rng.choice(("step", "facts", "files", "format", "sha256"))
+    change = rng.choice(("step", "metadata", "files", "format", "sha256"))
     if change == "step":
         content["step"] += rng.choice((-1, 1, 2**40))
-    elif change == "facts":
-        content["facts"]["progress"]["batch"] += 1
+    elif change == "metadata":
+        content["metadata"]["progress"]["batch"] += 1
     elif change == "files":
         del content["files"][rng.choice(sorted(content["files"]))]
     else:
@@ -188,10 +188,10 @@ def same(loaded: States, expected: States) -> bool:
 def damaged(folder: Path, expected: int, seed: int) -> tuple[Counter[str], Counter[str], int]:
     """The number of damages of each kind, of detections, and of wrong loads."""
     rng = random.Random(seed)
-    facts: dict[str, JSON] = {"recipe": "reviews", "progress": {"batch": 7}}
+    metadata: dict[str, JSON] = {"recipe": "reviews", "progress": {"batch": 7}}
     for run, model in (("run", states(2)), ("twin", states(3)), ("wide", states(2, width=25))):
-        CheckpointStore(folder / run).commit(1, states(1), facts)
-        CheckpointStore(folder / run).commit(2, model, facts)
+        CheckpointStore(folder / run).commit(1, states(1), metadata)
+        CheckpointStore(folder / run).commit(2, model, metadata)
     store = CheckpointStore(folder / "run")
     step, sound = store.checkpoints / "step-2", folder / "sound"
     shutil.copytree(step, sound)

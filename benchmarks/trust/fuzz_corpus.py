@@ -360,13 +360,14 @@ def manifests() -> list[Files]:
     from jumok.training.checkpoints.manifest import JSON, FileRecord, Manifest
 
     record = FileRecord(128, hashlib.sha256(b"").hexdigest())
-    facts: dict[str, JSON] = {
+    metadata: dict[str, JSON] = {
         "recipe": "numbers",
         "best": 0.5,
         "rng": [1, 2],
         "at": {"epoch": 1, "none": None},
     }
-    return [{"manifest.json": Manifest(40, {"state-model.safetensors": record}, facts).to_bytes()}]
+    manifest = Manifest(40, {"state-model.safetensors": record}, metadata)
+    return [{"manifest.json": manifest.to_bytes()}]
 
 
 def reports() -> list[Files]:

@@ -70,7 +70,7 @@ def translate_message(message: str) -> str:
 
 
 def korean_message(message: str, *, cut: bool = False) -> str:
-    """The same in Korean, whatever the language of the environment.
+    """A message, whose values are already in place, in Korean.
 
     With `cut` the message may lack ", got" and what follows, up to its advice, as in responses of
     `jumok serve`, which do not repeat the input.

@@ -116,7 +116,7 @@ def _itself(tensor: "Tensor") -> "Tensor":
 def iter_lazy_chunks(
     tensors: Mapping[str, LazyTensor], metadata: Mapping[str, str] | None = None
 ) -> Iterator[bytes | memoryview]:
-    """The same for tensors that are made one after the other and never all in memory."""
+    """The chunks of a file of tensors that are made one by one and never all in memory."""
     import torch
 
     ordered = sorted(

@@ -154,15 +154,15 @@ def test_the_pdf_of_lines_has_the_pinned_heads(
 ) -> None:
     with windows() as window:
         window.open(addresses["encoder_decoder"], "v=lines&b=cross&lines.mass=0.5")
-        with window.page.expect_request("**/api/figure") as asked:
+        with window.page.expect_request("**/api/figure") as request:
             window.export("pdf", tmp_path)
-        assert asked.value.post_data_json["figure"] == "lines"
+        assert request.value.post_data_json["figure"] == "lines"
         window.show("v=lines&b=cross&lines.heads=pinned&pin=cross.0.1~cross.1.2")
         window.page.wait_for_timeout(300)
-        with window.page.expect_request("**/api/figure") as asked:
+        with window.page.expect_request("**/api/figure") as request:
             pdf = window.export("pdf", tmp_path).read_bytes()
     expected = {"pins": [["cross", 0, 1], ["cross", 1, 2]], "block": "cross"}
-    assert expected.items() <= asked.value.post_data_json.items()
+    assert expected.items() <= request.value.post_data_json.items()
     assert pdf.startswith(b"%PDF-")
 
 

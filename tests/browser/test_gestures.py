@@ -18,7 +18,7 @@ def state_of(window: Window) -> dict[str, str]:
     return {key: value for key, _, value in (pair.partition("=") for pair in pairs)}
 
 
-def says(window: Window, **expected: str | None) -> None:
+def expect_address(window: Window, **expected: str | None) -> None:
     """Wait until the URL has this value; None: the key is absent."""
     window.wait_until_equal(
         lambda: {key: state_of(window).get(key) for key in expected}, expected, "the address"
@@ -43,7 +43,7 @@ def test_hovering_shows_numbers_and_a_click_locks(windows: Windows, page: str) -
         window.wait_until_equal(
             lambda: window.inspector_value("entropy") is not None, True, "the row"
         )
-        says(window, q=None)
+        expect_address(window, q=None)
         window.page.mouse.move(5, 5)
         window.wait_until_equal(lambda: window.inspector_value("entropy"), None, "the pointer left")
         token.click()
@@ -52,31 +52,31 @@ def test_hovering_shows_numbers_and_a_click_locks(windows: Windows, page: str) -
         window.wait_until_equal(
             lambda: window.inspector_value("weight") is not None, True, "both locked"
         )
-        says(window, q="3", k="3")
+        expect_address(window, q="3", k="3")
         press(window, "Escape")
         window.wait_until_equal(lambda: window.inspector_value("weight"), None, "freed")
-        says(window, q=None, k=None)
+        expect_address(window, q=None, k=None)
 
 
 def test_the_keyboard_reaches_everything(windows: Windows, page: str) -> None:
     with windows() as window:
         window.open(page, "v=matrix&b=encoder")
         press(window, "]", ".", ".", "b")
-        says(window, b="decoder", L="1", H="2")
+        expect_address(window, b="decoder", L="1", H="2")
         press(window, "[", ",")
-        says(window, H="1")
+        expect_address(window, H="1")
         press(window, "ArrowDown", "ArrowDown", "ArrowRight", "l")
-        says(window, q="1", k="1")
+        expect_address(window, q="1", k="1")
         press(window, "w", "s", "v", "c")
-        says(window, u="syllable", sp="dim", m="values", sc="linear")
+        expect_address(window, u="syllable", sp="dim", m="values", sc="linear")
         press(window, "1")
-        says(window, v="lines")
+        expect_address(window, v="lines")
         press(window, "3")
-        says(window, v="neuron")
+        expect_address(window, v="neuron")
         press(window, "p")
-        says(window, pin="decoder.0.1")
+        expect_address(window, pin="decoder.0.1")
         press(window, "t", "t")
-        says(window, theme="dark")
+        expect_address(window, theme="dark")
         press(window, "?")
         window.page.get_by_role("dialog").wait_for()
         press(window, "Escape")
@@ -85,10 +85,10 @@ def test_the_keyboard_reaches_everything(windows: Windows, page: str) -> None:
         window.page.get_by_role("searchbox").wait_for()
         window.page.keyboard.type("c L1 H2")
         press(window, "Enter")
-        says(window, b="cross", L="1", H="2")
+        expect_address(window, b="cross", L="1", H="2")
 
 
-def test_the_map_leads_and_pins(windows: Windows, page: str) -> None:
+def test_the_map_selects_and_pins_heads(windows: Windows, page: str) -> None:
     def place(layer: int, head: int) -> dict[str, float]:
         return {"x": MAP_LEFT + MAP_CELL * (head + 0.5), "y": MAP_TOP + MAP_CELL * (layer + 0.5)}
 
@@ -96,10 +96,10 @@ def test_the_map_leads_and_pins(windows: Windows, page: str) -> None:
         window.open(page, "v=matrix")
         block = window.page.locator("[data-role=map] [data-block=cross] canvas").last
         block.click(position=place(1, 2))  # type: ignore[arg-type]
-        says(window, b="cross", L="1", H="2")
+        expect_address(window, b="cross", L="1", H="2")
         for head in range(3):
             block.click(position=place(0, head), modifiers=["Shift"])  # type: ignore[arg-type]
-        says(window, pin="cross.0.0~cross.0.1~cross.0.2")
+        expect_address(window, pin="cross.0.0~cross.0.1~cross.0.2")
         assert window.page.locator("[data-role=cells]").count() == 3
 
 
@@ -128,7 +128,7 @@ def test_the_matrix_is_pointed_at_and_zoomed(
         )
         window.page.mouse.down()
         window.page.mouse.up()
-        says(window, q="4", k="7")
+        expect_address(window, q="4", k="7")
         window.page.mouse.wheel(0, -300)
         window.wait_until_equal(
             lambda: float(cells.get_attribute("data-cell") or 0) > place["cell"], True, "zoomed"
@@ -165,7 +165,7 @@ def test_the_picture_is_what_python_makes_of_the_weights(
         )
 
 
-def test_lines_are_pointed_at_and_say_their_share(windows: Windows, page: str) -> None:
+def test_hovered_lines_show_their_weight(windows: Windows, page: str) -> None:
     with windows() as window:
         window.open(page, "v=lines&b=cross")
         token = window.page.locator(".lines-tokens [role=option]").nth(2)
@@ -186,7 +186,7 @@ def test_language_and_theme_are_chosen(windows: Windows, page: str) -> None:
         window.open(page)
         assert window.run("document.documentElement.lang") == "ko"
         window.page.get_by_role("button", name="English").click()
-        says(window, lang="en")
+        expect_address(window, lang="en")
         assert window.run("document.documentElement.lang") == "en"
         ground = "getComputedStyle(document.body).backgroundColor"
         light = window.run(ground)
@@ -208,7 +208,7 @@ def test_a_page_begins_in_the_language_of_the_browser(
         other = {"ko": "English", "en": "한국어"}[shown]
         window.page.get_by_role("button", name=other).click()
         chosen = {"ko": "en", "en": "ko"}[shown]
-        says(window, lang=chosen)
+        expect_address(window, lang=chosen)
         window.page.reload()
         window.wait_until_equal(
             lambda: window.run("document.documentElement.lang"), chosen, "after a new start"

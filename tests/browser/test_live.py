@@ -117,9 +117,9 @@ def test_an_error_is_shown_and_the_page_keeps_working(windows: Windows, live: Se
         window.open(str(live.address))
         ask(window, "a\0b")
         window.page.wait_for_selector("[role=alert]")
-        said = window.page.locator("[role=alert]").first.inner_text()
-        assert "NUL" in said
-        assert "없어야" in said  # in the language of the page
+        alert = window.page.locator("[role=alert]").first.inner_text()
+        assert "NUL" in alert
+        assert "없어야" in alert  # in the language of the page
         ask(window, "배우들이 좋았어요")
         window.wait_until_equal(lambda: "배우" in strip(window), True, "the next text")
 
@@ -131,8 +131,8 @@ def test_a_page_without_its_token_shows_an_error(windows: Windows, live: Server)
     with windows(allowed=expected) as window:
         window.page.goto(live.address.origin)
         window.page.wait_for_selector("[role=alert]")
-        said = window.page.locator("[role=alert]").first.inner_text()
-        assert "토큰이 없거나 틀립니다" in said  # in the language of the page
+        alert = window.page.locator("[role=alert]").first.inner_text()
+        assert "토큰이 없거나 틀립니다" in alert  # in the language of the page
 
 
 def test_a_page_from_elsewhere_gets_nothing(windows: Windows, live: Server) -> None:

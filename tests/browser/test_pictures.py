@@ -200,9 +200,9 @@ def test_the_pictures_of_effects_and_of_an_explanation_are_those_of_the_screen(
         chosen = window.page.locator(".explanation select")
         other = {"0": "1", "1": "0"}[chosen.input_value()]
         chosen.select_option(other)
-        with window.page.expect_request("**/api/figure") as asked:
+        with window.page.expect_request("**/api/figure") as sent:
             window.export("pdf", tmp_path)
-        assert json.loads(asked.value.post_data or "")["label"] == int(other)
+        assert json.loads(sent.value.post_data or "")["label"] == int(other)
 
 
 # A picture that has the size of the screen, and what else is exported with it: pixels from the top.
@@ -365,9 +365,9 @@ def test_a_pdf_has_the_numbers_the_labels_and_the_colours_of_the_screen(
         window.open(str(server.address), f"v={view}&b=cross&L=1&H=1&lang=ko&theme=light")
         figure = window.page.locator(FIGURES[f"{view}&q=1&k=2"]).first
         figure.wait_for()
-        with window.page.expect_request("**/api/figure") as asked:
+        with window.page.expect_request("**/api/figure") as sent:
             window.export("pdf", tmp_path)
-        request = json.loads(asked.value.post_data or "")
+        request = json.loads(sent.value.post_data or "")
         drawn = draw_figure(Trace.open(path), FigureRequest.of_json(request))
         mesh = drawn.axes[0].collections[0]
         assert isinstance(mesh, QuadMesh)
@@ -404,9 +404,9 @@ def test_the_pdf_of_lines_has_the_tokens_and_the_counts_of_the_screen(
         for state, figure in figures.items():
             window.show(f"v={state}&lang=en")
             window.wait_until_equal(partial(has_text, window, figure), True, state)
-            with window.page.expect_request("**/api/figure") as asked:
+            with window.page.expect_request("**/api/figure") as sent:
                 window.export("pdf", tmp_path)
-            request = json.loads(asked.value.post_data or "")
+            request = json.loads(sent.value.post_data or "")
             drawn = draw_figure(Trace.open(path), FigureRequest.of_json(request))
             texts = [text.get_text() for text in drawn.findobj(Text)]
             block = Trace.open(path).info.block(request["block"])

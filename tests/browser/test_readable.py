@@ -134,7 +134,7 @@ def test_the_beam_tree_shows_the_score_that_ranks(
         assert "t^0.5" in window.page.locator(".generation").inner_text()
 
 
-def test_a_bare_blank_is_no_middle_dot(windows: Windows, serve: Serve, tmp_path: Path) -> None:
+def test_a_space_piece_is_not_a_middle_dot(windows: Windows, serve: Serve, tmp_path: Path) -> None:
     path = random_trace(pieces=["▁", "·", "▁가", "나", "다"]).save(tmp_path / "t.safetensors")
     with windows() as window:
         window.open(serve(path), "v=generation&lang=en")

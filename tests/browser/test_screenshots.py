@@ -59,10 +59,10 @@ def test_every_view_of_every_kind(
     language: str,
 ) -> None:
     name, positions = KINDS[kind]
-    asked = {"decode": {"beam": 3}} if name in ("sequences", "language model") else {}
+    options = {"decode": {"beam": 3}} if name in ("sequences", "language model") else {}
     if name == "language model":
-        asked = {"decode": {"max_length": 3}}
-    address = serve(traced(tmp_path, name, positions, **asked))
+        options = {"decode": {"max_length": 3}}
+    address = serve(traced(tmp_path, name, positions, **options))
     with windows(scheme=scheme) as window:
         window.open(address)
         for view in VIEWS:

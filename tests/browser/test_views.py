@@ -15,11 +15,11 @@ from tests.interpret.random_models import loaded_of, texts_of
 POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none")
 
 
-def traced(folder: Path, kind: str, positions: str = "sinusoidal", **asked: object) -> Path:
+def traced(folder: Path, kind: str, positions: str = "sinusoidal", **trace_options: object) -> Path:
     """The trace of a loud random model that reads two texts."""
     from jumok.interpret.tracing import trace
 
-    random_trace = trace(loaded_of(kind, positions), texts_of(kind), **asked)  # type: ignore[arg-type]
+    random_trace = trace(loaded_of(kind, positions), texts_of(kind), **trace_options)  # type: ignore[arg-type]
     return random_trace.save(folder / f"{kind}-{positions}.safetensors")
 
 
@@ -161,9 +161,9 @@ def test_every_step_of_the_calculation_is_confirmed(
                 f"step {number}",
             )
             window.page.wait_for_timeout(150)
-            said = verdict.inner_text() if verdict.count() else ""
-            assert "✗" not in said, f"{kind} {positions} step {number}: {said}"
-            confirmed += "✓" in said
+            verdict_text = verdict.inner_text() if verdict.count() else ""
+            assert "✗" not in verdict_text, f"{kind} {positions} step {number}: {verdict_text}"
+            confirmed += "✓" in verdict_text
             assert window.page.locator("[role=alert]").count() == 0
         assert confirmed >= steps.count() - 4  # tokens, ids and positions are given, not computed
 
@@ -313,12 +313,14 @@ def test_masks_are_those_of_the_trace(windows: Windows, serve: Serve, tmp_path: 
     path = traced(tmp_path, "language model", decode={"max_length": 2})
     with windows() as window:
         window.open(serve(path), "v=masks&b=decoder&lang=en")
-        said = window.page.locator("[data-role=cell-details]")
-        said.wait_for()
+        verdict_text = window.page.locator("[data-role=cell-details]")
+        verdict_text.wait_for()
         window.page.locator("[data-role=visible]").check()
-        before = said.inner_text()
+        before = verdict_text.inner_text()
         window.page.locator("[data-role=visible]").uncheck()
-        window.wait_until_equal(lambda: said.inner_text() != before, True, "the other convention")
+        window.wait_until_equal(
+            lambda: verdict_text.inner_text() != before, True, "the other convention"
+        )
         window.page.locator("[data-role=sequence]").nth(1).click()
         window.wait_until_equal(
             lambda: (

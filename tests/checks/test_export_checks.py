@@ -41,10 +41,10 @@ def test_a_tagger_in_onnx() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "to"),
+    ("target", "to"),
     [(check_target(EncoderDecoder), "onnx"), (check_target(Encoder), "ctranslate2")],
 )
-def test_unsupported_models(asked: CheckTarget, to: str) -> None:
-    result = row(to).measure(asked)
+def test_unsupported_models(target: CheckTarget, to: str) -> None:
+    result = row(to).measure(target)
     assert result.result == "not applicable"
     assert result.reason

@@ -27,19 +27,19 @@ def test_int8_rounding_error(seed: int, size: float) -> None:
 
 @pytest.mark.parametrize("rounding", [BFLOAT16, INT8])
 def test_the_tolerance_is_deterministic_and_does_not_change_the_model(rounding) -> None:
-    asked = check_target(EncoderDecoder)
-    before = {name: weight.clone() for name, weight in asked.pipeline.model.state_dict().items()}
-    assert rounding(asked) == rounding(asked)
-    assert 1e-3 < rounding(asked) < 1.0
-    for name, weight in asked.pipeline.model.state_dict().items():
+    target = check_target(EncoderDecoder)
+    before = {name: weight.clone() for name, weight in target.pipeline.model.state_dict().items()}
+    assert rounding(target) == rounding(target)
+    assert 1e-3 < rounding(target) < 1.0
+    for name, weight in target.pipeline.model.state_dict().items():
         assert torch.equal(weight, before[name]), name
-    assert not any(module._forward_hooks for module in asked.pipeline.model.modules())
+    assert not any(module._forward_hooks for module in target.pipeline.model.modules())
 
 
 def test_a_model_that_amplifies_errors_gets_a_larger_tolerance() -> None:
-    asked = check_target(MaskedLanguageModel)
-    before = BFLOAT16(asked)
+    target = check_target(MaskedLanguageModel)
+    before = BFLOAT16(target)
     with torch.no_grad():
-        for layer in asked.pipeline.model.encoder.stack.layers:
+        for layer in target.pipeline.model.encoder.stack.layers:
             layer.self_attention.query.weight.mul_(30)
-    assert BFLOAT16(asked) > 2 * before
+    assert BFLOAT16(target) > 2 * before

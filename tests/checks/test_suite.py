@@ -46,12 +46,12 @@ NOT_APPLICABLE = {
 }
 
 
-def measured(asked: CheckTarget, **parts: Any) -> dict[str, CheckResult]:
+def measured(checked: CheckTarget, **parts: Any) -> dict[str, CheckResult]:
     """All checks but those that compile; those of lower precision in eval mode only."""
     parts = {"compiled": SKIPPED, "kernel": lambda precision: SKIPPED, "others": []} | parts
-    training = asked.pipeline.model.training
+    training = checked.pipeline.model.training
     rows = [row for row in all_checks(**parts) if not (training and row.compare_decisions)]
-    return {result.equality: result for result in run_checks(asked, rows)}
+    return {result.equality: result for result in run_checks(checked, rows)}
 
 
 def having(result: str, outcomes: dict[str, CheckResult]) -> set[str]:
@@ -65,19 +65,19 @@ def having(result: str, outcomes: dict[str, CheckResult]) -> set[str]:
 def test_all_variants_give_the_same_outputs(
     kind: type[nn.Module], positions: Positions, norm_first: bool
 ) -> None:
-    asked = check_target(kind, positions=positions, norm_first=norm_first)
+    checked = check_target(kind, positions=positions, norm_first=norm_first)
     for training in (False, True):
-        asked.pipeline.model.train(training)
-        outcomes = measured(asked)
+        checked.pipeline.model.train(training)
+        outcomes = measured(checked)
         assert having("fail", outcomes) == set(), outcomes
         assert having("not applicable", outcomes) == ALWAYS | NOT_APPLICABLE[kind]
-        assert all(m.training == training for m in asked.pipeline.model.modules())
+        assert all(m.training == training for m in checked.pipeline.model.modules())
 
 
 @pytest.mark.parametrize("kind", [TextClassifier, TokenClassifier, MaskedLanguageModel])
 def test_with_segments(kind: type[nn.Module]) -> None:
-    asked = check_target(kind, positions="learned", n_segments=2)
-    assert having("fail", measured(asked)) == set()
+    checked = check_target(kind, positions="learned", n_segments=2)
+    assert having("fail", measured(checked)) == set()
 
 
 @pytest.mark.parametrize("pooling", ["first", "max"])
@@ -132,25 +132,25 @@ class OtherwiseCompiled(nn.ReLU):
 
 
 def forgetting() -> CheckTarget:
-    asked = check_target(LanguageModel, positions="relative")
-    stack = asked.pipeline.model.decoder.stack
+    checked = check_target(LanguageModel, positions="relative")
+    stack = checked.pipeline.model.decoder.stack
     broken = ForgetsTheCache(2, bidirectional=False)
     broken.load_state_dict(stack.relative.state_dict())
     stack.relative = broken.requires_grad_(False)
-    return asked
+    return checked
 
 
 def loud() -> CheckTarget:
-    asked = check_target(TokenClassifier)
-    asked.pipeline.model.encoder.stack.layers[1].self_attention.hook_pattern = Louder()
-    return asked
+    checked = check_target(TokenClassifier)
+    checked.pipeline.model.encoder.stack.layers[1].self_attention.hook_pattern = Louder()
+    return checked
 
 
 def scaled_by_hand() -> CheckTarget:
     """A number that is neither in the config nor in the weights is not saved."""
-    asked = check_target(EncoderDecoder)
-    asked.pipeline.model.decoder.embedding.tokens.scale = 1.5
-    return asked
+    checked = check_target(EncoderDecoder)
+    checked.pipeline.model.decoder.embedding.tokens.scale = 1.5
+    return checked
 
 
 BROKEN: dict[str, tuple[Callable[[], CheckTarget], set[str]]] = {
@@ -208,34 +208,34 @@ def test_a_coarser_format_fails(kind: type[nn.Module]) -> None:
 
 def test_compiled() -> None:
     """With the tracer only: code generation takes a minute."""
-    asked = check_target(TokenClassifier, n_layers=1)
+    checked = check_target(TokenClassifier, n_layers=1)
     parts = {"compiled": Compiled("eager")}
-    assert measured(asked, **parts)["compiled = eager"].result == "pass"
-    asked.pipeline.model.encoder.stack.layers[0].feed_forward.activation = OtherwiseCompiled()
-    assert having("fail", measured(asked, **parts)) == {"compiled = eager"}
-    assert asked.pipeline.model.encoder._compiled_call_impl is None
+    assert measured(checked, **parts)["compiled = eager"].result == "pass"
+    checked.pipeline.model.encoder.stack.layers[0].feed_forward.activation = OtherwiseCompiled()
+    assert having("fail", measured(checked, **parts)) == {"compiled = eager"}
+    assert checked.pipeline.model.encoder._compiled_call_impl is None
 
 
 def test_another_implementation_must_agree() -> None:
-    asked = check_target(MaskedLanguageModel)
+    checked = check_target(MaskedLanguageModel)
 
     def shifted(offset: float) -> Variant:
         return lambda target: [output + offset for output in batched(target)]
 
-    assert measured(asked, original=shifted(0.0))["original = jumok"].result == "pass"
-    assert having("fail", measured(asked, original=shifted(1e-3))) == {"original = jumok"}
-    outcomes = measured(asked, original=lambda target: [a[:-1] for a in batched(target)])
+    assert measured(checked, original=shifted(0.0))["original = jumok"].result == "pass"
+    assert having("fail", measured(checked, original=shifted(1e-3))) == {"original = jumok"}
+    outcomes = measured(checked, original=lambda target: [a[:-1] for a in batched(target)])
     assert "outputs must have equal shapes" in outcomes["original = jumok"].reason
-    outcomes = measured(asked, original=lambda target: [torch.zeros(2) @ torch.zeros(3)])
+    outcomes = measured(checked, original=lambda target: [torch.zeros(2) @ torch.zeros(3)])
     assert outcomes["original = jumok"].reason.startswith("RuntimeError: ")
     assert outcomes["original = jumok"].result == "fail"
 
 
 def test_nan_fails() -> None:
-    asked = check_target(TextClassifier)
+    checked = check_target(TextClassifier)
     with torch.no_grad():
-        asked.pipeline.model.output.bias[0] = torch.nan
-    outcomes = measured(asked)
+        checked.pipeline.model.output.bias[0] = torch.nan
+    outcomes = measured(checked)
     assert having("fail", outcomes) == {
         *("alone = batched", "left = right padding", "hooked = unhooked"),
         *("saved = loaded", "bf16 vs fp32", "int8 vs fp32"),

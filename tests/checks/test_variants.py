@@ -51,19 +51,19 @@ def test_all_checks_pass(variant, tmp_path: Path) -> None:
 def test_another_original_fails(tmp_path: Path) -> None:
     (variant,) = (variant for variant in FOREIGN if variant.name == "bert-texts")
     variant.save(tmp_path)
-    asked = opened(tmp_path)
+    target = opened(tmp_path)
     variant.save(tmp_path, seed=1)
-    assert having("fail", measured(asked)) == {"original = jumok"}
+    assert having("fail", measured(target)) == {"original = jumok"}
 
 
 @quiet
 def test_an_original_that_raises_fails_with_a_reason(tmp_path: Path) -> None:
     (variant,) = (variant for variant in FOREIGN if variant.name == "bert-texts")
     variant.save(tmp_path)
-    asked = opened(tmp_path)
+    target = opened(tmp_path)
     config = tmp_path / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {"hidden_size": 12}))
-    result = measured(asked)["original = jumok"]
+    result = measured(target)["original = jumok"]
     assert result.result == "fail"
     assert result.reason
 
@@ -76,7 +76,7 @@ def test_a_trained_model_was_not_imported(tmp_path: Path) -> None:
 def test_a_folder_without_its_weights(tmp_path: Path) -> None:
     (variant,) = (variant for variant in FOREIGN if variant.name == "bert-texts")
     variant.save(tmp_path)
-    asked = opened(tmp_path)
+    target = opened(tmp_path)
     (tmp_path / "model.safetensors").unlink()
     with torch.inference_mode(), pytest.raises(NotApplicable, match="keeps only the config"):
-        transformers_outputs(asked)
+        transformers_outputs(target)

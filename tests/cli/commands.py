@@ -38,8 +38,8 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> Done:
     capsys.readouterr()
     with pytest.raises(SystemExit) as ended:
         main([str(word) for word in arguments])
-    said = capsys.readouterr()
-    return Done(int(ended.value.code or 0), said.out, said.err)
+    captured = capsys.readouterr()
+    return Done(int(ended.value.code or 0), captured.out, captured.err)
 
 
 def environment(**more: str) -> Mapping[str, str]:

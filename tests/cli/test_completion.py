@@ -194,13 +194,13 @@ def test_the_tab_key_in_an_interactive_bash(runs: Path) -> None:
         os.execvpe("bash", ["bash", "-i"], environment)
     seen = b""
 
-    def read_until(wanted: str, seconds: float = 60) -> bool:
+    def read_until(awaited: str, seconds: float = 60) -> bool:
         nonlocal seen
         end = time.monotonic() + seconds
-        while wanted.encode() not in seen and time.monotonic() < end:
+        while awaited.encode() not in seen and time.monotonic() < end:
             if select.select([master], [], [], 0.2)[0]:
                 seen += os.read(master, 65536)
-        return wanted.encode() in seen
+        return awaited.encode() in seen
 
     try:
         assert read_until("ready> "), seen.decode()

@@ -110,6 +110,6 @@ def test_rows_that_are_in_train_too(monkeypatch: pytest.MonkeyPatch) -> None:
         "inputs": 8,
         "whole_rows": 8,
     }
-    told = run("verify", "question_pair", "--overlap").stdout
-    assert "test: 8 of 688 inputs also occur in train, 8 of them with the same label" in told
+    printed = run("verify", "question_pair", "--overlap").stdout
+    assert "test: 8 of 688 inputs also occur in train, 8 of them with the same label" in printed
     assert "needs the NAME of one corpus" in str(run("verify", "--overlap").exception)

@@ -39,7 +39,7 @@ def scores_of(capsys: Capture, run: Path, *arguments: object) -> list[float]:
 
 
 @pytest.mark.parametrize("location", [".", "checkpoints/step-10", "checkpoints/step-20"])
-def test_two_runs_answer_as_one(
+def test_two_runs_predict_together(
     capsys: Capture, reading_run: Path, other_run: Path, location: str
 ) -> None:
     """A finished run, or one as it was after some steps."""
@@ -59,7 +59,7 @@ def test_two_runs_answer_as_one(
     assert streamed.out.splitlines() == lines
 
 
-def test_what_a_run_was_is_not_what_it_is(
+def test_a_run_and_its_checkpoint_are_different_models(
     capsys: Capture, reading_run: Path, other_run: Path
 ) -> None:
     early, late = (

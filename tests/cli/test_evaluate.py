@@ -106,7 +106,7 @@ def test_several_test_sets(capsys: Capture, tmp_path: Path, reading_recipe: Path
     assert shown.count("exact_match") == 2
 
 
-def test_for_people(capsys: Capture, review_run: Path) -> None:
+def test_the_text_output(capsys: Capture, review_run: Path) -> None:
     done = call(capsys, "evaluate", review_run)
     lines = dict(line.split(maxsplit=1) for line in done.out.splitlines())
     assert list(lines) == CLASSIFICATION
@@ -115,9 +115,7 @@ def test_for_people(capsys: Capture, review_run: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["", ".gz", ".xz"])
-def test_a_file_in_every_wrapping(
-    capsys: Capture, tmp_path: Path, review_run: Path, ending: str
-) -> None:
+def test_a_compressed_file(capsys: Capture, tmp_path: Path, review_run: Path, ending: str) -> None:
     rows = reviews(30, 9)
     plain = write_tsv(tmp_path / "내 평가.tsv", ("text", "label"), rows)
     path = plain.with_name(plain.name + ending)
@@ -145,7 +143,7 @@ def test_labels_by_name_or_by_number_and_columns_in_any_order(
     assert {**first, "split": ""} == {**second, "split": ""}
 
 
-def test_quotes_mean_nothing(capsys: Capture, tmp_path: Path, review_run: Path) -> None:
+def test_quotes_are_ordinary_characters(capsys: Capture, tmp_path: Path, review_run: Path) -> None:
     rows = [('"이 영화', "positive"), ('재미"있어요"', "negative"), ('"', "negative")]
     path = write_tsv(tmp_path / "quoted.tsv", ("text", "label"), rows)
     (scores,) = call(capsys, "evaluate", review_run, "--data", path, "--json").rows
@@ -212,7 +210,7 @@ def test_a_recipe_without_a_test_split(
     assert "no 'test' split; choose one of train, dev, or name a file" in done.err
 
 
-def test_labels_are_the_runs_whatever_became_of_the_training_file(
+def test_labels_are_those_of_the_run_without_its_training_file(
     capsys: Capture, tmp_path: Path
 ) -> None:
     recipe = write_reviews(tmp_path)

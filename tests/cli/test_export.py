@@ -20,11 +20,11 @@ def test_an_export_as_text_and_as_json(capsys: Capture, reading_run: Path, tmp_p
         "difference   log p of every token of all 30 rows of dev: at most "
     )
     assert searches[0].startswith("greedy       30 of 30 texts equal")
-    (told,) = call(capsys, *arguments, tmp_path / "again", "--quantize", "int8", "--json").rows
-    assert told["folder"] == str(tmp_path / "again")
-    assert told["numbers"] == "int8"
-    assert told["compared"]["difference"] <= 1e-4
-    assert told["int8"]["after"].keys() == told["int8"]["before"].keys()
+    (row,) = call(capsys, *arguments, tmp_path / "again", "--quantize", "int8", "--json").rows
+    assert row["folder"] == str(tmp_path / "again")
+    assert row["numbers"] == "int8"
+    assert row["compared"]["difference"] <= 1e-4
+    assert row["int8"]["after"].keys() == row["int8"]["before"].keys()
 
 
 def test_an_unsupported_model(capsys: Capture, reading_run: Path, tmp_path: Path) -> None:

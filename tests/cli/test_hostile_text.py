@@ -56,13 +56,13 @@ def hostile_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tsv(tmp_path_factory.mktemp("rows") / f"{LINE}.tsv", ("text", "label"), rows)
 
 
-def test_labels_of_others(classifier: Path) -> None:
+def test_labels_of_imported_models(classifier: Path) -> None:
     shown = _on_terminal("predict", classifier, "안녕")
     check_harmless(shown)
     assert shown.startswith(escape_control(HOSTILE))
 
 
-def test_pieces_of_others(fill_mask: Path) -> None:
+def test_pieces_of_imported_models(fill_mask: Path) -> None:
     shown = _on_terminal("predict", fill_mask, "이 영화 [MASK]", "--json")
     check_harmless(shown)
     shown = _on_terminal("predict", fill_mask, "이 영화 [MASK]")
@@ -110,7 +110,7 @@ def test_a_pipe_gets_the_label_itself(classifier: Path, capsys: pytest.CaptureFi
     ],
     ids=lambda words: escape_control(" ".join(words)),
 )
-def test_what_was_typed_comes_back_escaped(words: tuple[str, ...]) -> None:
+def test_typed_text_is_escaped_in_messages(words: tuple[str, ...]) -> None:
     """It may have been copied from a page; every command, and errors of every kind."""
     shown = _on_terminal(*words)
     check_harmless(shown)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import jumok
-from tests import hf_folders as foreign
+from tests import hf_folders
 from tests.cli.commands import call
 from tests.tiny_runs import reviews, write_tsv
 
@@ -22,7 +22,7 @@ LABELS = ("negative", "positive")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A classifier saved by transformers."""
     path = tmp_path_factory.mktemp("foreign") / "klue"
-    foreign.bert(path, "ForSequenceClassification", LABELS)
+    hf_folders.bert(path, "ForSequenceClassification", LABELS)
     return path
 
 
@@ -39,24 +39,24 @@ def test_an_imported_folder(
         *("config.json", "model.safetensors", "origin", "recipe.toml", "vocabulary")
     ]
     assert sorted(path.name for path in (out / "vocabulary").iterdir()) == [
-        *("facts.json", "tokenizer_config.json", "vocab.txt")
+        *("model_config.json", "tokenizer_config.json", "vocab.txt")
     ]
     assert sorted(path.name for path in (out / "origin").iterdir()) == [
-        *("carried.safetensors", "config.json", "origin.json")
+        *("config.json", "origin.json", "unused.safetensors")
     ]
-    facts = json.loads((out / "origin" / "origin.json").read_text())
-    assert (facts["from"], facts["commit"], facts["family"]) == ("klue", None, "bert")
+    metadata = json.loads((out / "origin" / "origin.json").read_text())
+    assert (metadata["from"], metadata["commit"], metadata["family"]) == ("klue", None, "bert")
 
 
 def test_an_imported_model_predicts_and_is_scored(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call(capsys, "import", folder, tmp_path / "out").code == 0
-    asked = call(capsys, "predict", tmp_path / "out", "이 영화 재미있어요", "", "--json")
-    (first, second), direct = asked.rows, jumok.load(folder)
+    answers = call(capsys, "predict", tmp_path / "out", "이 영화 재미있어요", "", "--json")
+    (first, second), direct = answers.rows, jumok.load(folder)
     assert first["label"] == direct("이 영화 재미있어요").label
     assert first["probabilities"].keys() == set(LABELS)
-    assert (second["text"], asked.code) == ("", 0)
+    assert (second["text"], answers.code) == ("", 0)
     again = call(capsys, "predict", folder, "이 영화 재미있어요", "", "--json")
     assert [row["label"] for row in again.rows] == [first["label"], second["label"]]
     rows = write_tsv(tmp_path / "rows.tsv", ("text", "label"), reviews(10, 4))
@@ -69,8 +69,8 @@ def test_an_imported_model_predicts_and_is_scored(
 
 
 def test_a_folder_without_a_tokenizer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    foreign.gpt2(tmp_path / "gpt2")
-    foreign.without_tokenizer(tmp_path / "gpt2")
+    hf_folders.gpt2(tmp_path / "gpt2")
+    hf_folders.without_tokenizer(tmp_path / "gpt2")
     done = call(capsys, "import", tmp_path / "gpt2", tmp_path / "out")
     assert done.code == 0
     assert (
@@ -109,7 +109,7 @@ def test_invalid_checkpoints(
     code: int,
     sentence: str,
 ) -> None:
-    foreign.bert(tmp_path / "in")
+    hf_folders.bert(tmp_path / "in")
     name, content = change
     (tmp_path / "in" / name).unlink()
     if content is not None:

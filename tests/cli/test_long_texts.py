@@ -17,7 +17,7 @@ Capture = pytest.CaptureFixture[str]
 MIB = 2**20
 
 
-def asked(run_: Path, stdin: Path, *arguments: str) -> tuple[int, str, int]:
+def predict(run_: Path, stdin: Path, *arguments: str) -> tuple[int, str, int]:
     """Exit code, stderr and the most memory, in bytes, of a prediction that reads a file."""
     with stdin.open("rb") as lines, (stdin.parent / "err").open("w+b") as err:
         process = subprocess.Popen(
@@ -34,7 +34,7 @@ def asked(run_: Path, stdin: Path, *arguments: str) -> tuple[int, str, int]:
 
 
 @pytest.mark.slow
-def test_memory_has_a_bound(review_run: Path, tmp_path: Path) -> None:
+def test_memory_is_bounded(review_run: Path, tmp_path: Path) -> None:
     """Four times the input and 64 MiB above a process that reads a short line."""
     unit = "x"  # the shortest pieces: of Hangul a MiB is a third as many
     short, long, endless = (tmp_path / name for name in ("short", "long", "endless"))
@@ -44,17 +44,17 @@ def test_memory_has_a_bound(review_run: Path, tmp_path: Path) -> None:
     with endless.open("wb") as file:
         for _ in range(100):
             file.write(unit.encode() * (MIB // size))
-    _, _, idle = asked(review_run, short)
-    code, err, peak = asked(review_run, long)
+    _, _, idle = predict(review_run, short)
+    code, err, peak = predict(review_run, long)
     assert code == 0, err
     assert peak < idle + 4 * long.stat().st_size + 64 * MIB
-    code, err, peak = asked(review_run, endless)
+    code, err, peak = predict(review_run, endless)
     assert code == 2
     assert "stdin:1: lines must have at most 1,048,576 bytes; split the line\n" in err
     assert peak < idle + 16 * MIB
 
 
-def test_what_came_before_is_given() -> None:
+def test_earlier_lines_are_predicted() -> None:
     lines = read_lines(io.BytesIO(b"a\n" + b"x" * (MAX_TEXT_BYTES + 1) + b"\nb\n"))
     assert next(lines) == "a"
     with pytest.raises(InputError, match="stdin:2: lines must have at most 1,048,576 bytes"):
@@ -62,13 +62,13 @@ def test_what_came_before_is_given() -> None:
 
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
-def test_a_line_of_just_that_length_is_a_text(end: bytes) -> None:
+def test_a_line_as_long_as_the_limit_is_a_text(end: bytes) -> None:
     long = "가" * (MAX_TEXT_BYTES // 3) + "x"
     assert list(read_lines(io.BytesIO(b"\n" + long.encode() + end))) == ["", long]
 
 
 @pytest.mark.parametrize("ask", [lambda loaded, text: loaded(["a", text]), jumok.trace])
-def test_from_python_too(review_run: Path, ask: object) -> None:
+def test_the_same_limit_in_python(review_run: Path, ask: object) -> None:
     loaded = jumok.load(review_run)
     for text in ("x" * (MAX_TEXT_BYTES + 1), "가" * (MAX_TEXT_BYTES // 3 + 1)):
         with pytest.raises(InputError, match=r"at most 1,048,576 bytes, got [\d,]+"):

@@ -161,9 +161,9 @@ def test_a_closed_pipe_is_not_an_error(review_run: Path) -> None:
         process.stdout.close()
         process.stdin.write("이 영화 재미있어요\n".encode() * 5)
         process.stdin.close()
-        said = process.stderr.read().decode()
+        message = process.stderr.read().decode()
         assert process.wait(60) == 0
-    assert said == ""
+    assert message == ""
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -100,9 +100,9 @@ def test_a_draft_model_does_not_change_the_output(
     assert [row["output"] for row in helped.rows] == [row["output"] for row in alone.rows]
     for row, expected in zip(helped.rows, alone.rows, strict=True):
         assert row["score"] == pytest.approx(expected["score"], abs=1e-4)
-    told = helped.err.splitlines()[-1]
-    assert told.startswith("draft: ")
-    assert told.endswith("passes of the model")
+    last_line = helped.err.splitlines()[-1]
+    assert last_line.startswith("draft: ")
+    assert last_line.endswith("passes of the model")
     itself = call(capsys, "predict", reading_run, *TEXTS, "--draft", reading_run)
     kept, predicted = (int(word) for word in itself.err.splitlines()[-1].split()[1:4:2])
     assert kept == predicted > 0  # it guesses all that it would write

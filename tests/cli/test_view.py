@@ -30,7 +30,7 @@ class Page:
 
     process: "subprocess.Popen[str]"
     address: str
-    said: list[str]  # on stderr, line by line
+    messages: list[str]  # on stderr, line by line
 
     @property
     def port(self) -> int:
@@ -64,15 +64,15 @@ def viewing(*arguments: object, python: tuple[str, ...] = (), **more: str) -> It
         text=True,
         env=environment(**more),
     )
-    said: list[str] = []
+    messages: list[str] = []
     assert process.stdout
     assert process.stderr
-    reading = threading.Thread(target=said.extend, args=(process.stderr,))
+    reading = threading.Thread(target=messages.extend, args=(process.stderr,))
     reading.start()
     try:
         address = process.stdout.readline().strip()
-        assert address.startswith("http://"), "".join(said)
-        yield Page(process, address, said)
+        assert address.startswith("http://"), "".join(messages)
+        yield Page(process, address, messages)
     finally:
         process.kill()
         process.wait()
@@ -98,10 +98,10 @@ def test_a_trace_is_shown_without_torch(file: Path, tmp_path: Path) -> None:
         assert len(list(tmp_path.iterdir())) == 1
         assert page.end() == 0
         assert list(tmp_path.iterdir()) == []
-    imported = {line.rpartition("|")[2].strip() for line in page.said if "import time:" in line}
+    imported = {line.rpartition("|")[2].strip() for line in page.messages if "import time:" in line}
     assert "uvicorn" in imported
     assert not {"torch", "numpy", "matplotlib"} & imported
-    assert "jumok: press Ctrl-C to stop\n" in page.said
+    assert "jumok: press Ctrl-C to stop\n" in page.messages
 
 
 def test_a_trace_is_shown_at_once(file: Path) -> None:
@@ -122,7 +122,9 @@ def test_a_trace_is_shown_at_once(file: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_every_end_tidies_up(file: Path, tmp_path: Path, number: int, code: int) -> None:
+def test_every_exit_removes_temporary_files(
+    file: Path, tmp_path: Path, number: int, code: int
+) -> None:
     with viewing(file, TMPDIR=str(tmp_path)) as page:
         assert page.ask("/")[0] == 200
         assert page.end(number) == code
@@ -337,4 +339,4 @@ def test_other_machines_need_a_token_of_their_own(file: Path) -> None:
         assert page.address.endswith("/#token=a-secret-of-my-own")
         assert page.ask("/api/model")[0] == 200
         assert page.end() == 0
-    assert any("the connection is not encrypted" in line for line in page.said)
+    assert any("the connection is not encrypted" in line for line in page.messages)

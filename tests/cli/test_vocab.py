@@ -130,7 +130,7 @@ def test_encoding_shows_pieces_or_ids(model: str) -> None:
     ]
 
 
-def test_one_answer_for_each_line_of_stdin_empty_ones_too(model: str) -> None:
+def test_every_line_of_stdin_has_an_answer_empty_lines_included(model: str) -> None:
     texts = ["이 영화", "", "배우\u2028연기", "마지막"]
     found = rows(run("encode", model, "--json", stdin="\r\n".join(texts)))
     assert [row["text"] for row in found] == texts
@@ -169,7 +169,7 @@ def test_line_breaks_in_a_piece_stay_on_the_line(model: str) -> None:
     assert shown(run("encode", model, "이\n영화\t")).rstrip("\n").count("\n") == 0
 
 
-def test_the_folder_of_a_run_will_do(model: str) -> None:
+def test_the_folder_of_a_run_is_accepted(model: str) -> None:
     assert shown(run("encode", str(Path(model).parent), "배우")) == "▁배우\n"
 
 
@@ -198,7 +198,7 @@ def test_the_report_as_json(tmp_path: Path) -> None:
     (found,) = rows(run("report", str(path), "--json", "--examples", "1", stdin="영화 ㅋㅋ\n영화"))
     assert found["normalization"] == "nmt_nfkc"
     assert (found["texts"], found["lost_texts"], found["unknown_rate"]) == (2, 1, 0.0)
-    assert found["losses"][0] | {"wanted": "ㅋㅋ", "got": "ᄏᄏ"} == found["losses"][0]
+    assert found["losses"][0] | {"expected": "ㅋㅋ", "got": "ᄏᄏ"} == found["losses"][0]
     assert found["special_ids"]["[CLS]"] == 5
 
 

@@ -23,7 +23,7 @@ def test_the_list(capsys: Capture) -> None:
     assert "3  어텐션 한 줄" in call(capsys, "lesson", "--lang", "ko").out
 
 
-def test_a_lesson_hides_the_answers_until_asked(capsys: Capture) -> None:
+def test_a_lesson_hides_the_answers_by_default(capsys: Capture) -> None:
     shown = call(capsys, "lesson", "3", "--lang", "ko").out
     assert "guess = ..." in shown
     assert "답: 2.0" not in shown
@@ -53,9 +53,7 @@ def test_mathematics_is_text_on_a_terminal(number: int) -> None:
                 assert not re.search(r"[$]|\\[a-z{]|\^\{", text), text
 
 
-def test_long_code_goes_on_with_an_indentation(
-    monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
+def test_wrapped_code_is_indented(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = [line.rstrip() for line in call(capsys, "lesson", "4", "--lang", "en").out.splitlines()]
     at = lines.index(

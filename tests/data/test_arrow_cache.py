@@ -56,7 +56,7 @@ def test_other_content_and_other_options_have_other_keys(large: Path, cache_home
     assert len(kept(cache_home)) == 3
 
 
-def test_rows_that_stop_are_not_kept(large: Path, cache_home: Path) -> None:
+def test_invalid_rows_are_not_cached(large: Path, cache_home: Path) -> None:
     for _ in range(2):
         with pytest.raises(InputError, match=r"large\.tsv:30002: 1 cell"):
             read_table(large, COLUMNS)
@@ -79,7 +79,7 @@ def test_a_damaged_file_is_made_again(large: Path, cache_home: Path, damage: str
     assert file.read_bytes() == sound
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(
+def test_an_unwritable_cache_is_not_needed(
     large: Path, cache_home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     cache_home.write_text("a file where the folder should be")

@@ -58,7 +58,7 @@ def test_nsmc_splits(nsmc: Path) -> None:
 
 
 @pytest.mark.parametrize("part", ["train", "test"])
-def test_nsmc_is_unquoted_twice(nsmc: Path, part: str) -> None:
+def test_quotes_of_nsmc_are_removed_twice(nsmc: Path, part: str) -> None:
     official = read_table(nsmc / f"ratings_{part}.txt.xz", COLUMNS, format="tsv")
     clean = read_table(nsmc / f"mini-{part}.tsv", COLUMNS, empty="keep")
     assert official.column("text")[: len(clean)] == list(clean.column("text"))
@@ -230,25 +230,25 @@ def test_bad_rows_stop_or_are_skipped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["data.tsv", "data.txt", "data"])
-def test_a_file_to_be_scored_is_tsv_with_the_recipes_columns(tmp_path: Path, name: str) -> None:
+def test_an_evaluated_file_is_tsv_with_the_columns_of_the_recipe(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / name, "label\tid\tdocument\n1\t7\t좋다\nnegative\t8\t싫다\n")
     table = evaluation_table(path, NSMC, CLASSIFICATION, ("negative", "positive"))
     assert list(table.column("text")) == ["좋다", "싫다"]
     assert list(table.column("label")) == ["positive", "negative"]
 
 
-def test_a_file_to_be_scored_may_be_json_lines(tmp_path: Path) -> None:
+def test_an_evaluated_file_may_be_json_lines(tmp_path: Path) -> None:
     path = write(tmp_path / "data.jsonl", '{"source": "삼", "target": "3"}\n')
     table = evaluation_table(path, DataConfig(corpus="numbers"), SEQUENCES)
     assert list(table.column("target")) == ["3"]
 
 
-def test_the_official_test_file_to_be_scored_has_all_rows(nsmc: Path) -> None:
+def test_the_evaluated_official_test_file_has_all_rows(nsmc: Path) -> None:
     path = nsmc / "ratings_test.txt.xz"
     assert len(evaluation_table(path, NSMC, CLASSIFICATION, ("negative", "positive"))) == 50_000
 
 
-def test_recipes_that_do_not_fit() -> None:
+def test_invalid_data_settings() -> None:
     with pytest.raises(InputError, match=r"no corpus is named 'nscm'; did you mean nsmc\?"):
         DataConfig(corpus="nscm")
     with pytest.raises(InputError, match="data must be a corpus or files, got both"):
@@ -303,7 +303,7 @@ def test_own_tagged_sentences(tmp_path: Path) -> None:
         load_splits(DataConfig(train=train, test=test, dev_rows=1), TAGGING)
 
 
-def test_tags_whose_letters_are_stored_apart(tmp_path: Path) -> None:
+def test_decomposed_tags(tmp_path: Path) -> None:
     apart = unicodedata.normalize("NFD", "B-곳")
     rows = f"밤\tB-곳\n낮\t{apart}\n강\tO\n"
     train = write(tmp_path / "train.tsv", f"text\ttags\n{rows}")
@@ -329,7 +329,7 @@ def test_a_tag_is_needed(tmp_path: Path) -> None:
         ("", "1 tags for 4 characters"),
     ],
 )
-def test_tags_that_do_not_fit(tmp_path: Path, tags: str, fault: str) -> None:
+def test_invalid_tags(tmp_path: Path, tags: str, fault: str) -> None:
     train = write(tmp_path / "train.tsv", f"text\ttags\n서울 가\t{tags}\n가\tO\n")
     with pytest.raises(InputError, match=rf"train\.tsv:2: {fault}"):
         load_splits(DataConfig(train=train), TAGGING)
@@ -346,7 +346,7 @@ def test_a_file_that_is_one_text(tmp_path: Path) -> None:
     assert list(evaluation_table(train, config, TEXTS).column("text")) == [text + "\n"]
 
 
-def test_texts_to_be_scored_are_lines(tmp_path: Path) -> None:
+def test_evaluated_texts_are_lines(tmp_path: Path) -> None:
     path = write(tmp_path / "more.txt", "첫 줄\n둘째\t줄\n")
     config = DataConfig(corpus="nsmc-text")
     assert list(evaluation_table(path, config, TEXTS).column("text")) == ["첫 줄", "둘째\t줄"]
@@ -391,7 +391,7 @@ def test_a_corpus_of_which_one_file_is_missing(
 # Letters stored apart, as files from macOS hold them
 
 
-def test_labels_are_told_apart_by_their_letters_alone(tmp_path: Path) -> None:
+def test_labels_differ_by_their_composed_letters_only(tmp_path: Path) -> None:
     path = tmp_path / "own.tsv"
     apart = unicodedata.normalize("NFD", "긍정")
     path.write_text(f"text\tlabel\n가\t긍정\n나\t{apart}\n다\t부정\n라\t부정 \n", "utf-8")
@@ -432,14 +432,14 @@ def test_one_json_array_on_one_long_line(tmp_path: Path) -> None:
     assert (len(splits.train), len(splits.dev)) == (4_990, 10)
 
 
-def test_headers_whose_letters_are_stored_apart(tmp_path: Path) -> None:
+def test_decomposed_headers(tmp_path: Path) -> None:
     header = unicodedata.normalize("NFD", "리뷰")
     (tmp_path / "own.tsv").write_text(f"{header}\tlabel\n가\t0\n나\t1\n다\t0\n", "utf-8")
     splits = load_splits(DataConfig(train=str(tmp_path / "own.tsv"), text="리뷰", dev_rows=1))
     assert list(splits.train.column("text")) == ["가", "나"]
 
 
-def test_keys_whose_letters_are_stored_apart(tmp_path: Path) -> None:
+def test_decomposed_keys(tmp_path: Path) -> None:
     row = {unicodedata.normalize("NFD", "리뷰"): "가", "label": "0"}
     (tmp_path / "own.jsonl").write_text(f"{json.dumps(row)}\n" * 2, "utf-8")
     table = read_table(tmp_path / "own.jsonl", {"text": "리뷰", "label": "label"})
@@ -459,7 +459,9 @@ def test_a_corpus_has_its_own_format() -> None:
         DataConfig(corpus="nsmc", format="csv")
 
 
-def test_where_a_file_was_sought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_file_names_the_searched_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(StorageError, match=f"own.tsv cannot be read .* relative to {tmp_path}"):
         load_splits(DataConfig(train="own.tsv"))

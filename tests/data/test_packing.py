@@ -85,7 +85,7 @@ def test_packed_rows_hold_every_text_once(lengths: list[int], width: int, seed: 
     assert int((~padding).sum()) == sum(lengths)
 
 
-def test_packing_wastes_little() -> None:
+def test_packing_has_little_padding() -> None:
     lengths = np.random.default_rng(0).integers(5, 60, 2000)
     rows = plan_packing(lengths, np.arange(2000), 128)
     assert lengths.sum() / (len(rows) * 128) > 0.97  # 2000 texts; a fuller row is luck
@@ -97,7 +97,7 @@ def test_a_text_wider_than_the_row_is_refused() -> None:
 
 
 @given(st.lists(st.integers(0, 9), max_size=12), st.booleans())
-def test_padding_stands_on_one_side_and_is_told(lengths: list[int], left: bool) -> None:
+def test_padding_is_on_one_side_and_masked(lengths: list[int], left: bool) -> None:
     rows = rows_of(lengths)
     box = pad(rows, pad_id=-7, left=left)
     width = max([*lengths, 1])

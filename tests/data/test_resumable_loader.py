@@ -23,7 +23,7 @@ def loader_of(
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(0, 20))
-def test_from_any_position_the_same_follows(sizes: list[int], read: int) -> None:
+def test_any_position_resumes_with_the_same_batches(sizes: list[int], read: int) -> None:
     loader = loader_of(sizes)
     before = list(islice(loader, read))
     resumed = loader_of(sizes, LoaderState(loader.state.epoch, loader.state.batch))
@@ -32,7 +32,7 @@ def test_from_any_position_the_same_follows(sizes: list[int], read: int) -> None
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4))
-def test_an_epoch_is_whole_before_the_next_begins(sizes: list[int]) -> None:
+def test_an_epoch_is_complete_before_the_next_one(sizes: list[int]) -> None:
     loader = loader_of(sizes)
     seen = list(islice(loader, sum(sizes)))
     assert seen == [(n, index) for n, size in enumerate(sizes) for index in range(size)]
@@ -46,7 +46,7 @@ def test_epochs_done_is_a_fraction() -> None:
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=40), st.integers(0, 30))
-def test_every_example_once_an_epoch_also_across_a_stop(lengths: list[int], stop: int) -> None:
+def test_every_example_occurs_once_in_a_resumed_epoch(lengths: list[int], stop: int) -> None:
     table = np.array(lengths)
 
     def epoch(number: int) -> list[list[int]]:

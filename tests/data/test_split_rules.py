@@ -19,7 +19,7 @@ def test_the_bucket_is_the_sha1_modulo_1000() -> None:
         assert hash_bucket(key) == int(hashlib.sha1(key.encode()).hexdigest(), 16) % 1_000
 
 
-def test_by_hash_like_keys_stay_together() -> None:
+def test_by_hash_equal_keys_stay_together() -> None:
     table = Table.from_columns({"text": KEYS})
     numbers = split_keys(KEYS, "hash")
     splits = [
@@ -44,7 +44,7 @@ def test_by_hash_rows_keep_their_order() -> None:
 
 @pytest.mark.slow
 @given(st.lists(st.text(max_size=3), min_size=1, max_size=50))
-def test_by_order_splits_are_as_large_as_asked(keys: list[str]) -> None:
+def test_by_order_splits_have_the_requested_sizes(keys: list[str]) -> None:
     numbers = split_keys(keys, "order")
     assert sorted(numbers) == list(range(len(keys)))
     sums = [hashlib.sha1(key.encode()).digest() for key in keys]

@@ -59,7 +59,7 @@ def give_away(path: Path) -> None:
         (lambda path: give_away(path.parent), "kind belongs to another user"),
     ],
 )
-def test_a_file_that_others_may_write_is_not(
+def test_a_file_that_others_may_write_is_not_trusted(
     tmp_path: Path, change: Callable[[Path], None], reason: str
 ) -> None:
     path = kept(tmp_path)

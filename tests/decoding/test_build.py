@@ -209,12 +209,12 @@ def test_a_forced_end_takes_no_token_of_a_prefix(vocabulary: SentencePieceTokeni
 
 
 @pytest.mark.parametrize(
-    "held",
+    "constraint_settings",
     [{"prefix": "나라 다 나라 다"}, {"choices": ("나라 다 나라 다",)}],
     ids=str,
 )
 def test_a_short_source_leaves_enough_tokens_for_the_constraint(
-    vocabulary: SentencePieceTokenizer, held: dict[str, Any]
+    vocabulary: SentencePieceTokenizer, constraint_settings: dict[str, Any]
 ) -> None:
     """Even if max_ratio allows almost no tokens; a long source in the batch is unchanged."""
     torch.manual_seed(0)
@@ -226,7 +226,7 @@ def test_a_short_source_leaves_enough_tokens_for_the_constraint(
         torch.tensor([[5] * 20, [5] + [0] * 19]),
         torch.tensor([[True] * 20, [True] + [False] * 19]),
         GenerationRequest(
-            DecodingConfig(max_ratio=1.0, max_extra=0, max_length=40, **held),
+            DecodingConfig(max_ratio=1.0, max_extra=0, max_length=40, **constraint_settings),
             end_id=vocabulary.eos_id,
             tokenizer=vocabulary,
         ),

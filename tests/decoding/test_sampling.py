@@ -78,11 +78,11 @@ def reference(logits: Tensor, settings: dict[str, float]) -> Tensor:
 
     Each setting that cuts sees what the one before it left.
     """
-    said = logits.tolist()
+    logit_values = logits.tolist()
     penalty = settings.get("repetition_penalty", 1.0)
     for token in GIVEN:
-        said[token] *= penalty if said[token] < 0 else 1 / penalty
-    weights = [math.exp(logit / settings.get("temperature", 1.0)) for logit in said]
+        logit_values[token] *= penalty if logit_values[token] < 0 else 1 / penalty
+    weights = [math.exp(logit / settings.get("temperature", 1.0)) for logit in logit_values]
     p = {token: weight / sum(weights) for token, weight in enumerate(weights)}
     for name in ("top_k", "top_p", "min_p", "typical_p"):
         if name in settings:

@@ -317,16 +317,16 @@ def test_the_same_seed_generates_the_same() -> None:
 
 def test_on_token_is_called_for_every_token() -> None:
     target, draft = language_model(0), language_model(1)
-    told: list[int] = []
+    received: list[int] = []
     decoders = [CausalLMDecoder(model, capacity=ROOM) for model in (target, draft)]
     found = speculative(
         *decoders,
         prompt_inputs([2, 5], 20),
         DecodingConfig(),
         (),
-        lambda row, token: told.append(token),
+        lambda row, token: received.append(token),
     )
-    assert told == found.hypothesis.ids
+    assert received == found.hypothesis.ids
 
 
 def test_every_token_banned_raises() -> None:
@@ -359,16 +359,16 @@ def test_a_draft_token_without_continuation_is_not_an_error() -> None:
     spelling = TokenBytes(written, written)
     target, draft = sure(6), sure(5)
 
-    def held(*texts: str) -> list[Processor]:
+    def constrained_to(*texts: str) -> list[Processor]:
         language = TokenAutomaton(any_text_of(texts), spelling)
         return [MinLength(3, END), Constraint(language, end_id=END, limits=[9])]
 
     config = DecodingConfig(max_length=9)
-    found = both(target, draft, prompt_inputs([2], 9), config, held("5", "677"))
+    found = both(target, draft, prompt_inputs([2], 9), config, constrained_to("5", "677"))
     assert found.hypothesis.ids == [6, 7, 7]
     assert found.proposed > found.accepted
     with pytest.raises(InputError, match="must be allowed after those generated so far, got none"):
-        both(target, draft, prompt_inputs([2], 9), config, held("6"))
+        both(target, draft, prompt_inputs([2], 9), config, constrained_to("6"))
 
 
 def test_refused() -> None:

@@ -15,7 +15,7 @@ def test_by_hand() -> None:
     assert calibration_error(certainty, right, bins=2) == pytest.approx(expected)
 
 
-def test_who_can_be_believed() -> None:
+def test_calibrated_and_overconfident_predictions() -> None:
     assert calibration_error([0.75] * 4, [True, True, True, False]) == pytest.approx(0.0)
     assert calibration_error([1.0, 1.0], [False, False]) == 1.0
     assert calibration_error([0.0, 1.0], [False, True]) == 0.0
@@ -24,7 +24,7 @@ def test_who_can_be_believed() -> None:
     assert calibration_error(drawn, right) < 0.01
 
 
-def test_a_certainty_on_the_edge_belongs_below() -> None:
+def test_a_confidence_on_a_bin_edge_is_in_the_lower_bin() -> None:
     """0.5 is in (0, 0.5], so 0.6 is in another bin."""
     assert calibration_error([0.5, 0.6], [True, False], bins=2) == pytest.approx(0.55)
 

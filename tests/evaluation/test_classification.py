@@ -35,7 +35,7 @@ def test_against_counting(pairs: list[tuple[int, int]]) -> None:
     assert int(scores.confusion.sum()) == len(pairs)
 
 
-def test_a_label_nobody_has_counts_as_zero() -> None:
+def test_an_absent_label_counts_as_zero() -> None:
     assert classification_metrics([0, 0], [0, 0], 2).macro_f1 == 0.5
 
 

@@ -31,9 +31,9 @@ def test_what_an_entity_is(tags: str, found: list[tuple[str, int, int]]) -> None
 
 def test_by_hand() -> None:
     """3 wanted people, 2 wanted places; one person cut short, one place taken for a person."""
-    wanted = [["B-PS", "I-PS", "O", "B-LC"], ["B-PS", "I-PS", "O", "B-LC", "I-LC"], ["B-PS"]]
+    references = [["B-PS", "I-PS", "O", "B-LC"], ["B-PS", "I-PS", "O", "B-LC", "I-LC"], ["B-PS"]]
     guessed = [["B-PS", "I-PS", "O", "B-PS"], ["B-PS", "O", "O", "B-LC", "I-LC"], ["B-PS"]]
-    scores = entity_metrics(wanted, guessed)
+    scores = entity_metrics(references, guessed)
     assert scores.n == 3
     assert scores.by_kind == {
         "LC": EntityCounts(expected=2, predicted=1, correct=1),
@@ -45,16 +45,16 @@ def test_by_hand() -> None:
 
 
 @given(sentences)
-def test_bounds_and_symmetry(wanted: list[list[str]]) -> None:
-    any_entity = any(map(entities, wanted))
-    assert entity_metrics(wanted, wanted).f1 == (1.0 if any_entity else 0.0)
-    nothing = [["O"] * len(tags) for tags in wanted]
-    assert entity_metrics(wanted, nothing).f1 == 0.0
-    assert entity_metrics(wanted, nothing).overall.recall == 0.0
-    turned = [tags[::-1] for tags in wanted]
+def test_bounds_and_symmetry(references: list[list[str]]) -> None:
+    any_entity = any(map(entities, references))
+    assert entity_metrics(references, references).f1 == (1.0 if any_entity else 0.0)
+    nothing = [["O"] * len(tags) for tags in references]
+    assert entity_metrics(references, nothing).f1 == 0.0
+    assert entity_metrics(references, nothing).overall.recall == 0.0
+    turned = [tags[::-1] for tags in references]
     assert (
-        entity_metrics(wanted, turned).overall.precision
-        == entity_metrics(turned, wanted).overall.recall
+        entity_metrics(references, turned).overall.precision
+        == entity_metrics(turned, references).overall.recall
     )
 
 

@@ -21,7 +21,7 @@ def test_by_hand() -> None:
     assert scores.spearman == pytest.approx(15.25 / 17.0)
 
 
-def test_ties_share_the_mean_of_their_places() -> None:
+def test_ties_have_the_mean_rank() -> None:
     assert rank([3, 1, 3, 3, 2]).tolist() == [4, 1, 4, 4, 2]
     assert rank([7, 7]).tolist() == [1.5, 1.5]
 
@@ -34,14 +34,14 @@ def test_against_numpy(x: list[int], seed: int) -> None:
 
 
 @given(numbers)
-def test_spearman_sees_the_order_alone(x: list[int]) -> None:
+def test_spearman_depends_on_the_order_only(x: list[int]) -> None:
     y = [n**3 + n for n in x]
     assert spearman(x, y) == pytest.approx(1.0 if len(set(x)) > 1 else 0.0)
     assert spearman(x, [-n for n in y]) == pytest.approx(-1.0 if len(set(x)) > 1 else 0.0)
     assert rank(x).sum() == len(x) * (len(x) + 1) / 2
 
 
-def test_where_there_is_no_correlation() -> None:
+def test_constant_scores_have_no_correlation() -> None:
     assert pearson([0.1, 0.1, 0.1], [1, 2, 3]) == spearman([1, 2, 3], [0.1] * 3) == 0.0
     assert regression_metrics([], []).pearson == 0.0
     assert pearson([1e-300, 2e-300], [1e300, 2e300]) == 1.0

@@ -28,25 +28,25 @@ def test_against_sacrebleu() -> None:
     assert 0 < scores.bleu < scores.chrf < 100
 
 
-def test_the_signature_says_how_it_was_counted() -> None:
+def test_the_signature_describes_the_score() -> None:
     signature = sequence_metrics(WRITTEN, WANTED).signature
     for word in ("BLEU", "tok:13a", "chrF", "nc:6", "nw:0", f"version:{sacrebleu.__version__}"):
         assert word in signature
 
 
-def test_everything_right() -> None:
+def test_perfect_outputs() -> None:
     scores = sequence_metrics(WANTED, WANTED)
     assert scores.exact_match == 1.0
     assert scores.bleu == pytest.approx(100.0)
     assert scores.chrf == pytest.approx(100.0)
 
 
-def test_exact_is_to_the_last_character() -> None:
+def test_an_exact_match_compares_every_character() -> None:
     assert exact_match(["3시", "3 시", "3시 ", ""], ["3시", "3시", "3시", ""]) == 0.5
     assert exact_match([], []) == 0.0
 
 
-def test_the_same_letters_stored_apart_are_the_same() -> None:
+def test_decomposed_letters_are_equal() -> None:
     """As files from macOS hold them."""
     written = ["한국어로 쓴다"]
     apart = [unicodedata.normalize("NFD", text) for text in written]
@@ -98,7 +98,7 @@ def test_as_multi30k_is_scored_in_papers() -> None:
     ]
 
 
-def test_only_case_and_punctuation_are_forgiven() -> None:
+def test_only_case_and_punctuation_are_ignored() -> None:
     pytest.importorskip("sacremoses")
     shouted = ['EIN "großer" HUND läuft, z.B. ÜBER 3,5 km.', "ER SAGT: „Los!“"]
     scores = sequence_metrics(shouted, GERMAN, tokenizations=["tokenized-lower"], language="de")
@@ -106,7 +106,7 @@ def test_only_case_and_punctuation_are_forgiven() -> None:
     assert scores.bleu < 50
 
 
-def test_what_is_usual_for_a_language() -> None:
+def test_default_tokenization_of_each_language() -> None:
     pytest.importorskip("mecab_ko")
     pytest.importorskip("sacremoses")
     assert bleu_tokenizations("ko") == ("ko-mecab",)
@@ -114,7 +114,7 @@ def test_what_is_usual_for_a_language() -> None:
     assert bleu_tokenizations("ja") == ()
 
 
-def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     from sacrebleu.tokenizers import tokenizer_ko_mecab
 
     monkeypatch.setattr(tokenizer_ko_mecab, "MeCab", None)
@@ -125,7 +125,7 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         sequence_metrics(WRITTEN, WANTED, tokenizations=["tokenized-lower"], language="de")
 
 
-def test_bleu_over_morphemes_that_cannot_be_counted_is_told(
+def test_missing_bleu_over_morphemes_is_reported(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     sequences._warn_missing_once.cache_clear()

@@ -25,28 +25,28 @@ def classifier(
     """The review run in int8, and the progress messages."""
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    out, told = tmp_path_factory.mktemp("onnx") / "out", list[str]()
-    done = export(review_run, "onnx", out, "int8", told.append)
+    out, printed = tmp_path_factory.mktemp("onnx") / "out", list[str]()
+    done = export(review_run, "onnx", out, "int8", printed.append)
     assert done.report.compared.difference <= 1e-5
     cost = done.report.int8
     assert isinstance(cost, QuantizationCost)
     assert cost.rows == "all 30 rows of dev"
     assert cost.before.keys() == cost.after.keys() == {"accuracy", "macro_f1", "calibration_error"}
     assert abs(cost.before["accuracy"] - cost.after["accuracy"]) <= 0.1
-    return out, told
+    return out, printed
 
 
 def test_a_classifier_in_int8(classifier: tuple[Path, list[str]], review_run: Path) -> None:
-    out, told = classifier
+    out, printed = classifier
     assert names_in(out) == ["README.md", "model.onnx", "vocabulary.model"]
-    assert told[-1] == "measuring int8 on all 30 rows of dev"
+    assert printed[-1] == "measuring int8 on all 30 rows of dev"
     loaded, ids = load(review_run, device="cpu"), torch.tensor([[5, 9, 11, 14]])
     actual, reference = loaded.logits(ids), exported_logits(out)(ids)
     torch.testing.assert_close(reference, actual, atol=0.3, rtol=0.1)
     assert not torch.allclose(reference, actual, atol=1e-5)
 
 
-def test_its_card(
+def test_the_card_of_a_classifier(
     classifier: tuple[Path, list[str]], review_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = (classifier[0] / "README.md").read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.import_checkpoint import import_checkpoint
 from jumok.tasks.runs.train import train
-from tests import hf_folders as foreign
+from tests import hf_folders
 from tests.export.small_models import names_in
 from tests.pretrained.hf_variants import VARIANTS
 from tests.tasks.tiny_jobs import TAGS, tag_rows
@@ -119,10 +119,10 @@ def _write_lines(path: Path, task: str) -> None:
 def label_logits(run: Path, out: Path, text: str) -> tuple[Tensor, Tensor, Any]:
     loaded = ours(run)
     model, tokenizer = theirs(out, "AutoModelForSequenceClassification")
-    asked = tokenizer(text, return_tensors="pt")
+    model_inputs = tokenizer(text, return_tensors="pt")
     with torch.no_grad():
-        logits = model(**asked).logits
-    return loaded.logits(asked["input_ids"]), logits, model
+        logits = model(**model_inputs).logits
+    return loaded.logits(model_inputs["input_ids"]), logits, model
 
 
 # What was trained here
@@ -166,7 +166,7 @@ def test_positions_from_1_convolutions_and_fused_projections(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("to", ["hf", "onnx"])
-def test_a_regression_answers_on_the_scale_of_its_data(
+def test_a_regression_predicts_on_the_scale_of_its_data(
     trained: Callable[..., Path], tmp_path: Path, to: str
 ) -> None:
     for split, n in (("train", 40), ("dev", 10)):
@@ -191,7 +191,7 @@ def test_a_regression_answers_on_the_scale_of_its_data(
     assert ours(run)(text).score == pytest.approx(float(found), abs=1e-5)
 
 
-def test_a_tagger_and_what_fills_blanks(trained: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_tagger_and_a_masked_language_model(trained: Callable[..., Path], tmp_path: Path) -> None:
     for task, auto, head in (
         ("tagging", "AutoModelForTokenClassification", "BertForTokenClassification"),
         ("masked_language_modeling", "AutoModelForMaskedLM", "BertForMaskedLM"),
@@ -200,10 +200,10 @@ def test_a_tagger_and_what_fills_blanks(trained: Callable[..., Path], tmp_path: 
         config = exported(run, tmp_path / task)
         assert config["architectures"] == [head]
         model, tokenizer = theirs(tmp_path / task, auto)
-        asked = tokenizer("철수가 서울에 가요", return_tensors="pt")
+        model_inputs = tokenizer("철수가 서울에 가요", return_tensors="pt")
         with torch.no_grad():
-            found = model(**asked).logits
-        mine = ours(run).logits(asked["input_ids"])
+            found = model(**model_inputs).logits
+        mine = ours(run).logits(model_inputs["input_ids"])
         torch.testing.assert_close(mine, found, atol=1e-5, rtol=0)
         shutil.rmtree(run)
 
@@ -235,10 +235,10 @@ def test_a_language_model(
     model, tokenizer = theirs(out, "AutoModelForCausalLM")
     loaded = ours(run)
     for text in ("이 영화", "음악이 정말", ""):
-        asked = tokenizer(text, return_tensors="pt")
+        model_inputs = tokenizer(text, return_tensors="pt")
         with torch.no_grad():
-            rows = model.generate(**asked)
-        before = tokenizer.decode(asked["input_ids"][0], skip_special_tokens=True)
+            rows = model.generate(**model_inputs)
+        before = tokenizer.decode(model_inputs["input_ids"][0], skip_special_tokens=True)
         whole = tokenizer.decode(rows[0], skip_special_tokens=True)
         assert loaded(text).output == whole.removeprefix(before)
 
@@ -278,10 +278,10 @@ def test_translations_are_the_same(
         writes = transformers.AutoTokenizer.from_pretrained(out / "target_tokenizer")
     assert (writes is not tokenizer) == ("vocabulary.joint=false" in words)
     texts = [text for text, _ in readings(8, 11)]
-    asked = tokenizer(texts, return_tensors="pt", padding=True)
-    asked.pop("token_type_ids", None)
+    model_inputs = tokenizer(texts, return_tensors="pt", padding=True)
+    model_inputs.pop("token_type_ids", None)
     with torch.no_grad():
-        rows = model.generate(**asked)
+        rows = model.generate(**model_inputs)
     found = writes.batch_decode(rows, skip_special_tokens=True)
     assert [answer.output for answer in ours(run)(texts)] == found
     assert len(set(found)) > 1
@@ -306,12 +306,12 @@ def test_sampling_settings_are_exported_and_unsupported_ones_listed(
 @pytest.mark.parametrize(
     ("make", "task", "words", "auto"),
     [
-        (foreign.roberta, "reviews", BERT, "AutoModelForSequenceClassification"),
-        (foreign.klue_roberta, "reviews", BERT, "AutoModelForSequenceClassification"),
-        (foreign.marian, "readings", ["vocabulary.joint=false", SHORT], "AutoModelForSeq2SeqLM"),
-        (foreign.t5, "readings", [SHORT], "AutoModelForSeq2SeqLM"),
-        (foreign.bart, "readings", [SHORT], "AutoModelForSeq2SeqLM"),
-        (foreign.gpt2, "language_modeling.toml", [], "AutoModelForCausalLM"),
+        (hf_folders.roberta, "reviews", BERT, "AutoModelForSequenceClassification"),
+        (hf_folders.klue_roberta, "reviews", BERT, "AutoModelForSequenceClassification"),
+        (hf_folders.marian, "readings", ["vocabulary.joint=false", SHORT], "AutoModelForSeq2SeqLM"),
+        (hf_folders.t5, "readings", [SHORT], "AutoModelForSeq2SeqLM"),
+        (hf_folders.bart, "readings", [SHORT], "AutoModelForSeq2SeqLM"),
+        (hf_folders.gpt2, "language_modeling.toml", [], "AutoModelForCausalLM"),
     ],
     ids=["roberta", "klue-roberta", "marian", "t5", "bart", "gpt2"],
 )
@@ -331,16 +331,16 @@ def test_a_finetuned_checkpoint_keeps_its_tokenizer(
     before = transformers.AutoTokenizer.from_pretrained(folder)
     texts = ["삼 일 오", "이 영화 정말 재미있어요"]
     assert tokenizer(texts)["input_ids"] == before(texts)["input_ids"]
-    asked = tokenizer(texts[0], return_tensors="pt")
+    model_inputs = tokenizer(texts[0], return_tensors="pt")
     given = torch.tensor([[3, 5, 7]]) if model.config.is_encoder_decoder else None
     more = {} if given is None else {"decoder_input_ids": given}
     with torch.no_grad():
-        found = model(**asked, **more).logits
-    mine = loaded.logits(asked["input_ids"], decoder_input_ids=given)
+        found = model(**model_inputs, **more).logits
+    mine = loaded.logits(model_inputs["input_ids"], decoder_input_ids=given)
     torch.testing.assert_close(mine, found, atol=1e-5, rtol=1e-5)
     if given is not None:
         with torch.no_grad():
-            rows = model.generate(**asked)
+            rows = model.generate(**model_inputs)
         written = tokenizer.decode(rows[0], skip_special_tokens=True)
         assert loaded(texts[0]).output == written
 
@@ -362,16 +362,18 @@ def test_an_imported_checkpoint_is_exported_unchanged(tmp_path: Path, name: str)
 @pytest.mark.parametrize(
     "make",
     [
-        lambda folder: foreign.bert(folder, dtype=torch.bfloat16),
-        lambda folder: foreign.bert(folder, "ForTokenClassification", TAGS),
-        foreign.roberta,
-        foreign.gpt2,
-        foreign.t5,
-        lambda folder: foreign.marian(folder, separate=True),
+        lambda folder: hf_folders.bert(folder, dtype=torch.bfloat16),
+        lambda folder: hf_folders.bert(folder, "ForTokenClassification", TAGS),
+        hf_folders.roberta,
+        hf_folders.gpt2,
+        hf_folders.t5,
+        lambda folder: hf_folders.marian(folder, separate=True),
     ],
     ids=["bfloat16", "bert", "roberta", "gpt2", "t5", "marian"],
 )
-def test_so_does_its_tokeniser(tmp_path: Path, make: Callable[[Path], Any]) -> None:
+def test_an_imported_tokenizer_is_exported_unchanged(
+    tmp_path: Path, make: Callable[[Path], Any]
+) -> None:
     make(tmp_path / "folder")
     _goes_out_as_it_came(tmp_path)
     first, again = (
@@ -411,10 +413,10 @@ def test_errors_leave_no_folder(
     out = tmp_path / "out"
     with pytest.raises(InputError, match="--to hf writes float32 only, got int8; remove --qu"):
         export(reading_run, "hf", out, "int8")
-    with pytest.raises(InputError, match=r'bert does with .*model\.pooling = "first"') as told:
+    with pytest.raises(InputError, match=r'bert does with .*model\.pooling = "first"') as error:
         export(review_run, "hf", out)
-    assert 'model.pooler = "tanh"' in str(told.value)
-    assert "model.embedding_norm = true" in str(told.value)
+    assert 'model.pooler = "tanh"' in str(error.value)
+    assert "model.embedding_norm = true" in str(error.value)
     monkeypatch.setattr("jumok.export.huggingface.TOLERANCE", 0.0)
     with pytest.raises(JumokError, match="nothing was saved"):
         export(reading_run, "hf", out)

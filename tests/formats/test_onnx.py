@@ -84,12 +84,12 @@ def test_a_session_is_scored_like_the_model(
     model = drawn(get_task(recipe.task).build_model(measures, labels))
     loaded = get_task(recipe.task).pipeline(model, vocabulary, recipe, labels, torch.device("cpu"))
     table = Table.from_columns(columns)
-    asked = NamedInputs(shared_copy(model))
-    found = evaluate(with_logits_from(loaded, asked), table, "dev").scores
+    named_inputs = NamedInputs(shared_copy(model))
+    found = evaluate(with_logits_from(loaded, named_inputs), table, "dev").scores
     expected = evaluate(loaded, table, "dev").scores
     assert found == {  # products of other batch shapes may sum in another order
         key: pytest.approx(value, rel=1e-5) if isinstance(value, float) else value
         for key, value in expected.items()
     }
-    other = with_logits_from(loaded, lambda *inputs: -asked(*inputs))
+    other = with_logits_from(loaded, lambda *inputs: -named_inputs(*inputs))
     assert evaluate(other, table, "dev").scores != found

@@ -67,7 +67,7 @@ def test_a_folder_is_written_back_with_its_modules(tmp_path: Path) -> None:
         np.testing.assert_allclose(ours, expected, atol=1e-5)
 
 
-def test_what_is_no_encoder_is_refused(reading_recipe: Path, tmp_path: Path) -> None:
+def test_a_model_without_an_encoder_is_refused(reading_recipe: Path, tmp_path: Path) -> None:
     train(load_recipe(str(reading_recipe), FEW), tmp_path / "run")
     with pytest.raises(
         InputError, match="vectors of texts need an encoder, got the class EncoderDecoder"

@@ -71,10 +71,10 @@ def test_the_cross_attention_residual_adds_the_self_attention_output(norm_first:
         own = layer.self_attention_norm(x, lambda x: layer.self_attention(x, x))
         residual = own if kept == "own" else x
         if norm_first:
-            asked = residual + cross(around.norm(own), memory)
+            expected = residual + cross(around.norm(own), memory)
         else:
-            asked = around.norm(residual + cross(own, memory))
-        y = layer.feed_forward_norm(asked, layer.feed_forward)
+            expected = around.norm(residual + cross(own, memory))
+        y = layer.feed_forward_norm(expected, layer.feed_forward)
         assert isinstance(y, Tensor)
         return y
 
@@ -204,9 +204,9 @@ def test_positions_do_not_run_past_padding() -> None:
 
 def n_shared_rows(choosing: Table, scoring: Table) -> int:
     """The number of rows used both for choosing and for the reported score."""
-    told = set(zip(scoring.column("source"), scoring.column("target"), strict=True))
+    pairs = set(zip(scoring.column("source"), scoring.column("target"), strict=True))
     chosen = zip(choosing.column("source"), choosing.column("target"), strict=True)
-    return sum(row in told for row in chosen)
+    return sum(row in pairs for row in chosen)
 
 
 def test_the_epoch_is_chosen_on_the_development_set(tmp_path: Path) -> None:

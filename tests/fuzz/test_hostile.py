@@ -26,25 +26,25 @@ def _hooked() -> None:
 
 
 @pytest.mark.parametrize("payload", QUICK, ids=lambda payload: payload.name)
-def test_nothing_runs(payload: Payload) -> None:
+def test_no_code_is_executed(payload: Payload) -> None:
     for opened in open_payload(payload):
         assert opened.seen == (), opened
         assert opened.foreign is None, opened
 
 
-def test_nothing_runs_in_the_child_either() -> None:
+def test_no_code_is_executed_in_the_child() -> None:
     payload = next(payload for payload in PAYLOADS if payload.name == "bin, reduce to exec")
     (opened,) = open_payload(payload, ["jumok.load"])
     assert opened.refused
     assert opened.seen == ()
 
 
-def test_there_are_sixty_and_no_two_alike() -> None:
+def test_there_are_sixty_distinct_files() -> None:
     assert len(PAYLOADS) >= 60
     assert len({payload.name for payload in PAYLOADS}) == len(PAYLOADS)
 
 
-def test_the_watch_would_tell(tmp_path: Path) -> None:
+def test_the_watch_detects_executed_code(tmp_path: Path) -> None:
     """Each kind of what is looked for, done here on purpose."""
     folder = tmp_path / "folder"
     folder.mkdir()

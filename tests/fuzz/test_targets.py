@@ -27,7 +27,7 @@ KEPT = [(name, i) for name in TARGETS for i in range(len(corpus(name)))]
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=lambda target: target.name)
-def test_a_door_answers_or_says_a_sentence(target: FuzzTarget) -> None:
+def test_a_target_returns_or_raises_one_sentence(target: FuzzTarget) -> None:
     seeds = seed_inputs(target)
 
     @settings(max_examples=SLOW.get(target.name, 60))
@@ -39,7 +39,7 @@ def test_a_door_answers_or_says_a_sentence(target: FuzzTarget) -> None:
 
 
 @pytest.mark.parametrize(("name", "location"), KEPT, ids=[f"{name}-{i}" for name, i in KEPT])
-def test_what_was_found_once_is_a_fault_no_more(name: str, location: int) -> None:
+def test_inputs_of_fixed_faults_are_handled(name: str, location: int) -> None:
     target, files = TARGETS[name], corpus(name)[location]
     begin = time.process_time()
     assert find_fault(target, files) is None
@@ -47,7 +47,7 @@ def test_what_was_found_once_is_a_fault_no_more(name: str, location: int) -> Non
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=lambda target: target.name)
-def test_a_valid_file_gets_in(target: FuzzTarget) -> None:
+def test_a_valid_file_is_accepted(target: FuzzTarget) -> None:
     """Else the changes of it would be stopped by the first check, and prove little."""
     answered = 0
     for files in target.seeds():

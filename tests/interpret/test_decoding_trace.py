@@ -24,7 +24,7 @@ from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.registry import get_task
 from jumok.tasks.runs.load import load
-from tests import hf_folders as foreign_folders
+from tests import hf_folders
 from tests.decoding.tiny_models import BOS, EOS, MarkovDecoder
 from tests.tasks.tiny_jobs import reading_vocabulary, recipe
 from tests.tiny_runs import readings
@@ -201,7 +201,7 @@ def test_coverage_is_traced_too(reading_run: Path) -> None:
 @pytest.mark.parametrize("family", ["marian", "gpt2"])
 def test_an_imported_folder_generates_by_its_config(family: str, tmp_path: Path) -> None:
     """bad_words_ids and forced tokens of generation_config.json are processors here."""
-    getattr(foreign_folders, family)(tmp_path)
+    getattr(hf_folders, family)(tmp_path)
     loaded = load(tmp_path, "cpu")
     answer = loaded.with_decoding(["max_length=12"])(TEXTS[0])
     assert isinstance(answer, GeneratedText)
@@ -283,7 +283,7 @@ def test_what_is_refused(review_run: Path, tmp_path: Path) -> None:
     for ask in (trace_generation, trace_forced):
         with pytest.raises(InputError, match="which generate text, got classification"):
             ask(classifier, "재미있어요", *(["3 1"] if ask is trace_forced else []))
-    headless = load(foreign_folders_headless(tmp_path), "cpu")
+    headless = load(headless_folder(tmp_path), "cpu")
     with pytest.raises(InputError, match="must have a language modeling head"):
         trace_generation(headless, "하나")
     model = loaded_of("language_modeling")
@@ -295,6 +295,6 @@ def test_what_is_refused(review_run: Path, tmp_path: Path) -> None:
         trace_generation(model, "일", ["beem=3"])
 
 
-def foreign_folders_headless(folder: Path) -> Path:
-    foreign_folders.gpt2(folder, head="Model")
+def headless_folder(folder: Path) -> Path:
+    hf_folders.gpt2(folder, head="Model")
     return folder

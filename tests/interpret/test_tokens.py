@@ -16,7 +16,7 @@ from jumok.interpret.tracing import trace
 from jumok.tasks.runs.load import load
 from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from jumok.text.tokenizer import Tokenizer
-from tests import hf_folders as foreign_folders
+from tests import hf_folders
 from tests.interpret.random_models import loaded_of
 from tests.tasks.tiny_jobs import review_vocabulary
 
@@ -32,11 +32,11 @@ TEXTS = [
     "\u202e</script> café",
 ]
 FOLDERS: dict[str, Callable[[Path], Any]] = {
-    "wordpiece": foreign_folders.bert,
-    "bytes": foreign_folders.gpt2,
-    "bytes of roberta": foreign_folders.roberta,
-    "unigram": foreign_folders.t5,
-    "marian": foreign_folders.marian,
+    "wordpiece": hf_folders.bert,
+    "bytes": hf_folders.gpt2,
+    "bytes of roberta": hf_folders.roberta,
+    "unigram": hf_folders.t5,
+    "marian": hf_folders.marian,
 }
 
 
@@ -186,7 +186,7 @@ def test_a_mask_token_has_the_span_of_its_text() -> None:
 
 def test_a_typed_special_piece_is_a_word(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    foreign_folders.bert(tmp_path / "model", "ForSequenceClassification", ("a", "b"))
+    hf_folders.bert(tmp_path / "model", "ForSequenceClassification", ("a", "b"))
     found = trace(load(tmp_path / "model", device="cpu"), "이 [SEP] 영화").info.tokens("source")
     assert found.special == (1, *(0,) * (len(found) - 2), 1)
     assert_sound(found)

@@ -84,8 +84,8 @@ def test_scores_include_the_bias() -> None:
     assert np.allclose(biased.scores("encoder", 0), plain.scores("encoder", 0) + bias[0])
     assert np.array_equal(biased.scores("encoder", 1), plain.scores("encoder", 1))
     recorded = bias.repeat(2, 0)
-    told = Trace.from_tensors(exact | {"encoder.0.scores": recorded}, info)
-    assert np.array_equal(told.scores("encoder", 0, 1), recorded[1])
+    changed = Trace.from_tensors(exact | {"encoder.0.scores": recorded}, info)
+    assert np.array_equal(changed.scores("encoder", 0, 1), recorded[1])
 
 
 def test_reading_needs_no_torch(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_large_file_is_not_read_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ask", "said"),
+    ("ask", "message"),
     [
         (lambda t: t.weights("decoder", 0), "the block must be one of encoder, got 'decoder'"),
         (lambda t: t.weights("encoder", 2), "layer of block encoder must be 0 to 1, got 2"),
@@ -147,8 +147,8 @@ def test_a_large_file_is_not_read_whole(tmp_path: Path) -> None:
         (lambda t: t.info.tokens("target"), "the side must be one of source, got 'target'"),
     ],
 )
-def test_missing_parts_of_a_trace_are_rejected(ask, said) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(InputError, match=said):
+def test_missing_parts_of_a_trace_are_rejected(ask, message) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(InputError, match=message):
         ask(random_trace())
 
 
@@ -167,9 +167,9 @@ def test_a_truncated_file_is_rejected(tmp_path: Path) -> None:
 
 def test_a_file_of_another_format_is_rejected(tmp_path: Path) -> None:
     weights = {"a": np.zeros(3, np.float32)}
-    for metadata in (None, {"format": "pt"}, {"format": "jumok.trace/2"}):
+    for metadata in (None, {"format": "pt"}, {"format": "jumok.trace/1"}):
         path = damaged(tmp_path, safetensors.numpy.save(weights, metadata))
-        with pytest.raises(InputError, match=r"the format must be 'jumok.trace/1', got"):
+        with pytest.raises(InputError, match=r"the format must be 'jumok.trace/2', got"):
             Trace.open(path)
     with pytest.raises(StorageError, match="cannot be read"):
         Trace.open(tmp_path / "nowhere.safetensors")
@@ -188,7 +188,7 @@ def test_a_header_with_wrong_shapes_is_rejected(tmp_path: Path) -> None:
     exact = random_tensors(info)
     whole = {name: random_trace(info).tensor(name) for name in random_trace(info).names}
     (block,) = info.blocks
-    for lie, said in (
+    for lie, message in (
         ({"heads": 8}, r"shape \(2, 8, 5, 3\) in 2 layers by the header, got \(2, 4, 5, 3\)"),
         ({"layers": 3}, r"shape \(2, 3, 4\) in 3 layers"),
         ({"layers": 1}, "in 1 layers"),
@@ -199,9 +199,9 @@ def test_a_header_with_wrong_shapes_is_rejected(tmp_path: Path) -> None:
         ({"key_heads": 0}, "4 heads must be a multiple of 0 key heads"),
         ({"heads": -4}, "-4 heads must be a multiple"),
     ):
-        told = replace(info, blocks=(replace(block, **lie),))
-        with pytest.raises(InputError, match=said):
-            Trace.open(damaged(tmp_path, serialize(whole, told)))
+        changed = replace(info, blocks=(replace(block, **lie),))
+        with pytest.raises(InputError, match=message):
+            Trace.open(damaged(tmp_path, serialize(whole, changed)))
     for name in ("encoder.mask", "encoder.thumbnails"):
         less = {key: tensor for key, tensor in whole.items() if key != name}
         with pytest.raises(InputError, match=f"{name} is missing"):

@@ -18,11 +18,11 @@ def everything() -> Arrays:
         "encoder.0.scores": some((2, 4, 5, 5)),
         "encoder.0.mixed": some((2, 4, 5, 3)),
         "encoder.0.bias": some((1, 4, 5, 5)),
-        "source.steps.0.attention": some((2, 5, 12)),
+        "source.steps.0.self_attention": some((2, 5, 12)),
         "source.embedding": some((2, 5, 12)),
         "source.positions": some((5, 12)),
         "rotary": some(6),
-        "parameters.source.0.attention.query.weight": some((12, 12)),
+        "parameters.source.0.self_attention.query.weight": some((12, 12)),
     }
 
 
@@ -44,7 +44,7 @@ def test_large_traces_leave_out_optional_tensors(
     given = everything()
     sizes = {
         "parameters": [name for name in given if name.startswith("parameters.")],
-        "steps": ["encoder.0.mixed", "source.steps.0.attention", "source.embedding"],
+        "steps": ["encoder.0.mixed", "source.steps.0.self_attention", "source.embedding"],
         "scores": ["encoder.0.scores"],
     }
     order = list(sizes)

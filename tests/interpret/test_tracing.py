@@ -23,7 +23,7 @@ from jumok.interpret.tracing import trace
 from jumok.models import EncoderDecoder, EncoderDecoderClassifier
 from jumok.nn.hooks import HookPoint, record
 from jumok.tasks.pipeline.pipeline import Pipeline
-from tests import hf_folders as foreign_folders
+from tests import hf_folders
 from tests.interpret.random_models import KINDS, READINGS, REVIEWS, loaded_of, texts_of
 from tests.models.small_models import POSITIONS
 
@@ -31,18 +31,18 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 every_position = pytest.mark.parametrize("positions", POSITIONS)
 
 FOREIGN = {
-    "bert": foreign_folders.bert,
-    "bert classifier": lambda folder: foreign_folders.bert(
+    "bert": hf_folders.bert,
+    "bert classifier": lambda folder: hf_folders.bert(
         folder, "ForSequenceClassification", ("아니오", "예")
     ),
-    "bert backbone": lambda folder: foreign_folders.bert(folder, "Model"),
-    "roberta": foreign_folders.roberta,
-    "gpt2": foreign_folders.gpt2,
-    "t5": foreign_folders.t5,
-    "bart": foreign_folders.bart,
-    "marian": foreign_folders.marian,
+    "bert backbone": lambda folder: hf_folders.bert(folder, "Model"),
+    "roberta": hf_folders.roberta,
+    "gpt2": hf_folders.gpt2,
+    "t5": hf_folders.t5,
+    "bart": hf_folders.bart,
+    "marian": hf_folders.marian,
     **{
-        family: partial(foreign_folders.llama, family=family)
+        family: partial(hf_folders.llama, family=family)
         for family in ("llama", "qwen3", "gemma3_text", "exaone4")
     },
 }
@@ -52,33 +52,33 @@ def tensor(rows: tuple[Tokens, ...], name: str) -> Tensor:
     return torch.tensor([getattr(row, name) for row in rows])
 
 
-def asked(loaded: Pipeline, made: Trace) -> dict[str, Any]:
+def inputs_of(loaded: Pipeline, made: Trace) -> dict[str, Any]:
     """What to ask of `logits` or `hidden_states` to have the model read the same."""
     sides = made.info.sides
     if "source" not in sides:
         row = sides["target"]
         return {"input_ids": tensor(row, "ids"), "attention_mask": tensor(row, "real")}
     row = sides["source"]
-    said = {"input_ids": tensor(row, "ids"), "attention_mask": tensor(row, "real")}
+    inputs = {"input_ids": tensor(row, "ids"), "attention_mask": tensor(row, "real")}
     if row[0].segments is not None:
-        said["token_type_ids"] = tensor(row, "segments")
+        inputs["token_type_ids"] = tensor(row, "segments")
     if "target" in sides:
-        said["decoder_input_ids"] = tensor(sides["target"], "ids")
-    return said
+        inputs["decoder_input_ids"] = tensor(sides["target"], "ids")
+    return inputs
 
 
 def assert_true(loaded: Pipeline, made: Trace) -> None:
     """The trace equals the forward pass of the unmodified model, and satisfies the equations."""
     written_side = "target" if "target" in made.info.sides else "source"
     last = max(block.layers for block in made.info.blocks if block.queries == written_side)
-    hidden = loaded.hidden_states(**asked(loaded, made)).numpy()
+    hidden = loaded.hidden_states(**inputs_of(loaded, made)).numpy()
     for number, tokens in enumerate(made.info.sides[written_side]):  # type: ignore[index]
         n = sum(tokens.real)
         found = made.hidden(written_side, last, number)[:n]
         # the fused kernel sums in another order
         assert np.abs(found - hidden[number, :n]).max() < 2e-5 * max(1, np.abs(hidden).max())
     with record(loaded.model) as seen:
-        loaded.hidden_states(**asked(loaded, made))
+        loaded.hidden_states(**inputs_of(loaded, made))
     for block in made.info.blocks:
         for layer in range(block.layers):
             location = {"cross": f"decoder.stack.layers.{layer}.cross_attention"}.get(
@@ -112,7 +112,7 @@ def _check_equations(made: Trace, block: str, layer: int, number: int) -> None:
     mixed = made.tensor(f"{block}.{layer}.mixed")[number]
     assert np.abs(weights @ v - mixed).max() < 1e-5 * max(1, np.abs(v).max())
     side = made.info.block(block).queries
-    part = "cross" if block == "cross" else "attention"
+    part = "cross_attention" if block == "cross" else "self_attention"
     output = made.tensor(f"parameters.{side}.{layer}.{part}.output.weight")  # (D, H K)
     H, S, K = v.shape
     norms = made.value_norms(block, layer, number)
@@ -145,7 +145,7 @@ def test_a_trace_of_an_imported_model_equals_its_forward_pass(family: str, tmp_p
 def test_each_layer_has_the_mask_of_its_window_and_its_own_angles(tmp_path: Path) -> None:
     """The first layer of these Gemma 3 attends within 6 tokens, the second without a limit."""
     pytest.importorskip("transformers")
-    foreign_folders.llama(tmp_path, family="gemma3_text")
+    hf_folders.llama(tmp_path, family="gemma3_text")
     made = trace(jumok.load(tmp_path, device="cpu"), "이 영화 정말 재미있어요", "정말 정말")
     n = len(made.info.tokens("target"))
     causal = np.tril(np.ones((n, n), dtype=bool))
@@ -194,7 +194,7 @@ def test_every_step_of_the_calculation_can_be_recomputed() -> None:
     for layer in range(2):
         steps = {
             name: made.tensor(f"source.steps.{layer}.{name}")[0]
-            for name in ("attention", "after_attention", "hidden", "feed_forward")
+            for name in ("self_attention", "after_self_attention", "hidden", "feed_forward")
         }
         own = {
             name.partition(f"source.{layer}.")[2]: made.tensor(name)
@@ -204,9 +204,10 @@ def test_every_step_of_the_calculation_can_be_recomputed() -> None:
         x = made.hidden("source", layer)
         mixed = made.tensor(f"encoder.{layer}.mixed")[0]  # (H, T, K)
         rows = mixed.transpose(1, 0, 2).reshape(len(x), -1)  # (T, H K)
-        attention = rows @ own["attention.output.weight"].T + own["attention.output.bias"]
-        assert np.abs(attention - steps["attention"]).max() < 1e-4
-        assert np.abs(x + attention - steps["after_attention"]).max() < 1e-4
+        output = own["self_attention.output.weight"], own["self_attention.output.bias"]
+        attention = rows @ output[0].T + output[1]
+        assert np.abs(attention - steps["self_attention"]).max() < 1e-4
+        assert np.abs(x + attention - steps["after_self_attention"]).max() < 1e-4
         narrow = steps["hidden"] @ own["feed_forward.down.weight"].T + own["feed_forward.down.bias"]
         assert np.abs(narrow - steps["feed_forward"]).max() < 1e-4
         end = made.tensor(f"source.steps.{layer}.after_feed_forward")[0]
@@ -306,12 +307,12 @@ def test_an_output_of_max_length_is_traced_without_its_last_token() -> None:
     most = loaded.recipe.model.max_length
     long = {"min_length": most, "max_length": most}
     made = trace(loaded, READINGS[0], decode=long)
-    [row], told = made.info.sides["target"], made.info.decoding
-    assert told is not None
-    assert len(told.steps) == most
+    [row], recorded_decoding = made.info.sides["target"], made.info.decoding
+    assert recorded_decoding is not None
+    assert len(recorded_decoding.steps) == most
     assert len(row) == most
-    assert row.ids[1:] == tuple(s.chosen.id for s in told.steps if s.chosen)[:-1]
-    assert row.text == told.output
+    assert row.ids[1:] == tuple(s.chosen.id for s in recorded_decoding.steps if s.chosen)[:-1]
+    assert row.text == recorded_decoding.output
     [note] = [note for note in made.info.notes if "target" in note]
     assert "1 pieces of it were truncated" in note
 
@@ -371,7 +372,7 @@ def test_texts_without_words_are_traced_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         ({"text": []}, "0 texts"),
         ({"text": ["가", "나"], "target": "다"}, "got 2 texts and 1 targets"),
@@ -387,8 +388,8 @@ def test_texts_without_words_are_traced_too() -> None:
         ({"text": "가\ud800나"}, "lone surrogate"),
     ],
 )
-def test_invalid_arguments_are_rejected(call: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_invalid_arguments_are_rejected(call: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         trace(loaded_of("classifier"), **call)
 
 

@@ -30,7 +30,7 @@ from tests.shared_data import shared_data
         ("배우가 좋다. 굿. 또 볼래", False),  # as a sentence it is too short to count
     ],
 )
-def test_what_repeats_a_held_out_sentence(text: str, repeats: bool) -> None:
+def test_sentences_that_repeat_a_held_out_one(text: str, repeats: bool) -> None:
     held_out = HeldOut(["비 오는 날의 서울역은 붐볐다. 굿!", "굿"])
     assert bool(held_out.repeated_in(text)) is repeats
 
@@ -93,8 +93,8 @@ def test_every_source_states_its_licence_and_every_evaluation_set_is_held_out() 
     assert all(source.licence and source.origin for source in SOURCES)
     assert len({source.name for source in SOURCES}) == len(SOURCES)
     korean = {name for name in CORPORA if not name.startswith(("multi30k", "enko", "koen-"))}
-    foreign = {"numbers", "note", "shakespeare", "ko-small"}  # two are generated
-    assert {name for name, _, _ in HELD_OUT} == korean - foreign
+    not_held_out = {"numbers", "note", "shakespeare", "ko-small"}  # two are generated
+    assert {name for name, _, _ in HELD_OUT} == korean - not_held_out
 
 
 def test_a_missing_source_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -108,7 +108,9 @@ def test_a_missing_source_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_ko_small_is_what_its_sources_give(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_ko_small_equals_the_sentences_of_its_sources(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """The pinned bytes again, and no held-out text by another rule than that of the assembly."""
     monkeypatch.setenv("JUMOK_DATA", str(shared_data("korean").parent))
     path = tmp_path / "a" / "new" / "folder" / "ko-small.txt"

@@ -140,9 +140,9 @@ def test_jumok_cpu_caps_the_choice(cap: str, reading_run: Path) -> None:
         )
         for words in (["--decoding", "kernel=torch"], ["--decoding", "kernel=auto"])
     )
-    answer, wanted = json.loads(auto.stdout), json.loads(plain.stdout)
-    assert answer["output"] == wanted["output"]
-    assert answer["score"] == pytest.approx(wanted["score"], rel=1e-4, abs=1e-4)
+    answer, expected = json.loads(auto.stdout), json.loads(plain.stdout)
+    assert answer["output"] == expected["output"]
+    assert answer["score"] == pytest.approx(expected["score"], rel=1e-4, abs=1e-4)
     timing = json.loads(auto.stderr.splitlines()[-1])["timing"]
     assert cap in timing["kernel"]["reason"]
     assert timing["kernel"]["kernel"] in (["native", "torch"] if FASTER[cap] else ["torch"])

@@ -75,11 +75,11 @@ def test_the_gradient_uses_the_same_mask(dtype: torch.dtype) -> None:
 
 
 def test_gradcheck_with_a_fixed_mask() -> None:
-    def held(x: torch.Tensor) -> torch.Tensor:
+    def dropped(x: torch.Tensor) -> torch.Tensor:
         torch.manual_seed(4)
         return dropout(x, 0.4)
 
-    assert torch.autograd.gradcheck(held, noise(4, 5, dtype=torch.float64).requires_grad_())
+    assert torch.autograd.gradcheck(dropped, noise(4, 5, dtype=torch.float64).requires_grad_())
 
 
 def test_the_seed_determines_the_mask() -> None:
@@ -122,8 +122,8 @@ def test_the_residual_sum_in_one_pass(lowered: torch.dtype) -> None:
         assert y.grad is not None
         assert y.grad.dtype == lowered
         results.append([z.detach(), x.grad, y.grad])
-    for actual, wanted in zip(*results, strict=True):
-        assert close(actual, wanted, 1e-6 if lowered == torch.float32 else 1e-2)
+    for actual, other in zip(*results, strict=True):
+        assert close(actual, other, 1e-6 if lowered == torch.float32 else 1e-2)
     x, y = noise(3, 50), noise(3, 50, seed=1)
     assert torch.equal(Dropout(0.3).eval().add_residual(x, y), x + y)
 

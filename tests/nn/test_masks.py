@@ -25,12 +25,12 @@ def test_a_mask_that_hides_nothing_is_none() -> None:
     assert AttentionMask(causal=True).dense(1, 4, CPU) is None  # the newest has no future
 
 
-@given(T=st.integers(2, 6), held=st.integers(0, 5))
-def test_a_causal_mask_allows_the_past_and_itself(T: int, held: int) -> None:
-    S = held + T
+@given(T=st.integers(2, 6), cached=st.integers(0, 5))
+def test_a_causal_mask_allows_the_past_and_itself(T: int, cached: int) -> None:
+    S = cached + T
     table = written(AttentionMask(causal=True), T, S)
     for i in range(T):
-        assert table[i].tolist() == [j <= held + i for j in range(S)]
+        assert table[i].tolist() == [j <= cached + i for j in range(S)]
 
 
 @given(T=st.integers(2, 5), p=st.sampled_from([0.2, 0.8]), seed=seeds)
@@ -62,8 +62,8 @@ def test_segments_attend_only_to_themselves(
     T = len(numbers)
     table = written(AttentionMask.from_segments(torch.tensor([numbers]), causal=causal), T, T)
     for i, asking in enumerate(numbers):
-        for j, asked in enumerate(numbers):
-            seen = asking == asked and asked >= 0 and (j <= i or not causal)
+        for j, number in enumerate(numbers):
+            seen = asking == number and number >= 0 and (j <= i or not causal)
             assert bool(table[0, 0, i, j]) == seen
 
 

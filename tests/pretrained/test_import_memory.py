@@ -84,7 +84,7 @@ def test_an_import_needs_little_more_than_the_file(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak memory as Linux reports it")
 @pytest.mark.parametrize(
-    ("dtype", "said", "factor"),
+    ("dtype", "stored", "factor"),
     [
         (torch.float32, "float32", 1.1),
         (torch.bfloat16, "float32", 2.1),
@@ -92,13 +92,13 @@ def test_an_import_needs_little_more_than_the_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_load_needs_little_more_than_its_weights(
-    dtype: torch.dtype, said: str, factor: float, tmp_path: Path
+    dtype: torch.dtype, stored: str, factor: float, tmp_path: Path
 ) -> None:
     folder = checkpoint(tmp_path / "hf", 3 if dtype == torch.float32 else 6, dtype)
     size = (folder / "model.safetensors").stat().st_size
     import_checkpoint(folder, tmp_path / "run")
     for path in (folder, tmp_path / "run"):
-        call = f"load({str(path)!r}, dtype={said!r})"
+        call = f"load({str(path)!r}, dtype={stored!r})"
         assert peak(call) < factor * size + 10e6, path
 
 

@@ -139,7 +139,7 @@ def test_a_client_that_never_reads_occupies_its_connection_only(target: Server) 
         b"GET /health HTTP/1.1\r\nHost: localhost\r\nCookie: " + b"a" * 2**17 + b"\r\n\r\n",
     ],
 )
-def test_bytes_that_are_no_valid_request(target: Server, request_bytes: bytes) -> None:
+def test_bytes_that_are_not_a_valid_request(target: Server, request_bytes: bytes) -> None:
     reply = target.raw(request_bytes)
     assert status(reply) in (0, 400, 421)
     assert len(reply) < 3000
@@ -160,7 +160,7 @@ def test_an_endless_head_or_trailer_is_refused_early(target: Server) -> None:
         assert time.monotonic() - started < 30
 
 
-def test_trailers_are_no_headers(target: Server) -> None:
+def test_trailers_are_not_headers(target: Server) -> None:
     body = b'{"texts": ["a"]}'
     sent = head(target, b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n")
     sent += b"%x\r\n%s\r\n0\r\nHost: evil.example\r\n\r\n" % (len(body), body)

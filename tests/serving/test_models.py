@@ -13,7 +13,7 @@ from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.import_checkpoint import import_checkpoint
 from jumok.tasks.runs.load import load
-from tests import hf_folders as foreign
+from tests import hf_folders
 from tests.serving.server_process import Server, serving
 from tests.text.pretrained.test_streaming import spelling
 
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.usefixtures("threads_of_the_server")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path | str]:
     """`bytes` has byte-level BPE, `fallback` a piece for each byte of what has no piece."""
     folder = tmp_path_factory.mktemp("foreign")
-    foreign.gpt2(folder / "bytes")
-    foreign.gpt2(folder / "fallback", vocab_size=260, bos_token_id=259, eos_token_id=259)
+    hf_folders.gpt2(folder / "bytes")
+    hf_folders.gpt2(folder / "fallback", vocab_size=260, bos_token_id=259, eos_token_id=259)
     spelling(folder / "pieces")
     for name in ("vocab.json", "merges.txt"):
         (folder / "fallback" / name).unlink()

@@ -50,7 +50,9 @@ def test_a_person_predicts_in_both_languages(server: Server) -> None:
         ("", False),
     ],
 )
-def test_errors_are_korean_for_who_prefers_it(server: Server, accepted: str, korean: bool) -> None:
+def test_errors_are_korean_for_clients_that_prefer_it(
+    server: Server, accepted: str, korean: bool
+) -> None:
     reply = server.request("/v1/predict", {"texts": 3}, Accept_Language=accepted)
     assert reply.headers["vary"] == "accept-language"
     expected = "문자열 1~1024개의 목록이어야" if korean else "must be a list of 1 to 1024 strings"

@@ -77,7 +77,7 @@ def test_a_request_is_taken_whole_or_refused_whole() -> None:
     asyncio.run(run())
 
 
-def test_who_returns_after_the_time_in_retry_after_is_accepted() -> None:
+def test_a_request_after_the_time_in_retry_after_is_accepted() -> None:
     """Also while others keep the queue as full as they can."""
 
     async def run() -> None:

@@ -40,14 +40,14 @@ def test_a_query_of_unknown_words_returns_the_first_text() -> None:
 
 
 def test_only_the_selected_method_is_tested() -> None:
-    asked = []
+    queries = []
 
     def way(dev: float, name: str) -> tuple[float, str, object]:
-        return dev, name, lambda: asked.append(name) or {"accuracy": dev}
+        return dev, name, lambda: queries.append(name) or {"accuracy": dev}
 
     found = best("TF-IDF", [iter([way(0.5, "a"), way(0.7, "b")]), iter([way(0.7, "c")])])
     assert (found.chosen, found.dev, found.test) == ("b", 0.7, {"accuracy": 0.7})
-    assert asked == ["b"]
+    assert queries == ["b"]
 
 
 def test_character_context_features() -> None:

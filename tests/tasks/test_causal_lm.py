@@ -138,12 +138,12 @@ def windows(epoch: LazyBatches[PackedBatch]) -> frozenset[tuple[int, ...]]:
 def test_every_epoch_has_every_token_once_in_new_windows() -> None:
     for plan in (recipe(), recipe(across=True)):
         learner = job(plan, [*TEXTS, LONG])
-        wanted, rows = [], []
+        references, rows = [], []
         for number in (0, 1):
             epoch = learner.epoch(number)
             batches = [epoch[i] for i in range(len(epoch))]
             rows.append(torch.cat([batch.ids for batch in batches]).tolist())
-            wanted.append(
+            references.append(
                 sorted(
                     int(token)
                     for batch in batches
@@ -153,7 +153,7 @@ def test_every_epoch_has_every_token_once_in_new_windows() -> None:
                 )
             )
         ids = learner.train.rows.ids
-        assert wanted[0] == wanted[1] == sorted(ids[ids != vocabulary().bos_id].tolist())
+        assert references[0] == references[1] == sorted(ids[ids != vocabulary().bos_id].tolist())
         read = {windows(learner.epoch(number)) for number in range(4)}
         assert len(read) > 1  # two epochs may draw the same one of 16 beginnings
         again = learner.epoch(1)
@@ -385,11 +385,11 @@ def test_the_native_kernel_continues_the_same(
     assert len(set(lengths)) == len(lengths) - 1
     assert max(lengths) > loaded.recipe.model.max_length
     short = PROMPTS[:-1]  # which the plain model pads where no window slides
-    wanted = go_on(loaded, *short) + go_on(loaded, *PROMPTS)
+    references = go_on(loaded, *short) + go_on(loaded, *PROMPTS)
     with_native_alone(monkeypatch)
     native = loaded.with_decoding(["kernel=native"])
     found = go_on(native, *short) + go_on(native, *PROMPTS)
-    for actual, plain in zip(found, wanted, strict=True):
+    for actual, plain in zip(found, references, strict=True):
         assert (actual.text, actual.output, actual.loop) == (plain.text, plain.output, plain.loop)
         assert [token.id for token in actual.tokens] == [token.id for token in plain.tokens]
         assert actual.score == pytest.approx(
@@ -403,11 +403,11 @@ def test_the_native_kernel_continues_the_same(
 @pytest.mark.usefixtures("compiled")
 def test_the_native_kernel_streams_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = continuer().with_decoding(["max_length=40", "min_length=30", "kernel=torch"])
-    wanted = go_on(loaded, *PROMPTS)
+    references = go_on(loaded, *PROMPTS)
     with_native_alone(monkeypatch)
     native = loaded.with_decoding(["kernel=native"])
     assert isinstance(native.task, GenerativeTask)
-    for text, plain in zip(PROMPTS, wanted, strict=True):
+    for text, plain in zip(PROMPTS, references, strict=True):
         parts: list[str] = []
         answer = native.task.stream(native, text, parts.append)
         assert isinstance(answer, GeneratedText)
@@ -423,10 +423,10 @@ def test_an_ensemble_of_native_models(monkeypatch: pytest.MonkeyPatch) -> None:
         for weight in other.model.parameters():
             weight.add_(torch.randn_like(weight) / 20)
     both = continuer().with_decoding(["max_length=20", "kernel=torch"]).ensemble([other])
-    wanted = go_on(both, *PROMPTS)
+    references = go_on(both, *PROMPTS)
     with_native_alone(monkeypatch)
     for actual, plain in zip(
-        go_on(both.with_decoding(["kernel=native"]), *PROMPTS), wanted, strict=True
+        go_on(both.with_decoding(["kernel=native"]), *PROMPTS), references, strict=True
     ):
         assert actual.output == plain.output
         assert actual.score == pytest.approx(plain.score, rel=1e-4, abs=1e-4)
@@ -532,9 +532,9 @@ def test_label_smoothing_of_tokens_is_for_training_only(smoothing: float) -> Non
     assert batch.loss_mask is not None
     mask = AttentionMask.from_segments(batch.window_ids, causal=True)
     logits = learner.model(batch.ids, mask, positions=batch.positions)  # (R, W, V)
-    wanted = batch.labels.masked_fill(~batch.loss_mask, -100)
+    references = batch.labels.masked_fill(~batch.loss_mask, -100)
     plain = F.cross_entropy(
-        logits.transpose(1, 2), wanted, reduction="sum", label_smoothing=smoothing
+        logits.transpose(1, 2), references, reduction="sum", label_smoothing=smoothing
     )
     torch.testing.assert_close(learner.loss(batch), plain, rtol=1e-5, atol=0)
     assert learner.evaluate().loss == job(recipe()).evaluate().loss

@@ -194,7 +194,7 @@ def test_bad_cells_are_named(tmp_path: Path, cell: str, fault: str) -> None:
         evaluation_table(path, DataConfig(), MULTI_LABEL, LABELS)
 
 
-def test_a_list_is_no_text(tmp_path: Path) -> None:
+def test_a_list_is_not_a_text(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text('{"text": ["글", "둘"], "label": "연기"}\n', encoding="utf-8")
     with pytest.raises(InputError, match="text is not a text"):
@@ -224,7 +224,7 @@ def test_labels_are_those_of_the_training_rows(tmp_path: Path) -> None:
         ("data.pieces=true", "only classification reads"),
     ],
 )
-def test_settings_that_do_not_fit(tmp_path: Path, override: str, message: str) -> None:
+def test_invalid_settings(tmp_path: Path, override: str, message: str) -> None:
     recipe = write_rows(tmp_path)
     with pytest.raises(InputError, match=message):
         load_recipe(str(recipe), [override])

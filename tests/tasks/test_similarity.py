@@ -155,7 +155,7 @@ def test_training_on_plain_texts_is_selected_by_scores(tmp_path: Path) -> None:
     assert losses[-1] < losses[0]
 
 
-def test_other_copies_of_a_second_text_are_no_candidates(tmp_path: Path) -> None:
+def test_other_copies_of_a_second_text_are_not_candidates(tmp_path: Path) -> None:
     recipe = _recipe(tmp_path)
     lines = "text\tpair\n이 영화 좋아요\t최고예요\n음악이 좋아요\t최고예요\n"
     (tmp_path / "pairs.tsv").write_text(lines, encoding="utf-8")

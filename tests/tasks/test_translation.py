@@ -176,11 +176,11 @@ def test_classification_has_one_vocabulary_and_no_decoding(review_recipe: Path) 
 
 def test_the_test_uses_the_decoding_of_the_recipe(two_sided_run: Path, two_sided: Pipeline) -> None:
     results = json.loads((two_sided_run / "results.json").read_text())
-    said = (
+    message = (
         "beam=3 length_penalty=0.6 length_norm='power' early_stopping=False "
         "max_length=24 max_ratio=1.5 max_extra=10"  # the model holds 24
     )
-    assert results["decoding"] == said
+    assert results["decoding"] == message
     records = (two_sided_run / "metrics.jsonl").read_text()
     assert '"kind": "dev"' in records
 

@@ -55,7 +55,9 @@ def trained(
     return SentencePieceTokenizer.train(CORPUS, config)
 
 
-def foreign(texts: Iterable[str] = CORPUS, **options: str | int | Sequence[str]) -> bytes:
+def sentencepiece_model(
+    texts: Iterable[str] = CORPUS, **options: str | int | Sequence[str]
+) -> bytes:
     """A model as others train it: SentencePiece's own NMT-NFKC rule and these options."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -71,7 +73,7 @@ def foreign(texts: Iterable[str] = CORPUS, **options: str | int | Sequence[str])
 @cache
 def kowiki_like() -> bytes:
     """As the Korean tutorials do: [PAD] 0, [UNK] 1, [BOS] 2, [EOS] 3, the rest user-defined."""
-    return foreign(
+    return sentencepiece_model(
         pad_id=0,
         pad_piece="[PAD]",
         unk_id=1,

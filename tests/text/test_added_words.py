@@ -14,7 +14,7 @@ from jumok.text.added_words import MAX_USER_DEFINED, add_words
 from jumok.text.normalization import nfc
 from jumok.text.sentencepiece_proto import _parse, read_model
 from tests.shared_data import shared_data
-from tests.text.sample_texts import CORPUS, foreign, trained
+from tests.text.sample_texts import CORPUS, sentencepiece_model, trained
 
 WORDS = ("코로나", "어벤져스", "꿀잼", "트랜스포머", "포스터보고", "주목하다", "👍🏻")
 KINDS: list[Literal["unigram", "bpe"]] = ["unigram", "bpe"]
@@ -61,8 +61,8 @@ def test_texts_without_the_words_are_segmented_as_before(
     after = _grown(kind)
     if not any(word in text for word in WORDS):
         assert after.encode(text) == before.encode(text)
-    wanted = nfc(text).replace("▁", " ")
-    assert after.decode(after.encode(text)) == wanted == before.decode(before.encode(text))
+    expected = nfc(text).replace("▁", " ")
+    assert after.decode(after.encode(text)) == expected == before.decode(before.encode(text))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -121,8 +121,8 @@ def test_longer_pieces_that_contain_the_word_stay_in_use() -> None:
             assert after.pieces(piece[1:]) == before.pieces(piece[1:]) == [piece]
 
 
-def test_models_from_elsewhere() -> None:
-    before = SentencePieceTokenizer.from_bytes(foreign())
+def test_models_of_other_programs() -> None:
+    before = SentencePieceTokenizer.from_bytes(sentencepiece_model())
     after = add_words(before, ["코로나"]).tokenizer
     assert after.pieces("코로나가")[0] == "▁코로나"
     assert [after.encode(t) for t in CORPUS] == [before.encode(t) for t in CORPUS]

@@ -27,18 +27,18 @@ def test_as_many_ids_as_characters_and_the_same_text_back(text: str) -> None:
 
 
 @given(st.text(sorted(set(TEXT))))
-def test_streamed_as_a_whole(text: str) -> None:
+def test_streamed_parts_equal_the_whole(text: str) -> None:
     stream = StreamingDecoder(VOCABULARY)
     parts = [stream.push(each) for each in VOCABULARY.encode(text)]
     assert "".join(parts) + stream.finish() == text
 
 
-def test_two_texts_are_their_ids_end_to_end() -> None:
+def test_two_texts_are_concatenated() -> None:
     both = VOCABULARY.encode("밥을") + VOCABULARY.encode(" 먹었다")
     assert both == VOCABULARY.encode("밥을 먹었다")
 
 
-def test_the_size_is_a_limit_that_the_rarest_characters_feel() -> None:
+def test_the_size_limits_the_rarest_characters() -> None:
     few = SentencePieceTokenizer.train(
         ["가가가 나나 다"], VocabularyConfig(kind="char", size=10, required_characters="")
     )
@@ -46,11 +46,11 @@ def test_the_size_is_a_limit_that_the_rarest_characters_feel() -> None:
     assert few.encode("가다") == [few.id("가"), few.unk_id]
 
 
-def test_characters_are_cut_one_way_and_never_sampled() -> None:
+def test_characters_have_one_segmentation_and_no_sampling() -> None:
     with pytest.raises(InputError, match="one segmentation of every text"):
         VOCABULARY.sample_batch(["밥을"], alpha=0.1, seed=0)
 
 
-def test_bytes_are_not_spelled_by_a_vocabulary_of_characters() -> None:
+def test_a_vocabulary_of_characters_has_no_byte_fallback() -> None:
     with pytest.raises(InputError, match="byte_fallback"):
         VocabularyConfig(kind="char", byte_fallback=True)

@@ -19,19 +19,19 @@ def test_nfc_keeps_what_nfkc_breaks(text: str) -> None:
 
 
 @given(st.text(st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3)))
-def test_decomposed_hangul_is_put_together_by_both_rules(text: str) -> None:
+def test_decomposed_hangul_is_composed_by_both_rules(text: str) -> None:
     apart = unicodedata.normalize("NFD", text)
     assert nfc(apart) == compose_hangul(apart) == text
 
 
 @given(st.text("가각한나ㅋㅠ\u1100\u1161\u11a8\u1112\u11ab\u110fe\u0301\u0323\u212b豈 "))
-def test_composing_hangul_is_what_nfc_does_to_hangul(text: str) -> None:
+def test_composing_hangul_equals_nfc_of_hangul(text: str) -> None:
     composed = compose_hangul(text)
     assert nfc(composed) == nfc(text)
     assert compose_hangul(composed) == composed
 
 
-def test_composing_hangul_leaves_the_rest() -> None:
+def test_composing_hangul_keeps_other_characters() -> None:
     assert compose_hangul("cafe\u0301 \u1100 \u1161 ㅋㅏ \uac00\u11a8") == (
         "cafe\u0301 \u1100 \u1161 ㅋㅏ 각"
     )
@@ -52,6 +52,6 @@ def test_the_rule_of_a_name() -> None:
         ("\udc00", "lone surrogate, got U+DC00 as character 1"),
     ],
 )
-def test_what_no_file_can_hold_is_named(text: str, message: str) -> None:
+def test_characters_that_no_file_can_contain_are_named(text: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         check_text(text)

@@ -34,15 +34,15 @@ def test_every_character_belongs_to_one_piece(
 
 @pytest.mark.parametrize("vocabulary", VOCABULARIES, ids=ids)
 @given(texts)
-def test_of_a_text_in_parts_the_parts_are_told(
+def test_a_text_of_several_parts_has_the_offsets_of_each_part(
     vocabulary: SentencePieceTokenizer, text: str
 ) -> None:
     """What macOS makes of file names: the pieces are the same, their places are further apart."""
     parts = unicodedata.normalize("NFD", text)
     assert vocabulary.pieces(parts) == vocabulary.pieces(text)
     spans = offsets(text, vocabulary.pieces(text))
-    told = offsets(parts, vocabulary.pieces(parts))
-    for (start, stop), (begin, end) in zip(spans, told, strict=True):
+    found = offsets(parts, vocabulary.pieces(parts))
+    for (start, stop), (begin, end) in zip(spans, found, strict=True):
         assert unicodedata.normalize("NFC", parts[begin:end]) == text[start:stop]
 
 

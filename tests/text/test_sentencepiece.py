@@ -17,7 +17,7 @@ from jumok.errors import InputError, StorageError
 from jumok.text import SPECIAL_PIECES, SentencePieceTokenizer, Tokenizer, VocabularyConfig
 from jumok.text.sentencepiece_proto import PieceType, read_model
 from tests.shared_data import shared_data
-from tests.text.sample_texts import SENTENCES, foreign, kowiki_like, trained
+from tests.text.sample_texts import SENTENCES, kowiki_like, sentencepiece_model, trained
 
 KINDS = ["unigram", "bpe"]
 SPECIAL = ["pad_id", "unk_id", "bos_id", "eos_id", "sep_id", "cls_id", "mask_id"]
@@ -65,7 +65,7 @@ def test_another_process_gives_the_same_bytes_and_nothing_is_left_behind(tmp_pat
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_seven_special_pieces_and_the_wanted_size(kind: str) -> None:
+def test_seven_special_pieces_and_the_requested_size(kind: str) -> None:
     vocabulary = trained(kind)
     assert len(vocabulary) == 200
     assert vocabulary.kind == kind
@@ -76,7 +76,7 @@ def test_seven_special_pieces_and_the_wanted_size(kind: str) -> None:
         assert vocabulary.piece(vocabulary.id(name)) == name
 
 
-def test_laughter_and_symbols_are_pieces_whatever_the_coverage() -> None:
+def test_laughter_and_symbols_are_pieces_with_any_coverage() -> None:
     texts = [*["영화 배우 연기 음악"] * 300, "뗀 ㅋㅋ"]
     config = VocabularyConfig("bpe", size=30, character_coverage=0.98)
     vocabulary = SentencePieceTokenizer.train(texts, config)
@@ -116,14 +116,14 @@ def test_texts_full_of_special_pieces_train_words_not_specials() -> None:
         (["가나", "다\0"], VocabularyConfig(), "U+0000 (NUL), got one as character 2"),
     ],
 )
-def test_what_cannot_be_trained_is_said(
+def test_training_errors_are_explained(
     texts: list[str], config: VocabularyConfig, message: str
 ) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         SentencePieceTokenizer.train(texts, config)
 
 
-def test_what_the_texts_raise_comes_through() -> None:
+def test_errors_of_the_texts_are_not_replaced() -> None:
     def broken() -> Iterator[str]:
         yield "가나다"
         raise ConnectionError("the line went dead")
@@ -151,7 +151,7 @@ def test_an_impossible_config_is_refused(make: Callable[[], VocabularyConfig]) -
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_real_reviews_encode_as_sentencepiece_itself_does(kind: str) -> None:
+def test_real_reviews_are_encoded_as_by_sentencepiece(kind: str) -> None:
     texts = reviews()
     vocabulary = SentencePieceTokenizer.train(texts, VocabularyConfig(kind=kind, size=2500))
     itself = peer(vocabulary.to_bytes())
@@ -166,14 +166,14 @@ def test_real_reviews_encode_as_sentencepiece_itself_does(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("byte_fallback", [False, True])
-def test_spaces_line_breaks_and_symbols_come_back(kind: str, byte_fallback: bool) -> None:
+def test_spaces_line_breaks_and_symbols_round_trip(kind: str, byte_fallback: bool) -> None:
     vocabulary = trained(kind, byte_fallback)
     for text in ["", " ", "  이 영화   ", "가볍지\n\n\t않구나 ", *SENTENCES]:
         assert vocabulary.decode(vocabulary.encode(text)) == text
 
 
 @given(text=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0▁")))
-def test_with_bytes_every_text_comes_back_composed(text: str) -> None:
+def test_with_byte_fallback_every_text_round_trips_composed(text: str) -> None:
     vocabulary = trained("bpe", byte_fallback=True)
     assert vocabulary.decode(vocabulary.encode(text)) == unicodedata.normalize("NFC", text)
 
@@ -194,7 +194,7 @@ def test_without_normalisation_nothing_is_composed() -> None:
     assert vocabulary.unk_id in vocabulary.encode("한글")
 
 
-def test_the_mark_of_a_space_comes_back_as_a_space() -> None:
+def test_the_space_mark_is_decoded_as_a_space() -> None:
     vocabulary = trained()
     assert vocabulary.decode(vocabulary.encode("더빙▁진짜")) == "더빙 진짜"
 
@@ -233,7 +233,7 @@ def test_an_unknown_piece_is_never_silently_unk() -> None:
         trained().id("[XYZ]")
 
 
-def test_nul_and_half_surrogates_are_refused_in_every_way_in() -> None:
+def test_nul_and_lone_surrogates_are_refused_by_every_method() -> None:
     vocabulary = trained()
     for text in ["가\0나", "가\ud800나"]:
         for refuse in [
@@ -271,7 +271,7 @@ def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
     assert repr(again) == "SentencePieceTokenizer(unigram, 200 pieces, nfc normalization)"
 
 
-def test_a_model_as_korean_tutorials_make_it() -> None:
+def test_a_model_trained_as_in_korean_tutorials() -> None:
     data = kowiki_like()
     assert PieceType.USER_DEFINED in read_model(data).types
     vocabulary = SentencePieceTokenizer.from_bytes(data)
@@ -286,13 +286,13 @@ def test_a_model_as_korean_tutorials_make_it() -> None:
 
 
 def test_other_names_and_ids() -> None:
-    data = foreign(pad_id=3, control_symbols=["<cls>", "<sep>", "<mask>"])
+    data = sentencepiece_model(pad_id=3, control_symbols=["<cls>", "<sep>", "<mask>"])
     vocabulary = SentencePieceTokenizer.from_bytes(data)
     assert [getattr(vocabulary, name) for name in SPECIAL] == [3, 0, 1, 2, 5, 4, 6]
 
 
 def test_a_missing_special_piece_is_named() -> None:
-    vocabulary = SentencePieceTokenizer.from_bytes(foreign())  # <unk> <s> </s> alone
+    vocabulary = SentencePieceTokenizer.from_bytes(sentencepiece_model())  # <unk> <s> </s> alone
     assert (vocabulary.unk_id, vocabulary.bos_id, vocabulary.eos_id) == (0, 1, 2)
     for attribute, name in [("pad_id", "[PAD]"), ("cls_id", "[CLS]"), ("mask_id", "[MASK]")]:
         with pytest.raises(InputError, match=re.escape(f"the vocabulary has no {name} piece")):
@@ -300,7 +300,7 @@ def test_a_missing_special_piece_is_named() -> None:
 
 
 def test_other_user_defined_pieces_stay_whole() -> None:
-    data = foreign(user_defined_symbols=["<제목>", "[SEP]"])
+    data = sentencepiece_model(user_defined_symbols=["<제목>", "[SEP]"])
     vocabulary = SentencePieceTokenizer.from_bytes(data)
     assert vocabulary.id("<제목>") in vocabulary.encode("이 영화<제목>정말")
     assert vocabulary.sep_id not in vocabulary.encode("이 영화[SEP]정말")
@@ -310,14 +310,14 @@ def test_other_user_defined_pieces_stay_whole() -> None:
 @pytest.mark.parametrize("kind", ["word", "char"])
 def test_word_and_character_models_load_but_do_not_sample(kind: str) -> None:
     options = {"vocab_size": 40} if kind == "word" else {}
-    vocabulary = SentencePieceTokenizer.from_bytes(foreign(model_type=kind, **options))
+    vocabulary = SentencePieceTokenizer.from_bytes(sentencepiece_model(model_type=kind, **options))
     assert vocabulary.kind == kind
     assert vocabulary.encode("더빙 진짜")
     with pytest.raises(InputError, match=f"a {kind} vocabulary has one segmentation of every text"):
         vocabulary.sample_batch(["더빙"], alpha=0.1, seed=0)
 
 
-def test_damaged_models_are_refused_with_a_sentence() -> None:
+def test_damaged_models_are_refused() -> None:
     data = trained().to_bytes()
     broken = [b"", b"hello", b"\0" * 40, data[:-5], data[: len(data) // 2], b"PK\x03\x04" + data]
     for wrong in broken:
@@ -336,7 +336,7 @@ def test_a_damaged_byte_is_refused_or_harmless(place: int, bits: int) -> None:
     vocabulary.encode(SENTENCES[0])
 
 
-def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_model_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.model"
     path.write_text("이것은 모델이 아니다", encoding="utf-8")
     with pytest.raises(

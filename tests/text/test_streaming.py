@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jumok.errors import InputError
 from jumok.text import SentencePieceTokenizer, StreamingDecoder
 from jumok.text.sentencepiece_proto import PieceType, read_model
-from tests.text.sample_texts import SENTENCES, foreign, kowiki_like, trained
+from tests.text.sample_texts import SENTENCES, kowiki_like, sentencepiece_model, trained
 
 VOCABULARIES = {
     "unigram": trained(),
@@ -17,7 +17,7 @@ VOCABULARIES = {
     "unigram bytes": trained("unigram", True),
     "bpe bytes": trained("bpe", True),
     "kowiki": SentencePieceTokenizer.from_bytes(kowiki_like()),
-    "no prefix": SentencePieceTokenizer.from_bytes(foreign(add_dummy_prefix="false")),
+    "no prefix": SentencePieceTokenizer.from_bytes(sentencepiece_model(add_dummy_prefix="false")),
 }
 BYTES = trained("unigram", True)
 BYTE_IDS = [
@@ -32,7 +32,7 @@ def stream(vocabulary: SentencePieceTokenizer, ids: list[int]) -> list[str]:
 
 @pytest.mark.parametrize("name", VOCABULARIES)
 @pytest.mark.parametrize("text", [*SENTENCES, "뷁훮 쀍👍🏽  뷁 ", "   ", "\n\n", "가"])
-def test_together_it_is_what_decode_says(name: str, text: str) -> None:
+def test_the_joined_parts_equal_decode(name: str, text: str) -> None:
     vocabulary = VOCABULARIES[name]
     ids = vocabulary.encode(text)
     parts = stream(vocabulary, ids)
@@ -42,7 +42,7 @@ def test_together_it_is_what_decode_says(name: str, text: str) -> None:
 
 
 @given(data=st.data(), name=st.sampled_from(sorted(VOCABULARIES)))
-def test_any_ids_in_any_order(data: st.DataObject, name: str) -> None:
+def test_any_order_of_ids_equals_decode(data: st.DataObject, name: str) -> None:
     vocabulary = VOCABULARIES[name]
     ids = data.draw(st.lists(st.integers(0, len(vocabulary) - 1), max_size=40))
     assert "".join(stream(vocabulary, ids)) == vocabulary.decode(ids)
@@ -58,12 +58,12 @@ def test_any_ids_in_any_order(data: st.DataObject, name: str) -> None:
         max_size=30,
     )
 )
-def test_broken_bytes_too(ids: list[int]) -> None:
+def test_invalid_bytes_equal_decode(ids: list[int]) -> None:
     assert "".join(stream(BYTES, ids)) == BYTES.decode(ids)
 
 
 @given(st.text(st.sampled_from("뷁훮 이영화👍\n"), max_size=20))
-def test_what_was_given_out_is_a_beginning_of_the_text(text: str) -> None:
+def test_the_streamed_text_is_a_prefix_of_the_whole(text: str) -> None:
     for name in ("unigram bytes", "bpe bytes"):
         vocabulary = VOCABULARIES[name]
         so_far = accumulate(stream(vocabulary, vocabulary.encode(text)))
@@ -76,25 +76,25 @@ def test_a_syllable_of_three_bytes_appears_with_the_third() -> None:
     assert stream(BYTES, ids) == ["", "", "뷁", ""]
 
 
-def test_half_a_syllable_at_the_end_is_admitted() -> None:
+def test_an_incomplete_syllable_at_the_end_is_replaced() -> None:
     ids = BYTES.encode("이 뷁")[:-1]
     assert stream(BYTES, ids)[-3:] == ["", "", "\ufffd\ufffd"]
 
 
-def test_special_pieces_are_silent() -> None:
+def test_special_pieces_are_not_streamed() -> None:
     vocabulary = trained()
     ids = [vocabulary.bos_id, *vocabulary.encode("영화"), vocabulary.eos_id, vocabulary.pad_id]
     assert "".join(stream(vocabulary, ids)) == "영화"
 
 
-def test_a_decoder_serves_one_text_after_the_other() -> None:
+def test_a_decoder_can_be_reused_for_another_text() -> None:
     decoder = StreamingDecoder(trained())
     for text in ("이 영화", "배우 연기"):
         parts = [decoder.push(i) for i in trained().encode(text)]
         assert "".join([*parts, decoder.finish()]) == text
 
 
-def test_long_streams_stay_cheap() -> None:
+def test_the_time_per_token_does_not_grow() -> None:
     """Only a few ids are kept, in words and in bytes."""
     for text in ("이 영화 정말 재미있어요 " * 60, "뷁훮" * 200):
         decoder = StreamingDecoder(BYTES)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jumok.errors import InputError
 from jumok.text import SentencePieceTokenizer
 from jumok.text.sentencepiece_proto import read_model
-from tests.text.sample_texts import CORPUS, SENTENCES, foreign, kowiki_like, trained
+from tests.text.sample_texts import CORPUS, SENTENCES, kowiki_like, sentencepiece_model, trained
 
 KINDS = ["unigram", "bpe"]
 
@@ -35,7 +35,7 @@ for kind in ("unigram", "bpe"):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_same_seed_gives_the_same_ids_whatever_was_asked_before(kind: str) -> None:
+def test_the_same_seed_gives_the_same_ids_after_other_calls(kind: str) -> None:
     vocabulary = trained(kind)
     first = vocabulary.sample_batch(CORPUS, alpha=0.2, seed=7)
     other = vocabulary.sample_batch(CORPUS, alpha=0.2, seed=8)
@@ -68,7 +68,7 @@ def test_a_new_process_gives_the_same_ids(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("byte_fallback", [False, True])
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 1.0])
-def test_a_sample_says_the_same_text(kind: str, byte_fallback: bool, alpha: float) -> None:
+def test_a_sample_decodes_to_the_same_text(kind: str, byte_fallback: bool, alpha: float) -> None:
     vocabulary = trained(kind, byte_fallback)
     texts = [*SENTENCES, "", "  뷁뷁 이  영화 뷁", "훮👍가\n나"]
     sampled = vocabulary.sample_batch(texts, alpha=alpha, seed=3)
@@ -99,10 +99,10 @@ def test_bpe_with_full_dropout_is_characters() -> None:
     assert [vocabulary.piece(i) for i in ids] == ["▁", "영", "화", "▁", "배", "우"]
 
 
-def test_bpe_forgets_each_merge_as_often_as_it_should() -> None:
+def test_bpe_drops_a_merge_with_probability_alpha() -> None:
     """A word of one merge is left apart with probability alpha."""
     vocabulary = SentencePieceTokenizer.from_bytes(
-        foreign(["가나 가나 다"] * 3, model_type="bpe", vocab_size=8)
+        sentencepiece_model(["가나 가나 다"] * 3, model_type="bpe", vocab_size=8)
     )
     assert vocabulary.pieces("가나") == ["▁", "가나"] or vocabulary.pieces("가나") == ["▁가", "나"]
     texts = ["가나"] * 20_000
@@ -111,7 +111,7 @@ def test_bpe_forgets_each_merge_as_often_as_it_should() -> None:
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.2, 1.0])
-def test_unigram_draws_every_cut_by_its_probability(alpha: float) -> None:
+def test_unigram_samples_every_segmentation_by_its_probability(alpha: float) -> None:
     """Against all cuts of a word written out, with SentencePiece's own scores."""
     vocabulary = trained()
     itself = sentencepiece.SentencePieceProcessor(model_proto=vocabulary.to_bytes())
@@ -134,7 +134,7 @@ def test_unigram_draws_every_cut_by_its_probability(alpha: float) -> None:
         assert abs(counts[pieces] / n - p) <= tolerance
 
 
-def test_unigram_with_a_large_alpha_takes_the_best_cut() -> None:
+def test_unigram_with_a_large_alpha_returns_the_best_segmentation() -> None:
     """Of cuts that score alike any may come, so the scores are compared."""
     vocabulary = trained()
     scores = read_model(vocabulary.to_bytes()).scores
@@ -144,8 +144,8 @@ def test_unigram_with_a_large_alpha_takes_the_best_cut() -> None:
             assert sum(scores[i] for i in row) > sum(scores[i] for i in best) - 0.2
 
 
-def test_pieces_over_spaces_are_drawn_too() -> None:
-    data = foreign(split_by_whitespace="false")
+def test_pieces_that_contain_spaces_are_sampled() -> None:
+    data = sentencepiece_model(split_by_whitespace="false")
     vocabulary = SentencePieceTokenizer.from_bytes(data)
     assert any("▁" in piece[1:] for piece in read_model(data).pieces)
     rows = vocabulary.sample_batch(CORPUS[8:], alpha=0.5, seed=0)
@@ -154,8 +154,8 @@ def test_pieces_over_spaces_are_drawn_too() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_user_defined_pieces_are_never_cut(kind: str) -> None:
-    data = foreign(model_type=kind, user_defined_symbols=["<제목>", "<제", "[SEP]"])
+def test_user_defined_pieces_are_never_split(kind: str) -> None:
+    data = sentencepiece_model(model_type=kind, user_defined_symbols=["<제목>", "<제", "[SEP]"])
     vocabulary = SentencePieceTokenizer.from_bytes(data)
     texts = ["이 영화<제목>정말 <제목><제[SEP]"] * 20
     for row in vocabulary.sample_batch(texts, alpha=0.5, seed=0):
@@ -164,14 +164,14 @@ def test_user_defined_pieces_are_never_cut(kind: str) -> None:
         assert vocabulary.sep_id not in row
 
 
-def test_models_from_elsewhere_sample_by_their_own_rule() -> None:
+def test_other_models_sample_by_their_own_normalization() -> None:
     vocabulary = SentencePieceTokenizer.from_bytes(kowiki_like())
     sampled = vocabulary.sample_batch(SENTENCES, alpha=0.2, seed=0)
     rows = vocabulary.encode_batch(SENTENCES)
     assert vocabulary.decode_batch(sampled) == vocabulary.decode_batch(rows)
 
 
-def test_words_without_end_are_no_trouble() -> None:
+def test_very_long_words_are_sampled() -> None:
     for kind in KINDS:
         text = "영화배우는" * 400
         (row,) = trained(kind).sample_batch([text], alpha=0.1, seed=0)
@@ -194,6 +194,6 @@ def test_invalid_alpha_and_seed_are_errors(
         trained(kind).sample_batch(["가"], alpha=alpha, seed=seed)
 
 
-def test_nothing_gives_nothing() -> None:
+def test_an_empty_batch_gives_an_empty_list() -> None:
     assert trained().sample_batch([], alpha=0.1, seed=0) == []
     assert trained().sample_batch(["", ""], alpha=0.1, seed=0) == [[], []]

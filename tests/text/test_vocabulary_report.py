@@ -22,29 +22,29 @@ def test_counts_of_a_small_text() -> None:
     assert found.tokens_per_eojeol == pytest.approx(5 / 4)
     (loss,) = found.losses
     assert (loss.text, loss.decoded) == ("뷁뷁 영화", " 영화")
-    assert (loss.wanted, loss.got) == ("뷁뷁", "")
+    assert (loss.expected, loss.got) == ("뷁뷁", "")
     assert found.lost_texts == 1
 
 
-def test_nfd_is_repaired_and_no_loss() -> None:
+def test_nfd_is_composed_without_loss() -> None:
     found = measure_vocabulary(trained(), [unicodedata.normalize("NFD", SENTENCES[0])])
     assert (found.recomposed_texts, found.lost_texts) == (1, 0)
 
 
-def test_what_another_rule_breaks_is_shown() -> None:
+def test_characters_that_another_rule_changes_are_shown() -> None:
     vocabulary = SentencePieceTokenizer.from_bytes(kowiki_like())
     found = measure_vocabulary(vocabulary, ["영화 ㅋㅋ", "영화  영화"], examples=2)
-    assert [(loss.wanted, loss.got) for loss in found.losses] == [("ㅋㅋ", "ᄏᄏ"), (" ", "")]
+    assert [(loss.expected, loss.got) for loss in found.losses] == [("ㅋㅋ", "ᄏᄏ"), (" ", "")]
 
 
-def test_examples_are_bounded_and_nothing_is_fine() -> None:
+def test_examples_are_limited_and_no_text_is_accepted() -> None:
     assert measure_vocabulary(trained(), ["뷁"] * 9, examples=2).lost_texts == 9
     assert len(measure_vocabulary(trained(), ["뷁"] * 9, examples=2).losses) == 2
     empty = measure_vocabulary(trained(), [])
     assert (empty.unknown_rate, empty.tokens_per_character, empty.tokens_per_eojeol) == (0, 0, 0)
 
 
-def test_real_reviews_lose_nothing_with_bytes() -> None:
+def test_real_reviews_round_trip_with_byte_fallback() -> None:
     lines = shared_data("nsmc/mini-train.tsv").read_text(encoding="utf-8").splitlines()[1:]
     texts = [line.split("\t")[1] for line in lines]
     config = VocabularyConfig("bpe", size=3000, byte_fallback=True)

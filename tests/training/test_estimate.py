@@ -56,10 +56,10 @@ def test_the_average_is_counted() -> None:
     ],
 )
 def test_the_number_of_steps_is_right(tmp_path: Path, config: TrainingConfig) -> None:
-    said = estimate(Circle(points(64, 0), batch=8), config, CPU).steps
+    estimated = estimate(Circle(points(64, 0), batch=8), config, CPU).steps
     job = Circle(points(64, 0), batch=8)
     taken = Trainer(job, config, tmp_path, seed=0, device=CPU, metadata={}).fit().step
-    assert said == taken
+    assert estimated == taken
 
 
 def test_bytes_per_rank() -> None:

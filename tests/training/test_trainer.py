@@ -54,8 +54,8 @@ def trainer(
     seed: int = 0,
 ) -> Trainer[Points]:
     folder.mkdir(exist_ok=True)
-    facts = {"recipe": "circle"}
-    return Trainer(job, config, folder, seed=seed, device=CPU, metadata=facts, resume=resume)
+    metadata = {"recipe": "circle"}
+    return Trainer(job, config, folder, seed=seed, device=CPU, metadata=metadata, resume=resume)
 
 
 def weights(job: Circle) -> dict[str, Tensor]:

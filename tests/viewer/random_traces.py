@@ -41,15 +41,15 @@ def tokens(pieces: Sequence[str]) -> Tokens:
     for number, piece in enumerate(pieces):
         spans.append((len(text), len(text) + len(piece)))
         text += piece + " " * (number % 2)
-    framed = ("[CLS]", *pieces, "[SEP]")
+    with_special = ("[CLS]", *pieces, "[SEP]")
     end = len(text)
     return Tokens(
         text=text,
-        pieces=framed,
-        ids=tuple(range(len(framed))),
+        pieces=with_special,
+        ids=tuple(range(len(with_special))),
         spans=((0, 0), *spans, (end, end)),
         special=(1, *[0] * len(pieces), 1),
-        real=(1,) * len(framed),
+        real=(1,) * len(with_special),
         words=(-1, *(number // 2 for number in range(len(pieces))), -1),
     )
 

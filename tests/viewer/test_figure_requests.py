@@ -112,12 +112,12 @@ def test_an_alignment_always_uses_cross_attention() -> None:
 
 
 def test_an_alignment_takes_of_the_focus_what_cross_attention_has() -> None:
-    def asked(state: str) -> tuple[object, object, object]:
+    def request_of(state: str) -> tuple[object, object, object]:
         request = FigureRequest.of_state(ViewState.parse(f"v=alignment&{state}"), INFO, "pdf")
         return request.layer, request.head, request.query
 
-    assert asked("b=encoder&L=9&H=9&q=7") == (1, 3, None)  # 7 is a token of the source
-    assert asked("b=cross&L=1&H=2&q=3") == (1, 2, 3)
+    assert request_of("b=encoder&L=9&H=9&q=7") == (1, 3, None)  # 7 is a token of the source
+    assert request_of("b=cross&L=1&H=2&q=3") == (1, 2, 3)
 
 
 def test_a_matrix_is_that_of_the_first_pinned_head() -> None:
@@ -137,35 +137,38 @@ def test_what_the_page_does_to_the_numbers_is_done_in_the_figure() -> None:
 
 
 def test_an_alignment_of_many_heads_is_drawn_as_the_page_pools_it() -> None:
-    def asked(state: str) -> tuple[object, object]:
+    def request_of(state: str) -> tuple[object, object]:
         request = FigureRequest.of_state(
             ViewState.parse(f"v=alignment&L=1&H=2&{state}"), INFO, "pdf"
         )
         return request.layer, request.head
 
-    assert asked("") == (1, 2)
-    assert asked("alignment.pool=max") == (1, 2)
-    assert asked("alignment.over=layer") == (1, "mean")
-    assert asked("alignment.over=layer&alignment.pool=max") == (1, "max")
-    assert asked("alignment.over=model") == ("all", "mean")
+    assert request_of("") == (1, 2)
+    assert request_of("alignment.pool=max") == (1, 2)
+    assert request_of("alignment.over=layer") == (1, "mean")
+    assert request_of("alignment.over=layer&alignment.pool=max") == (1, "max")
+    assert request_of("alignment.over=model") == ("all", "mean")
 
 
 def test_lines_keep_their_heads_their_mass_and_their_colours() -> None:
-    def asked(state: str) -> FigureRequest:
+    def request_of(state: str) -> FigureRequest:
         return FigureRequest.of_state(
             ViewState.parse(f"v=lines&b=cross&L=1&H=2&{state}"), INFO, "pdf"
         )
 
     pins = "pin=cross.0.1~encoder.0.0~cross.1.3"
-    assert (asked(pins).head, asked(pins).pins) == (2, ())  # pinned, but not what is drawn
-    kept = asked(f"{pins}&lines.heads=pinned&lines.mass=0.5")
+    assert (request_of(pins).head, request_of(pins).pins) == (
+        2,
+        (),
+    )  # pinned, but not what is drawn
+    kept = request_of(f"{pins}&lines.heads=pinned&lines.mass=0.5")
     assert (kept.pins, kept.mass) == ((("cross", 0, 1), ("cross", 1, 3)), 0.5)
-    assert asked("lines.heads=max").head == "max"
-    assert [head for _, _, head in asked("lines.heads=all").pins] == [0, 1, 2, 3]
-    assert (asked("").scale, asked("sc=linear").scale) == ("sqrt", "linear")
+    assert request_of("lines.heads=max").head == "max"
+    assert [head for _, _, head in request_of("lines.heads=all").pins] == [0, 1, 2, 3]
+    assert (request_of("").scale, request_of("sc=linear").scale) == ("sqrt", "linear")
     for wrong in ("lines.mass=0", "lines.mass=x", "lines.heads=some", "alignment.over=it"):
         with pytest.raises(InputError, match=" must be "):
-            asked(wrong)
+            request_of(wrong)
 
 
 def test_a_view_without_a_figure() -> None:

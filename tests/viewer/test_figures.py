@@ -113,8 +113,8 @@ def test_pinned_heads_keep_their_colours_and_dashes() -> None:
     looks = {(to_hex(patch.get_edgecolor()), patch.get_linestyle()) for patch in strokes(figure)}
     assert len({dash for _, dash in looks}) == 2
     assert {colour for colour, _ in looks} == {"#0072b2", "#d55e00"}
-    said = {text.get_text() for text in figure.texts}
-    assert {"cross-attention · L0 H1, L1 H3", "L0 H1", "L1 H3"} <= said
+    drawn_texts = {text.get_text() for text in figure.texts}
+    assert {"cross-attention · L0 H1, L1 H3", "L0 H1", "L1 H3"} <= drawn_texts
 
 
 def test_a_highlighted_query_makes_the_others_pale() -> None:
@@ -134,7 +134,7 @@ def test_an_alignment_of_all_layers_pools_every_head() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "sentence"),
+    ("figure_options", "sentence"),
     [
         ({"kind": "lines", "mass": 0.0}, "mass must be above 0 and at most 1, got 0.0"),
         ({"kind": "lines", "mass": float("nan")}, "mass must be above 0 and at most 1, got nan"),
@@ -158,9 +158,9 @@ def test_an_alignment_of_all_layers_pools_every_head() -> None:
         ),
     ],
 )
-def test_invalid_lines_and_layers(asked: dict[str, Any], sentence: str) -> None:
+def test_invalid_lines_and_layers(figure_options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=re.escape(sentence)):
-        TRACE.figure(**asked)
+        TRACE.figure(**figure_options)
 
 
 def test_padding_is_not_drawn() -> None:
@@ -201,8 +201,8 @@ def test_rows_of_an_alignment_are_read_or_predicted_tokens() -> None:
     predicted = TRACE.figure("alignment")
     np.testing.assert_allclose(cells(predicted), weights[:-1], rtol=1e-6)
     assert rows(predicted)[:2] == ["␣2026", "년"]  # what was written while reading [BOS] and 2026
-    said = [text.get_text() for text in predicted.texts]
-    assert "token predicted" in said
+    drawn_texts = [text.get_text() for text in predicted.texts]
+    assert "token predicted" in drawn_texts
 
 
 def test_alignment_marks_the_largest_cells_and_sums_the_columns() -> None:
@@ -331,8 +331,8 @@ def test_words_without_special_tokens_times_what_arrives() -> None:
 
 def bar_of(figure: Figure) -> str:
     """The labels of the color bar."""
-    (said,) = [text.get_text() for text in figure.texts if "weight" in text.get_text()]
-    return said
+    (drawn_texts,) = [text.get_text() for text in figure.texts if "weight" in text.get_text()]
+    return drawn_texts
 
 
 @pytest.mark.parametrize("kind", ["attention", "heads", "model"])
@@ -345,8 +345,10 @@ def test_the_colorbar_names_the_display_options(kind: Kind) -> None:
 
 
 def test_the_query_is_framed_in_the_row_of_its_word() -> None:
-    framed = TRACE.figure(block="encoder", head=0, unit="word", query=3)
-    (frame,) = (p for p in framed.axes[0].patches if not p.get_fill() and p.get_hatch() is None)
+    framed_figure = TRACE.figure(block="encoder", head=0, unit="word", query=3)
+    (frame,) = (
+        p for p in framed_figure.axes[0].patches if not p.get_fill() and p.get_hatch() is None
+    )
     assert frame.get_xy() == (0, 2)
 
 
@@ -426,11 +428,11 @@ def test_an_alignment_without_predictions() -> None:
 
 
 def test_titles() -> None:
-    said = [text.get_text() for text in TRACE.figure(layer=0, head=1, width=3.3).texts]
-    assert "encoder · layer 0 · head 1" in said
+    drawn_texts = [text.get_text() for text in TRACE.figure(layer=0, head=1, width=3.3).texts]
+    assert "encoder · layer 0 · head 1" in drawn_texts
     mine = TRACE.figure(head=1, title="그림 1: −$")
     assert "그림 1: −$" in [text.get_text() for text in mine.texts]
-    assert len(TRACE.figure(head=1, title=False).texts) == len(said) - 1
+    assert len(TRACE.figure(head=1, title=False).texts) == len(drawn_texts) - 1
 
 
 @pytest.mark.parametrize("palette", ["ink", "cividis", "viridis", "grey"])

@@ -152,7 +152,7 @@ def test_many_heads_are_embedded_in_part(tmp_path: Path) -> None:
 def ordinary_review() -> Trace:
     """40 pieces, 4 layers of 4 heads with the steps inside the layers, as a run of NSMC gives."""
     trace, rng = random_trace(40, 4, 4, 64), np.random.default_rng(1)
-    steps = ("attention", "after_attention", "feed_forward", "after_feed_forward")
+    steps = ("self_attention", "after_self_attention", "feed_forward", "after_feed_forward")
     arrays = {name: trace.tensor(name) for name in trace.names}
     for layer in range(4):
         for step in steps:
@@ -173,7 +173,7 @@ def test_the_page_of_an_ordinary_review_takes_800_kilobytes(tmp_path: Path) -> N
             exact, found = (each.tensor(name).astype(np.float32) for each in (trace, small))
             np.testing.assert_allclose(found, exact, atol=4e-3)
     flow = [f"source.hidden.{layer}" for layer in range(5)]
-    parts = ("attention", "after_attention", "feed_forward")
+    parts = ("self_attention", "after_self_attention", "feed_forward")
     flow += [f"source.steps.{layer}.{part}" for layer in range(4) for part in parts]
     assert {*flow} <= {*small.names}
     for name in flow:  # within half a step of the largest number of the row
@@ -247,8 +247,8 @@ def test_thumbnails_are_as_exact_as_the_page_says(tmp_path: Path) -> None:
         assert content is not None
         path.write_bytes(content)
         small = Trace.open(path)
-        said = [re.search(r"within (0\.\d+)", note) for note in small.info.notes]
-        bounds = [float(match[1]) for match in said if match]
+        noted = [re.search(r"within (0\.\d+)", note) for note in small.info.notes]
+        bounds = [float(match[1]) for match in noted if match]
         absent = [n for n in range(12) if f"encoder.{n}.weights" not in small.names]
         assert bool(bounds) == bool(absent)
         for layer in absent:

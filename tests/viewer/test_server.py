@@ -32,10 +32,10 @@ class Echo:
     card = CARD
 
     def __init__(self) -> None:
-        self.asked: list[TraceRequest] = []
+        self.requests: list[TraceRequest] = []
 
     def trace(self, expected: TraceRequest) -> bytes:
-        self.asked.append(expected)
+        self.requests.append(expected)
         (text,) = expected.texts
         if text == "refuse":
             raise InputError("the text is refused; give another")
@@ -98,9 +98,9 @@ def test_the_page_does_not_contain_the_token(live: Server) -> None:
 
 
 def test_the_model_card(live: Server, still: tuple[Server, str]) -> None:
-    told = {"title", "task", "kind", "pairs", "writes", "traces", "max_length"}
-    told |= {"decode", "examples", "checkpoints"}
-    assert set(live.request("/api/model").json) == told
+    keys = {"title", "task", "kind", "pairs", "writes", "traces", "max_length"}
+    keys |= {"decode", "examples", "checkpoints"}
+    assert set(live.request("/api/model").json) == keys
     assert live.request("/api/model").json["traces"] is True
     assert still[0].request("/api/model").json["traces"] is False
 
@@ -114,7 +114,9 @@ def test_a_trace_is_made_and_read(live: Server, echo: Echo, tmp_path: Path) -> N
     }
     made_here = live.request("/api/trace", question)
     assert made_here.status == 200, made_here.body
-    assert echo.asked[-1] == TraceRequest(("겨울\ud800",), None, {"beam": 4}, (("encoder", 0, 1),))
+    assert echo.requests[-1] == TraceRequest(
+        ("겨울\ud800",), None, {"beam": 4}, (("encoder", 0, 1),)
+    )
     answer = live.request(f"/api/trace/{made_here.json['id']}")
     assert answer.headers["content-type"] == "application/octet-stream"
     path = tmp_path / "b.safetensors"
@@ -123,24 +125,24 @@ def test_a_trace_is_made_and_read(live: Server, echo: Echo, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("asked", "first", "last"),
+    ("byte_range", "first", "last"),
     [("0-9", 0, 10), ("7-7", 7, 8), ("100-", 100, None), ("-8", -8, None), ("5-99999999", 5, None)],
 )
 def test_a_range_is_a_part_of_the_file(
-    still: tuple[Server, str], file: Path, asked: str, first: int, last: int | None
+    still: tuple[Server, str], file: Path, byte_range: str, first: int, last: int | None
 ) -> None:
     server, name = still
     whole = file.read_bytes()
-    answer = server.request(f"/api/trace/{name}", Range=f"bytes={asked}")
+    answer = server.request(f"/api/trace/{name}", Range=f"bytes={byte_range}")
     assert answer.status == 206
     assert answer.body == whole[first:last]
     start = first % len(whole)
-    told = f"bytes {start}-{start + len(answer.body) - 1}/{len(whole)}"
-    assert answer.headers["content-range"] == told
+    content_range = f"bytes {start}-{start + len(answer.body) - 1}/{len(whole)}"
+    assert answer.headers["content-range"] == content_range
     assert int(answer.headers["content-length"]) == len(answer.body)
 
 
-def test_a_range_comes_zipped_where_the_page_likes_it(
+def test_a_range_is_compressed_if_the_page_accepts_it(
     still: tuple[Server, str], file: Path
 ) -> None:
     server, name = still
@@ -155,11 +157,13 @@ def test_a_range_comes_zipped_where_the_page_likes_it(
 
 
 @pytest.mark.parametrize(
-    "asked", ["0-1,4-5", "99999999-", "5-2", "-", "", "a-b", "-0", "9" * 5000 + "-"]
+    "byte_range", ["0-1,4-5", "99999999-", "5-2", "-", "", "a-b", "-0", "9" * 5000 + "-"]
 )
-def test_invalid_ranges_are_rejected(still: tuple[Server, str], file: Path, asked: str) -> None:
+def test_invalid_ranges_are_rejected(
+    still: tuple[Server, str], file: Path, byte_range: str
+) -> None:
     server, name = still
-    answer = server.request(f"/api/trace/{name}", Range=f"bytes={asked}")
+    answer = server.request(f"/api/trace/{name}", Range=f"bytes={byte_range}")
     assert answer.status == 416
     assert answer.headers["content-range"] == f"bytes */{file.stat().st_size}"
     assert "invalid range" in answer.error
@@ -221,7 +225,7 @@ def test_the_names_of_this_machine_are_its_own(live: Server, name: str) -> None:
     assert live.request("/", Host=f"{name}:{live.address.port}").status == 200
 
 
-def test_a_question_comes_from_the_page_itself(live: Server) -> None:
+def test_requests_must_come_from_the_page(live: Server) -> None:
     own = f"http://127.0.0.1:{live.address.port}"
     question = {"text": "a"}
     assert (
@@ -273,7 +277,7 @@ def test_every_answer_has_the_headers(live: Server) -> None:
         assert "set-cookie" not in answer.headers
 
 
-def test_the_policy_lets_nothing_in() -> None:
+def test_the_content_policy_blocks_everything_else() -> None:
     policy = dict(part.split(" ", 1) for part in CONTENT_SECURITY_POLICY.split("; "))
     assert policy == {
         "default-src": "'none'",
@@ -433,7 +437,7 @@ def test_the_oldest_traces_are_deleted(file: Path) -> None:
     assert file.exists()
 
 
-def test_a_ticket_is_good_once(live: Server) -> None:
+def test_a_ticket_is_valid_once(live: Server) -> None:
     page = f"{live.address.origin}#token={live.address.token}"
     path = f"/open/{live.tickets.issue(page)}"
     first, second = live.request(path, token=None), live.request(path, token=None)
@@ -441,7 +445,7 @@ def test_a_ticket_is_good_once(live: Server) -> None:
     assert second.status == 404
 
 
-def test_websockets_are_not_spoken(live: Server) -> None:
+def test_websockets_are_rejected(live: Server) -> None:
     handshake = {
         "Connection": "Upgrade",
         "Upgrade": "websocket",
@@ -464,7 +468,7 @@ def test_hostile_titles_stay_text(live: Server) -> None:
         assert answer.status == 200, text
 
 
-def test_two_hosts_are_one_too_many(live: Server) -> None:
+def test_two_host_headers_are_rejected(live: Server) -> None:
     caller = http.client.HTTPConnection("127.0.0.1", live.address.port, timeout=10)
     caller.putrequest("GET", "/", skip_host=True)
     caller.putheader("Host", f"127.0.0.1:{live.address.port}")

@@ -32,7 +32,7 @@ def cached(target: CheckTarget) -> Outputs:
 
 
 def native(precision: WeightPrecision) -> Callable[[CheckTarget], Outputs]:
-    """The same steps in the C++ kernel, with weights in this precision."""
+    """Step by step in the C++ kernel, with weights in this precision."""
 
     def variant(target: CheckTarget) -> Outputs:
         model = target.pipeline.model

@@ -65,7 +65,7 @@ class Check(Protocol):
 
     @property
     def compared(self) -> str:
-        """The same in a sentence."""
+        """The comparison in a sentence."""
 
     def measure(self, target: CheckTarget) -> CheckResult:
         """Run the check; the result is "not applicable" if it does not apply to the model."""

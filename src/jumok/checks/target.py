@@ -65,13 +65,13 @@ class CheckTarget:
     padding_id: int = 0
 
     def with_model(self, model: nn.Module) -> "CheckTarget":
-        """The same inputs for another module; the original pipeline is not modified."""
+        """A target with another module and these inputs; the original pipeline is not modified."""
         pipeline = copy.copy(self.pipeline)
         pipeline.model = model
         return replace(self, pipeline=pipeline)
 
     def with_samples(self, samples: Sequence[Sample]) -> "CheckTarget":
-        """The same model with other inputs."""
+        """A target with this model and other inputs."""
         return replace(self, samples=samples)
 
 

@@ -242,7 +242,7 @@ def _report_lines(tokenizer: "SentencePieceTokenizer", found: "VocabularyReport"
     lines = [f"{pad(translate(name), 22)}{translate(*row)}" for name, row in rows.items()]
     for loss in found.losses:
         template = "  {!r} -> {!r} in {!r}"
-        lines.append(translate(template, loss.wanted, loss.got, loss.text))
+        lines.append(translate(template, loss.expected, loss.got, loss.text))
     return lines
 
 

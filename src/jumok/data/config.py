@@ -89,7 +89,7 @@ class DataConfig:
                 raise InputError(f"data.{name} must be 0 (all) or more, got {getattr(self, name)}")
 
     def relocated(self, run: Path) -> "DataConfig":
-        """The same data, with the files that are kept in the folder `run` found there."""
+        """A copy in which the files that the folder `run` contains have their paths in it."""
         moved: dict[str, Any] = {
             split: str(run / KEPT_DATA / Path(files).name)
             for split in self.sha256

@@ -87,7 +87,7 @@ class Hypotheses:
         return self._map(lambda part: part[texts])
 
     def widened(self, columns: int) -> "Hypotheses":
-        """The same with space for more tokens, `columns` in all with the prompt."""
+        """These hypotheses with space for `columns` tokens each, prompt included."""
         more = columns - self.tokens.shape[-1]
         if more <= 0:
             return self

@@ -171,7 +171,7 @@ class DecodingConfig:
         return max(1, min(self.max_length, limit))
 
     def capped_at(self, maximum: int) -> "DecodingConfig":
-        """The same settings with max_length and min_length of at most `maximum` tokens."""
+        """These settings with max_length and min_length of at most `maximum` tokens."""
         return dataclasses.replace(
             self,
             max_length=min(self.max_length, maximum),

@@ -141,12 +141,12 @@ def sequence_metrics(
     )
 
 
-def _bleu(metric: "BLEU", written: Sequence[str], wanted: Sequence[str]) -> BleuScore:
-    score = metric.corpus_score(list(written), [list(wanted)]).score
+def _bleu(metric: "BLEU", written: Sequence[str], targets: Sequence[str]) -> BleuScore:
+    score = metric.corpus_score(list(written), [list(targets)]).score
     return BleuScore(float(score), str(metric.get_signature()))
 
 
-def _ko_mecab(written: Sequence[str], wanted: Sequence[str]) -> BleuScore:
+def _ko_mecab(written: Sequence[str], targets: Sequence[str]) -> BleuScore:
     from sacrebleu.metrics import BLEU  # type: ignore[attr-defined]
 
     try:
@@ -156,13 +156,13 @@ def _ko_mecab(written: Sequence[str], wanted: Sequence[str]) -> BleuScore:
             "BLEU on MeCab-ko's morphemes requires mecab-ko; install it with pip install "
             '"sacrebleu[ko]"'
         ) from error
-    return _bleu(metric, written, wanted)
+    return _bleu(metric, written, targets)
 
 
-def _tokenized_lower(written: Sequence[str], wanted: Sequence[str], language: str) -> BleuScore:
+def _tokenized_lower(written: Sequence[str], targets: Sequence[str], language: str) -> BleuScore:
     from sacrebleu.metrics import BLEU  # type: ignore[attr-defined]
 
-    tokens = [moses_tokens(texts, language) for texts in (written, wanted)]
+    tokens = [moses_tokens(texts, language) for texts in (written, targets)]
     bleu = _bleu(BLEU(tokenize="none", lowercase=True, force=True), *tokens)
     how = f"tok:sacremoses-{version('sacremoses')}-{language}-norm"
     return BleuScore(bleu.score, bleu.signature.replace("tok:none", how))

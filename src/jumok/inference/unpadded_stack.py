@@ -79,7 +79,7 @@ class UnpaddedStack(nn.Module):
         return y.view(B, T, D)
 
     def _without_padding(self, x: Tensor, positions: Tensor) -> Tensor:
-        """The same for rows without padding: x (B, T, D) at positions (B, T)."""
+        """The output of the stack for rows without padding: x (B, T, D) at positions (B, T)."""
         B, T, D = x.shape
         rows = max(1, self.backend.batch_tokens // T)
         groups = []
@@ -105,7 +105,7 @@ class OneThreadEmbedding(InputEmbedding):
         segments: Tensor | None = None,
         mask: AttentionMask = NO_MASK,
     ) -> Tensor:
-        """As `InputEmbedding`, in parts whose intermediate results stay in the caches.
+        """Embed the ids in parts whose intermediate results stay in the caches.
 
         An offset of the positions needs the mask of the whole batch.
         """

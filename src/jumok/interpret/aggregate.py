@@ -134,7 +134,7 @@ def _words(tokens: Tokens) -> list[int]:
 
 
 def _syllables(tokens: Tokens) -> list[int]:
-    """The same number for pieces of one grapheme: the three bytes of 안, the three jamo of 한."""
+    """A number for each piece, equal within a grapheme (three bytes of 안, three jamo of 한)."""
     starts = _starts(tokens.text)
     numbers: list[int] = []
     group, reached = -1, -1  # reached: the end of the previous piece

@@ -288,7 +288,7 @@ def _decode_byte_level(pieces: Sequence[str]) -> tuple[str, list[Span]] | None:
 
 
 def _with_segments(rows: Sequence[Tokens], start: int) -> tuple[Tokens, ...]:
-    """The same tokens with the segments of two texts."""
+    """The tokens with segments: 0 before the position `start`, 1 from there."""
     return tuple(
         replace(row, segments=tuple(int(position >= start) for position in range(len(row))))
         for row in rows

@@ -341,14 +341,14 @@ def _subject(
 
 
 def _answer(
-    pipeline: Pipeline, inputs: TraceInputs, batch: Batch, logits: Tensor, wanted: str | None
+    pipeline: Pipeline, inputs: TraceInputs, batch: Batch, logits: Tensor, requested: str | None
 ) -> _Answer:
-    """The answer for these logits of one text, or the wanted one."""
+    """The answer for these logits of one text, or the requested one."""
     kind = pipeline.task.answer
     if kind == "label":
-        return _label_answer(pipeline, logits, wanted, lambda x: x.softmax(-1))
+        return _label_answer(pipeline, logits, requested, lambda x: x.softmax(-1))
     if kind == "labels":
-        return _label_answer(pipeline, logits, wanted, torch.sigmoid)
+        return _label_answer(pipeline, logits, requested, torch.sigmoid)
     if kind == "text":
         decoding = inputs.decoding
         if decoding is None:  # a language model that only reads the text
@@ -361,7 +361,7 @@ def _answer(
             if step.chosen is not None and 0 <= decoding.prompt - 1 + i < logits.shape[1]
         ]
         return _token_answer(decoding.output, *zip(*chosen, strict=True))
-    if wanted is not None:
+    if requested is not None:
         raise InputError(
             f"a model of the task {pipeline.recipe.task} measures its own answer; leave answer out"
         )
@@ -385,13 +385,13 @@ def _answer(
 def _label_answer(
     pipeline: Pipeline,
     logits: Tensor,
-    wanted: str | None,
+    requested: str | None,
     probabilities: Callable[[Tensor], Tensor],
 ) -> _Answer:
     labels = pipeline.labels
-    if wanted is not None and wanted not in labels:
-        raise InputError(f"answer must be one of {', '.join(labels)}, got {wanted!r}")
-    label = int(logits[0].argmax()) if wanted is None else labels.index(wanted)
+    if requested is not None and requested not in labels:
+        raise InputError(f"answer must be one of {', '.join(labels)}, got {requested!r}")
+    label = int(logits[0].argmax()) if requested is None else labels.index(requested)
     return _Answer("probability", labels[label], lambda x: probabilities(x)[:, label])
 
 

@@ -28,14 +28,6 @@ TOP_K = 10  # candidates in a trace after each token of a decoder
 Array = NDArray[np.generic]
 Recorded = dict[str, Tensor]
 
-PARAMETER_NAMES = {  # of a layer's modules in format 1 of trace files
-    "self_attention": "attention",
-    "cross_attention": "cross",
-    "self_attention_norm": "around_attention",
-    "cross_attention_norm": "around_cross",
-    "feed_forward_norm": "around_feed_forward",
-}
-
 
 class AttentionModule(NamedTuple):
     """One attention module of a model, with its block and layer."""
@@ -180,12 +172,11 @@ def parameter_tensors(model: nn.Module) -> Recorded:
     for side, backbone in backbones_by_side(model).items():
         for i, layer in enumerate(_layers(backbone)):
             for name, parameter in layer.named_parameters():
-                part, _, rest = name.partition(".")
-                found[f"parameters.{side}.{i}.{PARAMETER_NAMES.get(part, part)}.{rest}"] = parameter
+                found[f"parameters.{side}.{i}.{name}"] = parameter
         embedding = backbone.embedding
         for name, module in (
             ("embedding.norm", embedding.norm),
-            ("embedding.widen", embedding.projection),
+            ("embedding.projection", embedding.projection),
             ("norm", backbone.stack.norm),
         ):
             for part, parameter in module.named_parameters():
@@ -304,20 +295,20 @@ def _hook(side: Side, backbone: Encoder | Decoder, recorded: Recorded) -> Iterat
 
 def _steps(layer: TransformerLayer) -> Iterator[tuple[str, nn.Module]]:
     """The modules of a layer whose outputs are recorded, by their names in a trace."""
-    yield "attention", layer.self_attention.output
-    yield "after_attention", layer.self_attention_norm
+    yield "self_attention", layer.self_attention.output
+    yield "after_self_attention", layer.self_attention_norm
     if layer.cross_attention is not None and layer.cross_attention_norm is not None:
-        yield "cross", layer.cross_attention.output
-        yield "after_cross", layer.cross_attention_norm
+        yield "cross_attention", layer.cross_attention.output
+        yield "after_cross_attention", layer.cross_attention_norm
     yield "feed_forward", layer.feed_forward
     yield "after_feed_forward", layer.feed_forward_norm
 
 
 def _residual_norms(layer: TransformerLayer) -> Iterator[tuple[str, ResidualNorm]]:
     """The residual connection and norm of each sublayer."""
-    yield "attention", layer.self_attention_norm
+    yield "self_attention", layer.self_attention_norm
     if layer.cross_attention_norm is not None:
-        yield "cross", layer.cross_attention_norm
+        yield "cross_attention", layer.cross_attention_norm
     yield "feed_forward", layer.feed_forward_norm
 
 

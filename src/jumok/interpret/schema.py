@@ -14,7 +14,7 @@ from jumok.config_io import from_dict
 from jumok.errors import InputError
 from jumok.safe_json import parse_json
 
-FORMAT = "jumok.trace/1"
+FORMAT = "jumok.trace/2"
 
 BlockName: TypeAlias = Literal["encoder", "decoder", "cross"]
 Side: TypeAlias = Literal["source", "target"]
@@ -241,26 +241,7 @@ class Decoding:
     prompt: int
     steps: tuple[Step, ...]
     output: str
-    text: str | None = None  # the input; None in older files
-
-
-# The keys that older files lack, with their values, by the part of the header.
-LATER_KEYS: Mapping[str, Mapping[str, object]] = {
-    "model": {
-        "implementation": None,
-        "tokenizer": None,
-        "embedding_scale": None,
-        "bias": None,
-        "head_norm": None,
-        "sublayer_norm": None,
-        "layer_kinds": None,
-        "sliding_window": None,
-    },
-    "blocks": {"softcap": None},
-    "source": {"truncated": 0},
-    "target": {"truncated": 0},
-    "decoding": {"text": None},
-}
+    text: str | None = None  # the input; None: the target was given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -382,27 +363,13 @@ class TraceInfo:
         jumok.errors.InputError: not the header of a trace: title is missing; write the trace again
         """
         try:
-            table = dict(parse_json(text.encode(), allow_surrogates=True))
-            if isinstance(table.get("sides"), dict):
-                table["sides"] = _with_later_keys(table["sides"])
-            header = {"regression": None, "lens": None, **_with_later_keys(table)}
+            header = parse_json(text.encode(), allow_surrogates=True)
             return from_dict(cls, header, complete=True)
         except (InputError, UnicodeEncodeError) as error:
             reason = str(error).partition("; correct")[0]
             raise InputError(
                 f"not the header of a trace: {reason}; write the trace again"
             ) from error
-
-
-def _with_later_keys(table: Mapping[str, object]) -> dict[str, object]:
-    """The table whose parts, or lists of parts, have the keys that older files lack."""
-    return {name: _with_defaults(part, LATER_KEYS.get(name, {})) for name, part in table.items()}
-
-
-def _with_defaults(part: object, defaults: Mapping[str, object]) -> object:
-    if isinstance(part, list) and defaults:
-        return [_with_defaults(each, defaults) for each in part]
-    return {**defaults, **part} if isinstance(part, dict) else part
 
 
 def _check_lengths(side: str, sequences: tuple[Tokens, ...]) -> None:

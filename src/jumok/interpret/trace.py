@@ -90,7 +90,7 @@ class Trace:
             raise InputError(f"{path}: {error}") from error
 
     def with_info(self, info: TraceInfo) -> "Trace":
-        """The same tensors with another header."""
+        """A trace of these tensors with another header."""
         return Trace(info, self._store)
 
     def save(self, path: str | os.PathLike[str]) -> Path:

@@ -24,8 +24,8 @@ def read_info(path: Path) -> TraceInfo:
     try:
         if metadata.get("format") != FORMAT:
             raise InputError(
-                f"the format must be {FORMAT!r}, got {metadata.get('format')!r}; use a file from "
-                "`trace.save`"
+                f"the format must be {FORMAT!r}, got {metadata.get('format')!r}; trace the text "
+                "again, or open the file with the jumok that wrote it"
             )
         for name, entry in entries.items():
             if entry.dtype not in DTYPES:

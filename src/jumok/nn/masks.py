@@ -97,7 +97,7 @@ class AttentionMask:
         return self.causal and self.allowed is None and (self.window is None or self.window >= S)
 
     def within(self, window: int | None) -> "AttentionMask":
-        """The same mask that also hides positions `window` or more away; None changes nothing.
+        """A copy that also hides positions `window` or more away; None changes nothing.
 
         >>> AttentionMask(causal=True).within(2).dense(3, 3, torch.device("cpu")).int()
         tensor([[1, 0, 0],

@@ -90,7 +90,7 @@ class HFArchitecture:
         return on_meta_device(self.build)
 
     def with_tying(self, tying: Tying) -> "HFArchitecture":
-        """The same architecture with other weights tied, as found in the file."""
+        """A copy in which the weights are tied as in the file."""
         return replace(self, config=replace(self.config, tie_embeddings=tying))
 
     def name_rules(self) -> tuple[NameRule, ...]:

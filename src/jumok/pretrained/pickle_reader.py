@@ -57,7 +57,10 @@ def _read_in_subprocess(file: BufferedReader, size: int) -> dict[str, Tensor]:
 
 
 def _read_without_limits(file: BufferedReader, size: int) -> dict[str, Tensor]:
-    """The same where a process cannot limit itself; a mapped file could not be deleted there."""
+    """The tensors of a checked archive, converted by a worker process without limits.
+
+    For systems where a process cannot limit itself; a mapped file could not be deleted there.
+    """
     logger.warning(
         "%s is read without limits on memory, time, disk and network, which only Linux has; "
         "model.safetensors needs none",
@@ -86,7 +89,7 @@ def _run_worker(
 
 
 def _with_tied(tensors: dict[str, Tensor], tied: object) -> dict[str, Tensor]:
-    """The same tensors, with the further names of tied tensors."""
+    """The tensors with the further names of tied tensors."""
     if not isinstance(tied, dict):
         raise _pickle_error("the worker returned no result")
     for name, first in tied.items():

@@ -52,7 +52,7 @@ def load() -> object:
 
 
 def load_within_limits(size: int) -> object:
-    """The same, memory-mapped; first drops the network and sets the limits."""
+    """The content of the pickle on standard input, memory-mapped, within the limits of `size`."""
     import resource
 
     from jumok.process_limits import drop_network, set_limits

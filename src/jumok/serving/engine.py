@@ -99,7 +99,7 @@ class Engine:
         return [to_json(output) for output in self._pipeline.predict(texts)]
 
     def stream(self, text: str, decoding: str, emit: Any) -> str:
-        """The same for a model that generates text; each final part is passed to `emit`."""
+        """The line of `predict` for one text; each generated part is passed to `emit`."""
         pipeline = self.pipeline(decoding)
         assert isinstance(pipeline.task, GenerativeTask)
         pipeline.check_texts([text])

@@ -150,16 +150,16 @@ def _above(score: float) -> float:
 
 def _longer_pieces(model: ModelFile, pieces: Iterable[str]) -> Mapping[str, list[tuple[str, int]]]:
     """The normal pieces of the model that contain a new piece, and where it starts in them."""
-    wanted: dict[str, list[tuple[str, int]]] = {piece: [] for piece in pieces}
-    lengths = sorted({len(piece) for piece in wanted})
+    occurrences: dict[str, list[tuple[str, int]]] = {piece: [] for piece in pieces}
+    lengths = sorted({len(piece) for piece in occurrences})
     for whole, type_ in zip(model.pieces, model.types, strict=True):
         if type_ is not PieceType.NORMAL:
             continue
         for length in lengths:
             for start in range(len(whole) - length + 1):
-                if (part := whole[start : start + length]) in wanted:
-                    wanted[part].append((whole, start))
-    return wanted
+                if (part := whole[start : start + length]) in occurrences:
+                    occurrences[part].append((whole, start))
+    return occurrences
 
 
 class _Lattice:

@@ -39,7 +39,7 @@ class Ragged:
 
     @classmethod
     def repeated(cls, row: Sequence[int], n: int) -> "Ragged":
-        """The same row `n` times.
+        """One row repeated `n` times.
 
         >>> list(Ragged.repeated([5, 6], 2))
         [array([5, 6], dtype=int32), array([5, 6], dtype=int32)]

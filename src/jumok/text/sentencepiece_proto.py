@@ -81,8 +81,9 @@ class ModelFile:
 
     `declared` are the model's own names of its "pad", "bos", "eos" and "unk" pieces,
     `declared_ids` their ids (-1: none). `charsmap` is its precompiled table of character
-    replacements, empty if there are none. The last three are what is done with spaces: one before
-    a text, those at its ends and all but one in a row left out, and "▁" written for them.
+    replacements, empty if there are none. `dummy_prefix` adds a
+    space before a text, `remove_extra_spaces` removes those at its ends and all but one in a
+    row, and `escape_spaces` writes spaces as "▁".
     """
 
     kind: str
@@ -111,7 +112,7 @@ def read_model(data: bytes) -> ModelFile:
 
 
 def set_types(data: bytes, types: Mapping[int, PieceType]) -> bytes:
-    """The same model with other types for the pieces with these ids."""
+    """A copy of the model file in `data` with other types for the pieces with these ids."""
     model = _parse(data)
     for i, type_ in types.items():
         model.pieces[i].type = type_
@@ -119,7 +120,7 @@ def set_types(data: bytes, types: Mapping[int, PieceType]) -> bytes:
 
 
 def add_pieces(data: bytes, pieces: Iterable[tuple[str, float]], type_: PieceType) -> bytes:
-    """The same model with more pieces of this type, each with its score, after its own."""
+    """A copy of the model file in `data` with further pieces of one type, each with its score."""
     model = _parse(data)
     for piece, score in pieces:
         model.pieces.add(piece=piece.encode(), score=score, type=type_)
@@ -159,9 +160,10 @@ def bpe_model(
 
 
 def clear_scores(data: bytes) -> bytes:
-    """The same model with score 0 for every piece; models of characters do not use scores.
+    """A copy of the model file in `data` with score 0 for every piece.
 
-    SentencePiece writes log(0) for a required character that is not in the texts.
+    Models of characters do not use scores. SentencePiece writes log(0) for a required character
+    that is not in the texts.
     """
     model = _parse(data)
     for piece in model.pieces:
@@ -170,7 +172,7 @@ def clear_scores(data: bytes) -> bytes:
 
 
 def set_normalizer_name(data: bytes, name: str) -> bytes:
-    """The same model with another name of its normalization rule."""
+    """A copy of the model file in `data` with another name of its normalization rule."""
     model = _model_class()()
     model.normalizer_spec.name = name.encode()
     return data + bytes(model.SerializeToString())  # concatenated messages are merged

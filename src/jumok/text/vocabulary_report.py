@@ -16,7 +16,7 @@ class LossyText:
 
     text: str
     decoded: str
-    wanted: str  # the characters of the text (a key of `jumok vocab check --json`)
+    expected: str  # the characters of the text (a key of `jumok vocab report --json`)
     got: str  # the characters of the decoded text
 
 
@@ -61,7 +61,7 @@ def measure_vocabulary(
     >>> from jumok.text import SentencePieceTokenizer, VocabularyConfig
     >>> vocabulary = SentencePieceTokenizer.train(["가 나 가"], VocabularyConfig(size=18))
     >>> found = measure_vocabulary(vocabulary, ["가 나", "가 뷁"])
-    >>> found.tokens, found.unknown_tokens, found.missing, found.losses[0].wanted
+    >>> found.tokens, found.unknown_tokens, found.missing, found.losses[0].expected
     (8, 1, (('뷁', 1),), '뷁')
     """
     originals = list(texts)
@@ -97,4 +97,4 @@ def measure_vocabulary(
 def _loss(text: str, decoded: str) -> LossyText:
     changes = SequenceMatcher(None, text, decoded, autojunk=False).get_opcodes()
     _, a, b, c, d = next(change for change in changes if change[0] != "equal")
-    return LossyText(text, decoded, wanted=text[a:b], got=decoded[c:d])
+    return LossyText(text, decoded, expected=text[a:b], got=decoded[c:d])

@@ -28,7 +28,7 @@ class StepFailure:
     finite: bool
 
     def located(self, where: str) -> "StepFailure":
-        """The same failure, with the first module or weight that is not finite."""
+        """A copy with the name of the first module or weight that is not finite."""
         return replace(self, reason=f"{self.reason}, first in {where}")
 
 

@@ -84,7 +84,7 @@ class TrainerState:
         return self.best_step, self.best_step_before
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON; a missing score or loss is null."""
+        """The fields as JSON values; a missing score or loss is null."""
         return {name: _null(value) for name, value in asdict(self).items()}
 
     @classmethod

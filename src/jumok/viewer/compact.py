@@ -25,7 +25,7 @@ from jumok.interpret.trace_writer import Array, Arrays, chunks
 CHARS_PER_BYTE = 4 / 3  # base64 characters per byte
 QUANT_LEVELS = (255, 127, 63, 47, 31, 23, 15, 11, 7)  # of thumbnails, without zero
 MIN_CHARS_PER_NUMBER = 0.5  # a lower bound
-FLOW_STEPS = "(attention|cross|feed_forward)(_normed)?|after_attention|after_cross"
+FLOW_STEPS = "((self|cross)_attention|feed_forward)(_normed)?|after_(self|cross)_attention"
 
 Encode: TypeAlias = Callable[[Trace, str], dict[str, Array]]  # a tensor as it is stored
 

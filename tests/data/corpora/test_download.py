@@ -32,7 +32,7 @@ class Server(ThreadingHTTPServer):
         self.breaks_after: int | None = None
         self.knows_ranges = True
         self.content = dict(CONTENT)
-        self.asked: list[tuple[str, str | None]] = []
+        self.requests: list[tuple[str, str | None]] = []
 
     @property
     def base(self) -> str:
@@ -44,7 +44,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         name, expected = self.path.removeprefix("/"), self.headers["Range"]
-        self.server.asked.append((name, expected))
+        self.server.requests.append((name, expected))
         if name not in self.server.content:
             self.send_error(404)
             return
@@ -95,10 +95,10 @@ def test_a_corpus_is_fetched_once(server: Server, tmp_path: Path) -> None:
     assert [path.read_bytes() for path in paths] == list(CONTENT.values())
     assert sorted(path.name for path in folder.iterdir()) == ["test.txt", "train.txt"]
     assert list(download_corpus(CORPUS, folder, server.base)) == paths
-    assert server.asked == [("train.txt", None), ("test.txt", None)]
+    assert server.requests == [("train.txt", None), ("test.txt", None)]
 
 
-def test_a_broken_download_goes_on_where_it_stopped(server: Server, tmp_path: Path) -> None:
+def test_an_interrupted_download_resumes(server: Server, tmp_path: Path) -> None:
     target = tmp_path / "train.txt"
     server.breaks_after = 300_000
     with pytest.raises(StorageError, match=r"300,000 of .* run the same command again to resume"):
@@ -107,11 +107,11 @@ def test_a_broken_download_goes_on_where_it_stopped(server: Server, tmp_path: Pa
     server.breaks_after = None
     fetch(f"{server.base}/train.txt", target, known("train.txt"))
     assert target.read_bytes() == CONTENT["train.txt"]
-    assert server.asked == [("train.txt", None), ("train.txt", "bytes=300000-")]
+    assert server.requests == [("train.txt", None), ("train.txt", "bytes=300000-")]
     assert [path.name for path in tmp_path.iterdir()] == ["train.txt"]
 
 
-def test_a_server_without_ranges_starts_anew(server: Server, tmp_path: Path) -> None:
+def test_a_server_without_ranges_restarts_the_download(server: Server, tmp_path: Path) -> None:
     target = tmp_path / "train.txt"
     server.knows_ranges = False
     (tmp_path / "train.txt.part").write_bytes(CONTENT["train.txt"][:1_000])
@@ -149,7 +149,7 @@ def test_a_part_longer_than_the_server_has_is_dropped(server: Server, tmp_path: 
     assert target.read_bytes() == CONTENT["train.txt"]
 
 
-def test_addresses_that_answer_nothing(server: Server, tmp_path: Path) -> None:
+def test_addresses_that_do_not_respond(server: Server, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="404"):
         fetch(f"{server.base}/none.txt", tmp_path / "train.txt", known("train.txt"))
     server.server_close()
@@ -159,7 +159,7 @@ def test_addresses_that_answer_nothing(server: Server, tmp_path: Path) -> None:
         fetch("file:///etc/passwd", tmp_path / "train.txt", known("train.txt"))
 
 
-def test_a_local_folder_is_taken(tmp_path: Path) -> None:
+def test_a_local_folder_is_used(tmp_path: Path) -> None:
     source, folder = tmp_path / "source", tmp_path / "cache"
     (source / "lines").mkdir(parents=True)
     (source / "lines" / "train.txt.xz").write_bytes(lzma.compress(CONTENT["train.txt"]))
@@ -179,7 +179,7 @@ def test_a_local_file_is_recognised_by_its_content(tmp_path: Path) -> None:
         list(copy_corpus(CORPUS, tmp_path / "other", tmp_path / "cache"))
 
 
-def test_a_local_copy_is_checked_as_well(tmp_path: Path) -> None:
+def test_a_local_copy_is_verified(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     with pytest.raises(InputError, match=r"has no train\.txt \(nor \.xz, \.gz\)"):
@@ -194,7 +194,7 @@ def test_a_local_copy_is_checked_as_well(tmp_path: Path) -> None:
         list(copy_corpus(CORPUS, source, tmp_path / "file" / "cache"))
 
 
-def test_what_is_here_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_files_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUMOK_DATA", str(tmp_path))
     (tmp_path / "lines").mkdir()
     (tmp_path / "lines" / "train.txt").write_bytes(b"changed")
@@ -204,14 +204,14 @@ def test_what_is_here_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     }
 
 
-def test_what_is_built_in_cannot_be_fetched() -> None:
+def test_built_in_corpora_cannot_be_fetched() -> None:
     with pytest.raises(InputError, match="'numbers' is built in and has no files to download"):
         list(download_corpus(NUMBERS))
     with pytest.raises(InputError, match="must be one of the files"):
         list(copy_corpus(replace(CORPUS, files=()), Path(__file__)))
 
 
-def test_a_packed_file_is_fetched_as_it_is_and_gone_on_with(server: Server, tmp_path: Path) -> None:
+def test_a_compressed_file_is_fetched_and_resumed_unchanged(server: Server, tmp_path: Path) -> None:
     packed = gzip.compress(CONTENT["train.txt"])
     server.content["raw/train.txt.gz"] = packed
     address = f"{server.base}/raw/train.txt.gz"
@@ -224,11 +224,11 @@ def test_a_packed_file_is_fetched_as_it_is_and_gone_on_with(server: Server, tmp_
     (path,) = download_corpus(replace(CORPUS, files=(file,)), tmp_path)
     assert path == tmp_path / "train.txt.gz"
     assert path.read_bytes() == packed
-    assert server.asked[-1][1] == f"bytes={len(packed) // 2}-"
+    assert server.requests[-1][1] == f"bytes={len(packed) // 2}-"
     assert [path.name for path in tmp_path.iterdir()] == ["train.txt.gz"]
 
 
-def test_what_was_made_from_others_files_has_no_address(tmp_path: Path) -> None:
+def test_derived_corpora_have_no_address(tmp_path: Path) -> None:
     made = replace(CORPUS, files=(replace(known("train.txt"), url=""),))
     with pytest.raises(
         InputError, match=r"train\.txt .* without a URL; .* get lines --from FOLDER"
@@ -238,7 +238,7 @@ def test_what_was_made_from_others_files_has_no_address(tmp_path: Path) -> None:
     assert list(download_corpus(made, tmp_path)) == [tmp_path / "train.txt"]
 
 
-def test_a_damaged_file_does_not_hide_a_sound_one(
+def test_a_damaged_file_does_not_hide_a_valid_one(
     server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Packed or not, fetched or taken from a folder; a damaged file is kept and reported."""
@@ -246,7 +246,7 @@ def test_a_damaged_file_does_not_hide_a_sound_one(
     (tmp_path / "train.txt.gz").write_bytes(gzip.compress(CONTENT["train.txt"]))
     train, test = download_corpus(CORPUS, tmp_path, server.base)
     assert (train.name, test.name) == ("train.txt.gz", "test.txt")
-    assert server.asked == [("test.txt", None)]
+    assert server.requests == [("test.txt", None)]
     assert (tmp_path / "train.txt.damaged").read_bytes() == b"damaged"
     assert "train.txt is not the known train.txt; it is now train.txt.damaged" in caplog.text
     assert find_file([tmp_path], "train.txt") == train
@@ -259,7 +259,7 @@ def test_a_damaged_file_does_not_hide_a_sound_one(
     assert next(iter(download_corpus(CORPUS, folder, server.base))) == taken
 
 
-def test_a_damaged_file_that_cannot_be_moved_is_told(server: Server, tmp_path: Path) -> None:
+def test_a_damaged_file_that_cannot_be_moved_is_reported(server: Server, tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_bytes(b"damaged")
     (tmp_path / "train.txt.gz").write_bytes(gzip.compress(CONTENT["train.txt"]))
     (tmp_path / "train.txt.damaged").mkdir()

@@ -82,7 +82,7 @@ def test_rows_of_each_split(shared: Path, name: str, columns: tuple[str, ...]) -
     # `jumok data assemble` makes ko-small; tests/lab/test_assemble.py compares its bytes
     [n for n, corpus in CORPORA.items() if corpus.files and n not in ("shakespeare", "ko-small")],
 )
-def test_the_files_are_those_known(shared: Path, name: str) -> None:
+def test_the_files_have_the_known_checksums(shared: Path, name: str) -> None:
     corpus = CORPORA[name]
     for file in corpus.files:
         path = find_file([shared / corpus.folder(file)], file.name)
@@ -216,7 +216,7 @@ def test_the_chatbot_has_answers_and_topics(shared: Path) -> None:
 
 
 @pytest.mark.slow
-def test_koen_and_enko_are_one_another_turned(shared: Path) -> None:
+def test_koen_and_enko_are_the_same_pairs_reversed(shared: Path) -> None:
     koen = load_splits(DataConfig(corpus="koen"), SEQUENCES)
     enko = load_splits(DataConfig(corpus="enko"), SEQUENCES)
     for name in koen.tables:
@@ -242,7 +242,7 @@ def test_verses_of_1961_as_an_extra(shared: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_nothing_held_out_is_learned_from(shared: Path) -> None:
+def test_no_held_out_sentence_is_in_train(shared: Path) -> None:
     """Neither by the unlabelled lines nor together with the official training reviews."""
     splits = load_splits(DataConfig(corpus="nsmc-text", extra=("nsmc",)), TEXTS)
     assert counts(splits) == {"train": 617_101, "dev": 2_505, "test": 2_406}

@@ -102,7 +102,7 @@ def test_a_json_array(tmp_path: Path) -> None:
         ('[{"text": "\\ud800"}]', r"a\.json:1: text has a lone surrogate"),
     ],
 )
-def test_json_that_does_not_fit(tmp_path: Path, content: str, fault: str) -> None:
+def test_invalid_json(tmp_path: Path, content: str, fault: str) -> None:
     with pytest.raises(InputError, match=fault):
         read(tmp_path, content, ("text",), name="a.json")
 

@@ -20,7 +20,7 @@ def written(path: Path, *docs: object) -> Path:
     return path
 
 
-def test_pieces_become_the_text_they_spell(tmp_path: Path) -> None:
+def test_pieces_are_joined_to_their_text(tmp_path: Path) -> None:
     docs = ["▁이", "▁영화", "는", "▁좋", "아요", "!"], ["▁겨울", "은", "▁추워", "요", "."]
     table = read_table(written(tmp_path / "ratings_train.json", *docs), HEADERS, format="json")
     assert list(table.column("text")) == ["이 영화는 좋아요!", "겨울은 추워요."]

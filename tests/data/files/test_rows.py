@@ -63,7 +63,7 @@ def test_a_bad_row_is_skipped_and_counted(tmp_path: Path, fault: str) -> None:
 
 
 @pytest.mark.parametrize("byte", range(0x80, 0x100))
-def test_no_stray_byte_passes(tmp_path: Path, byte: int) -> None:
+def test_invalid_bytes_are_reported(tmp_path: Path, byte: int) -> None:
     path = tmp_path / "a.tsv"
     stray = bytes([byte])
     path.write_bytes(b"text\n" + b"".join([stray + b"ab\n", b"a" + stray + b"b\n", b"ab" + stray]))
@@ -79,14 +79,14 @@ def test_the_first_ten_are_listed_and_all_are_counted(tmp_path: Path) -> None:
     assert str(caught.value).count("expected 3") == 10
 
 
-def test_nothing_left_is_an_error_even_when_skipping(tmp_path: Path) -> None:
+def test_no_remaining_row_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_bytes(HEADER + b"2\n")
     with pytest.raises(InputError, match=r"(?s)has no usable row.*:2: 1 cell, expected"):
         read_table(path, COLUMNS, on_bad_rows="skip")
 
 
-def test_a_line_of_just_the_limit_is_read(tmp_path: Path) -> None:
+def test_a_line_as_long_as_the_limit_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"x" * 99 + b"\n" + b"y" * 100 + b"\n" + b"z" * 101 + b"\n")
     table = read_table(path, ["text"], max_line_bytes=100, on_bad_rows="skip")
@@ -100,9 +100,7 @@ LINES = "".join(f"{n}번째 줄\n" for n in range(20_000)).encode()
 
 @pytest.mark.parametrize("ending", ARCHIVES)
 @pytest.mark.parametrize("share", [0.3, 0.99])
-def test_a_truncated_archive_is_told_where_it_breaks(
-    tmp_path: Path, ending: str, share: float
-) -> None:
+def test_a_truncated_archive_names_the_place(tmp_path: Path, ending: str, share: float) -> None:
     packed = ARCHIVES[ending](LINES)
     path = tmp_path / f"lines.txt{ending}"
     path.write_bytes(packed[: int(len(packed) * share)])
@@ -168,7 +166,7 @@ CSV_FAULTS = {
 
 
 @pytest.mark.parametrize("fault", CSV_FAULTS)
-def test_faults_of_csv(tmp_path: Path, fault: str) -> None:
+def test_errors_of_csv(tmp_path: Path, fault: str) -> None:
     line, reason = CSV_FAULTS[fault]
     path = tmp_path / "a.csv"
     path.write_bytes('id,document,label\n1,"두\n줄",1\n'.encode() + line + "3,글,0\n".encode())
@@ -203,7 +201,7 @@ BROKEN_CELLS = {  # lines after the header, the bad ones, the texts of the other
 
 
 @pytest.mark.parametrize("cell", BROKEN_CELLS)
-def test_every_line_of_a_row_that_breaks_in_a_cell_is_bad(tmp_path: Path, cell: str) -> None:
+def test_every_line_of_an_invalid_multiline_row_is_bad(tmp_path: Path, cell: str) -> None:
     """None is lost uncounted, and of the inside of a cell no row is made."""
     content, bad, texts = BROKEN_CELLS[cell]
     path = tmp_path / "a.csv"
@@ -235,7 +233,7 @@ JSON_FAULTS = {
 
 
 @pytest.mark.parametrize("fault", JSON_FAULTS)
-def test_faults_of_json_lines(tmp_path: Path, fault: str) -> None:
+def test_errors_of_json_lines(tmp_path: Path, fault: str) -> None:
     line, reason = JSON_FAULTS[fault]
     path = tmp_path / "a.jsonl"
     path.write_text(f'{{"document": "글", "label": 1}}\n{line}\n', encoding="utf-8")
@@ -244,21 +242,21 @@ def test_faults_of_json_lines(tmp_path: Path, fault: str) -> None:
 
 
 @pytest.mark.parametrize("doc", [["가", 1], "가", [], ["\ud800"], None])
-def test_faults_of_pieces(tmp_path: Path, doc: object) -> None:
+def test_errors_of_pieces(tmp_path: Path, doc: object) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"doc": ["가"]}) + "\n" + json.dumps({"doc": doc}) + "\n")
     with pytest.raises(InputError, match=r"a\.jsonl:2: (doc is not a|doc has a lone|empty doc)"):
         read_table(path, ["doc"], lists=["doc"])
 
 
-def test_parallel_files_of_unequal_length_tell_both_counts(tmp_path: Path) -> None:
+def test_parallel_files_of_unequal_length_report_both_counts(tmp_path: Path) -> None:
     (tmp_path / "a.ko").write_text("하나\n둘\n셋\n", encoding="utf-8")
     (tmp_path / "a.en").write_text("one\ntwo\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"must .*a\.ko has 3 lines, .*a\.en has 2 lines"):
         read_parallel([tmp_path / "a.ko", tmp_path / "a.en"], on_bad_rows="skip")
 
 
-def test_faults_of_parallel_files_name_the_right_file(tmp_path: Path) -> None:
+def test_errors_of_parallel_files_name_the_right_file(tmp_path: Path) -> None:
     (tmp_path / "a.ko").write_bytes("하나\n둘\n셋\n".encode())
     (tmp_path / "a.en").write_bytes(b"one\n\nth\xffree\n")
     with pytest.raises(
@@ -270,7 +268,7 @@ def test_faults_of_parallel_files_name_the_right_file(tmp_path: Path) -> None:
         read_parallel([tmp_path / "a.ko", tmp_path / "b.en.gz"])
 
 
-def test_a_huge_line_is_passed_over(tmp_path: Path) -> None:
+def test_a_huge_line_is_skipped(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"x" * (32 * 2**20 - 1) + b"\nok\n")
     table = read_table(path, ["text"], on_bad_rows="skip")

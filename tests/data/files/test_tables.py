@@ -131,7 +131,7 @@ nasty = st.text(
 
 
 @given(texts=st.lists(nasty.filter(str.strip), min_size=1, max_size=20))
-def test_rows_in_are_rows_out(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
+def test_rows_round_trip(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
     path = tmp_path_factory.mktemp("nasty") / "a.tsv"
     path.write_bytes(("text\tlabel\n" + "".join(f"{text}\t0\n" for text in texts)).encode())
     assert list(read_table(path, ["text", "label"]).column("text")) == texts
@@ -175,7 +175,7 @@ def test_rows_without_text_are_left_out_on_request() -> None:
         ("document\tlabel\r글\t1\r", r"a\.tsv:1: lines must end with LF or CRLF"),
     ],
 )
-def test_headers_that_do_not_fit(tmp_path: Path, content: str, message: str) -> None:
+def test_invalid_headers(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "a.tsv"
     path.write_bytes(content.encode())
     with pytest.raises(InputError, match=message):
@@ -190,7 +190,7 @@ def test_wide_encodings_are_named(tmp_path: Path, encoding: str) -> None:
         read_table(path, COLUMNS)
 
 
-def test_csv_headers_that_do_not_fit(tmp_path: Path) -> None:
+def test_invalid_csv_headers(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"")
     with pytest.raises(InputError, match="must have a header line"):
@@ -200,7 +200,7 @@ def test_csv_headers_that_do_not_fit(tmp_path: Path) -> None:
         read_table(path, COLUMNS)
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
+def test_paths_that_are_not_files(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"none\.tsv cannot be read \(No such file"):
         read_table(tmp_path / "none.tsv", COLUMNS)
     with pytest.raises(InputError, match="must be a file"):
@@ -209,7 +209,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
         read_table("/dev/zero", COLUMNS, format="tsv")
 
 
-def test_the_format_must_be_told(tmp_path: Path) -> None:
+def test_an_unknown_suffix_needs_a_format(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"must be one of \.tsv, \.csv"):
         format_of(tmp_path / "ratings.dat")
     (tmp_path / "a.txt").write_text("글\n", encoding="utf-8")

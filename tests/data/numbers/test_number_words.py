@@ -12,7 +12,7 @@ from jumok.data.numbers.number_words import (
 from tests.data.numbers.parser import fitting_particle, native_value, sino_value
 
 
-def test_sino_readings_are_read_back_to_their_number() -> None:
+def test_sino_korean_readings_round_trip() -> None:
     whole_group = range(10_000)
     spread = range(10_000, 100_000_000, 30_011)
     for number in (*whole_group, *spread, *(value * 10_000 for value in range(1, 10_000, 7))):
@@ -22,11 +22,11 @@ def test_sino_readings_are_read_back_to_their_number() -> None:
 @pytest.mark.parametrize(
     "spelling", ["일십", "일만", "삼만오천", "십십", "이삼", "만  일", "", "영일"]
 )
-def test_other_spellings_are_no_numerals(spelling: str) -> None:
+def test_other_spellings_are_not_numerals(spelling: str) -> None:
     assert sino_value(spelling) is None
 
 
-def test_native_readings_are_read_back_to_their_number() -> None:
+def test_native_readings_round_trip() -> None:
     assert [native_value(native_korean(number)) for number in range(1, 100)] == [*range(1, 100)]
     assert native_value("스물") is None
     assert native_value("스무한") is None

@@ -42,7 +42,7 @@ def test_every_sentence_has_one_reading_and_it_is_the_written_form(split: str, n
         assert all_readings(spoken, TEMPLATES) == [written]
 
 
-def test_small_kinds_are_read_right_throughout() -> None:
+def test_every_number_of_small_kinds_is_read_correctly() -> None:
     every = [counter(n, "명") for n in range(1, 1_200)]
     every += [ordinal(n, unit) for n in range(1, 100) for unit in ("번째", "회")]
     every += [date(0, m, d) for m in range(1, 13) for d in range(32)]

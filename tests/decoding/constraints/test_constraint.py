@@ -343,7 +343,7 @@ def test_no_output_ends_inside_an_allowed_word(model: EncoderDecoder, search: st
 def test_an_output_may_end_after_an_allowed_word(model: EncoderDecoder, search: str) -> None:
     """Though its end is forbidden, as by min_length; a strict constraint would refuse."""
     language = TokenAutomaton(compile_regex("가나?"), read_token_bytes(VOCABULARY))
-    held = Constraint(language, end_id=END, limits=[9], strict=False)
+    limited = Constraint(language, end_id=END, limits=[9], strict=False)
     [answers] = generate_seq2seq(
         model,
         torch.tensor([[7, 9, 8]]),
@@ -351,7 +351,7 @@ def test_an_output_may_end_after_an_allowed_word(model: EncoderDecoder, search: 
         GenerationRequest(
             SEARCHES[search],
             end_id=END,
-            constraints=[blocked("나", "가나"), BannedSequences([[END]]), held],
+            constraints=[blocked("나", "가나"), BannedSequences([[END]]), limited],
         ),
         bos_id=2,
     )
@@ -360,12 +360,12 @@ def test_an_output_may_end_after_an_allowed_word(model: EncoderDecoder, search: 
 
 @pytest.mark.parametrize("name", ["choices", "allowed", "pattern"])
 def test_a_prefix_leaves_enough_tokens_for_the_constraint(model: EncoderDecoder, name: str) -> None:
-    said: Any = "가|나 다 나" if name == "pattern" else ("가", "나 다 나")
+    value: Any = "가|나 다 나" if name == "pattern" else ("가", "나 다 나")
     prefix = "나 다"
     n = len(VOCABULARY.encode(prefix)) + 2  # 나 and the end
 
     def write(most: int) -> str:
-        config = DecodingConfig(prefix=prefix, max_length=most, **{name: said})
+        config = DecodingConfig(prefix=prefix, max_length=most, **{name: value})
         [[answer]] = generate_seq2seq(
             model,
             torch.tensor([[7, 9, 8]]),

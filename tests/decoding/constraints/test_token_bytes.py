@@ -17,7 +17,7 @@ from jumok.text import SentencePieceTokenizer, VocabularyConfig
 TEXTS = ["가 나 가나  다", "나 다 나다", "<0x41> 가나 다"]
 
 
-def foreign() -> SentencePieceTokenizer:
+def other_tokenizer() -> SentencePieceTokenizer:
     """A model of another maker's usual settings: spaces are collapsed, those before a text go."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -36,7 +36,7 @@ VOCABULARIES = {
     "bytes": SentencePieceTokenizer.train(
         TEXTS, VocabularyConfig(size=281, byte_fallback=True, kind="bpe")
     ),
-    "foreign": foreign(),
+    "foreign": other_tokenizer(),
 }
 
 

@@ -234,8 +234,8 @@ def test_reordering_allocates_no_memory() -> None:
         cache.select_rows(rows)
 
         def places() -> set[int]:
-            held = [part for each in cache.caches for part in each.keys_values or ()]
-            return {part.data_ptr() for part in (*held, cache.buffer) if part is not None}
+            tensors = [part for each in cache.caches for part in each.keys_values or ()]
+            return {part.data_ptr() for part in (*tensors, cache.buffer) if part is not None}
 
         before = places()
         assert len(before) == 2 * 2 + 1  # keys and values of two layers, and one spare buffer

@@ -17,7 +17,7 @@ from jumok.interpret.hf_trace.trace import trace_transformers
 from jumok.interpret.trace import Trace
 from jumok.nn.hooks import shared_copy
 from jumok.tasks.runs.load import load
-from tests import hf_folders as foreign_folders
+from tests import hf_folders
 from tests.pretrained.hf_variants import SCALES, VARIANTS, V, randomize
 
 GROUPED = {
@@ -75,7 +75,7 @@ def model_of(name: str, implementation: str = "sdpa") -> Any:
     return made
 
 
-def asked(model: Any) -> dict[str, Tensor]:
+def inputs_of(model: Any) -> dict[str, Tensor]:
     given = {"input_ids": IDS, "attention_mask": REAL}
     return given | ({"decoder_input_ids": GIVEN} if model.config.is_encoder_decoder else {})
 
@@ -84,7 +84,7 @@ def asked(model: Any) -> dict[str, Tensor]:
 def eager(name: str) -> Mapping[str, Any]:
     """The outputs with the eager attention of transformers."""
     model = model_of(name, "eager")
-    answer = model(**asked(model), output_attentions=True, output_hidden_states=True)
+    answer = model(**inputs_of(model), output_attentions=True, output_hidden_states=True)
     return dict(answer)
 
 
@@ -98,7 +98,7 @@ def test_outputs_do_not_change(name: str) -> None:
     model, plain = model_of(name), eager(name)
     view = shared_copy(model)
     with torch.no_grad(), record_attention(view) as seen:
-        answer = view(**asked(model))
+        answer = view(**inputs_of(model))
     assert seen
     for key in ("logits", "last_hidden_state", "encoder_last_hidden_state"):
         if plain.get(key) is not None:
@@ -108,7 +108,7 @@ def test_outputs_do_not_change(name: str) -> None:
 @every_family
 def test_weights_and_hidden_states_equal_transformers(name: str) -> None:
     model, plain = model_of(name), eager(name)
-    trace = trace_transformers(model, **asked(model))
+    trace = trace_transformers(model, **inputs_of(model))
     for block in trace.info.blocks:
         reference = next(plain[field] for field in FIELDS[block.name] if field in plain)
         assert block.layers == len(reference)
@@ -132,7 +132,7 @@ def test_weights_and_hidden_states_equal_transformers(name: str) -> None:
 def test_the_numbers_are_consistent(name: str) -> None:
     """q, k, bias and mask give the weights; weights times values, projected, the output."""
     model = model_of(name)
-    trace = trace_transformers(model, **asked(model))
+    trace = trace_transformers(model, **inputs_of(model))
     assert not [note for note in trace.info.notes if "not the softmax" in note]
     for block in trace.info.blocks:
         for layer in range(block.layers):
@@ -171,11 +171,11 @@ def test_the_numbers_are_consistent(name: str) -> None:
 def test_value_norms_are_norms_of_projected_values(name: str) -> None:
     """The contribution of one head alone: its weights times its values through W_O."""
     model = model_of(name)
-    trace = trace_transformers(model, **asked(model))
+    trace = trace_transformers(model, **inputs_of(model))
     block = trace.info.blocks[0]
     view = shared_copy(model)
     with torch.no_grad(), record_attention(view) as seen:
-        view(**asked(model))
+        view(**inputs_of(model))
     one = seen[0]
     output = {
         "bert-texts": "bert.encoder.layer.0.attention.output.dense",
@@ -274,15 +274,15 @@ def test_the_model_is_unchanged(name: str) -> None:
     model = model_of(name)
     weights = {key: tensor.clone() for key, tensor in model.state_dict().items()}
     with torch.no_grad():
-        before = model(**asked(model))
+        before = model(**inputs_of(model))
     modules = [(module, len(module._forward_hooks)) for module in model.modules()]
-    trace_transformers(model.train(), **asked(model))
+    trace_transformers(model.train(), **inputs_of(model))
     assert model.training
     model.eval()
     assert model.config._attn_implementation == "sdpa"
     assert modules == [(module, len(module._forward_hooks)) for module in model.modules()]
     with torch.no_grad():
-        after = model(**asked(model))
+        after = model(**inputs_of(model))
     assert torch.equal(before[0], after[0])
     assert all(torch.equal(weights[key], tensor) for key, tensor in model.state_dict().items())
 
@@ -323,7 +323,7 @@ def test_the_imported_model_has_the_same_trace(family: str, tmp_path: Path) -> N
     """jumok.load of the saved folder, traced, against the model of transformers, traced."""
     from transformers import AutoTokenizer
 
-    model = getattr(foreign_folders, family)(tmp_path).eval()
+    model = getattr(hf_folders, family)(tmp_path).eval()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     loaded = load(tmp_path, "cpu")
     target = "3 1 5" if model.config.is_encoder_decoder else None
@@ -348,7 +348,7 @@ def test_the_imported_model_has_the_same_trace(family: str, tmp_path: Path) -> N
 def test_texts_and_pairs_with_the_tokenizer(tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
-    model = foreign_folders.bert(tmp_path, "ForSequenceClassification", ["나쁨", "좋음"]).eval()
+    model = hf_folders.bert(tmp_path, "ForSequenceClassification", ["나쁨", "좋음"]).eval()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     text = "이 영화 정말\t재미있어요"
     trace = jumok.trace(model, text, tokenizer=tokenizer)
@@ -373,7 +373,7 @@ def test_texts_and_pairs_with_the_tokenizer(tmp_path: Path) -> None:
 def test_mask_and_unknown_tokens_have_text(tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
-    model = foreign_folders.bert(tmp_path).eval()
+    model = hf_folders.bert(tmp_path).eval()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     text = "이 [MASK] 精"
     tokens = jumok.trace(model, text, tokenizer=tokenizer).info.tokens("source")
@@ -392,7 +392,7 @@ def test_mask_and_unknown_tokens_have_text(tmp_path: Path) -> None:
 def test_an_unknown_token_that_is_also_eos_is_special(tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
-    model = foreign_folders.gpt2(tmp_path).eval()
+    model = hf_folders.gpt2(tmp_path).eval()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     assert tokenizer.unk_token_id == tokenizer.eos_token_id
     ids = torch.tensor([[tokenizer.eos_token_id, *tokenizer("삼")["input_ids"]]])
@@ -404,7 +404,7 @@ def test_an_unknown_token_that_is_also_eos_is_special(tmp_path: Path) -> None:
 def test_spans_of_every_kind_of_tokenizer(family: str, tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
-    model = getattr(foreign_folders, family)(tmp_path).eval()
+    model = getattr(hf_folders, family)(tmp_path).eval()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     text = "삼 일 오 육"
     targets = ["3 1"] if model.config.is_encoder_decoder else None
@@ -427,7 +427,7 @@ def test_spans_of_every_kind_of_tokenizer(family: str, tmp_path: Path) -> None:
 def test_a_batch_of_texts_is_padded_on_the_right(tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
-    model = foreign_folders.t5(tmp_path).eval()
+    model = hf_folders.t5(tmp_path).eval()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     several = jumok.trace(model, ["삼 일 오 육", "삼"], ["3 1 5", "3"], tokenizer=tokenizer)
     alone = jumok.trace(model, "삼", "3", tokenizer=tokenizer)
@@ -516,7 +516,7 @@ def test_what_is_refused() -> None:
 def test_rejected_texts(tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
-    model = foreign_folders.gpt2(tmp_path).eval()
+    model = hf_folders.gpt2(tmp_path).eval()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     tokenizer.pad_token = None
     with pytest.raises(InputError, match="takes no target"):

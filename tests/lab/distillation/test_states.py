@@ -56,7 +56,6 @@ warmup_steps = 5
 evaluate_every = 20
 precision = "float32"
 """
-FORMAT1 = Path(__file__).parents[2] / "fixtures" / "format1"
 LONG = " ".join(text for text, _ in reviews(12, 4))  # several rows
 
 
@@ -156,7 +155,9 @@ def test_the_loss_adds_the_cosine(tmp_path: Path, review_run: Path) -> None:
     torch.testing.assert_close(made.loss(batch), expected, rtol=1e-4, atol=1e-3)
 
 
-def test_it_learns_the_states_and_resumes_exactly(tmp_path: Path, review_run: Path) -> None:
+def test_the_states_are_learned_and_training_resumes_exactly(
+    tmp_path: Path, review_run: Path
+) -> None:
     plan = student(tmp_path, review_run)
     made = job_of(plan)
 
@@ -189,7 +190,9 @@ def test_two_teachers(tmp_path: Path, review_run: Path) -> None:
     assert torch.isfinite(made.loss(batches(made)[0]))
 
 
-def test_what_it_cannot_learn_from(tmp_path: Path, review_run: Path) -> None:
+def test_unsupported_settings_and_teachers(
+    tmp_path: Path, review_run: Path, language_run: Path
+) -> None:
     for override, message in (
         ("distillation.temperature=2.0", "learns the states of its own texts"),
         ("distillation.rows=3", "learns the states of its own texts"),
@@ -210,4 +213,4 @@ def test_what_it_cannot_learn_from(tmp_path: Path, review_run: Path) -> None:
     with pytest.raises(InputError, match="but rewrites all 60 that were read; use"):
         job_of(bytes_student)
     with pytest.raises(InputError, match="must be encoders, got a LanguageModel"):
-        TeacherStates.load(str(FORMAT1 / "causal_lm_finished"), 0, CPU)
+        TeacherStates.load(str(language_run), 0, CPU)

@@ -106,7 +106,7 @@ def test_a_run_resumes_loads_and_begins_a_task(tmp_path: Path, review_recipe: Pa
     result = train(task, tmp_path / "task")
     own = jumok.load(tmp_path / "task")
     assert own.recipe.model.generator == 0.0
-    assert "generator" not in result.results["begun_from"].split("skipped")[0]
+    assert "generator" not in result.results["initialized_from"].split("skipped")[0]
 
 
 def test_wrong_generators() -> None:

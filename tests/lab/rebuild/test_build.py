@@ -50,7 +50,7 @@ def test_a_paragraph_with_other_code_stays_whole() -> None:
     assert korean.count(".") == english.count(".") == 2
 
 
-def test_pairs_that_are_no_sentences() -> None:
+def test_pairs_that_are_not_sentences() -> None:
     assert is_good_pair("비가 오는 날입니다.", "It is a rainy day.")
     for korean, english in [
         ("비", "Rain it"),  # too short
@@ -67,8 +67,8 @@ def test_held_out_sentences_are_not_in_train() -> None:
     copies = [(f"c{i}", f"{row[1]}!", f"{row[2]} {i}") for i, row in enumerate(rows[:5])]
     parts = split_pairs([*rows, *copies], dev=3, test=4)
     assert (len(parts["dev"]), len(parts["test"])) == (3, 4)
-    held = {row[0] for part in ("dev", "test") for row in parts[part]}
-    assert not held & {f"{name}{i}" for name in "rc" for i in range(5)}
+    held_out = {row[0] for part in ("dev", "test") for row in parts[part]}
+    assert not held_out & {f"{name}{i}" for name in "rc" for i in range(5)}
 
 
 def test_train_loses_sentences_like_held_out_ones() -> None:

@@ -54,11 +54,11 @@ def test_lower_precision_needs_no_compiler(
     copy = small.backends.model_in_precision(loaded.model)
     assert copy is not loaded.model
     assert small.backends.model_in_precision(loaded.model) is copy
-    asked: list[object] = []
-    copy.get_submodule("decoder").register_forward_hook(lambda *given: asked.append(given))
+    requests: list[object] = []
+    copy.get_submodule("decoder").register_forward_hook(lambda *given: requests.append(given))
     same = sum(a.display == b.display for a, b in zip(small.predict(SPOKEN), plain, strict=True))
     assert same >= (6 if precision == "q4_0" else 10)  # of 12; the run knows little
-    assert asked
+    assert requests
     assert next(loaded.model.parameters()).dtype is torch.float32
     fast = small.with_models(lambda model: optimize(model, "float32"))
     with pytest.raises(InputError, match="must be float32 for a model that --precision has"):

@@ -17,7 +17,7 @@ def test_a_missing_value_among_texts(review_run: Path) -> None:
 
 
 @pytest.mark.parametrize("texts", [None, float("nan"), b"text", {"text": "좋아요"}])
-def test_what_is_no_text(review_run: Path, texts: object) -> None:
+def test_values_that_are_not_texts(review_run: Path, texts: object) -> None:
     with pytest.raises(InputError, match="texts must be a str or a list of str, got "):
         jumok.load(review_run)(texts)  # type: ignore[call-overload]
 

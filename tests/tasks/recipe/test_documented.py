@@ -59,8 +59,10 @@ def test_every_key_is_documented(table: str) -> None:
     text = "".join((DOCS / f"{name}.md").read_text(encoding="utf-8") for name in names)
     keys = [field.name for field in dataclasses.fields(TABLES.get(table, Recipe))]
     keys = [key for key in keys if table or key not in TABLES]
-    told = [f"`{key}`" in text or f"`{key} = " in text or f"\n{key} = " in text for key in keys]
-    assert [key for key, there in zip(keys, told, strict=True) if not there] == []
+    documented = [
+        f"`{key}`" in text or f"`{key} = " in text or f"\n{key} = " in text for key in keys
+    ]
+    assert [key for key, there in zip(keys, documented, strict=True) if not there] == []
 
 
 def test_recipes_are_found_in_both_languages() -> None:

@@ -1,14 +1,12 @@
 """Recipes: the built-in ones are complete, and each invalid setting raises its message."""
 
-import re
 from pathlib import Path
 
 import pytest
 
-from jumok.config_io import from_dict, read_toml, to_dict
+from jumok.config_io import from_dict, read_toml
 from jumok.errors import InputError
 from jumok.tasks.recipe.recipe import Recipe, builtin_recipes, load_recipe
-from jumok.tasks.recipe.renamed import RENAMED_KEYS
 from tests.tiny_runs import REVIEWS
 
 
@@ -257,33 +255,3 @@ def test_vocabulary_size_must_match_the_vocabulary() -> None:
     assert recipe.with_vocabulary(500).model.vocabulary_size == 500
     with pytest.raises(InputError, match=r"must be the size of the vocabulary, 325, got 500"):
         recipe.with_vocabulary(325)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"), [pair for pair in RENAMED_KEYS.items() if pair[0].startswith("training.")]
-)
-def test_a_renamed_key_names_its_new_name(review_recipe: Path, old: str, new: str) -> None:
-    with pytest.raises(InputError, match=re.escape(f"{old} was renamed; use {new}")):
-        load_recipe(str(review_recipe), [f"{old}=1"])
-    path = review_recipe.with_name("old.toml")
-    text = review_recipe.read_text(encoding="utf-8")
-    table, _, key = old.partition(".")
-    path.write_text(text.replace(f"[{table}]", f"[{table}]\n{key} = 1"), encoding="utf-8")
-    with pytest.raises(InputError, match=re.escape(f"{old} was renamed; use {new}")):
-        load_recipe(str(path))
-
-
-def test_a_renamed_key_with_another_meaning_names_that_too() -> None:
-    sentence = "augmentation.consistency was renamed; use augmentation.rdrop_alpha (the alpha of"
-    with pytest.raises(InputError, match=re.escape(sentence)):
-        load_recipe("nsmc", ["augmentation.consistency=1.0"])
-    sentence = "decoding.early_stop was renamed; use decoding.early_stopping"
-    with pytest.raises(InputError, match=re.escape(sentence)):
-        load_recipe("numbers").with_decoding(["early_stop=full"])
-
-
-def test_every_new_key_exists() -> None:
-    tree = to_dict(load_recipe("nsmc"))
-    for new in RENAMED_KEYS.values():
-        table, _, key = new.partition(".")
-        assert key in tree[table]

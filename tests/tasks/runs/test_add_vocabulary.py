@@ -92,7 +92,7 @@ def test_the_new_run_initializes_a_training_and_is_exported(
     done = train(load_recipe(str(reading_recipe), overrides), tmp_path / "on")
     rows = len(tensors(tmp_path / "on")["encoder.embedding.tokens.weight"])
     assert rows == len(jumok.load(reading_run).vocabulary) + len(WORDS)
-    assert done.results["begun_from"].split(" of ")[0] == str(len(tensors(reading_run)))
+    assert done.results["initialized_from"].split(" of ")[0] == str(len(tensors(reading_run)))
     export(tmp_path / "new", "hf", tmp_path / "hf")
     exported = jumok.load(tmp_path / "hf")
     assert exported("삼 일 오").text == jumok.load(reading_run)("삼 일 오").text

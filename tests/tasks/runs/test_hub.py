@@ -29,7 +29,7 @@ import sys
 import jumok
 run = jumok.train(sys.argv[1], out=sys.argv[2], model__init="someone/reviews", training__steps=2,
                   training__evaluate_every=2)
-print(run.results["begun_from"])
+print(run.results["initialized_from"])
 """
 
 PUSH = """
@@ -100,10 +100,10 @@ class Hub(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         name = self.path.split("?")[0]
         if name.endswith("/preupload/main"):
-            asked = json.loads(body)["files"]
+            announced = json.loads(body)["files"]
             files = [
                 {"path": each["path"], "uploadMode": "regular", "shouldIgnore": False}
-                for each in asked
+                for each in announced
             ]
             self._answer({"files": files})
         elif name.endswith("/commit/main"):

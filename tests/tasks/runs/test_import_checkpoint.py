@@ -36,7 +36,7 @@ from jumok.tasks.runs.initialize_from import initialize_from, load_tokenizers
 from jumok.tasks.runs.train import resume, train
 from jumok.tasks.shared.encoder_job import drop_tokens
 from jumok.tasks.token_classification import char_tags, to_entities, viterbi_tags
-from tests import hf_folders as foreign
+from tests import hf_folders
 from tests.tasks.tiny_jobs import TAGS, tag_rows
 from tests.tiny_runs import readings, reviews, write_readings, write_reviews, write_tsv
 
@@ -48,26 +48,26 @@ TEXTS = ["이 영화 정말 재미있어요", "별로", "", "철수가 서울에
 SPOKEN = ["삼 일 오", "구", "이 이 팔 사 영", ""]
 LABELS = ("negative", "positive", "없음")
 MODELS: dict[str, Callable[[Path], Any]] = {
-    "masked": foreign.bert,
-    "bytes": foreign.roberta,
-    "texts": lambda folder: foreign.bert(folder, "ForSequenceClassification", LABELS),
-    "score": lambda folder: foreign.klue_roberta(folder, "ForSequenceClassification", ["score"]),
-    "tokens": lambda folder: foreign.klue_roberta(folder, "ForTokenClassification", TAGS),
-    "pairs-bytes": lambda folder: foreign.roberta(
+    "masked": hf_folders.bert,
+    "bytes": hf_folders.roberta,
+    "texts": lambda folder: hf_folders.bert(folder, "ForSequenceClassification", LABELS),
+    "score": lambda folder: hf_folders.klue_roberta(folder, "ForSequenceClassification", ["score"]),
+    "tokens": lambda folder: hf_folders.klue_roberta(folder, "ForTokenClassification", TAGS),
+    "pairs-bytes": lambda folder: hf_folders.roberta(
         folder, "ForSequenceClassification", LABELS, type_vocab_size=2
     ),
     "pairs-unsaid": lambda folder: without_segments(
-        folder, foreign.bert(folder, "ForSequenceClassification", LABELS)
+        folder, hf_folders.bert(folder, "ForSequenceClassification", LABELS)
     ),
-    "gpt2": foreign.gpt2,
-    "t5": foreign.t5,
-    "t5-own-head": lambda folder: foreign.with_untied_head(folder, foreign.t5),
-    "bart": foreign.bart,
-    "marian": foreign.marian,
-    "marian-separate": lambda folder: foreign.marian(folder, separate=True),
-    "bare": lambda folder: foreign.bert(folder, "Model"),
-    "bare-gpt2": lambda folder: foreign.gpt2(folder, "Model"),
-    "bfloat16": lambda folder: foreign.bert(
+    "gpt2": hf_folders.gpt2,
+    "t5": hf_folders.t5,
+    "t5-own-head": lambda folder: hf_folders.with_untied_head(folder, hf_folders.t5),
+    "bart": hf_folders.bart,
+    "marian": hf_folders.marian,
+    "marian-separate": lambda folder: hf_folders.marian(folder, separate=True),
+    "bare": lambda folder: hf_folders.bert(folder, "Model"),
+    "bare-gpt2": lambda folder: hf_folders.gpt2(folder, "Model"),
+    "bfloat16": lambda folder: hf_folders.bert(
         folder, "ForSequenceClassification", LABELS, torch.bfloat16
     ),
 }
@@ -77,8 +77,10 @@ Made = Callable[[str], Path]
 def without_segments(folder: Path, model: object) -> None:
     """Set the tokenizer config to return no token types."""
     path = folder / "tokenizer_config.json"
-    said = json.loads(path.read_text()) | {"model_input_names": ["input_ids", "attention_mask"]}
-    path.write_text(json.dumps(said))
+    changed_config = json.loads(path.read_text()) | {
+        "model_input_names": ["input_ids", "attention_mask"]
+    }
+    path.write_text(json.dumps(changed_config))
 
 
 @pytest.fixture(scope="module")
@@ -111,8 +113,8 @@ def theirs(folder: Path) -> tuple[Any, Any]:
 def their_logits(folder: Path, text: str) -> Tensor:
     """The ids of one text, in which typed special tokens are plain text."""
     model, tokenizer = theirs(folder)
-    asked = tokenizer(text, return_tensors="pt", split_special_tokens=True, truncation=True)
-    return model(**asked).logits[0]
+    model_inputs = tokenizer(text, return_tensors="pt", split_special_tokens=True, truncation=True)
+    return model(**model_inputs).logits[0]
 
 
 # Answers to texts
@@ -143,10 +145,10 @@ def test_token_types_of_a_pair_equal_those_of_transformers(
     assert loaded.recipe.model.n_segments == 2
     answer = loaded("이 영화\t별로예요")
     model, tokenizer = theirs(made(name))
-    asked = tokenizer("이 영화", "별로예요", return_tensors="pt")
-    assert "token_type_ids" not in asked
+    model_inputs = tokenizer("이 영화", "별로예요", return_tensors="pt")
+    assert "token_type_ids" not in model_inputs
     with torch.no_grad():
-        expected = model(**asked).logits[0].softmax(-1)
+        expected = model(**model_inputs).logits[0].softmax(-1)
     found = torch.tensor([answer.probabilities[label] for label in LABELS])
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
     (sample,) = text_samples(loaded, ["이 영화\t별로예요"])
@@ -158,8 +160,8 @@ def test_a_multi_label_classifier_decides_each_label(copied: Made) -> None:
     """By the sigmoid, as the pipeline of transformers does."""
     folder = copied("texts")
     path = folder / "config.json"
-    said = json.loads(path.read_text()) | {"problem_type": "multi_label_classification"}
-    path.write_text(json.dumps(said))
+    changed_config = json.loads(path.read_text()) | {"problem_type": "multi_label_classification"}
+    path.write_text(json.dumps(changed_config))
     loaded = jumok.load(folder, device="cpu")
     assert loaded.recipe.task == "multi_label_classification"
     answer = loaded("재미있어요")
@@ -171,8 +173,8 @@ def test_a_problem_type_without_labels_is_an_error(copied: Made) -> None:
     """The logits exist, but their softmax has no meaning."""
     folder = copied("texts")
     path = folder / "config.json"
-    said = json.loads(path.read_text()) | {"problem_type": "regression"}
-    path.write_text(json.dumps(said))
+    changed_config = json.loads(path.read_text()) | {"problem_type": "regression"}
+    path.write_text(json.dumps(changed_config))
     loaded = jumok.load(folder, device="cpu")
     sentence = "must be single_label_classification or multi_label_classification, got 'regress"
     with pytest.raises(InputError, match=sentence):
@@ -267,11 +269,13 @@ def written(folder: Path, texts: Sequence[str]) -> list[str]:
     return found
 
 
-def told(folder: Path, **settings: Any) -> Path:
+def write_settings(folder: Path, **settings: Any) -> Path:
     """The folder with other settings in its generation_config.json; None removes one."""
     path = folder / "generation_config.json"
-    said = {**json.loads(path.read_text()), **settings}
-    path.write_text(json.dumps({key: value for key, value in said.items() if value is not None}))
+    changed_config = {**json.loads(path.read_text()), **settings}
+    path.write_text(
+        json.dumps({key: value for key, value in changed_config.items() if value is not None})
+    )
     return folder
 
 
@@ -291,14 +295,14 @@ def told(folder: Path, **settings: Any) -> Path:
     ids=["greedy", "beam", "sum", "forced", "forbidden", "ngrams", "begun"],
 )
 def test_generation_equals_transformers(copied: Made, name: str, settings: dict[str, Any]) -> None:
-    folder = told(copied(name), **settings)
+    folder = write_settings(copied(name), **settings)
     answers = jumok.load(folder, device="cpu").predict(SPOKEN)
     assert [answer.output for answer in answers] == written(folder, SPOKEN)
 
 
 @pytest.mark.parametrize("settings", [{}, {"num_beams": 3}], ids=["greedy", "beam"])
 def test_continuation_equals_transformers(copied: Made, settings: dict[str, Any]) -> None:
-    folder = told(copied("gpt2"), max_new_tokens=12, pad_token_id=0, **settings)
+    folder = write_settings(copied("gpt2"), max_new_tokens=12, pad_token_id=0, **settings)
     loaded = jumok.load(folder, device="cpu")
     texts = [text for text in TEXTS if text]
     assert [answer.output for answer in loaded(texts)] == written(folder, texts)
@@ -327,19 +331,19 @@ def test_syllables_of_several_byte_pieces(made: Made, name: str) -> None:
     for overrides in (['choices=["뷁훮"]'], ['prefix="뷁훮"'], ['pattern="뷁훮[가-힣]{0,2}"']):
         [one] = loaded.with_decoding(overrides).predict(SPOKEN[:1])
         assert one.output.startswith("뷁훮")  # type: ignore[union-attr]
-    free, held = (
+    free, constrained = (
         loaded.with_decoding([*overrides, "beam=4"]).predict(SPOKEN[:1])[0].output  # type: ignore[union-attr]
         for overrides in (['pattern="[가-힣]{2}"'], ['pattern="[가-힣]{2}"', 'forbidden=["가"]'])
     )
     assert re.fullmatch("[가-힣]{2}", free)
-    assert re.fullmatch("[가-힣]{2}", held)
-    assert "가" not in held
+    assert re.fullmatch("[가-힣]{2}", constrained)
+    assert "가" not in constrained
 
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_a_forced_token_is_before_the_prefix(copied: Made, beam: int) -> None:
     """A language code is not a part of the text, of a prefix or of a choice."""
-    folder = told(copied("marian"), max_length=14, forced_bos_token_id=7)
+    folder = write_settings(copied("marian"), max_length=14, forced_bos_token_id=7)
     loaded = jumok.load(folder, device="cpu").with_decoding([f"beam={beam}"])
     vocabulary = loaded.target_vocabulary
     plain, known = vocabulary.decode([7]), vocabulary.decode(vocabulary.encode("3 1"))
@@ -356,13 +360,13 @@ def test_the_rules_of_generation_config_are_printed(
     copied: Made, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rules = {"forced_bos_token_id": 7, "forced_eos_token_id": 0, "bad_words_ids": [[5, 6], [9]]}
-    folder = told(copied("marian"), max_length=9, num_beams=1, **rules)
+    folder = write_settings(copied("marian"), max_length=9, num_beams=1, **rules)
     apply_decoding(jumok.load(folder), [])
     assert capsys.readouterr().err == (
         "decoding max_length=8; generation_config.json bans 2 sequences, "
         "forces token 7 at position 0, forces token 0 at position 7\n"
     )
-    told(folder, eos_token_id=[0, 4], bad_words_ids=None, forced_bos_token_id=None)
+    write_settings(folder, eos_token_id=[0, 4], bad_words_ids=None, forced_bos_token_id=None)
     apply_decoding(jumok.load(folder), [])
     assert capsys.readouterr().err == (
         "decoding max_length=8; generation_config.json forces token 0 at position 7, "
@@ -374,9 +378,14 @@ def test_generation_settings_in_config_json(copied: Made) -> None:
     folder = copied("marian")
     (folder / "generation_config.json").unlink()
     path = folder / "config.json"
-    said = json.loads(path.read_text())
-    said |= {"num_beams": 4, "max_length": 9, "bad_words_ids": [[2]], "forced_eos_token_id": 0}
-    path.write_text(json.dumps(said))
+    changed_config = json.loads(path.read_text())
+    changed_config |= {
+        "num_beams": 4,
+        "max_length": 9,
+        "bad_words_ids": [[2]],
+        "forced_eos_token_id": 0,
+    }
+    path.write_text(json.dumps(changed_config))
     loaded = jumok.load(folder, device="cpu")
     ranking = "length_penalty=1.0 length_norm='power' early_stopping=False"
     assert str(loaded.recipe.decoding) == f"beam=4 {ranking} max_length=8"
@@ -408,7 +417,7 @@ def test_generation_settings_in_config_json(copied: Made) -> None:
 def test_invalid_generation_settings(
     copied: Made, settings: dict[str, Any], sentence: str | None
 ) -> None:
-    folder = told(copied("marian"), **settings)
+    folder = write_settings(copied("marian"), **settings)
     if sentence is None:
         assert jumok.load(folder).recipe.decoding.early_stopping is False
         return
@@ -445,11 +454,11 @@ def test_padding_does_not_change_the_logits(made: Made, name: str, side: str) ->
     hidden = loaded.hidden_states(ids, real, decoder_input_ids=given)
     assert logits.dtype == hidden.dtype == torch.float32
     for number, row in enumerate(rows):
-        asked = {"input_ids": torch.tensor([row])}
+        model_inputs = {"input_ids": torch.tensor([row])}
         if given is not None:
-            asked["decoder_input_ids"] = given[:1]
+            model_inputs["decoder_input_ids"] = given[:1]
         with torch.no_grad():
-            out = model(**asked, output_hidden_states=True)
+            out = model(**model_inputs, output_hidden_states=True)
         last = (out.get("decoder_hidden_states") or out.hidden_states)[-1][0]
         locations = slice(None) if given is not None else real[number] == 1
         torch.testing.assert_close(hidden[number][locations], last, atol=1e-5, rtol=1e-5)
@@ -458,7 +467,7 @@ def test_padding_does_not_change_the_logits(made: Made, name: str, side: str) ->
 
 
 def test_without_a_tokenizer_ids_are_accepted(copied: Made) -> None:
-    folder = foreign.without_tokenizer(copied("texts"))
+    folder = hf_folders.without_tokenizer(copied("texts"))
     loaded = jumok.load(folder, device="cpu")
     ids = torch.tensor([[2, 9, 11, 3]])
     with torch.no_grad():
@@ -480,7 +489,7 @@ def test_an_encoder_of_t5_has_no_unused_hyperparameters(
     tmp_path: Path, made: Made, review_recipe: Path
 ) -> None:
     """It has no decoder keys; a recipe that is initialized from the whole model may have them."""
-    foreign.t5(tmp_path / "t5", "EncoderModel")
+    hf_folders.t5(tmp_path / "t5", "EncoderModel")
     import_checkpoint(tmp_path / "t5", tmp_path / "run")
     alone = jumok.load(tmp_path / "run", device="cpu").recipe.model
     assert (alone.kind, alone.scale_output, alone.n_decoder_layers) == ("encoder", False, None)
@@ -495,7 +504,7 @@ def theirs_alone(folder: Path) -> Any:
 
 @pytest.mark.parametrize(
     ("make", "head"),
-    [(foreign.bert, "Model"), (foreign.gpt2, "Model"), (foreign.t5, "Model")],
+    [(hf_folders.bert, "Model"), (hf_folders.gpt2, "Model"), (hf_folders.t5, "Model")],
     ids=["bert", "gpt2", "t5"],
 )
 def test_a_model_without_a_head_has_hidden_states(
@@ -512,9 +521,9 @@ def test_a_model_without_a_head_has_hidden_states(
         match=r"predictions need a model with a head for texts, got a .*; use \.hidden_states\(",
     ):
         loaded("재미있어요")
-    asked = {"input_ids": ids} | ({} if given is None else {"decoder_input_ids": given})
+    model_inputs = {"input_ids": ids} | ({} if given is None else {"decoder_input_ids": given})
     with torch.no_grad():
-        expected = model(**asked).last_hidden_state
+        expected = model(**model_inputs).last_hidden_state
     found = loaded.hidden_states(ids, decoder_input_ids=given)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
@@ -616,7 +625,7 @@ def test_mixed_files_of_an_import_are_an_error(made: Made, tmp_path: Path) -> No
     refused(
         "vocabulary/vocab.txt", "[MASK]", "[MESK]", "must be the tokenizer of model.safetensors"
     )
-    refused("vocabulary/facts.json", '"bert"', '"electra"', "must be the tokenizer of")
+    refused("vocabulary/model_config.json", '"bert"', '"electra"', "must be the tokenizer of")
     refused("recipe.toml", "n_layers = 2", "n_layers = 1", "describe different models; restore")
     refused(
         "origin/origin.json", '"tying"', '"tieing"', "as jumok import writes them; restore the file"
@@ -742,9 +751,10 @@ def test_a_training_is_initialized_from_a_checkpoint(
     for key in after.keys() - anew:
         if same_task or key.startswith(("encoder.", "decoder.")):
             torch.testing.assert_close(after[key], before[key], atol=1e-6, rtol=0)
-    assert finished.results["begun_from"].startswith(f"{len(after) - len(anew)} of {len(after)}")
+    loaded = f"{len(after) - len(anew)} of {len(after)}"
+    assert finished.results["initialized_from"].startswith(loaded)
     assert run.vocabulary.fingerprint == start.vocabulary.fingerprint
-    assert (tmp_path / "run" / "vocabulary" / "facts.json").is_file()
+    assert (tmp_path / "run" / "vocabulary" / "model_config.json").is_file()
     texts = SPOKEN if task == "sequence_to_sequence" else TEXTS[:3]
     if same_task:
         if get_task(task).generates:
@@ -827,9 +837,9 @@ def test_resuming_does_not_need_the_initial_run(
     again = resume(half)
     first, second = (folder / "model.safetensors" for folder in (tmp_path / "whole", half))
     assert first.read_bytes() == second.read_bytes()
-    assert again.results["begun_from"] == whole.results["begun_from"]
-    facts = half / "vocabulary" / "facts.json"
-    facts.write_text(facts.read_text().replace('"bert"', '"electra"'))
+    assert again.results["initialized_from"] == whole.results["initialized_from"]
+    model_config = half / "vocabulary" / "model_config.json"
+    model_config.write_text(model_config.read_text().replace('"bert"', '"electra"'))
     with pytest.raises(
         InputError, match=r"vocabulary must be the vocabulary that model\.safetensors"
     ):
@@ -960,9 +970,9 @@ def test_an_entity_of_several_words_with_an_imported_tokenizer(made: Made) -> No
 def test_tags_that_are_not_bio_are_an_error(copied: Made) -> None:
     folder = copied("tokens")
     path = folder / "config.json"
-    said = json.loads(path.read_text())
+    changed_config = json.loads(path.read_text())
     names = {str(i): f"LABEL_{i}" for i in range(len(TAGS))}
-    path.write_text(json.dumps(said | {"id2label": names, "label2id": {}}))
+    path.write_text(json.dumps(changed_config | {"id2label": names, "label2id": {}}))
     loaded = jumok.load(folder, device="cpu")
     with pytest.raises(InputError, match="a tag must be O, B-TYPE or I-TYPE, got 'LABEL_0'"):
         loaded("철수가 서울에 가요")
@@ -1028,8 +1038,12 @@ def test_a_tokenizer_without_unk(copied: Made) -> None:
     tokenizer = transformers.GPT2Tokenizer.from_pretrained(folder)
     tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
     end = "<|endoftext|>"
-    said = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": end, "eos_token": end}
-    (folder / "tokenizer_config.json").write_text(json.dumps(said))
+    changed_config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": end,
+        "eos_token": end,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(changed_config))
     loaded = jumok.load(folder, device="cpu")
     with pytest.raises(InputError, match=r"has no \[UNK\] piece"):
         _ = loaded.vocabulary.unk_id

@@ -97,9 +97,9 @@ def test_a_masked_language_model_becomes_a_classifier(
         "skipped: output.bias, transform.0.bias, transform.0.weight, transform.2.bias, "
         "transform.2.weight"
     )
-    assert finished.results["begun_from"] == line
+    assert finished.results["initialized_from"] == line
     assert line in capsys.readouterr().err.splitlines()
-    assert resume(tmp_path / "run").results["begun_from"] == line  # a finished run
+    assert resume(tmp_path / "run").results["initialized_from"] == line  # a finished run
 
 
 def test_an_ignored_vocabulary_is_reported(
@@ -124,7 +124,7 @@ def test_all_weights_of_a_similar_run_are_loaded(
     before, after = weights(review_run), weights(tmp_path / "run")
     assert before.keys() == after.keys()
     assert not differing(before, after)
-    assert finished.results["begun_from"] == (
+    assert finished.results["initialized_from"] == (
         f"{len(after)} of {len(after)} weights from {review_run}"
     )
 
@@ -135,7 +135,7 @@ def test_other_labels_have_a_new_head(
     """A head of the same size with another meaning."""
     overrides = [f'model.init="{review_run}"', 'data.labels=["positive","negative"]', *STILL]
     finished = train(load_recipe(str(review_recipe), overrides), tmp_path / "run")
-    assert "new: output.weight, output.bias; skipped" in finished.results["begun_from"]
+    assert "new: output.weight, output.bias; skipped" in finished.results["initialized_from"]
 
 
 def test_an_encoder_of_any_model_can_be_loaded(
@@ -146,7 +146,7 @@ def test_an_encoder_of_any_model_can_be_loaded(
     finished = train(load_recipe(str(review_recipe), overrides), tmp_path / "run")
     before, after = weights(reading_run), weights(tmp_path / "run")
     assert differing(before, after) == {"output.weight", "output.bias"}
-    assert re.search(r"skipped: decoder\..* and \d+ more$", finished.results["begun_from"])
+    assert re.search(r"skipped: decoder\..* and \d+ more$", finished.results["initialized_from"])
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_explicit_hyperparameters_in_the_file_are_kept(
     bare = re.sub(r"(d_model|n_heads|d_ff|n_layers|max_length) = \d+\n", "", path.read_text())
     path.write_text(bare, encoding="utf-8")
     finished = train(load_recipe(str(path), STILL), tmp_path / "run")
-    assert "begun_from" in finished.results
+    assert "initialized_from" in finished.results
 
 
 def test_a_builtin_recipe_with_init(guessing_run: Path) -> None:
@@ -263,4 +263,4 @@ def test_resuming_fine_tuning_is_bit_identical(
     half = resume(tmp_path / "half")
     first, second = (tmp_path / name / "model.safetensors" for name in ("whole", "half"))
     assert first.read_bytes() == second.read_bytes()
-    assert half.results["begun_from"] == whole.results["begun_from"]
+    assert half.results["initialized_from"] == whole.results["initialized_from"]

@@ -30,9 +30,9 @@ GIANT = ("model.d_model=65536", "model.d_ff=65536", "model.n_heads=8", "model.n_
 def test_the_minimum_size_is_a_lower_bound(positions: str) -> None:
     config = TransformerConfig(**SMALL, positions=positions, max_length=100)  # type: ignore[arg-type]
     for model in (Encoder(config), EncoderDecoder(config)):
-        held = sum(p.numel() for p in named_weights(model).values())
+        n_weights = sum(p.numel() for p in named_weights(model).values())
         tables = {id(b): b.numel() for b in model.buffers()}
-        assert held * 0.4 < min_parameter_count(config) <= held + sum(tables.values())
+        assert n_weights * 0.4 < min_parameter_count(config) <= n_weights + sum(tables.values())
 
 
 def test_narrow_layers_need_memory() -> None:

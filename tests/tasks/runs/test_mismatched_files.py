@@ -60,18 +60,19 @@ def test_one_flipped_bit_is_an_error(tmp_path: Path) -> None:
         jumok.load(path.parent)
 
 
-def test_a_run_without_checksums_loads(tmp_path: Path) -> None:
+def test_a_run_without_the_checksum_of_its_weights_is_rejected(tmp_path: Path) -> None:
     path = write_run(tmp_path / "own") / "config.json"
     lines = path.read_text(encoding="utf-8").splitlines()
     path.write_text("\n".join(line for line in lines if "weights_sha256" not in line))
-    jumok.load(path.parent)
+    with pytest.raises(InputError, match="must hold weights_sha256; restore"):
+        jumok.load(path.parent)
 
 
 IMPORTED = (
     "config.json",
     "model.safetensors",
     "origin/config.json",
-    "origin/carried.safetensors",
+    "origin/unused.safetensors",
     "origin/origin.json",
     "vocabulary/vocab.txt",
 )
@@ -100,7 +101,7 @@ def test_a_file_of_another_import_is_an_error(tmp_path: Path, name: str) -> None
     jumok.load(tmp_path / "other")
     mixed = tmp_path / "own"
     if (mixed / name).read_bytes() == (tmp_path / "other" / name).read_bytes():
-        assert name == "origin/carried.safetensors"  # the same position ids in both
+        assert name == "origin/unused.safetensors"  # the same position ids in both
         (mixed / name).write_bytes(b"")
     else:
         shutil.copyfile(tmp_path / "other" / name, mixed / name)

@@ -21,7 +21,7 @@ from jumok.text.ragged import Ragged
 from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from jumok.text.sentencepiece_proto import read_model
 from tests.shared_data import shared_data
-from tests.text.sample_texts import CORPUS, foreign
+from tests.text.sample_texts import CORPUS, sentencepiece_model
 
 transformers = pytest.importorskip("transformers")
 
@@ -96,7 +96,7 @@ def test_every_kind_gives_the_same_ids(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.slow
-def test_reviews_are_cut_the_same_but_for_ties(tmp_path: Path) -> None:
+def test_reviews_are_segmented_the_same_except_for_ties(tmp_path: Path) -> None:
     packed = shared_data("nsmc/ratings_test.txt.xz").read_bytes()
     text = io.StringIO(lzma.decompress(packed).decode(), newline="")
     rows = csv.DictReader(text, delimiter="\t", quoting=csv.QUOTE_NONE)
@@ -110,7 +110,7 @@ def test_reviews_are_cut_the_same_but_for_ties(tmp_path: Path) -> None:
 TEXTS = ["이 영화 정말 재미있어요", "", "연기가 " * 20]
 
 
-def test_what_stands_around_a_text(tmp_path: Path) -> None:
+def test_special_tokens_before_and_after_a_text(tmp_path: Path) -> None:
     vocabulary = trained("unigram")
     rows = Ragged.from_lists(vocabulary.encode_batch(TEXTS))
     texts = build_inputs(vocabulary, rows, None, 16)
@@ -123,7 +123,7 @@ def test_what_stands_around_a_text(tmp_path: Path) -> None:
     assert continued == [[vocabulary.bos_id, *row] for row in vocabulary.encode_batch(TEXTS[:2])]
 
 
-def test_pairs_and_which_of_two_texts_a_piece_is_of(tmp_path: Path) -> None:
+def test_token_type_ids_of_pairs(tmp_path: Path) -> None:
     vocabulary = trained("unigram")
     firsts, seconds = ["이 영화", "", "연기가 " * 9], ["재미있어요", "음악이", "좋다"]
     both = [Ragged.from_lists(vocabulary.encode_batch(texts)) for texts in (firsts, seconds)]
@@ -137,7 +137,7 @@ def test_pairs_and_which_of_two_texts_a_piece_is_of(tmp_path: Path) -> None:
         assert segments == [0] * first + [1] * (len(ids) - first)
 
 
-def test_what_a_user_types_as_a_special_piece_is_one_there(tmp_path: Path) -> None:
+def test_a_typed_special_piece_is_special_in_transformers(tmp_path: Path) -> None:
     vocabulary = trained("unigram")
     tokenizer = opened(vocabulary, tmp_path)
     assert vocabulary.mask_id not in vocabulary.encode("영화 [MASK]")
@@ -156,7 +156,7 @@ def test_what_a_user_types_as_a_special_piece_is_one_there(tmp_path: Path) -> No
     "options",
     [{}, {"model_type": "word", "vocab_size": 40}, {"normalization_rule_name": "nfkc"}],
 )
-def test_models_of_others_are_refused(options: dict[str, Any]) -> None:
-    vocabulary = SentencePieceTokenizer.from_bytes(foreign(**options))
+def test_other_models_are_refused(options: dict[str, Any]) -> None:
+    vocabulary = SentencePieceTokenizer.from_bytes(sentencepiece_model(**options))
     with pytest.raises(InputError, match="only vocabularies trained by jumok can be exported"):
         tokenizer_files(vocabulary, SEQUENCE_TEMPLATE, 16, token_types=False)

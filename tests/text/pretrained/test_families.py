@@ -78,9 +78,7 @@ SPECIAL_NAMES = ("[PAD]", "[UNK]", "[BOS]", "[EOS]", "[SEP]", "[CLS]", "[MASK]")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FOLDERS)
-def test_ids_and_texts_are_those_of_transformers(
-    family: str, folder: Folders, lines: list[str]
-) -> None:
+def test_ids_and_texts_equal_transformers(family: str, folder: Folders, lines: list[str]) -> None:
     check_comparable(family)
     assert len(lines) == N_LINES
     if family == "umt5":  # its piece ㅋㅋ is that of SentencePiece, see test_generic.py
@@ -90,7 +88,7 @@ def test_ids_and_texts_are_those_of_transformers(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FOLDERS)
-def test_so_are_they_from_what_transformers_saves(
+def test_ids_and_texts_of_saved_tokenizers_equal_transformers(
     family: str, resaved: Folders, lines: list[str]
 ) -> None:
     check_comparable(family)
@@ -99,7 +97,9 @@ def test_so_are_they_from_what_transformers_saves(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FOLDERS)
-def test_no_special_piece_comes_from_a_text(family: str, folder: Folders, lines: list[str]) -> None:
+def test_no_text_is_encoded_as_a_special_piece(
+    family: str, folder: Folders, lines: list[str]
+) -> None:
     actual, reference = both(folder(family))
     special = {i for i, token in reference.added_tokens_decoder.items() if token.special}
     unknown = actual.piece(actual.special_ids.get("[UNK]") or actual.id("<unk>"))

@@ -63,7 +63,7 @@ def save(folder: Path, settings: dict[str, Any], **config: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_ids_and_texts_are_those_of_sentencepiece(name: str, tmp_path: Path) -> None:
+def test_ids_and_texts_equal_sentencepiece(name: str, tmp_path: Path) -> None:
     processor = save(tmp_path, SETTINGS[name])
     tokenizer = load_tokenizer(tmp_path, {"model_type": "umt5"})
     assert tokenizer is not None

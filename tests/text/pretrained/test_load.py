@@ -38,12 +38,12 @@ def settings(folder: Path, **options: object) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(options), encoding="utf-8")
 
 
-def test_a_folder_without_a_tokeniser(tmp_path: Path) -> None:
+def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
     (tmp_path / "tokenizer_config.json").write_text("{}")
     assert load_tokenizer(tmp_path, {"model_type": "bert"}) is None
 
 
-def test_it_is_a_vocabulary(small: Path) -> None:
+def test_a_tokenizer_encodes_and_decodes(small: Path) -> None:
     settings(small, do_lower_case=False)
     vocabulary: Tokenizer = read(small)
     assert len(vocabulary) == 11
@@ -56,7 +56,7 @@ def test_it_is_a_vocabulary(small: Path) -> None:
     assert (vocabulary.cls_id, vocabulary.sep_id) == (2, 3)
 
 
-def test_what_it_lacks_is_named(small: Path) -> None:
+def test_missing_pieces_are_named(small: Path) -> None:
     vocabulary = read(small, vocab_size=12)
     for ask in (lambda: vocabulary.bos_id, lambda: vocabulary.eos_id):
         with pytest.raises(InputError, match=r"\[(BOS|EOS)\]"):
@@ -73,7 +73,7 @@ def test_what_it_lacks_is_named(small: Path) -> None:
         vocabulary.sample_batch(["나무"], alpha=0.1, seed=0)
 
 
-def test_a_typed_special_piece_is_a_word_and_in_frames_the_piece(small: Path) -> None:
+def test_a_typed_special_piece_is_a_word_except_in_templates(small: Path) -> None:
     settings(small, do_lower_case=False)
     vocabulary = read(small)
     assert vocabulary.encode("나무 [MASK]") == [5, 1, 1, 1]
@@ -81,12 +81,12 @@ def test_a_typed_special_piece_is_a_word_and_in_frames_the_piece(small: Path) ->
     assert vocabulary.encode_hf(["나무 [UNK]"]) == [[5, 1]]
     spans = [(0, 2), (3, 4), (4, 7), (7, 8), (9, 10)]
     assert vocabulary.encode_with_offsets("나무 [UNK] 물").offsets == spans
-    framed = vocabulary.encode_with_special_tokens("나무 [MASK]", "[SEP]")
-    assert framed.ids == [2, 5, 4, 3, 3, 3]
-    assert framed.token_type_ids == [0, 0, 0, 0, 1, 1]
+    encoded = vocabulary.encode_with_special_tokens("나무 [MASK]", "[SEP]")
+    assert encoded.ids == [2, 5, 4, 3, 3, 3]
+    assert encoded.token_type_ids == [0, 0, 0, 0, 1, 1]
 
 
-def test_frames_are_cut_at_the_limit_of_the_model(small: Path) -> None:
+def test_templates_are_truncated_at_the_limit_of_the_model(small: Path) -> None:
     settings(small, model_max_length=4)
     vocabulary = read(small)
     assert vocabulary.encode_with_special_tokens("tree " * 9).ids == [2, 7, 7, 3]
@@ -132,7 +132,7 @@ def test_offsets_are_those_of_transformers(family: str, folder: Folders, lines: 
         processors.Sequence([processors.ByteLevel(trim_offsets=True)]),
     ],
 )
-def test_offsets_are_moved_as_the_file_says(
+def test_offsets_are_trimmed_as_the_file_configures(
     processor: object, folder: Folders, tmp_path: Path
 ) -> None:
     transformers = pytest.importorskip("transformers")
@@ -148,14 +148,14 @@ def test_offsets_are_moved_as_the_file_says(
         assert actual.encode_with_offsets(text) == (told["input_ids"], told["offset_mapping"])
 
 
-def test_marian_tells_no_offsets(folder: Folders) -> None:
+def test_marian_has_no_offsets(folder: Folders) -> None:
     vocabulary = load_tokenizer(folder("marian"), {"model_type": "marian"})
     assert vocabulary is not None
     with pytest.raises(InputError, match="has no offsets"):
         vocabulary.encode_with_offsets("안녕")
 
 
-def test_hangul_in_parts_is_told_once(small: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_decomposed_hangul_warns_once(small: Path, caplog: pytest.LogCaptureFixture) -> None:
     load_module._warn_once.cache_clear()
     settings(small, do_lower_case=False)
     with caplog.at_level(logging.WARNING):
@@ -170,7 +170,7 @@ def test_hangul_in_parts_is_told_once(small: Path, caplog: pytest.LogCaptureFixt
     ]
 
 
-def test_the_very_files_are_saved(small: Path, tmp_path: Path) -> None:
+def test_the_original_files_are_saved(small: Path, tmp_path: Path) -> None:
     settings(small, do_lower_case=False)
     (small / "notes.txt").write_text("no file of a tokeniser")
     vocabulary = read(small)
@@ -213,7 +213,7 @@ def test_a_translation_may_name_its_language(folder: Folders) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model_type", ["gpt2", "t5"])
-def test_a_file_of_another_model_is_followed_as_it_stands(
+def test_a_file_of_another_model_is_used_unchanged(
     model_type: str, learned: TrainedTokenizers, tmp_path: Path
 ) -> None:
     """KoGPT2 is not byte-level BPE, pko-t5 is: transformers 5 builds a wrong tokenizer, or none."""
@@ -270,7 +270,7 @@ def test_files_of_another_kind_are_refused(
         read(small, **config)
 
 
-def test_a_file_that_is_none_is_refused(small: Path) -> None:
+def test_a_file_that_is_not_a_tokenizer_is_refused(small: Path) -> None:
     (small / "merges.txt").mkdir()
     with pytest.raises(StorageError, match="not a regular file"):
         read(small)
@@ -291,7 +291,7 @@ def test_settings_that_do_not_fit_are_refused(
         read(small)
 
 
-def test_a_word_that_nothing_stands_for_is_refused(small: Path) -> None:
+def test_an_unknown_word_without_unk_is_refused(small: Path) -> None:
     settings(small, unk_token="[NONE]")
     vocabulary = read(small)
     assert vocabulary.encode("tree") == [7]
@@ -299,7 +299,7 @@ def test_a_word_that_nothing_stands_for_is_refused(small: Path) -> None:
         vocabulary.encode("bush")
 
 
-def test_lines_of_a_vocabulary_end_as_rust_has_them(tmp_path: Path) -> None:
+def test_lines_of_a_vocabulary_end_as_in_rust(tmp_path: Path) -> None:
     """Trailing spaces of any kind and \\r are no part of a piece; a later equal piece counts."""
     transformers = pytest.importorskip("transformers")
     text = "[PAD]\n[UNK]\r\n[CLS]\n[SEP] \n[MASK]\n가\u3000\n나\x1f\n\n다\n가\n##라\u2028\n"

@@ -41,8 +41,8 @@ TRIE = bytes([0, 4, 0, 0]) + bytes(4 * 256)  # of a table that replaces nothing
 
 
 def precompiled(table: bytes) -> dict[str, object]:
-    told = base64.b64encode(table).decode()
-    return {"type": "Precompiled", "precompiled_charsmap": told}
+    encoded = base64.b64encode(table).decode()
+    return {"type": "Precompiled", "precompiled_charsmap": encoded}
 
 
 def replace(content: str) -> dict[str, object]:
@@ -88,7 +88,7 @@ def replace(content: str) -> dict[str, object]:
         ),
     ],
 )
-def test_a_tokenizer_json_that_hurts_is_refused(content: object, tmp_path: Path) -> None:
+def test_a_malformed_tokenizer_json_is_refused(content: object, tmp_path: Path) -> None:
     with pytest.raises(InputError):
         read(tmp_path, content)
 
@@ -100,7 +100,7 @@ def test_a_tokenizer_json_that_hurts_is_refused(content: object, tmp_path: Path)
         tokenizer(model={"type": "Unigram", "unk_id": None, "vocab": [["a", 0.0]]}),
     ],
 )
-def test_what_only_a_text_brings_out_is_refused_there(content: object, tmp_path: Path) -> None:
+def test_an_error_that_only_a_text_causes_is_reported_then(content: object, tmp_path: Path) -> None:
     vocabulary = read(tmp_path, content)
     for encode in (
         vocabulary.encode,
@@ -191,7 +191,7 @@ WORDPIECE |= {"max_input_chars_per_word": 100, "vocab": {"[UNK]": 0, "a": 1, "##
         ),
     ],
 )  # fmt: skip
-def test_a_file_that_costs_minutes_is_refused_at_once(
+def test_a_file_that_takes_minutes_is_refused_at_once(
     parts: dict[str, object], words: str, tmp_path: Path
 ) -> None:
     began = time.process_time()
@@ -223,19 +223,19 @@ def test_a_long_word_is_unknown_as_in_bert(tmp_path: Path, length: int, ids: lis
     assert read(tmp_path, content).encode("a" * length) == ids
 
 
-def test_one_that_leaves_texts_as_long_as_they_are_is_not(tmp_path: Path) -> None:
+def test_a_normalizer_that_keeps_the_length_is_accepted(tmp_path: Path) -> None:
     steps = [precompiled(TRIE + b"a\0"), replace("b"), {"type": "NFC"}]
     content = tokenizer(normalizer={"type": "Sequence", "normalizers": steps})
     assert read(tmp_path, content).encode("a") == [1]
 
 
-def test_a_decoder_that_panics_is_an_error_too(tmp_path: Path) -> None:
+def test_a_decoder_that_panics_is_an_error(tmp_path: Path) -> None:
     content = tokenizer(decoder={"type": "Strip", "content": "a", "start": 3, "stop": 3})
     with pytest.raises(InputError, match="fails on these ids"):
         read(tmp_path, content).decode([0, 2])
 
 
-def test_what_a_file_says_of_cutting_and_filling_rows_is_not_heeded(tmp_path: Path) -> None:
+def test_truncation_and_padding_of_a_file_are_ignored(tmp_path: Path) -> None:
     """`stride` as long as the row would panic."""
     cut = {"max_length": 2, "stride": 5, "strategy": "LongestFirst", "direction": "Left"}
     fill = {"strategy": {"Fixed": 9}, "direction": "Right", "pad_to_multiple_of": None}
@@ -251,13 +251,13 @@ def test_what_a_file_says_of_cutting_and_filling_rows_is_not_heeded(tmp_path: Pa
     ]  # but its side is
 
 
-def test_ids_are_no_matter_of_chance(tmp_path: Path) -> None:
+def test_ids_are_deterministic(tmp_path: Path) -> None:
     vocabulary = read(tmp_path, tokenizer(model={**BPE, "dropout": 0.9}))
     assert {tuple(vocabulary.encode("abab")) for _ in range(20)} == {(2, 2)}
 
 
 @pytest.mark.parametrize("merged", [True, False])
-def test_a_special_piece_in_the_middle_of_a_model_comes_from_no_text(
+def test_a_special_piece_among_other_ids_is_not_encoded_from_text(
     merged: bool, tmp_path: Path
 ) -> None:
     """A BPE model may build "ab" of a merge, a unigram model find it as a word: both special."""
@@ -272,7 +272,7 @@ def test_a_special_piece_in_the_middle_of_a_model_comes_from_no_text(
 
 
 @pytest.mark.parametrize("text", ["half \ud800", "\udfff", 7, None, b"a"])
-def test_a_text_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
+def test_a_value_that_is_not_a_text_is_refused(text: str, tmp_path: Path) -> None:
     vocabulary = read(tmp_path, tokenizer())
     for encode in (
         vocabulary.encode,
@@ -291,7 +291,7 @@ def test_large_files_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("name", ["../secret.json", "tokenizer.json"])
-def test_no_file_is_opened_that_a_file_names(name: str, tmp_path: Path) -> None:
+def test_files_that_a_file_names_are_not_opened(name: str, tmp_path: Path) -> None:
     """`vocab_file`, `tokenizer_file` and `fast_tokenizer_files` are paths in some folders."""
     folder = tmp_path / "inner"
     folder.mkdir()

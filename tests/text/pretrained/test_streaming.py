@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from jumok.text import StreamingDecoder
 from jumok.text.pretrained import PretrainedTokenizer, load_tokenizer
 from jumok.text.streaming import common_prefix_length
-from tests import hf_folders as foreign
+from tests import hf_folders
 
 ENGLISH = ("it", "do", "is", "n't", "'", "s", "'m", ".", ",", "?", "!", "##ing", "가", "##나",
            "n", "t")  # fmt: skip
 MODELS: dict[str, Callable[[Path], object]] = {
-    "bytes": foreign.gpt2,
-    "unigram": foreign.t5,
-    "marian": foreign.marian,
-    "wordpiece": foreign.bert,
+    "bytes": hf_folders.gpt2,
+    "unigram": hf_folders.t5,
+    "marian": hf_folders.marian,
+    "wordpiece": hf_folders.bert,
 }
 
 
@@ -28,9 +28,9 @@ def cleaning(folder: Path) -> None:
     folder.mkdir()
     special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
     (folder / "vocab.txt").write_text("\n".join([*special, *ENGLISH]) + "\n", encoding="utf-8")
-    said = {"do_lower_case": False, "tokenizer_class": "BertTokenizer"}
-    said |= {"clean_up_tokenization_spaces": True}
-    (folder / "tokenizer_config.json").write_text(json.dumps(said), encoding="utf-8")
+    tokenizer_settings = {"do_lower_case": False, "tokenizer_class": "BertTokenizer"}
+    tokenizer_settings |= {"clean_up_tokenization_spaces": True}
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer_settings), encoding="utf-8")
     (folder / "config.json").write_text(json.dumps({"model_type": "bert"}), encoding="utf-8")
 
 
@@ -61,8 +61,8 @@ def spelling(folder: Path) -> None:
         },
     }
     (folder / "tokenizer.json").write_text(json.dumps(written), encoding="utf-8")
-    said = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "<unk>"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(said), encoding="utf-8")
+    tokenizer_settings = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "<unk>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer_settings), encoding="utf-8")
     (folder / "config.json").write_text(json.dumps({"model_type": "gpt2"}), encoding="utf-8")
 
 
@@ -84,7 +84,7 @@ def vocabularies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pretrain
 @pytest.mark.parametrize("name", [*MODELS, "cleaning", "spelling"])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_together_it_is_what_decode_says(
+def test_the_joined_parts_equal_decode(
     vocabularies: dict[str, PretrainedTokenizer], name: str, data: st.DataObject
 ) -> None:
     vocabulary = vocabularies[name]
@@ -97,7 +97,7 @@ def test_together_it_is_what_decode_says(
 @pytest.mark.parametrize("name", [*MODELS, "cleaning", "spelling"])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_behind_a_prompt_it_is_what_is_added(
+def test_after_a_prompt_only_the_added_text_is_streamed(
     vocabularies: dict[str, PretrainedTokenizer], name: str, data: st.DataObject
 ) -> None:
     vocabulary = vocabularies[name]
@@ -117,7 +117,7 @@ def test_behind_a_prompt_it_is_what_is_added(
         (("do", "n", "'", "t", "it", "s"), ["", "", "do", "", "", "n't"], " it s"),
     ],
 )
-def test_a_space_that_punctuation_takes_back_is_not_given_out(
+def test_a_space_that_punctuation_removes_is_not_streamed(
     vocabularies: dict[str, PretrainedTokenizer],
     pieces: tuple[str, ...],
     parts: list[str],
@@ -128,7 +128,9 @@ def test_a_space_that_punctuation_takes_back_is_not_given_out(
     assert stream.finish() == rest
 
 
-def test_bytes_wait_for_what_may_spoil_them(vocabularies: dict[str, PretrainedTokenizer]) -> None:
+def test_bytes_are_held_back_until_they_are_decided(
+    vocabularies: dict[str, PretrainedTokenizer],
+) -> None:
     """One byte too many and the library gives none of the letters before it."""
     vocabulary = vocabularies["spelling"]
     ids = [vocabulary.id(f"<0x{byte:02X}>") for byte in "뷁".encode()]
@@ -136,6 +138,6 @@ def test_bytes_wait_for_what_may_spoil_them(vocabularies: dict[str, PretrainedTo
     stream = StreamingDecoder(vocabulary)
     assert [stream.push(i) for i in [*ids, na]] == ["", "", "", "뷁나"]
     stream = StreamingDecoder(vocabulary)
-    spoilt = [na, *ids, vocabulary.unk_id, ids[0]]  # what is not shown parts no bytes
-    parts = [stream.push(i) for i in spoilt]
-    assert "".join([*parts, stream.finish()]) == vocabulary.decode(spoilt)
+    invalid = [na, *ids, vocabulary.unk_id, ids[0]]  # what is not shown parts no bytes
+    parts = [stream.push(i) for i in invalid]
+    assert "".join([*parts, stream.finish()]) == vocabulary.decode(invalid)

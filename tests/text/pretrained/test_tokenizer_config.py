@@ -20,7 +20,7 @@ def test_the_map_of_special_tokens_wins_over_the_configuration() -> None:
     assert found.named == {"cls_token": "[B]"}
 
 
-def test_a_configuration_that_lists_added_tokens_is_believed_alone() -> None:
+def test_added_tokens_of_the_configuration_override_other_files() -> None:
     token = {"content": "[A]", "special": True, "lstrip": True}
     found = settings(
         {"cls_token": "[A]", "added_tokens_decoder": {"7": token}},
@@ -32,7 +32,7 @@ def test_a_configuration_that_lists_added_tokens_is_believed_alone() -> None:
     assert found.added[7].lstrip
 
 
-def test_added_tokens_are_special_where_another_file_says_so() -> None:
+def test_added_tokens_are_special_if_another_file_lists_them() -> None:
     found = settings({"mask_token": "[M]"}, added_tokens={"[M]": 5, "ㅋㅋ": 6})
     assert found.added[5].special
     assert not found.added[5].normalized
@@ -54,7 +54,7 @@ def test_the_old_name_of_the_extra_tokens() -> None:
     assert (old.extra, old.additional) == (None, ("<a>",))
 
 
-def test_lengths_that_mean_no_limit() -> None:
+def test_huge_lengths_mean_no_limit() -> None:
     assert settings({"model_max_length": 10**30}).model_max_length is None
     assert settings({"model_max_length": 1e30}).model_max_length is None
     assert settings({"max_len": 300}).model_max_length == 300
@@ -73,7 +73,7 @@ def test_lengths_that_mean_no_limit() -> None:
         ({"extra_special_tokens": "x"}, "extra_special_tokens"),
     ],
 )
-def test_settings_that_are_none_are_refused(config: object, overrides: str) -> None:
+def test_invalid_settings_are_refused(config: object, overrides: str) -> None:
     with pytest.raises(InputError, match=overrides):
         settings(config)
 

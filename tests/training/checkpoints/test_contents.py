@@ -101,14 +101,14 @@ def refused(path: Path, message: str) -> None:
 )
 def test_forged_progress(trained: Path, tmp_path: Path, progress: Any, message: str) -> None:
     def change(content: dict[str, Any]) -> None:
-        facts = content["facts"]
+        metadata = content["metadata"]
         if isinstance(progress, dict):
-            merged = facts["progress"] | progress
-            facts["progress"] = {k: v for k, v in merged.items() if v is not ...}
+            merged = metadata["progress"] | progress
+            metadata["progress"] = {k: v for k, v in merged.items() if v is not ...}
         elif progress is None:
-            del facts["progress"]
+            del metadata["progress"]
         else:
-            facts["progress"] = progress
+            metadata["progress"] = progress
 
     refused(forge(trained, tmp_path, change), message)
 
@@ -235,7 +235,7 @@ def test_any_progress_trains_or_is_refused(
     """Never an internal error."""
 
     def change(content: dict[str, Any]) -> None:
-        progress = content["facts"]["progress"]
+        progress = content["metadata"]["progress"]
         progress.update(changes)
         if remove:
             progress.pop(next(iter(changes)))
@@ -258,7 +258,7 @@ def test_the_command_exits_with_5(
     (folder / "results.json").unlink()
     path = folder / "checkpoints" / "step-1"
     content = json.loads((path / MANIFEST).read_text())
-    content["facts"]["progress"][key] = 10**9
+    content["metadata"]["progress"][key] = 10**9
     sign(path, content)
     done = call(capsys, "train", "--resume", folder)
     assert (done.code, done.out) == (5, "")

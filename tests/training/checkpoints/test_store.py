@@ -16,7 +16,6 @@ import torch
 
 from jumok.atomic_io import sha256_of
 from jumok.errors import CheckpointError, InputError, StorageError
-from jumok.migrations import FORMAT
 from jumok.training.checkpoints.manifest import FileRecord, Manifest, parse_manifest
 from jumok.training.checkpoints.store import CheckpointStore
 from tests.training.fault_injection import before_each_disk_call
@@ -73,8 +72,8 @@ def test_the_manifest_is_readable_json(store: CheckpointStore) -> None:
     path = store.commit(40, states(40), {"data": "한국어"})
     text = (path / "manifest.json").read_text(encoding="utf-8")
     content = json.loads(text)
-    assert content.keys() == {"format", "step", "files", "facts", "sha256"}
-    assert content["format"] == f"jumok checkpoint {FORMAT}"
+    assert content.keys() == {"format", "step", "files", "metadata", "sha256"}
+    assert content["format"] == "jumok checkpoint 3"
     assert content["files"].keys() == {"state-model.safetensors", "state-optimizer.safetensors"}
     assert "한국어" in text
 
@@ -239,8 +238,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no manifest": (lambda p: (p / "manifest.json").unlink(), "no manifest"),
     "half a manifest": (lambda p: halve(p / "manifest.json"), "not JSON"),
     "other step": (lambda p: shutil.copy(p.parent / "step-1/manifest.json", p), "that of step 1"),
-    "older format": (lambda p: edit_manifest(p, format="jumok checkpoint 0"), "format"),
-    "other facts": (lambda p: edit_manifest(p, facts={"a": 1}), "changed after"),
+    "older format": (
+        lambda p: edit_manifest(p, format="jumok checkpoint 2"),
+        "must have the format 'jumok checkpoint 3', got 'jumok checkpoint 2'; resume it",
+    ),
+    "other metadata": (lambda p: edit_manifest(p, metadata={"a": 1}), "changed after"),
     "way out": (lambda p: edit_manifest(p, files={"../x": {}}), "not a state file"),
     "no steps": (lambda p: edit_manifest(p, step="2"), "lacks step"),
     "deep": (lambda p: (p / "manifest.json").write_bytes(b"[" * 100_000), "not JSON"),

@@ -13,6 +13,7 @@ function sequence(text: string, pieces: string[], spans: [number, number][], spe
     real: pieces.map(() => 1),
     words: none,
     segments: null,
+    truncated: 0,
   };
 }
 

@@ -27,6 +27,7 @@ const info: Partial<TraceInfo> = {
   decoding: {
     method: "beam",
     settings: { pattern: HOSTILE[0] },
+    text: null,
     prompt: 1,
     steps: HOSTILE.slice(1).map((piece, i) => ({
       cache: i,

@@ -23,6 +23,14 @@ export const INFO: TraceInfo = {
     gated: false,
     activation: "relu",
     weights_sha256: null,
+    implementation: "jumok",
+    tokenizer: null,
+    embedding_scale: null,
+    bias: null,
+    head_norm: null,
+    sublayer_norm: null,
+    layer_kinds: null,
+    sliding_window: null,
   },
   made: {},
   blocks: [
@@ -35,6 +43,7 @@ export const INFO: TraceInfo = {
       key_heads: H,
       d_head: K,
       scale: 0.5,
+      softcap: null,
       causal: false,
     },
   ],
@@ -55,12 +64,15 @@ export const INFO: TraceInfo = {
         real: [1, 1, 1, 1, 0],
         words: [-1, 0, 0, 1, -1],
         segments: null,
+        truncated: 0,
       },
     ],
   },
   muted: [],
   classification: null,
+  regression: null,
   next: null,
+  lens: null,
   decoding: null,
   notes: [],
 };
@@ -77,7 +89,7 @@ export interface Tensor {
 
 /** The bytes of a trace file: header and tensors. */
 export function safetensors(info: TraceInfo, tensors: Record<string, Tensor>): ArrayBuffer {
-  const header: Record<string, unknown> = { __metadata__: { format: "jumok.trace/1", trace: JSON.stringify(info) } };
+  const header: Record<string, unknown> = { __metadata__: { format: "jumok.trace/2", trace: JSON.stringify(info) } };
   let end = 0;
   for (const [name, { shape, data }] of Object.entries(tensors)) {
     header[name] = {

@@ -24,7 +24,7 @@ export function decodingOf(info: TraceInfo, sequence: number): Decoding | null {
       beams: [],
     };
   });
-  return steps.length ? { method: "given", settings: {}, prompt: 1, steps, output: "" } : null;
+  return steps.length ? { method: "given", settings: {}, text: null, prompt: 1, steps, output: "" } : null;
 }
 
 /** The attention row that predicted the token of a step: the last token before it; negative: outside the window. */

@@ -13,7 +13,7 @@ export interface Block {
   readonly key_heads: number;
   readonly d_head: number;
   readonly scale: number;
-  readonly softcap?: number | null; // c: scores are c·tanh(q·k·scale / c); missing in older files
+  readonly softcap: number | null; // c: scores are c·tanh(q·k·scale / c)
   readonly causal: boolean;
 }
 
@@ -27,7 +27,7 @@ export interface Sequence {
   readonly real: readonly number[];
   readonly words: readonly number[];
   readonly segments: readonly number[] | null;
-  readonly truncated?: number; // pieces that the model did not read; missing in older files
+  readonly truncated: number; // pieces that the model did not read
 }
 
 export type NormKind = "layer" | "rms" | "rms_offset"; // rms_offset: the weight is relative to 1 (Gemma)
@@ -45,15 +45,15 @@ export interface Model {
   readonly gated: boolean;
   readonly activation: string;
   readonly weights_sha256: string | null;
-  // missing in older files; null: not known
-  readonly implementation?: "jumok" | "transformers" | null;
-  readonly tokenizer?: "sentencepiece" | "tokenizers" | "marian" | null;
-  readonly embedding_scale?: number | null;
-  readonly bias?: boolean | null;
-  readonly head_norm?: boolean | null;
-  readonly sublayer_norm?: boolean | null;
-  readonly layer_kinds?: string | null; // of each layer: G, L (local: a window), N (no rotation)
-  readonly sliding_window?: number | null;
+  // null: not known
+  readonly implementation: "jumok" | "transformers" | null;
+  readonly tokenizer: "sentencepiece" | "tokenizers" | "marian" | null;
+  readonly embedding_scale: number | null;
+  readonly bias: boolean | null;
+  readonly head_norm: boolean | null;
+  readonly sublayer_norm: boolean | null;
+  readonly layer_kinds: string | null; // of each layer: G, L (local: a window), N (no rotation)
+  readonly sliding_window: number | null;
 }
 
 export interface Candidate {
@@ -84,7 +84,7 @@ export interface Step {
 export interface Decoding {
   readonly method: "greedy" | "beam" | "sampling" | "given";
   readonly settings: Readonly<Record<string, unknown>>;
-  readonly text?: string | null; // the prompt; missing in older files
+  readonly text: string | null; // the prompt; null: the target was given
   readonly prompt: number; // negative: the prompt and that many generated tokens have left the window
   readonly steps: readonly Step[];
   readonly output: string;
@@ -115,10 +115,10 @@ export interface TraceInfo {
   readonly muted: readonly (readonly [BlockName, number, number])[];
   readonly classification: Classification | null;
   /** The predictions of a regression model, one per sequence. */
-  readonly regression?: readonly number[] | null;
+  readonly regression: readonly number[] | null;
   readonly next: readonly (readonly Candidate[])[] | null;
-  /** The logit lens of sequence 0: candidates after each layer, for each token; 0: before the first layer. Missing in older files. */
-  readonly lens?: readonly (readonly (readonly Candidate[])[])[] | null;
+  /** The logit lens of sequence 0: candidates after each layer, for each token; 0: before the first layer. */
+  readonly lens: readonly (readonly (readonly Candidate[])[])[] | null;
   readonly decoding: Decoding | null;
   readonly notes: readonly string[];
 }

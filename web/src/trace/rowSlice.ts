@@ -28,6 +28,7 @@ export function sliceRows(trace: Trace, from: number, to: number, shift = 0): We
         real: part(all.real),
         words: part(all.words),
         segments: all.segments && part(all.segments),
+        truncated: all.truncated,
       };
     },
   };

@@ -124,7 +124,7 @@ class TokenAutomaton:
         return self.start if self.token_bytes.strips_space else START
 
     def _moves(self, states: NDArray[np.int32]) -> tuple[Integers, Integers, NDArray[np.int32]]:
-        """As `TokenTrie.walk`; the state `start` must be the only one."""
+        """The moves of `TokenTrie.walk` from these states; `start` must be the only one."""
         if states[0] != self.start:
             return self.token_bytes.medial_trie.walk(self._automaton, states)
         start = np.array([START], dtype=np.int32)

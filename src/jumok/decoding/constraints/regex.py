@@ -231,7 +231,7 @@ def _one(character: str) -> Ranges:
 
 
 def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """The same characters in disjoint ranges, in order."""
+    """The characters of all ranges as disjoint ranges, in order."""
     merged: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
         if merged and first <= merged[-1][1] + 1:

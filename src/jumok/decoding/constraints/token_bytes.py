@@ -40,7 +40,7 @@ class TokenBytes:
         return len(self.medial)
 
     def after_text(self) -> "TokenBytes":
-        """The same tokens after a prompt: none is at the start of the text."""
+        """These tokens after a prompt: none is at the start of the text."""
         return TokenBytes(self.medial, self.medial)
 
     @cached_property

@@ -293,7 +293,7 @@ class CausalLMDecoder:
 
 
 def left_pad(ids: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """The same rows with all padding on the left, and the padding of each row: (B, T), (B).
+    """The rows with all padding on the left, and the padding of each row: (B, T), (B).
 
     ids (B, T) int64, mask (B, T) bool, with padding on either side. None if there is no padding.
 

@@ -115,11 +115,11 @@ def _files(repository: Path, source: Source) -> Iterator[tuple[str, bytes]]:
     """The path and content of each file of a source."""
     listed = _git(repository, "ls-tree", "-r", "-z", source.commit, "--", *source.under)
     entries = [entry.split("\t", 1) for entry in listed.decode().split("\0") if entry]
-    wanted = {path: info.split()[2] for info, path in entries if path.endswith(source.suffix)}
-    names = "".join(f"{blob}\n" for blob in wanted.values()).encode()
+    blobs = {path: info.split()[2] for info, path in entries if path.endswith(source.suffix)}
+    names = "".join(f"{blob}\n" for blob in blobs.values()).encode()
     content = _git(repository, "cat-file", "--batch", data=names)
     start = 0
-    for path in wanted:
+    for path in blobs:
         end = content.index(b"\n", start)
         header = content[start:end].split()
         if header[-1] == b"missing":

@@ -64,7 +64,7 @@ class CharacterTexts(TokenizedTexts):
     def with_pieces(
         self, numbers: NDArray[np.int64], sampled: Ragged, encode: TextEncoder
     ) -> "CharacterTexts":
-        """The same characters, and other pieces of some texts: `sampled`, without special tokens.
+        """These texts with other pieces for some of them: `sampled`, without special tokens.
 
         A text keeps its pieces where the others have an [UNK] or do not fit.
         """

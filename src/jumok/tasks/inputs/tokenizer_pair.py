@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # loaded for imported tokenizers only
 
 SOURCE, TARGET = "vocabulary.model", "vocabulary.target.model"
 IMPORTED = "vocabulary"  # a folder
-_MODEL_CONFIG = "facts.json"  # in it: the keys of the model's config that the tokenizer reads
+_MODEL_CONFIG = "model_config.json"  # in it: the keys of the model that the tokenizer reads
 
 
 @dataclass(frozen=True)
@@ -123,11 +123,8 @@ def load_imported(folder: Path) -> "PretrainedTokenizer":
 
 
 def matches(config: Mapping[str, Any], tokenizer: Tokenizer, name: str = "vocabulary") -> bool:
-    """Whether the checksums in a run's config.json are those of this tokenizer.
-
-    The config.json of earlier versions has no identities; there the fingerprint decides.
-    """
-    identity = config.get(f"{name}_identity_sha256") or tokenizer.identity
+    """Whether the checksums in a run's config.json are those of this tokenizer."""
+    identity = config.get(f"{name}_identity_sha256") or config.get(f"{name}_sha256")
     return (config.get(f"{name}_sha256"), identity) == (tokenizer.fingerprint, tokenizer.identity)
 
 

@@ -120,7 +120,7 @@ class DecoderBackends:
     def start_aligning(
         self, model: nn.Module, source: Tensor, source_mask: Tensor | None, capacity: int
     ) -> "AligningDecoder":
-        """The same, with the cross-attention of each token."""
+        """A native decoder that records the cross-attention of each token to sources (N, S)."""
         from jumok.native import NativeDecoder
         from jumok.native.recorded_alignment import AligningDecoder
 

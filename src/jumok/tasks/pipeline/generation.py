@@ -172,7 +172,7 @@ def _with_attention(
 
 
 def greedy_config(config: DecodingConfig) -> DecodingConfig:
-    """The same settings with greedy search, fast enough for every evaluation of a training.
+    """These settings with greedy search, fast enough for every evaluation of a training.
 
     >>> print(greedy_config(DecodingConfig(beam=5, length_penalty=0.6, max_ratio=1.5)))
     max_length=256 max_ratio=1.5 max_extra=10 kernel='torch'

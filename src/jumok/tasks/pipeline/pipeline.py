@@ -225,7 +225,7 @@ class Pipeline:
             check_text_length(text, limit)
 
     def with_decoding(self, overrides: Sequence[str]) -> "Pipeline":
-        """The same model with `key=value` overrides of the recipe's [decoding] table.
+        """A pipeline of this model with `key=value` overrides of the recipe's [decoding] table.
 
         Raises InputError for an unknown key, for a task that generates no text, and for coverage
         in an ensemble.

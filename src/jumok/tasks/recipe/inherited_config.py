@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from jumok.atomic_io import expand_home
-from jumok.config_io import ConfigDict, Overrides, apply_overrides
+from jumok.config_io import ConfigDict, Overrides, apply_overrides, read_toml
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.pretrained.hub import find_model, is_hf_folder
-from jumok.tasks.recipe.renamed import read_run_recipe
 
 ORIGIN_FOLDER = "origin"  # in an imported run: the JSON files of the original checkpoint
 
@@ -84,7 +83,7 @@ def _inherited_from(folder: Path) -> ConfigDict:
         return {}
     imported = (folder / ORIGIN_FOLDER).is_dir()
     names = (*INHERITED, *_INHERITED_FROM_HF) if imported else INHERITED
-    model: ConfigDict = read_run_recipe(path).get("model", {})
+    model: ConfigDict = read_toml(path).get("model", {})
     return {
         name: value
         for name, value in model.items()

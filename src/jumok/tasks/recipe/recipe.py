@@ -24,7 +24,6 @@ from jumok.tasks.recipe.extensions import check_extensions
 from jumok.tasks.recipe.inherited_config import (
     inherit_model_config,
 )
-from jumok.tasks.recipe.renamed import check_renamed_keys, read_run_recipe
 from jumok.tasks.recipe.shipped_start import with_shipped_model
 from jumok.tasks.recipe.tables import (
     AugmentationConfig,
@@ -125,7 +124,7 @@ class Recipe:
         return get_task(self.task).metric_of(self)
 
     def with_vocabulary(self, size: int, target_size: int | None = None) -> "Recipe":
-        """The same recipe with the vocabulary size, or both sizes, filled in."""
+        """A copy with the vocabulary size, or both sizes, filled in."""
         model = self.model
         if model.vocabulary_size not in (TransformerConfig().vocabulary_size, size):
             raise InputError(
@@ -142,14 +141,13 @@ class Recipe:
         return replace(self, model=model)
 
     def with_decoding(self, overrides: Sequence[str]) -> "Recipe":
-        """The same recipe with `key=value` overrides applied to its [decoding] table."""
+        """A copy with `key=value` overrides applied to its [decoding] table."""
         if not get_task(self.task).generates:
             raise InputError(
                 f"decoding settings need a task that generates text, got {self.task}; leave them "
                 "out"
             )
         tree = apply_overrides(to_dict(self.decoding), overrides)
-        check_renamed_keys({"decoding": tree})
         return replace(self, decoding=from_dict(DecodingConfig, tree, "decoding"))
 
     def to_toml(self) -> str:
@@ -167,7 +165,7 @@ def builtin_recipes() -> dict[str, Path]:
 def load_recipe(source: str, overrides: Overrides = ()) -> Recipe:
     """Load a built-in recipe by name, or a .toml file, and apply `key=value` overrides.
 
-    Raises InputError for an unknown name, an unknown or renamed key, or an invalid value.
+    Raises InputError for an unknown name, an unknown key or an invalid value.
     """
     if source.endswith(".toml"):
         path = Path(expand_home(source))
@@ -196,9 +194,7 @@ def change_recipe(recipe: Recipe, overrides: Overrides) -> Recipe:
 
 
 def _recipe_with(tree: Mapping[str, Any], overrides: Overrides) -> Recipe:
-    tree = inherit_model_config(tree, overrides)
-    check_renamed_keys(tree)
-    return from_dict(Recipe, tree)
+    return from_dict(Recipe, inherit_model_config(tree, overrides))
 
 
 def load_run_recipe(path: Path) -> Recipe:
@@ -206,7 +202,7 @@ def load_run_recipe(path: Path) -> Recipe:
 
     Data that are kept in the folder of the run are found there, also after it was moved.
     """
-    tree = read_run_recipe(path)
+    tree = read_toml(path)
     check_extensions(path.parent)
     try:
         recipe = from_dict(Recipe, tree)

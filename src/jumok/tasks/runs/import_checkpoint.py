@@ -19,7 +19,6 @@ from jumok.config_io import to_dict
 from jumok.decoding import DecodingConfig
 from jumok.decoding.config import EarlyStopping
 from jumok.errors import InputError
-from jumok.migrations import FORMAT
 from jumok.models import TransformerConfig
 from jumok.models.config import Tying
 from jumok.models.size import check_model_size
@@ -52,11 +51,11 @@ from jumok.tasks.recipe.inherited_config import ORIGIN_FOLDER
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig, WindowConfig
 from jumok.tasks.registry import get_task
-from jumok.tasks.runs.run import Run
+from jumok.tasks.runs.run import FORMAT, Run
 from jumok.text.pretrained import PretrainedTokenizer
 from jumok.training.config import TrainingConfig
 
-UNUSED_TENSORS = "carried.safetensors"  # tensors of a checkpoint that its model does not use
+UNUSED_TENSORS = "unused.safetensors"  # tensors of a checkpoint that its model does not use
 
 TASK_BY_HEAD: Mapping[str, str] = {
     "text_classifier": "classification",

@@ -14,7 +14,6 @@ from jumok import safetensors_io
 from jumok.atomic_io import read_regular, sha256_of, storage_errors, write_atomically
 from jumok.config_io import read_toml, to_dict
 from jumok.errors import InputError
-from jumok.migrations import FORMAT, migrate_recipe, rename_tensors
 from jumok.models.weights import named_weights, tied_weights
 from jumok.pretrained.hub import HUB_NAME
 from jumok.pretrained.memory_map import mmap_safetensors
@@ -25,6 +24,7 @@ from jumok.tasks.recipe.recipe import Recipe, load_run_recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.terminal import command_line
 
+FORMAT = 3  # of the files of a run, in config.json
 MAX_WEIGHTS_BYTES = 2**40
 ADAPTER = "adapter.safetensors"  # the matrices of training.lora, which the weights contain too
 MUTABLE_KEYS = ("sharding", "timeout")  # keys of [training] that may change when a run is resumed
@@ -54,7 +54,7 @@ class Run:
     @property
     def initialization_path(self) -> Path:
         """The load report of `model.init`, if the recipe has one."""
-        return self.folder / "beginning.txt"
+        return self.folder / "initialization.txt"
 
     @property
     def results_path(self) -> Path:
@@ -138,7 +138,7 @@ class Run:
         """The load report of `model.init` as an entry of the results; empty without one."""
         if not self.initialization_path.is_file():
             return {}
-        return {"begun_from": self.initialization_path.read_text(encoding="utf-8").strip()}
+        return {"initialized_from": self.initialization_path.read_text(encoding="utf-8").strip()}
 
     def write_text(self, path: Path, text: str) -> None:
         """Write a file of the run atomically."""
@@ -187,12 +187,18 @@ class Run:
                 f"{command_line('jumok', 'train', '--resume', self.folder)}"
             )
         config = read_json(self.config_path)
-        if config.get("format") not in range(1, FORMAT + 1):
+        if config.get("format") != FORMAT:
             raise InputError(
-                f"{self.config_path}: format must be at most {FORMAT}, got "
-                f"{repr(config.get('format'))[:40]}; read it with the jumok that wrote it"
+                f"{self.config_path}: the format of a run must be {FORMAT}, got "
+                f"{repr(config.get('format'))[:40]}; open it with the jumok that wrote it, or "
+                "train or import it again"
             )
-        expected = {"model": dict, "labels": list, "vocabulary_sha256": str | None}
+        expected = {
+            "model": dict,
+            "labels": list,
+            "weights_sha256": str,
+            "vocabulary_sha256": str | None,
+        }
         wrong = [
             key for key, kind in expected.items() if not isinstance(config.get(key, ...), kind)
         ]
@@ -201,23 +207,20 @@ class Run:
                 f"{self.config_path} must hold {', '.join(wrong or ['labels'])}; restore the run's "
                 "own file"
             )
-        config["model"] = migrate_recipe({"model": config["model"]})["model"]
         return config
 
     def read_weights(self) -> dict[str, Tensor]:
         """The weights whose checksum is in `config.json`, mapped into memory (`memory_map`).
 
-        Raises InputError when they are those of another run, or damaged. The config.json of an
-        earlier version has no checksum.
+        Raises InputError when they are those of another run, or damaged.
         """
-        config = self.read_model_config()
-        expected = config.get("weights_sha256")
-        if expected is not None and sha256_of(self.weights_path, MAX_WEIGHTS_BYTES) != expected:
+        expected = self.read_model_config()["weights_sha256"]
+        if sha256_of(self.weights_path, MAX_WEIGHTS_BYTES) != expected:
             raise InputError(
                 f"{self.weights_path} is damaged or of another run than {self.config_path.name}; "
                 "restore the run's own files"
             )
-        return rename_tensors(mmap_safetensors(self.weights_path), config["format"])
+        return mmap_safetensors(self.weights_path)
 
 
 def _read_lenient_json(path: Path) -> dict[str, Any]:

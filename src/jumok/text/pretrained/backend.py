@@ -153,7 +153,7 @@ class TokenizersBackend:
 
     @cached_property
     def _without_special(self) -> Tokenizer:
-        """The same tokenizer without special pieces, which no text can become.
+        """A copy of the tokenizer without special pieces, which no text can become.
 
         It does not search texts for them, and in the model they get random names.
         """

@@ -18,7 +18,6 @@ from torch import Tensor
 from jumok import safetensors_io
 from jumok.atomic_io import read_regular, sha256_of, storage_errors
 from jumok.errors import CheckpointError, InputError
-from jumok.migrations import rename_tensors
 from jumok.training.checkpoints.manifest import (
     JSON,
     STATE_FILE,

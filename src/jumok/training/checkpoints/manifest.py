@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from jumok.errors import InputError
-from jumok.migrations import FORMAT
 
-FORMATS = {f"jumok checkpoint {number}": number for number in range(1, FORMAT + 1)}
+FORMAT = "jumok checkpoint 3"
 STATE_FILE = re.compile(r"state-[a-z][a-z0-9_-]{0,63}\.safetensors")
 
 JSON: TypeAlias = bool | int | float | str | Sequence["JSON"] | Mapping[str, "JSON"] | None
@@ -30,7 +29,7 @@ class FileRecord:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The step, the files by name, and metadata (`facts` in the file).
+    """The step, the files by name, and metadata.
 
     >>> manifest = Manifest(40, {}, {"recipe": "numbers", "best": 0.5})
     >>> parse_manifest(manifest.to_bytes()) == manifest
@@ -40,16 +39,15 @@ class Manifest:
     step: int
     files: Mapping[str, FileRecord]
     metadata: Mapping[str, JSON]
-    format: int = FORMAT
 
     def to_bytes(self) -> bytes:
         """The only valid serialization. Raises InputError for metadata that is not JSON."""
         try:
             content = {
-                "format": f"jumok checkpoint {self.format}",
+                "format": FORMAT,
                 "step": self.step,
                 "files": {name: vars(record) for name, record in self.files.items()},
-                "facts": dict(self.metadata),
+                "metadata": dict(self.metadata),
             }
             return _render(content | {"sha256": hashlib.sha256(_render(content)).hexdigest()})
         except (TypeError, ValueError, RecursionError) as error:
@@ -65,16 +63,16 @@ def parse_manifest(data: bytes) -> Manifest:
         content = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise InputError("its manifest is not JSON; it is damaged") from error
-    written = FORMATS.get(str(content.get("format"))) if isinstance(content, dict) else None
-    if written is None:
+    written = content.get("format") if isinstance(content, dict) else None
+    if written != FORMAT:
         raise InputError(
-            f"its manifest must have one of the formats {', '.join(FORMATS)}; another version "
-            "wrote it"
+            f"its manifest must have the format {FORMAT!r}, got {repr(written)[:40]}; resume it "
+            "with the jumok that wrote it, or train again"
         )
-    step, files, facts = (content.get(key) for key in ("step", "files", "facts"))
-    if type(step) is not int or not isinstance(files, dict) or not isinstance(facts, dict):
-        raise InputError("its manifest lacks step, files or facts; it is damaged")
-    manifest = Manifest(step, {name: _record(name, files[name]) for name in files}, facts, written)
+    step, files, metadata = (content.get(key) for key in ("step", "files", "metadata"))
+    if type(step) is not int or not isinstance(files, dict) or not isinstance(metadata, dict):
+        raise InputError("its manifest lacks step, files or metadata; it is damaged")
+    manifest = Manifest(step, {name: _record(name, files[name]) for name in files}, metadata)
     if manifest.to_bytes() != data:
         raise InputError("its manifest was changed after it was written; it is damaged")
     return manifest

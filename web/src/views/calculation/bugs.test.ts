@@ -86,7 +86,7 @@ describe("the bug lab", () => {
   it("the wrong residual: norm(x + cross) has normalized rows, too", async () => {
     const trace = await openFixture("small");
     const found = await bugEffect(trace, DECODER, "residual");
-    const right = await trace.sequenceMatrix("target.steps.0.after_cross", 0);
+    const right = await trace.sequenceMatrix("target.steps.0.after_cross_attention", 0);
     expect(found?.before).toEqual(right);
     expect(found && Math.abs(valueAt(found.after, 1, 1) - valueAt(found.before, 1, 1))).toBeGreaterThan(1e-3);
   });

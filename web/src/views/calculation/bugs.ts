@@ -42,7 +42,7 @@ export const BUGS: readonly Bug[] = [
     wrong: "for layer in layers:\n    x = layer(x)\n    return x",
     correct: "for layer in layers:\n    x = layer(x)\nreturn x",
   },
-  { id: "residual", title: { ko: "잘못된 교차 어텐션 잔차", en: "wrong cross-attention residual" }, wrong: "x + cross", correct: "after_attention + cross" },
+  { id: "residual", title: { ko: "잘못된 교차 어텐션 잔차", en: "wrong cross-attention residual" }, wrong: "x + cross_attention", correct: "after_self_attention + cross_attention" },
 ];
 
 /** The bugs that this trace can show. */
@@ -53,7 +53,7 @@ export function availableBugs(trace: Trace, location: HeadLocation): readonly Bu
   return BUGS.filter(({ id }) => {
     if (id === "scale" && scaling === "1") return false; // correct in this model
     if (id === "first") return data.block.layers > 1 && trace.has(`${data.side}.hidden.1`);
-    if (id === "residual") return trace.has(data.stepName("cross")) && trace.has(data.stepName("after_cross"));
+    if (id === "residual") return trace.has(data.stepName("cross_attention")) && trace.has(data.stepName("after_cross_attention"));
     return scored;
   }).map((bug) => (bug.id === "scale" && scaling === "other" ? { ...bug, title: { ko: "스케일하지 않음", en: "no scaling" }, correct: `q @ k.mT * ${formatNumber(block.scale)}` } : bug));
 }
@@ -118,10 +118,10 @@ async function effectOfEarlyReturn(data: LayerData): Promise<BugEffect | null> {
 /** The cross-attention is added to the input of the layer instead of the self-attention's result. */
 async function effectOfWrongResidual(data: LayerData): Promise<BugEffect | null> {
   const [before, x, y] = await Promise.all(
-    [data.stepName("after_cross"), `${data.side}.hidden.${data.location.layer}`, data.stepName("cross")].map((name) => data.matrixOrNull(name)),
+    [data.stepName("after_cross_attention"), `${data.side}.hidden.${data.location.layer}`, data.stepName("cross_attention")].map((name) => data.matrixOrNull(name)),
   );
   const added = x && y && a.add(x, y);
-  const after = data.model.norm_first ? added : await data.norm(added, `${data.location.layer}.around_cross.norm`);
+  const after = data.model.norm_first ? added : await data.norm(added, `${data.location.layer}.cross_attention_norm.norm`);
   return compare(data, before, after, (cosine) => ({
     ko: `셀프 어텐션의 결과가 버려집니다: 쿼리에는 쓰이지만 잔차로는 레이어의 입력 x가 더해집니다 (올바른 출력과의 코사인 유사도 ${cosine}).`,
     en: `The self-attention result is discarded: it forms the queries, but the residual is the layer input x (cosine similarity to the correct output ${cosine}).`,

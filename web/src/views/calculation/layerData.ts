@@ -24,7 +24,7 @@ export class LayerData {
   readonly queries: Sequence;
   readonly keys: Sequence;
   /** The attention sublayer of this block: self-attention or cross-attention. */
-  readonly part: "attention" | "cross";
+  readonly part: "self_attention" | "cross_attention";
   readonly hasCross: boolean;
   readonly rotary: string | null; // the tensor of the angles
   readonly isRotated: boolean; // queries and keys, by position; the angles may be unknown
@@ -39,11 +39,11 @@ export class LayerData {
     this.model = trace.info.model;
     this.queries = trace.queries(location);
     this.keys = trace.keys(location);
-    this.part = location.block === "cross" ? "cross" : "attention";
+    this.part = location.block === "cross" ? "cross_attention" : "self_attention";
     const window = trace.windowOf(location);
     this.window = window !== null && window < this.keys.pieces.length ? window : null;
     this.hasCross = this.side === "target" && trace.info.blocks.some(({ name }) => name === "cross");
-    this.isRotated = this.model.positions === "rotary" && this.part !== "cross" && this.model.layer_kinds?.[location.layer] !== "N";
+    this.isRotated = this.model.positions === "rotary" && this.part !== "cross_attention" && this.model.layer_kinds?.[location.layer] !== "N";
     this.rotary = this.isRotated ? trace.rotaryName(location) : null;
   }
 
@@ -59,7 +59,7 @@ export class LayerData {
 
   /** Whether it is known which layers have a window. */
   get knowsWindow(): boolean {
-    return this.part === "cross" || this.model.layer_kinds != null;
+    return this.part === "cross_attention" || this.model.layer_kinds != null;
   }
 
   /** Whether the model generated these tokens: no text was encoded. */
@@ -144,7 +144,7 @@ export class LayerData {
   /** The input of this attention sublayer before any norm, which is also its residual. */
   residual(): Promise<Numbers | null> {
     return this.matrixOrNull(
-      this.part === "cross" ? this.stepName("after_attention") : `${this.side}.hidden.${this.location.layer}`,
+      this.part === "cross_attention" ? this.stepName("after_self_attention") : `${this.side}.hidden.${this.location.layer}`,
     );
   }
 
@@ -163,7 +163,7 @@ export class LayerData {
   /** The input of a sublayer: the norm of x in a pre-norm layer, x itself in a post-norm layer. */
   async sublayerInput(part: string, x: Numbers | null): Promise<Numbers | null> {
     if (!this.model.norm_first) return x;
-    return (await this.matrixOrNull(this.stepName(`${part}_input`))) ?? this.norm(x, `${this.location.layer}.around_${part}.norm`);
+    return (await this.matrixOrNull(this.stepName(`${part}_input`))) ?? this.norm(x, `${this.location.layer}.${part}_norm.norm`);
   }
 
   /** The weight of a linear map, transposed to (in, out), and its bias. */

@@ -146,7 +146,7 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
   input: {
     title: { ko: "입력", en: "input" },
     description: ({ part }) =>
-      part === "cross"
+      part === "cross_attention"
         ? { ko: "쿼리는 디코더에서, 키와 값은 인코더에서 계산합니다.", en: "Queries come from the decoder, keys and values from the encoder." }
         : { ko: "이전 레이어의 출력.", en: "The output of the previous layer." },
   },

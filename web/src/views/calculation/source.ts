@@ -14,13 +14,9 @@ type SourceName = keyof typeof sources;
 
 /** The lines of a step; of a step with several matrices, those of the named one. Null if code other than jumok's computed it. */
 export function sourceOf(step: StepId, data: LayerData, matrix?: string): SourceLines | null {
-  if (implementation(data) !== "jumok") return null;
+  if (data.model.implementation !== "jumok") return null;
   const name = nameOf(step, data, matrix);
   return name && sources[name];
-}
-
-function implementation({ model }: LayerData): string | null {
-  return model.implementation === undefined ? model.family : model.implementation; // older files of jumok's own models
 }
 
 function nameOf(step: StepId, data: LayerData, matrix: string | undefined): SourceName | null {
@@ -35,7 +31,7 @@ function nameOf(step: StepId, data: LayerData, matrix: string | undefined): Sour
       return data.trace.has(`${data.side}.segments`) ? "sum.segments" : "sum.norm";
     case "project":
     case "head_norm":
-      if (data.part === "attention") return "project.self";
+      if (data.part === "self_attention") return "project.self";
       return matrix === "Q" ? "project.query" : "project";
     case "mask":
       if (data.window !== null) return "mask.window";

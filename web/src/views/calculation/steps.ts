@@ -85,7 +85,7 @@ export function steps(trace: Trace, location: HeadLocation): readonly Step[] {
     ["embedding", sentences, () => embedding(data)],
     ["positions", sentences, data.hasPositions && (() => positions(data))],
     ["sum", within, hasSum(data) && (() => inputSum(data))],
-    ["input", [[B, T, D]], (location.layer > 0 || data.part === "cross") && (() => input(data))],
+    ["input", [[B, T, D]], (location.layer > 0 || data.part === "cross_attention") && (() => input(data))],
     ["pre_norm", within, model.norm_first && (() => preNorm(data, data.part, data.residual()))],
     ["project", (N, heads) => [[B, N, D], [B, N, heads * K]], () => project(data)],
     ["heads", (N, heads) => [[B, N, heads * K], [B, N, heads, K], [B, heads, N, K]], () => headVectors(data)],
@@ -99,8 +99,8 @@ export function steps(trace: Trace, location: HeadLocation): readonly Step[] {
     ["weighted_sum", [[B, H, T, S], [B, H, T, K]], () => weightedValues(data)],
     ["concat", [[B, H, T, K], [B, T, H, K], [B, T, H * K]], () => concat(data)],
     ["output", [[B, T, H * K], [B, T, D]], () => output(data)],
-    ["add_attention", within, data.part === "attention" && (() => addNorm(data, "attention", data.residual()))],
-    ["add_cross", within, data.hasCross && (() => addNorm(data, "cross", data.matrixOrNull(data.stepName("after_attention"))))],
+    ["add_attention", within, data.part === "self_attention" && (() => addNorm(data, "self_attention", data.residual()))],
+    ["add_cross", within, data.hasCross && (() => addNorm(data, "cross_attention", data.matrixOrNull(data.stepName("after_self_attention"))))],
     ["feed_forward_pre_norm", within, model.norm_first && (() => preNorm(data, "feed_forward", feedForwardInput(data)))],
     ["feed_forward_up", [[B, T, D], [B, T, F]], () => feedForwardUp(data)],
     ["feed_forward_down", [[B, T, F], [B, T, D]], () => feedForwardDown(data)],
@@ -114,7 +114,7 @@ export function steps(trace: Trace, location: HeadLocation): readonly Step[] {
 
 /** Whether anything follows the token embedding before the first layer. */
 function hasSum({ trace, side, hasPositions }: LayerData): boolean {
-  return hasPositions || [`${side}.segments`, `parameters.${side}.embedding.norm.weight`, `parameters.${side}.embedding.widen.weight`].some((name) => trace.has(name));
+  return hasPositions || [`${side}.segments`, `parameters.${side}.embedding.norm.weight`, `parameters.${side}.embedding.projection.weight`].some((name) => trace.has(name));
 }
 
 function once<Value>(make: () => Promise<Value>): () => Promise<Value> {
@@ -207,7 +207,7 @@ async function embedding(data: LayerData): Promise<readonly StepMatrix[]> {
   const at = data.queries.ids.map((id) => known.indexOf(id));
   const scaledRows = (by: number) => a.table(at.length, rows.columns, (r, c) => valueAt(rows, at[r], c) * by);
   const recordedScale = data.model.embedding_scale;
-  const scales = recordedScale ? [recordedScale] : [Math.sqrt(rows.columns), 1]; // section 3.4, or unscaled, in older files
+  const scales = recordedScale ? [recordedScale] : [Math.sqrt(rows.columns), 1]; // not known: section 3.4, or unscaled
   const scale = scales.find((by) => data.compare(scaledRows(by), recorded, name)?.agrees) ?? scales[0];
   return stepMatrix(data, "x", scaledRows(scale), recorded, name, {
     operands: [{ name: "E", numbers: rows, highlight: (r, c) => ({ row: at[r], column: c }) }],
@@ -252,13 +252,13 @@ async function positions(data: LayerData): Promise<readonly StepMatrix[]> {
 async function inputSum(data: LayerData): Promise<readonly StepMatrix[]> {
   const { side } = data;
   const name = `${side}.hidden.0`;
-  const [tokens, positions, segments, recorded, widen, widenBias] = await Promise.all([
+  const [tokens, positions, segments, recorded, projection, projectionBias] = await Promise.all([
     data.matrixOrNull(`${side}.embedding`),
     data.tensorOrNull(`${side}.positions`),
     data.tensorOrNull(`${side}.segments`),
     data.matrixOrNull(name),
-    data.tensorOrNull(`parameters.${side}.embedding.widen.weight`),
-    data.tensorOrNull(`parameters.${side}.embedding.widen.bias`),
+    data.tensorOrNull(`parameters.${side}.embedding.projection.weight`),
+    data.tensorOrNull(`parameters.${side}.embedding.projection.bias`),
   ]);
   const at = positionsOf(data.queries);
   const added = (rows: Numbers, of: readonly number[]) => a.table(of.length, rows.columns, (r, c) => valueAt(rows, of[r], c));
@@ -267,7 +267,7 @@ async function inputSum(data: LayerData): Promise<readonly StepMatrix[]> {
   let computed = data.trace.has(`parameters.${side}.embedding.tokens`) ? tokens : null; // else a norm may be missing
   for (const more of [position, segment]) if (computed && more) computed = a.add(computed, more);
   if (computed && data.trace.has(`parameters.${side}.embedding.norm.weight`)) computed = await data.norm(computed, "embedding.norm");
-  if (computed && widen) computed = a.linear(computed, a.transpose(widen), widenBias);
+  if (computed && projection) computed = a.linear(computed, a.transpose(projection), projectionBias);
   return stepMatrix(data, "x", computed, recorded, name, addends(["x", tokens], ["PE", position], ["S", segment]));
 }
 
@@ -276,12 +276,12 @@ async function inputSum(data: LayerData): Promise<readonly StepMatrix[]> {
 async function input(data: LayerData): Promise<readonly StepMatrix[]> {
   const { location, part } = data;
   const inputNote: Message =
-    part === "cross"
+    part === "cross_attention"
       ? { ko: "decoder 블록에서 계산한 값", en: "computed in the decoder block" }
       : { ko: `레이어 ${location.layer - 1}에서 계산한 값`, en: `computed in layer ${location.layer - 1}` };
   const memoryNote: Message = { ko: "인코더의 마지막 출력", en: "the final output of the encoder" };
   const x = await data.residual();
-  const memory = part === "cross" ? await data.memory() : null;
+  const memory = part === "cross_attention" ? await data.memory() : null;
   const given = (name: string, numbers: Numbers | null, note: Message, of: Sequence): readonly StepMatrix[] =>
     numbers ? [{ name, numbers, check: null, note, rows: pieceNames(of), operands: [], formula: () => name }] : [];
   return [...given("x", x, inputNote, data.queries), ...given("memory", memory, memoryNote, data.keys)];
@@ -294,7 +294,7 @@ async function norm(data: LayerData, input: Promise<Numbers | null>, parameters:
 }
 
 function preNorm(data: LayerData, part: string, input: Promise<Numbers | null>): Promise<readonly StepMatrix[]> {
-  return norm(data, input, `${data.location.layer}.around_${part}.norm`, data.stepName(`${part}_input`));
+  return norm(data, input, `${data.location.layer}.${part}_norm.norm`, data.stepName(`${part}_input`));
 }
 
 const PROJECTIONS = [
@@ -318,7 +318,7 @@ function projections(data: LayerData): Promise<readonly Projection[]> {
 
 async function projectAll(data: LayerData): Promise<readonly Projection[]> {
   const x = await data.sublayerInput(data.part, await data.residual());
-  const source = data.part === "cross" ? await data.memory() : x;
+  const source = data.part === "cross_attention" ? await data.memory() : x;
   return Promise.all(PROJECTIONS.map(([letter, vectors, name]) => projection(data, vectors === "q" ? x : source, letter, vectors, name)));
 }
 
@@ -601,7 +601,7 @@ async function output(data: LayerData): Promise<readonly StepMatrix[]> {
 
 /** The input of the feed-forward sublayer, before any norm. */
 function feedForwardInput(data: LayerData): Promise<Numbers | null> {
-  return data.matrixOrNull(data.stepName(data.hasCross ? "after_cross" : "after_attention"));
+  return data.matrixOrNull(data.stepName(data.hasCross ? "after_cross_attention" : "after_self_attention"));
 }
 
 /** Add & Norm of a sublayer; x is its input. */
@@ -609,13 +609,13 @@ async function addNorm(data: LayerData, part: string, input: Promise<Numbers | n
   const name = data.stepName(`after_${part}`);
   const [x, y, recorded] = await Promise.all([input, data.matrixOrNull(data.stepName(part)), data.matrixOrNull(name)]);
   if (data.model.sublayer_norm) {
-    const normed = await data.norm(y, `${data.location.layer}.around_${part}.sublayer_norm`);
+    const normed = await data.norm(y, `${data.location.layer}.${part}_norm.sublayer_norm`);
     const norm = `${data.normName}(Y)`;
     return stepMatrix(data, `x + ${norm}`, x && normed && a.add(x, normed), recorded, name, addends(["x", x], [norm, normed]));
   }
   const added = x && y && a.add(x, y);
   if (data.model.norm_first) return stepMatrix(data, "x + Y", added, recorded, name, addends(["x", x], ["Y", y]));
-  const computed = await data.norm(added, `${data.location.layer}.around_${part}.norm`);
+  const computed = await data.norm(added, `${data.location.layer}.${part}_norm.norm`);
   const sum = data.model.sublayer_norm == null && !computed ? "X" : `${data.normName}(x + Y)`; // X: the norms are not known
   if (!added || !x || !y) return stepMatrix(data, sum, null, recorded, name, NO_FORMULA);
   const { operands } = addends(["x", x], ["Y", y]);

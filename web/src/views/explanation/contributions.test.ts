@@ -4,7 +4,7 @@ import { argmax, signed, textParts, withoutWord, wordContributions } from "./con
 
 const word = (text: string, from: number, to: number, ...p: number[]) => ({ text, span: [from, to] as const, without: p });
 
-const source = (text: string, more: object = {}) => ({ text, spans: [], special: [], ...more });
+const source = (text: string, more: object = {}) => ({ text, spans: [], special: [], truncated: 0, ...more });
 
 describe("explanation", () => {
   test("a supporting word is positive, an opposing one negative", () => {

@@ -56,7 +56,7 @@ async function columnsOf(trace: Trace, side: Side, sequence: number): Promise<Co
     const stream = await matrixOf(trace, `${side}.hidden.${layer}`, sequence);
     const step = (name: string) => matrixOf(trace, `${side}.steps.${layer}.${name}`, sequence);
     const addition = async (name: string) => (await step(`${name}_normed`)) ?? step(name); // normalised before it is added, as in Gemma
-    const [attention, afterAttention, crossed, afterCross, forward] = await Promise.all([addition("attention"), step("after_attention"), addition("cross"), step("after_cross"), addition("feed_forward")]);
+    const [attention, afterAttention, crossed, afterCross, forward] = await Promise.all([addition("self_attention"), step("after_self_attention"), addition("cross_attention"), step("after_cross_attention"), addition("feed_forward")]);
     const after = await matrixOf(trace, `${side}.hidden.${layer + 1}`, sequence);
     if (own) result.push({ kind: "attention", side, layer, block: own.name, added: ratios(attention, stream), norm: norms(afterAttention), links: await linksOf(trace, own.name, sequence, layer, own.heads) });
     if (cross && layer < cross.layers)

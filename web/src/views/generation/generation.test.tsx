@@ -14,7 +14,7 @@ const STEP: Step = { cache: 0, before: [], after: [], chosen: { id: 12, piece: "
 
 /** A trace of two decoding steps, without the attention weights. */
 function written(prompt: number, chosen: Step["chosen"] = STEP.chosen) {
-  const decoding: Decoding = { method: "beam", settings: {}, prompt, steps: [STEP, { ...STEP, chosen }], output: "" };
+  const decoding: Decoding = { method: "beam", settings: {}, text: null, prompt, steps: [STEP, { ...STEP, chosen }], output: "" };
   return testTrace({ sides: { target: [TARGET] }, blocks: [{ ...BLOCK, name: "decoder", queries: "target", keys: "target" }], decoding });
 }
 
