@@ -71,10 +71,10 @@ def one_torch_thread() -> Iterator[None]:
     their number, which `torch.set_num_threads` would change.
 
     >>> with one_torch_thread():
-    ...     torch.get_num_threads() == 1 or _openmp_setter() is None
+    ...     torch.get_num_threads() == 1 or openmp_setter() is None
     True
     """
-    set_threads, before = _openmp_setter(), torch.get_num_threads()
+    set_threads, before = openmp_setter(), torch.get_num_threads()
     if set_threads is None or before == 1:
         yield
         return
@@ -86,7 +86,7 @@ def one_torch_thread() -> Iterator[None]:
 
 
 @cache
-def _openmp_setter() -> Callable[[int], object] | None:
+def openmp_setter() -> Callable[[int], object] | None:
     """`omp_set_num_threads` of the runtime that PyTorch has loaded."""
     try:
         (path,) = (Path(torch.__file__).parent / "lib").glob("libtorch_cpu.*")

@@ -23,10 +23,10 @@ from jumok.serving.logs import Log
 from jumok.serving.replies import RequestError
 from jumok.serving.requests import ClientGone
 from jumok.serving.routes import answer
-from jumok.serving.server import available_cores
 from jumok.serving.service import ServedModel, gather_answers
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.runs.load import load
+from jumok.threads import compute_threads
 from tests.serving.server_process import Server, serving
 from tests.serving.test_life import TEXT, copy_of, retrain, wait_until
 from tests.serving.test_scheduler import Recorder, finish
@@ -243,7 +243,7 @@ def test_each_request_is_answered_by_one_version_during_reloads(
     retrain(versions[1])
     texts = [text for text, _ in reviews(12, 5)]
     before = torch.get_num_threads()
-    torch.set_num_threads(available_cores())  # the sums of PyTorch depend on it
+    torch.set_num_threads(compute_threads())  # the sums of PyTorch depend on it
     expected = [[to_json(load(version)(text)) for text in texts] for version in versions]
     torch.set_num_threads(before)
     assert expected[0] != expected[1]
