@@ -49,24 +49,18 @@ class Sample:
 
 
 def read_sample(stat: Path = STAT) -> Sample | None:
-    """A sample of now; None where the system does not count the time of its cores.
-
-    Programs with a lower priority than this one are not counted: they give way.
-    """
+    """A sample of now; None where the system does not count the time of its cores."""
     try:
-        lines = stat.read_text(encoding="ascii").splitlines()
-        cores = os.sched_getaffinity(0)
+        cores = {f"cpu{number}" for number in os.sched_getaffinity(0)}
         ticks = os.sysconf("SC_CLK_TCK")
-        is_nice = os.getpriority(os.PRIO_PROCESS, 0) > 0
+        total = 0
+        for line in stat.read_text(encoding="ascii").splitlines():
+            name, *fields = line.split()
+            if name in cores:
+                user, nice, system, _, _, irq, softirq, steal = map(int, fields[:8])
+                total += user + nice + system + irq + softirq + steal
     except (OSError, AttributeError, ValueError):
         return None
-    total = 0
-    for line in lines:
-        name, *fields = line.split()
-        if name[:3] != "cpu" or not name[3:].isdecimal() or int(name[3:]) not in cores:
-            continue
-        user, nice, system, _, _, irq, softirq, steal = map(int, fields[:8])
-        total += user + system + irq + softirq + steal + (nice if is_nice else 0)
     return Sample(time.monotonic(), time.process_time(), total / ticks) if total else None
 
 
