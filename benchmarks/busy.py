@@ -1,11 +1,11 @@
-"""Training and serving beside other programs: speed on idle cores, and while every core is taken.
+"""Training and serving next to other programs: speed on idle cores, and while every core is taken.
 
     python benchmarks/busy.py [--seconds 20] [--rounds 3] [--save]
 
 The load is as many endless loops as there are cores, which this script starts and ends. Each round
-measures each system idle and beside the load, in turns:
+measures each system idle and under the load, in turns:
 
-    adapted     as jumok runs: its threads spin on idle cores and sleep beside other programs
+    adapted     as jumok runs: its threads spin on idle cores and sleep next to other programs
     spinning    GOMP_SPINCOUNT=300000, the default of libgomp, as jumok ran before
     passive     OMP_WAIT_POLICY=PASSIVE: threads always sleep
 
@@ -46,7 +46,7 @@ SYSTEMS = {
 SETTINGS = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_NUM_THREADS", "JUMOK_THREADS")
 WORK = ("training", "serving float32", "serving int8")
 TEXTS = 64  # in each request
-LEAST_BESIDE, LEAST_IDLE = 0.40, 0.98  # the goals
+MIN_LOADED, MIN_IDLE = 0.40, 0.98  # the goals
 RECIPE = """
 task = "classification"
 [model]
@@ -65,7 +65,7 @@ evaluate_every = 1000000
 
 @contextmanager
 def load(loops: int) -> Iterator[None]:
-    """Programs beside the body that take a core each."""
+    """Programs next to the body that take a core each."""
     started = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(loops)]
     try:
         yield
@@ -162,15 +162,15 @@ def others(seconds: float = 2.0) -> float:
 def table(speeds: dict[tuple[str, str, bool], list[float]]) -> Iterator[str]:
     """The median speeds, their ratios, and whether the goals are reached."""
     middle = {key: statistics.median(each) for key, each in speeds.items()}
-    yield f"{'':<28} {'idle':>8} {'beside':>8} {'beside/idle':>12} {'idle/spinning':>14}"
+    yield f"{'':<28} {'idle':>8} {'loaded':>8} {'loaded/idle':>12} {'idle/spinning':>14}"
     for work, system in dict.fromkeys((work, system) for work, system, _ in speeds):
-        idle, beside = middle[work, system, False], middle[work, system, True]
-        line = f"{work:<16} {system:<11} {idle:8,.0f} {beside:8,.0f} {beside / idle:12.2f}"
+        idle, loaded = middle[work, system, False], middle[work, system, True]
+        line = f"{work:<16} {system:<11} {idle:8,.0f} {loaded:8,.0f} {loaded / idle:12.2f}"
         spinning = middle.get((work, "spinning", False))
         yield line if spinning is None else f"{line} {idle / spinning:14.3f}"
         if system == "adapted":
-            reached = beside / idle >= LEAST_BESIDE
-            reached &= spinning is None or idle / spinning >= LEAST_IDLE
+            reached = loaded / idle >= MIN_LOADED
+            reached &= spinning is None or idle / spinning >= MIN_IDLE
             yield f"{'':<16} {'goal reached' if reached else 'GOAL MISSED'}"
 
 
@@ -189,11 +189,11 @@ def main(words: Sequence[str] | None = None) -> None:
     speeds: dict[tuple[str, str, bool], list[float]] = {key: [] for key in keys}
     for _ in range(options.rounds):
         for key in keys:
-            work, system, beside = key
-            with load(options.loops * beside):
+            work, system, loaded = key
+            with load(options.loops * loaded):
                 speeds[key].append(measure(work, system, options.seconds))
             print(
-                f"{work}, {system}, {'beside' if beside else 'idle'}: {speeds[key][-1]:,.0f}",
+                f"{work}, {system}, {'loaded' if loaded else 'idle'}: {speeds[key][-1]:,.0f}",
                 flush=True,
             )
     lines = [

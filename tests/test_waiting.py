@@ -1,4 +1,4 @@
-"""Threads sleep beside other programs and spin on idle cores, and no result depends on it."""
+"""Threads sleep next to other programs and spin on idle cores, and no result depends on it."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def test_they_spin_again_after_some_calm() -> None:
 
 def test_others_may_use_the_cores_that_are_free() -> None:
     assert run_policy([1.9, 5.9, 6.5], cores=8, threads=2) == [False, False, True]
-    assert run_policy([9.0], cores=8, threads=1) == [False]  # one thread waits for nobody
+    assert run_policy([9.0], cores=8, threads=1) == [False]  # one thread waits for no other
 
 
 def test_short_intervals_change_nothing() -> None:
@@ -157,5 +157,5 @@ print(json.dumps([spinning, asleep, again, first == second == third]))
 def test_a_spare_team_shortens_the_spinning() -> None:
     spinning, asleep, again, same = answer(SPARE_TEAM)  # type: ignore[misc]
     assert same
-    # Some 0.5 s and 0.05 s on idle cores; beside other programs the spinning thread gets a share.
+    # Some 0.5 s and 0.05 s on idle cores; next to other programs the spinning thread gets a share.
     assert asleep < 0.6 * min(spinning, again)

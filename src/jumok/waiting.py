@@ -2,7 +2,7 @@
 
 A training step has some thousand parallel operations. Between two of them the threads of libgomp,
 PyTorch's OpenMP runtime, spin for some milliseconds, which is fastest while they have the cores for
-themselves. Beside other programs a spinning thread takes the core from the very thread it waits
+themselves. Next to other programs a spinning thread takes the core from the very thread it waits
 for, and a step takes ten to a hundred times as long; threads that sleep keep their share of
 the cores, but on idle cores each waking costs time.
 

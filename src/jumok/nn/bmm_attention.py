@@ -41,7 +41,7 @@ def bmm_attention(
         mask = dropout_mask(q.new_empty(q.shape[0] * q.shape[1], q.shape[2], k.shape[2]), p_dropout)
     y: Tensor
     if has_transforms():
-        y = _written_out(q, k, v, added, scale, mask)
+        y = _explicit_attention(q, k, v, added, scale, mask)
     else:
         y = _BmmAttention.apply(q, k, v, added, scale, mask)  # type: ignore[no-untyped-call]
     if allowed is not None:
@@ -62,7 +62,7 @@ def _merged_bias(q: Tensor, allowed: Tensor | None, bias: Tensor | None) -> Tens
     return bias.to(q.dtype).masked_fill(~allowed, lowest)
 
 
-def _written_out(
+def _explicit_attention(
     q: Tensor, k: Tensor, v: Tensor, added: Tensor | None, scale: float, mask: Tensor | None
 ) -> Tensor:
     """The same function in operations that PyTorch differentiates and transforms."""
@@ -109,7 +109,7 @@ class _BmmAttention(torch.autograd.Function):
         needed: Sequence[bool] = ctx.needs_input_grad  # type: ignore[attr-defined]
         if torch.is_grad_enabled():  # create_graph=True
             dq, dk, dv, d_added = differentiable_gradients(
-                lambda q, k, v, added: _written_out(q, k, v, added, scale, mask),
+                lambda q, k, v, added: _explicit_attention(q, k, v, added, scale, mask),
                 (q, k, v, added),
                 needed,
                 dy,

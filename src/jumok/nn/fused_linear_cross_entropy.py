@@ -49,12 +49,12 @@ def fused_linear_cross_entropy(
         dtype = torch.get_autocast_dtype(hidden.device.type)
     inputs = hidden, output.weight, output.bias, targets, label_smoothing, rdrop_alpha, dtype
     if has_transforms():
-        return _written_out(*inputs)
+        return _explicit_loss(*inputs)
     loss: Tensor = _FusedLinearCrossEntropy.apply(*inputs)  # type: ignore[no-untyped-call]
     return loss
 
 
-def _written_out(
+def _explicit_loss(
     hidden: Tensor,
     weight: Tensor,
     bias: Tensor | None,
@@ -122,7 +122,9 @@ class _FusedLinearCrossEntropy(torch.autograd.Function):
         if torch.is_grad_enabled():  # create_graph=True
             settings: tuple[float, float, torch.dtype] = ctx.settings  # type: ignore[attr-defined]
             dh, dw, db = differentiable_gradients(
-                lambda hidden, weight, bias: _written_out(hidden, weight, bias, targets, *settings),
+                lambda hidden, weight, bias: _explicit_loss(
+                    hidden, weight, bias, targets, *settings
+                ),
                 (hidden, weight, bias),
                 ctx.needs_input_grad,  # type: ignore[attr-defined]
                 d,
