@@ -96,12 +96,12 @@ def train(system: str, seconds: float) -> float:
         )
         lines = (folder / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         records = [each for each in map(json.loads, lines) if each["kind"] == "train"]
-        seconds = [each["seconds"] for each in records]
+        speeds = [float(each["tokens_per_second"]) for each in records]
         if len(records) == 1:  # a slow system: its first step includes what is done once
-            return float(records[0]["tokens_per_second"])
-        spent = [end - start for start, end in pairwise(seconds)]
-        speeds = [each["tokens_per_second"] for each in records[1:]]
-        return sum(map(mul, speeds, spent)) / sum(spent)
+            return speeds[0]
+        ends = [float(each["seconds"]) for each in records]
+        spent = [end - start for start, end in pairwise(ends)]
+        return float(sum(map(mul, speeds[1:], spent)) / sum(spent))
 
 
 def serve(system: str, seconds: float, precision: str) -> float:

@@ -138,9 +138,11 @@ def test_torch_autograd_functional(case, way: str) -> None:  # type: ignore[no-u
     ours, written_out, inputs = case
     vectors = tuple(noise(*each.shape, seed=9, dtype=DOUBLE) for each in inputs)
     call = getattr(functional, way)
+    given: tuple[object, ...] = (vectors,)
     if way == "vjp":
-        vectors = torch.ones_like(ours(*inputs))
-    given = () if way in ("hessian", "jacobian") else (vectors,)
+        given = (torch.ones_like(ours(*inputs)),)
+    if way in ("hessian", "jacobian"):
+        given = ()
     if way in ("hvp", "vhp", "hessian"):
         ours, written_out = scalar(ours), scalar(written_out)
     same(call(ours, inputs, *given), call(written_out, inputs, *given))
@@ -165,7 +167,7 @@ def test_torch_func(case) -> None:  # type: ignore[no-untyped-def]
     for function in (ours, written_out):
         s = scalar(function)
         gradient = torch.func.grad(s, every)
-        y, pull = torch.func.vjp(function, *values)
+        y, pull = torch.func.vjp(function, *values)  # type: ignore[misc]
         results.append(
             [
                 gradient(*values),
@@ -197,7 +199,7 @@ def model_loss(model: LanguageModel, ids: Tensor) -> Callable[[dict[str, Tensor]
             return fused_linear_cross_entropy(hidden.flatten(0, 1), model.output, targets)
 
     loss = Loss()
-    return lambda weights: functional_call(loss, weights, ())  # type: ignore[no-any-return]
+    return lambda weights: functional_call(loss, weights, ())
 
 
 def language_model(*, train: bool) -> tuple[LanguageModel, dict[str, Tensor]]:
@@ -218,7 +220,7 @@ def test_the_hessian_product_of_a_model(train: bool) -> None:
     for context in (nullcontext(), record(model)):
         with context:
             results.append(
-                functional.hvp(
+                functional.hvp(  # type: ignore[no-untyped-call]
                     lambda *each: loss(dict(zip(weights, each, strict=True))), values, vectors
                 )
             )
@@ -233,8 +235,8 @@ def test_the_transforms_of_a_model(train: bool) -> None:
     loss = model_loss(model, tokens(2, 5, size=VOCABULARY))
     values = {name: each.detach() for name, each in weights.items()}
     vectors = {name: noise(*each.shape, seed=8, dtype=DOUBLE) for name, each in values.items()}
-    y, product = torch.func.jvp(torch.func.grad(loss), (values,), (vectors,))
-    _, expected = functional.hvp(
+    y, product = torch.func.jvp(torch.func.grad(loss), (values,), (vectors,))  # type: ignore[misc]
+    _, expected = functional.hvp(  # type: ignore[no-untyped-call]
         lambda *each: loss(dict(zip(weights, each, strict=True))),
         tuple(values.values()),
         tuple(vectors.values()),
@@ -284,8 +286,8 @@ def test_long_rows_raise_an_error(way: str) -> None:
         "autograd": lambda: torch.autograd.grad(
             torch.autograd.grad(loss(x), x, create_graph=True)[0].sum(), x
         ),
-        "hvp": lambda: functional.hvp(loss, x, torch.ones_like(x)),
+        "hvp": lambda: functional.hvp(loss, x, torch.ones_like(x)),  # type: ignore[no-untyped-call]
         "func": lambda: torch.func.jvp(torch.func.grad(loss), (x,), (torch.ones_like(x),)),
     }
     with pytest.raises((RuntimeError, NotImplementedError), match=r"not implemented|Trying to use"):
-        calls[way]()
+        calls[way]()  # type: ignore[no-untyped-call]

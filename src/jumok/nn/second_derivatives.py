@@ -27,12 +27,10 @@ def differentiable_gradients(
     # Aliases: one tensor may be given twice, and each argument has a gradient of its own.
     with torch.enable_grad():
         aliases = [each if each is None else each.view_as(each) for each in inputs]
-        chosen = [i for i, each in enumerate(aliases) if each is not None and needed[i]]
+        chosen = {i: x for i, x in enumerate(aliases) if x is not None and needed[i]}
         y = function(*aliases)
         found = torch.autograd.grad(
-            y, [aliases[i] for i in chosen], gradient, create_graph=True, allow_unused=True
+            y, [*chosen.values()], gradient, create_graph=True, allow_unused=True
         )
-    gradients: list[Tensor | None] = [None] * len(inputs)
-    for i, each in zip(chosen, found, strict=True):
-        gradients[i] = each
-    return gradients
+    gradients = dict(zip(chosen, found, strict=True))
+    return [gradients.get(i) for i in range(len(inputs))]
