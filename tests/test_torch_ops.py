@@ -13,13 +13,13 @@ from jumok.inference.linear import CastLinear, PackedLinear, linear_factory
 from jumok.native.quantize import QuantizedLinear
 from jumok.nn.bmm_attention import bmm_attention
 from jumok.torch_ops import (
-    _openmp_setter,
     add_all_,
     find_op,
     has_onednn,
     int8_matmul,
     lerp_all_,
     one_torch_thread,
+    openmp_setter,
     softmax_backward,
 )
 from jumok.training.ema import EMA
@@ -131,7 +131,7 @@ def test_no_other_file_uses_a_private_operation() -> None:
 
 
 def test_one_thread_is_that_of_the_caller_only() -> None:
-    if _openmp_setter() is None:
+    if openmp_setter() is None:
         pytest.skip("this torch has no OpenMP runtime with threads of its own")
     before = torch.get_num_threads()
     torch.set_num_threads(3)
@@ -151,11 +151,11 @@ def test_one_thread_is_that_of_the_caller_only() -> None:
 
 
 def test_one_thread_without_the_runtime_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    _openmp_setter.cache_clear()
+    openmp_setter.cache_clear()
     monkeypatch.setattr(torch, "__file__", "/absent/torch/__init__.py")
     try:
         before = torch.get_num_threads()
         with one_torch_thread():
             assert torch.get_num_threads() == before
     finally:
-        _openmp_setter.cache_clear()
+        openmp_setter.cache_clear()

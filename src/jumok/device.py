@@ -5,13 +5,15 @@ import os
 import platform
 import sys
 from importlib.metadata import version
-from pathlib import Path
 from typing import Literal
 
 import torch
 
+from jumok.cgroups import memory_limit
 from jumok.errors import InputError
+from jumok.threads import limit_threads
 from jumok.torch_ops import has_onednn
+from jumok.waiting import adapt_waiting
 
 Precision = Literal["auto", "float32", "bfloat16"]
 _BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16")  # x86, Arm
@@ -91,6 +93,15 @@ def release_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
+def tune_threads() -> None:
+    """Use as many threads as the user or the container allows, which wait as the load demands.
+
+    Raises InputError for a bad JUMOK_THREADS.
+    """
+    limit_threads()
+    adapt_waiting()
+
+
 def set_deterministic() -> None:
     """One thread and deterministic kernels: the same bits whatever the number of cores."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only so
@@ -103,17 +114,12 @@ def set_deterministic() -> None:
 def memory_bytes() -> int:
     """The memory limit of this process: that of the machine, or of its container."""
     if os.name == "posix":
-        limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     else:  # Windows
         import psutil
 
-        limits = [psutil.virtual_memory().total]
-    for file in ("memory.max", "memory/memory.limit_in_bytes"):  # of cgroups, new and old
-        path = Path("/sys/fs/cgroup") / file
-        if path.is_file():
-            text = path.read_text(encoding="ascii").strip()
-            limits += [int(text)] if text.isdigit() else []
-    return min(limits)
+        memory = psutil.virtual_memory().total
+    return int(min(memory, memory_limit()))
 
 
 def peak_memory_bytes() -> int:

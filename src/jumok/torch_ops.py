@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 _CUDA_INT8_ROWS, _CUDA_INT8_MULTIPLE = 17, 8  # the least rows, and the unit of the other sizes
 
@@ -32,6 +33,35 @@ def find_op(name: str) -> Callable[..., Any] | None:
     return found
 
 
+def has_transforms() -> bool:
+    """Whether a transform of torch.func, or forward-mode differentiation, is active.
+
+    Functions with a hand-written backward pass cannot be transformed. PyTorch raises an error for
+    them, also where this version of it does not offer the question.
+
+    >>> has_transforms(), torch.func.grad(lambda x: x * has_transforms())(torch.tensor(2.0))
+    (False, tensor(1.))
+    """
+    if _transforms_active is not None and _transforms_active():
+        return True
+    return getattr(forward_ad, "_current_level", -1) >= 0
+
+
+def has_vmap() -> bool:
+    """Whether torch.func.vmap is one of the active transforms.
+
+    >>> torch.func.vmap(lambda x: x * has_vmap())(torch.ones(2))
+    tensor([1., 1.])
+    """
+    if not has_transforms():
+        return False
+    stack = find_op("_C._functorch.get_interpreter_stack")
+    return stack is not None and any(each.key().name == "Vmap" for each in stack() or [])
+
+
+_transforms_active = find_op("_C._are_functorch_transforms_active")
+
+
 @contextmanager
 def one_torch_thread() -> Iterator[None]:
     """PyTorch computes on the calling thread alone; without its OpenMP runtime nothing changes.
@@ -41,10 +71,10 @@ def one_torch_thread() -> Iterator[None]:
     their number, which `torch.set_num_threads` would change.
 
     >>> with one_torch_thread():
-    ...     torch.get_num_threads() == 1 or _openmp_setter() is None
+    ...     torch.get_num_threads() == 1 or openmp_setter() is None
     True
     """
-    set_threads, before = _openmp_setter(), torch.get_num_threads()
+    set_threads, before = openmp_setter(), torch.get_num_threads()
     if set_threads is None or before == 1:
         yield
         return
@@ -56,7 +86,7 @@ def one_torch_thread() -> Iterator[None]:
 
 
 @cache
-def _openmp_setter() -> Callable[[int], object] | None:
+def openmp_setter() -> Callable[[int], object] | None:
     """`omp_set_num_threads` of the runtime that PyTorch has loaded."""
     try:
         (path,) = (Path(torch.__file__).parent / "lib").glob("libtorch_cpu.*")

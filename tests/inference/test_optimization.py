@@ -32,7 +32,7 @@ from jumok.native.instruction_sets import usable
 from jumok.nn import AttentionMask, record
 from jumok.nn.hooks import shared_copy
 from jumok.text.character_ngrams import WINDOWS
-from jumok.torch_ops import _openmp_setter
+from jumok.torch_ops import openmp_setter
 from tests.inference.encoders import CONFIGS, batch, config, error, seeded
 
 # float32: another order of summation, and the kernel's exp. bfloat16 rounds to 8 bits (4e-3) about
@@ -304,7 +304,7 @@ def test_many_texts_are_embedded_in_parts() -> None:
 @torch.no_grad()
 def test_next_to_the_kernel_torch_uses_one_thread() -> None:
     """Its other threads would spin on the processors that the kernel needs."""
-    if _openmp_setter() is None:
+    if openmp_setter() is None:
         pytest.skip("this torch has no OpenMP runtime with threads of its own")
     before = torch.get_num_threads()
     torch.set_num_threads(3)

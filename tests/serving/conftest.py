@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from jumok.serving.server import available_cores
+from jumok.threads import compute_threads
 from tests.serving.server_process import Server, serving
 
 
@@ -37,6 +37,6 @@ def merging_server(
 def threads_of_the_server() -> Iterator[None]:
     """The sums of PyTorch in float32 depend on the number of threads."""
     before = torch.get_num_threads()
-    torch.set_num_threads(available_cores())
+    torch.set_num_threads(compute_threads())
     yield
     torch.set_num_threads(before)

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from jumok import safetensors_io
-from jumok.serving.server import available_cores
+from jumok.threads import compute_threads
 from tests.serving.server_process import Reply, Server, serving
 
 JSON = {"Content-Type": "application/json"}
@@ -351,7 +351,7 @@ def test_two_models_share_the_cores_in_turns(server: Server) -> None:
         list(pool.map(ask, ["reviews", "reading"]))
     elapsed = time.monotonic() - started
     used = _cpu_seconds(server) - before
-    assert used <= elapsed * (available_cores() + 0.5)
+    assert used <= elapsed * (compute_threads() + 0.5)
 
 
 def _cpu_seconds(server: Server) -> float:

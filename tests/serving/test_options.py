@@ -39,7 +39,7 @@ def test_names_are_different() -> None:
 
 
 def test_workers_divide_the_cores_and_models_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jumok.serving.server.available_cores", lambda: 8)
+    monkeypatch.setenv("JUMOK_THREADS", "8")
     options = ServeOptions(folders=["a", "b"], workers=2)
     sources = model_sources(options, ["a", "b"], turn_fd=7)
     assert [[each.threads for each in model] for model in sources] == [[4, 4], [4, 4]]

@@ -21,10 +21,10 @@ from jumok.serving.computing import ModelSource
 from jumok.serving.limits import Limits
 from jumok.serving.logs import Log
 from jumok.serving.routes import answer
-from jumok.serving.server import available_cores
 from jumok.serving.service import ServedModel, gather_answers
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.runs.load import load
+from jumok.threads import compute_threads
 from jumok.web.errors import RequestError
 from jumok.web.requests import ClientGone
 from tests.serving.server_process import Server, serving
@@ -243,7 +243,7 @@ def test_each_request_is_answered_by_one_version_during_reloads(
     retrain(versions[1])
     texts = [text for text, _ in reviews(12, 5)]
     before = torch.get_num_threads()
-    torch.set_num_threads(available_cores())  # the sums of PyTorch depend on it
+    torch.set_num_threads(compute_threads())  # the sums of PyTorch depend on it
     expected = [[to_json(load(version)(text)) for text in texts] for version in versions]
     torch.set_num_threads(before)
     assert expected[0] != expected[1]

@@ -100,9 +100,13 @@ def command_app(name: str) -> "typer.Typer":
 def _run(argv: list[str], debug: bool) -> int:
     from jumok.cli import localized
     from jumok.errors import InputError, JumokError, StorageError
+    from jumok.threads import limit_threads
+    from jumok.waiting import start_measuring
 
     command, *rest = argv
+    start_measuring()
     try:
+        limit_threads()  # before PyTorch is loaded
         if command in ("--complete", "--install-completion", "--show-completion"):
             with _flushed_stdout():
                 _complete(command, rest)

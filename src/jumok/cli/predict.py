@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-CHUNK_LINES = 256  # lines per batch when stdin is a file; from a pipe or terminal, one at a time
+CHUNK_LINES = 256  # lines per batch, of a pipe or terminal as many of them as have arrived
 MAX_CHUNK_CHARS = 2**16  # characters per batch: bounds the memory that long lines take
 
 
@@ -311,20 +311,31 @@ def _report_loop(output: "Output") -> None:
 
 
 def _chunks() -> Iterator[list[str]]:
-    """The lines of stdin, in batches if stdin is a file."""
-    from jumok.cli.stdin import open_stdin, read_lines
+    """The lines of stdin in batches.
+
+    Those of a pipe or a terminal are not waited for: a batch ends with the last line that has
+    arrived, and the first batches are small, so that the first answers come early.
+    """
+    from jumok.cli.stdin import PipeLines, open_stdin, read_lines
     from jumok.errors import JumokError
 
-    chunk_size = CHUNK_LINES if stat.S_ISREG(os.fstat(open_stdin().fileno()).st_mode) else 1
+    stdin = open_stdin()
+    pipe, chunk_size = None, CHUNK_LINES
+    if not stat.S_ISREG(os.fstat(stdin.fileno()).st_mode):
+        pipe = PipeLines(stdin.fileno()) if os.name == "posix" else None
+        chunk_size = 1
     chunk: list[str] = []
     n_chars = 0
     try:
-        for line in read_lines():
+        for line in read_lines(pipe):
             chunk.append(line)
             n_chars += len(line)
-            if len(chunk) == chunk_size or n_chars > MAX_CHUNK_CHARS:
+            full = len(chunk) == chunk_size or n_chars > MAX_CHUNK_CHARS
+            if full or (pipe is not None and not pipe.has_line()):
                 yield chunk
                 chunk, n_chars = [], 0
+                if pipe is not None:
+                    chunk_size = min(2 * chunk_size, CHUNK_LINES)
     except JumokError:  # the lines before an invalid line are still predicted
         yield chunk
         raise

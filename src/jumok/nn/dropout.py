@@ -3,7 +3,9 @@
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.autograd.function import FunctionCtx
+
+from jumok.torch_ops import has_transforms, has_vmap
 
 BYTE_LEVELS = 256  # one random byte per number: probabilities are multiples of 1/256
 
@@ -30,7 +32,7 @@ class Dropout(nn.Module):
     def add_residual(self, x: Tensor, y: Tensor) -> Tensor:
         """x + dropout(y), in one pass over memory: the residual sum of Add & Norm."""
         p = self.p if self.training else 0.0
-        if p == 0.0 or not _uses_bytes(y):
+        if p == 0.0 or not _uses_bytes(y) or has_transforms():
             return x + dropout(y, p)
         return _DropoutAdd.apply(x, y, dropout_mask(y, p))  # type: ignore[no-any-return, no-untyped-call]
 
@@ -58,6 +60,8 @@ def dropout_mask(like: Tensor, p: float) -> Tensor:
     >>> mask.unique()
     tensor([0.0000, 1.3333])
     """
+    if has_vmap():  # torch's own kernel draws for each entry as the `randomness` of vmap demands
+        return F.dropout(torch.ones_like(like), p)
     dropped = min(max(round(p * BYTE_LEVELS), 1), BYTE_LEVELS - 1)  # of 256 byte values
     scale = BYTE_LEVELS / (BYTE_LEVELS - dropped)
     kept = (random_bytes(like.numel()) >= dropped).view(torch.uint8)
@@ -75,7 +79,7 @@ def _uses_bytes(x: Tensor) -> bool:
 
 
 class _DropoutAdd(torch.autograd.Function):
-    """x + y * mask."""
+    """x + y * mask; its gradients are linear too, so PyTorch differentiates the backward pass."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, x: Tensor, y: Tensor, mask: Tensor) -> Tensor:
@@ -83,7 +87,6 @@ class _DropoutAdd(torch.autograd.Function):
         return torch.addcmul(x, y, mask)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         (mask,) = ctx.saved_tensors  # type: ignore[attr-defined]
         return gradient, (gradient * mask).to(mask.dtype), None

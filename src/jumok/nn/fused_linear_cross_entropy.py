@@ -6,6 +6,8 @@ at once, while their logits are still in the processor's cache:
 
     z = h W^T + b        p = softmax(z)        loss = -log p[target]        dz = p - onehot(target)
 
+A second derivative (`create_graph=True`) and the transforms of torch.func hold all logits.
+
 Shapes: N tokens, C tokens of a chunk, D model width, V vocabulary.
 """
 
@@ -13,7 +15,10 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.autograd.function import FunctionCtx
+
+from jumok.nn.second_derivatives import differentiable_gradients
+from jumok.torch_ops import has_transforms
 
 CHUNK = 256  # tokens: their float32 logits of 8,000 pieces take 8 MB
 
@@ -39,9 +44,34 @@ def fused_linear_cross_entropy(
     >>> round(loss.item(), 4)  # 2 log 4
     2.7726
     """
-    loss: Tensor = _FusedLinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        hidden, output.weight, output.bias, targets, label_smoothing, rdrop_alpha
-    )
+    dtype = hidden.dtype
+    if torch.is_autocast_enabled(hidden.device.type):
+        dtype = torch.get_autocast_dtype(hidden.device.type)
+    inputs = hidden, output.weight, output.bias, targets, label_smoothing, rdrop_alpha, dtype
+    if has_transforms():
+        return _explicit_loss(*inputs)
+    loss: Tensor = _FusedLinearCrossEntropy.apply(*inputs)  # type: ignore[no-untyped-call]
+    return loss
+
+
+def _explicit_loss(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    smoothing: float,
+    rdrop_alpha: float,
+    dtype: torch.dtype,
+) -> Tensor:
+    """The same loss in operations that PyTorch differentiates and transforms."""
+    exact = torch.promote_types(dtype, torch.float32)
+    b = None if bias is None else bias.to(dtype)
+    logits = nn.functional.linear(hidden.to(dtype), weight.to(dtype), b)  # (N, V)
+    log_p = logits.log_softmax(-1, dtype=exact)
+    loss = _cross_entropy(log_p, targets, smoothing)
+    if rdrop_alpha:
+        first, second = log_p.chunk(2)  # 2 x (N/2, V)
+        loss = loss + rdrop_alpha / 2 * ((first.exp() - second.exp()) * (first - second)).sum()
     return loss
 
 
@@ -57,10 +87,8 @@ class _FusedLinearCrossEntropy(torch.autograd.Function):
         targets: Tensor,
         smoothing: float,
         rdrop_alpha: float,
+        dtype: torch.dtype,
     ) -> Tensor:
-        device = hidden.device.type
-        autocast = torch.is_autocast_enabled(device)
-        dtype = torch.get_autocast_dtype(device) if autocast else hidden.dtype
         exact = torch.promote_types(dtype, torch.float32)
         needs_grad = any(ctx.needs_input_grad)  # type: ignore[attr-defined]
         h, w = hidden.to(dtype), weight.to(dtype)  # (N, D), (V, D)
@@ -81,16 +109,30 @@ class _FusedLinearCrossEntropy(torch.autograd.Function):
                 dw += dz.mT @ x
                 if db is not None:
                     db += dz.sum(0, dtype=exact)
-        ctx.save_for_backward(dh.to(hidden.dtype), dw, db)  # type: ignore[arg-type]  # None is kept
+        found = dh.to(hidden.dtype), dw, db
+        ctx.save_for_backward(hidden, weight, bias, targets, *found)  # type: ignore[arg-type]
+        ctx.settings = smoothing, rdrop_alpha, dtype  # type: ignore[attr-defined]
         return loss
 
     @staticmethod
-    @once_differentiable
     def backward(
         ctx: FunctionCtx, d: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor | None, None, None, None]:
-        dh, dw, db = ctx.saved_tensors  # type: ignore[attr-defined]
-        return dh * d.to(dh.dtype), dw * d, None if db is None else db * d, None, None, None
+    ) -> tuple[Tensor | None, Tensor | None, Tensor | None, None, None, None, None]:
+        hidden, weight, bias, targets, *found = ctx.saved_tensors  # type: ignore[attr-defined]
+        if torch.is_grad_enabled():  # create_graph=True
+            settings: tuple[float, float, torch.dtype] = ctx.settings  # type: ignore[attr-defined]
+            dh, dw, db = differentiable_gradients(
+                lambda hidden, weight, bias: _explicit_loss(
+                    hidden, weight, bias, targets, *settings
+                ),
+                (hidden, weight, bias),
+                ctx.needs_input_grad,  # type: ignore[attr-defined]
+                d,
+            )
+            return dh, dw, db, None, None, None, None
+        dh, dw, db = found
+        db = None if db is None else db * d
+        return dh * d.to(dh.dtype), dw * d, db, None, None, None, None
 
 
 def _chunks(n: int, *, paired: bool) -> Iterator[Tensor | slice]:

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import gc
 import logging
-import os
 import resource
 import signal
 import socket
@@ -34,6 +33,7 @@ from jumok.serving.routes_tei import TeiRoutes
 from jumok.serving.routes_traces import TraceRoutes
 from jumok.serving.routes_translation import TranslationRoutes
 from jumok.serving.service import ServedModel, Service, unique_names
+from jumok.threads import compute_threads
 from jumok.web.access import AllowedHosts, is_loopback, open_listener, validate_token
 from jumok.web.app import Access, Route
 from jumok.web.errors import RequestError
@@ -42,7 +42,6 @@ BACKLOG = 4_096  # connections that the system keeps until they are accepted
 # Attempts in one turn of the event loop; asyncio makes all of them even when no descriptor is free,
 # and each failure costs a line in the log and a timer, which begins as many again.
 ACCEPTS = 1
-CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 BACKLOG_SECONDS = 0.1  # for connections that were made before the shutdown
 DRAIN_POLL_SECONDS = 0.02
 
@@ -91,10 +90,10 @@ def model_sources(
 ) -> list[list[ModelSource]]:
     """What the processes of each model load, and their share of the cores.
 
-    The cores are divided among the workers; the models of one worker compute in turns, and so do
+    The threads are divided among the workers; the models of one worker compute in turns, and so do
     the running and the new version of a model in a reload.
     """
-    threads = max(available_cores() // options.workers, 1)
+    threads = max(compute_threads() // options.workers, 1)
     return [
         [
             ModelSource(
@@ -147,18 +146,6 @@ def _check_owner(option: str, owner: str, names: Sequence[str]) -> None:
         raise InputError(
             f"the name in {option} must be one of {', '.join(names)}, got {owner!r}; correct it"
         )
-
-
-def available_cores() -> int:
-    """The cores that this process may use, with the quota of a container."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    try:
-        quota, period = CPU_QUOTA.read_text(encoding="ascii").split()
-    except (OSError, ValueError):
-        quota = period = "max"
-    if quota != "max":  # more threads than the quota would be stopped in each period
-        cores = min(cores or 1, max(int(quota) // int(period), 1))
-    return cores or 1
 
 
 class _Server(uvicorn.Server):

@@ -29,6 +29,7 @@ from jumok.text.sentencepiece_proto import (
 from jumok.text.subword_regularization import SubwordSampler
 from jumok.text.template import Side, SpecialToken, Template, TemplatePiece, TextSlot
 from jumok.text.tokenizer import SPECIAL_PIECES, Encoding
+from jumok.threads import compute_threads
 
 _PAD, _UNK, _BOS, _EOS, _SEP, _CLS, _MASK = SPECIAL_PIECES
 
@@ -551,4 +552,5 @@ def _special_ids(
 
 
 def _threads(n_texts: int) -> int:
-    return max(1, min(os.cpu_count() or 1, n_texts // _TEXTS_PER_THREAD))
+    wanted = n_texts // _TEXTS_PER_THREAD
+    return min(compute_threads(), wanted) if wanted > 1 else 1

@@ -1,8 +1,9 @@
 // A thread pool with dynamic scheduling: an idle thread takes the next chunk.
 //
 // A decoding step has about fifty parallel loops of a few microseconds each, so workers spin while
-// they wait and sleep only after a while without work. A second OpenMP runtime in a process where
-// torch has already loaded one is avoided.
+// they wait and sleep only after a while without work; so does the caller, when the scheduler has
+// given the core of a worker to another program. A second OpenMP runtime in a process where torch
+// has already loaded one is avoided.
 
 #pragma once
 
@@ -64,9 +65,7 @@ class ThreadPool {
       wake_.notify_all();
     }
     run_chunks();
-    // The last chunks finish soon, unless the scheduler has preempted a worker.
-    for (int i = 0; finished_chunks_.load(std::memory_order_acquire) < chunks; ++i)
-      i < WAIT_SPINS ? cpu_relax() : std::this_thread::yield();
+    wait_for_workers();
     const std::exception_ptr failure = std::exchange(failure_, nullptr);
     run_mutex_.unlock();
     if (failure) std::rethrow_exception(failure);
@@ -83,18 +82,34 @@ class ThreadPool {
     while (static_cast<uint32_t>(next_chunk) < next_chunk >> 32) {
       if (!next_chunk_.compare_exchange_weak(next_chunk, next_chunk + 1, std::memory_order_acq_rel))
         continue;
-      const int64_t chunk = static_cast<uint32_t>(next_chunk);
+      const int64_t chunk = static_cast<uint32_t>(next_chunk), chunks = chunks_;
       try {
-        run_(work_, static_cast<int>(items_ * chunk / chunks_),
-             static_cast<int>(items_ * (chunk + 1) / chunks_));
+        run_(work_, static_cast<int>(items_ * chunk / chunks),
+             static_cast<int>(items_ * (chunk + 1) / chunks));
       } catch (...) {  // parallel_for rethrows it after all chunks finish
         std::lock_guard<std::mutex> lock(sleep_mutex_);
         failure_ = std::current_exception();
       }
-      finished_chunks_.fetch_add(1, std::memory_order_release);
+      // Both this and the caller write before they read: one of them sees the other.
+      if (finished_chunks_.fetch_add(1) + 1 == chunks && caller_sleeps_.load()) {
+        std::lock_guard<std::mutex> lock(sleep_mutex_);
+        finished_.notify_one();
+      }
       next_chunk = next_chunk_.load(std::memory_order_acquire);
     }
   }
+
+  // The last chunks finish soon, unless the scheduler has preempted a worker: then this sleeps.
+  void wait_for_workers() {
+    for (int i = 0; i < WAIT_SPINS && !all_finished(); ++i) cpu_relax();
+    if (all_finished()) return;
+    std::unique_lock<std::mutex> lock(sleep_mutex_);
+    caller_sleeps_.store(true);
+    finished_.wait(lock, [this] { return all_finished(); });
+    caller_sleeps_.store(false);
+  }
+
+  bool all_finished() const { return finished_chunks_.load() == chunks_; }
 
   bool has_work() const {
     const uint64_t next_chunk = next_chunk_.load();
@@ -138,7 +153,8 @@ class ThreadPool {
   std::atomic<int> sleeping_{0};
   std::mutex sleep_mutex_;
   std::exception_ptr failure_;
-  std::condition_variable wake_;
+  std::condition_variable wake_, finished_;
+  std::atomic<bool> caller_sleeps_{false};
 };
 
 // Never deleted: worker threads may outlive all static objects.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, get_args
 
 from jumok.atomic_io import check_path_name, expand_home
 from jumok.config_io import from_dict
-from jumok.device import find_device
+from jumok.device import find_device, tune_threads
 from jumok.errors import CheckpointError, InputError
 from jumok.models.size import check_model_size
 from jumok.models.weights import load_weights
@@ -55,6 +55,7 @@ def load(folder: str | Path, device: str = "auto", *, dtype: WeightType = "float
     """
     if dtype not in get_args(WeightType):
         raise InputError(f'dtype must be "float32" or "auto", got {dtype!r:.40}')
+    tune_threads()
     folder = find_model(expand_home(str(folder)))
     check_path_name(folder)
     here = folder.absolute()

@@ -10,7 +10,7 @@ from torch import nn
 from jumok.data.load import load_splits
 from jumok.data.splits import SEQUENCES, Splits
 from jumok.data.table import Table
-from jumok.device import find_device, memory_bytes
+from jumok.device import find_device, memory_bytes, tune_threads
 from jumok.errors import InputError
 from jumok.models.size import min_bytes, min_parameter_count
 from jumok.models.weights import named_weights
@@ -70,6 +70,7 @@ def dry_run(recipe: Recipe) -> Cost:
 
     Raises InputError or KernelError as `train` does.
     """
+    tune_threads()
     device = find_device(recipe.device)
     return estimate(prepare_training(recipe, device).job, recipe.training, device)
 

@@ -14,7 +14,7 @@ from torch import nn
 
 from jumok.data.load import load_splits
 from jumok.data.splits import Splits
-from jumok.device import find_device, peak_memory_bytes, versions
+from jumok.device import find_device, peak_memory_bytes, tune_threads, versions
 from jumok.errors import InputError
 from jumok.models.weights import named_weights
 from jumok.nn.lora import lora_tensors, merge_lora
@@ -65,6 +65,7 @@ def train(recipe: Recipe, folder: Path, callbacks: Sequence[Callback] = ()) -> T
     the same command after a lost process, the existing run is resumed.
     """
     start_time = time.monotonic()
+    tune_threads()
     device = find_device(recipe.device)  # raises before the data are read
     with init_process_group(device, recipe.training.timeout) as processes, ExitStack() as stack:
         if _already_started(recipe, Run(folder), processes):
@@ -97,6 +98,7 @@ def resume(folder: Path, callbacks: Sequence[Callback] = ()) -> TrainingResult:
                 "that it was made from"
             )
         return TrainingResult(run, results)
+    tune_threads()
     device = find_device(recipe.device)
     with init_process_group(device, recipe.training.timeout) as processes, ExitStack() as stack:
         return _resume(run, recipe, device, processes, stack, start_time, callbacks)

@@ -80,7 +80,7 @@ class Checkpoint:
         data = read_regular(self.path / name, record.bytes)
         if hashlib.sha256(data).hexdigest() != record.sha256:
             raise CheckpointError(f"{self.path / name}: changed while it was read; resume again")
-        return rename_tensors(safetensors_io.deserialize(data), self.manifest.format)
+        return safetensors_io.deserialize(data)
 
 
 def check_same_run(checkpoint: Checkpoint, metadata: Mapping[str, Any]) -> None:
