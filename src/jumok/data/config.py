@@ -1,6 +1,5 @@
 """The `[data]` table of a recipe: its data, and how files are read."""
 
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from jumok.data.corpora.registry import corpus_by_name
 from jumok.data.files.formats import Format
 from jumok.data.files.rows import OnBadRows
 from jumok.errors import InputError
+from jumok.unicode_forms import normalize
 
 Language = Literal["", "ko", "de", "en", "fr"]
 KEPT_DATA = "data"  # the folder in a run for data that were given in memory
@@ -72,7 +72,7 @@ class DataConfig:
                 )
             expanded = tuple(map(expand_home, files)) if several else expand_home(files)
             object.__setattr__(self, name, expanded)
-        labels = tuple(unicodedata.normalize("NFC", label) for label in self.labels)
+        labels = tuple(normalize("NFC", label) for label in self.labels)
         if labels and len(set(labels)) < max(len(labels), 2):
             raise InputError(
                 "data.labels must be at least two distinct names, got "

@@ -8,7 +8,6 @@ Shapes: R rows, W tokens, N target tokens, D model width.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from unicodedata import normalize
 
 import numpy as np
 import torch
@@ -37,6 +36,7 @@ from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.tables import ModelConfig, WindowConfig
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer, unk_id
+from jumok.unicode_forms import normalize
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from unicodedata import normalize
 
 from torch import nn
 
@@ -22,6 +21,7 @@ from jumok.tasks.pipeline.generation import (
 from jumok.tasks.pipeline.outputs import EvaluationResult, GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.tables import ModelConfig
+from jumok.unicode_forms import normalize
 
 MAX_EXAMPLES = 30  # in a report
 

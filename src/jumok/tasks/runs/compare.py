@@ -6,7 +6,6 @@ Shapes: n rows, K entity types.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from unicodedata import normalize
 
 import numpy as np
 import torch
@@ -32,6 +31,7 @@ from jumok.tasks.token_classification import (
     texts_type,
     to_entities,
 )
+from jumok.unicode_forms import normalize
 
 
 @dataclass(frozen=True)
