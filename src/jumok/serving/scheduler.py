@@ -62,7 +62,7 @@ class GenerationCost:
         settings = json.loads(decoding) if decoding else {}
         rows = max(settings.get("beam", self.beam), settings.get("n_best", 1))
         tokens = max(settings.get("min_length", 0), self.tokens)
-        return max(rows * tokens / (self.beam * self.tokens), 1.0)
+        return float(max(rows * tokens / (self.beam * self.tokens), 1.0))
 
 
 @dataclass(eq=False)
