@@ -49,6 +49,40 @@ def test_toml_to_dataclass(tmp_path: Path) -> None:
     assert isinstance(built.training.rate, float)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" + ".a" * 499 + " = 1",
+        "[" + "a." * 499 + "a]",
+        "x = {" + '"a" . ' * 499 + "a = 1}",
+        "text = '''it''s '''\n" + "'a'." * 32 + "a = 1",
+        'text = """\\"""" # "\n' + "a." * 32 + "a = 1",
+        "x = " + "[" * 65 + "]" * 65,
+        "[" + "a." * 31 + "a]\n" + "a." * 31 + "a = [[[1]]]",
+    ],
+)
+def test_toml_that_is_nested_too_deeply(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "deep.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match="not usable TOML: it is nested too deeply; flatten it"):
+        read_toml(path)
+
+
+def test_dots_in_texts_are_not_levels(tmp_path: Path) -> None:
+    dots = "a." * 500
+    path = tmp_path / "dots.toml"
+    path.write_text(
+        f"# {dots}\none = \"{dots}\"\ntwo = '{dots}'\n"
+        f"three = \"\"\"{dots}\n\"{dots}\"\"\"\"\nfour = '''{dots}\n'{dots}''''\n"
+        f'"{dots}" = 5\n[{"a." * 31}a]\nb = [[[1.5, 2.5]]]\n',
+        encoding="utf-8",
+    )
+    tree = read_toml(path)
+    assert (tree["one"], tree["two"], tree[dots]) == (dots, dots, 5)
+    assert tree["three"] == f'{dots}\n"{dots}"'
+    assert tree["four"] == f"{dots}\n'{dots}'"
+
+
 def test_defaults_round_trip(tmp_path: Path) -> None:
     config = Outer(name="시험", labels=("가", "나"))
     path = tmp_path / "recipe.toml"

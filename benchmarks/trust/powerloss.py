@@ -162,7 +162,7 @@ class Disk:
     def after_a_cut(self, most: int, rng: random.Random) -> Iterator[Tree]:
         """The possible states after a power loss now: all, or a sample of `most`."""
         nodes = list(_all_nodes(self.root))
-        choices = [_may_be(node) for node in nodes]
+        choices = [may_be(node) for node in nodes]
         total = 1
         for choice in choices:
             total *= len(choice)
@@ -184,7 +184,7 @@ class Disk:
 Choice = bytes | tuple[bool, ...]
 
 
-def _may_be(node: Node) -> list[Choice]:
+def may_be(node: Node) -> list[Choice]:
     """The possible contents of a file; for a folder, the changes that were written."""
     if node.folder:
         return list(itertools.product((False, True), repeat=len(node.changes)))

@@ -8,7 +8,8 @@ Importing jumok is fast: each name is imported on first access.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+
+TYPE_CHECKING = False  # typing would be imported from the current folder by `python -m jumok`
 
 if TYPE_CHECKING:
     from jumok.errors import JumokError

@@ -5,6 +5,7 @@ import datetime
 import difflib
 import json
 import math
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -17,6 +18,16 @@ from jumok.atomic_io import read_regular
 from jumok.errors import InputError
 
 MAX_TOML_BYTES = 2**20
+MAX_DEPTH = 64  # of nested tables and lists, as in jumok.safe_json
+MAX_KEY_PARTS = 32  # of a dotted key: tomllib keeps every prefix of it
+
+# The tokens of TOML in which a dot or a quote has another meaning, and keys with their dots.
+_KEY_PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
+_TOML_TOKENS = re.compile(
+    rf"""\"{{3}}(?:[^"\\]|\\.|"{{1,2}}(?!"))*+"{{3,5}}|'{{3}}(?:[^']|'{{1,2}}(?!'))*+'{{3,5}}"""
+    rf"|\#[^\n]*+|(?P<key>{_KEY_PART}(?:[ \t]*+\.[ \t]*+{_KEY_PART})*+)",
+    re.DOTALL,
+)
 
 ConfigDict = dict[str, Any]
 Overrides = Sequence[str] | Mapping[str, Any]  # "a.b=value", or {"a.b": value}
@@ -31,13 +42,34 @@ def read_toml(path: Path) -> ConfigDict:
     Raises StorageError if it cannot be read, InputError with line and column if it is not TOML.
     """
     try:
-        return tomllib.loads(read_regular(path, MAX_TOML_BYTES).decode("utf-8-sig"))
+        return parse_toml(read_regular(path, MAX_TOML_BYTES).decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: byte {error.start} is not UTF-8; save it as UTF-8") from error
     except RecursionError as error:
         raise InputError(f"{path}: not usable TOML: it is nested too deeply; flatten it") from error
     except ValueError as error:  # bad TOML, a number of thousands of digits
         raise InputError(f"{path}: not TOML: {error}; correct that line") from error
+
+
+def parse_toml(text: str) -> ConfigDict:
+    """The tables of a TOML text, in time and memory proportional to its length.
+
+    Raises RecursionError for tables and lists nested too deeply, ValueError for other faults.
+    """
+    for token in _TOML_TOKENS.finditer(text):
+        key = token["key"]
+        if key and key.count(".") >= MAX_KEY_PARTS:
+            n_parts = len(re.findall(_KEY_PART, key))
+            if n_parts > MAX_KEY_PARTS:
+                raise RecursionError(f"a key has {n_parts} parts")
+    tree = tomllib.loads(text)
+    level: list[Any] = [tree]
+    for _ in range(MAX_DEPTH):
+        groups = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [x for group in groups for x in group if isinstance(x, dict | list)]
+        if not level:
+            return tree
+    raise RecursionError(f"it has more than {MAX_DEPTH} levels")
 
 
 def apply_overrides(tree: Mapping[str, Any], overrides: Overrides) -> ConfigDict:
@@ -81,7 +113,7 @@ def _key_value(override: str) -> tuple[str, Any]:
 
 def _toml_value(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        return parse_toml(f"value = {text}")["value"]
     except (ValueError, RecursionError):  # not TOML, or too long or too deep for it
         return text
 

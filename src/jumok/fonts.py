@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from jumok.atomic_io import write_atomically
 from jumok.errors import InputError
+from jumok.unicode_forms import normalize
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,7 +70,7 @@ def replace_missing_glyphs(text: str) -> str:
     'ㅋㅋ ▁영화 □□□'
     """
     known = _characters()
-    return "".join(c if c in known else MISSING_GLYPH for c in unicodedata.normalize("NFC", text))
+    return "".join(c if c in known else MISSING_GLYPH for c in normalize("NFC", text))
 
 
 def save_figure(figure: "Figure", path: Path) -> None:

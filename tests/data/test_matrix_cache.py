@@ -1,7 +1,10 @@
 """Matrices in the cache: one process computes, others wait; planted files are not read."""
 
+import resource
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +14,12 @@ from jumok.data import matrix_cache
 from jumok.data.matrix_cache import Matrix, cached_matrix
 from jumok.errors import StorageError
 from tests.cli.commands import environment
+from tests.data.torn_files import cut
 
 SHAPE = (10, 3)
 EXPECTED = np.arange(30, dtype=np.float32).reshape(SHAPE)
 STARTS = [0, 4, 8]  # of the batches of four rows
+FILE_BYTES = 4 * 30 + 32  # the rows and their SHA-256
 
 PROCESS = """
 import sys
@@ -72,6 +77,18 @@ def computed(folder: Path) -> list[int]:
     return starts
 
 
+def interrupted(folder: Path) -> dict[str, bytes]:
+    """The files after an interruption with eight rows."""
+
+    def interrupt(done: int, _: int) -> None:
+        if done == 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cached_matrix(folder, "a", SHAPE, lambda start: EXPECTED[start : start + 4], interrupt)
+    return {name: (folder / name).read_bytes() for name in ("a.partial", "a.sums")}
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "jumok" / "vectors"
@@ -81,7 +98,7 @@ def test_it_is_computed_once(folder: Path) -> None:
     assert computed(folder) == STARTS
     assert computed(folder) == []
     (path,) = folder.iterdir()
-    assert path.stat().st_size == 4 * 30
+    assert path.stat().st_size == FILE_BYTES
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -115,7 +132,7 @@ def test_a_killed_computation_is_continued(folder: Path) -> None:
     assert computed(folder) == []
 
 
-@pytest.mark.parametrize("size", [0, 60, 4 * 30 - 1, 4 * 30 + 1, 240])
+@pytest.mark.parametrize("size", [0, 60, 4 * 30, FILE_BYTES - 1, FILE_BYTES, FILE_BYTES + 1, 240])
 def test_a_file_of_another_size_is_computed_again(folder: Path, size: int) -> None:
     computed(folder)
     (folder / "a.f32").write_bytes(b"\1" * size)
@@ -130,15 +147,46 @@ def test_an_incomplete_file_that_is_too_long_is_not_continued(folder: Path) -> N
     assert computed(folder) == STARTS
 
 
+def damaged(content: bytes) -> Iterator[bytes]:
+    """The states of a file that a power cut may leave, and changed bytes."""
+    yield from (state for state in cut(content)[::3] if state != content)
+    for position in range(0, len(content), 29):
+        yield content[:position] + bytes([content[position] ^ 4]) + content[position + 1 :]
+
+
+def test_no_torn_or_changed_byte_is_read(folder: Path) -> None:
+    computed(folder)
+    whole = (folder / "a.f32").read_bytes()
+    for state in damaged(whole):
+        (folder / "a.f32").write_bytes(state)
+        assert computed(folder) == STARTS
+        assert (folder / "a.f32").read_bytes() == whole
+
+
+def test_no_torn_or_changed_row_is_continued(folder: Path) -> None:
+    left = interrupted(folder)
+    for name in left:
+        for state in damaged(left[name]):
+            for each, content in (left | {name: state}).items():
+                (folder / each).write_bytes(content)
+            assert computed(folder) in (STARTS, [4, 8], [8])
+            (folder / "a.f32").unlink()
+    for each, content in left.items():
+        (folder / each).write_bytes(content)
+    assert computed(folder) == [8]
+
+
 @pytest.mark.parametrize(
-    ("name", "starts"), [("a.f32", STARTS), ("a.partial", STARTS), ("a.lock", [8])]
+    ("name", "starts"),
+    [("a.f32", STARTS), ("a.partial", STARTS), ("a.sums", STARTS), ("a.lock", [8])],
 )
 def test_planted_files_are_not_read(
     folder: Path, caplog: pytest.LogCaptureFixture, name: str, starts: list[int]
 ) -> None:
     computed(folder)
     (folder / "a.f32").unlink()
-    (folder / "a.partial").write_bytes(EXPECTED[:8].tobytes())
+    for each, content in interrupted(folder).items():
+        (folder / each).write_bytes(content)
     (folder / name).write_bytes(bytes(4 * 30))
     (folder / name).chmod(0o666)
     if name == "a.f32":
@@ -148,7 +196,7 @@ def test_planted_files_are_not_read(
     assert computed(folder) == []
 
 
-@pytest.mark.parametrize("name", ["a.f32", "a.partial", "a.lock"])
+@pytest.mark.parametrize("name", ["a.f32", "a.partial", "a.sums", "a.lock"])
 def test_links_are_not_followed(folder: Path, name: str) -> None:
     folder.mkdir(parents=True)
     target = folder.parent / "target"
@@ -187,7 +235,35 @@ def test_without_locks_each_process_has_its_own_file(
     assert computed(folder) == []
 
 
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "cache").write_bytes(b"")
-    with pytest.raises(StorageError, match=r"vectors: cannot be written \(Not a directory\)"):
-        computed(tmp_path / "cache" / "jumok" / "vectors")
+    assert computed(tmp_path / "cache" / "jumok" / "vectors") == STARTS
+    assert (
+        "vectors: cannot be written (Not a directory); check the path: the vectors" in caplog.text
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs limits on the size of files")
+@pytest.mark.parametrize("room", range(0, FILE_BYTES, 8))
+def test_a_full_disk(folder: Path, caplog: pytest.LogCaptureFixture, room: int) -> None:
+    """Whatever write fails, the matrix is right; with room again, it is cached."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+    try:
+        assert computed(folder) == STARTS
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert "the vectors are computed in memory and not cached" in caplog.text
+    assert computed(folder) in (STARTS, [4, 8], [8], [])
+    assert computed(folder) == []
+    assert [path.name for path in folder.iterdir()] == ["a.f32"]
+
+
+def test_an_error_of_the_rows_is_not_one_of_the_cache(folder: Path) -> None:
+    def rows(_: int) -> Matrix:
+        raise StorageError("the rows cannot be read; check the disk")
+
+    with pytest.raises(StorageError, match="the rows cannot be read"):
+        cached_matrix(folder, "a", SHAPE, rows)

@@ -61,6 +61,10 @@ def test_the_parameter_count_of_the_big_model() -> None:
         ({"n_layers": 0}, "n_layers must be at least 1, got 0"),
         ({"max_length": -1}, "max_length must be at least 1, got -1"),
         (
+            {"max_length": 100_000_000},
+            "max_length must be at most 131,072 with sinusoidal positions, got 100,000,000; use",
+        ),
+        (
             {"positions": "rotary", "d_model": 6, "n_heads": 2},
             "d_head must be even for rotary positions, got 3; try",
         ),

@@ -11,9 +11,18 @@ from torch import Tensor, nn
 import jumok
 from jumok.decoding.incremental.decoder import CausalLMDecoder, IncrementalDecoder, Seq2SeqDecoder
 from jumok.errors import InputError
+from jumok.models import LanguageModel
 from jumok.native import DecoderPrecision, NativeDecoder, NativeModel, round_to_blocks
 from jumok.native.gguf_quantize import BlockName
-from tests.native.conftest import KINDS, NOTES, POSITIONS, encoder_decoder, language_model
+from tests.native.conftest import (
+    KINDS,
+    NOTES,
+    POSITIONS,
+    config,
+    encoder_decoder,
+    language_model,
+    randomize_vectors,
+)
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -224,6 +233,22 @@ def test_reorder_before_the_first_step() -> None:
     decoder = NativeDecoder(NativeModel(language_model()), capacity=4)
     decoder.reorder(torch.tensor([0, 0]))
     assert decoder.step(tokens(2, 1)).shape[0] == 2
+
+
+def test_a_claimed_length_has_no_tables() -> None:
+    """A file of 100 kB may claim 2^31 positions: the tables of a rotation end before."""
+    torch.manual_seed(1)
+    long = config("vaswani", "rotary", max_length=2**31 - 1)
+    model = randomize_vectors(LanguageModel(long)).eval()
+    native = NativeModel(model, "float32")
+    assert native.max_length == 2**17
+    with pytest.raises(InputError, match=r"at most 131072 tokens, got 131073; use less, decoding"):
+        NativeDecoder(native, capacity=2**17 + 1)
+    ids = tokens(1, 9)
+    expected = model(ids)
+    torch.testing.assert_close(
+        NativeDecoder(native, capacity=9).step_all(ids), expected, atol=1e-5, rtol=1e-5
+    )
 
 
 def test_invalid_arguments_raise_input_error() -> None:

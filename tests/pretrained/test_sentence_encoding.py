@@ -1,6 +1,7 @@
 """Folders of sentence-transformers: their own vectors, and what is refused."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 
 import jumok
-from jumok.errors import InputError
+from jumok.errors import InputError, StorageError
 from jumok.pretrained.sentence_encoding import SentenceEncoding, read_sentence_encoding
 from jumok.tasks.pipeline.vector_index import VectorIndex, encode_query
 from tests import hf_folders
@@ -128,6 +129,13 @@ def test_a_folder_without_modules_has_no_encoding(folder: Path) -> None:
     assert read_sentence_encoding(folder) is None
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_not_a_missing_file(folder: Path) -> None:
+    os.mkfifo(folder / "modules.json")
+    with pytest.raises(StorageError, match=r"modules\.json: not a regular file"):
+        read_sentence_encoding(folder)
+
+
 def test_what_is_not_supported_is_refused(folder: Path) -> None:
     def refused(match: str) -> None:
         with pytest.raises(InputError, match=match):
@@ -136,12 +144,16 @@ def test_what_is_not_supported_is_refused(folder: Path) -> None:
     write_modules(folder, {"pooling_mode": "weightedmean"}, "Dense")
     refused(r"the pooling must be one of cls, mean, max, lasttoken, got \['weightedmean'\]")
     pooling = folder / "1_Pooling" / "config.json"
+    pooling.write_text('{"pooling_mode": [["mean"]]}')
+    refused(r"the pooling must be one of cls, mean, max, lasttoken, got \[\['mean'\]\]")
     pooling.write_text('{"pooling_mode": "mean", "include_prompt": false}')
     refused("include_prompt must be true")
     pooling.write_text('{"pooling_mode": "mean"}')
     dense = folder / "2_Dense" / "config.json"
     dense.write_text('{"activation_function": "os.system"}')
     refused("a Dense module must have one of the activations .* got os.system")
+    dense.write_text('{"activation_function": "torch.nn.Tanh", "module_input_name": ["x"]}')
+    refused("a Dense module must have .* the sentence embedding as input, got torch.nn.Tanh")
     dense.write_text('{"activation_function": "torch.nn.Tanh"}')
     save_file({"linear.bias": torch.zeros(6)}, folder / "2_Dense" / "model.safetensors")
     refused(r"must hold the tensor linear\.weight")

@@ -16,7 +16,6 @@ import yaml
 
 from jumok.native import bundle as bundling
 from jumok.native.instruction_sets import compilable, machine
-from jumok.serving import server as serving_server
 from jumok.serving.limits import Limits
 from tests.serving.server_process import Server, serving
 
@@ -153,21 +152,6 @@ def test_all_kernels_are_bundled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     paths = bundling.bundle(tmp_path)
     assert len(paths) == len(compilable(machine()))
     assert all(path.stat().st_mode & 0o777 == 0o644 for path in paths)
-
-
-@pytest.mark.parametrize(
-    ("content", "cores"),
-    [("max 100000", 8), ("200000 100000", 2), ("150000 100000", 1), ("50000 100000", 1), ("", 8)],
-)
-def test_cores_of_a_container(
-    content: str, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "cpu.max").write_text(content, encoding="ascii")
-    monkeypatch.setattr(serving_server, "CPU_QUOTA", tmp_path / "cpu.max")
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8), raising=False)
-    assert serving_server.available_cores() == cores
-    monkeypatch.setattr(serving_server, "CPU_QUOTA", tmp_path / "absent")
-    assert serving_server.available_cores() == 8
 
 
 @pytest.mark.slow

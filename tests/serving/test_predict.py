@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jumok.serving.engine import with_precision
@@ -38,6 +38,8 @@ def test_answers_are_the_bytes_of_the_command(server: Server, review_run: Path) 
 @given(
     st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), min_size=1, max_size=4)
 )
+@example([""])
+@example(["", " ", "이 영화 정말 재미있어요 ㅋㅋ"])
 def test_any_text_has_the_answer_of_the_pipeline(
     server: Server, review_run: Path, texts: list[str]
 ) -> None:

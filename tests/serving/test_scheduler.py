@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jumok.serving.limits import Limits
-from jumok.serving.scheduler import TEXT_WORK, ModelQueue
+from jumok.serving.scheduler import TEXT_WORK, GenerationCost, ModelQueue
 from jumok.web.errors import RequestError
 
 
@@ -99,6 +99,31 @@ def test_a_request_after_the_time_in_retry_after_is_accepted() -> None:
         queue.speed.value = queue.waiting_work / 4.0
         queue.submit({}, ["d"], deadline)
         assert not accepted.done.done()
+
+    asyncio.run(run())
+
+
+def test_forced_tokens_and_hypotheses_count_as_work() -> None:
+    """A request of 100 bytes may ask for as much as a thousand usual ones."""
+
+    async def run() -> None:
+        queue = queue_with(Recorder(), max_wait=2.0)
+        queue.generates = True
+        queue.speed.value = TEXT_WORK * 1_000.0
+        queue.cost = GenerationCost(beam=4, tokens=16.0)
+        now = time.monotonic()
+        long = {"decoding": '{"beam": 16, "min_length": 4096}'}
+        with pytest.raises(RequestError, match="would take 60 s, longer than") as error:
+            queue.submit(long, ["1" * (58 * TEXT_WORK)], now + 50)
+        assert (error.value.status, queue.waiting_work) == (400, 0)
+        queue.submit(long, ["1"], now + 50)
+        assert queue.expected_wait == pytest.approx(0.5)  # of 1.0 s
+        queue.submit({"decoding": '{"beam": 4, "max_length": 4096}'}, ["2"], now + 50)
+        assert queue.expected_wait == pytest.approx(0.5, abs=0.01)
+        for _ in range(3):
+            queue.submit(long, ["3"], now + 50)
+        with pytest.raises(RequestError, match=r"the expected wait of 2\.0 s exceeds 2\.0 s"):
+            queue.submit(long, ["4"], now + 50)
 
     asyncio.run(run())
 

@@ -1,16 +1,20 @@
 """The computing process: texts that wait are answered in batches, and a wrong one fails alone."""
 
+import asyncio
 import json
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from jumok.errors import InputError
+from jumok.serving.computing import ComputingProcess, ModelSource, StartError
 from jumok.serving.engine import Engine, EngineOptions
 from jumok.serving.frames import BATCH_WORK, FrameBuffer, FrameSocket, pack
 from jumok.serving.merging import JobHub
@@ -119,6 +123,16 @@ with open(sys.argv[1], "r+b") as file:
 """
 
 
+TRY_TURN = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as file:
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+    except OSError:
+        print("taken")
+"""
+
+
 def test_a_process_that_waits_for_its_turn_gives_signs(tmp_path: Path) -> None:
     path, signs = tmp_path / "turns", []
     path.touch()
@@ -144,6 +158,58 @@ def test_a_process_that_waits_for_its_turn_gives_signs(tmp_path: Path) -> None:
                 assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
         finally:
             signal.signal(signal.SIGALRM, former)
+
+
+def test_a_stopped_process_does_not_keep_the_turn(tmp_path: Path) -> None:
+    """Others compute without it after a while, and wait again when it has ended."""
+    path = tmp_path / "turns"
+    path.touch()
+    former = signal.getsignal(signal.SIGALRM)
+    command = [sys.executable, "-c", HOLD_TURN, str(path)]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder,
+        path.open("r+b") as file,
+    ):
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        holder.send_signal(signal.SIGSTOP)
+        turn = ComputeTurn(file.fileno(), 0, seconds=1.5)
+        try:
+            seconds = []
+            for _ in range(3):
+                started = time.monotonic()
+                with turn():
+                    seconds.append(time.monotonic() - started)
+                    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+            assert 1.5 < seconds[0] < 10
+            assert seconds[1] < 0.5 > seconds[2]
+        finally:
+            holder.send_signal(signal.SIGCONT)
+            holder.stdin.close()
+            holder.wait()
+            with turn():
+                taken = subprocess.run(
+                    [sys.executable, "-c", TRY_TURN, str(path)], check=True, stdout=subprocess.PIPE
+                )
+            signal.signal(signal.SIGALRM, former)
+        assert taken.stdout == b"taken\n"
+
+
+@pytest.mark.parametrize("limit", ["sign_seconds", "load_seconds"])
+def test_a_process_that_hangs_while_it_loads_is_ended(limit: str) -> None:
+    async def start() -> None:
+        source = ModelSource(name="note", folder="note", **{limit: 2.0})  # type: ignore[arg-type]
+        before = {child.pid for child in psutil.Process().children()}
+        starting = asyncio.create_task(ComputingProcess.start(source, []))
+        await asyncio.sleep(0.3)
+        (child,) = (each for each in psutil.Process().children() if each.pid not in before)
+        child.suspend()
+        with pytest.raises(StartError, match="note did not answer while it loaded, and was ended"):
+            await starting
+        assert not child.is_running()
+
+    asyncio.run(start())
 
 
 def embed_message(number: int, text: str, normalize: bool = True) -> bytes:

@@ -1,11 +1,9 @@
 """Arrow tables in the user's cache: written atomically, verified, and memory-mapped.
 
-A cached file is an Arrow file followed by its sha256, so that one rename publishes both and a
-damaged or incomplete file is never read as data. Damaged files are written again.
+A cached file is an Arrow file followed by its SHA-256 (`checked_file`). Damaged ones are written
+again.
 """
 
-import hashlib
-import io
 import logging
 import os
 import tempfile
@@ -13,6 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jumok.data.checked_file import HashingFile, intact_size
 from jumok.data.trusted_cache import exposure, make_private, warn_exposed
 
 if TYPE_CHECKING:  # imported where it is used: other modules need the folder only
@@ -20,7 +19,6 @@ if TYPE_CHECKING:  # imported where it is used: other modules need the folder on
 
 logger = logging.getLogger(__name__)
 
-_DIGEST_BYTES = hashlib.sha256().digest_size
 _METADATA_KEY = b"jumok"
 
 CacheMetadata = Callable[[], bytes]
@@ -51,13 +49,10 @@ def cached_table(path: Path) -> "tuple[pa.Table, bytes] | None":
         warn_exposed(path.parent, reason)
         return None
     try:
-        mapped = pa.memory_map(os.fspath(path))
-        size = mapped.size() - _DIGEST_BYTES
-        if size <= 0:
+        size = intact_size(path)
+        if not size:
             return None
-        content = mapped.read_buffer(size)
-        if hashlib.sha256(content).digest() != mapped.read():
-            return None
+        content = pa.memory_map(os.fspath(path)).read_buffer(size)
         with pa.ipc.open_file(content) as file:
             last = file.num_record_batches - 1
             batches = [file.get_batch(index) for index in range(last)]
@@ -87,12 +82,12 @@ def write_table(
             warn_exposed(path.parent, reason)
             return False
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
-        with _HashingFile(handle) as file:
+        with HashingFile(handle) as file:
             with pa.ipc.new_file(file, schema) as writer:
                 for batch in batches:
                     writer.write_batch(batch)
                 writer.write_batch(_empty(schema), custom_metadata={_METADATA_KEY: metadata()})
-            file.write(file.digest.digest())
+            file.write_digest()
         os.replace(temporary, path)
         return True
     except OSError as error:
@@ -101,22 +96,6 @@ def write_table(
     finally:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
-
-
-class _HashingFile(io.FileIO):
-    """A file with the sha256 of the bytes that have been written."""
-
-    def __init__(self, handle: int) -> None:
-        super().__init__(handle, "wb")
-        self.digest = hashlib.sha256()
-
-    def write(self, data: bytes) -> int:  # type: ignore[override]
-        view = memoryview(data).cast("B")
-        written = 0
-        while written < len(view):
-            written += super().write(view[written:]) or 0
-        self.digest.update(view)
-        return written
 
 
 def _empty(schema: "pa.Schema") -> "pa.RecordBatch":

@@ -1,6 +1,5 @@
 """The `[data]` table of a recipe: its data, and how files are read."""
 
-import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from jumok.config_io import check_choices
 from jumok.data.files.formats import Format
 from jumok.data.files.rows import OnBadRows
 from jumok.errors import InputError
+from jumok.unicode_forms import normalize
 
 if TYPE_CHECKING:
     from jumok.data.corpora.corpus import Corpus
@@ -74,7 +74,7 @@ class DataConfig:
                 )
             expanded = tuple(map(expand_home, files)) if several else expand_home(files)
             object.__setattr__(self, name, expanded)
-        labels = tuple(unicodedata.normalize("NFC", label) for label in self.labels)
+        labels = tuple(normalize("NFC", label) for label in self.labels)
         if labels and len(set(labels)) < max(len(labels), 2):
             raise InputError(
                 "data.labels must be at least two distinct names, got "

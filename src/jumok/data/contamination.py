@@ -1,10 +1,10 @@
 """Contamination: the rows of a split that are in train as well, which inflate its score."""
 
-import unicodedata
 from dataclasses import dataclass
 
 from jumok.data.splits import Splits
 from jumok.data.table import Table
+from jumok.unicode_forms import normalize
 
 _INPUTS = ("text", "pair", "source")  # inputs of a model; other columns are labels
 
@@ -49,7 +49,7 @@ def _rows(table: Table, columns: Cells) -> list[Cells]:
     cells = [
         map(str, table.numbers(name))
         if name == "score"
-        else (unicodedata.normalize("NFC", cell) for cell in table.column(name))
+        else (normalize("NFC", cell) for cell in table.column(name))
         for name in columns
     ]
     return list(zip(*cells, strict=True))

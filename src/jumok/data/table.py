@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 
 from jumok.data.files.rows import BadRows
 from jumok.errors import InputError
+from jumok.unicode_forms import normalize
 
 if TYPE_CHECKING:  # imported where it is used: a prediction for a text needs no tables
     import pyarrow as pa
 
 Cell = TypeVar("Cell", str, float, list[str])
 
+LONG_CHARS = 4_096  # Arrow's NFC is quadratic in the longest run of combining marks
 _BLOCK = 4_096  # rows converted to Python strings at a time
 
 
@@ -173,7 +175,14 @@ def _kind(type_: "pa.DataType") -> str:
 
 def _spaced(texts: "pa.Array") -> "pa.Array":
     """The texts with single spaces and in NFC, for comparison."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    composed = pc.utf8_normalize(texts, "NFC")
+    longest = pc.max(pc.utf8_length(texts)).as_py() or 0
+    if longest <= LONG_CHARS:
+        composed = pc.utf8_normalize(texts, "NFC")
+    else:  # it needs minutes for a long run of combining marks
+        composed = pa.array(
+            [normalize("NFC", text) for text in texts.to_pylist()], pa.large_string()
+        )
     return pc.utf8_trim_whitespace(pc.replace_substring_regex(composed, r"\s+", " "))

@@ -2,12 +2,12 @@
 
 import dataclasses
 import math
-import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
 from jumok.config_io import check_choices
 from jumok.errors import InputError
+from jumok.unicode_forms import normalize
 
 LengthNorm = Literal["power", "gnmt"]
 EarlyStopping = bool | Literal["never"]
@@ -196,4 +196,4 @@ class DecodingConfig:
 
 
 def _nfc(text: str) -> str:
-    return unicodedata.normalize("NFC", text)
+    return normalize("NFC", text)

@@ -1,7 +1,6 @@
 """Metrics of generated text: exact match, and BLEU and chrF of sacrebleu."""
 
 import logging
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -10,6 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
 from jumok.errors import InputError
+from jumok.unicode_forms import normalize
 
 if TYPE_CHECKING:
     from sacrebleu.metrics import BLEU  # type: ignore[attr-defined]
@@ -121,7 +121,7 @@ def sequence_metrics(
     if not references:
         return SequenceMetrics(0, 0.0, 0.0, 0.0, "")
     hypotheses, references = (
-        [unicodedata.normalize("NFC", text) for text in texts] for texts in (hypotheses, references)
+        [normalize("NFC", text) for text in texts] for texts in (hypotheses, references)
     )
     chrf = CHRF()
     bleu = _bleu(BLEU(), hypotheses, references)

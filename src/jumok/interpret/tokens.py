@@ -11,6 +11,7 @@ from jumok.interpret.eojeol import NO_EOJEOL, eojeol_at, eojeol_spans, is_space,
 from jumok.interpret.schema import Tokens
 from jumok.text.offsets import Span
 from jumok.text.tokenizer import Tokenizer, piece_or_empty
+from jumok.unicode_forms import normalize
 
 CHUNK = 64  # ids whose prefixes are decoded in one batch
 CONTEXT = 8  # ids before a chunk that are decoded with it: more bytes than a character has
@@ -206,7 +207,7 @@ def _matches(decoded: Sequence[str], given: Sequence[str]) -> list[tuple[int, in
 
 def _base_characters(text: str) -> list[str]:
     """The decomposed characters in lower case, without accents and white space."""
-    parts = unicodedata.normalize("NFKD", text.casefold())
+    parts = normalize("NFKD", text.casefold())
     return [c for c in parts if not c.isspace() and unicodedata.category(c) != "Mn"]
 
 

@@ -2,9 +2,10 @@
 
 import hashlib
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+
+from jumok.unicode_forms import normalize
 
 MIN_SENTENCE_LETTERS = 10  # a shorter sentence, such as "정말 좋다.", is in many texts
 SAMPLED_CHARACTERS = range(8, 121)  # the length of a sentence that is sampled
@@ -81,7 +82,7 @@ class Assembly:
         counts = self.counts.setdefault(source, SourceCounts())
         for text in texts:
             counts.read += 1
-            line = " ".join(unicodedata.normalize("NFC", text).split())
+            line = " ".join(normalize("NFC", text).split())
             if not line:
                 counts.empty += 1
             elif (checksum := _checksum(line)) in self.seen:
@@ -126,7 +127,7 @@ def _checksum(line: str) -> bytes:
 
 def _key(text: str) -> str:
     """The letters and digits of a text, in lower case."""
-    return _NOT_LETTERS.sub("", unicodedata.normalize("NFC", text).lower())
+    return _NOT_LETTERS.sub("", normalize("NFC", text).lower())
 
 
 def _sentences(text: str) -> list[str]:

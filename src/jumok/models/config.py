@@ -12,6 +12,8 @@ from jumok.nn.rope import DEFAULT_ROPE
 Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none"]
 Tying = Literal["all", "inputs", "target", "none"]
 
+MAX_TABLE_POSITIONS = 2**17  # of a table that is computed; a config may claim any max_length
+
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig(LayerConfig):
@@ -68,6 +70,11 @@ class TransformerConfig(LayerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.max_length > MAX_TABLE_POSITIONS and self.positions.startswith("sinusoidal"):
+            raise InputError(
+                f"max_length must be at most {MAX_TABLE_POSITIONS:,} with sinusoidal positions, "
+                f"got {self.max_length:,}; use rotary positions for longer texts"
+            )
         for name in ("vocabulary_size", "n_layers", "max_length", "embedding_dim"):
             check_dimension(name, getattr(self, name))
         if self.target_vocabulary_size is not None:

@@ -46,7 +46,7 @@ class NativeDecoder:
         if capacity > model.max_length:
             raise InputError(
                 f"capacity must be at most {model.max_length} tokens, got {capacity}; "
-                "use less or train with a larger model.max_length"
+                'use less, decoding.kernel = "torch", or a model with a larger model.max_length'
             )
         self.vocabulary_size = model.vocabulary_size
         self.model = model  # keeps the weights alive

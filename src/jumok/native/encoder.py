@@ -12,6 +12,7 @@ from jumok.native.packed_weights import (
     layers_of,
     stack_linears,
     stack_vectors,
+    table_positions,
 )
 from jumok.native.threads import kernel_threads
 from jumok.nn.stack import TransformerStack
@@ -19,7 +20,7 @@ from jumok.torch_ops import one_torch_thread
 
 
 class NativeEncoder:
-    """A copy of the layers of an encoder for texts of up to `max_length` tokens.
+    """A copy of the layers of an encoder for texts of up to `max_length` tokens (at most 131,072).
 
     Supports a stack of any config without cross-attention; embeddings and heads stay in PyTorch.
     Later changes of the stack do not change the copy. Raises KernelError if the kernel is not
@@ -30,7 +31,7 @@ class NativeEncoder:
         self, stack: TransformerStack, max_length: int, precision: WeightPrecision = "int8"
     ) -> None:
         first = layers_of(stack)[0]
-        self.max_length = max_length
+        self.max_length = max_length = table_positions(max_length)
         self.rotary = stack.rotary is not None
         self._weights = PackedWeights(
             ModelDims(

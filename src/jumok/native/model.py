@@ -21,6 +21,7 @@ from jumok.native.packed_weights import (
     norm_vectors,
     stack_linears,
     stack_vectors,
+    table_positions,
 )
 from jumok.nn import LearnedPositions, SinusoidalPositions
 
@@ -57,7 +58,7 @@ class NativeModel:
         assert isinstance(model, GenerativeModel)
         parts = backbones(model)
         self.has_encoder = "encoder" in parts
-        self.max_length = model.decoder.embedding.max_length
+        self.max_length = table_positions(model.decoder.embedding.max_length)
         self.vocabulary_size = model.output.out_features
         layers = layers_of(model.decoder.stack)
         self.n_decoder_layers, self.n_heads = len(layers), layers[0].self_attention.n_heads
@@ -158,7 +159,7 @@ def _model_dims(model: GenerativeModel) -> ModelDims:
         d_model=decoder.embedding.tokens.embedding_dim,
         encoder_layers=n_layers.get("encoder", 0),
         decoder_layers=n_layers["decoder"],
-        max_length=decoder.embedding.max_length,
+        max_length=table_positions(decoder.embedding.max_length),
         vocabulary=model.output.out_features,
         embedding_norm=not isinstance(decoder.embedding.norm, nn.Identity),
         embedding_scale=decoder.embedding.tokens.scale,
@@ -180,7 +181,7 @@ def _vectors(model: GenerativeModel) -> Iterator[tuple[str, Tensor]]:
     """The norms and position tables, under their names in kernel/transformer.h."""
     for side, part in backbones(model).items():
         yield from norm_vectors(f"{side}.embedding_norm", part.embedding.norm)
-        yield from stack_vectors(side, part.stack, part.embedding.max_length)
+        yield from stack_vectors(side, part.stack, table_positions(part.embedding.max_length))
         table = _position_table(part)
         if table is not None:
             yield f"{side}.positions", table
@@ -198,12 +199,13 @@ def _derived_tables(model: GenerativeModel) -> Iterator[str]:
 def _position_table(backbone: Encoder | Decoder) -> Tensor | None:
     """The vector added to the token embedding at each position, (max_length, D); None if none."""
     table: Tensor | None = None
+    n = table_positions(backbone.embedding.max_length)
     positions, segments = backbone.embedding.positions, backbone.embedding.segments
     if isinstance(positions, SinusoidalPositions):
-        table = positions.table[positions.offset :]
+        table = positions.table[positions.offset :][:n]
     elif isinstance(positions, LearnedPositions):
-        table = positions.weight[positions.offset :]
+        table = positions.weight[positions.offset :][:n]
     if segments is None:
         return table
-    first = segments.weight[:1].expand(backbone.embedding.max_length, -1)  # always segment 0
+    first = segments.weight[:1].expand(n, -1)  # always segment 0
     return first if table is None else table + first

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.errors import JumokError
+from jumok.models.config import MAX_TABLE_POSITIONS
 from jumok.models.weights import check_finite
 from jumok.native.build import KernelError
 from jumok.native.gguf_quantize import BlockName, quantize, scales
@@ -189,6 +190,14 @@ def stack_linears(side: str, stack: TransformerStack) -> Iterator[tuple[str, Lin
         if isinstance(feed_forward, GatedFeedForward):
             yield prefix + "gate", feed_forward.gate
         yield prefix + "down", feed_forward.down
+
+
+def table_positions(max_length: int) -> int:
+    """The positions that the kernel's tables have: all that a model claims, up to 131,072.
+
+    A file of 100 kB may claim 2^31 positions, whose tables would take gigabytes.
+    """
+    return min(max_length, MAX_TABLE_POSITIONS)
 
 
 def stack_vectors(

@@ -114,7 +114,7 @@ def read_sentence_encoding(folder: Path) -> SentenceEncoding | None:
 
     Raises InputError for a module, a pooling or an activation that is not supported.
     """
-    if not (folder / MODULES).is_file():
+    if not (folder / MODULES).exists():
         return None
     entries = _read_list(folder / MODULES)
     kinds = [str(entry.get("type", "")).rpartition(".")[2] for entry in entries]
@@ -202,14 +202,14 @@ def _pooling(path: Path) -> SentencePooling:
     if modes is None:
         modes = [mode for key, mode in _FORMER_KEYS.items() if config.get(key) is True]
     modes = [modes] if isinstance(modes, str) else modes
-    if not isinstance(modes, list) or len(modes) != 1 or modes[0] not in _POOLINGS:
+    if not isinstance(modes, list) or len(modes) != 1 or str(modes[0]) not in _POOLINGS:
         raise InputError(
             f"{path}: the pooling must be one of {', '.join(_POOLINGS)}, got {str(modes)[:80]}; "
             "such a model is not supported"
         )
     if config.get("include_prompt") is False:
         raise InputError(f"{path}: include_prompt must be true; such a model is not supported")
-    return _POOLINGS[modes[0]]
+    return _POOLINGS[str(modes[0])]
 
 
 def _dense(folder: Path) -> DenseLayer:
@@ -217,8 +217,9 @@ def _dense(folder: Path) -> DenseLayer:
     config = read_json(path)
     name = str(config.get("activation_function", "torch.nn.modules.activation.Tanh"))
     activation = _ACTIVATIONS.get(name.rpartition(".")[2])
-    inputs = {config.get(key) for key in ("module_input_name", "module_output_name")}
-    if activation is None or config.get("use_residual") or inputs - {None, "sentence_embedding"}:
+    inputs = [config.get(key) for key in ("module_input_name", "module_output_name")]
+    own_input = all(name in (None, "sentence_embedding") for name in inputs)
+    if activation is None or config.get("use_residual") or not own_input:
         raise InputError(
             f"{path}: a Dense module must have one of the activations {', '.join(_ACTIVATIONS)}, "
             f"no residual, and the sentence embedding as input, got {name[:80]}; such a model is "
@@ -245,7 +246,7 @@ def _read_list(path: Path) -> list[dict[str, Any]]:
 
 
 def _optional_json(path: Path) -> dict[str, Any]:
-    return read_json(path) if path.is_file() else {}
+    return read_json(path) if path.exists() else {}
 
 
 def _subfolder(folder: Path, name: str) -> Path:

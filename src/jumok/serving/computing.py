@@ -14,6 +14,8 @@ from jumok.errors import InputError, JumokError
 from jumok.serving.frames import TURN_BYTE, FrameBuffer, pack
 from jumok.serving.launch import launch
 
+LOAD_SECONDS = 1_800.0  # until a process is ready
+SIGN_SECONDS = 60.0  # without a heartbeat while it loads: it is stopped, or hangs
 END_SECONDS = 5.0  # for a computing process to end by itself
 POLL_SECONDS = 0.01
 
@@ -34,6 +36,8 @@ class ModelSource:
     decoding: tuple[str, ...] = ()
     traces: bool = False
     threads: int = 1
+    load_seconds: float = LOAD_SECONDS
+    sign_seconds: float = SIGN_SECONDS
     turn_fd: int | None = None  # a file whose locks let one process compute at a time
     turn_group: int = 0
 
@@ -72,15 +76,18 @@ class FrameConnection(asyncio.Protocol):
             self._on_frames_end()
             self._flush()  # the next texts are sent before the responses are written
 
-    async def first_frame(self) -> tuple[dict[str, Any], bytes]:
-        """The first frame. Raises EOFError if the connection ends before."""
+    async def first_frame(self, seconds: float) -> tuple[dict[str, Any], bytes]:
+        """The next early frame.
+
+        Raises EOFError if the connection ends before, TimeoutError after so many seconds.
+        """
         frame = asyncio.ensure_future(self._early.get())
         end = asyncio.ensure_future(self.lost.wait())
         try:
-            await asyncio.wait((frame, end), return_when=asyncio.FIRST_COMPLETED)
-            if not frame.done():
-                raise EOFError
-            return frame.result()
+            await asyncio.wait((frame, end), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if frame.done():
+                return frame.result()
+            raise EOFError if end.done() else TimeoutError
         finally:
             frame.cancel()
             end.cancel()
@@ -154,7 +161,15 @@ class ComputingProcess:
                 "answers": answers,
             }
             connection.send(pack({"op": "load", **settings}))
-            message, _ = await connection.first_frame()
+            message = await _loaded(connection, source)
+        except TimeoutError as error:
+            close()
+            process.kill()
+            process.wait()
+            raise StartError(
+                f"the computing process of {source.name} did not answer while it loaded, and was "
+                "ended; load the model again"
+            ) from error
         except (EOFError, OSError) as error:
             close()
             await _end(process)
@@ -195,6 +210,18 @@ class ComputingProcess:
         self.closed = True
         self._connection.close()
         await _end(self._process)
+
+
+async def _loaded(connection: FrameConnection, source: ModelSource) -> dict[str, Any]:
+    """The frame that ends the loading of a model; heartbeats come before it.
+
+    Raises TimeoutError if they stop, or after `load_seconds`.
+    """
+    async with asyncio.timeout(source.load_seconds):
+        while True:
+            message, _ = await connection.first_frame(source.sign_seconds)
+            if message["op"] != "pong":
+                return message
 
 
 def _send_turn(connection: socket.socket, fd: int | None) -> None:

@@ -133,6 +133,13 @@ class Engine:
         output = json.loads(line).get("output", "")
         return len(self._pipeline.target_vocabulary.encode(output))
 
+    def generation(self, answers: Sequence[str]) -> dict[str, float] | None:
+        """The hypotheses and the mean number of tokens of these answers, if the model generates."""
+        if not isinstance(self._pipeline.task, GenerativeTask):
+            return None
+        tokens = sum(map(self.output_tokens, answers)) / max(len(answers), 1)
+        return {"beam": self._pipeline.recipe.decoding.beam, "tokens": tokens}
+
     def examples(self) -> list[str]:
         """Texts to warm up with and to compare a new version of the model on."""
         recipe = self._pipeline.recipe

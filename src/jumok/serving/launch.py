@@ -4,6 +4,7 @@ A computing process takes most of its start for `import torch`; the front proces
 its own imports. `launched_ahead` lets both happen at the same time. This module imports little.
 """
 
+import os
 import socket
 import subprocess
 import sys
@@ -33,7 +34,10 @@ main(int(sys.argv[1]))
 
 
 def launch() -> Launched:
-    """A computing process; one that was started ahead, if there is one."""
+    """A computing process; one that was started ahead, if there is one.
+
+    It imports from the same folders as this process, never from the current folder (`-P`).
+    """
     if _ahead:
         return _ahead.pop()
     ours, theirs = socket.socketpair()
@@ -41,10 +45,11 @@ def launch() -> Launched:
         on_failure.enter_context(ours)
         start = ["-m", "jumok.serving.worker"] if _log_format == "text" else ["-c", JSON_START]
         process = subprocess.Popen(  # noqa: S603
-            [sys.executable, *start, str(theirs.fileno())],
+            [sys.executable, "-P", *start, str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         )
         on_failure.pop_all()
     return Launched(process, ours)

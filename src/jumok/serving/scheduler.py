@@ -1,6 +1,7 @@
 """The queue of one model: admission by expected wait, the nearest deadline first.
 
-Work is measured in bytes of UTF-8 text plus a constant per text. The work that waits, over the
+Work is measured in bytes of UTF-8 text plus a constant per text, for generated texts times the
+hypotheses and tokens that a request asks for. The work that waits, over the
 measured speed, is the expected wait; a request that would wait longer than `max_wait` is refused
 with the time after which it is accepted: while refused requests may return, others are refused
 from half of `max_wait` on. The texts of a request are taken all or none.
@@ -8,11 +9,12 @@ from half of `max_wait` on. The texts of a request are taken all or none.
 
 import asyncio
 import heapq
+import json
 import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -25,6 +27,7 @@ IN_FLIGHT_SECONDS = 0.05  # of work in the computing process: enough to keep it 
 MIN_IN_FLIGHT_WORK = 2 * BATCH_WORK  # one is computed, and the next one has arrived
 MAX_IN_FLIGHT = 256  # texts
 MAX_GENERATING = 32  # texts that are generated side by side
+LONG_SHARE = 0.25  # of `max_wait`: what others wait at most for a text of many tokens
 TICK_SECONDS = 0.01  # between two looks at the deadlines; a timer for each request costs more
 SPEED_SECONDS = 2.0  # over which the speed is averaged
 MAX_RETRY_SECONDS = 60
@@ -41,6 +44,27 @@ class Answer:
     hash: str
 
 
+@dataclass(frozen=True)
+class GenerationCost:
+    """What the speed of a model that generates was measured with."""
+
+    beam: int
+    tokens: float  # of an answer
+
+    def factor(self, decoding: str) -> float:
+        """How many times the work of a measured text these settings of a request need at least.
+
+        >>> GenerationCost(beam=4, tokens=16.0).factor('{"beam": 16, "min_length": 4096}')
+        1024.0
+        >>> GenerationCost(beam=4, tokens=16.0).factor("")
+        1.0
+        """
+        settings = json.loads(decoding) if decoding else {}
+        rows = max(settings.get("beam", self.beam), settings.get("n_best", 1))
+        tokens = max(settings.get("min_length", 0), self.tokens)
+        return float(max(rows * tokens / (self.beam * self.tokens), 1.0))
+
+
 @dataclass(eq=False)
 class Item:
     """One text that waits or is computed."""
@@ -52,10 +76,8 @@ class Item:
     done: asyncio.Future[Answer]
     on_text: Callable[[bytes], None] | None = None
     process: ComputingProcess | None = None  # once it is computed
-    work: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.work = len(self.payload) + TEXT_WORK
+    work: int = 0
+    load: int = 0  # the part of the work for which others wait
 
     def __lt__(self, other: "Item") -> bool:
         return (self.deadline, self.number) < (other.deadline, other.number)
@@ -156,6 +178,7 @@ class ModelQueue:
         self._loads: dict[ComputingProcess, tuple[int, int]] = {}  # their texts and work
         self._stale = 0  # cancelled texts that are still in `_waiting`
         self._numbers = count()
+        self.cost: GenerationCost | None = None  # of a model that generates
         self._reservations = RetryReservations()
         self._waiting_work = self._flight_work = 0
         self._busy_since: float | None = None
@@ -193,10 +216,23 @@ class ModelQueue:
     ) -> list[Item]:
         """Accept all texts of a request, or raise RequestError 429 unless it is `accepted`."""
         payloads = [text.encode() for text in texts]
-        work = sum(map(len, payloads)) + TEXT_WORK * len(payloads)
         now = time.monotonic()
         wait, speed = self.expected_wait, max(self.speed.value * len(self.processes), 1e-9)
         allowed = min(self.limits.max_wait, max(deadline - now, 0.0))
+        factor = self.cost.factor(message.get("decoding", "")) if self.cost is not None else 1.0
+        works = [round((len(payload) + TEXT_WORK) * factor) for payload in payloads]
+        # Texts are generated side by side, so that others do not wait for all of a long one.
+        most = round(speed * self.limits.max_wait * LONG_SHARE)
+        loads = [min(each, max(most, round(each / factor))) for each in works]
+        work = sum(loads)
+        if factor > 1 and max(works) / speed > deadline - now and not accepted:
+            raise RequestError(
+                400,
+                "invalid_request_error",
+                f"the tokens and hypotheses of a text would take {max(works) / speed:.0f} s, "
+                "longer than the deadline; reduce decoding.min_length or decoding.beam",
+                param="decoding",
+            )
         limit, content = allowed, 0
         if wait > allowed / 2:  # half of the queue is kept for requests that return as they should
             content = hash((*payloads, *message.values()))
@@ -214,8 +250,17 @@ class ModelQueue:
             )
         loop = asyncio.get_running_loop()
         items = [
-            Item(next(self._numbers), message, payload, deadline, loop.create_future(), on_text)
-            for payload in payloads
+            Item(
+                next(self._numbers),
+                message,
+                payload,
+                deadline,
+                loop.create_future(),
+                on_text,
+                work=each,
+                load=load,
+            )
+            for payload, each, load in zip(payloads, works, loads, strict=True)
         ]
         for item in items:
             heapq.heappush(self._waiting, item)
@@ -242,7 +287,7 @@ class ModelQueue:
             if item.done.done():
                 self._stale -= 1
             elif item.deadline <= now:
-                self._waiting_work -= item.work
+                self._waiting_work -= item.load
                 item.done.set_exception(expired())
             else:
                 return
@@ -259,7 +304,7 @@ class ModelQueue:
             if process is None:
                 return
             heapq.heappop(self._waiting)
-            self._waiting_work -= item.work
+            self._waiting_work -= item.load
             item.process = process
             self._count(item, 1)
             if not self._in_flight:
@@ -275,7 +320,7 @@ class ModelQueue:
                 has_capacity = n < MAX_GENERATING
             else:
                 budget = max(self.speed.value * IN_FLIGHT_SECONDS, MIN_IN_FLIGHT_WORK)
-                fits = not n or work + item.work <= budget
+                fits = not n or work + item.load <= budget
                 has_capacity = fits and n < MAX_IN_FLIGHT
             if has_capacity and work < least:
                 best, least = process, work
@@ -297,7 +342,7 @@ class ModelQueue:
                 item.process.send({"op": "cancel", "id": item.number})
                 self._finish(item, counts=False)
             else:
-                self._waiting_work -= item.work
+                self._waiting_work -= item.load
                 self._stale += 1
         if self._stale > len(self._waiting) // 2:
             self._waiting = [item for item in self._waiting if not item.done.done()]
@@ -348,7 +393,7 @@ class ModelQueue:
                 if not item.done.done():
                     item.done.set_exception(error)
             self._waiting.clear()
-            self._waiting_work = self._stale = 0
+            self._waiting_work, self._stale = 0, 0
 
     def busy(self, process: ComputingProcess) -> bool:
         """Whether a process still computes accepted texts."""
@@ -357,9 +402,9 @@ class ModelQueue:
     def _count(self, item: Item, sign: int) -> None:
         """Add a text to the load of its process, or remove it."""
         assert item.process is not None
-        self._flight_work += sign * item.work
+        self._flight_work += sign * item.load
         n, work = self._loads.get(item.process, (0, 0))
-        self._loads[item.process] = n + sign, work + sign * item.work
+        self._loads[item.process] = n + sign, work + sign * item.load
         if n + sign == 0:
             del self._loads[item.process]
 

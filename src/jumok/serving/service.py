@@ -11,7 +11,7 @@ from jumok.errors import InputError, JumokError
 from jumok.serving.computing import ComputingProcess, ModelSource
 from jumok.serving.limits import Limits
 from jumok.serving.logs import Log
-from jumok.serving.scheduler import Answer, Item, ModelQueue
+from jumok.serving.scheduler import Answer, GenerationCost, Item, ModelQueue
 from jumok.web.errors import RequestError
 from jumok.web.requests import ClientGone
 
@@ -56,6 +56,7 @@ class ServedModel:
         self.info = info
         speed = 1 / max(info["seconds_per_byte"], 1e-9)
         self.queue = ModelQueue(self.limits, info["generates"], speed)
+        self.queue.cost = generation_cost(info)
         for source, process in zip(self.sources, processes, strict=True):
             self._adopt(source, process)
         self._spawn(self._watch_stalls())
@@ -100,6 +101,7 @@ class ServedModel:
             before, self.queue.processes = self.queue.processes, []
             former, self.info = self.info, info
             self._generation += 1
+            self.queue.cost = generation_cost(info)
             for source, process in zip(self.sources, processes, strict=True):
                 self._adopt(source, process)
             self.queue.pump()
@@ -234,6 +236,12 @@ class ServedModel:
         if item.process is None and item.done.cancelled():
             raise ClientGone
         return self.hash if item.process is None else str(item.process.info["hash"])
+
+
+def generation_cost(info: Mapping[str, Any]) -> GenerationCost | None:
+    """What the speed of a model that generates was measured with."""
+    found = info.get("generation")
+    return GenerationCost(found["beam"], max(found["tokens"], 1.0)) if found else None
 
 
 async def _close_all(processes: Sequence[ComputingProcess]) -> None:

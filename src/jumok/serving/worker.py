@@ -17,9 +17,10 @@ import re
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
@@ -34,22 +35,30 @@ from jumok.serving.merging import JobHub
 
 MAX_MESSAGE_CHARS = 400
 WARM_ROUNDS = 3
-HEARTBEAT_SECONDS = 1.0  # between two frames of a process that waits for its turn
+HEARTBEAT_SECONDS = 1.0  # between two frames of a process that waits for its turn, or loads
+TURN_SECONDS = 10.0  # after which a process that has the turn is considered as stopped
 
 
 class ComputeTurn:
     """Only one of several processes computes at a time, each with all cores.
 
     Two record locks of a file: the second one makes the order fair. The system releases the locks
-    of a process that dies. A process that waits calls `on_wait` each second: it is not hung.
+    of a process that dies. A process that waits calls `on_wait` each second: it is not hung. After
+    `seconds` it computes without the turn, and no longer waits for it until it is free again: the
+    process that has it may be stopped.
     """
 
     def __init__(
-        self, fd: int | None, group: int, on_wait: Callable[[], None] = lambda: None
+        self,
+        fd: int | None,
+        group: int,
+        on_wait: Callable[[], None] = lambda: None,
+        seconds: float = TURN_SECONDS,
     ) -> None:
-        self._fd, self._group = fd, group
+        self._fd, self._group, self._on_wait, self._seconds = fd, group, on_wait, seconds
+        self._patient, self._waits, self._until = True, False, 0.0
         if fd is not None:
-            signal.signal(signal.SIGALRM, lambda *_: on_wait())
+            signal.signal(signal.SIGALRM, lambda *_: self._on_alarm())
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
@@ -58,28 +67,43 @@ class ComputeTurn:
             yield
             return
         turn, queue = 2 * self._group, 2 * self._group + 1
-        _lock(self._fd, queue)
-        _lock(self._fd, turn)
-        fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, queue)
+        self._until = time.monotonic() + (self._seconds if self._patient else 0.0)
+        try:
+            self._lock(self._fd, queue)
+            self._lock(self._fd, turn)
+            self._patient = True
+        except TimeoutError:
+            self._patient = False
+        finally:
+            self._waits = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, queue)
         try:
             yield
         finally:
             fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, turn)
 
+    def _lock(self, fd: int, byte: int) -> None:
+        """Lock a byte of a file, with an alarm each second while another process has it."""
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EAGAIN):
+                raise
+        if not self._patient:
+            raise TimeoutError
+        self._waits = True
+        signal.setitimer(signal.ITIMER_REAL, HEARTBEAT_SECONDS, HEARTBEAT_SECONDS)
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX, 1, byte)  # goes on after an alarm
+        finally:
+            self._waits = False
 
-def _lock(fd: int, byte: int) -> None:
-    """Lock a byte of a file, with an alarm each second while another process has it."""
-    try:
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
-        return
-    except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EAGAIN):
-            raise
-    signal.setitimer(signal.ITIMER_REAL, HEARTBEAT_SECONDS, HEARTBEAT_SECONDS)
-    try:
-        fcntl.lockf(fd, fcntl.LOCK_EX, 1, byte)  # goes on after an alarm
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+    def _on_alarm(self) -> None:
+        self._on_wait()
+        if self._waits and time.monotonic() > self._until:
+            raise TimeoutError
 
 
 NO_TURNS = ComputeTurn(None, 0)
@@ -284,6 +308,14 @@ def main(fd: int) -> None:
     try:
         turn_fd = _receive_turn(connection)
         ((message, _),) = frames.receive(wait=True)
+        loaded = threading.Event()
+        signs = threading.Thread(target=_send_signs, args=(send_heartbeat, loaded), daemon=True)
+        signs.start()
+
+        def end_signs() -> None:  # before this thread writes frames
+            loaded.set()
+            signs.join()
+
         hub = JobHub()
         options = EngineOptions(
             message["precision"], tuple(message["decoding"]), traces=message["traces"]
@@ -304,20 +336,30 @@ def main(fd: int) -> None:
                 "examples": answers,
                 "agreement": agreement(before, answers) if comparable and before else None,
                 "seconds_per_byte": seconds,
+                "generation": engine.generation(answers),
             }
         except Exception as error:
             known = isinstance(error, JumokError)
             text = str(error) if known else f"{type(error).__name__}: {error}"
+            end_signs()
             frames.send({"op": "failed", "message": text, "known": known})
             frames.flush()
             return
         gc.collect()
         gc.freeze()  # a collection would visit all objects of PyTorch: a pause of some 0.1 s
+        end_signs()
         frames.send({"op": "ready", "pid": os.getpid(), **info})
         frames.flush()
         Worker(frames, hub, engine).run(ComputeTurn(turn_fd, message["turn_group"], send_heartbeat))
     except (EOFError, ConnectionError):
         return
+
+
+def _send_signs(send: Callable[[], None], loaded: threading.Event) -> None:
+    """Send heartbeats until the model is loaded."""
+    with suppress(OSError):  # the front process has ended
+        while not loaded.wait(HEARTBEAT_SECONDS):
+            send()
 
 
 def _receive_turn(connection: socket.socket) -> int | None:

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from unicodedata import normalize
 
 import numpy as np
 import torch
@@ -48,6 +47,7 @@ from jumok.tasks.task import GenerativeTask
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer, unk_id
 from jumok.training.job import DevResult
+from jumok.unicode_forms import normalize
 
 
 @dataclass(frozen=True)

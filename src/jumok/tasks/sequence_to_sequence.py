@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
-from unicodedata import normalize
 
 import numpy as np
 import torch
@@ -45,6 +44,7 @@ from jumok.tasks.task import GenerativeTask
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
 from jumok.training.job import DevResult
+from jumok.unicode_forms import normalize
 
 MAX_EXAMPLES = 30  # in a report
 

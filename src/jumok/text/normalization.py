@@ -5,10 +5,10 @@ and … to three dots; NFC changes only the encoding of a character, not the cha
 """
 
 import re
-import unicodedata
 from collections.abc import Callable
 
 from jumok.errors import InputError
+from jumok.unicode_forms import normalize
 
 # A syllable of two or three code points: a leading consonant or a syllable, then the others.
 _DECOMPOSED_HANGUL = re.compile("[\u1100-\u1112\uac00-\ud7a3][\u1161-\u1175\u11a8-\u11c2]+")
@@ -20,7 +20,7 @@ def nfc(text: str) -> str:
     >>> nfc("\u1112\u1161\u11ab\u1100\u1173\u11af ㅋㅋ ㈜ …")
     '한글 ㅋㅋ ㈜ …'
     """
-    return unicodedata.normalize("NFC", text)
+    return normalize("NFC", text)
 
 
 def compose_hangul(text: str) -> str:

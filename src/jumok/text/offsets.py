@@ -1,9 +1,9 @@
 """The characters of a text that each of its pieces covers."""
 
-import unicodedata
 from collections.abc import Sequence
 
 from jumok.errors import InputError
+from jumok.unicode_forms import normalize
 
 SPACE = "▁"  # a space in pieces of SentencePiece
 WORD_STARTS = (SPACE, "Ġ")  # "Ġ": a space in pieces of byte-level BPE
@@ -59,4 +59,4 @@ def _owners(text: str) -> list[int]:
 
 
 def _decomposed(text: str) -> str:
-    return unicodedata.normalize("NFD", text)
+    return normalize("NFD", text)

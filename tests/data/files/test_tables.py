@@ -172,6 +172,11 @@ def test_rows_without_text_are_left_out_on_request() -> None:
             "document\tlabel\tlabel\n글\t1\t1\n",
             r"column names must be unique, got 'label'",
         ),
+        (
+            "\t".join(f"c{i}" for i in range(100_000)) + "\n글\n",
+            r"a\.tsv:1: a header must have at most 10,000 columns, got 100,000; name the format",
+        ),
+        ("\t" * 1_000_000 + "\n글\n", "a header must have at most 10,000 columns, got 1,000,001"),
         ("document\tlabel\r글\t1\r", r"a\.tsv:1: lines must end with LF or CRLF"),
     ],
 )
@@ -194,6 +199,9 @@ def test_invalid_csv_headers(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"")
     with pytest.raises(InputError, match="must have a header line"):
+        read_table(path, COLUMNS)
+    path.write_bytes(b"a," * 10_000 + b"b\n")
+    with pytest.raises(InputError, match="a header must have at most 10,000 columns, got 10,001"):
         read_table(path, COLUMNS)
     path.write_bytes(b'"a"b,c\n')
     with pytest.raises(InputError, match=r"a\.csv:1: not CSV: .*correct the header"):

@@ -74,6 +74,40 @@ def test_a_clone_that_is_missing_or_too_young(source: Source, tmp_path: Path) ->
         read_source(source, tmp_path / "clones")
 
 
+def test_a_clone_runs_no_program(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither its configuration nor the user's variables: a promisor remote, hooks, a monitor."""
+    marker = tmp_path / "ran"
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {marker}\nexit 1\n", encoding="ascii")
+    program.chmod(0o755)
+    hostile = tmp_path / "hostile" / "texts"
+    hostile.mkdir(parents=True)
+    git(hostile, "init", "--quiet")
+    for hook in ("post-checkout", "reference-transaction", "post-index-change"):
+        (hostile / ".git" / "hooks" / hook).symlink_to(program)
+    for key, value in {
+        "extensions.partialClone": "origin",
+        "remote.origin.promisor": "true",
+        "remote.origin.url": "ssh://nowhere.invalid/x",
+        "core.sshCommand": str(program),
+        "core.fsmonitor": str(program),
+        "core.alternateRefsCommand": str(program),
+        "core.pager": str(program),
+        "credential.helper": str(program),
+    }.items():
+        git(hostile, "config", key, value)
+    with pytest.raises(InputError, match="got a clone without it"):
+        read_source(source, hostile.parent)
+    alternates = hostile / ".git" / "objects" / "info" / "alternates"
+    alternates.write_text(f"{tmp_path}/host/owner/texts/.git/objects\n", encoding="utf-8")
+    monkeypatch.setenv("GIT_DIR", str(hostile / ".git"))  # as in a hook
+    monkeypatch.setenv("GIT_OBJECT_DIRECTORY", str(tmp_path / "nowhere"))
+    assert read_source(source, hostile.parent) == FILES
+    assert not marker.exists()
+
+
 def test_other_files_are_refused(source: Source, tmp_path: Path) -> None:
     other = replace(source, sha256="0" * 64)
     with pytest.raises(InputError, match=r"must have the 2 files with sha256 000000000000, got 2"):

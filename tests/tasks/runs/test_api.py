@@ -92,6 +92,16 @@ def test_data_in_memory_are_kept_with_their_checksum(tmp_path: Path) -> None:
         jumok.evaluate(moved)
 
 
+def test_data_in_memory_are_not_written_through_a_link(tmp_path: Path) -> None:
+    recipe = load_recipe(str(write_reviews(tmp_path)))
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "data").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="must be a folder of the run, got a link"):
+        jumok.train(recipe, data=TRAIN, dev=DEV, test=TEST, out=tmp_path / "run", **SHORT)
+    assert not any((tmp_path / "elsewhere").iterdir())
+
+
 def test_a_run_has_results_history_and_predictions(from_files: jumok.Run) -> None:
     run = jumok.Run(from_files.folder)
     assert run.results == json.loads((run.folder / "results.json").read_text())

@@ -39,6 +39,49 @@ def names(store: CheckpointStore) -> list[str]:
     return sorted(path.name for path in store.checkpoints.iterdir())
 
 
+# Links
+
+
+def elsewhere(folder: Path) -> dict[str, bytes]:
+    """All files of another place, with what two commits of a run would delete there."""
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_nothing_is_written_or_deleted_through_a_link(tmp_path: Path) -> None:
+    other = CheckpointStore(tmp_path / "other")
+    for step in (1, 2):
+        other.commit(step, states(step), {})
+    (other.checkpoints / ".tmp-999999999-3-01234567").mkdir()
+    (other.checkpoints / ".tmp-999999999-3-01234567" / "file").write_bytes(b"x")
+    before = elsewhere(other.folder)
+    store = CheckpointStore(tmp_path / "run")
+    store.folder.mkdir()
+    store.checkpoints.symlink_to(other.checkpoints)
+    with pytest.raises(InputError, match="must be a folder of the run, got a link"):
+        store.commit(3, states(3), {})
+    with pytest.raises(InputError, match="must be a folder of the run, got a link"):
+        store.newest()
+    store.checkpoints.unlink()
+    store.checkpoints.mkdir()
+    for name in ("step-1", "step-2"):
+        (store.checkpoints / name).symlink_to(other.checkpoints / name)
+    (store.checkpoints / ".tmp-999999999-1-01234567").symlink_to(other.folder)
+    with pytest.raises(CheckpointError, match=r"none of 2 checkpoints can be used .*it is a link"):
+        store.newest()
+    for step in (2, 3, 4):
+        store.commit(step, states(step), {})
+    assert names(store) == ["damaged-1-step-2", "step-3", "step-4"]
+    assert elsewhere(other.folder) == before
+
+
+def test_a_linked_file_of_a_checkpoint_is_refused(store: CheckpointStore, tmp_path: Path) -> None:
+    path = store.commit(1, states(1), {}) / "state-model.safetensors"
+    path.rename(tmp_path / "moved")
+    path.symlink_to(tmp_path / "moved")
+    with pytest.raises(CheckpointError, match=r"state-model\.safetensors is a link; copy the file"):
+        store.checkpoint(1)
+
+
 # Saving and loading
 
 

@@ -3,7 +3,7 @@
 import csv
 import json
 import re
-import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -22,6 +22,7 @@ from jumok.data.files.rows import (
     reject_lists,
 )
 from jumok.errors import InputError
+from jumok.unicode_forms import normalize
 
 Format = Literal["tsv", "csv", "jsonl", "json", "lines", "text", "bio"]
 
@@ -242,8 +243,8 @@ def _json_object(pairs: list[tuple[str, object]]) -> dict[str, object] | _Duplic
     row = dict(pairs)
     if len(row) == len(pairs):
         return row
-    keys = [key for key, _ in pairs]
-    return _DuplicateKey(next(key for key in row if keys.count(key) > 1))
+    counts = Counter(key for key, _ in pairs)
+    return _DuplicateKey(next(key for key in row if counts[key] > 1))
 
 
 def _json_row(
@@ -255,7 +256,7 @@ def _json_row(
         return Row(line, fault=f"not a JSON object (got {quote(text)})")
     cells: list[Cell] = []
     for name in columns:
-        key = name if name in row else _composed_keys(row).get(unicodedata.normalize("NFC", name))
+        key = name if name in row else _composed_keys(row).get(normalize("NFC", name))
         if key is None and name == "text" and "doc" in row:
             key = "doc"  # the notes write {"doc": pieces, "label": 1}
         if key is None:
@@ -287,7 +288,7 @@ def _is_label(value: object) -> bool:
 
 def _composed_keys(row: Iterable[str]) -> dict[str, str]:
     """The keys of an object by their composed form (NFC)."""
-    return {unicodedata.normalize("NFC", key): key for key in row}
+    return {normalize("NFC", key): key for key in row}
 
 
 def _character_fault(name: str, cell: Cell) -> str:

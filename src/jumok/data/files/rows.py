@@ -1,6 +1,6 @@
 """Rows of a file, their header, and a report on the rows that cannot be used."""
 
-import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,10 +9,12 @@ from typing import Literal, NamedTuple
 from jumok.config_io import suggest
 from jumok.data.files.lines import Line, decode_line, quote
 from jumok.errors import InputError
+from jumok.unicode_forms import normalize
 
 Cell = str | float | list[str]
 OnBadRows = Literal["stop", "skip"]
 
+MAX_COLUMNS = 10_000
 MAX_KEPT = 1_000  # bad rows that are kept; further ones are only counted
 MAX_LISTED = 10  # bad rows in an error message
 
@@ -77,10 +79,15 @@ def missing_header_error(path: Path) -> InputError:
 
 
 def check_header(path: Path, header: list[str], fault: str) -> list[str]:
-    """The header; InputError if it is unreadable or has a name twice."""
+    """The header; InputError if it is unreadable, very wide or has a name twice."""
     if fault:
         raise InputError(f"{path}:1: {fault}; correct the header")
-    twice = sorted({name for name in header if header.count(name) > 1})
+    if len(header) > MAX_COLUMNS:
+        raise InputError(
+            f"{path}:1: a header must have at most {MAX_COLUMNS:,} columns, got {len(header):,}; "
+            "name the format of the file, or leave out unused columns"
+        )
+    twice = sorted(name for name, count in Counter(header).items() if count > 1)
     if twice:
         raise InputError(f"{path}:1: column names must be unique, got {twice[0]!r} twice")
     return header
@@ -88,15 +95,15 @@ def check_header(path: Path, header: list[str], fault: str) -> list[str]:
 
 def column_indices(path: Path, header: Sequence[str], columns: Sequence[str]) -> list[int]:
     """The indices of columns in the header; names are compared in NFC, without outer spaces."""
-    composed = [unicodedata.normalize("NFC", name).strip() for name in header]
+    composed = [normalize("NFC", name).strip() for name in header]
     indices = []
     for name in columns:
-        if unicodedata.normalize("NFC", name).strip() not in composed:
+        if normalize("NFC", name).strip() not in composed:
             raise InputError(
                 f"{path}:1: no column {name!r} in the header (got {quote(' | '.join(header))}); "
                 f"{suggest(name, header)}"
             )
-        indices.append(composed.index(unicodedata.normalize("NFC", name).strip()))
+        indices.append(composed.index(normalize("NFC", name).strip()))
     return indices
 
 

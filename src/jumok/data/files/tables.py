@@ -4,7 +4,6 @@ import csv
 import hashlib
 import json
 import math
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -32,6 +31,7 @@ from jumok.data.files.rows import (
 )
 from jumok.data.table import Table
 from jumok.errors import InputError
+from jumok.unicode_forms import normalize
 
 Labels = Sequence[str] | Mapping[str, str]
 Empty = Literal["bad", "keep"]
@@ -310,7 +310,7 @@ class _Reader:
                 if not math.isfinite(number):
                     fault = f"score {quote(str(cell))} is not a number"
             elif name == "tags":
-                tags = cells[index] = unicodedata.normalize("NFC", str(cell))
+                tags = cells[index] = normalize("NFC", str(cell))
                 fault = _tags_fault(tags, named.get("text"), self.options.labels)
             elif not self.keeps_empty and not (cell.strip() if isinstance(cell, str) else cell):
                 fault = f"empty {name} (got {quote(cell) if isinstance(cell, str) else cell})"
@@ -399,7 +399,7 @@ def _label(cell: str) -> str:
     >>> _label(unicodedata.normalize("NFD", "긍정 ")) == "긍정"
     True
     """
-    return unicodedata.normalize("NFC", cell).strip()
+    return normalize("NFC", cell).strip()
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

@@ -1,14 +1,17 @@
 """Files of a pinned commit of a public git repository, read from a clone.
 
 The commit id is a checksum of everything in it; the SHA-256 of the files that are read is checked
-as well. git is the only program that is needed.
+as well. git is the only program that is needed. Only the objects of a clone are read: its
+configuration and hooks may name programs, which git would run.
 """
 
 import hashlib
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +20,15 @@ from jumok.errors import InputError, StorageError
 
 HOST = "https://github.com"
 CACHE = "sources"  # the folder of the clones in the user's cache
+
+# Nothing is fetched, and neither the user's nor the system's configuration is read.
+_READ_ONLY = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_ALLOW_PROTOCOL": "",
+}
 
 
 @dataclass(frozen=True)
@@ -91,8 +103,9 @@ def _fetched(source: Source, host: str) -> Path:
         address = f"{host}/{source.repository}"
         try:
             path.mkdir(parents=True, exist_ok=True)
-            _git(path, "init", "--quiet", "--bare")
-            _git(path, "fetch", "--quiet", "--depth", "1", address, source.commit)
+            own = os.environ | {"GIT_DIR": str(path), "GIT_TERMINAL_PROMPT": "0"}
+            _git(own, "init", "--quiet", "--bare")
+            _git(own, "fetch", "--quiet", "--depth", "1", address, source.commit)
         except (OSError, subprocess.CalledProcessError) as error:
             output = getattr(error, "stderr", b"") or str(error).encode()
             reason = output.decode(errors="replace").strip().splitlines()[-1:]
@@ -105,7 +118,7 @@ def _fetched(source: Source, host: str) -> Path:
 
 def _has(repository: Path, source: Source) -> bool:
     try:
-        _git(repository, "cat-file", "-e", f"{source.commit}^{{tree}}")
+        _read(repository, "cat-file", "-e", f"{source.commit}^{{tree}}")
     except (OSError, subprocess.CalledProcessError):
         return False
     return True
@@ -113,11 +126,11 @@ def _has(repository: Path, source: Source) -> bool:
 
 def _files(repository: Path, source: Source) -> Iterator[tuple[str, bytes]]:
     """The path and content of each file of a source."""
-    listed = _git(repository, "ls-tree", "-r", "-z", source.commit, "--", *source.under)
+    listed = _read(repository, "ls-tree", "-r", "-z", source.commit, "--", *source.under)
     entries = [entry.split("\t", 1) for entry in listed.decode().split("\0") if entry]
     blobs = {path: info.split()[2] for info, path in entries if path.endswith(source.suffix)}
     names = "".join(f"{blob}\n" for blob in blobs.values()).encode()
-    content = _git(repository, "cat-file", "--batch", data=names)
+    content = _read(repository, "cat-file", "--batch", data=names)
     start = 0
     for path in blobs:
         end = content.index(b"\n", start)
@@ -129,11 +142,30 @@ def _files(repository: Path, source: Source) -> Iterator[tuple[str, bytes]]:
         start = end + size + 2
 
 
-def _git(repository: Path, *words: str, data: bytes = b"") -> bytes:
+def _read(repository: Path, *words: str, data: bytes = b"") -> bytes:
+    """The output of a git command that sees the objects of a repository, and no other file of it.
+
+    The git directory is an empty one of our own.
+    """
+    user = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    with _empty_repository() as folder:
+        directories = {"GIT_DIR": folder, "GIT_OBJECT_DIRECTORY": str(repository / "objects")}
+        return _git(user | directories | _READ_ONLY, *words, data=data)
+
+
+@contextmanager
+def _empty_repository() -> Iterator[str]:
+    """A git directory without configuration, hooks and objects."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "refs").mkdir()
+        (Path(folder) / "HEAD").write_text("ref: refs/heads/main\n", encoding="ascii")
+        yield folder
+
+
+def _git(environment: Mapping[str, str], *words: str, data: bytes = b"") -> bytes:
     program = shutil.which("git")
     if program is None:
         raise InputError("building a corpus needs the program git, which is not installed")
-    environment = os.environ | {"GIT_DIR": str(repository), "GIT_TERMINAL_PROMPT": "0"}
     done = subprocess.run(  # noqa: S603 - the words are ours
         [program, *words], input=data, capture_output=True, check=True, env=environment
     )

@@ -3,7 +3,6 @@
 Shapes: B texts, C characters, G n-grams of a character.
 """
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -18,6 +17,7 @@ from jumok.tasks.inputs.token_labels import TokenizedTexts
 from jumok.text.character_ngrams import WINDOWS, ngram_rows
 from jumok.text.offsets import Span, offsets
 from jumok.text.ragged import Ragged
+from jumok.unicode_forms import normalize
 
 MAX_CHARACTERS_PER_TOKEN = 16  # on average; a tokenizer may have one [UNK] for a long text
 
@@ -133,7 +133,7 @@ def compose(text: str) -> tuple[str, list[Span]]:
     >>> compose("\u1109\u1165\u110b\u116e\u11af")
     ('서울', [(0, 2), (2, 5)])
     """
-    composed = unicodedata.normalize("NFC", text)
+    composed = normalize("NFC", text)
     if composed == text:
         return text, [(index, index + 1) for index in range(len(text))]
     return composed, offsets(text, list(composed))

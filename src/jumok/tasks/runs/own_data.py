@@ -41,6 +41,11 @@ def kept_data(recipe: Recipe, given: Mapping[str, object], folder: Path) -> Iter
         yield recipe
         return
     run = Run(folder)
+    if (folder / KEPT_DATA).is_symlink():
+        raise InputError(
+            f"{folder / KEPT_DATA} must be a folder of the run, got a link to another place; "
+            "remove the link, or train in another folder"
+        )
     if not is_elastic():  # torchrun repeats the same command after a lost process
         run.check_absent(resumable=True)
     try:

@@ -29,6 +29,7 @@ from jumok.text.pretrained.tokenizer_config import TokenizerConfig
 from jumok.text.pretrained.unigram import read_model_file
 from jumok.text.sentencepiece_proto import PieceType, set_types
 from jumok.text.tokenizer import Encoding
+from jumok.unicode_forms import normalize
 
 _MODEL_FILES = ("tokenizer_78b3253a26.model", "spiece.model")
 _CLASSES = ("KoBertTokenizer", "KoBERTTokenizer", "XLNetTokenizer", None)
@@ -130,7 +131,7 @@ class KoBertBackend:
             text = " ".join(text.split())
         text = text.replace("``", '"').replace("''", '"')
         if not self.keep_accents:  # SentencePiece composes Hangul again
-            decomposed = unicodedata.normalize("NFKD", text)
+            decomposed = normalize("NFKD", text)
             text = "".join(c for c in decomposed if not unicodedata.combining(c))
         return text.lower() if self.lower_case else text
 

@@ -95,7 +95,12 @@ def check_same_run(checkpoint: Checkpoint, metadata: Mapping[str, Any]) -> None:
 
 
 def open_checkpoint(path: Path) -> Checkpoint:
-    """Verify every byte of the checkpoint in `path`. Raises InputError or StorageError."""
+    """Verify every byte of the checkpoint in `path`. Raises InputError or StorageError.
+
+    Neither the folder nor a file in it may be a link: the target is not a part of the run.
+    """
+    if path.is_symlink():
+        raise InputError("it is a link; copy the folder here")
     with storage_errors(f"{path.name}: cannot be read"):
         present = {file.name for file in path.iterdir() if not file.name.startswith(".")}
     if MANIFEST not in present:
@@ -118,6 +123,8 @@ def _verify_file(path: Path, record: FileRecord) -> None:
     """Check the size first, as it is cheap; then the checksum; then the safetensors header."""
     with storage_errors(f"{path.name}: cannot be read"):
         size = path.stat().st_size
+    if path.is_symlink():
+        raise InputError(f"{path.name} is a link; copy the file here")
     if size != record.bytes:
         raise InputError(f"{path.name} has {size:,} bytes of {record.bytes:,}; it is damaged")
     if sha256_of(path) != record.sha256:

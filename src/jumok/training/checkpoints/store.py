@@ -148,8 +148,17 @@ class CheckpointStore:
                 f"{path}: cannot be used ({error}); copy a valid one back, or resume the run"
             ) from error
 
+    def _check_own(self) -> None:
+        """Refuse a link in place of the folder: files of another place would be deleted there."""
+        if self.checkpoints.is_symlink():
+            raise InputError(
+                f"{self.checkpoints} must be a folder of the run, got a link to another place; "
+                "copy the checkpoints here, or train in another folder"
+            )
+
     def _prepare(self) -> None:
         """Create the folder durably; delete what dead processes left unfinished."""
+        self._check_own()
         if not self.checkpoints.is_dir():
             self.checkpoints.mkdir(parents=True)
             sync_folder(self.folder)
@@ -174,6 +183,7 @@ class CheckpointStore:
 
     def _newest_first(self) -> list[Path]:
         """The folders with names of checkpoints, the last step first."""
+        self._check_own()
         with storage_errors(f"{self.checkpoints}: cannot be read"):
             paths = list(self.checkpoints.iterdir()) if self.checkpoints.is_dir() else []
         names = (path for path in paths if CHECKPOINT_NAME.fullmatch(path.name))
