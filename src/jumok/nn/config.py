@@ -12,12 +12,12 @@ from jumok.nn.rope import DEFAULT_ROPE, RopeConfig
 from jumok.registry import Registry
 
 if TYPE_CHECKING:
-    pass
+    from jumok.nn.attention import MultiHeadAttention
 
 MAX_DIMENSION: Final = 2**31
 MAX_LAYERS: Final = 1_000  # letters of `layer_pattern`
 
-ATTENTION = Registry["type[MultiHeadAttention]"](
+ATTENTION: "Registry[type[MultiHeadAttention]]" = Registry(
     "jumok.attention", "attention", {"softmax": "jumok.nn.attention:MultiHeadAttention"}
 )
 
