@@ -96,3 +96,7 @@ def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module 'jumok.decoding' has no attribute {name!r}")
     return getattr(import_module(f"jumok.decoding.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -52,3 +52,7 @@ def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module 'jumok.evaluation' has no attribute {name!r}")
     return getattr(import_module(f"jumok.evaluation.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
