@@ -21,6 +21,7 @@ from turns import heading
 
 from jumok.data.corpora.paths import corpus_folders, find_file
 from jumok.tasks.pipeline.generation import align_output
+from jumok.tasks.pipeline.generation_pipeline import as_generation
 from jumok.tasks.pipeline.outputs import GeneratedText, to_json
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.load import load
@@ -83,7 +84,7 @@ def lines(pipeline: Pipeline, batch: list[str], alignment: bool) -> list[str]:
 
 def measure(run: Path, texts: list[str], precision: str, n: int, beam: int, rounds: int) -> str:
     """The line of one case."""
-    pipeline = load(run, device="cpu").with_decoding(
+    pipeline = as_generation(load(run, device="cpu")).with_decoding(
         [
             *("kernel=native", f"precision={precision}", f"beam={beam}"),
             *(f"max_length={TOKENS}", f"min_length={TOKENS - 1}"),

@@ -308,7 +308,8 @@ def ctranslate2(case: Case, folder: Path, precision: str) -> tuple[Turn, int]:
 
 def jumok(case: Case, folder: Path, how: str) -> tuple[Turn, int]:
     """jumok's search with the torch model or the C++ kernel."""
-    from jumok.decoding import DecodingConfig, generate
+    from jumok.decoding.config import DecodingConfig
+    from jumok.decoding.generate import generate
     from jumok.decoding.incremental.decoder import (
         CausalLMDecoder,
         IncrementalDecoder,

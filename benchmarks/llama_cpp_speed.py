@@ -319,7 +319,8 @@ def llama_cpp(case: Case, folder: Path, library: Path, how: str) -> Turn:
 
 def jumok(case: Case, folder: Path, library: Path, how: str) -> Turn:
     """jumok's search with its kernel."""
-    from jumok.decoding import DecodingConfig, generate
+    from jumok.decoding.config import DecodingConfig
+    from jumok.decoding.generate import generate
     from jumok.decoding.inputs import GenerationInputs
     from jumok.decoding.stopping import StoppingCriteria
     from jumok.native import NativeDecoder, NativeModel

@@ -38,9 +38,9 @@ import psutil
 import torch
 
 from jumok.serving.engine import with_precision
-from jumok.serving.server import available_cores
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.runs.load import load
+from jumok.threads import compute_threads
 from tests.serving.server_process import Server, serving
 from tests.tiny_runs import readings, reviews, write_readings, write_reviews
 
@@ -482,7 +482,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     folder = options.models or Path(tempfile.mkdtemp())
     folder.mkdir(exist_ok=True)
-    torch.set_num_threads(available_cores())  # as the server: sums in float32 depend on them
+    torch.set_num_threads(compute_threads())  # as the server: sums in float32 depend on them
     now = datetime.now(UTC).strftime("%Y-%m-%d")
     lines = [
         f"python -m benchmarks.serving.reliability --only {options.only} --scale {options.scale:g}",

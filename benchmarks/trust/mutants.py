@@ -50,8 +50,8 @@ def read_mutants() -> Iterator[Mutant]:
     for module, functions in tomllib.loads(text).items():
         tests = tuple(f"tests/{test}" for test in functions.pop("tests"))
         for function, changes in functions.items():
-            for change in changes:
-                yield Mutant(f"src/jumok/{module}.py", function, *change, tests)
+            for old, new, breaks in changes:
+                yield Mutant(f"src/jumok/{module}.py", function, old, new, breaks, tests)
 
 
 class DoesNotApplyError(Exception):

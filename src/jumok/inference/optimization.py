@@ -94,7 +94,7 @@ def optimize(model: nn.Module, precision: WeightPrecision = "float32") -> nn.Mod
         _replace_linears(fast, LINEAR_FACTORIES[precision])
     is_native = any(isinstance(each, NativeBackend) for each in fast.modules())
     if is_native and isinstance(fast, _ROW_HEADS):
-        fast.head = RowByRow(fast.head)  # type: ignore[method-assign]
+        fast.head = RowByRow(fast.head)  # type: ignore[method-assign, assignment]
     return fast
 
 
