@@ -84,11 +84,13 @@ def lines(pipeline: Pipeline, batch: list[str], alignment: bool) -> list[str]:
 
 def measure(run: Path, texts: list[str], precision: str, n: int, beam: int, rounds: int) -> str:
     """The line of one case."""
-    pipeline = as_generation(load(run, device="cpu")).with_decoding(
-        [
-            *("kernel=native", f"precision={precision}", f"beam={beam}"),
-            *(f"max_length={TOKENS}", f"min_length={TOKENS - 1}"),
-        ]
+    pipeline = as_generation(
+        load(run, device="cpu").with_decoding(
+            [
+                *("kernel=native", f"precision={precision}", f"beam={beam}"),
+                *(f"max_length={TOKENS}", f"min_length={TOKENS - 1}"),
+            ]
+        )
     )
     sides = {False: pipeline, True: pipeline.with_alignment()}
     batches = [texts[i : i + n] for i in range(0, len(texts), n)]
