@@ -140,7 +140,11 @@ def sha256_of(path: Path, limit: int = 2**60) -> str:
 def _check_size(path: Path, size: int, limit: int) -> None:
     if size > limit:
         raise StorageError(
-            f"{path}: the file must have at most {limit:,} bytes, got {size:,}; check the path"
+            "storage.file_most_bytes",
+            "{path}: the file must have at most {limit:,} bytes, got {size:,}; check the path",
+            path=path,
+            limit=limit,
+            size=size,
         )
 
 
@@ -150,7 +154,11 @@ def open_regular(path: Path) -> Iterator[tuple[BufferedReader, int]]:
     check_path_name(path)
     with storage_errors(f"{path}: cannot be read"):
         if not stat.S_ISREG(path.stat().st_mode):
-            raise StorageError(f"{path}: not a regular file; check the path")
+            raise StorageError(
+                "storage.not_regular_file",
+                "{path}: not a regular file; check the path",
+                path=path,
+            )
         with path.open("rb") as file:
             yield file, os.fstat(file.fileno()).st_size
 
@@ -182,7 +190,11 @@ def check_path_name(path: Path) -> None:
     except UnicodeEncodeError:
         is_valid = False
     if not is_valid:
-        raise StorageError(f"{ascii(str(path))[:80]} is not a valid file name; choose another")
+        raise StorageError(
+            "storage.invalid_name",
+            "{ascii} is not a valid file name; choose another",
+            ascii=ascii(str(path))[:80],
+        )
 
 
 @contextlib.contextmanager
@@ -219,11 +231,24 @@ def check_empty(out: Path) -> None:
     `.` and `..` are rejected: a folder cannot be renamed to them.
     """
     if out.name in ("", ".."):
-        raise InputError(f"the output must be a new folder, got {out}; try {out / 'out'}")
+        raise InputError(
+            "storage.output_new_folder",
+            "the output must be a new folder, got {out}; try {out_2}",
+            out=out,
+            out_2=out / "out",
+        )
     if out.is_symlink() or (out.exists() and not out.is_dir()):
-        raise InputError(f"{out} exists and is not a folder; choose a new name")
+        raise InputError(
+            "storage.exists_not_folder",
+            "{out} exists and is not a folder; choose a new name",
+            out=out,
+        )
     if out.is_dir() and any(out.iterdir()):
-        raise InputError(f"{out} is not empty; choose a new folder, or empty it")
+        raise InputError(
+            "storage.not_empty",
+            "{out} is not empty; choose a new folder, or empty it",
+            out=out,
+        )
 
 
 @contextlib.contextmanager

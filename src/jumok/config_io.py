@@ -15,7 +15,7 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from jumok.atomic_io import read_regular
-from jumok.errors import InputError
+from jumok.errors import ConfigError, InputError
 
 MAX_TOML_BYTES = 2**20
 MAX_DEPTH = 64  # of nested tables and lists, as in jumok.safe_json
@@ -44,11 +44,25 @@ def read_toml(path: Path) -> ConfigDict:
     try:
         return parse_toml(read_regular(path, MAX_TOML_BYTES).decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: byte {error.start} is not UTF-8; save it as UTF-8") from error
+        raise ConfigError(
+            "config.not_utf8",
+            "{path}: byte {start} is not UTF-8; save it as UTF-8",
+            path=path,
+            start=error.start,
+        ) from error
     except RecursionError as error:
-        raise InputError(f"{path}: not usable TOML: it is nested too deeply; flatten it") from error
+        raise ConfigError(
+            "config.nested_too_deeply",
+            "{path}: not usable TOML: it is nested too deeply; flatten it",
+            path=path,
+        ) from error
     except ValueError as error:  # bad TOML, a number of thousands of digits
-        raise InputError(f"{path}: not TOML: {error}; correct that line") from error
+        raise ConfigError(
+            "config.not_toml",
+            "{path}: not TOML: {error}; correct that line",
+            path=path,
+            error=error,
+        ) from error
 
 
 def parse_toml(text: str) -> ConfigDict:
@@ -90,7 +104,12 @@ def apply_overrides(tree: Mapping[str, Any], overrides: Overrides) -> ConfigDict
         for part in path:
             table = table.setdefault(part, {})
             if not isinstance(table, dict):
-                raise InputError(f"{key}: {part} is a value, not a table; see the recipe's keys")
+                raise ConfigError(
+                    "config.value_not_table",
+                    "{key}: {part} is a value, not a table; see the recipe's keys",
+                    key=key,
+                    part=part,
+                )
         table[last] = value
     return changed
 
@@ -99,14 +118,18 @@ def _key_value(override: str) -> tuple[str, Any]:
     """The key and the value of `key=value`. Raises InputError for anything else."""
     key, equals, text = override.partition("=")
     if not equals or not all(key.split(".")):
-        raise InputError(
-            f"an override must be key=value, got {override!r}; write "
-            f"{key.strip('.') or 'key'}=VALUE"
+        raise ConfigError(
+            "config.override_syntax",
+            "an override must be key=value, got {override!r}; write {key}=VALUE",
+            override=override,
+            key=key.strip(".") or "key",
         )
     if any("\ud800" <= character <= "\udfff" for character in override):
-        raise InputError(
-            f"an override must be valid Unicode, got half a surrogate pair in {override!r}; "
-            "write whole characters"
+        raise ConfigError(
+            "config.override_not_unicode",
+            "an override must be valid Unicode, got half a surrogate pair in {override!r}; write "
+            "whole characters",
+            override=override,
         )
     return key, _toml_value(text)
 
@@ -146,7 +169,12 @@ def from_dict(
             close = suggest(name, list(fields))
             if where and close.startswith("did you mean"):
                 close = close.replace("mean ", f"mean {where}.")
-            raise InputError(f"{_printable(_join(where, name))} is not known; {close}")
+            raise ConfigError(
+                "config.unknown_key",
+                "{join} is not known; {close}",
+                join=_printable(_join(where, name)),
+                close=close,
+            )
     values = {
         name: _convert(type_, tree[name], _join(where, name), complete)
         for name, (type_, _) in fields.items()
@@ -154,7 +182,11 @@ def from_dict(
     }
     for name, (_, required) in fields.items():
         if name not in values and (required or complete):
-            raise InputError(f"{_join(where, name)} is missing")
+            raise ConfigError(
+                "config.missing_key",
+                "{join} is missing",
+                join=_join(where, name),
+            )
     return cls(**values)
 
 
@@ -232,7 +264,14 @@ def _wrong_type(types: Sequence[Any], value: object, path: str) -> InputError:
         advice = f'; write "{_shown(value)}" for a string of digits, on the command line \'"3"\''
     if any(get_origin(each) is tuple for each in types) and isinstance(value, str):
         advice = '; write ["one", "two"], on the command line in \'quotes\''
-    return InputError(f"{_printable(path)} must be {options}, got {_shown(value)}{advice}")
+    return ConfigError(
+        "config.wrong_type",
+        "{path} must be {options}, got {shown}{advice}",
+        path=_printable(path),
+        options=options,
+        shown=_shown(value),
+        advice=advice,
+    )
 
 
 def _shown(value: object) -> str:

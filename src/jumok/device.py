@@ -40,14 +40,28 @@ def find_device(name: str) -> torch.device:
         name = f"cuda:{os.environ['LOCAL_RANK']}"
     kind = name.partition(":")[0]
     if not available.get(kind, False):
-        raise InputError(f"device must be auto or one of {', '.join(present)}, got {name!r}")
+        raise InputError(
+            "device.unknown",
+            "device must be auto or one of {present}, got {name!r}",
+            present=", ".join(present),
+            name=name,
+        )
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise InputError(f"device must be auto, cpu, cuda:0 ..., got {name!r}") from error
+        raise InputError(
+            "device.syntax",
+            "device must be auto, cpu, cuda:0 ..., got {name!r}",
+            name=name,
+        ) from error
     n_devices = torch.cuda.device_count()
     if device.type == "cuda" and (device.index or 0) >= n_devices:
-        raise InputError(f"device must be cuda:0 to cuda:{n_devices - 1}, got {name!r}")
+        raise InputError(
+            "device.no_such_gpu",
+            "device must be cuda:0 to cuda:{n_devices}, got {name!r}",
+            n_devices=n_devices - 1,
+            name=name,
+        )
     return device
 
 

@@ -82,7 +82,11 @@ def save_figure(figure: "Figure", path: Path) -> None:
     known = figure.canvas.get_supported_filetypes()
     ending = path.suffix[1:].lower()
     if ending not in known:
-        raise InputError(f"a figure file must end with .png, .svg or .pdf, got {path.name!r}")
+        raise InputError(
+            "font.figure_file_end",
+            "a figure file must end with .png, .svg or .pdf, got {path!r}",
+            path=path.name,
+        )
     write_atomically(path, figure_bytes(figure, ending))
 
 

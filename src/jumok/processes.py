@@ -166,9 +166,13 @@ class TorchProcessGroup:
 
     def _lost(self) -> ProcessLostError:
         return ProcessLostError(
-            f"process {self.rank} of 0 to {self.size - 1} lost contact: another one ended, or "
-            f"did not answer for {self.timeout:g} s (training.timeout); resume from the newest "
-            "checkpoint with jumok train --resume and the run's folder"
+            "process.process_lost_contact",
+            "process {rank} of 0 to {size} lost contact: another one ended, or did not answer "
+            "for {timeout:g} s (training.timeout); resume from the newest checkpoint with jumok "
+            "train --resume and the run's folder",
+            rank=self.rank,
+            size=self.size - 1,
+            timeout=self.timeout,
         )
 
 
@@ -194,8 +198,11 @@ def init_process_group(device: torch.device, timeout: float) -> Iterator[Process
     backends = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}
     if device.type not in backends:
         raise InputError(
-            f"device must be cpu or cuda for several processes, got {device.type} with {size} "
-            "processes; set device=cpu, or start one process"
+            "process.device_cpu_cuda",
+            "device must be cpu or cuda for several processes, got {type} with {size} processes; "
+            "set device=cpu, or start one process",
+            type=device.type,
+            size=size,
         )
     if device.type == "cuda":
         torch.cuda.set_device(device)
@@ -283,8 +290,12 @@ def check_world_size(size: int, n_microbatches: int) -> None:
     if size > n_microbatches:
         fewer = f", or start {n_microbatches}" if n_microbatches > 1 else ""
         raise InputError(
+            "process.too_few_microbatches",
             "training.gradient_accumulation_steps must be at least the number of processes, got "
-            f"{n_microbatches} for {size} processes; set it to {size} or a multiple of it{fewer}"
+            "{n_microbatches} for {size} processes; set it to {size} or a multiple of it{fewer}",
+            n_microbatches=n_microbatches,
+            size=size,
+            fewer=fewer,
         )
 
 

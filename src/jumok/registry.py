@@ -56,8 +56,13 @@ def register(group: str, name: str, part: object = None) -> Callable[[PartT], Pa
         known = _REGISTERED.setdefault((group, name), part)
         if _place(known) != _place(part):
             raise InputError(
-                f"{group} must have each name once, got {name!r} of {_place(known)} and of "
-                f"{_place(part)}; rename one of them"
+                "extension.name_once_2",
+                "{group} must have each name once, got {name!r} of {place} and of {place_2}; "
+                "rename one of them",
+                group=group,
+                name=name,
+                place=_place(known),
+                place_2=_place(part),
             )
         _REGISTERED[group, name] = part  # of a cell that ran again
         return part
@@ -106,15 +111,25 @@ class Registry(Generic[PartT]):
             return cast(PartT, entry.load())
         except (ImportError, AttributeError) as error:
             raise InputError(
-                f"{self.noun} {name!r} must be {entry.value} of {_distribution(entry)[0]}, which "
-                f"cannot be imported: {error}; install it again"
+                "extension.not_importable",
+                "{noun} {name!r} must be {entry} of {distribution}, which cannot be imported: "
+                "{error}; install it again",
+                noun=self.noun,
+                name=name,
+                entry=entry.value,
+                distribution=_distribution(entry)[0],
+                error=error,
             ) from error
 
     def check(self, name: str) -> None:
         """Raise InputError, with the nearest name, for an unknown one."""
         if name not in self:
             raise InputError(
-                f"{self.noun} must be a known name, got {name!r}; {suggest(name, self.names())}"
+                "extension.unknown_name",
+                "{noun} must be a known name, got {name!r}; {suggest}",
+                noun=self.noun,
+                name=name,
+                suggest=suggest(name, self.names()),
             )
 
     def extension(self, name: str) -> Extension | None:

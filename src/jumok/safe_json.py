@@ -25,7 +25,7 @@ def read_json(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
     try:
         return parse_json(read_regular(path, limit))
     except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+        raise error.at(path) from error
 
 
 def parse_json(data: bytes, *, allow_surrogates: bool = False) -> dict[str, Any]:
@@ -94,4 +94,8 @@ _decoder = json.JSONDecoder(
 
 
 def _invalid(reason: str) -> InputError:
-    return InputError(f"not usable JSON: {reason}; correct it or get it again")
+    return InputError(
+        "json.not_usable_json",
+        "not usable JSON: {reason}; correct it or get it again",
+        reason=reason,
+    )

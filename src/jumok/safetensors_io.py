@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from safetensors import SafetensorError
 
 from jumok.atomic_io import open_regular, read_regular
-from jumok.errors import InputError
+from jumok.errors import InputError, ModelFileError
 from jumok.safe_json import parse_json
 
 if TYPE_CHECKING:
@@ -128,8 +128,11 @@ def iter_lazy_chunks(
         end = start + math.prod(tensor.shape) * tensor.dtype.itemsize
         dtype = _HEADER_NAMES.get(str(tensor.dtype).removeprefix("torch."))
         if dtype is None:
-            raise InputError(
-                f"tensor {name!r} must have a dtype of safetensors, got {tensor.dtype}; convert it"
+            raise ModelFileError(
+                "safetensors.tensor_dtype_safetensors",
+                "tensor {name!r} must have a dtype of safetensors, got {dtype}; convert it",
+                name=name,
+                dtype=tensor.dtype,
             )
         header[name] = {"dtype": dtype, "shape": [*tensor.shape], "data_offsets": [start, end]}
         start = end
@@ -147,7 +150,12 @@ def _check_memory(tensors: "Mapping[str, Tensor]") -> None:
     )
     for (_, end, name), (start, _, other) in pairwise(ranges):
         if start < end:
-            raise InputError(f"tensors {name!r} and {other!r} share memory; give only one of them")
+            raise ModelFileError(
+                "safetensors.tensors_share_memory",
+                "tensors {name!r} and {other!r} share memory; give only one of them",
+                name=name,
+                other=other,
+            )
 
 
 def torch_dtype(name: str) -> "torch.dtype":
@@ -170,7 +178,11 @@ def deserialize(data: bytes) -> "dict[str, Tensor]":
     try:
         return safetensors.torch.load(data)
     except (SafetensorError, KeyError, ValueError) as error:
-        raise InputError(f"not a usable safetensors file: {error}; get it again") from error
+        raise ModelFileError(
+            "safetensors.unusable_file",
+            "not a usable safetensors file: {error}; get it again",
+            error=error,
+        ) from error
 
 
 def read_tensors(path: Path, limit: int = 2**40) -> "dict[str, Tensor]":
@@ -179,7 +191,7 @@ def read_tensors(path: Path, limit: int = 2**40) -> "dict[str, Tensor]":
     try:
         return deserialize(data)
     except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+        raise error.at(path) from error
 
 
 def read_header(path: Path) -> dict[str, TensorEntry]:
@@ -202,7 +214,7 @@ def _read(path: Path) -> tuple[dict[str, TensorEntry], dict[str, str]]:
     try:
         return _parse(start, size)
     except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+        raise error.at(path) from error
 
 
 def parse_header(start: bytes, size: int) -> dict[str, TensorEntry]:
@@ -286,4 +298,8 @@ def _parse_json(header: bytes) -> dict[str, object]:
 
 
 def _invalid(reason: str) -> InputError:
-    return InputError(f"not a usable safetensors file: {reason}; get or write it again")
+    return ModelFileError(
+        "safetensors.unusable",
+        "not a usable safetensors file: {reason}; get or write it again",
+        reason=reason,
+    )

@@ -72,8 +72,11 @@ def _requested() -> int | None:
         return None
     if not text.isdecimal() or not 1 <= int(text[:9]) <= MAX_THREADS:
         raise InputError(
-            f"JUMOK_THREADS must be a whole number from 1 to {MAX_THREADS}, got {text!r:.40}; set "
-            "it to a number of cores, or unset it"
+            "device.jumok_threads_whole_number",
+            "JUMOK_THREADS must be a whole number from 1 to {max_threads}, got {text!r:.40}; set "
+            "it to a number of cores, or unset it",
+            max_threads=MAX_THREADS,
+            text=text,
         )
     return int(text)
 

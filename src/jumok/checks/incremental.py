@@ -28,7 +28,11 @@ def cached(target: CheckTarget) -> Outputs:
                 target, lambda padding, n: CausalLMDecoder(model, padding, capacity=n)
             )
         case _:
-            raise NotApplicable(f"a {type(model).__name__} does not generate text")
+            raise NotApplicable(
+                "check.does_not_generate",
+                "a {type_model} does not generate text",
+                type_model=type(model).__name__,
+            )
 
 
 def native(precision: WeightPrecision) -> Callable[[CheckTarget], Outputs]:
@@ -37,13 +41,19 @@ def native(precision: WeightPrecision) -> Callable[[CheckTarget], Outputs]:
     def variant(target: CheckTarget) -> Outputs:
         model = target.pipeline.model
         if not target.pipeline.has_logits:
-            raise NotApplicable("a model without a head does not generate text")
+            raise NotApplicable(
+                "check.model_without_head",
+                "a model without a head does not generate text",
+            )
         if target.pipeline.device.type != "cpu":
-            raise NotApplicable("the C++ kernel runs on the CPU only")
+            raise NotApplicable(
+                "check.c_kernel_runs",
+                "the C++ kernel runs on the CPU only",
+            )
         try:
             kernel = NativeModel(model, precision)
         except KernelError as reason:
-            raise NotApplicable(str(reason)) from None
+            raise NotApplicable(reason.message) from None
         if isinstance(model, EncoderDecoder):
             return _decode_targets(
                 target, lambda ids, mask, n: NativeDecoder(kernel, ids, mask, capacity=n)

@@ -142,8 +142,11 @@ def max_difference(outputs: Outputs, expected: Outputs) -> float:
     for a, b in _pairs(outputs, expected):
         if a.shape != b.shape:
             raise JumokError(
-                f"outputs must have equal shapes, got {tuple(a.shape)} and {tuple(b.shape)}; "
-                "compute both variants on the same samples"
+                "check.outputs_equal_shapes",
+                "outputs must have equal shapes, got {shape} and {shape_2}; compute both "
+                "variants on the same samples",
+                shape=tuple(a.shape),
+                shape_2=tuple(b.shape),
             )
     return relative_difference(_pairs(outputs, expected))
 

@@ -57,7 +57,11 @@ def packed(target: CheckTarget) -> Outputs:
         case CharacterClassifier():
             outputs = model.hidden_states(source.ids, source.mask(), positions=source.positions)
         case _:
-            raise NotApplicable(f"a {type(model).__name__} does not take packed rows")
+            raise NotApplicable(
+                "check.does_not_take",
+                "a {type_model} does not take packed rows",
+                type_model=type(model).__name__,
+            )
     return source.unpack(outputs, plan)
 
 

@@ -50,12 +50,15 @@ class ExportCheck:
 
     def _measure(self, target: CheckTarget) -> Measurement:
         if target.pipeline.device.type != "cpu":
-            raise NotApplicable("exports are compared on the CPU only")
+            raise NotApplicable(
+                "check.exports_compared_cpu",
+                "exports are compared on the CPU only",
+            )
         try:
             difference = export_difference(target.pipeline, self.format)
             return Measurement(difference, get_target(self.format).tolerance)
         except InputError as reason:  # unsupported, not different
-            raise NotApplicable(str(reason)) from None
+            raise NotApplicable(reason.message) from None
 
 
 EXPORT_CHECKS = tuple(map(ExportCheck, ("hf", "onnx", "ctranslate2")))

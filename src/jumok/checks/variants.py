@@ -34,7 +34,10 @@ class Compiled:
             try:
                 find_compiler()
             except KernelError:
-                raise NotApplicable("torch.compile needs a C++ compiler; install g++") from None
+                raise NotApplicable(
+                    "check.torch_compile_needs",
+                    "torch.compile needs a C++ compiler; install g++",
+                ) from None
         model = shared_copy(target.pipeline.model)
         for module in backbones(model).values():
             module.compile(backend=self.backend)
@@ -42,7 +45,11 @@ class Compiled:
             return batched(target.with_model(model))
         except RuntimeError as error:
             why = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise JumokError(f"torch.compile failed ({why})") from error
+            raise JumokError(
+                "check.torch_compile_failed",
+                "torch.compile failed ({why})",
+                why=why,
+            ) from error
 
 
 def saved_and_loaded(target: CheckTarget) -> Outputs:
@@ -52,7 +59,11 @@ def saved_and_loaded(target: CheckTarget) -> Outputs:
         expected = pipeline.task.build_model(pipeline.recipe.model, pipeline.labels)
     if type(expected) is not type(pipeline.model):
         name = type(pipeline.model).__name__
-        raise NotApplicable(f"runs are saved with their task, and no task has a {name}")
+        raise NotApplicable(
+            "check.runs_saved_task",
+            "runs are saved with their task, and no task has a {name}",
+            name=name,
+        )
     with tempfile.TemporaryDirectory(prefix="jumok-check-") as folder:
         run = Run(Path(folder))
         run.write_text(run.recipe_path, pipeline.recipe.to_toml())
@@ -68,7 +79,10 @@ def with_hooks(target: CheckTarget) -> Outputs:
     with record(model) as recorded:
         outputs = batched(target.with_model(model))
     if not recorded:
-        raise JumokError("no hook point recorded attention weights; add one to the attention")
+        raise JumokError(
+            "check.no_hook_point",
+            "no hook point recorded attention weights; add one to the attention",
+        )
     return outputs
 
 
@@ -77,15 +91,24 @@ def transformers_outputs(target: CheckTarget) -> Outputs:
     """Each sample alone, by transformers with the imported checkpoint, in float32."""
     origin, device = target.pipeline.origin, target.pipeline.device
     if origin is None:
-        raise NotApplicable("the model was not imported")
+        raise NotApplicable(
+            "check.model_not_imported",
+            "the model was not imported",
+        )
     if not any(found for pattern in WEIGHT_FILES for found in origin.folder.glob(pattern)):
-        raise NotApplicable("the imported folder keeps only the config; check the original folder")
+        raise NotApplicable(
+            "check.imported_folder_keeps",
+            "the imported folder keeps only the config; check the original folder",
+        )
     try:
         hf_class = transformers_class(origin.architecture)
     except ImportError:
-        raise NotApplicable('transformers is not installed; pip install "jumok[export]"') from None
+        raise NotApplicable(
+            "check.transformers_not_installed",
+            'transformers is not installed; pip install "jumok[export]"',
+        ) from None
     except InputError as reason:
-        raise NotApplicable(str(reason)) from None
+        raise NotApplicable(reason.message) from None
     hf_model = hf_class.from_pretrained(origin.folder, local_files_only=True, dtype=torch.float32)
     hf_model = hf_model.to(device).eval()
     parameters = inspect.signature(hf_model.forward).parameters

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from jumok.errors import Message, UsageError
+
 if TYPE_CHECKING:
     import typer
 
@@ -114,7 +116,12 @@ def _run(argv: list[str], debug: bool) -> int:
         if command not in COMMANDS:
             from jumok.config_io import suggest
 
-            raise InputError(f"unknown command {command!r}; {suggest(command, list(COMMANDS))}")
+            raise UsageError(
+                "cli.unknown_command",
+                "unknown command {command!r}; {suggest}",
+                command=command,
+                suggest=suggest(command, list(COMMANDS)),
+            )
         with _flushed_stdout():
             localized.run(command_app(command), rest, f"jumok {command}")
     except JumokError as error:
@@ -131,7 +138,12 @@ def _run(argv: list[str], debug: bool) -> int:
         _discard_stdout()
         return 0
     except KeyboardInterrupt:
-        _print_error("stopped by Ctrl-C")
+        _print_error(
+            Message(
+                "cli.stopped_by_ctrl_c",
+                "stopped by Ctrl-C",
+            )
+        )
         return 130
     except OSError as error:
         if debug:
@@ -147,13 +159,20 @@ def _run(argv: list[str], debug: bool) -> int:
             traceback.print_exc()
         if _is_out_of_memory(error):
             _print_error(
-                "out of memory; process less at once: fewer or shorter texts, a narrower beam, "
-                "a smaller training.batch_tokens"
+                Message(
+                    "cli.out_of_memory",
+                    "out of memory; process less at once: fewer or shorter texts, a narrower "
+                    "beam, a smaller training.batch_tokens",
+                )
             )
         else:
             _print_error(
-                f"{type(error).__name__}: {error}; this is a bug in jumok, use --debug for a "
-                "traceback"
+                Message(
+                    "cli.bug",
+                    "{type_error}: {error}; this is a bug in jumok, use --debug for a traceback",
+                    type_error=type(error).__name__,
+                    error=error,
+                )
             )
         return 1
     return 0
@@ -169,7 +188,14 @@ def _complete(option: str, rest: list[str]) -> None:
         print(completion.script(shell), end="")
     elif option == "--install-completion":
         name, path = completion.install(shell)
-        print_notice(f"jumok: completion for {name} is in {path}; open a new shell to use it")
+        print_notice(
+            Message(
+                "cli.completion_installed",
+                "jumok: completion for {name} is in {path}; open a new shell to use it",
+                name=name,
+                path=path,
+            )
+        )
     elif shell is not None:
         completion.print_candidates(shell, rest[1:])
 

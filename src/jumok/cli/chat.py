@@ -14,6 +14,7 @@ from jumok.cli.options import (
     read_template,
 )
 from jumok.cli.stdin import open_stdin
+from jumok.errors import Message
 from jumok.shipped import complete_run
 from jumok.terminal import print_notice
 
@@ -70,7 +71,12 @@ def _converse(chat: "Chat", messages: "list[Message]") -> None:
         try:
             chat.answer(messages, show)
         except KeyboardInterrupt:
-            print_notice("\njumok: the answer was interrupted; its text is kept")
+            print_notice(
+                Message(
+                    "cli.answer_interrupted",
+                    "\njumok: the answer was interrupted; its text is kept",
+                )
+            )
         else:
             sys.stdout.write("\n")
             sys.stdout.flush()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jumok.errors import Message
 from jumok.language import translate, translate_message
 from jumok.shipped import complete_run
 from jumok.terminal import pad, print_json, print_line, print_notice, text_width
@@ -80,10 +81,23 @@ def _target(pipeline: "Pipeline", texts: list[str]) -> "CheckTarget":
             samples = text_samples(pipeline, dev_texts(pipeline))
             description = f"{len(samples)} dev texts and "
         except JumokError as error:
-            print_notice(f"no dev texts ({error})")
+            print_notice(
+                Message(
+                    "cli.no_dev_texts",
+                    "no dev texts ({error})",
+                    error=error,
+                )
+            )
             samples, description = [], ""
     lengths = ", ".join(str(len(sample.ids)) for sample in random_samples)
-    print_notice(f"inputs: {description}random ids of {lengths} tokens")
+    print_notice(
+        Message(
+            "cli.inputs_random_ids",
+            "inputs: {description}random ids of {lengths} tokens",
+            description=description,
+            lengths=lengths,
+        )
+    )
     padding_id = int(random_samples[-1].ids[0])
     return CheckTarget(pipeline, [*samples, *random_samples], len(samples), padding_id)
 

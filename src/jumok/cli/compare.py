@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jumok.errors import UsageError
 from jumok.language import translate
 from jumok.shipped import complete_run
 from jumok.terminal import pad, print_json, print_line
@@ -41,12 +42,14 @@ def compare(
     import jumok
     from jumok.config_io import to_dict
     from jumok.data.table_files import evaluation_table
-    from jumok.errors import InputError
     from jumok.tasks.runs.compare import check_comparable, compare, group_by_seed
     from jumok.tasks.runs.evaluate import evaluation_tables, report_bad_rows
 
     if len(runs) < 2:
-        raise InputError("compare needs at least two runs, got one; use jumok evaluate")
+        raise UsageError(
+            "cli.compare_needs_least",
+            "compare needs at least two runs, got one; use jumok evaluate",
+        )
     pipelines = [jumok.load(run) for run in runs]
     check_comparable(pipelines)
     first = pipelines[0]

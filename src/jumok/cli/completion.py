@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
 
-from jumok.errors import InputError
+from jumok.errors import UsageError
 from jumok.terminal import to_json_line
 
 BASH = r"""# Completion of jumok for bash
@@ -89,12 +89,18 @@ def _shell(given: str | None, option: str) -> str:
     if given is None:
         name = Path(os.environ.get("SHELL", "")).name
         if name not in SCRIPTS:
-            raise InputError(
-                f"the shell is not known; give its name: jumok {option} bash, zsh or fish"
+            raise UsageError(
+                "cli.shell_not_known",
+                "the shell is not known; give its name: jumok {option} bash, zsh or fish",
+                option=option,
             )
         return name
     if given not in SCRIPTS:
-        raise InputError(f"unknown shell {given!r}; give bash, zsh or fish")
+        raise UsageError(
+            "cli.unknown_shell",
+            "unknown shell {given!r}; give bash, zsh or fish",
+            given=given,
+        )
     return given
 
 

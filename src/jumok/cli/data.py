@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jumok.cli import completion
+from jumok.errors import UsageError
 from jumok.language import translate, translate_message
 from jumok.registry import Registry
 from jumok.terminal import pad, print_json, print_line, print_notice
@@ -99,7 +100,6 @@ def verify(
     """Verify the sha256 of all downloaded files; fails if a file is damaged."""
     from jumok.data.corpora.download import corpus_status
     from jumok.data.corpora.registry import CORPORA, corpus_by_name
-    from jumok.errors import InputError
 
     damaged: list[str] = []
     commands: dict[str, None] = {}
@@ -116,13 +116,18 @@ def verify(
                 damaged.append(str(path))
                 commands[corpus.fetch_command] = None
     if damaged:
-        raise InputError(
-            f"{', '.join(damaged)}: checksum mismatch; delete the file and get it again with "
-            f"{' and '.join(commands)}"
+        raise UsageError(
+            "cli.checksum_mismatch",
+            "{damaged}: checksum mismatch; delete the file and get it again with {commands}",
+            damaged=", ".join(damaged),
+            commands=" and ".join(commands),
         )
     if overlap:
         if name is None:
-            raise InputError("--overlap needs the NAME of one corpus")
+            raise UsageError(
+                "cli.overlap_needs_name",
+                "--overlap needs the NAME of one corpus",
+            )
         _print_overlap(corpus_by_name(name), as_json)
 
 

@@ -16,6 +16,7 @@ from jumok.cli.options import (
     load_ensemble,
     with_precision,
 )
+from jumok.errors import UsageError
 from jumok.shipped import complete_run
 from jumok.terminal import print_json, print_line
 
@@ -44,11 +45,13 @@ def evaluate(
     ] = False,
 ) -> None:
     """Score a run on the test sets of its recipe, on another split, or on a file."""
-    from jumok.errors import InputError
     from jumok.tasks.runs.api import evaluate_all
 
     if data is not None and split is not None:
-        raise InputError("--data and --split exclude each other; use one of them")
+        raise UsageError(
+            "cli.data_split_exclude",
+            "--data and --split exclude each other; use one of them",
+        )
     pipeline = with_precision(load_ensemble(run, ensemble, decoding or [], device), precision)
     pipeline = apply_decoding(pipeline, decoding or [], ensemble, precision)
     info = ensemble_info(ensemble, precision)

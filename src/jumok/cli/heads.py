@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jumok.cli.stdin import read_lines
-from jumok.errors import InputError
+from jumok.errors import Message, UsageError
 from jumok.language import translate
 from jumok.shipped import complete_run
 from jumok.terminal import pad, print_json, print_line, print_notice, text_width
@@ -82,22 +82,36 @@ def heads(
 
     if sweep or patch is not None:
         if sort is not None or (sweep and patch is not None):
-            raise InputError("use one of --sort, --sweep and --patch, got several")
+            raise UsageError(
+                "cli.sort_sweep_patch",
+                "use one of --sort, --sweep and --patch, got several",
+            )
         _print_effects(_effects(model, texts, patch, answer), as_json, out)
         return
     if answer is not None or out is not None:
-        raise InputError("--answer and --out need --sweep or --patch OTHER; add one of them")
+        raise UsageError(
+            "cli.answer_out_need",
+            "--answer and --out need --sweep or --patch OTHER; add one of them",
+        )
 
     if sort is not None and sort not in PATTERNS:
-        raise InputError(f"sort must be one of {', '.join(PATTERNS)}; {suggest(sort, PATTERNS)}")
+        raise UsageError(
+            "cli.unknown_sort",
+            "sort must be one of {patterns}; {suggest}",
+            patterns=", ".join(PATTERNS),
+            suggest=suggest(sort, PATTERNS),
+        )
     traces = _traces(model, texts)
     rows = score_heads(traces)
     if sort is not None:
         rows.sort(key=lambda row: -row.scores[sort])
     if not has_repeats(traces):
         print_notice(
-            "jumok: no token of the texts repeats, so that duplicate_token and induction are 0; "
-            "give longer texts"
+            Message(
+                "cli.no_repeated_token",
+                "jumok: no token of the texts repeats, so that duplicate_token and induction are "
+                "0; give longer texts",
+            )
         )
     if not as_json:
         print_line(pad(translate("head"), 14) + "".join(f"{name:>16}" for name in PATTERNS))
@@ -116,7 +130,11 @@ def _traces(model: Path, texts: list[str] | None) -> "list[Trace]":
         from jumok.interpret.trace import Trace
 
         if texts:
-            raise InputError(f"{model} is a trace and takes no text; give the run instead")
+            raise UsageError(
+                "cli.trace_takes_no",
+                "{model} is a trace and takes no text; give the run instead",
+                model=model,
+            )
         return [Trace.open(model)]
     from jumok.interpret.tracing import trace
     from jumok.tasks.runs.load import load
@@ -124,7 +142,10 @@ def _traces(model: Path, texts: list[str] | None) -> "list[Trace]":
     pipeline = load(model)
     lines = [text for text in texts or read_lines() if text.strip()]
     if not lines:
-        raise InputError("heads must have at least one text, got none; give TEXT or lines on stdin")
+        raise UsageError(
+            "cli.heads_least_text",
+            "heads must have at least one text, got none; give TEXT or lines on stdin",
+        )
     return [trace(pipeline, text, explain=False) for text in lines]
 
 
@@ -136,11 +157,19 @@ def _effects(
     from jumok.tasks.runs.load import load
 
     if model.is_file():
-        raise InputError(f"the effect of heads needs a model, got the trace {model}; give the run")
+        raise UsageError(
+            "cli.effect_heads_needs",
+            "the effect of heads needs a model, got the trace {model}; give the run",
+            model=model,
+        )
     pipeline = load(model)
     lines = [text for text in texts or read_lines() if text.strip()]
     if len(lines) != 1:
-        raise InputError(f"--sweep and --patch need exactly one text, got {len(lines)}")
+        raise UsageError(
+            "cli.sweep_patch_need",
+            "--sweep and --patch need exactly one text, got {n_lines}",
+            n_lines=len(lines),
+        )
     if patch is None:
         return sweep_heads(pipeline, lines[0], answer)
     return patch_heads(pipeline, lines[0], patch, answer)
@@ -152,7 +181,13 @@ def _print_effects(effects: "Effects", as_json: bool, out: Path | None) -> None:
         from jumok.viewer.effect_files import write_effects
 
         write_effects(effects, out)
-        print_notice(f"jumok: wrote {out}")
+        print_notice(
+            Message(
+                "cli.wrote",
+                "jumok: wrote {out}",
+                out=out,
+            )
+        )
     rows = sorted(effects.rows(), key=lambda row: -abs(float(row["change"])))
     if not as_json:
         measure = translate(_MEASURES[effects.measure])

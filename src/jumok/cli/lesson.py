@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jumok.errors import UsageError
 from jumok.language import language
 from jumok.terminal import make_console, print_line, text_width
 
@@ -60,12 +61,16 @@ def lesson(
 def _language(given: str | None) -> "Language":
     """The language of the option, else of the locale: ko or en."""
     from jumok.course.lesson import LANGUAGES
-    from jumok.errors import InputError
 
     if given is None:
         return language()
     if given not in LANGUAGES:
-        raise InputError(f"--lang must be one of {', '.join(LANGUAGES)}, got {given!r}")
+        raise UsageError(
+            "cli.unknown_language",
+            "--lang must be one of {languages}, got {given!r}",
+            languages=", ".join(LANGUAGES),
+            given=given,
+        )
     return given
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from jumok.errors import InputError
+from jumok.errors import UsageError
 from jumok.language import language, translate, translate_message
 from jumok.terminal import pad, wrap
 
@@ -104,6 +104,11 @@ def _with_korean_errors(step: Callable[..., Any], name: str) -> Callable[..., An
                 raise
             path = getattr(getattr(error, "ctx", None), "command_path", name)
             message = format_message().rstrip(".")
-            raise InputError(f"{message}; see {path} --help") from error
+            raise UsageError(
+                "cli.see_help",
+                "{message}; see {path} --help",
+                message=message,
+                path=path,
+            ) from error
 
     return run_step

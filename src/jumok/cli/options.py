@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jumok.errors import UsageError
 from jumok.shipped import complete_run
 from jumok.terminal import print_notice
 
@@ -74,13 +75,14 @@ def with_precision(pipeline: "Pipeline", precision: str | None) -> "Pipeline":
     """
     if precision is None:
         return pipeline
-    from jumok.errors import InputError
     from jumok.inference import optimize
 
     if pipeline.recipe.model.kind == "decoder":
-        raise InputError(
-            f"--precision needs a model with an encoder, got a language model; use "
-            f"--decoding precision={precision}"
+        raise UsageError(
+            "cli.precision_needs_model",
+            "--precision needs a model with an encoder, got a language model; use --decoding "
+            "precision={precision}",
+            precision=precision,
         )
     return pipeline.with_models(lambda model: optimize(model, precision))  # type: ignore[arg-type]
 
@@ -138,7 +140,6 @@ def apply_decoding(
 def read_template(file: Path | None) -> str | None:
     """The text of a file with a chat template; None for None."""
     from jumok.atomic_io import read_regular
-    from jumok.errors import InputError
     from jumok.safe_json import MAX_BYTES
 
     if file is None:
@@ -146,6 +147,9 @@ def read_template(file: Path | None) -> str | None:
     try:
         return read_regular(file, MAX_BYTES).decode()
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{file} must be UTF-8, got an invalid byte at {error.start}; download it again"
+        raise UsageError(
+            "cli.utf_8",
+            "{file} must be UTF-8, got an invalid byte at {start}; download it again",
+            file=file,
+            start=error.start,
         ) from None

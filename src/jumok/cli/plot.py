@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jumok.errors import UsageError
 from jumok.shipped import complete_run
 from jumok.terminal import print_line
 
@@ -46,13 +47,17 @@ def positions(
 @app.command()
 def history(run: Run, out: Out = None) -> None:
     """Plot loss and dev score of a run; also works while it is training."""
-    from jumok.errors import InputError
     from jumok.fonts import save_figure
     from jumok.training.reporting.curves import draw_charts
     from jumok.training.reporting.metrics import METRICS, charts, read_records
 
     if not (run / METRICS).is_file():
-        raise InputError(f"{run} has no {METRICS}; give the folder of a training run")
+        raise UsageError(
+            "cli.no_such_file_in_run",
+            "{run} has no {metrics}; give the folder of a training run",
+            run=run,
+            metrics=METRICS,
+        )
     path = out or run / "history.png"
     save_figure(draw_charts(charts(read_records(run / METRICS)), run.resolve().name), path)
     print_line(str(path))
@@ -139,16 +144,22 @@ def attention(
 
 def _trace(run: Path, text: str | None, target: str | None, *, explain: bool) -> "Trace":
     """A saved trace, or a new trace of the model on `text`."""
-    from jumok.errors import InputError
-
     if run.is_file():
         from jumok.interpret.trace import Trace
 
         if text is not None or target is not None:
-            raise InputError(f"{run} is a trace and takes no text; remove the text, or give a run")
+            raise UsageError(
+                "cli.trace_takes_no_text",
+                "{run} is a trace and takes no text; remove the text, or give a run",
+                run=run,
+            )
         return Trace.open(run)
     if text is None:
-        raise InputError(f"no text was given for {run}; add it after the run")
+        raise UsageError(
+            "cli.no_text_given",
+            "no text was given for {run}; add it after the run",
+            run=run,
+        )
     from jumok.interpret.tracing import trace
     from jumok.tasks.runs.load import load
 
@@ -157,8 +168,6 @@ def _trace(run: Path, text: str | None, target: str | None, *, explain: bool) ->
 
 def _parse_head(word: str | None) -> "Head | None":
     """Parse the --head option."""
-    from jumok.errors import InputError
-
     if word is None:
         return None
     if word == "mean":
@@ -167,4 +176,8 @@ def _parse_head(word: str | None) -> "Head | None":
         return "max"
     if word.isascii() and word.isdecimal():
         return int(word)
-    raise InputError(f"--head must be a number from 0, mean or max, got {word!r}")
+    raise UsageError(
+        "cli.head_number_mean",
+        "--head must be a number from 0, mean or max, got {word!r}",
+        word=word,
+    )

@@ -22,6 +22,7 @@ from jumok.cli.options import (
     read_template,
     with_precision,
 )
+from jumok.errors import Message, UsageError
 from jumok.language import translate
 from jumok.shipped import complete_run
 from jumok.terminal import command_line, print_notice, to_json_line
@@ -130,7 +131,13 @@ def predict(
     if draft is not None:
         from jumok.tasks.pipeline.generation_pipeline import as_generation
 
-        print_notice(f"draft: {as_generation(pipeline).draft_model}")
+        print_notice(
+            Message(
+                "cli.draft_model",
+                "draft: {draft_model}",
+                draft_model=as_generation(pipeline).draft_model,
+            )
+        )
 
 
 class _Timer:
@@ -209,13 +216,14 @@ def _n_best_overrides(pipeline: "Pipeline", overrides: list[str], n: int) -> lis
 def _check_mistyped_options(texts: list[str], known: list[str]) -> None:
     """Raises InputError for a mistyped option, which would otherwise be taken for a text."""
     from jumok.config_io import suggest
-    from jumok.errors import InputError
 
     for text in texts:
         if re.fullmatch(r"--[a-z][a-z-]*(=.*)?", text):
-            raise InputError(
-                f"unknown option {text} ({suggest(text.partition('=')[0], known)}); "
-                "give texts that look like options on stdin"
+            raise UsageError(
+                "cli.unknown_option",
+                "unknown option {text} ({suggest}); give texts that look like options on stdin",
+                text=text,
+                suggest=suggest(text.partition("=")[0], known),
             )
 
 
@@ -225,43 +233,58 @@ def _report_file_names(run: Path, texts: list[str]) -> None:
         if os.path.isfile(text):
             words = command_line("jumok", "predict", run)
             print_notice(
-                f"jumok: {text!r} is predicted as a text, but there is a file of this name; for "
-                f"its lines use: {words} < {command_line(text)}"
+                Message(
+                    "cli.text_is_a_file_name",
+                    "jumok: {text!r} is predicted as a text, but there is a file of this name; "
+                    "for its lines use: {words} < {text_2}",
+                    text=text,
+                    words=words,
+                    text_2=command_line(text),
+                )
             )
 
 
 def _check_generates(pipeline: "Pipeline", options: str) -> None:
     """Raises InputError for a model that does not generate text."""
-    from jumok.errors import InputError
-
     if not pipeline.task.generates:
-        raise InputError(
-            f"{options} needs a model that generates text, got task {pipeline.recipe.task}"
+        raise UsageError(
+            "cli.needs_model_generates",
+            "{options} needs a model that generates text, got task {task}",
+            options=options,
+            task=pipeline.recipe.task,
         )
 
 
 def _check_token_output(pipeline: "Pipeline", as_json: bool) -> None:
     """Raises InputError for --tokens and --alignment without --json or without generated text."""
-    from jumok.errors import InputError
-
     _check_generates(pipeline, "--tokens and --alignment")
     if not as_json:
-        raise InputError("--tokens and --alignment need JSON output; add --json")
+        raise UsageError(
+            "cli.tokens_alignment_need",
+            "--tokens and --alignment need JSON output; add --json",
+        )
 
 
 def _check_streamable(pipeline: "Pipeline", as_json: bool) -> None:
     """Raises InputError for settings that cannot be streamed."""
-    from jumok.errors import InputError
-
     decoding = pipeline.recipe.decoding
     if as_json:
-        raise InputError("--stream and --json exclude each other; use one of them")
+        raise UsageError(
+            "cli.stream_json_exclude",
+            "--stream and --json exclude each other; use one of them",
+        )
     if decoding.n_best > 1:
-        raise InputError(f"--stream needs n_best = 1, got {decoding.n_best}")
+        raise UsageError(
+            "cli.stream_needs_n_best",
+            "--stream needs n_best = 1, got {n_best}",
+            n_best=decoding.n_best,
+        )
     if decoding.beam > 1:
-        raise InputError(
-            f"--stream needs beam = 1, got {decoding.beam}: a wider beam chooses its output at the "
-            "end; add --decoding beam=1"
+        raise UsageError(
+            "cli.stream_needs_beam",
+            "--stream needs beam = 1, got {beam}: a wider beam chooses its output at the end; "
+            "add --decoding beam=1",
+            beam=decoding.beam,
         )
 
 
@@ -307,7 +330,14 @@ def _report_loop(output: "Output") -> None:
     from jumok.tasks.pipeline.outputs import GeneratedText
 
     if isinstance(output, GeneratedText) and output.loop is not None:
-        print_notice(f"jumok: the output for {output.text[:40]!r} repeats: {output.loop}")
+        print_notice(
+            Message(
+                "cli.output_repeats",
+                "jumok: the output for {text!r} repeats: {loop}",
+                text=output.text[:40],
+                loop=output.loop,
+            )
+        )
 
 
 def _chunks() -> Iterator[list[str]]:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import BinaryIO, Protocol
 
-from jumok.errors import InputError
+from jumok.errors import InputError, UsageError
 
 _BLOCK = 2**16  # bytes: what a pipe holds on Linux
 
@@ -74,7 +74,10 @@ class PipeLines:
 def open_stdin() -> BinaryIO:
     """Stdin as bytes. Raises InputError if the process was started with stdin closed."""
     if sys.stdin is None:
-        raise InputError("stdin is closed; give texts as arguments or on stdin")
+        raise UsageError(
+            "cli.stdin_closed",
+            "stdin is closed; give texts as arguments or on stdin",
+        )
     return sys.stdin.buffer
 
 
@@ -97,15 +100,28 @@ def read_lines(stream: LineStream | None = None) -> Iterator[str]:
         number += 1
         content = line.removesuffix(b"\n").removesuffix(b"\r")
         if len(content) > MAX_TEXT_BYTES:
-            raise InputError(
-                f"stdin:{number}: lines must have at most {MAX_TEXT_BYTES:,} bytes; split the line"
+            raise UsageError(
+                "cli.stdin_lines_most",
+                "stdin:{number}: lines must have at most {max_text_bytes:,} bytes; split the line",
+                number=number,
+                max_text_bytes=MAX_TEXT_BYTES,
             )
         try:
             yield check_text(content.decode("utf-8-sig" if number == 1 else "utf-8"))
         except UnicodeDecodeError as error:
-            raise InputError(
-                f"stdin:{number}: byte {error.start + 1} is not UTF-8 "
-                f"(0x{line[error.start]:02x}); convert the input to UTF-8{cp949_hint(content)}"
+            raise UsageError(
+                "cli.stdin_byte_not",
+                "stdin:{number}: byte {start} is not UTF-8 (0x{line:02x}); convert the input to "
+                "UTF-8{cp949_hint}",
+                number=number,
+                start=error.start + 1,
+                line=line[error.start],
+                cp949_hint=cp949_hint(content),
             ) from error
         except InputError as error:
-            raise InputError(f"stdin:{number}: {error}") from error
+            raise UsageError(
+                "cli.stdin_line",
+                "stdin:{number}: {error}",
+                number=number,
+                error=error,
+            ) from error

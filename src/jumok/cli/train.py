@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from jumok.cli import completion
+from jumok.errors import UsageError
 from jumok.language import translate, translate_message
 from jumok.shipped import complete_run
 from jumok.terminal import command_line, make_console, pad, print_json, print_line
@@ -60,7 +61,6 @@ def train(
     ] = None,
 ) -> None:
     """Train a recipe, score it on the test split, and save everything in the run's folder."""
-    from jumok.errors import InputError
     from jumok.processes import is_main_process, report_errors_once
     from jumok.tasks.recipe.recipe import load_recipe
     from jumok.tasks.runs import api
@@ -75,10 +75,16 @@ def train(
         callbacks.append(TensorBoard())
     if resume is not None:
         if recipe is not None or out is not None:
-            raise InputError("--resume takes no recipe and no --out; give only the run")
+            raise UsageError(
+                "cli.resume_takes_no",
+                "--resume takes no recipe and no --out; give only the run",
+            )
         run = api.resume(resume, callbacks=callbacks)
     elif recipe is None:
-        raise InputError("no recipe was given; try jumok train numbers, or --resume RUN")
+        raise UsageError(
+            "cli.no_recipe_given",
+            "no recipe was given; try jumok train numbers, or --resume RUN",
+        )
     else:
         with report_errors_once():
             plan = load_recipe(recipe, overrides or [])
@@ -97,13 +103,15 @@ def _estimate(
     """Print the estimated memory and time of a recipe on this machine."""
     from dataclasses import asdict
 
-    from jumok.errors import InputError
     from jumok.tasks.recipe.recipe import load_recipe
     from jumok.tasks.runs.setup import dry_run
     from jumok.training.reporting.metrics import format_duration
 
     if recipe is None or resume is not None:
-        raise InputError("--dry-run needs a recipe and no --resume")
+        raise UsageError(
+            "cli.dry_run_needs_recipe",
+            "--dry-run needs a recipe and no --resume",
+        )
     plan = load_recipe(recipe, overrides)
     found = dry_run(plan)
     parts = {n: found.bytes_per_rank(n) for n in SHARD_COUNTS if plan.training.sharding == "full"}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from jumok.cli.options import DeviceOption
+from jumok.errors import Message, UsageError
 from jumok.shipped import complete_run
 from jumok.terminal import print_line, print_notice
 
@@ -118,18 +119,21 @@ def _trace_request(
     mute: list[str],
 ) -> "TraceRequest | None":
     """The requested trace; None without a text, and for a trace file."""
-    from jumok.errors import InputError
-
     given = [word for word in (text, target, *decode, *mute) if word is not None]
     if run.is_file():
         if given:
-            raise InputError(
-                f"{run} is a trace and takes no text or decoding options; give the run instead"
+            raise UsageError(
+                "cli.trace_takes_no_text_decoding",
+                "{run} is a trace and takes no text or decoding options; give the run instead",
+                run=run,
             )
         return None
     if text is None and not lesson:
         if given:
-            raise InputError("--target, --decode and --mute need a text; add TEXT")
+            raise UsageError(
+                "cli.target_decode_mute",
+                "--target, --decode and --mute need a text; add TEXT",
+            )
         return None
     from jumok.config_io import apply_overrides
     from jumok.viewer.request_schema import TraceRequest
@@ -145,14 +149,15 @@ def _trace_request(
 
 def _trace(run: Path, request: "TraceRequest | None", device: str) -> "Trace":
     """A saved trace, or a new trace of the model on the text."""
-    from jumok.errors import InputError
-
     if run.is_file():
         from jumok.interpret.trace import Trace
 
         return Trace.open(run)
     if request is None:
-        raise InputError("--export needs a text; add TEXT after the run")
+        raise UsageError(
+            "cli.export_needs_text",
+            "--export needs a text; add TEXT after the run",
+        )
     from jumok.tasks.runs.load import load
     from jumok.viewer.live_model import LiveModel
 
@@ -183,10 +188,19 @@ def _serve(
         print_line(page)
         if not is_loopback(server_address.host):
             print_notice(
-                f"jumok: warning: anyone who reaches {server_address.host} and has the token can "
-                "use this page and this model; the connection is not encrypted"
+                Message(
+                    "cli.page_is_reachable",
+                    "jumok: warning: anyone who reaches {host} and has the token can use this "
+                    "page and this model; the connection is not encrypted",
+                    host=server_address.host,
+                )
             )
-        print_notice("jumok: press Ctrl-C to stop")
+        print_notice(
+            Message(
+                "cli.press_ctrl_c",
+                "jumok: press Ctrl-C to stop",
+            )
+        )
         if browse and has_display():
             webbrowser.open(f"{address.origin}open/{tickets.issue(page)}")
         serve(listener, server)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from jumok.cli.stdin import read_lines
-from jumok.errors import InputError
+from jumok.errors import UsageError
 from jumok.language import translate
 from jumok.shipped import complete_run
 from jumok.terminal import pad, print_json, print_line
@@ -125,10 +125,18 @@ def add(
         from jumok.text.added_words import add_words
 
         if side is not None:
-            raise InputError(f"side must be left out for a vocabulary file, got {side}")
+            raise UsageError(
+                "cli.side_left_out",
+                "side must be left out for a vocabulary file, got {side}",
+                side=side,
+            )
         tokenizer = add_words(_load_tokenizer(model), lines).tokenizer
         if out.exists():
-            raise InputError(f"{out} must not exist; choose another name")
+            raise UsageError(
+                "cli.exists",
+                "{out} must not exist; choose another name",
+                out=out,
+            )
         tokenizer.save(out)
     if as_json:
         added = {"file": str(out), "added": len(lines), "sha256": tokenizer.fingerprint}
@@ -267,7 +275,11 @@ def _texts(files: list[str] | None, column: str | None) -> Iterator[str]:
     from jumok.data.files.tables import format_of, read_table
 
     if column is not None and not files:
-        raise InputError(f"--column {column} needs a file; give a TSV, CSV or JSON-lines file")
+        raise UsageError(
+            "cli.column_needs_file",
+            "--column {column} needs a file; give a TSV, CSV or JSON-lines file",
+            column=column,
+        )
     for name in files or []:
         path = Path(name)
         if column is None:
@@ -288,5 +300,9 @@ def _visible(piece: str) -> str:
 
 def _id(token: str) -> int:
     if not (token.isascii() and token.removeprefix("-").isdigit()):
-        raise InputError(f"ids must be integers, got {token!r}; use the output of `encode --ids`")
+        raise UsageError(
+            "cli.ids_integers",
+            "ids must be integers, got {token!r}; use the output of `encode --ids`",
+            token=token,
+        )
     return int(token)

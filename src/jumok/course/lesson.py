@@ -118,8 +118,11 @@ class Lesson:
     def _cell(self, name: str) -> Cell:
         if name not in self.cells:
             raise InputError(
-                f"{self.path.name} must have the cell {name!r}, got {', '.join(self.cells)}; "
-                "correct the name in the prose"
+                "course.no_such_cell",
+                "{path} must have the cell {name!r}, got {cells}; correct the name in the prose",
+                path=self.path.name,
+                name=name,
+                cells=", ".join(self.cells),
             )
         return self.cells[name]
 
@@ -138,6 +141,9 @@ def find_lesson(number: int) -> Lesson:
     known = {lesson.number: lesson for lesson in lessons()}
     if number not in known:
         raise InputError(
-            f"the number of a lesson must be one of {', '.join(map(str, known))}, got {number}"
+            "course.number_lesson",
+            "the number of a lesson must be one of {map}, got {number}",
+            map=", ".join(map(str, known)),
+            number=number,
         )
     return known[number]

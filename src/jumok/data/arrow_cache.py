@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from jumok.data.checked_file import HashingFile, intact_size
 from jumok.data.trusted_cache import exposure, make_private, warn_exposed
+from jumok.errors import Message
 
 if TYPE_CHECKING:  # imported where it is used: other modules need the folder only
     import pyarrow as pa
@@ -91,7 +92,14 @@ def write_table(
         os.replace(temporary, path)
         return True
     except OSError as error:
-        logger.warning("%s cannot be written (%s); nothing is cached", path, error.strerror)
+        logger.warning(
+            Message(
+                "data.not_cached",
+                "{path} cannot be written ({strerror}); nothing is cached",
+                path=path,
+                strerror=error.strerror,
+            )
+        )
         return False
     finally:
         if temporary:

@@ -9,7 +9,7 @@ from jumok.atomic_io import expand_home
 from jumok.config_io import check_choices
 from jumok.data.files.formats import Format
 from jumok.data.files.rows import OnBadRows
-from jumok.errors import InputError
+from jumok.errors import DataError
 from jumok.unicode_forms import normalize
 
 if TYPE_CHECKING:
@@ -56,37 +56,55 @@ class DataConfig:
         for name in (*self.extra, *([self.corpus] if self.corpus else [])):
             _corpus(name)
         if self.corpus and (self.train or self.dev or self.test):
-            raise InputError(
-                f"data must be a corpus or files, got both ({self.corpus!r} and files); remove one"
+            raise DataError(
+                "data.data_corpus_files",
+                "data must be a corpus or files, got both ({corpus!r} and files); remove one",
+                corpus=self.corpus,
             )
         if self.corpus and self.format:
-            raise InputError(
-                f"data.format must not be set with a corpus, got {self.format!r} with "
-                f"{self.corpus!r}; remove it"
+            raise DataError(
+                "data.data_format_not",
+                "data.format must not be set with a corpus, got {format!r} with {corpus!r}; "
+                "remove it",
+                format=self.format,
+                corpus=self.corpus,
             )
         for name in ("train", "dev", "test"):
             files = getattr(self, name)
             several = isinstance(files, tuple)
             if not several and files.startswith("[") and files.endswith("]"):
-                raise InputError(
-                    f"data.{name} must be a file, or a list of files in quotes, got {files!r}; "
-                    f"""write 'data.{name}=["a", "b"]' in single quotes in a shell"""
+                raise DataError(
+                    "data.data_file_list",
+                    "data.{name} must be a file, or a list of files in quotes, got {files!r}; "
+                    'write \'data.{name}=["a", "b"]\' in single quotes in a shell',
+                    name=name,
+                    files=files,
                 )
             expanded = tuple(map(expand_home, files)) if several else expand_home(files)
             object.__setattr__(self, name, expanded)
         labels = tuple(normalize("NFC", label) for label in self.labels)
         if labels and len(set(labels)) < max(len(labels), 2):
-            raise InputError(
-                "data.labels must be at least two distinct names, got "
-                f"{', '.join(map(repr, labels))}"
+            raise DataError(
+                "data.data_labels_least",
+                "data.labels must be at least two distinct names, got {map}",
+                map=", ".join(map(repr, labels)),
             )
         object.__setattr__(self, "labels", labels)
         for name in self.sha256:
             if name not in ("train", "dev", "test"):
-                raise InputError(f"data.sha256 must be of train, dev or test, got {name}")
+                raise DataError(
+                    "data.data_sha256_train",
+                    "data.sha256 must be of train, dev or test, got {name}",
+                    name=name,
+                )
         for name in ("train_rows", "dev_rows", "test_rows"):
             if getattr(self, name) < 0:
-                raise InputError(f"data.{name} must be 0 (all) or more, got {getattr(self, name)}")
+                raise DataError(
+                    "data.negative_rows",
+                    "data.{name} must be 0 (all) or more, got {getattr}",
+                    name=name,
+                    getattr=getattr(self, name),
+                )
 
     def relocated(self, run: Path) -> "DataConfig":
         """A copy in which the files that the folder `run` contains have their paths in it."""

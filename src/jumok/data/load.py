@@ -19,7 +19,7 @@ from jumok.data.split_rules import N_BUCKETS, select_split, slice_text, split_ke
 from jumok.data.splits import CLASSIFICATION, SEQUENCES, Splits
 from jumok.data.table import Table
 from jumok.data.table_files import read_files
-from jumok.errors import InputError
+from jumok.errors import DataError
 
 _KEY = "key"  # the column by which a corpus is split, during reading
 
@@ -65,9 +65,13 @@ def _check_columns(corpus: Corpus, config: DataConfig, columns: Sequence[str]) -
     """Raise InputError for a column that neither the corpus nor the recipe names."""
     named = () if corpus.generated else [name for name in columns if getattr(config, name)]
     if not set(columns) <= {*corpus.columns, *named}:
-        raise InputError(
-            f"the corpus must have the columns of the task ({' and '.join(columns)}), got "
-            f"{' and '.join(corpus.columns)} in {corpus.name!r}; choose another corpus or task"
+        raise DataError(
+            "data.corpus_columns_task",
+            "the corpus must have the columns of the task ({columns}), got {columns_2} in "
+            "{corpus!r}; choose another corpus or task",
+            columns=" and ".join(columns),
+            columns_2=" and ".join(corpus.columns),
+            corpus=corpus.name,
         )
 
 
@@ -142,9 +146,12 @@ def _corpus_table(
         rows.format or corpus.format,
     )
     if table.sha256 != combined_checksum([file.sha256 for file in known]):
-        raise InputError(
-            f"{paths[0]} is not the official file of the corpus {corpus.name!r}; "
-            f"see jumok data verify {corpus.name}"
+        raise DataError(
+            "data.not_official_file",
+            "{paths} is not the official file of the corpus {corpus!r}; see jumok data verify "
+            "{corpus}",
+            paths=paths[0],
+            corpus=corpus.name,
         )
     return table
 
@@ -157,9 +164,13 @@ def _with_extra(
     for name in config.extra:
         extra = load_splits(DataConfig(corpus=name), columns, only=["train"])
         if not set(extra.labels) <= set(splits.labels):
-            raise InputError(
-                f"extra corpora must have the labels {', '.join(splits.labels)}, got "
-                f"{', '.join(extra.labels)} in {name!r}; remove it"
+            raise DataError(
+                "data.extra_corpora_labels",
+                "extra corpora must have the labels {labels}, got {labels_2} in {name!r}; remove "
+                "it",
+                labels=", ".join(splits.labels),
+                labels_2=", ".join(extra.labels),
+                name=name,
             )
         tables.append(extra.train)
     train = Table.concat(tables)
@@ -186,7 +197,10 @@ def _user_splits(config: DataConfig, columns: Sequence[str], only: Sequence[str]
     Only the files that are necessary for the splits in `only` and for unknown labels are read.
     """
     if not config.train:
-        raise InputError("the recipe has no data; set data.corpus or data.train")
+        raise DataError(
+            "data.recipe_no_data",
+            "the recipe has no data; set data.corpus or data.train",
+        )
     _check_parallel_files(config)
     headers = {name: config.header(name) for name in columns}
     labelled = bool({"label", "labels", "tags"} & set(columns))
@@ -214,9 +228,13 @@ def _read_split(
     table = read_files(files, config, headers, labels, config.format)
     expected = config.sha256.get(split)
     if expected and table.sha256 != expected:
-        raise InputError(
-            f"{files} must have the sha256 {expected[:12]} of data.sha256, got "
-            f"{table.sha256[:12]}; restore the file"
+        raise DataError(
+            "data.sha256_data_sha256",
+            "{files} must have the sha256 {expected} of data.sha256, got {sha256}; restore the "
+            "file",
+            files=files,
+            expected=expected[:12],
+            sha256=table.sha256[:12],
         )
     return table
 
@@ -228,10 +246,13 @@ def _check_parallel_files(config: DataConfig) -> None:
         for file in files if isinstance(files, tuple) and len(files) > 1 else ():
             kind = config.format or FORMATS.get(suffix(Path(file)), "lines")
             if kind != "lines":
-                raise InputError(
-                    f"several files in data.{split} must be plain lines, one column each, got "
-                    f"{file}, which is {kind}; name one file, or set data.format = "
-                    '"lines"'
+                raise DataError(
+                    "data.several_files_data",
+                    "several files in data.{split} must be plain lines, one column each, got "
+                    '{file}, which is {kind}; name one file, or set data.format = "lines"',
+                    split=split,
+                    file=file,
+                    kind=kind,
                 )
 
 
@@ -244,8 +265,11 @@ def _split_off_dev(train: Table, config: DataConfig) -> dict[str, Table]:
         }
     rows = config.dev_rows or max(1, len(train) // 10)
     if rows >= len(train):
-        raise InputError(
-            f"dev must have fewer rows than train ({len(train)}), got {rows}; name a data.dev file"
+        raise DataError(
+            "data.dev_fewer_rows",
+            "dev must have fewer rows than train ({n_train}), got {rows}; name a data.dev file",
+            n_train=len(train),
+            rows=rows,
         )
     first = len(train) - rows
     dev = replace(train.slice(first), bad_rows=BadRows())  # counted once, in train
@@ -257,7 +281,10 @@ def _labels_of(train: Table) -> tuple[str, ...]:
     if "tags" in train.column_names:
         tags = {tag for cell in train.column("tags") for tag in cell.split(" ")} - {"O"}
         if not tags:
-            raise InputError("train must have a tag other than O, got O for every character")
+            raise DataError(
+                "data.train_tag_other",
+                "train must have a tag other than O, got O for every character",
+            )
         return ("O", *sorted(tags, key=lambda tag: (tag[2:], tag)))
     if "labels" in train.column_names:
         found = {label for cell in train.column("labels") for label in split_labels(cell)}
@@ -267,6 +294,10 @@ def _labels_of(train: Table) -> tuple[str, ...]:
         return ()
     if len(found) < 2:
         only = repr(found.pop()) if found else "none"
-        raise InputError(f"train must have at least two labels, got {only} only")
+        raise DataError(
+            "data.train_least_two",
+            "train must have at least two labels, got {only} only",
+            only=only,
+        )
     numbers = all(name.isdecimal() for name in found)
     return tuple(sorted(found, key=int) if numbers else sorted(found))

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from jumok.atomic_io import cleanup_on_error, rename, storage_errors, sync_folder, temp_path
 from jumok.data.checked_file import intact_size
 from jumok.data.trusted_cache import exposure, private_folder, warn_exposed
-from jumok.errors import StorageError
+from jumok.errors import Message, StorageError
 from jumok.file_lock import acquire
 from jumok.terminal import print_notice
 
@@ -90,7 +90,13 @@ def _cache_errors(what: str) -> Iterator[None]:
 
 
 def _warn(error: _CacheError) -> None:
-    logger.warning("%s: the vectors are computed in memory and not cached", error)
+    logger.warning(
+        Message(
+            "data.s_vectors_computed",
+            "{error}: the vectors are computed in memory and not cached",
+            error=error,
+        )
+    )
 
 
 def _is_complete(path: Path, shape: tuple[int, int]) -> bool:
@@ -266,7 +272,12 @@ def _turn(path: Path) -> Iterator[bool]:
         try:
             shared = acquire(lock)
         except Timeout:
-            print_notice("another process is computing the same vectors; waiting for it")
+            print_notice(
+                Message(
+                    "data.another_process_computing",
+                    "another process is computing the same vectors; waiting for it",
+                )
+            )
             lock.acquire(timeout=-1)
             shared = True
     try:

@@ -18,7 +18,7 @@ from hashlib import sha256
 from itertools import product
 from random import Random
 
-from jumok.errors import InputError
+from jumok.errors import DataError
 
 SPLITS = ("train", "dev", "test")
 
@@ -159,7 +159,12 @@ def generate(split: str, n: int, seed: int = 0) -> list[tuple[str, str]]:
     [('가을은 조금 시원해요.', 'Autumn is a little cool.')]
     """
     if split not in SPLITS:
-        raise InputError(f"split must be one of {', '.join(SPLITS)}, got {split!r}")
+        raise DataError(
+            "data.unknown_split",
+            "split must be one of {splits}, got {split!r}",
+            splits=", ".join(SPLITS),
+            split=split,
+        )
     rng = Random(f"jumok note {split} {seed}")
     patterns = [[pair for pair in pairs if _split(pair[0]) == split] for pairs in sentences()]
     if split == "train":

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jumok.data.table import Table
-from jumok.errors import InputError
+from jumok.errors import DataError
 
 CLASSIFICATION = ("text", "label")
 PAIRS = ("text", "pair", "label")
@@ -28,9 +28,12 @@ class Splits:
     def __getitem__(self, name: str) -> Table:
         """The table of a split. Raises InputError with the existing splits."""
         if name not in self.tables:
-            raise InputError(
-                f"the data has no {name!r} split; choose one of {', '.join(self.tables)}, or "
-                f"name a file with data.{name}"
+            raise DataError(
+                "data.no_such_split",
+                "the data has no {name!r} split; choose one of {tables}, or name a file with "
+                "data.{name}",
+                name=name,
+                tables=", ".join(self.tables),
             )
         return self.tables[name]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jumok.data.files.rows import BadRows
-from jumok.errors import InputError
+from jumok.errors import DataError
 from jumok.unicode_forms import normalize
 
 if TYPE_CHECKING:  # imported where it is used: a prediction for a text needs no tables
@@ -151,13 +151,23 @@ class Table:
 
     def _of_type(self, name: str, expected: str) -> "pa.ChunkedArray":
         if name not in self.arrow.column_names:
-            raise InputError(f"no column {name!r}; the table has {', '.join(self.column_names)}")
+            raise DataError(
+                "data.no_column",
+                "no column {name!r}; the table has {column_names}",
+                name=name,
+                column_names=", ".join(self.column_names),
+            )
         array = self.arrow.column(name)
         kind = _kind(array.type)
         if kind != expected:
-            raise InputError(
-                f"the column {name!r} must have {expected}, got {kind}; read it with "
-                f"Table.{_METHODS[kind]}"
+            raise DataError(
+                "data.column_type",
+                "the column {name!r} must have {expected}, got {kind}; read it with "
+                "Table.{methods}",
+                name=name,
+                expected=expected,
+                kind=kind,
+                methods=_METHODS[kind],
             )
         return array
 

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from jumok.atomic_io import write_atomically
+from jumok.errors import Message
 
 logger = logging.getLogger(__name__)
 
@@ -103,9 +104,13 @@ def private_folder(folder: Path) -> Path:
 def warn_exposed(folder: Path, reason: str) -> None:
     """Warn once that a folder of the cache is not used."""
     logger.warning(
-        "%s, so that nothing in the cache %s is used; set XDG_CACHE_HOME to a folder of your own",
-        reason,
-        folder,
+        Message(
+            "data.cache_not_private",
+            "{reason}, so that nothing in the cache {folder} is used; set XDG_CACHE_HOME to a "
+            "folder of your own",
+            reason=reason,
+            folder=folder,
+        )
     )
 
 

@@ -56,7 +56,7 @@ from jumok.decoding.processors import (
     only_ban_ends,
     without_early_ends,
 )
-from jumok.errors import InputError
+from jumok.errors import DecodingError
 
 MIN_COLUMNS = 32  # of tokens that buffers have at first
 
@@ -138,10 +138,12 @@ def beam_search(
     (2, True)
     """
     if config.coverage and not isinstance(decoder, SupportsAttention):
-        raise InputError(
-            "the decoder must return attention weights with decoding.coverage "
-            f"{config.coverage}, got {type(decoder).__name__}; try an AttentionRecordingDecoder, "
-            "or coverage 0"
+        raise DecodingError(
+            "decoding.decoder_return_attention",
+            "the decoder must return attention weights with decoding.coverage {coverage}, got "
+            "{type_decoder}; try an AttentionRecordingDecoder, or coverage 0",
+            coverage=config.coverage,
+            type_decoder=type(decoder).__name__,
         )
     recording = decoder if config.coverage and isinstance(decoder, SupportsAttention) else None
     source_mask = None if recording is None else recording.source_mask()

@@ -26,7 +26,7 @@ from jumok.decoding.processors import (
     TypicalP,
 )
 from jumok.decoding.stopping import StoppingCriteria, StopStrings
-from jumok.errors import InputError
+from jumok.errors import DecodingError
 from jumok.text.tokenizer import Tokenizer, unk_id
 
 
@@ -107,9 +107,13 @@ def build_processors(
         )
         needed = forced + len(prefix) + forced_end
         if limits and needed > limit:
-            raise InputError(
-                f"decoding.prefix {config.prefix!r} must take at most {limit} tokens, got "
-                f"{needed}; try a larger decoding.max_length (max_ratio, max_extra)"
+            raise DecodingError(
+                "decoding.decoding_prefix_take",
+                "decoding.prefix {prefix!r} must take at most {limit} tokens, got {needed}; try "
+                "a larger decoding.max_length (max_ratio, max_extra)",
+                prefix=config.prefix,
+                limit=limit,
+                needed=needed,
             )
         processors.append(_after_forced(forced, ForcedPrefix([prefix])))
 
@@ -172,16 +176,24 @@ def build_constraints(
     known = _require_tokenizer(tokenizer, name)
     automaton, state, prefix = _constraint_state(config, name, known, continues_text)
     if state == DEAD or not automaton.can_finish(state):
-        raise InputError(
-            f"decoding.prefix {config.prefix!r} must be the start of a text that decoding.{name} "
-            "allows; leave one of them out"
+        raise DecodingError(
+            "decoding.decoding_prefix_start",
+            "decoding.prefix {prefix!r} must be the start of a text that decoding.{name} allows; "
+            "leave one of them out",
+            prefix=config.prefix,
+            name=name,
         )
     needed = forced + len(prefix) + int(automaton.min_tokens[state]) + 1
     if prefix and min(limits, default=needed) < needed:
-        raise InputError(
-            f"the limit must be at least {needed} tokens for decoding.prefix {config.prefix!r}, "
-            f"the rest of decoding.{name} and the end token, got {min(limits)}; try a larger "
-            "decoding.max_length (max_ratio, max_extra)"
+        raise DecodingError(
+            "decoding.limit_least_tokens",
+            "the limit must be at least {needed} tokens for decoding.prefix {prefix!r}, the rest "
+            "of decoding.{name} and the end token, got {limits}; try a larger "
+            "decoding.max_length (max_ratio, max_extra)",
+            needed=needed,
+            prefix=config.prefix,
+            name=name,
+            limits=min(limits),
         )
     rest = [limit - forced for limit in limits]
     strict = name != "allowed"  # an output may end after any allowed word
@@ -229,9 +241,10 @@ def continues_text(
         return True  # which makes no difference
     texts = {bool(text) for text in tokenizer.decode_batch(prompts)}
     if len(texts) > 1:
-        raise InputError(
-            "prompts must all decode to text, or all to none, with a text setting that constrains "
-            "the output, got both; call once for each kind"
+        raise DecodingError(
+            "decoding.prompts_all_decode",
+            "prompts must all decode to text, or all to none, with a text setting that "
+            "constrains the output, got both; call once for each kind",
         )
     return True in texts
 
@@ -287,7 +300,11 @@ def _prefix(text: str, tokenizer: Tokenizer, *, continues_text: bool) -> list[in
         if _n_spaces(data) > _n_spaces(text.encode()):  # SentencePiece adds one before a text
             ids = token_bytes.shortest_tokens(data[1:])
     if ids is None or unk_id(tokenizer) in ids:
-        raise InputError(f"the vocabulary cannot spell the prefix {text!r}; try another")
+        raise DecodingError(
+            "decoding.prefix_not_in_vocabulary",
+            "the vocabulary cannot spell the prefix {text!r}; try another",
+            text=text,
+        )
     return ids
 
 
@@ -301,19 +318,30 @@ def _check_not_forbidden(
 ) -> None:
     for word in words:
         if any(tuple(prefix[i : i + len(word)]) == word for i in range(len(prefix))):
-            raise InputError(
-                f"decoding.prefix {text!r} contains {tokenizer.decode(word)!r}, which "
-                "decoding.forbidden bans; leave one of them out"
+            raise DecodingError(
+                "decoding.decoding_prefix_contains",
+                "decoding.prefix {text!r} contains {tokenizer!r}, which decoding.forbidden bans; "
+                "leave one of them out",
+                text=text,
+                tokenizer=tokenizer.decode(word),
             )
 
 
 def _check_spelling(word: str, token_bytes: TokenBytes) -> None:
     after_text = token_bytes.after_text()
     if not word or not (after_text.can_spell(word) or after_text.can_spell(f" {word}")):
-        raise InputError(f"the vocabulary cannot spell {word!r}; leave it out of decoding.allowed")
+        raise DecodingError(
+            "decoding.allowed_not_in_vocabulary",
+            "the vocabulary cannot spell {word!r}; leave it out of decoding.allowed",
+            word=word,
+        )
 
 
 def _require_tokenizer(tokenizer: Tokenizer | None, name: str) -> Tokenizer:
     if tokenizer is None:
-        raise InputError(f"decoding.{name} is text and needs a tokenizer, got none")
+        raise DecodingError(
+            "decoding.decoding_text_needs",
+            "decoding.{name} is text and needs a tokenizer, got none",
+            name=name,
+        )
     return tokenizer

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jumok.config_io import check_choices
-from jumok.errors import InputError
+from jumok.errors import DecodingError
 from jumok.unicode_forms import normalize
 
 LengthNorm = Literal["power", "gnmt"]
@@ -103,53 +103,75 @@ class DecodingConfig:
 
     def _check(self, name: str, valid: bool, constraint: str, advice: str = "") -> None:
         if not valid:
-            raise InputError(
-                f"decoding.{name} must be {constraint}, got {getattr(self, name)}{advice}"
+            raise DecodingError(
+                "decoding.wrong_value",
+                "decoding.{name} must be {constraint}, got {getattr}{advice}",
+                name=name,
+                constraint=constraint,
+                getattr=getattr(self, name),
+                advice=advice,
             )
 
     def _check_conflicts(self) -> None:
         """Raises InputError for settings that contradict each other."""
         if self.sample and self.beam > 1:
-            raise InputError(
-                f"decoding.sample must be false with decoding.beam {self.beam}, got true; use "
-                "either beam search or sampling"
+            raise DecodingError(
+                "decoding.decoding_sample_false",
+                "decoding.sample must be false with decoding.beam {beam}, got true; use either "
+                "beam search or sampling",
+                beam=self.beam,
             )
         if not self.sample and self.n_best > self.beam:
-            raise InputError(
-                f"decoding.n_best must be at most decoding.beam {self.beam}, got {self.n_best}; "
-                "try a larger decoding.beam, or decoding.sample = true"
+            raise DecodingError(
+                "decoding.decoding_n_best_most",
+                "decoding.n_best must be at most decoding.beam {beam}, got {n_best}; try a "
+                "larger decoding.beam, or decoding.sample = true",
+                beam=self.beam,
+                n_best=self.n_best,
             )
         if self.coverage and self.beam == 1:
-            raise InputError(
-                f"decoding.coverage must be 0 with decoding.beam 1, got {self.coverage}; try a "
-                "larger decoding.beam"
+            raise DecodingError(
+                "decoding.decoding_coverage_decoding",
+                "decoding.coverage must be 0 with decoding.beam 1, got {coverage}; try a larger "
+                "decoding.beam",
+                coverage=self.coverage,
             )
         exclusive = [name for name in ("pattern", "choices", "allowed") if getattr(self, name)]
         if len(exclusive) > 1:
-            raise InputError(
-                f"decoding.{' and decoding.'.join(exclusive)} all constrain the whole output; "
-                "use only one of them"
+            raise DecodingError(
+                "decoding.decoding_all_constrain",
+                "decoding.{exclusive} all constrain the whole output; use only one of them",
+                exclusive=" and decoding.".join(exclusive),
             )
         if self.stop and (self.pattern or self.choices):
             name = "pattern" if self.pattern else "choices"
-            raise InputError(
-                f"decoding.stop would truncate an output that must match decoding.{name}; use "
-                "only one of them"
+            raise DecodingError(
+                "decoding.decoding_stop_would",
+                "decoding.stop would truncate an output that must match decoding.{name}; use "
+                "only one of them",
+                name=name,
             )
         if self.typical_p < 1.0 and not self.sample:
-            raise InputError(
-                f"decoding.typical_p must be 1 without sampling, got {self.typical_p}: it may "
-                "remove the argmax; set decoding.sample = true"
+            raise DecodingError(
+                "decoding.decoding_typical_p_without",
+                "decoding.typical_p must be 1 without sampling, got {typical_p}: it may remove "
+                "the argmax; set decoding.sample = true",
+                typical_p=self.typical_p,
             )
         if self.kernel == "native" and self.coverage:
-            raise InputError(
-                f"decoding.coverage must be 0 with the native kernel, got {self.coverage}: the "
-                'kernel does not return attention weights; set decoding.kernel = "torch"'
+            raise DecodingError(
+                "decoding.decoding_coverage_native",
+                "decoding.coverage must be 0 with the native kernel, got {coverage}: the kernel "
+                'does not return attention weights; set decoding.kernel = "torch"',
+                coverage=self.coverage,
             )
         if self.min_length > self.max_length:
-            raise InputError(
-                f"decoding.min_length must be at most max_length {self.max_length}, got "
-                f"{self.min_length}; try a smaller one"
+            raise DecodingError(
+                "decoding.decoding_min_length_most",
+                "decoding.min_length must be at most max_length {max_length}, got {min_length}; "
+                "try a smaller one",
+                max_length=self.max_length,
+                min_length=self.min_length,
             )
 
     @property

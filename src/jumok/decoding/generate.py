@@ -31,7 +31,7 @@ from jumok.decoding.processors import (
 )
 from jumok.decoding.sampling import CategoricalSampler, Sampler, greedy
 from jumok.decoding.stopping import StoppingCriteria
-from jumok.errors import InputError
+from jumok.errors import DecodingError
 
 NO_TOKEN = -1  # in place of a token where the processors allow none
 
@@ -74,9 +74,12 @@ def generate(
     sampler: Sampler = greedy
     if config.sample:
         if len(inputs.sample_keys) != len(inputs.prompt_ids):
-            raise InputError(
-                f"sample_keys must have one number for each of the {len(inputs.prompt_ids)} texts, "
-                f"got {len(inputs.sample_keys)}; try `text_key` of the tokens of each"
+            raise DecodingError(
+                "decoding.sample_keys_number_texts",
+                "sample_keys must have one number for each of the {n_prompt_ids} texts, got "
+                "{n_sample_keys}; try `text_key` of the tokens of each",
+                n_prompt_ids=len(inputs.prompt_ids),
+                n_sample_keys=len(inputs.sample_keys),
             )
         sampler = CategoricalSampler(
             inputs.sample_keys, seed=config.seed, copies=config.n_best, steps=inputs.max_new_tokens

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from jumok.decoding.stopping import StoppingCriteria
-from jumok.errors import InputError
+from jumok.errors import DecodingError
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,19 @@ class GenerationInputs:
     def __post_init__(self) -> None:
         limits = self.stopping.limits
         if len(limits) != len(self.prompt_ids) or self.prompt_ids.shape[1] < 1:
-            raise InputError(
-                f"prompt_ids must have a row of at least one token for each of the {len(limits)} "
-                f"limits, got {tuple(self.prompt_ids.shape)}"
+            raise DecodingError(
+                "decoding.prompt_ids_row_least",
+                "prompt_ids must have a row of at least one token for each of the {n_limits} "
+                "limits, got {shape}",
+                n_limits=len(limits),
+                shape=tuple(self.prompt_ids.shape),
             )
         if min(limits, default=1) < 1:
-            raise InputError(f"a limit must be at least 1 token, got {min(limits)}")
+            raise DecodingError(
+                "decoding.limit_least_token",
+                "a limit must be at least 1 token, got {limits}",
+                limits=min(limits),
+            )
 
     @property
     def max_new_tokens(self) -> int:

@@ -32,7 +32,7 @@ from jumok.decoding.incremental.decoder import GenerativeModel, IncrementalDecod
 from jumok.decoding.inputs import GenerationInputs
 from jumok.decoding.processors import NEG_INF, Processor, ProcessorContext, apply_processors
 from jumok.decoding.sampling import draw_uniform, philox_stream, sample_inverse_cdf, softmax64
-from jumok.errors import InputError
+from jumok.errors import DecodingError
 
 
 @dataclass(eq=False)
@@ -116,23 +116,35 @@ def speculative(
     (7, 2, True)
     """
     if len(inputs.prompt_ids) != 1 or config.beam > 1 or config.n_best > 1:
-        raise InputError(
-            "speculative decoding must have 1 text, beam 1 and n_best 1, got "
-            f"{len(inputs.prompt_ids)} texts, beam {config.beam} and n_best {config.n_best}; call "
-            "it once for each text"
+        raise DecodingError(
+            "decoding.speculative_decoding_text",
+            "speculative decoding must have 1 text, beam 1 and n_best 1, got {n_prompt_ids} "
+            "texts, beam {beam} and n_best {n_best}; call it once for each text",
+            n_prompt_ids=len(inputs.prompt_ids),
+            beam=config.beam,
+            n_best=config.n_best,
         )
     if target.vocabulary_size != draft.vocabulary_size:
-        raise InputError(
-            f"the draft must have the target's vocabulary of {target.vocabulary_size} tokens, got "
-            f"{draft.vocabulary_size}; train the draft with the target's vocabulary"
+        raise DecodingError(
+            "decoding.draft_target_s",
+            "the draft must have the target's vocabulary of {vocabulary_size} tokens, got "
+            "{vocabulary_size_2}; train the draft with the target's vocabulary",
+            vocabulary_size=target.vocabulary_size,
+            vocabulary_size_2=draft.vocabulary_size,
         )
     if config.sample and len(inputs.sample_keys) != 1:
-        raise InputError(
-            f"sample_keys must have one number, got {len(inputs.sample_keys)}; try `text_key` of "
-            "the tokens of the text"
+        raise DecodingError(
+            "decoding.sample_keys_number",
+            "sample_keys must have one number, got {n_sample_keys}; try `text_key` of the tokens "
+            "of the text",
+            n_sample_keys=len(inputs.sample_keys),
         )
     if n_draft_tokens < 1:
-        raise InputError(f"n_draft_tokens must be at least 1, got {n_draft_tokens}")
+        raise DecodingError(
+            "decoding.n_draft_tokens_least",
+            "n_draft_tokens must be at least 1, got {n_draft_tokens}",
+            n_draft_tokens=n_draft_tokens,
+        )
     state = _State(inputs, config, processors, on_token)
     passes = proposed = accepted = 0
     while not state.done:

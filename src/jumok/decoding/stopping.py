@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from jumok.errors import InputError
+from jumok.errors import DecodingError
 from jumok.text.streaming import StreamingDecoder, common_prefix_length
 from jumok.text.tokenizer import Tokenizer
 
@@ -31,8 +31,9 @@ class StopStrings:
 
     def __post_init__(self) -> None:
         if not all(self.strings):
-            raise InputError(
-                "a stop string must have at least one character, got an empty one; leave it out"
+            raise DecodingError(
+                "decoding.stop_string_least",
+                "a stop string must have at least one character, got an empty one; leave it out",
             )
 
     @cached_property

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
-from jumok.errors import InputError
+from jumok.errors import Message, MissingDependencyError
 from jumok.unicode_forms import normalize
 
 if TYPE_CHECKING:
@@ -88,10 +88,14 @@ def bleu_tokenizations(language: str) -> tuple[BleuTokenization, ...]:
 @cache
 def _warn_missing_once(which: str, package: str, extra: str) -> None:
     logger.warning(
-        "BLEU %s is not computed: %s is not installed; install it with pip install 'jumok[%s]'",
-        which,
-        package,
-        extra,
+        Message(
+            "evaluation.bleu_not_computed",
+            "BLEU {which} is not computed: {package} is not installed; install it with pip "
+            "install 'jumok[{extra}]'",
+            which=which,
+            package=package,
+            extra=extra,
+        )
     )
 
 
@@ -152,9 +156,10 @@ def _ko_mecab(written: Sequence[str], targets: Sequence[str]) -> BleuScore:
     try:
         metric = BLEU(tokenize="ko-mecab")
     except RuntimeError as error:
-        raise InputError(
+        raise MissingDependencyError(
+            "evaluation.needs_mecab",
             "BLEU on MeCab-ko's morphemes requires mecab-ko; install it with pip install "
-            '"sacrebleu[ko]"'
+            '"sacrebleu[ko]"',
         ) from error
     return _bleu(metric, written, targets)
 
@@ -176,8 +181,9 @@ def moses_tokens(texts: Sequence[str], language: str) -> list[str]:
     try:
         from sacremoses import MosesPunctNormalizer, MosesTokenizer
     except ImportError as error:
-        raise InputError(
-            "BLEU on Moses tokens requires sacremoses; install it with pip install sacremoses"
+        raise MissingDependencyError(
+            "evaluation.needs_sacremoses",
+            "BLEU on Moses tokens requires sacremoses; install it with pip install sacremoses",
         ) from error
     normalizer, tokenizer = MosesPunctNormalizer(lang=language), MosesTokenizer(lang=language)
     return [

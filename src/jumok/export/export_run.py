@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from jumok.atomic_io import atomic_directory, check_empty
-from jumok.errors import InputError
+from jumok.errors import ExportError, InputError
 from jumok.export.card import card, results_of
 from jumok.export.report import ExportReport
 from jumok.export.samples import comparison_samples, random_samples
@@ -48,7 +48,13 @@ def export(
     if quantize is not None and quantize not in target.quantizations:
         known = ", ".join(("float32", *target.quantizations))
         only = f"{known} only" if known == "float32" else f"one of {known}"
-        raise InputError(f"--to {to} writes {only}, got {quantize}; remove --quantize")
+        raise ExportError(
+            "export.unknown_weight_type",
+            "--to {to} writes {only}, got {quantize}; remove --quantize",
+            to=to,
+            only=only,
+            quantize=quantize,
+        )
     check_empty(out)
     pipeline = load(folder, device="cpu")
     check_exportable(target, pipeline)

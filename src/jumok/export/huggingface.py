@@ -18,7 +18,7 @@ from torch import Tensor
 from jumok import safetensors_io as tensorfile
 from jumok.atomic_io import write_atomically
 from jumok.data.packing import pad
-from jumok.errors import InputError
+from jumok.errors import ExportError, InputError
 from jumok.export.generation_config import generation_config
 from jumok.export.report import (
     ExportReport,
@@ -263,7 +263,11 @@ def transformers_class(name: str) -> Any:
         name = _OPENED_BY_CONFIG[name]
     found = getattr(transformers, name, None)
     if found is None:
-        raise InputError(f"transformers has no class {name}, and no code is run")
+        raise ExportError(
+            "export.transformers_no_class",
+            "transformers has no class {name}, and no code is run",
+            name=name,
+        )
     return found
 
 

@@ -56,8 +56,12 @@ class NumericComparison:
         """Raises JumokError if the difference exceeds the tolerance."""
         if not self.difference <= self.tolerance:  # NaN fails
             raise JumokError(
-                f"{self.what} of the exported model must differ by at most {self.tolerance:.0e}, "
-                f"got {self.difference:.1e}; nothing was saved, please report it with config.json"
+                "export.exported_model_differ",
+                "{what} of the exported model must differ by at most {tolerance:.0e}, got "
+                "{difference:.1e}; nothing was saved, please report it with config.json",
+                what=self.what,
+                tolerance=self.tolerance,
+                difference=self.difference,
             )
 
     def lines(self, translate: Translate = _english) -> Iterator[str]:

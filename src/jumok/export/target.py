@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, Protocol
 
-from jumok.errors import InputError
+from jumok.errors import MissingDependencyError
 from jumok.export.report import ExportReport
 from jumok.export.samples import Samples
 from jumok.tasks.pipeline.pipeline import Pipeline
@@ -66,4 +66,8 @@ def check_installed(libraries: tuple[str, ...]) -> None:
     """
     for name in libraries:
         if find_spec(name) is None:
-            raise InputError(f'{name} is not installed; pip install "jumok[export]"')
+            raise MissingDependencyError(
+                "export.not_installed",
+                '{name} is not installed; pip install "jumok[export]"',
+                name=name,
+            )

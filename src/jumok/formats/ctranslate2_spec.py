@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from jumok.errors import InputError
+from jumok.errors import InputError, ModelFileError
 from jumok.models import Decoder, Encoder, EncoderDecoder, LanguageModel
 from jumok.models.backbones import backbones
 from jumok.nn import (
@@ -65,7 +65,11 @@ def _pieces(vocabulary: Tokenizer, n: int) -> list[str]:
     pieces += [f"[ROW {i}]" for i in range(len(pieces), n)]
     if len(set(pieces)) < len(pieces):
         duplicate = next(piece for piece in pieces if pieces.count(piece) > 1)
-        raise InputError(f"CTranslate2 needs unique pieces, got {duplicate!r} more than once")
+        raise ModelFileError(
+            "pretrained.ctranslate2_needs_unique",
+            "CTranslate2 needs unique pieces, got {duplicate!r} more than once",
+            duplicate=duplicate,
+        )
     return pieces
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from jumok import safetensors_io
 from jumok.atomic_io import storage_errors, write_atomically
-from jumok.errors import InputError
+from jumok.errors import InputError, ModelFileError
 from jumok.formats.gguf_architectures import (
     ARCHITECTURES,
     LAYERS_32B,
@@ -67,7 +67,7 @@ def write_hf_folder(path: Path, folder: Path) -> None:
         tensors = _tensors(file, arch, config)
         tokenizer = tokenizer_files(file.metadata, config)
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise error.at(path) from None
     with storage_errors(f"{folder}: cannot be made"):
         folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "config.json", json.dumps(config, indent=2).encode())
@@ -80,9 +80,12 @@ def write_hf_folder(path: Path, folder: Path) -> None:
 def _architecture(file: GGUFFile) -> GGUFArchitecture:
     name = file.metadata.get("general.architecture")
     if not isinstance(name, str) or name not in ARCHITECTURES:
-        raise InputError(
-            f"general.architecture must be one of {', '.join(ARCHITECTURES)}, got "
-            f"{str(name)[:40]!r}; import the original checkpoint"
+        raise ModelFileError(
+            "pretrained.general_architecture",
+            "general.architecture must be one of {architectures}, got {name!r}; import the "
+            "original checkpoint",
+            architectures=", ".join(ARCHITECTURES),
+            name=str(name)[:40],
         )
     return ARCHITECTURES[name]
 
@@ -102,16 +105,25 @@ class _Metadata:
         name = f"{self._architecture}.{key}"
         found = self._file.metadata.get(name, default)
         if isinstance(found, bool) or not isinstance(found, int | float) or not found >= 0:
-            raise InputError(f"{name} must be a number, got {str(found)[:40]}; convert it again")
+            raise ModelFileError(
+                "pretrained.not_a_number",
+                "{name} must be a number, got {found}; convert it again",
+                name=name,
+                found=str(found)[:40],
+            )
         return found
 
     def layers(self) -> int:
         """The number of layers."""
         found = self.number("block_count")
         if not isinstance(found, int) or not 1 <= found <= MAX_LAYERS:
-            raise InputError(
-                f"{self._architecture}.block_count must be an integer from 1 to {MAX_LAYERS:,}, "
-                f"got {str(found)[:40]}; convert it again"
+            raise ModelFileError(
+                "pretrained.block_count_integer",
+                "{architecture}.block_count must be an integer from 1 to {max_layers:,}, got "
+                "{found}; convert it again",
+                architecture=self._architecture,
+                max_layers=MAX_LAYERS,
+                found=str(found)[:40],
             )
         return found
 
@@ -121,7 +133,10 @@ def _config(file: GGUFFile, arch: GGUFArchitecture) -> dict[str, Any]:
     metadata = _Metadata(file, arch.name)
     read = metadata.number
     if "token_embd.weight" not in file.tensors:
-        raise InputError("it must have the tensor token_embd.weight; download it again")
+        raise ModelFileError(
+            "pretrained.tensor_token_embd_weight",
+            "it must have the tensor token_embd.weight; download it again",
+        )
     config: dict[str, Any] = {
         "model_type": arch.model_type,
         "architectures": [arch.class_name],
@@ -172,15 +187,22 @@ def _rope_scaling(
     for key, only in expected.items():
         found = metadata.number(key, only)
         if found != only:
-            raise InputError(
-                f"{arch.name}.{key} must be {only}, got {found:g}; jumok rotates whole heads "
-                "without a factor, so run it with llama.cpp"
+            raise ModelFileError(
+                "pretrained.rope_value",
+                "{arch}.{key} must be {only}, got {found:g}; jumok rotates whole heads without a "
+                "factor, so run it with llama.cpp",
+                arch=arch.name,
+                key=key,
+                only=only,
+                found=found,
             )
     scaling = metadata.get("rope.scaling.type") or "linear"
     if scaling not in ("linear", "none"):
-        raise InputError(
+        raise ModelFileError(
+            "pretrained.rotary_positions_plain",
             "its rotary positions must be plain, scaled linearly or those of Llama 3, got "
-            f"{str(scaling)[:40]}; import the original checkpoint"
+            "{scaling}; import the original checkpoint",
+            scaling=str(scaling)[:40],
         )
     # older files have scale_linear; a factor of 0 is none
     factor = metadata.number("rope.scaling.factor", metadata.number("rope.scale_linear", 0)) or 1
@@ -191,9 +213,12 @@ def _rope_scaling(
     if factor == 1:
         return table
     if table:
-        raise InputError(
-            f"its rotary positions must be scaled once, got the factor {factor:g} and {ROPE_TABLE};"
-            " import the original checkpoint"
+        raise ModelFileError(
+            "pretrained.rotary_positions_scaled",
+            "its rotary positions must be scaled once, got the factor {factor:g} and "
+            "{rope_table}; import the original checkpoint",
+            factor=factor,
+            rope_table=ROPE_TABLE,
         )
     return {"rope_scaling": {"rope_type": "linear", "factor": factor}}
 
@@ -233,9 +258,12 @@ def _windows(metadata: _Metadata, layers: int, window: int, period: int) -> dict
     pattern = metadata.get("attention.sliding_window_pattern")
     if isinstance(pattern, tuple):
         if len(pattern) != layers:
-            raise InputError(
-                f"attention.sliding_window_pattern must name {layers} layers, got {len(pattern)}; "
-                "convert it again"
+            raise ModelFileError(
+                "pretrained.attention_sliding_window_pattern_name",
+                "attention.sliding_window_pattern must name {layers} layers, got {n_pattern}; "
+                "convert it again",
+                layers=layers,
+                n_pattern=len(pattern),
             )
         local = [bool(each) for each in pattern]
     else:
@@ -249,9 +277,13 @@ def _scaled_rope(file: GGUFFile, config: Mapping[str, Any]) -> dict[str, Any]:
     """The `rope_scaling` of a file with a table of divisors."""
     d_head, shape = config["head_dim"], file.tensors[ROPE_TABLE].shape
     if shape != (d_head // 2,):
-        raise InputError(
-            f"{ROPE_TABLE} must have the shape ({d_head // 2},), got {shape}; import the original "
-            "checkpoint"
+        raise ModelFileError(
+            "pretrained.vector_shape",
+            "{rope_table} must have the shape ({d_head},), got {shape}; import the original "
+            "checkpoint",
+            rope_table=ROPE_TABLE,
+            d_head=d_head // 2,
+            shape=shape,
         )
     rope = rope_of_table(file.read(ROPE_TABLE), float(config["rope_theta"]))
     if rope.scaling == "none":
@@ -277,9 +309,11 @@ def _tensors(
             continue  # read by _scaled_rope
         match = _NAME.fullmatch(name)
         if match is None or match[2] not in arch.names:
-            raise InputError(
-                f"its tensors must be those of {arch.name}, got {name[:80]!r}; import the original "
-                "checkpoint"
+            raise ModelFileError(
+                "pretrained.wrong_gguf_tensors",
+                "its tensors must be those of {arch}, got {name!r}; import the original checkpoint",
+                arch=arch.name,
+                name=name[:80],
             )
         theirs = arch.names[match[2]]
         if match[1] is not None:
@@ -331,9 +365,12 @@ def unpermute(weight: Numbers, heads: int) -> Numbers:
     [0.0, 1.0, 2.0, 3.0]
     """
     if heads < 1 or len(weight) % (2 * heads):
-        raise InputError(
-            f"the rows of queries and keys must be pairs for {heads} heads, got {len(weight)}; "
-            "download it again"
+        raise ModelFileError(
+            "pretrained.rows_queries_keys",
+            "the rows of queries and keys must be pairs for {heads} heads, got {n_weight}; "
+            "download it again",
+            heads=heads,
+            n_weight=len(weight),
         )
     pairs = weight.reshape(heads, -1, 2, *weight.shape[1:])
     halves: Numbers = pairs.swapaxes(1, 2).reshape(weight.shape)

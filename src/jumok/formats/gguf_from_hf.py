@@ -13,7 +13,7 @@ from typing import Literal
 from torch import Tensor
 
 from jumok.atomic_io import write_atomically
-from jumok.errors import InputError
+from jumok.errors import ModelFileError
 from jumok.formats.gguf_architectures import (
     BY_MODEL_TYPE,
     ROPE_TABLE,
@@ -53,7 +53,12 @@ def write_gguf_file(folder: Path, path: Path, kind: GGUFType, name: str) -> None
     config = checkpoint.config
     reason = unsupported_in_gguf(config)
     if reason is not None:
-        raise InputError(f"{folder}: {reason}; use another format")
+        raise ModelFileError(
+            "pretrained.use_another_format",
+            "{folder}: {reason}; use another format",
+            folder=folder,
+            reason=reason,
+        )
     family = config["model_type"]
     arch, model = BY_MODEL_TYPE[family], FAMILIES.get(family).read_config(ConfigReader(config))
     metadata = dict(_metadata(arch, model, kind, name)) | dict(tokenizer_metadata(folder, config))
@@ -61,7 +66,12 @@ def write_gguf_file(folder: Path, path: Path, kind: GGUFType, name: str) -> None
     try:
         write_atomically(path, lambda file: write_gguf(file, metadata, tensors))
     except ValueError as error:
-        raise InputError(f"{folder}: {error}; use f32 or bf16") from None
+        raise ModelFileError(
+            "pretrained.use_f_or",
+            "{folder}: {error}; use f32 or bf16",
+            folder=folder,
+            error=error,
+        ) from None
 
 
 def _metadata(
@@ -125,7 +135,11 @@ def _tensors(
             continue
         match = _NAME.fullmatch(name)
         if match is None or match[2] not in names:
-            raise InputError(f"{name[:80]} has no name in GGUF; use another format")
+            raise ModelFileError(
+                "pretrained.no_name_gguf",
+                "{name} has no name in GGUF; use another format",
+                name=name[:80],
+            )
         found = names[match[2]]
         if found != "output" or model.tying == "none":
             layer = "" if match[1] is None else f"blk.{match[1]}."

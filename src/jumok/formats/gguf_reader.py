@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jumok.atomic_io import storage_errors
-from jumok.errors import InputError
+from jumok.errors import InputError, ModelFileError
 from jumok.native.gguf_types import TYPES, BlockType, dequantize
 from jumok.safetensors_io import MAX_TENSORS
 
@@ -114,18 +114,23 @@ def read_gguf(path: Path) -> GGUFFile:
     try:
         return parse_gguf(data, size, path)
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise error.at(path) from None
 
 
 def parse_gguf(data: bytes, size: int, path: Path) -> GGUFFile:
     """The header in the first bytes of a file of `size` bytes."""
     reader = _Reader(data)
     if reader.take(4) != MAGIC:
-        raise InputError("it must begin with GGUF; give a .gguf file")
+        raise ModelFileError(
+            "pretrained.begin_gguf",
+            "it must begin with GGUF; give a .gguf file",
+        )
     version = reader.number("I")
     if version not in VERSIONS:
-        raise InputError(
-            f"its version must be 2 or 3 and little-endian, got {version}; convert it again"
+        raise ModelFileError(
+            "pretrained.version_little_endian",
+            "its version must be 2 or 3 and little-endian, got {version}; convert it again",
+            version=version,
         )
     n_tensors = reader.count("tensors", MAX_TENSORS, each=24)
     n_pairs = reader.count("metadata pairs", MAX_PAIRS, each=13)
@@ -133,14 +138,20 @@ def parse_gguf(data: bytes, size: int, path: Path) -> GGUFFile:
     for _ in range(n_pairs):
         key = reader.string("a key", MAX_KEY_BYTES)
         if key in metadata:
-            raise InputError(f"its keys must be unique, got {key[:80]!r} twice; download it again")
+            raise ModelFileError(
+                "pretrained.keys_unique",
+                "its keys must be unique, got {key!r} twice; download it again",
+                key=key[:80],
+            )
         metadata[key] = reader.value(reader.number("I"))
     tensors: dict[str, GGUFTensor] = {}
     for _ in range(n_tensors):
         tensor = reader.tensor()
         if tensor.name in tensors:
-            raise InputError(
-                f"its tensors must be unique, got {tensor.name[:80]!r} twice; download it again"
+            raise ModelFileError(
+                "pretrained.tensors_unique",
+                "its tensors must be unique, got {tensor!r} twice; download it again",
+                tensor=tensor.name[:80],
             )
         tensors[tensor.name] = tensor
     alignment = _alignment(metadata)
@@ -158,7 +169,10 @@ class _Reader:
     def take(self, n: int) -> bytes:
         end = self.position + n
         if end > len(self._data):
-            raise InputError("it must hold its whole header, got its end; download it again")
+            raise ModelFileError(
+                "pretrained.hold_whole_header",
+                "it must hold its whole header, got its end; download it again",
+            )
         found = self._data[self.position : end]
         self.position = end
         return found
@@ -170,9 +184,20 @@ class _Reader:
         """A number of things that take at least `each` bytes."""
         n = self.number("Q")
         if n > most:
-            raise InputError(f"it must have at most {most:,} {what}, got {n:,}; download it again")
+            raise ModelFileError(
+                "pretrained.too_many",
+                "it must have at most {most:,} {what}, got {n:,}; download it again",
+                most=most,
+                what=what,
+                n=n,
+            )
         if n * each > len(self._data) - self.position:
-            raise InputError(f"it must hold its {n:,} {what}, got its end; download it again")
+            raise ModelFileError(
+                "pretrained.truncated",
+                "it must hold its {n:,} {what}, got its end; download it again",
+                n=n,
+                what=what,
+            )
         return n
 
     def string(self, what: str, most: int) -> str:
@@ -180,8 +205,11 @@ class _Reader:
         try:
             return data.decode()
         except UnicodeDecodeError:
-            raise InputError(
-                f"{what} must be UTF-8, got {data[:40]!r}; download it again"
+            raise ModelFileError(
+                "pretrained.utf_8",
+                "{what} must be UTF-8, got {data!r}; download it again",
+                what=what,
+                data=data[:40],
             ) from None
 
     def value(self, kind: int) -> Value:
@@ -207,27 +235,42 @@ class _Reader:
         name = self.string("a tensor name", MAX_NAME_BYTES)
         n_dims = self.number("I")
         if not 1 <= n_dims <= MAX_DIMS:
-            raise InputError(
-                f"{name[:80]} must have 1 to {MAX_DIMS} dimensions, got {n_dims}; download it again"
+            raise ModelFileError(
+                "pretrained.n_dimensions",
+                "{name} must have 1 to {max_dims} dimensions, got {n_dims}; download it again",
+                name=name[:80],
+                max_dims=MAX_DIMS,
+                n_dims=n_dims,
             )
         shape = tuple(self.number("Q") for _ in range(n_dims))[::-1]
         if math.prod(shape) > MAX_ELEMENTS or 0 in shape:
-            raise InputError(
-                f"{name[:80]} must have 1 to {MAX_ELEMENTS:,} elements, got {shape}; download it "
-                "again"
+            raise ModelFileError(
+                "pretrained.n_elements",
+                "{name} must have 1 to {max_elements:,} elements, got {shape}; download it again",
+                name=name[:80],
+                max_elements=MAX_ELEMENTS,
+                shape=shape,
             )
         kind = self.number("I")
         if kind not in TYPES:
             known = ", ".join(each.name for each in TYPES.values())
-            raise InputError(
-                f"{name[:80]} must be of a type among {known}, got number {kind}; convert the file "
-                "to one of them"
+            raise ModelFileError(
+                "pretrained.type_among",
+                "{name} must be of a type among {known}, got number {kind}; convert the file to "
+                "one of them",
+                name=name[:80],
+                known=known,
+                kind=kind,
             )
         found = TYPES[kind]
         if shape[-1] % found.weights:
-            raise InputError(
-                f"the rows of {name[:80]} must be whole blocks of {found.weights}, got {shape}; "
-                "download it again"
+            raise ModelFileError(
+                "pretrained.rows_whole_blocks",
+                "the rows of {name} must be whole blocks of {weights}, got {shape}; download it "
+                "again",
+                name=name[:80],
+                weights=found.weights,
+                shape=shape,
             )
         return GGUFTensor(name, shape, found, self.number("Q"))
 
@@ -235,8 +278,10 @@ class _Reader:
 def _code(kind: int) -> str:
     """The code of a number for `struct`."""
     if kind not in _NUMBERS:
-        raise InputError(
-            f"a value must be a number, a string or a list, got type {kind}; download it again"
+        raise ModelFileError(
+            "pretrained.value_number_string",
+            "a value must be a number, a string or a list, got type {kind}; download it again",
+            kind=kind,
         )
     return f"<{_NUMBERS[kind]}"
 
@@ -244,9 +289,12 @@ def _code(kind: int) -> str:
 def _alignment(metadata: Mapping[str, Value]) -> int:
     found = metadata.get("general.alignment", 32)
     if type(found) is not int or not 8 <= found <= MAX_ALIGNMENT or found % 8:
-        raise InputError(
-            f"general.alignment must be a multiple of 8 up to {MAX_ALIGNMENT}, got "
-            f"{str(found)[:40]}; download it again"
+        raise ModelFileError(
+            "pretrained.general_alignment_multiple",
+            "general.alignment must be a multiple of 8 up to {max_alignment}, got {found}; "
+            "download it again",
+            max_alignment=MAX_ALIGNMENT,
+            found=str(found)[:40],
         )
     return found
 
@@ -260,9 +308,13 @@ def _check_places(tensors: Mapping[str, GGUFTensor], alignment: int, size: int) 
             or tensor.offset < end
             or tensor.offset + tensor.n_bytes > size
         ):
-            raise InputError(
-                f"{tensor.name[:80]} must be within the {max(size, 0):,} bytes of data, aligned "
-                f"and apart from others, got {tensor.n_bytes:,} bytes at {tensor.offset:,}; "
-                "download it again"
+            raise ModelFileError(
+                "pretrained.within_bytes_data",
+                "{tensor} must be within the {size:,} bytes of data, aligned and apart from "
+                "others, got {n_bytes:,} bytes at {offset:,}; download it again",
+                tensor=tensor.name[:80],
+                size=max(size, 0),
+                n_bytes=tensor.n_bytes,
+                offset=tensor.offset,
             )
         end = tensor.offset + tensor.n_bytes

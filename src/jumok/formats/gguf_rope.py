@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from jumok.errors import InputError
+from jumok.errors import ModelFileError
 from jumok.formats.gguf_architectures import ROPE_TABLE
 from jumok.nn.rope import RopeConfig, rope_frequencies
 
@@ -41,9 +41,13 @@ def rope_of_table(table: NDArray[np.float32], base: float) -> RopeConfig:
     True
     """
     divisors = table.astype(np.float64).ravel()
-    refused = InputError(
-        f"{ROPE_TABLE} must be the scaling of Llama 3 with limits {LOW:g} and {HIGH:g}, got "
-        "another table; import the original checkpoint"
+    refused = ModelFileError(
+        "pretrained.scaling_llama_limits",
+        "{rope_table} must be the scaling of Llama 3 with limits {low:g} and {high:g}, got "
+        "another table; import the original checkpoint",
+        rope_table=ROPE_TABLE,
+        low=LOW,
+        high=HIGH,
     )
     if not (divisors.size and np.isfinite(divisors).all() and divisors.min() >= 1):
         raise refused

@@ -13,7 +13,7 @@ from typing import Any
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 
-from jumok.errors import InputError
+from jumok.errors import ModelFileError
 from jumok.formats.gguf_reader import Scalar, Value
 from jumok.safe_json import read_json
 from jumok.text.pretrained import load_tokenizer
@@ -79,8 +79,9 @@ def _byte_level(tokens: Sequence[Scalar], metadata: Mapping[str, Value]) -> str 
     parts = [str(merge).partition(" ") for merge in merges]
     pairs = [(left, right) for left, space, right in parts if space]
     if len(vocab) < len(tokens) or len(pairs) < len(merges):
-        raise InputError(
-            "its tokens must be unique and its merges pairs, got others; download it again"
+        raise ModelFileError(
+            "pretrained.tokens_unique_merges",
+            "its tokens must be unique and its merges pairs, got others; download it again",
         )
     with library_errors("the vocabulary cannot be used"):
         tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=pairs))
@@ -115,9 +116,12 @@ def _sentencepiece(
     found = metadata.get("tokenizer.ggml.scores")
     scores = [each for each in found if isinstance(each, float)] if isinstance(found, tuple) else []
     if len(scores) != len(tokens):
-        raise InputError(
-            f"tokenizer.ggml.scores must have a number for each of {len(tokens):,} tokens, got "
-            f"{len(scores):,}; download it again"
+        raise ModelFileError(
+            "pretrained.tokenizer_ggml_scores",
+            "tokenizer.ggml.scores must have a number for each of {n_tokens:,} tokens, got "
+            "{n_scores:,}; download it again",
+            n_tokens=len(tokens),
+            n_scores=len(scores),
         )
     ids = {name: config.get(f"{name}_token_id", 0 if name == "unk" else -1) for name in SPECIAL}
     special = {name: (i, str(tokens[i])) for name, i in ids.items() if 0 <= i < len(tokens)}

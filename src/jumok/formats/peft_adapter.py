@@ -16,7 +16,7 @@ from typing import Any
 from torch import Tensor
 
 from jumok.atomic_io import write_atomically
-from jumok.errors import InputError
+from jumok.errors import ModelFileError
 from jumok.pretrained.architecture import parse_config
 from jumok.pretrained.checkpoint import HFCheckpoint, open_checkpoint
 from jumok.pretrained.config_reader import ConfigReader
@@ -95,27 +95,43 @@ def read_adapter(folder: Path) -> Adapter:
     path = folder / ADAPTER_CONFIG
     config = read_json(path)
     if config.get("peft_type") != "LORA":
-        raise InputError(
-            f"{path}: peft_type must be LORA, got {str(config.get('peft_type'))[:40]}; other "
-            "adapters are not supported"
+        raise ModelFileError(
+            "pretrained.peft_type_lora",
+            "{path}: peft_type must be LORA, got {get}; other adapters are not supported",
+            path=path,
+            get=str(config.get("peft_type"))[:40],
         )
     for key, neutral in _UNSUPPORTED:
         if config.get(key) not in (None, neutral):
-            raise InputError(
-                f"{path}: {key} must be {json.dumps(neutral)}, got {str(config[key])[:80]}; merge "
-                "such an adapter with PEFT (merge_and_unload) and import the result"
+            raise ModelFileError(
+                "pretrained.adapter_value",
+                "{path}: {key} must be {dumps}, got {config}; merge such an adapter with PEFT "
+                "(merge_and_unload) and import the result",
+                path=path,
+                key=key,
+                dumps=json.dumps(neutral),
+                config=str(config[key])[:80],
             )
     alpha = config.get("lora_alpha")
     if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not math.isfinite(alpha):
-        raise InputError(f"{path}: lora_alpha must be a number, got {str(alpha)[:40]}")
+        raise ModelFileError(
+            "pretrained.lora_alpha_number",
+            "{path}: lora_alpha must be a number, got {alpha}",
+            path=path,
+            alpha=str(alpha)[:40],
+        )
     halves: dict[str, dict[str, Tensor]] = {}
     replaced: dict[str, Tensor] = {}
     for key, tensor in read_tensors(folder / ADAPTER_WEIGHTS).items():
         name, lora, last = key.removeprefix(PREFIX).rpartition(".lora_")
         if not key.startswith(PREFIX) or (lora and last not in ("A.weight", "B.weight")):
-            raise InputError(
-                f"{folder / ADAPTER_WEIGHTS}: tensors must be {PREFIX}NAME.lora_A.weight, "
-                f"lora_B.weight, or of a head, got {ascii(key)[:80]}"
+            raise ModelFileError(
+                "pretrained.tensors_name_lora_a",
+                "{folder}: tensors must be {prefix}NAME.lora_A.weight, lora_B.weight, or of a "
+                "head, got {ascii}",
+                folder=folder / ADAPTER_WEIGHTS,
+                prefix=PREFIX,
+                ascii=ascii(key)[:80],
             )
         if lora:
             halves.setdefault(name, {})[last[0]] = tensor
@@ -141,10 +157,15 @@ def merge_adapter(adapter: Adapter, base: HFCheckpoint, out: Path) -> None:
         change = adapter.change(name)
         weight = tensors[stored]
         if weight.shape != change.shape:
-            raise InputError(
-                f"{adapter.folder}: the change of {name} must be {tuple(weight.shape)} as in "
-                f"{base.folder}, got {tuple(change.shape)}; name the checkpoint that it was "
-                "trained from"
+            raise ModelFileError(
+                "pretrained.adapter_shape",
+                "{folder}: the change of {name} must be {shape} as in {folder_2}, got {shape_2}; "
+                "name the checkpoint that it was trained from",
+                folder=adapter.folder,
+                name=name,
+                shape=tuple(weight.shape),
+                folder_2=base.folder,
+                shape_2=tuple(change.shape),
             )
         tensors[stored] = weight.float() + change
     for name, tensor in adapter.replaced.items():
@@ -162,12 +183,22 @@ def merge_adapter(adapter: Adapter, base: HFCheckpoint, out: Path) -> None:
 def _both(folder: Path, name: str, pair: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
     """A and B of a map; InputError for one without the other, or of different ranks."""
     if set(pair) != {"A", "B"}:
-        raise InputError(f"{folder / ADAPTER_WEIGHTS}: {name} must have lora_A and lora_B")
+        raise ModelFileError(
+            "pretrained.lora_a_lora_b",
+            "{folder}: {name} must have lora_A and lora_B",
+            folder=folder / ADAPTER_WEIGHTS,
+            name=name,
+        )
     a, b = pair["A"], pair["B"]
     if a.ndim != 2 or b.ndim != 2 or len(a) != b.shape[1] or not len(a):
-        raise InputError(
-            f"{folder / ADAPTER_WEIGHTS}: lora_A (r, inputs) and lora_B (outputs, r) of {name} "
-            f"must have the same r, got {tuple(a.shape)} and {tuple(b.shape)}"
+        raise ModelFileError(
+            "pretrained.lora_a",
+            "{folder}: lora_A (r, inputs) and lora_B (outputs, r) of {name} must have the same "
+            "r, got {shape} and {shape_2}",
+            folder=folder / ADAPTER_WEIGHTS,
+            name=name,
+            shape=tuple(a.shape),
+            shape_2=tuple(b.shape),
         )
     return a, b
 
@@ -185,9 +216,12 @@ def _merged_config(adapter: Adapter, base: HFCheckpoint) -> dict[str, Any]:
     heads = architecture.family.heads(ConfigReader(config))
     names = [name for name, head in heads.items() if head.kind == kind and head.has_task]
     if not names:
-        raise InputError(
-            f"{adapter.folder / ADAPTER_CONFIG}: task_type {task} is not supported for "
-            f"{architecture.family.model_type}"
+        raise ModelFileError(
+            "pretrained.task_type_not_supported",
+            "{folder}: task_type {task} is not supported for {model_type}",
+            folder=adapter.folder / ADAPTER_CONFIG,
+            task=task,
+            model_type=architecture.family.model_type,
         )
     config["architectures"] = names[:1]
     outputs = [rule.hf_name for rule in heads[names[0]].rules if rule.jumok_names == ("output",)]
@@ -215,9 +249,13 @@ def _stored_name(
     for stored in _spellings(name, config):
         if stored in tensors:
             return stored
-    raise InputError(
-        f"{adapter.folder}: {name[:120]} must be a tensor of its checkpoint {adapter.base[:120]}, "
-        "which has none of that name; name the checkpoint that it was trained from"
+    raise ModelFileError(
+        "pretrained.tensor_checkpoint_none",
+        "{folder}: {name} must be a tensor of its checkpoint {base}, which has none of that "
+        "name; name the checkpoint that it was trained from",
+        folder=adapter.folder,
+        name=name[:120],
+        base=adapter.base[:120],
     )
 
 

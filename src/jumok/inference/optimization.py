@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from jumok.device import has_fast_bfloat16
-from jumok.errors import InputError
+from jumok.errors import InputError, Message
 from jumok.inference.linear import LinearFactory, linear_factory, quantized_linear
 from jumok.inference.row_by_row import RowByRow
 from jumok.inference.unpadded_stack import (
@@ -79,7 +79,12 @@ def optimize(model: nn.Module, precision: WeightPrecision = "float32") -> nn.Mod
     """
     if precision not in LINEAR_FACTORIES:
         names = ", ".join(map(repr, LINEAR_FACTORIES))
-        raise InputError(f"precision must be one of {names}, got {precision!r}")
+        raise InputError(
+            "inference.unknown_precision",
+            "precision must be one of {names}, got {precision!r}",
+            names=names,
+            precision=precision,
+        )
     reason = unsupported_reason(model)
     if reason is not None:
         raise InputError(reason)
@@ -174,13 +179,20 @@ def _backend(encoder: Encoder, precision: WeightPrecision) -> StackBackend:
             )
         except KernelError as error:
             warn_once(
-                "precision int8 may be slower than float32 without the C++ kernel, which is not "
-                f"used: {error}"
+                Message(
+                    "inference.precision_int8_may",
+                    "precision int8 may be slower than float32 without the C++ kernel, which is "
+                    "not used: {error}",
+                    error=error,
+                )
             )
     if precision == "bfloat16" and not has_fast_bfloat16(torch.device("cpu")):
         warn_once(
-            "precision bfloat16 is slower than float32 on this processor, which has no "
-            "instructions for it; use float32 or int8"
+            Message(
+                "inference.precision_bfloat16_slower",
+                "precision bfloat16 is slower than float32 on this processor, which has no "
+                "instructions for it; use float32 or int8",
+            )
         )
     dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
     return TorchBackend(encoder.stack, LINEAR_FACTORIES[precision], dtype)

@@ -148,8 +148,9 @@ class NativeBackend(nn.Module):
         """x (n, D) in a layout, positions (b, w) -> (n, D), in the dtype of x."""
         if not layout.is_padding_only:
             raise InputError(
-                "the mask must hide only padding for the int8 kernel; pad texts instead of packing "
-                'them, or optimize with precision="float32"'
+                "inference.mask_hide_only",
+                "the mask must hide only padding for the int8 kernel; pad texts instead of "
+                'packing them, or optimize with precision="float32"',
             )
         token_positions = layout.unpad(positions)  # (n)
         return self.encoder(x, layout.lengths, token_positions, layout.columns).to(x.dtype)

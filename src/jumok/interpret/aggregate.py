@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.interpret.options import MEASURES, SPECIALS, UNITS, Measure, Specials, Unit
 from jumok.interpret.schema import Tokens
 
@@ -45,8 +45,12 @@ class DisplayOptions:
     def __post_init__(self) -> None:
         for name, known in (("unit", UNITS), ("specials", SPECIALS), ("measure", MEASURES)):
             if getattr(self, name) not in known:
-                raise InputError(
-                    f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}"
+                raise TraceError(
+                    "trace.unknown_value",
+                    "{name} must be one of {known}, got {getattr!r}",
+                    name=name,
+                    known=", ".join(known),
+                    getattr=getattr(self, name),
                 )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.interpret.eojeol import NO_EOJEOL, eojeol_at, eojeol_spans, trim_span
 from jumok.interpret.schema import (
     SIDES,
@@ -148,11 +148,15 @@ def from_attention(
         blocks["decoder" if _causal(own) else "encoder"] = own
         pieces = dict.fromkeys(pieces, tokens)
     else:
-        raise InputError(
-            "attention must be of one stack or of an encoder-decoder, got both; give one of them"
+        raise TraceError(
+            "trace.attention_stack_encoder_decoder",
+            "attention must be of one stack or of an encoder-decoder, got both; give one of them",
         )
     if not blocks:
-        raise InputError("attention must be one tensor (B, H, T, S) for each layer, got none")
+        raise TraceError(
+            "trace.attention_tensor",
+            "attention must be one tensor (B, H, T, S) for each layer, got none",
+        )
     used = dict.fromkeys(side for name in blocks for side in SIDES[name])
     sides = {side: _rows(side, pieces[side], blocks) for side in used}
     if sentence_b_start is not None:
@@ -165,14 +169,18 @@ def _arrays(name: str, layers: Layers) -> list[Floats]:
     found = [_array(layer) for layer in layers]
     shapes = {layer.shape for layer in found}
     if len(shapes) != 1 or len(next(iter(shapes))) != 4:
-        raise InputError(
-            f"{name} must be one tensor (B, H, T, S) for each layer, all of one shape, got "
-            f"{sorted(map(str, shapes))}; transformers returns them with output_attentions=True "
-            "and eager attention"
+        raise TraceError(
+            "trace.attention_shape",
+            "{name} must be one tensor (B, H, T, S) for each layer, all of one shape, got {map}; "
+            "transformers returns them with output_attentions=True and eager attention",
+            name=name,
+            map=sorted(map(str, shapes)),
         )
     if not all(np.isfinite(layer).all() and (layer >= 0).all() for layer in found):
-        raise InputError(
-            f"{name} must be finite and at least 0, got others; give weights after the softmax"
+        raise TraceError(
+            "trace.finite_least",
+            "{name} must be finite and at least 0, got others; give weights after the softmax",
+            name=name,
         )
     return found
 
@@ -199,7 +207,11 @@ def _rows(
 ) -> tuple[Tokens, ...]:
     """The tokens of each sequence of a side; padding pieces without any weight are padding."""
     if not pieces:
-        raise InputError(f"the tokens of the {side} must have a piece for each position, got none")
+        raise TraceError(
+            "trace.tokens_piece_position",
+            "the tokens of the {side} must have a piece for each position, got none",
+            side=side,
+        )
     single = [piece for piece in pieces if isinstance(piece, str)]
     rows: list[list[str]] = [single] if single else [list(row) for row in pieces]
     attended: list[NDArray[np.bool_]] = [np.zeros(len(row), np.bool_) for row in rows]
@@ -207,10 +219,16 @@ def _rows(
         B, _, T, S = layers[0].shape
         for part, n in zip(SIDES[name], (T, S), strict=True):
             if part == side and (len(rows) != B or any(len(row) != n for row in rows)):
-                raise InputError(
-                    f"the tokens of the {side} must have {B} rows with a piece for each position "
-                    f"({n} in block {name}), got {len(rows)} rows of "
-                    f"{sorted({len(row) for row in rows})}"
+                raise TraceError(
+                    "trace.tokens_rows_piece",
+                    "the tokens of the {side} must have {b} rows with a piece for each position "
+                    "({n} in block {name}), got {n_rows} rows of {rows}",
+                    side=side,
+                    b=B,
+                    n=n,
+                    name=name,
+                    n_rows=len(rows),
+                    rows=sorted({len(row) for row in rows}),
                 )
         if SIDES[name][1] == side:
             for weights in layers:

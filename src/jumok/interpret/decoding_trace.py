@@ -10,7 +10,7 @@ from itertools import accumulate
 import torch
 
 from jumok.decoding import DecodingConfig, Hypothesis, StepResult
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.interpret.schema import Decoding, Method
 from jumok.interpret.step_recorder import StepRecorder
 from jumok.tasks.pipeline.pipeline import Pipeline
@@ -102,11 +102,16 @@ def _generative_task(pipeline: Pipeline) -> GenerativeTask:
     """The task of a pipeline. Raises InputError for a model that generates no text."""
     if not isinstance(pipeline.task, GenerativeTask):
         known = " or ".join(tasks_with(lambda task: task.generates))
-        raise InputError(
-            f"the task must be {known}, which generate text, got {pipeline.recipe.task}"
+        raise TraceError(
+            "trace.task_generate_text",
+            "the task must be {known}, which generate text, got {task}",
+            known=known,
+            task=pipeline.recipe.task,
         )
     if not pipeline.has_logits:
-        raise InputError(
-            f"the model must have a language modeling head, got a {pipeline.architecture} without"
+        raise TraceError(
+            "trace.model_language_modeling",
+            "the model must have a language modeling head, got a {architecture} without",
+            architecture=pipeline.architecture,
         )
     return pipeline.task

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.interpret.inputs import TraceInputs
 from jumok.interpret.schema import Side, Tokens
 from jumok.interpret.tokens import padded_tokens
@@ -31,8 +31,10 @@ def copy_for_hooks(pipeline: Pipeline, decode: Mapping[str, object]) -> Pipeline
         ]
         own = pipeline.with_decoding([*overrides, "kernel=torch", "precision=float32"])
     elif decode:
-        raise InputError(
-            f"a model of the task {pipeline.recipe.task} generates no text; leave decode out"
+        raise TraceError(
+            "trace.model_task_generates",
+            "a model of the task {task} generates no text; leave decode out",
+            task=pipeline.recipe.task,
         )
     else:
         own = copy.copy(pipeline)

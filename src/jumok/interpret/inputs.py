@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.interpret.decoding_trace import trace_forced, trace_generation
 from jumok.interpret.schema import Decoding, Side
 from jumok.interpret.sequences import (
@@ -43,8 +43,10 @@ def trace_inputs(
     """The sequences of the texts, and of the targets, given or generated."""
     task = pipeline.task
     if targets is not None and not task.generates:
-        raise InputError(
-            f"a model of the task {pipeline.recipe.task} generates no text; leave the target out"
+        raise TraceError(
+            "trace.model_task_generates_no",
+            "a model of the task {task} generates no text; leave the target out",
+            task=pipeline.recipe.task,
         )
     if not task.reads_source:
         return _continued_inputs(pipeline, texts, targets)

@@ -26,7 +26,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.interpret import recorder
 from jumok.interpret.forward_pass import (
     Batch,
@@ -278,9 +278,12 @@ class _Subject:
         for side, rows in batch.items():
             n, expected = rows.input_ids.shape[1], self.batch[side].input_ids.shape[1]
             if n != expected:
-                raise InputError(
-                    f"both texts must have equally many tokens, got {expected} and {n}; try texts "
-                    "that differ in words of equally many pieces"
+                raise TraceError(
+                    "trace.both_texts_equally",
+                    "both texts must have equally many tokens, got {expected} and {n}; try texts "
+                    "that differ in words of equally many pieces",
+                    expected=expected,
+                    n=n,
                 )
         return batch
 
@@ -294,9 +297,10 @@ class _Subject:
         value = self.measure(self.batch)
         tables = {name: np.array(table, np.float64) for name, table in values.items()}
         if not all(np.isfinite(table).all() for table in (np.array(value), *tables.values())):
-            raise InputError(
-                "the measure of the answer must be finite after each change, got NaN or infinity; "
-                "check the weights of the model"
+            raise TraceError(
+                "trace.measure_answer_finite",
+                "the measure of the answer must be finite after each change, got NaN or "
+                "infinity; check the weights of the model",
             )
         return Effects(
             intervention=intervention,
@@ -323,13 +327,17 @@ def _subject(
     generates = pipeline.task.generates
     target = answer if generates else None
     if target is not None and decode:
-        raise InputError("decode must be left out with an answer, got both")
+        raise TraceError(
+            "trace.decode_left_out",
+            "decode must be left out with an answer, got both",
+        )
     pipeline.check_texts([text] if target is None else [text, target])
     pipeline.check_supported()
     if isinstance(pipeline.model, CharacterClassifier):
-        raise InputError(
+        raise TraceError(
+            "trace.model_tag_pieces",
             "the model must tag pieces to measure its answer, got one with model.tagging = "
-            '"characters"; jumok.trace records its attention'
+            '"characters"; jumok.trace records its attention',
         )
     own = copy_for_hooks(pipeline, decode or {})
     recorder.mute_heads(own.model, mute)
@@ -362,8 +370,10 @@ def _answer(
         ]
         return _token_answer(decoding.output, *zip(*chosen, strict=True))
     if requested is not None:
-        raise InputError(
-            f"a model of the task {pipeline.recipe.task} measures its own answer; leave answer out"
+        raise TraceError(
+            "trace.model_task_measures",
+            "a model of the task {task} measures its own answer; leave answer out",
+            task=pipeline.recipe.task,
         )
     if kind == "score":
         scale = pipeline.recipe.regression
@@ -378,7 +388,10 @@ def _answer(
         real = (ids == pipeline.vocabulary.mask_id).nonzero()[:, 0].tolist()
         names = [piece_or_empty(pipeline.vocabulary, int(predicted[t])) for t in real]
     if not real:
-        raise InputError("the text must have at least one [MASK] for an answer, got none; add one")
+        raise TraceError(
+            "trace.text_least_mask",
+            "the text must have at least one [MASK] for an answer, got none; add one",
+        )
     return _token_answer(" ".join(names), real, predicted[real].tolist())
 
 
@@ -390,7 +403,12 @@ def _label_answer(
 ) -> _Answer:
     labels = pipeline.labels
     if requested is not None and requested not in labels:
-        raise InputError(f"answer must be one of {', '.join(labels)}, got {requested!r}")
+        raise TraceError(
+            "trace.unknown_answer",
+            "answer must be one of {labels}, got {requested!r}",
+            labels=", ".join(labels),
+            requested=requested,
+        )
     label = int(logits[0].argmax()) if requested is None else labels.index(requested)
     return _Answer("probability", labels[label], lambda x: probabilities(x)[:, label])
 

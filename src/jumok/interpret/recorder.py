@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.interpret.schema import SIDES, Block, BlockName, ModelInfo, Muted, Side
 from jumok.models import Decoder, Encoder, TransformerConfig
 from jumok.models.backbones import backbones
@@ -219,11 +219,22 @@ def mute_heads(model: nn.Module, heads: Iterable[tuple[str, int, int]]) -> tuple
         n_heads = {each.layer: each.module.n_heads for each in modules if each.block == block}
         if not n_heads:
             names = ", ".join(dict.fromkeys(each.block for each in modules))
-            raise InputError(f"the block of a muted head must be one of {names}, got {block!r}")
+            raise TraceError(
+                "trace.block_muted_head",
+                "the block of a muted head must be one of {names}, got {block!r}",
+                names=names,
+                block=block,
+            )
         if layer not in n_heads or not 0 <= head < n_heads[layer]:
-            raise InputError(
-                f"a muted head of block {block} must be in layers 0 to {max(n_heads)} and heads 0 "
-                f"to {n_heads[min(n_heads)] - 1}, got head {head} of layer {layer}"
+            raise TraceError(
+                "trace.muted_head_block",
+                "a muted head of block {block} must be in layers 0 to {n_heads} and heads 0 to "
+                "{n_heads_2}, got head {head} of layer {layer}",
+                block=block,
+                n_heads=max(n_heads),
+                n_heads_2=n_heads[min(n_heads)] - 1,
+                head=head,
+                layer=layer,
             )
         selected[block, layer].add(head)
     muted: list[Muted] = []

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from jumok.config_io import from_dict
-from jumok.errors import InputError
+from jumok.errors import InputError, TraceError
 from jumok.safe_json import parse_json
 
 FORMAT = "jumok.trace/2"
@@ -274,16 +274,27 @@ class TraceInfo:
     def __post_init__(self) -> None:
         names = [block.name for block in self.blocks]
         if not names or len(set(names)) < len(names):
-            raise InputError(f"blocks must be one or more different ones, got {names}")
+            raise TraceError(
+                "trace.blocks_different_ones",
+                "blocks must be one or more different ones, got {names}",
+                names=names,
+            )
         rows = {side: len(sequences) for side, sequences in self.sides.items()}
         for block in self.blocks:
             for side in (block.queries, block.keys):
                 if not rows.get(side):
-                    raise InputError(
-                        f"block {block.name} needs tokens of the side {side}, got none"
+                    raise TraceError(
+                        "trace.block_needs_tokens",
+                        "block {block} needs tokens of the side {side}, got none",
+                        block=block.name,
+                        side=side,
                     )
         if len(set(rows.values())) > 1:
-            raise InputError(f"the sides must have equally many sequences, got {rows}")
+            raise TraceError(
+                "trace.sides_equally_many",
+                "the sides must have equally many sequences, got {rows}",
+                rows=rows,
+            )
         for side, sequences in self.sides.items():
             _check_lengths(side, sequences)
         self._check_predictions()
@@ -294,25 +305,37 @@ class TraceInfo:
         answers = None if self.classification is None else len(self.classification.sequences)
         for name, count in (("regression", scores), ("classification", answers)):
             if count not in (None, self.sequences):
-                raise InputError(
-                    f"{name} must have {self.sequences} entries, one a sequence, got {count}"
+                raise TraceError(
+                    "trace.entries_sequence",
+                    "{name} must have {sequences} entries, one a sequence, got {count}",
+                    name=name,
+                    sequences=self.sequences,
+                    count=count,
                 )
         if self.classification is not None:
             _check_classification(self.classification)
         if self.next is not None and "target" in self.sides:
             real = sum(self.tokens("target").real)
             if len(self.next) != real:
-                raise InputError(
-                    f"next must have {real} entries, one for each token of the first target, got "
-                    f"{len(self.next)}"
+                raise TraceError(
+                    "trace.next_entries_token",
+                    "next must have {real} entries, one for each token of the first target, got "
+                    "{n_next}",
+                    real=real,
+                    n_next=len(self.next),
                 )
         if self.lens is not None:
             real = sum(self.tokens(self.lens_side).real)
             for layer, row in enumerate(self.lens):
                 if len(row) != real:
-                    raise InputError(
-                        f"lens must have {real} entries in each layer, one for each token of the "
-                        f"first {self.lens_side}, got {len(row)} in layer {layer}"
+                    raise TraceError(
+                        "trace.lens_entries_layer",
+                        "lens must have {real} entries in each layer, one for each token of the "
+                        "first {lens_side}, got {n_row} in layer {layer}",
+                        real=real,
+                        lens_side=self.lens_side,
+                        n_row=len(row),
+                        layer=layer,
                     )
 
     @property
@@ -326,7 +349,12 @@ class TraceInfo:
             if block.name == name:
                 return block
         known = ", ".join(block.name for block in self.blocks)
-        raise InputError(f"the block must be one of {known}, got {name!r}")
+        raise TraceError(
+            "trace.unknown_block",
+            "the block must be one of {known}, got {name!r}",
+            known=known,
+            name=name,
+        )
 
     def tokens(self, side: str, sequence: int = 0) -> Tokens:
         """The tokens of one sequence on one side. Raises InputError if there are none."""
@@ -334,8 +362,18 @@ class TraceInfo:
             if name == side:
                 if 0 <= sequence < len(sequences):
                     return sequences[sequence]
-                raise InputError(f"the sequence must be 0 to {len(sequences) - 1}, got {sequence}")
-        raise InputError(f"the side must be one of {', '.join(self.sides)}, got {side!r}")
+                raise TraceError(
+                    "trace.sequence_range",
+                    "the sequence must be 0 to {n_sequences}, got {sequence}",
+                    n_sequences=len(sequences) - 1,
+                    sequence=sequence,
+                )
+        raise TraceError(
+            "trace.unknown_side",
+            "the side must be one of {sides}, got {side!r}",
+            sides=", ".join(self.sides),
+            side=side,
+        )
 
     @property
     def sequences(self) -> int:
@@ -349,9 +387,10 @@ class TraceInfo:
                 dataclasses.asdict(self), allow_nan=False, separators=(",", ":")
             )  # ensure_ascii escapes lone surrogates, which UTF-8 cannot encode
         except ValueError as error:
-            raise InputError(
+            raise TraceError(
+                "trace.probabilities_scores_trace",
                 "the probabilities and scores of a trace must be finite, got one that is not; "
-                "check the weights of the model"
+                "check the weights of the model",
             ) from error
 
     @classmethod
@@ -367,8 +406,10 @@ class TraceInfo:
             return from_dict(cls, header, complete=True)
         except (InputError, UnicodeEncodeError) as error:
             reason = str(error).partition("; correct")[0]
-            raise InputError(
-                f"not the header of a trace: {reason}; write the trace again"
+            raise TraceError(
+                "trace.not_header_trace",
+                "not the header of a trace: {reason}; write the trace again",
+                reason=reason,
             ) from error
 
 
@@ -378,12 +419,22 @@ def _check_lengths(side: str, sequences: tuple[Tokens, ...]) -> None:
         for name in ("pieces", "spans", "special", "real", "words", "segments"):
             values = getattr(tokens, name)
             if values is not None and len(values) != len(tokens):
-                raise InputError(
-                    f"sequence {number} of side {side} must have one of {name} for each of "
-                    f"{len(tokens)} ids, got {len(values)}"
+                raise TraceError(
+                    "trace.sequence_side_ids",
+                    "sequence {number} of side {side} must have one of {name} for each of "
+                    "{n_tokens} ids, got {n_values}",
+                    number=number,
+                    side=side,
+                    name=name,
+                    n_tokens=len(tokens),
+                    n_values=len(values),
                 )
     if len({len(tokens) for tokens in sequences}) > 1:
-        raise InputError(f"the sequences of side {side} must have one length; pad them")
+        raise TraceError(
+            "trace.sequences_side_length",
+            "the sequences of side {side} must have one length; pad them",
+            side=side,
+        )
 
 
 def _check_classification(found: Classification) -> None:
@@ -393,7 +444,11 @@ def _check_classification(found: Classification) -> None:
         rows += [(f"probabilities without {each.text!r}", each.without) for each in one.words]
         for name, values in rows:
             if len(values) != len(found.labels):
-                raise InputError(
-                    f"sequence {number} must have {name} for {len(found.labels)} labels, got "
-                    f"{len(values)}"
+                raise TraceError(
+                    "trace.sequence_labels",
+                    "sequence {number} must have {name} for {n_labels} labels, got {n_values}",
+                    number=number,
+                    name=name,
+                    n_labels=len(found.labels),
+                    n_values=len(values),
                 )

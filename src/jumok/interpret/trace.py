@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from jumok import safetensors_io as tensorfile
 from jumok.atomic_io import storage_errors, write_atomically
-from jumok.errors import InputError
+from jumok.errors import InputError, TraceError
 from jumok.interpret.rounding import SCALE_SUFFIX, dequantize
 from jumok.interpret.schema import Block, TraceInfo
 from jumok.interpret.trace_file import check_tensors, read_info
@@ -87,7 +87,7 @@ class Trace:
             with storage_errors(f"{path}: cannot be read"):
                 return cls(info, _InFile(path, tensorfile.read_header(path)))
         except InputError as error:
-            raise InputError(f"{path}: {error}") from error
+            raise error.at(path) from error
 
     def with_info(self, info: TraceInfo) -> "Trace":
         """A trace of these tensors with another header."""
@@ -117,7 +117,12 @@ class Trace:
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a tensor. Raises InputError if the trace does not have it."""
         if name not in self._shapes:
-            raise InputError(f"the tensor must be one of {_some(self._shapes)}, got {name!r}")
+            raise TraceError(
+                "trace.unknown_tensor",
+                "the tensor must be one of {some}, got {name!r}",
+                some=_some(self._shapes),
+                name=name,
+            )
         return self._shapes[name]
 
     def tensor(self, name: str) -> Array:
@@ -225,14 +230,23 @@ class Trace:
     def _block(self, name: str, layer: int) -> Block:
         block = self.info.block(name)
         if not 0 <= layer < block.layers:
-            raise InputError(
-                f"the layer of block {name} must be 0 to {block.layers - 1}, got {layer}"
+            raise TraceError(
+                "trace.layer_block",
+                "the layer of block {name} must be 0 to {layers}, got {layer}",
+                name=name,
+                layers=block.layers - 1,
+                layer=layer,
             )
         return block
 
     def _sequence(self, number: int) -> int:
         if not 0 <= number < self.info.sequences:
-            raise InputError(f"the sequence must be 0 to {self.info.sequences - 1}, got {number}")
+            raise TraceError(
+                "trace.sequence_range",
+                "the sequence must be 0 to {sequences}, got {number}",
+                sequences=self.info.sequences - 1,
+                number=number,
+            )
         return number
 
     def _part(self, block: str, layer: int, name: str, sequence: int) -> Floats:
@@ -277,8 +291,10 @@ class _InFile:
         try:
             self._file: Any = safetensors.safe_open(path, framework="numpy")
         except safetensors.SafetensorError as error:
-            raise InputError(
-                f"not a usable safetensors file: {error}; save the trace again"
+            raise TraceError(
+                "trace.not_usable_safetensors",
+                "not a usable safetensors file: {error}; save the trace again",
+                error=error,
             ) from error
 
     def shapes(self) -> dict[str, tuple[int, ...]]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from jumok import safetensors_io as tensorfile
-from jumok.errors import InputError
+from jumok.errors import InputError, TraceError
 from jumok.interpret.schema import FORMAT, TraceInfo
 
 DTYPES = ("F32", "F16", "U8")
@@ -23,18 +23,26 @@ def read_info(path: Path) -> TraceInfo:
     entries, metadata = tensorfile.read_header(path), tensorfile.read_metadata(path)
     try:
         if metadata.get("format") != FORMAT:
-            raise InputError(
-                f"the format must be {FORMAT!r}, got {metadata.get('format')!r}; trace the text "
-                "again, or open the file with the jumok that wrote it"
+            raise TraceError(
+                "trace.format_2",
+                "the format must be {format!r}, got {get!r}; trace the text again, or open the "
+                "file with the jumok that wrote it",
+                format=FORMAT,
+                get=metadata.get("format"),
             )
         for name, entry in entries.items():
             if entry.dtype not in DTYPES:
-                raise InputError(f"tensor {name!r} must be F32, F16 or U8, got {entry.dtype}")
+                raise TraceError(
+                    "trace.tensor_f32_f16",
+                    "tensor {name!r} must be F32, F16 or U8, got {dtype}",
+                    name=name,
+                    dtype=entry.dtype,
+                )
         info = TraceInfo.from_json(metadata.get("trace", ""))
         check_tensors(info, {name: entry.shape for name, entry in entries.items()})
         return info
     except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+        raise error.at(path) from error
 
 
 def check_tensors(info: TraceInfo, shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -47,7 +55,13 @@ def check_tensors(info: TraceInfo, shapes: Mapping[str, tuple[int, ...]]) -> Non
         T, S = len(info.tokens(block.queries)), len(info.tokens(block.keys))
         L, H, G, K = block.layers, block.heads, block.key_heads, block.d_head
         if not 0 < G <= H or H % G:
-            raise InputError(f"block {block.name}: {H} heads must be a multiple of {G} key heads")
+            raise TraceError(
+                "trace.block_heads_multiple",
+                "block {block}: {h} heads must be a multiple of {g} key heads",
+                block=block.name,
+                h=H,
+                g=G,
+            )
         of_block = {
             "mask": (B, T, S),
             "thumbnails": (B, L, H, min(T, 64), min(S, 64)),
@@ -67,7 +81,12 @@ def check_tensors(info: TraceInfo, shapes: Mapping[str, tuple[int, ...]]) -> Non
         }
         for part in ("mask", "thumbnails"):
             if f"{block.name}.{part}" not in shapes:
-                raise InputError(f"{block.name}.{part} is missing; save the trace again")
+                raise TraceError(
+                    "trace.missing_key",
+                    "{block}.{part} is missing; save the trace again",
+                    block=block.name,
+                    part=part,
+                )
         for name, found in shapes.items():
             match = re.fullmatch(rf"{block.name}\.(?:(\d+)\.)?(\w+)", name)
             if match is None:
@@ -75,7 +94,12 @@ def check_tensors(info: TraceInfo, shapes: Mapping[str, tuple[int, ...]]) -> Non
             layer, part = match.groups()
             expected = (of_block if layer is None else of_layer).get(part)
             if found != expected or int(layer or 0) >= L:
-                raise InputError(
-                    f"{name} must have the shape {expected} in {L} layers by the header, got "
-                    f"{found}; save the trace again"
+                raise TraceError(
+                    "trace.shape_layers_header",
+                    "{name} must have the shape {expected} in {l} layers by the header, got "
+                    "{found}; save the trace again",
+                    name=name,
+                    expected=expected,
+                    l=L,
+                    found=found,
                 )

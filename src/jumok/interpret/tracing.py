@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.atomic_io import sha256_of
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.interpret import recorder
 from jumok.interpret.forward_pass import (
     collate_tokens,
@@ -72,19 +72,27 @@ def trace(
     """
     texts, targets = _several(text), None if target is None else _several(target)
     if not texts or (targets is not None and len(targets) != len(texts)):
-        raise InputError(
-            "trace must have at least one text, and no targets or one for each, got "
-            f"{len(texts)} texts and {len(targets or [])} targets"
+        raise TraceError(
+            "trace.trace_least_text",
+            "trace must have at least one text, and no targets or one for each, got {n_texts} "
+            "texts and {n_targets} targets",
+            n_texts=len(texts),
+            n_targets=len(targets or []),
         )
     if not isinstance(model, Pipeline):
         if tokenizer is None or decode or mute or pad_to:
-            raise InputError(
-                f"the model must be from jumok.load, got {type(model).__name__}; a model of "
-                "transformers needs its tokenizer, and supports only a text and a target"
+            raise TraceError(
+                "trace.model_jumok_load",
+                "the model must be from jumok.load, got {type_model}; a model of transformers "
+                "needs its tokenizer, and supports only a text and a target",
+                type_model=type(model).__name__,
             )
         return trace_texts(model, tokenizer, texts, targets)
     if targets is not None and decode:
-        raise InputError("decode must be left out with a target, got both")
+        raise TraceError(
+            "trace.decode_left_out_target",
+            "decode must be left out with a target, got both",
+        )
     model.check_texts([*texts, *(targets or [])])
     own = copy_for_hooks(model, decode or {})
     muted = recorder.mute_heads(own.model, mute)

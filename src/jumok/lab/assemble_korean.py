@@ -10,7 +10,7 @@ from jumok.data.corpora.paths import corpus_folders, find_file
 from jumok.data.files.lines import read_lines
 from jumok.data.load import load_splits
 from jumok.data.splits import Splits
-from jumok.errors import InputError
+from jumok.errors import DataError
 from jumok.lab.assemble import Assembly, HeldOut, sample_sentences
 
 
@@ -62,13 +62,22 @@ def source_texts(source: TextSource) -> Iterator[str]:
         folder, _, name = file.rpartition("/")
         path = find_file(corpus_folders(folder), name)
         if path is None:
-            raise InputError(
-                f"the source {source.name!r} must be there as {file} (or .xz, .gz); set JUMOK_DATA "
-                "to the folder that contains it"
+            raise DataError(
+                "data.source_missing",
+                "the source {source!r} must be there as {file} (or .xz, .gz); set JUMOK_DATA to "
+                "the folder that contains it",
+                source=source.name,
+                file=file,
             )
         for line in read_lines(path):
             if line.fault:
-                raise InputError(f"{path}:{line.number}: {line.fault}; restore the file")
+                raise DataError(
+                    "data.damaged_line",
+                    "{path}:{number}: {fault}; restore the file",
+                    path=path,
+                    number=line.number,
+                    fault=line.fault,
+                )
             yield line.content.decode()
 
 

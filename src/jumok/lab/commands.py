@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from jumok.errors import DataError, Message
 from jumok.language import translate
 from jumok.terminal import print_json, print_line, print_notice
 
@@ -56,7 +57,6 @@ def assemble(
     """
     from jumok.data.corpora.korean_text import KO_SMALL, SOURCES
     from jumok.data.corpora.paths import downloads
-    from jumok.errors import InputError
     from jumok.lab.assemble_korean import assemble_korean, assemble_sentences, repeated_lines
 
     path = out or downloads(KO_SMALL.name) / (
@@ -75,11 +75,22 @@ def assemble(
             print_line(f"{'':<15} {translate(template, *numbers, *left_out)}")
     repeated = repeated_lines(path)
     if repeated:
-        raise InputError(
-            f"{path} must repeat no sentence of a dev or test set, got {len(repeated):,} lines, "
-            f"the first {repeated[0]!r}; report this as a bug"
+        raise DataError(
+            "data.repeat_no_sentence",
+            "{path} must repeat no sentence of a dev or test set, got {n_repeated:,} lines, the "
+            "first {repeated!r}; report this as a bug",
+            path=path,
+            n_repeated=len(repeated),
+            repeated=repeated[0],
         )
-    print_notice(f"{path}  repeats none of {len(assembly.held_out):,} held-out texts")
+    print_notice(
+        Message(
+            "data.repeats_none_held_out",
+            "{path}  repeats none of {n_held_out:,} held-out texts",
+            path=path,
+            n_held_out=len(assembly.held_out),
+        )
+    )
 
 
 def _megabytes(size: int) -> str:

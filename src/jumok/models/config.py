@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from jumok.errors import InputError
+from jumok.errors import ConfigError
 from jumok.nn.config import LayerConfig, check_dimension
 from jumok.nn.feedforward import Activation
 from jumok.nn.rope import DEFAULT_ROPE
@@ -71,40 +71,62 @@ class TransformerConfig(LayerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.max_length > MAX_TABLE_POSITIONS and self.positions.startswith("sinusoidal"):
-            raise InputError(
-                f"max_length must be at most {MAX_TABLE_POSITIONS:,} with sinusoidal positions, "
-                f"got {self.max_length:,}; use rotary positions for longer texts"
+            raise ConfigError(
+                "model.max_length_most_sinusoidal",
+                "max_length must be at most {max_table_positions:,} with sinusoidal positions, "
+                "got {max_length:,}; use rotary positions for longer texts",
+                max_table_positions=MAX_TABLE_POSITIONS,
+                max_length=self.max_length,
             )
         for name in ("vocabulary_size", "n_layers", "max_length", "embedding_dim"):
             check_dimension(name, getattr(self, name))
         if self.target_vocabulary_size is not None:
             check_dimension("target_vocabulary_size", self.target_vocabulary_size)
         if self.position_offset < 0:
-            raise InputError(f"position_offset must be at least 0, got {self.position_offset}")
+            raise ConfigError(
+                "model.position_offset_least",
+                "position_offset must be at least 0, got {position_offset}",
+                position_offset=self.position_offset,
+            )
         if self.position_offset and self.positions in ("rotary", "relative", "none"):
-            raise InputError(
-                f'position_offset must be 0 with positions="{self.positions}", which has no table '
-                f"of positions, got {self.position_offset}; leave it out"
+            raise ConfigError(
+                "model.position_offset_positions_no",
+                'position_offset must be 0 with positions="{positions}", which has no table of '
+                "positions, got {position_offset}; leave it out",
+                positions=self.positions,
+                position_offset=self.position_offset,
             )
         if self.n_segments < 0:
-            raise InputError(f"n_segments must be at least 0, got {self.n_segments}; 0 means none")
+            raise ConfigError(
+                "model.n_segments_least",
+                "n_segments must be at least 0, got {n_segments}; 0 means none",
+                n_segments=self.n_segments,
+            )
         if self.n_decoder_layers is not None and self.n_decoder_layers < 1:
-            raise InputError(
-                f"n_decoder_layers must be at least 1, got {self.n_decoder_layers}; or leave it out"
+            raise ConfigError(
+                "model.n_decoder_layers_least",
+                "n_decoder_layers must be at least 1, got {n_decoder_layers}; or leave it out",
+                n_decoder_layers=self.n_decoder_layers,
             )
         if self.output_softcap is not None and not 0.0 < self.output_softcap < math.inf:
-            raise InputError(
-                f"output_softcap must be positive and finite, got {self.output_softcap}; or leave "
-                "it out"
+            raise ConfigError(
+                "model.output_softcap_positive_finite",
+                "output_softcap must be positive and finite, got {output_softcap}; or leave it out",
+                output_softcap=self.output_softcap,
             )
         if self.positions != "rotary" and (self.local_rope, self.rope) != (None, DEFAULT_ROPE):
-            raise InputError(
-                f'positions must be "rotary" with rope or local_rope, got "{self.positions}"'
+            raise ConfigError(
+                "model.positions_rotary_rope",
+                'positions must be "rotary" with rope or local_rope, got "{positions}"',
+                positions=self.positions,
             )
         d_head = self.d_head or self.d_model // self.n_heads
         if self.positions == "rotary" and d_head % 2:
-            raise InputError(
-                f"d_head must be even for rotary positions, got {d_head}; try {d_head + 1}"
+            raise ConfigError(
+                "model.d_head_even_rotary",
+                "d_head must be even for rotary positions, got {d_head}; try {d_head_2}",
+                d_head=d_head,
+                d_head_2=d_head + 1,
             )
 
     @property

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from jumok.errors import InputError
+from jumok.errors import ConfigError
 from jumok.models.config import TransformerConfig
 from jumok.models.embedding import InputEmbedding, position_ids
 from jumok.models.encoder import layer_positions, token_embedding
@@ -32,9 +32,11 @@ class Decoder(nn.Module):
     ) -> None:
         super().__init__()
         if config.d_embedding is not None:
-            raise InputError(
-                f"d_embedding must be unset for a decoder, got {config.d_embedding}; "
-                "its embedding has the width of its layers"
+            raise ConfigError(
+                "model.d_embedding_unset_decoder",
+                "d_embedding must be unset for a decoder, got {d_embedding}; its embedding has "
+                "the width of its layers",
+                d_embedding=config.d_embedding,
             )
         n_layers = config.n_decoder_layers
         self.n_layers = config.n_layers if n_layers is None else n_layers
@@ -88,8 +90,11 @@ class Decoder(nn.Module):
         Raises InputError for a capacity above max_length.
         """
         if capacity > self.embedding.max_length:
-            raise InputError(
-                f"a cache must have at most max_length={self.embedding.max_length} tokens, "
-                f"got {capacity}; request fewer or train with a larger model.max_length"
+            raise ConfigError(
+                "model.cache_most_max_length",
+                "a cache must have at most max_length={max_length} tokens, got {capacity}; "
+                "request fewer or train with a larger model.max_length",
+                max_length=self.embedding.max_length,
+                capacity=capacity,
             )
         return DecoderCache.with_capacity(self.n_layers, capacity)

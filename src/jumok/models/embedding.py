@@ -6,7 +6,7 @@ Shapes: B batch, T positions, D model width.
 import torch
 from torch import Tensor, nn
 
-from jumok.errors import InputError
+from jumok.errors import ConfigError
 from jumok.models.config import TransformerConfig
 from jumok.nn.dropout import Dropout
 from jumok.nn.embedding import SegmentEmbedding, TokenEmbedding
@@ -62,9 +62,12 @@ class InputEmbedding(nn.Module):
     def check_length(self, tokens: int) -> None:
         """Raises InputError for more than `max_length` tokens."""
         if tokens > self.max_length:
-            raise InputError(
-                f"a text must have at most {self.max_length} tokens, got {tokens}; "
-                "shorten it or train with a larger model.max_length"
+            raise ConfigError(
+                "model.text_most_tokens",
+                "a text must have at most {max_length} tokens, got {tokens}; shorten it or train "
+                "with a larger model.max_length",
+                max_length=self.max_length,
+                tokens=tokens,
             )
 
 

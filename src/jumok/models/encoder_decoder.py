@@ -5,7 +5,7 @@ Shapes: B batch, S source tokens, T target tokens, D model width, V target vocab
 
 from torch import Tensor, nn
 
-from jumok.errors import InputError
+from jumok.errors import ConfigError
 from jumok.models.config import TransformerConfig
 from jumok.models.decoder import Decoder
 from jumok.models.encoder import Encoder, token_embedding
@@ -30,9 +30,12 @@ class EncoderDecoder(nn.Module):
         super().__init__()
         shared = config.tying in ("all", "inputs")
         if shared and config.output_size != config.vocabulary_size:
-            raise InputError(
+            raise ConfigError(
+                "model.vocabularies_share_embedding",
                 "vocabularies that share one embedding must have the same size, got "
-                f'{config.vocabulary_size} and {config.output_size}; set tie_embeddings = "target"'
+                '{vocabulary_size} and {output_size}; set tie_embeddings = "target"',
+                vocabulary_size=config.vocabulary_size,
+                output_size=config.output_size,
             )
         source = token_embedding(config, config.vocabulary_size)
         target = source if shared else token_embedding(config, config.output_size)

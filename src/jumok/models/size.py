@@ -1,6 +1,6 @@
 """Lower bounds of a model's size, computed from its config without building it."""
 
-from jumok.errors import InputError
+from jumok.errors import ConfigError
 from jumok.models.config import TransformerConfig
 
 MAX_EXTRA_WEIGHTS = 10_000_000  # allowed beyond the stored ones: then wrong shapes are listed
@@ -44,8 +44,11 @@ def check_model_size(config: TransformerConfig, n_stored: int) -> None:
     """Raise InputError if the config needs far more weights than the `n_stored` ones."""
     n_weights = min_parameter_count(config)
     if n_weights > max(4 * n_stored, MAX_EXTRA_WEIGHTS):
-        raise InputError(
-            f"config.json must describe the stored weights, got a model of at least {n_weights:,} "
-            f"weights and {n_stored:,} stored ones; give the checkpoint's own config.json and "
-            "weights"
+        raise ConfigError(
+            "model.config_json_describe",
+            "config.json must describe the stored weights, got a model of at least {n_weights:,} "
+            "weights and {n_stored:,} stored ones; give the checkpoint's own config.json and "
+            "weights",
+            n_weights=n_weights,
+            n_stored=n_stored,
         )

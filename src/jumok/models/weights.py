@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from jumok.errors import InputError
+from jumok.errors import ConfigError
 
 FLOAT32_MAX = torch.finfo(torch.float32).max
 
@@ -58,8 +58,10 @@ def check_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
         if not tensor.is_floating_point()
     ]
     if wrong:
-        raise InputError(
-            f"the weights do not fit the model: {'; '.join(wrong)}; give the weights of this model"
+        raise ConfigError(
+            "model.weights_do_not",
+            "the weights do not fit the model: {wrong}; give the weights of this model",
+            wrong="; ".join(wrong),
         )
     check_finite(tensors, "the weights")
 
@@ -82,7 +84,11 @@ train it again
         values = tensor.float() if tensor.element_size() == 1 else tensor  # float8 has no aminmax
         for value in torch.aminmax(values):
             if not abs(value.item()) <= FLOAT32_MAX:  # NaN compares as False
-                raise InputError(
-                    f"{where} must have finite weights, got {value.item()} in {name}; get or train "
-                    "it again"
+                raise ConfigError(
+                    "model.finite_weights",
+                    "{where} must have finite weights, got {value} in {name}; get or train it "
+                    "again",
+                    where=where,
+                    value=value.item(),
+                    name=name,
                 )

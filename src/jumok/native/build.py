@@ -15,7 +15,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from jumok.errors import JumokError
+from jumok.errors import JumokError, Message
 from jumok.native.instruction_sets import X86_64, InstructionSet, machine, usable
 from jumok.terminal import print_line
 
@@ -64,8 +64,12 @@ def kernel_path(*, bundled: bool = True) -> Path:
                 return path
         try:
             logger.warning(
-                "compiling the C++ kernel for %s once, which takes about half a minute",
-                instruction_set.name,
+                Message(
+                    "kernel.compiling",
+                    "compiling the C++ kernel for {instruction_set} once, which takes about half "
+                    "a minute",
+                    instruction_set=instruction_set.name,
+                )
             )
             compile_kernel(instruction_set, paths[-1])
             record_sum(paths[-1])
@@ -111,8 +115,9 @@ def find_compiler() -> str:
     found = next((path for name in candidates if name and (path := shutil.which(name))), None)
     if found is None:
         raise KernelError(
+            "kernel.no_compiler",
             "the C++ kernel needs a compiler, and none was found; install g++ or clang++, or use "
-            "the PyTorch model"
+            "the PyTorch model",
         )
     return found
 
@@ -140,8 +145,11 @@ def compile_kernel(instruction_set: InstructionSet, path: Path, compiler: str = 
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".kernel-", suffix=".so")
     except OSError as error:
         raise KernelError(
-            f"the compiled kernel cannot be written to {path.parent} ({error.strerror}); set "
-            "XDG_CACHE_HOME to a writable folder"
+            "kernel.not_written",
+            "the compiled kernel cannot be written to {parent} ({strerror}); set XDG_CACHE_HOME "
+            "to a writable folder",
+            parent=path.parent,
+            strerror=error.strerror,
         ) from None
     os.close(descriptor)
     try:
@@ -162,21 +170,31 @@ def compile_kernel(instruction_set: InstructionSet, path: Path, compiler: str = 
         if done.returncode != 0:
             message = next((line for line in done.stderr.splitlines() if "error" in line), "")
             raise KernelError(
-                f"{compiler} cannot compile the C++ kernel ({message.strip() or 'no error message'}"
-                "); set CXX to another compiler, or use the PyTorch model"
+                "kernel.not_compiled",
+                "{compiler} cannot compile the C++ kernel ({message}); set CXX to another "
+                "compiler, or use the PyTorch model",
+                compiler=compiler,
+                message=message.strip() or "no error message",
             )
         with open(name, "rb") as written:
             os.fsync(written.fileno())  # a power failure must not leave a partial file
         os.replace(name, path)
     except subprocess.TimeoutExpired:
         raise KernelError(
-            f"{compiler} did not compile the C++ kernel within {COMPILE_TIMEOUT} seconds; try "
-            "again when the machine is less busy, or use the PyTorch model"
+            "kernel.compilation_timeout",
+            "{compiler} did not compile the C++ kernel within {compile_timeout} seconds; try "
+            "again when the machine is less busy, or use the PyTorch model",
+            compiler=compiler,
+            compile_timeout=COMPILE_TIMEOUT,
         ) from None
     except OSError as error:  # a broken CXX
         raise KernelError(
-            f"{compiler} cannot compile the C++ kernel into {path.parent} ({error}); set CXX to "
-            "another compiler and XDG_CACHE_HOME to a writable folder, or use the PyTorch model"
+            "kernel.not_compiled_into_cache",
+            "{compiler} cannot compile the C++ kernel into {parent} ({error}); set CXX to "
+            "another compiler and XDG_CACHE_HOME to a writable folder, or use the PyTorch model",
+            compiler=compiler,
+            parent=path.parent,
+            error=error,
         ) from error
     finally:
         Path(name).unlink(missing_ok=True)

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from jumok.device import has_fast_bfloat16
+from jumok.errors import Message
 from jumok.native.build import KernelError, compiled_kernel, kernel_path
 from jumok.native.instruction_sets import best_instruction_set
 from jumok.native.kernel_choice import KernelChoice
@@ -65,8 +66,13 @@ def choose_kernel(
         kernel_path()
         if not faster:
             warn_once(
-                f'decoding.kernel="native" is slower than PyTorch in {precision} on '
-                f'{instructions}; leave it at "auto"'
+                Message(
+                    "kernel.decoding_kernel_native",
+                    'decoding.kernel="native" is slower than PyTorch in {precision} on '
+                    '{instructions}; leave it at "auto"',
+                    precision=precision,
+                    instructions=instructions,
+                )
             )
         return KernelChoice("native", precision, f'decoding.kernel is "native"; {instructions}')
     reason = _reason_against(model, coverage)
@@ -104,18 +110,30 @@ def _not_measured(instructions: str, precision: DecoderPrecision) -> str:
 def _torch(precision: DecoderPrecision, reason: str) -> KernelChoice:
     if precision == "int8":
         warn_once(
-            f"decoding.precision=int8 is slower than float32 in PyTorch ({reason}); leave it out, "
-            "or make the C++ kernel available"
+            Message(
+                "kernel.decoding_precision_int8",
+                "decoding.precision=int8 is slower than float32 in PyTorch ({reason}); leave it "
+                "out, or make the C++ kernel available",
+                reason=reason,
+            )
         )
     elif precision in ("q8_0", "q4_0"):
         warn_once(
-            f"decoding.precision={precision} is not faster than float32 in PyTorch ({reason}); "
-            "leave it out, or make the C++ kernel available"
+            Message(
+                "kernel.decoding_precision_not",
+                "decoding.precision={precision} is not faster than float32 in PyTorch "
+                "({reason}); leave it out, or make the C++ kernel available",
+                precision=precision,
+                reason=reason,
+            )
         )
     if precision == "bfloat16" and not has_fast_bfloat16(torch.device("cpu")):
         warn_once(
-            "decoding.precision=bfloat16 is slower than float32 on this processor, which has no "
-            "instructions for it; leave it out"
+            Message(
+                "kernel.decoding_precision_bfloat16",
+                "decoding.precision=bfloat16 is slower than float32 on this processor, which has "
+                "no instructions for it; leave it out",
+            )
         )
     return KernelChoice("torch", precision, reason)
 

@@ -40,13 +40,17 @@ class NativeDecoder:
         """source (N, S) int64; source_mask (N, S) bool, None without padding; padding (B) int64."""
         if model.has_encoder != (source is not None):
             raise InputError(
-                "source must be given for an encoder-decoder only; "
-                f"{'give' if model.has_encoder else 'leave out'} the source"
+                "kernel.source_given_encoder_decoder",
+                "source must be given for an encoder-decoder only; {has_encoder} the source",
+                has_encoder="give" if model.has_encoder else "leave out",
             )
         if capacity > model.max_length:
             raise InputError(
-                f"capacity must be at most {model.max_length} tokens, got {capacity}; "
-                'use less, decoding.kernel = "torch", or a model with a larger model.max_length'
+                "kernel.capacity_most_tokens_2",
+                "capacity must be at most {max_length} tokens, got {capacity}; use less, "
+                'decoding.kernel = "torch", or a model with a larger model.max_length',
+                max_length=model.max_length,
+                capacity=capacity,
             )
         self.vocabulary_size = model.vocabulary_size
         self.model = model  # keeps the weights alive
@@ -61,7 +65,11 @@ class NativeDecoder:
             self._encode_sources(source, source_mask)
         elif padding is not None:
             if len(padding) and int(padding.min()) < 0:
-                raise InputError(f"padding must be 0 or more tokens, got {int(padding.min())}")
+                raise InputError(
+                    "kernel.padding_tokens",
+                    "padding must be 0 or more tokens, got {min}",
+                    min=int(padding.min()),
+                )
             self._reset(len(padding), _on_cpu(padding).long().contiguous())
 
     def __del__(self) -> None:
@@ -112,7 +120,10 @@ class NativeDecoder:
         """Remove the newest `tokens` positions of every row."""
         if not 0 <= tokens <= self._length:
             raise InputError(
-                f"rewind must be by 0 to {self._length} positions, got {tokens}; rewind by less"
+                "kernel.rewind_positions",
+                "rewind must be by 0 to {length} positions, got {tokens}; rewind by less",
+                length=self._length,
+                tokens=tokens,
             )
         self._library.jumok_rewind(self._request, tokens)
         self._length -= tokens
@@ -123,15 +134,27 @@ class NativeDecoder:
         """Record the weights of these heads (layer, head) of the decoder from the next step on."""
         model = self.model
         if block == "cross" and not model.has_encoder:
-            raise InputError("cross-attention needs an encoder-decoder, got a language model")
+            raise InputError(
+                "kernel.cross_attention_needs_encoder_decoder",
+                "cross-attention needs an encoder-decoder, got a language model",
+            )
         for layer, head in heads:
             if not (0 <= layer < model.n_decoder_layers and 0 <= head < model.n_heads):
                 raise InputError(
-                    f"heads must be (layer, head) up to ({model.n_decoder_layers - 1}, "
-                    f"{model.n_heads - 1}), got ({layer}, {head})"
+                    "kernel.heads_range",
+                    "heads must be (layer, head) up to ({n_decoder_layers}, {n_heads}), got "
+                    "({layer}, {head})",
+                    n_decoder_layers=model.n_decoder_layers - 1,
+                    n_heads=model.n_heads - 1,
+                    layer=layer,
+                    head=head,
                 )
         if len(set(heads)) < len(heads):
-            raise InputError(f"each head must be given once, got {list(heads)}")
+            raise InputError(
+                "kernel.head_given_once",
+                "each head must be given once, got {heads}",
+                heads=list(heads),
+            )
         numbers = [layer * model.n_heads + head for layer, head in heads]
         chosen = torch.tensor(numbers, dtype=torch.int32)
         self._check_status(
@@ -164,14 +187,20 @@ class NativeDecoder:
         if source.ndim != 2 or (source_mask is not None and source_mask.shape != source.shape):
             mask = "no mask" if source_mask is None else f"a mask {tuple(source_mask.shape)}"
             raise InputError(
-                "source and source_mask must both be (sources, tokens), got "
-                f"source {tuple(source.shape)} and {mask}"
+                "kernel.source_source_mask_both",
+                "source and source_mask must both be (sources, tokens), got source {shape} and "
+                "{mask}",
+                shape=tuple(source.shape),
+                mask=mask,
             )
         N, S = source.shape
         if self.model.max_length < S:
             raise InputError(
-                f"the source must have at most {self.model.max_length} tokens, got {S}; "
-                "shorten the text or train with a larger model.max_length"
+                "kernel.source_most_tokens",
+                "the source must have at most {max_length} tokens, got {s}; shorten the text or "
+                "train with a larger model.max_length",
+                max_length=self.model.max_length,
+                s=S,
             )
         source = _on_cpu(source).long().contiguous()
         source_mask = None if source_mask is None else _on_cpu(source_mask).bool().contiguous()
@@ -192,7 +221,12 @@ class NativeDecoder:
 
     def _check_k(self, k: int) -> None:
         if not 0 < k <= self.vocabulary_size:
-            raise InputError(f"k must be from 1 to {self.vocabulary_size} tokens, got {k}")
+            raise InputError(
+                "kernel.k_tokens",
+                "k must be from 1 to {vocabulary_size} tokens, got {k}",
+                vocabulary_size=self.vocabulary_size,
+                k=k,
+            )
 
     def _check_ids(self, ids: Tensor) -> Tensor:
         """The new tokens, checked and contiguous."""
@@ -201,7 +235,10 @@ class NativeDecoder:
             self._reset(len(ids), None)
         if ids.ndim != 2 or len(ids) != self._n_rows or ids.shape[1] < 1:
             raise InputError(
-                f"ids must be ({self._n_rows}, T) with T of 1 or more, got {tuple(ids.shape)}"
+                "kernel.ids_shape",
+                "ids must be ({n_rows}, T) with T of 1 or more, got {shape}",
+                n_rows=self._n_rows,
+                shape=tuple(ids.shape),
             )
         self._check_capacity(ids.shape[1])
         return _on_cpu(ids).long().contiguous()
@@ -216,13 +253,19 @@ class NativeDecoder:
 
     def _check_memory(self) -> None:
         if self._failed:
-            raise JumokError("memory ran out in an earlier step; start again with a new decoder")
+            raise JumokError(
+                "kernel.memory_ran_out",
+                "memory ran out in an earlier step; start again with a new decoder",
+            )
 
     def _check_capacity(self, n: int) -> None:
         if self._length + n > self._capacity:
             raise InputError(
-                f"the decoder must not exceed its capacity of {self._capacity} positions, got "
-                f"{self._length + n}; create it with a larger capacity"
+                "kernel.decoder_not_exceed",
+                "the decoder must not exceed its capacity of {capacity} positions, got {length}; "
+                "create it with a larger capacity",
+                capacity=self._capacity,
+                length=self._length + n,
             )
 
     def _logits(self, ids: Tensor, *, all_positions: bool) -> Tensor:
@@ -243,14 +286,23 @@ class NativeDecoder:
         if status == OUT_OF_VOCABULARY:
             size = vocabulary_size or self.vocabulary_size
             raise InputError(
-                f"token ids must be from 0 to {size - 1}, got one outside this range; use ids of "
-                "the model's own vocabulary"
+                "kernel.token_ids",
+                "token ids must be from 0 to {size}, got one outside this range; use ids of the "
+                "model's own vocabulary",
+                size=size - 1,
             )
         if status == NO_SUCH_ROW:
-            raise InputError(f"rows must be from 0 to {(self._n_rows or 0) - 1}, got another one")
+            raise InputError(
+                "kernel.rows_range",
+                "rows must be from 0 to {n_rows}, got another one",
+                n_rows=(self._n_rows or 0) - 1,
+            )
         if status != OK:
             self._failed = True  # some rows may be ahead of others
-            raise JumokError("memory ran out while decoding; decode fewer rows at once")
+            raise JumokError(
+                "kernel.memory_ran_out_while",
+                "memory ran out while decoding; decode fewer rows at once",
+            )
 
 
 class DecoderStep(NamedTuple):
@@ -271,9 +323,15 @@ def step_together(steps: Sequence[DecoderStep]) -> list[Tensor | tuple[Tensor, T
     """
     first = steps[0].decoder
     if any(step.decoder.model is not first.model for step in steps):
-        raise InputError("all decoders must be of one NativeModel; step those of others apart")
+        raise InputError(
+            "kernel.all_decoders_nativemodel",
+            "all decoders must be of one NativeModel; step those of others apart",
+        )
     if len({id(step.decoder) for step in steps}) < len(steps):
-        raise InputError("each decoder must have one step, got two of one decoder")
+        raise InputError(
+            "kernel.decoder_step",
+            "each decoder must have one step, got two of one decoder",
+        )
     checked = []
     for decoder, ids, k in steps:
         if k:
@@ -308,7 +366,10 @@ def step_rows(
     """
     first, n = decoders[0], len(decoders)
     if any(decoder.model is not first.model for decoder in decoders):
-        raise InputError("all decoders must be of one NativeModel; step those of others apart")
+        raise InputError(
+            "kernel.all_decoders_nativemodel",
+            "all decoders must be of one NativeModel; step those of others apart",
+        )
     if k:
         first._check_k(k)
     ids = _on_cpu(ids).long().contiguous()
@@ -319,8 +380,10 @@ def step_rows(
         address += rows * ids.element_size()
     if address != ids.data_ptr() + ids.numel() * ids.element_size() or ids.shape[1:] != (1,):
         raise InputError(
-            f"ids must be one token for each row of the decoders, got {tuple(ids.shape)}; pass "
-            "their rows in order"
+            "kernel.ids_token_row",
+            "ids must be one token for each row of the decoders, got {shape}; pass their rows in "
+            "order",
+            shape=tuple(ids.shape),
         )
     logits = torch.empty(len(ids), first.vocabulary_size)
     status = first._library.jumok_step_together(calls, n, logits.data_ptr(), kernel_threads())
@@ -347,6 +410,8 @@ def _on_cpu(tensor: Tensor) -> Tensor:
     """The tensor itself; InputError if it is on another device."""
     if tensor.device.type != "cpu":
         raise InputError(
-            f"the C++ kernel runs on the CPU, got a tensor on {tensor.device}; move it to the CPU"
+            "kernel.not_on_cpu",
+            "the C++ kernel runs on the CPU, got a tensor on {device}; move it to the CPU",
+            device=tensor.device,
         )
     return tensor

@@ -62,8 +62,12 @@ class NativeEncoder:
         index = positions if self.rotary else columns
         if len(index) and not 0 <= int(index.min()) <= int(index.max()) < self.max_length:
             raise InputError(
-                f"positions must be from 0 to {self.max_length - 1}, got {int(index.min())} to "
-                f"{int(index.max())}; shorten the text, or use the PyTorch model"
+                "kernel.positions_range",
+                "positions must be from 0 to {max_length}, got {min} to {max}; shorten the text, "
+                "or use the PyTorch model",
+                max_length=self.max_length - 1,
+                min=int(index.min()),
+                max=int(index.max()),
             )
         assert int(lengths.sum()) == len(x) == len(index)
         with one_torch_thread():
@@ -80,7 +84,10 @@ class NativeEncoder:
         )
         if status == OUT_OF_MEMORY:
             raise JumokError(
-                f"memory ran out while {len(lengths)} texts of {len(x)} tokens were encoded; use a "
-                "smaller batch"
+                "kernel.memory_ran_out_while_texts",
+                "memory ran out while {n_lengths} texts of {n_x} tokens were encoded; use a "
+                "smaller batch",
+                n_lengths=len(lengths),
+                n_x=len(x),
             )
         return y

@@ -7,6 +7,7 @@ from ctypes import POINTER, c_char_p, c_float, c_int, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
+from jumok.errors import Message
 from jumok.native.build import BUNDLED_FOLDER, KernelError, discard, kernel_path
 
 logger = logging.getLogger(__name__)
@@ -78,7 +79,13 @@ def library() -> ctypes.CDLL:
     except KernelError:
         if _is_noexec(path):
             raise
-        logger.warning("%s cannot be loaded; recompiling", path)
+        logger.warning(
+            Message(
+                "kernel.recompiling",
+                "{path} cannot be loaded; recompiling",
+                path=path,
+            )
+        )
         if path.parent == BUNDLED_FOLDER:
             return load_library(kernel_path(bundled=False))
         discard(path)
@@ -94,8 +101,10 @@ def load_library(path: Path) -> ctypes.CDLL:
         loaded = ctypes.CDLL(str(path))
     except OSError as error:
         raise KernelError(
-            f"the compiled kernel cannot be loaded ({error}); set XDG_CACHE_HOME to a folder on a "
-            "disk without noexec, or use the PyTorch model"
+            "kernel.not_loaded",
+            "the compiled kernel cannot be loaded ({error}); set XDG_CACHE_HOME to a folder on a "
+            "disk without noexec, or use the PyTorch model",
+            error=error,
         ) from None
     for name, (result, arguments) in SIGNATURES.items():
         function = getattr(loaded, name)

@@ -45,7 +45,12 @@ class PackedWeights:
         on_packed: Callable[[Tensor], None] = lambda weight: None,
     ) -> None:
         if precision not in PRECISIONS:
-            raise KernelError(f"precision must be one of {PRECISIONS}, got {precision!r}")
+            raise KernelError(
+                "kernel.unknown_precision",
+                "precision must be one of {precisions}, got {precision!r}",
+                precisions=PRECISIONS,
+                precision=precision,
+            )
         self.precision, self.on_packed = precision, on_packed
         self.library = library()
         self.handle: int = self.library.jumok_create_model(
@@ -126,8 +131,10 @@ class PackedWeights:
 def _check_status(status: int, name: str) -> None:
     if status == OUT_OF_MEMORY:
         raise JumokError(
-            f"memory ran out while the weights of {name} were packed; free memory, or use a "
-            "smaller precision"
+            "kernel.memory_ran_out_while_weights",
+            "memory ran out while the weights of {name} were packed; free memory, or use a "
+            "smaller precision",
+            name=name,
         )
     assert status == OK, name
 

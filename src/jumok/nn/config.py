@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from jumok.config_io import check_choices
-from jumok.errors import InputError
+from jumok.errors import ConfigError, InputError
 from jumok.nn.feedforward import Activation, Projection
 from jumok.nn.norms import NormKind
 from jumok.nn.rope import DEFAULT_ROPE, RopeConfig
@@ -99,20 +99,30 @@ class LayerConfig:
         if self.n_kv_heads is not None:
             check_dimension("n_kv_heads", self.n_kv_heads)
             if self.n_heads % self.n_kv_heads:
-                raise InputError(
-                    f"n_heads must be divisible by n_kv_heads, got n_heads={self.n_heads}, "
-                    f"n_kv_heads={self.n_kv_heads}; try "
-                    f"{_nearest_divisor(self.n_heads, self.n_kv_heads)} key/value heads"
+                raise ConfigError(
+                    "nn.n_heads_not_divisible",
+                    "n_heads must be divisible by n_kv_heads, got n_heads={n_heads}, "
+                    "n_kv_heads={n_kv_heads}; try {nearest_divisor} key/value heads",
+                    n_heads=self.n_heads,
+                    n_kv_heads=self.n_kv_heads,
+                    nearest_divisor=_nearest_divisor(self.n_heads, self.n_kv_heads),
                 )
         if self.d_head is None and self.d_model % self.n_heads:
-            raise InputError(
-                f"d_model must be divisible by n_heads, got d_model={self.d_model}, "
-                f"n_heads={self.n_heads}; try {_nearest_divisor(self.d_model, self.n_heads)} heads"
+            raise ConfigError(
+                "nn.d_model_not_divisible",
+                "d_model must be divisible by n_heads, got d_model={d_model}, n_heads={n_heads}; "
+                "try {nearest_divisor} heads",
+                d_model=self.d_model,
+                n_heads=self.n_heads,
+                nearest_divisor=_nearest_divisor(self.d_model, self.n_heads),
             )
         for name in ("dropout", "attention_dropout", "activation_dropout"):
             if not 0.0 <= getattr(self, name) < 1.0:
-                raise InputError(
-                    f"{name} must be at least 0 and below 1, got {getattr(self, name)}"
+                raise ConfigError(
+                    "nn.dropout_range",
+                    "{name} must be at least 0 and below 1, got {getattr}",
+                    name=name,
+                    getattr=getattr(self, name),
                 )
 
     @property
@@ -138,9 +148,20 @@ class LayerConfig:
 def check_dimension(name: str, size: int) -> None:
     """Raises InputError for a dimension below 1 or above `MAX_DIMENSION`."""
     if size < 1:
-        raise InputError(f"{name} must be at least 1, got {size}")
+        raise ConfigError(
+            "nn.dimension_below_1",
+            "{name} must be at least 1, got {size}",
+            name=name,
+            size=size,
+        )
     if size > MAX_DIMENSION:
-        raise InputError(f"{name} must be at most {MAX_DIMENSION:,}, got {str(size)[:24]}")
+        raise ConfigError(
+            "nn.dimension_too_large",
+            "{name} must be at most {max_dimension:,}, got {size}",
+            name=name,
+            max_dimension=MAX_DIMENSION,
+            size=str(size)[:24],
+        )
 
 
 def _check_attention_and_norm(config: LayerConfig) -> None:
@@ -150,13 +171,23 @@ def _check_attention_and_norm(config: LayerConfig) -> None:
     for name in ("norm_eps", "attention_scale", "attention_softcap"):
         value = getattr(config, name)
         if value is not None and not 0.0 < value < math.inf:
-            raise InputError(f"{name} must be positive and finite, got {value}; or leave it out")
+            raise ConfigError(
+                "nn.not_positive",
+                "{name} must be positive and finite, got {value}; or leave it out",
+                name=name,
+                value=value,
+            )
     buckets = config.relative_attention_num_buckets
     distance = config.relative_attention_max_distance
     if buckets < 4 or distance <= buckets // 2 or max(buckets, distance) > MAX_DIMENSION:
-        raise InputError(
-            "relative_attention_num_buckets must be at least 4 and relative_attention_max_distance "
-            f"more than half of it, both at most {MAX_DIMENSION:,}, got {buckets} and {distance}"
+        raise ConfigError(
+            "nn.relative_attention_buckets",
+            "relative_attention_num_buckets must be at least 4 and "
+            "relative_attention_max_distance more than half of it, both at most "
+            "{max_dimension:,}, got {buckets} and {distance}",
+            max_dimension=MAX_DIMENSION,
+            buckets=buckets,
+            distance=distance,
         )
 
 
@@ -164,9 +195,11 @@ def _check_layer_pattern(config: LayerConfig) -> None:
     """Raises InputError for letters other than G, L, N and for windows without local layers."""
     pattern, window = config.layer_pattern, config.sliding_window
     if not 1 <= len(pattern) <= MAX_LAYERS or not set(pattern) <= set("GLN"):
-        raise InputError(
-            "layer_pattern must be letters G (global), L (local) and N (global without rotation), "
-            f"got {pattern[:24]!r}; try LLLG"
+        raise ConfigError(
+            "nn.layer_pattern",
+            "layer_pattern must be letters G (global), L (local) and N (global without "
+            "rotation), got {pattern!r}; try LLLG",
+            pattern=pattern[:24],
         )
     if window is not None:
         check_dimension("sliding_window", window)
@@ -177,7 +210,10 @@ def _check_layer_pattern(config: LayerConfig) -> None:
             + ("set sliding_window" if window is None else 'try layer_pattern = "L"')
         )
     if config.local_rope is not None and window is None:
-        raise InputError("local_rope must be left out without local layers; use rope")
+        raise ConfigError(
+            "nn.local_rope_without_local_layers",
+            "local_rope must be left out without local layers; use rope",
+        )
 
 
 def _nearest_divisor(n: int, target: int) -> int:

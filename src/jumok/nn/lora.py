@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jumok.config_io import check_choice
-from jumok.errors import InputError
+from jumok.errors import ConfigError
 from jumok.nn.dropout import Dropout
 from jumok.nn.feedforward import PointwiseConv
 
@@ -33,22 +33,30 @@ class LoraConfig:
 
     def __post_init__(self) -> None:
         if self.rank < 0:
-            raise InputError(
-                f"training.lora.rank must be at least 1, or 0 for none, got {self.rank}"
+            raise ConfigError(
+                "nn.lora_rank",
+                "training.lora.rank must be at least 1, or 0 for none, got {rank}",
+                rank=self.rank,
             )
         if not 0 <= self.alpha < math.inf:
-            raise InputError(
-                f"training.lora.alpha must be positive, or 0 for twice the rank, got {self.alpha}"
+            raise ConfigError(
+                "nn.lora_alpha",
+                "training.lora.alpha must be positive, or 0 for twice the rank, got {alpha}",
+                alpha=self.alpha,
             )
         if not 0.0 <= self.dropout < 1.0:
-            raise InputError(
-                f"training.lora.dropout must be at least 0 and below 1, got {self.dropout}"
+            raise ConfigError(
+                "nn.lora_dropout",
+                "training.lora.dropout must be at least 0 and below 1, got {dropout}",
+                dropout=self.dropout,
             )
         for number, target in enumerate(self.targets):
             check_choice(f"training.lora.targets[{number}]", target, LoraTarget)
         if not self.targets:
-            raise InputError(
-                f"training.lora.targets must be of {', '.join(get_args(LoraTarget))}, got none"
+            raise ConfigError(
+                "nn.lora_no_targets",
+                "training.lora.targets must be of {loratarget}, got none",
+                loratarget=", ".join(get_args(LoraTarget)),
             )
 
     @property
@@ -114,9 +122,10 @@ def add_lora(model: nn.Module, config: LoraConfig) -> list[str]:
         and name.rpartition(".")[2] in config.targets
     ]
     if not names:
-        raise InputError(
-            f"training.lora.targets must name linear maps of the model, got "
-            f"{', '.join(config.targets)}"
+        raise ConfigError(
+            "nn.lora_targets_match_nothing",
+            "training.lora.targets must name linear maps of the model, got {targets}",
+            targets=", ".join(config.targets),
         )
     for name in names:
         _replace(model, name, LoraLinear(_linear(model, name), config))

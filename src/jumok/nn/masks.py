@@ -9,7 +9,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from jumok.errors import InputError
+from jumok.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,12 @@ class AttentionMask:
         if mask is None:
             return cls(causal=causal)
         if mask.dtype != torch.bool or mask.dim() != 2:
-            raise InputError(
-                f"a padding mask must be (B, S) bool, True = real token, got "
-                f"{tuple(mask.shape)} {str(mask.dtype).removeprefix('torch.')}; try ids != pad_id"
+            raise ConfigError(
+                "nn.padding_mask",
+                "a padding mask must be (B, S) bool, True = real token, got {shape} {dtype}; try "
+                "ids != pad_id",
+                shape=tuple(mask.shape),
+                dtype=str(mask.dtype).removeprefix("torch."),
             )
         return cls(mask[:, None, None, :], causal)
 
@@ -113,9 +116,11 @@ NO_MASK = AttentionMask()
 def check_attention_mask(mask: AttentionMask) -> None:
     """Raises InputError for a mask that is a tensor, whose masked axis is ambiguous."""
     if not isinstance(mask, AttentionMask):
-        raise InputError(
-            f"mask must be an AttentionMask, got a {type(mask).__name__}; try "
-            "AttentionMask.from_padding(mask) for a mask (B, S), AttentionMask(mask) for (T, S)"
+        raise ConfigError(
+            "nn.not_an_attention_mask",
+            "mask must be an AttentionMask, got a {type_mask}; try "
+            "AttentionMask.from_padding(mask) for a mask (B, S), AttentionMask(mask) for (T, S)",
+            type_mask=type(mask).__name__,
         )
 
 

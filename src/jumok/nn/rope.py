@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from jumok.config_io import check_choices
-from jumok.errors import InputError
+from jumok.errors import ConfigError
 
 RopeScaling = Literal["none", "linear", "llama3"]
 
@@ -42,16 +42,27 @@ class RopeConfig:
         for name in ("base", "factor"):
             value = getattr(self, name)
             if not 1.0 <= value < math.inf:
-                raise InputError(f"rope.{name} must be at least 1 and finite, got {value}")
+                raise ConfigError(
+                    "nn.rope_base",
+                    "rope.{name} must be at least 1 and finite, got {value}",
+                    name=name,
+                    value=value,
+                )
         low, high = self.low_frequency_factor, self.high_frequency_factor
         if not 0.0 < low < high < math.inf:
-            raise InputError(
-                "rope.low_frequency_factor must be above 0 and below "
-                f"rope.high_frequency_factor, got {low} and {high}; try 1 and 4"
+            raise ConfigError(
+                "nn.rope_frequency_factors",
+                "rope.low_frequency_factor must be above 0 and below rope.high_frequency_factor, "
+                "got {low} and {high}; try 1 and 4",
+                low=low,
+                high=high,
             )
         if not 1 <= self.original_length <= 2**31:
-            raise InputError(
-                f"rope.original_length must be from 1 to {2**31:,}, got {self.original_length}"
+            raise ConfigError(
+                "nn.rope_original_length",
+                "rope.original_length must be from 1 to {value:,}, got {original_length}",
+                value=2**31,
+                original_length=self.original_length,
             )
 
 

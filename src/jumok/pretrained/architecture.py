@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from jumok.errors import InputError
+from jumok.errors import ModelFileError
 from jumok.models import (
     Decoder,
     Encoder,
@@ -139,9 +139,11 @@ def _class_name(
     stated = config.get("architectures")
     if isinstance(stated, list) and stated:
         if not isinstance(stated[0], str) or stated[0] not in heads:
-            raise InputError(
-                f"config.json: architectures must be one of {', '.join(heads)}, got "
-                f"{ascii(stated[0])[:80]}"
+            raise ModelFileError(
+                "pretrained.unknown_architecture",
+                "config.json: architectures must be one of {heads}, got {ascii}",
+                heads=", ".join(heads),
+                ascii=ascii(stated[0])[:80],
             )
         if heads[stated[0]].rules:
             return str(stated[0])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from jumok.errors import InputError
+from jumok.errors import ModelFileError
 from jumok.models.config import Tying
 from jumok.models.weights import named_weights
 from jumok.pretrained.architecture import HFArchitecture
@@ -50,10 +50,13 @@ class TensorAssignment:
         if self.errors:
             n_more = len(self.errors) - MAX_NAMES
             more = f"; and {n_more} more" if n_more > 0 else ""
-            raise InputError(
-                f"the tensors must be those of a {self._architecture.class_name}: "
-                f"{'; '.join(self.errors[:MAX_NAMES])}{more}; give the checkpoint's own "
-                "config.json and weights"
+            raise ModelFileError(
+                "pretrained.wrong_tensors",
+                "the tensors must be those of a {class_name}: {errors}{more}; give the "
+                "checkpoint's own config.json and weights",
+                class_name=self._architecture.class_name,
+                errors="; ".join(self.errors[:MAX_NAMES]),
+                more=more,
             )
 
     def _assign(self, mapping: TensorMapping) -> None:
@@ -132,9 +135,12 @@ def canonical_names(names: Sequence[str], architecture: HFArchitecture) -> dict[
         if no_prefix and canonical.partition(".")[0] not in head_prefixes:
             canonical = prefix + canonical
         if canonical in found:
-            raise InputError(
-                f"a tensor must have one name, got its old and new names {found[canonical]} and "
-                f"{name}; leave one of them out"
+            raise ModelFileError(
+                "pretrained.tensor_name",
+                "a tensor must have one name, got its old and new names {found} and {name}; "
+                "leave one of them out",
+                found=found[canonical],
+                name=name,
             )
         found[canonical] = name
     return found

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from jumok.errors import InputError
+from jumok.errors import ModelFileError
 from jumok.models.config import TransformerConfig
 from jumok.pretrained.config_reader import ConfigReader
 from jumok.pretrained.family import Family, Head
@@ -98,9 +98,14 @@ def common_config(reader: ConfigReader, *, layers: int, d_ff: int, heads: int) -
         encoder_size = reader.positive_int(encoder, default)
         decoder_size = reader.positive_int(decoder, default)
         if encoder_size != decoder_size:
-            raise InputError(
-                f"config.json: {encoder} and {decoder} must be equal, got {encoder_size} and "
-                f"{decoder_size}"
+            raise ModelFileError(
+                "pretrained.config_json_equal",
+                "config.json: {encoder} and {decoder} must be equal, got {encoder_size} and "
+                "{decoder_size}",
+                encoder=encoder,
+                decoder=decoder,
+                encoder_size=encoder_size,
+                decoder_size=decoder_size,
             )
     tied = reader.boolean("tie_word_embeddings", True)
     return TransformerConfig(

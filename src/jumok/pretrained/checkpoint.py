@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from jumok.atomic_io import sha256_of
-from jumok.errors import InputError
+from jumok.errors import ModelFileError
 from jumok.pretrained.memory_map import mmap_safetensors
 from jumok.pretrained.pickle_reader import read_pickle
 from jumok.safe_json import read_json
@@ -59,10 +59,18 @@ def open_checkpoint(folder: Path) -> HFCheckpoint:
     or invalid, StorageError if it cannot be read.
     """
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; give a folder with config.json and weights")
+        raise ModelFileError(
+            "pretrained.no_such_folder",
+            "{folder}: no such folder; give a folder with config.json and weights",
+            folder=folder,
+        )
     config_path, generation_path = folder / "config.json", folder / "generation_config.json"
     if not config_path.exists():
-        raise InputError(f"{folder}: no config.json in it; give the folder of a checkpoint")
+        raise ModelFileError(
+            "pretrained.no_config_json",
+            "{folder}: no config.json in it; give the folder of a checkpoint",
+            folder=folder,
+        )
     config = read_json(config_path)
     _check_no_code(config_path, config)
     paths = [config_path]
@@ -83,10 +91,12 @@ def _check_no_code(path: Path, config: Mapping[str, Any]) -> None:
     classes = dict(named) if isinstance(named, dict) else {"auto_map": named}
     classes.pop("AutoTokenizer", None)
     if classes:
-        raise InputError(
-            f"{path}: auto_map must not name custom code, got "
-            f"{str(next(iter(classes.values())))[:80]}; remove it if the model is of a supported "
-            "family"
+        raise ModelFileError(
+            "pretrained.auto_map_not_name",
+            "{path}: auto_map must not name custom code, got {next}; remove it if the model is "
+            "of a supported family",
+            path=path,
+            next=str(next(iter(classes.values())))[:80],
         )
 
 
@@ -101,7 +111,12 @@ def _read_weights(folder: Path) -> tuple[Tensors, list[Path]]:
             tensors = _read_shards(index, shards, read)
             return tensors, [index, *(folder / shard for shard in shards)]
     names = ", ".join(name for name, _ in _WEIGHTS)
-    raise InputError(f"{folder}: no weights in it; add one of {names} (or its .index.json)")
+    raise ModelFileError(
+        "pretrained.no_weights",
+        "{folder}: no weights in it; add one of {names} (or its .index.json)",
+        folder=folder,
+        names=names,
+    )
 
 
 def _read_index(path: Path, suffix: str) -> dict[str, set[str]]:
@@ -111,20 +126,34 @@ def _read_index(path: Path, suffix: str) -> dict[str, set[str]]:
     """
     weight_map = read_json(path, MAX_INDEX_BYTES).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map or len(weight_map) > MAX_TENSORS:
-        raise InputError(
-            f"{path}: weight_map must map 1 to {MAX_TENSORS:,} tensor names to file names; get it "
-            "again"
+        raise ModelFileError(
+            "pretrained.weight_map_map_tensor",
+            "{path}: weight_map must map 1 to {max_tensors:,} tensor names to file names; get it "
+            "again",
+            path=path,
+            max_tensors=MAX_TENSORS,
         )
     shards: dict[str, set[str]] = {}
     for name, shard in weight_map.items():
         if not _is_plain(shard, suffix):
-            raise InputError(
-                f"{path}: the file of {ascii(name)[:80]} must be a {suffix} file in the same "
-                f"folder, got {ascii(shard)[:80]}; get it again"
+            raise ModelFileError(
+                "pretrained.file_file_same",
+                "{path}: the file of {ascii} must be a {suffix} file in the same folder, got "
+                "{ascii_2}; get it again",
+                path=path,
+                ascii=ascii(name)[:80],
+                suffix=suffix,
+                ascii_2=ascii(shard)[:80],
             )
         shards.setdefault(shard, set()).add(name)
     if len(shards) > MAX_SHARDS:
-        raise InputError(f"{path}: must name at most {MAX_SHARDS:,} files, got {len(shards):,}")
+        raise ModelFileError(
+            "pretrained.name_most_files",
+            "{path}: must name at most {max_shards:,} files, got {n_shards:,}",
+            path=path,
+            max_shards=MAX_SHARDS,
+            n_shards=len(shards),
+        )
     return dict(sorted(shards.items()))
 
 
@@ -148,15 +177,24 @@ def _read_shards(
     for shard, expected in shards.items():
         path = index.with_name(shard)
         if not path.exists():
-            raise InputError(f"{path}: missing, but named in {index.name}; get it again")
+            raise ModelFileError(
+                "pretrained.missing_but_named",
+                "{path}: missing, but named in {index}; get it again",
+                path=path,
+                index=index.name,
+            )
         stored = read(path)
         errors = [f"{name} is missing" for name in sorted(expected - stored.keys())]
         errors += [f"{name} is not in the index" for name in sorted(stored.keys() - expected)]
         if errors:
             more = f" and {len(errors) - 10:,} more" if len(errors) > 10 else ""
-            raise InputError(
-                f"{path}: does not match {index.name}: {'; '.join(errors[:10])}{more}; get both "
-                "again"
+            raise ModelFileError(
+                "pretrained.does_not_match",
+                "{path}: does not match {index}: {errors}{more}; get both again",
+                path=path,
+                index=index.name,
+                errors="; ".join(errors[:10]),
+                more=more,
             )
         tensors |= stored
     return tensors

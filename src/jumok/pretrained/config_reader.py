@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jumok.errors import InputError
+from jumok.errors import InputError, ModelFileError
 from jumok.nn.feedforward import Activation
 
 MAX_SIZE = 2**31 - 1
@@ -108,9 +108,13 @@ class ConfigReader:
         """Raise InputError unless `key` is missing, null or one of the `supported` values."""
         value = self.values.get(key)
         if value is not None and value not in supported:
-            raise InputError(
-                f"config.json: {key} must be {supported[0]!r}, got {value!r}, which jumok does not "
-                "support; use another checkpoint"
+            raise ModelFileError(
+                "pretrained.config_value_unsupported",
+                "config.json: {key} must be {supported!r}, got {value!r}, which jumok does not "
+                "support; use another checkpoint",
+                key=key,
+                supported=supported[0],
+                value=value,
             )
 
     def labels(self) -> tuple[str, ...]:
@@ -145,4 +149,10 @@ class ConfigReader:
 
 
 def _config_error(key: str, value: object, expected: str) -> InputError:
-    return InputError(f"config.json: {key} must be {expected}, got {repr(value)[:60]}")
+    return ModelFileError(
+        "pretrained.config_value",
+        "config.json: {key} must be {expected}, got {value}",
+        key=key,
+        expected=expected,
+        value=repr(value)[:60],
+    )

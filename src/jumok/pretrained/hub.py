@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from jumok.errors import InputError, StorageError
+from jumok.errors import ModelFileError, StorageError
 from jumok.shipped import resolve_model
 
 CONFIG_FILES = (
@@ -65,11 +65,17 @@ def resolve(name_or_folder: str | Path, revision: str | None = None) -> Path:
     if folder.is_dir():
         return folder
     if folder.exists():
-        raise InputError(f"{name}: must be a folder, got a file; give the folder that contains it")
+        raise ModelFileError(
+            "pretrained.not_a_folder",
+            "{name}: must be a folder, got a file; give the folder that contains it",
+            name=name,
+        )
     if not HUB_NAME.fullmatch(name) or ".." in name or "--" in name:
-        raise InputError(
-            f"{name}: no such folder, and not a valid model name on the Hub; give a folder with "
-            "config.json and weights, or OWNER/NAME"
+        raise ModelFileError(
+            "pretrained.no_such_folder_not",
+            "{name}: no such folder, and not a valid model name on the Hub; give a folder with "
+            "config.json and weights, or OWNER/NAME",
+            name=name,
         )
     downloaded = _download(name, revision, (*CONFIG_FILES, *_SAFETENSORS))
     if any(path.suffix == ".safetensors" for path in downloaded.glob("*")):
@@ -103,7 +109,11 @@ def find_model(name_or_folder: str | Path) -> Path:
 def upload(folder: Path, name: str, *, private: bool, revision: str | None = None) -> str:
     """Upload the model files of a run to OWNER/NAME; the URL of the commit."""
     if not HUB_NAME.fullmatch(name) or "/" not in name:
-        raise InputError(f"the name of a model on the Hub must be OWNER/NAME, got {name!r}")
+        raise ModelFileError(
+            "pretrained.name_model_hub",
+            "the name of a model on the Hub must be OWNER/NAME, got {name!r}",
+            name=name,
+        )
     from huggingface_hub import HfApi  # slow to import
 
     api = HfApi()
@@ -117,9 +127,13 @@ def upload(folder: Path, name: str, *, private: bool, revision: str | None = Non
             commit_message="Upload a run of jumok",
         )
     except Exception as error:  # of the HTTP library, which differs between versions
-        raise InputError(
-            f"{name}: the Hub does not accept the upload ({type(error).__name__}: "
-            f"{_first_line(error)}); log in with hf auth login, and check the name"
+        raise ModelFileError(
+            "pretrained.hub_does_not",
+            "{name}: the Hub does not accept the upload ({type_error}: {first_line}); log in "
+            "with hf auth login, and check the name",
+            name=name,
+            type_error=type(error).__name__,
+            first_line=_first_line(error),
         ) from error
     return str(done.commit_url)
 
@@ -157,32 +171,52 @@ def _download(name: str, revision: str | None, files: Sequence[str]) -> Path:
     try:
         return Path(snapshot_download(name, revision=revision, allow_patterns=list(files)))
     except errors.GatedRepoError as error:
-        raise InputError(
-            f"{name}: the model is gated; accept its terms on the model's page on the Hub, then "
-            "log in with: hf auth login"
+        raise ModelFileError(
+            "pretrained.model_gated",
+            "{name}: the model is gated; accept its terms on the model's page on the Hub, then "
+            "log in with: hf auth login",
+            name=name,
         ) from error
     except errors.RepositoryNotFoundError as error:
-        raise InputError(
-            f"{name}: no such folder, and no such model on the Hub; check the name, or log in with "
-            "hf auth login if the model is private"
+        raise ModelFileError(
+            "pretrained.no_such_folder_no",
+            "{name}: no such folder, and no such model on the Hub; check the name, or log in "
+            "with hf auth login if the model is private",
+            name=name,
         ) from error
     except errors.RevisionNotFoundError as error:
-        raise InputError(f"{name}: no such revision{at} on the Hub; check it") from error
+        raise ModelFileError(
+            "pretrained.no_such_revision",
+            "{name}: no such revision{at} on the Hub; check it",
+            name=name,
+            at=at,
+        ) from error
     except errors.LocalEntryNotFoundError as error:
-        raise InputError(
-            f"{name}{at}: no such folder, not in the cache, and the Hub cannot be reached (no "
+        raise ModelFileError(
+            "pretrained.no_such_folder_not_cache",
+            "{name}{at}: no such folder, not in the cache, and the Hub cannot be reached (no "
             "network, or HF_HUB_OFFLINE is set); download it where there is a network, or give a "
-            "folder"
+            "folder",
+            name=name,
+            at=at,
         ) from error
     except OSError as error:
         raise StorageError(
-            f"{name}{at}: cannot be downloaded to the Hub's cache ({_first_line(error)}); check "
-            "the network and the disk"
+            "pretrained.cannot_downloaded_hub",
+            "{name}{at}: cannot be downloaded to the Hub's cache ({first_line}); check the "
+            "network and the disk",
+            name=name,
+            at=at,
+            first_line=_first_line(error),
         ) from error
     except Exception as error:  # of the HTTP library, which differs between versions
-        raise InputError(
-            f"{name}{at}: the Hub does not respond ({type(error).__name__}: "
-            f"{_first_line(error)}); check the network"
+        raise ModelFileError(
+            "pretrained.hub_does_not_respond",
+            "{name}{at}: the Hub does not respond ({type_error}: {first_line}); check the network",
+            name=name,
+            at=at,
+            type_error=type(error).__name__,
+            first_line=_first_line(error),
         ) from error
 
 

@@ -7,7 +7,7 @@ config: key/value heads, biases, norms, windows and rotations for each layer.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jumok.errors import InputError
+from jumok.errors import ModelFileError
 from jumok.models.config import TransformerConfig
 from jumok.nn.rope import RopeConfig
 from jumok.pretrained.config_reader import ConfigReader
@@ -146,9 +146,11 @@ def read_rope(
     rope = ConfigReader(parameters)
     kind = rope.string("rope_type", rope.string("type", "default"))
     if kind not in ("default", "linear", "llama3"):
-        raise InputError(
-            "config.json: rope_type must be default, linear or llama3, got "
-            f"{ascii(kind)[:40]}, which jumok does not support; use another checkpoint"
+        raise ModelFileError(
+            "pretrained.config_json_rope_type",
+            "config.json: rope_type must be default, linear or llama3, got {ascii}, which jumok "
+            "does not support; use another checkpoint",
+            ascii=ascii(kind)[:40],
         )
     rope.check_supported("partial_rotary_factor", 1.0, 1)
     theta = rope.positive_number("rope_theta", base)
@@ -176,13 +178,18 @@ def _layers(reader: ConfigReader, default: str, window: int | None) -> dict[str,
     if names is not None:
         letters = {"full_attention": "G", "sliding_attention": "L"}
         if not isinstance(names, list) or not all(name in letters for name in map(str, names)):
-            raise InputError(
-                "config.json: layer_types must be a list of full_attention and sliding_attention, "
-                f"got {ascii(names)[:60]}"
+            raise ModelFileError(
+                "pretrained.config_json_layer_types",
+                "config.json: layer_types must be a list of full_attention and "
+                "sliding_attention, got {ascii}",
+                ascii=ascii(names)[:60],
             )
         if len(names) != len(default):
-            raise InputError(
-                f"config.json: layer_types must name {len(default)} layers, got {len(names)}"
+            raise ModelFileError(
+                "pretrained.config_json_layer_types_name",
+                "config.json: layer_types must name {n_default} layers, got {n_names}",
+                n_default=len(default),
+                n_names=len(names),
             )
         default = "".join(letters[str(name)] for name in names)
     if window is None or "L" not in default:

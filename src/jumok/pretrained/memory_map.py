@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from jumok.atomic_io import storage_errors
-from jumok.errors import InputError
+from jumok.errors import ModelFileError
 from jumok.safetensors_io import read_header
 
 _MADV_PAGEOUT = 21  # Linux 5.4 or later; mmap in Python 3.11 has no name for it
@@ -45,7 +45,12 @@ def mmap_safetensors(path: Path) -> dict[str, Tensor]:
         with storage_errors(f"{path}: cannot be read"):
             return safetensors.torch.load_file(path)
     except SafetensorError as error:
-        raise InputError(f"{path}: not a usable safetensors file: {error}; get it again") from error
+        raise ModelFileError(
+            "pretrained.not_usable_safetensors",
+            "{path}: not a usable safetensors file: {error}; get it again",
+            path=path,
+            error=error,
+        ) from error
 
 
 def copy_weights(model: nn.Module) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from jumok.errors import InputError
+from jumok.errors import ModelFileError
 from jumok.models.weights import check_weights, named_weights
 from jumok.pretrained.memory_map import release_pages
 
@@ -95,9 +95,11 @@ def assign_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
         if name not in tensors or tensors[name].shape != parameter.shape
     )
     if mismatched:
-        raise InputError(
-            f"the weights must have the shapes of the model, got others or none for "
-            f"{join_names(mismatched)}; give the model's own weights"
+        raise ModelFileError(
+            "pretrained.weights_shapes_model",
+            "the weights must have the shapes of the model, got others or none for {join_names}; "
+            "give the model's own weights",
+            join_names=join_names(mismatched),
         )
     new = {
         id(parameter): nn.Parameter(tensors[name], requires_grad=tensors[name].is_floating_point())

@@ -19,7 +19,7 @@ from pathlib import Path
 from torch import Tensor
 
 from jumok.atomic_io import open_regular, read_regular, storage_errors
-from jumok.errors import InputError
+from jumok.errors import InputError, Message, ModelFileError
 from jumok.limited_process import ProgramError, run_program
 from jumok.pretrained.memory_map import mmap_safetensors
 from jumok.pretrained.zip_check import check_zip
@@ -45,7 +45,7 @@ def read_pickle(path: Path) -> dict[str, Tensor]:
             file.seek(0)
             return read(file, size)
         except InputError as error:
-            raise InputError(f"{path}: {error}") from error
+            raise error.at(path) from error
 
 
 def _read_in_subprocess(file: BufferedReader, size: int) -> dict[str, Tensor]:
@@ -62,9 +62,12 @@ def _read_without_limits(file: BufferedReader, size: int) -> dict[str, Tensor]:
     For systems where a process cannot limit itself; a mapped file could not be deleted there.
     """
     logger.warning(
-        "%s is read without limits on memory, time, disk and network, which only Linux has; "
-        "model.safetensors needs none",
-        file.name,
+        Message(
+            "pretrained.read_without_limits",
+            "{file} is read without limits on memory, time, disk and network, which only Linux "
+            "has; model.safetensors needs none",
+            file=file.name,
+        )
     )
     with _copy_errors(size), tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
@@ -99,7 +102,9 @@ def _with_tied(tensors: dict[str, Tensor], tied: object) -> dict[str, Tensor]:
 
 
 def _pickle_error(reason: str) -> InputError:
-    return InputError(
-        f"{reason}; jumok reads tensors only and never executes a file's code: "
-        "get model.safetensors instead"
+    return ModelFileError(
+        "pretrained.jumok_reads_tensors",
+        "{reason}; jumok reads tensors only and never executes a file's code: get "
+        "model.safetensors instead",
+        reason=reason,
     )

@@ -6,7 +6,7 @@ klue/roberta has the tokenizer of BERT and the modules of RoBERTa.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from jumok.errors import InputError
+from jumok.errors import ModelFileError
 from jumok.models.config import TransformerConfig
 from jumok.pretrained.bert import ENCODER, encoder_config, output_rules, tied_aliases
 from jumok.pretrained.config_reader import ConfigReader
@@ -20,9 +20,12 @@ def _config(vocabulary_size: int, reader: ConfigReader) -> TransformerConfig:
     offset = 1 + (1 if pad is None else pad)
     config = encoder_config(ConfigReader({"vocab_size": vocabulary_size, **reader.values}))
     if config.max_length <= offset:
-        raise InputError(
-            f"config.json: max_position_embeddings must be more than the offset {offset}, got "
-            f"{config.max_length}"
+        raise ModelFileError(
+            "pretrained.config_json_max_position_embeddings",
+            "config.json: max_position_embeddings must be more than the offset {offset}, got "
+            "{max_length}",
+            offset=offset,
+            max_length=config.max_length,
         )
     return replace(config, position_offset=offset, max_length=config.max_length - offset)
 

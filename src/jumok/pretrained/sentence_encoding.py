@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jumok.atomic_io import read_regular, write_atomically
-from jumok.errors import InputError
+from jumok.errors import InputError, ModelFileError
 from jumok.safe_json import MAX_BYTES, parse_json, read_json
 from jumok.safetensors_io import read_tensors, serialize
 
@@ -105,7 +105,12 @@ class SentenceEncoding:
         name = name or self.default_prompt
         if name and name not in self.prompts:
             known = ", ".join(self.prompts) or "none"
-            raise InputError(f"prompt_name must be one of the model's prompts, {known}; got {name}")
+            raise ModelFileError(
+                "pretrained.prompt_name_model_s",
+                "prompt_name must be one of the model's prompts, {known}; got {name}",
+                known=known,
+                name=name,
+            )
         return self.prompts[name] if name else ""
 
 
@@ -120,14 +125,20 @@ def read_sentence_encoding(folder: Path) -> SentenceEncoding | None:
     kinds = [str(entry.get("type", "")).rpartition(".")[2] for entry in entries]
     paths = [_subfolder(folder, str(entry.get("path", ""))) for entry in entries]
     if kinds[:2] != ["Transformer", "Pooling"] or not set(kinds[2:]) <= {"Dense", "Normalize"}:
-        raise InputError(
-            f"{folder / MODULES}: the modules must be Transformer, Pooling and then Dense or "
-            f"Normalize, got {', '.join(kinds)[:200]}; such a model is not supported"
+        raise ModelFileError(
+            "pretrained.modules_transformer_pooling",
+            "{folder}: the modules must be Transformer, Pooling and then Dense or Normalize, got "
+            "{kinds}; such a model is not supported",
+            folder=folder / MODULES,
+            kinds=", ".join(kinds)[:200],
         )
     if paths[0] != folder:
-        raise InputError(
-            f"{folder / MODULES}: the Transformer must be in the folder itself, got "
-            f"{paths[0].name!r}; move its files there"
+        raise ModelFileError(
+            "pretrained.transformer_folder_itself",
+            "{folder}: the Transformer must be in the folder itself, got {paths!r}; move its "
+            "files there",
+            folder=folder / MODULES,
+            paths=paths[0].name,
         )
     steps = [
         Normalize() if kind == "Normalize" else _dense(path)
@@ -203,12 +214,20 @@ def _pooling(path: Path) -> SentencePooling:
         modes = [mode for key, mode in _FORMER_KEYS.items() if config.get(key) is True]
     modes = [modes] if isinstance(modes, str) else modes
     if not isinstance(modes, list) or len(modes) != 1 or str(modes[0]) not in _POOLINGS:
-        raise InputError(
-            f"{path}: the pooling must be one of {', '.join(_POOLINGS)}, got {str(modes)[:80]}; "
-            "such a model is not supported"
+        raise ModelFileError(
+            "pretrained.unknown_pooling",
+            "{path}: the pooling must be one of {poolings}, got {modes}; such a model is not "
+            "supported",
+            path=path,
+            poolings=", ".join(_POOLINGS),
+            modes=str(modes)[:80],
         )
     if config.get("include_prompt") is False:
-        raise InputError(f"{path}: include_prompt must be true; such a model is not supported")
+        raise ModelFileError(
+            "pretrained.include_prompt_true",
+            "{path}: include_prompt must be true; such a model is not supported",
+            path=path,
+        )
     return _POOLINGS[str(modes[0])]
 
 
@@ -220,15 +239,22 @@ def _dense(folder: Path) -> DenseLayer:
     inputs = [config.get(key) for key in ("module_input_name", "module_output_name")]
     own_input = all(name in (None, "sentence_embedding") for name in inputs)
     if activation is None or config.get("use_residual") or not own_input:
-        raise InputError(
-            f"{path}: a Dense module must have one of the activations {', '.join(_ACTIVATIONS)}, "
-            f"no residual, and the sentence embedding as input, got {name[:80]}; such a model is "
-            "not supported"
+        raise ModelFileError(
+            "pretrained.dense_module_activations",
+            "{path}: a Dense module must have one of the activations {activations}, no residual, "
+            "and the sentence embedding as input, got {name}; such a model is not supported",
+            path=path,
+            activations=", ".join(_ACTIVATIONS),
+            name=name[:80],
         )
     tensors = read_tensors(folder / "model.safetensors")
     weight, bias = tensors.get("linear.weight"), tensors.get("linear.bias")
     if weight is None or weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
-        raise InputError(f"{folder}: must hold the tensor linear.weight and a bias that fits it")
+        raise ModelFileError(
+            "pretrained.hold_tensor_linear",
+            "{folder}: must hold the tensor linear.weight and a bias that fits it",
+            folder=folder,
+        )
     return DenseLayer(weight, bias, activation())
 
 
@@ -238,10 +264,14 @@ def _read_list(path: Path) -> list[dict[str, Any]]:
     try:
         entries = parse_json(b'{"modules": ' + content.removeprefix(b"\xef\xbb\xbf") + b"}")
     except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+        raise error.at(path) from error
     listed = entries["modules"]
     if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
-        raise InputError(f"{path}: must be a list of modules; restore the file")
+        raise ModelFileError(
+            "pretrained.list_modules",
+            "{path}: must be a list of modules; restore the file",
+            path=path,
+        )
     return listed
 
 
@@ -254,5 +284,10 @@ def _subfolder(folder: Path, name: str) -> Path:
     if name in ("", "."):
         return folder
     if Path(name).name != name or name == "..":
-        raise InputError(f"{folder / MODULES}: a path must be a folder's name, got {name[:80]!r}")
+        raise ModelFileError(
+            "pretrained.path_folder_s",
+            "{folder}: a path must be a folder's name, got {name!r}",
+            folder=folder / MODULES,
+            name=name[:80],
+        )
     return folder / name

@@ -6,7 +6,7 @@ Pre-norm layers with RMSNorm, no biases, unscaled scores, relative positions.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jumok.errors import InputError
+from jumok.errors import ModelFileError
 from jumok.models.config import TransformerConfig
 from jumok.pretrained.config_reader import ConfigReader
 from jumok.pretrained.family import Family, Head
@@ -81,9 +81,11 @@ def _config(reader: ConfigReader, defaults: _Defaults, *, may_scale: bool) -> Tr
     feed_forward = reader.string("feed_forward_proj", defaults.feed_forward)
     kind, _, activation = feed_forward.rpartition("-")
     if kind not in ("", "gated"):
-        raise InputError(
-            f"config.json: feed_forward_proj must be an activation such as relu, or gated-gelu, "
-            f"got {feed_forward!r}"
+        raise ModelFileError(
+            "pretrained.config_json_feed_forward_proj",
+            "config.json: feed_forward_proj must be an activation such as relu, or gated-gelu, "
+            "got {feed_forward!r}",
+            feed_forward=feed_forward,
         )
     name = "gelu_new" if feed_forward == "gated-gelu" else activation
     layers = reader.layer_count("num_layers", defaults.n_layers)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 
-from jumok.errors import InputError
+from jumok.errors import ModelFileError
 from jumok.models.config import TransformerConfig
 from jumok.pretrained.adapt import (
     SourceModel,
@@ -61,10 +61,17 @@ def convert_to_hf(source: SourceModel) -> HFModel:
     mismatches = (result for result in attempts if isinstance(result, _Mismatch))
     closest = min(mismatches, key=len, default=None)
     if closest is None:
-        raise InputError(f"transformers has no equivalent of a {source.kind.replace('_', ' ')}")
-    raise InputError(
-        f"no family of transformers supports this model; {closest.family} does with "
-        f"{', '.join(closest.settings)}; train it with these"
+        raise ModelFileError(
+            "pretrained.transformers_no_equivalent",
+            "transformers has no equivalent of a {kind}",
+            kind=source.kind.replace("_", " "),
+        )
+    raise ModelFileError(
+        "pretrained.no_family_transformers",
+        "no family of transformers supports this model; {family} does with {settings}; train it "
+        "with these",
+        family=closest.family,
+        settings=", ".join(closest.settings),
     )
 
 

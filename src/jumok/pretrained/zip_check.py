@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import BinaryIO
 
-from jumok.errors import InputError
+from jumok.errors import InputError, ModelFileError
 
 MAX_ENTRIES = 100_000
 _MAX_DIRECTORY_BYTES = MAX_ENTRIES * 160  # an entry of torch.save takes about 70
@@ -47,9 +47,10 @@ model.safetensors instead
     file.seek(0)
     start = file.read(4)
     if start[:1] == b"\x80":
-        raise InputError(
-            "a pickle must be in a zip archive, got the format of PyTorch before 1.6; "
-            "get model.safetensors instead"
+        raise ModelFileError(
+            "pretrained.pickle_zip_archive",
+            "a pickle must be in a zip archive, got the format of PyTorch before 1.6; get "
+            "model.safetensors instead",
         )
     if start != b"PK\3\4":
         raise _zip_error("it does not start as a zip archive")
@@ -113,8 +114,9 @@ def _end_of_entries(file: BinaryIO, size: int) -> tuple[int, int]:
 def _check_entries(entries: Sequence[zipfile.ZipInfo], end: int) -> None:
     """Check that entries are uncompressed, have names of `torch.save`, and do not overlap."""
     if any("/code/" in entry.filename or "constants.pkl" in entry.filename for entry in entries):
-        raise InputError(
-            "the archive must hold weights, got a TorchScript program; get its weights"
+        raise ModelFileError(
+            "pretrained.archive_hold_weights",
+            "the archive must hold weights, got a TorchScript program; get its weights",
         )
     tops = Counter(_check_entry(entry) for entry in entries)
     if len(tops) != 1 or len({entry.filename for entry in entries}) != len(entries):
@@ -144,4 +146,8 @@ def _check_entry(entry: zipfile.ZipInfo) -> str:
 
 
 def _zip_error(reason: str) -> InputError:
-    return InputError(f"not a usable PyTorch file: {reason}; get model.safetensors instead")
+    return ModelFileError(
+        "pretrained.not_usable_pytorch",
+        "not a usable PyTorch file: {reason}; get model.safetensors instead",
+        reason=reason,
+    )

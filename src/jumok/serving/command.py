@@ -79,9 +79,16 @@ def serve(
     from jumok.errors import InputError
 
     if sys.platform == "win32":
-        raise InputError("jumok serve needs Linux or macOS; use WSL on Windows")
+        raise InputError(
+            "server.jumok_serve_needs",
+            "jumok serve needs Linux or macOS; use WSL on Windows",
+        )
     if log not in ("text", "json"):
-        raise InputError(f"--log must be text or json, got {log!r}; choose one of them")
+        raise InputError(
+            "server.log_text_json",
+            "--log must be text or json, got {log!r}; choose one of them",
+            log=log,
+        )
     from jumok.serving.launch import launched_ahead  # starts processes before the slow imports
 
     with launched_ahead(workers if len(models) == 1 else 0, log):

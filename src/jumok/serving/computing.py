@@ -142,8 +142,11 @@ class ComputingProcess:
             process, ours = launch()
         except OSError as error:
             raise StartError(
-                f"the computing process of {source.name} cannot be started ({error.strerror}); "
-                "free memory or file descriptors"
+                "server.process_not_started",
+                "the computing process of {source} cannot be started ({strerror}); free memory "
+                "or file descriptors",
+                source=source.name,
+                strerror=error.strerror,
             ) from error
         close: Callable[[], None] = ours.close
         try:
@@ -167,14 +170,18 @@ class ComputingProcess:
             process.kill()
             process.wait()
             raise StartError(
-                f"the computing process of {source.name} did not answer while it loaded, and was "
-                "ended; load the model again"
+                "server.computing_process_did",
+                "the computing process of {source} did not answer while it loaded, and was "
+                "ended; load the model again",
+                source=source.name,
             ) from error
         except (EOFError, OSError) as error:
             close()
             await _end(process)
             raise StartError(
-                f"the computing process of {source.name} ended while it loaded; see its messages"
+                "server.computing_process_ended",
+                "the computing process of {source} ended while it loaded; see its messages",
+                source=source.name,
             ) from error
         except asyncio.CancelledError:
             close()

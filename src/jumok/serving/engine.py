@@ -169,8 +169,10 @@ def with_precision(pipeline: Pipeline, precision: str) -> Pipeline:
     """The pipeline with an optimized encoder, as `--precision` of `jumok predict`."""
     if pipeline.recipe.model.kind == "decoder":
         raise InputError(
-            "--precision needs a model with an encoder, got a language model; use "
-            f"--decoding precision={precision}"
+            "server.precision_needs_model",
+            "--precision needs a model with an encoder, got a language model; use --decoding "
+            "precision={precision}",
+            precision=precision,
         )
     return pipeline.with_models(lambda model: optimize(model, precision))  # type: ignore[arg-type]
 

@@ -28,6 +28,7 @@ from jumok.decoding import (
     Processor,
 )
 from jumok.decoding.joint import JointSearch, can_join, joint_search
+from jumok.errors import Message
 from jumok.native import NativeModel
 from jumok.native.decoder import DecoderStep, NativeDecoder, step_rows, step_together
 from jumok.tasks.pipeline.backends import DecoderBackends
@@ -141,9 +142,13 @@ class JobHub:
             done = self._searches[key].step()
         except Exception as error:
             logger.warning(
-                "the joint search of %s texts failed with %s; each begins again alone",
-                len(texts),
-                type(error).__name__,
+                Message(
+                    "server.joint_search_failed",
+                    "the joint search of {n_texts} texts failed with {type_error}; each begins "
+                    "again alone",
+                    n_texts=len(texts),
+                    type_error=type(error).__name__,
+                )
             )
             del self._searches[key]
             for number in texts:

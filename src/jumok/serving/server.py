@@ -68,7 +68,10 @@ def read_token(path: Path) -> str:
         text = path.read_text(encoding="ascii", errors="replace")
     except OSError as error:
         raise InputError(
-            f"--token-file must be a readable file, got {path} ({error.strerror}); check the path"
+            "server.token_file_readable_file",
+            "--token-file must be a readable file, got {path} ({strerror}); check the path",
+            path=path,
+            strerror=error.strerror,
         ) from error
     return validate_token(text.strip(), "the token in --token-file")
 
@@ -76,7 +79,11 @@ def read_token(path: Path) -> str:
 def serve(options: ServeOptions) -> None:
     """Serve until SIGTERM or Ctrl-C. Raises JumokError if a model cannot be loaded."""
     if options.token is None and not is_loopback(options.host):
-        raise InputError(f"other machines can reach {options.host}; add --token-file with a secret")
+        raise InputError(
+            "server.other_machines_reach",
+            "other machines can reach {host}; add --token-file with a secret",
+            host=options.host,
+        )
     names = unique_names(options.folders)
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(open_listener(options.host, options.port, BACKLOG))
@@ -144,7 +151,11 @@ def decoding_of(name: str, names: Sequence[str], given: Sequence[str]) -> tuple[
 def _check_owner(option: str, owner: str, names: Sequence[str]) -> None:
     if owner not in ("", *names):
         raise InputError(
-            f"the name in {option} must be one of {', '.join(names)}, got {owner!r}; correct it"
+            "server.unknown_name",
+            "the name in {option} must be one of {names}, got {owner!r}; correct it",
+            option=option,
+            names=", ".join(names),
+            owner=owner,
         )
 
 

@@ -86,7 +86,9 @@ class ServedModel:
             raise self.unavailable()
         if self._reloading.locked():
             raise InputError(
-                f"a reload of {self.name} must end before the next one; send the request later"
+                "server.reload_end_before",
+                "a reload of {value} must end before the next one; send the request later",
+                value=self.name,
             )
         async with self._reloading:
             started = time.monotonic()
@@ -95,8 +97,9 @@ class ServedModel:
             if any(info[key] != self.info[key] for key in KINDS):
                 await _close_all(processes)
                 raise InputError(
+                    "server.new_version_task",
                     "the new version must have the task and the labels of the running one; start "
-                    "another server for it"
+                    "another server for it",
                 )
             before, self.queue.processes = self.queue.processes, []
             former, self.info = self.info, info
@@ -167,8 +170,9 @@ class ServedModel:
                 if replacement.info["hash"] != self.hash:
                     await replacement.close()
                     raise InputError(
+                        "server.folder_running_version",
                         "the folder must be that of the running version, got another one; reload "
-                        "the model"
+                        "the model",
                     )
             except JumokError as error:
                 self.reason = "the model cannot be loaded again; see the log"
@@ -260,7 +264,9 @@ async def _start_all(sources: Sequence[ModelSource], answers: list[str]) -> list
     if len({process.info["hash"] for process in started}) > 1:
         await _close_all(started)
         raise InputError(
-            f"the folder of {sources[0].name} must not change while it is loaded; load it again"
+            "server.folder_not_change",
+            "the folder of {sources} must not change while it is loaded; load it again",
+            sources=sources[0].name,
         )
     return started
 
@@ -352,5 +358,9 @@ def unique_names(folders: Sequence[str]) -> list[str]:
     names = [Path(folder).absolute().name or folder for folder in folders]
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"served models must have different names, got {name} twice")
+            raise InputError(
+                "server.served_models_different",
+                "served models must have different names, got {name} twice",
+                name=name,
+            )
     return names

@@ -328,7 +328,10 @@ def main(fd: int) -> None:
             set_threads(engine, message["threads"], turn)
             answers, seconds = warm_up(engine, turn)
             if not all(_is_finite(answer) for answer in answers):
-                raise InputError("the model's answers must be finite, got NaN; check its weights")
+                raise InputError(
+                    "server.model_s_answers",
+                    "the model's answers must be finite, got NaN; check its weights",
+                )
             before = message["answers"]
             comparable = len(before) == len(answers)
             info = {

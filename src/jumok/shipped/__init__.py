@@ -39,8 +39,10 @@ def resolve_model(name: str | Path, here: Path = _HERE) -> Path:
         return path
     if not (folder / WEIGHTS).is_file():
         raise InputError(
-            f"{name} must have weights, but this version of jumok ships its vocabulary alone; "
-            f"train them with jumok train {name}, and name the folder of that run"
+            "jumok.weights_not_shipped",
+            "{name} must have weights, but this version of jumok ships its vocabulary alone; "
+            "train them with jumok train {name}, and name the folder of that run",
+            name=name,
         )
     return folder
 

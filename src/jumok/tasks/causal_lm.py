@@ -114,8 +114,10 @@ class CausalLMTask(GenerativeTask):
         ensemble = as_generation(pipeline).ensemble_models
         if ensemble:
             raise InputError(
-                "perplexity needs a single language model, got an ensemble of "
-                f"{1 + len(ensemble)}; evaluate each by itself, without --with"
+                "task.perplexity_needs_single",
+                "perplexity needs a single language model, got an ensemble of {n_ensemble}; "
+                "evaluate each by itself, without --with",
+                n_ensemble=1 + len(ensemble),
             )
         recipe, tokenizer = pipeline.recipe, pipeline.vocabulary
         documents = TokenizedDocuments.of(table.column("text"), tokenizer)
@@ -166,12 +168,16 @@ class CausalLMTask(GenerativeTask):
         max_length = pipeline.recipe.model.max_length
         if not tokens:
             raise InputError(
-                "the target must have at least one token, got none; leave it out to generate one"
+                "task.target_least_token",
+                "the target must have at least one token, got none; leave it out to generate one",
             )
         if len(inputs) > max_length:
             raise InputError(
-                f"the text and its target must have at most {max_length} tokens, got "
-                f"{len(inputs)}; try shorter ones"
+                "task.text_target_most",
+                "the text and its target must have at most {max_length} tokens, got {n_inputs}; "
+                "try shorter ones",
+                max_length=max_length,
+                n_inputs=len(inputs),
             )
         logits = pipeline.logits(torch.tensor([inputs], dtype=torch.int64))
         return logits[0, len(ids) - 1 :].log_softmax(-1).cpu(), tokens, len(ids)

@@ -75,10 +75,11 @@ class ClassificationTask(Task):
         """Raise InputError for another problem_type than that of single labels."""
         if not origin.single_label:
             raise InputError(
+                "task.config_json_problem_type",
                 "config.json: problem_type must be single_label_classification or "
-                "multi_label_classification, got "
-                f"{str(origin.config['problem_type'])[:80]!r}; use .logits(...), or train a head "
-                "with model.init"
+                "multi_label_classification, got {config!r}; use .logits(...), or train a head "
+                "with model.init",
+                config=str(origin.config["problem_type"])[:80],
             )
 
     def imported_as(self, origin: Origin, labels: Sequence[str]) -> str | None:

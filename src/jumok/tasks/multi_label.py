@@ -74,8 +74,11 @@ class MultiLabelTask(Task):
         wrong = [name for name in recipe.data.labels if SEPARATOR in name]
         if wrong:
             raise InputError(
-                f"data.labels must be names without {SEPARATOR}, which separates the labels of a "
-                f"text, got {wrong[0]!r}; rename it"
+                "task.data_labels_names",
+                "data.labels must be names without {separator}, which separates the labels of a "
+                "text, got {wrong!r}; rename it",
+                separator=SEPARATOR,
+                wrong=wrong[0],
             )
 
     def evaluate(self, pipeline: Pipeline, table: Table, split: str) -> EvaluationResult:

@@ -134,8 +134,9 @@ class SimilarityTask(Task):
         pairs = read_pairs(table, pipeline.vocabulary, pipeline.recipe)
         if not pairs.has_scores:
             raise InputError(
+                "task.runs_task_similarity",
                 "runs of the task similarity need scores to compare rows, got pairs without; use "
-                "jumok evaluate"
+                "jumok evaluate",
             )
         found = vectors_of(pipeline.model, pairs, pipeline.vocabulary, pipeline.device)
         return compare_scores(table, cosines(*found).double().numpy())
@@ -145,34 +146,44 @@ def check_pairs(recipe: Recipe) -> None:
     """Raise InputError where a recipe has no pairs, or a metric of other data."""
     if not recipe.paired:
         raise InputError(
+            "task.task_similarity_needs",
             "the task similarity needs pairs of texts, got single texts; name the column of the "
-            "second text with data.pair"
+            "second text with data.pair",
         )
     if recipe.model.pooling == "compare":
         raise InputError(
-            'model.pooling must be "mean", "first" or "max" for the task similarity, whose vectors '
-            'are of single texts, got "compare"'
+            "task.model_pooling_mean",
+            'model.pooling must be "mean", "first" or "max" for the task similarity, whose '
+            'vectors are of single texts, got "compare"',
         )
     has_scores = "score" in recipe.columns
     if recipe.metric is not None and has_scores == (recipe.metric == "accuracy"):
         raise InputError(
-            f"metric must be {'spearman or pearson' if has_scores else 'accuracy'} for pairs "
-            f"{'with' if has_scores else 'without'} scores, got {recipe.metric}; leave it out"
+            "task.metric_pairs_scores",
+            "metric must be {has_scores} for pairs {has_scores_2} scores, got {metric}; leave it "
+            "out",
+            has_scores="spearman or pearson" if has_scores else "accuracy",
+            has_scores_2="with" if has_scores else "without",
+            metric=recipe.metric,
         )
     plain = recipe.similarity.corpus or recipe.similarity.texts
     if plain and not recipe.model.dropout:
         raise InputError(
-            "model.dropout must be above 0 with similarity.texts or corpus, whose pairs differ by "
-            "dropout alone, got 0; try 0.1"
+            "task.model_dropout_above",
+            "model.dropout must be above 0 with similarity.texts or corpus, whose pairs differ "
+            "by dropout alone, got 0; try 0.1",
         )
     if recipe.data.label and not recipe.similarity.positive:
         raise InputError(
-            f"similarity.positive must name the label of similar pairs in {recipe.data.label!r}; "
-            "set it, or leave out data.label"
+            "task.similarity_positive_name",
+            "similarity.positive must name the label of similar pairs in {label!r}; set it, or "
+            "leave out data.label",
+            label=recipe.data.label,
         )
     if recipe.data.score and recipe.similarity.positive:
         raise InputError(
-            "data.score and similarity.positive both select the similar pairs; leave one out"
+            "task.data_score_similarity",
+            "data.score and similarity.positive both select the similar pairs; leave one out",
         )
 
 
@@ -181,24 +192,29 @@ def check_distillation(recipe: Recipe) -> None:
     config = recipe.distillation
     if (config.temperature, config.weight) != (1.0, 1.0):
         raise InputError(
-            "distillation.temperature and weight must be left out for the task similarity, "
-            "whose only loss is the cosine with the vectors of the teachers, got "
-            f"{config.temperature} and {config.weight}"
+            "task.distillation_temperature_weight",
+            "distillation.temperature and weight must be left out for the task similarity, whose "
+            "only loss is the cosine with the vectors of the teachers, got {temperature} and "
+            "{weight}",
+            temperature=config.temperature,
+            weight=config.weight,
         )
     if recipe.similarity != SimilarityConfig(
         positive=recipe.similarity.positive, negative=recipe.similarity.negative
     ):
         raise InputError(
+            "task.similarity_no_texts",
             "[similarity] must have no texts and no temperature with distillation.teachers, "
-            "whose texts are in [distillation]; remove them"
+            "whose texts are in [distillation]; remove them",
         )
     model = recipe.model
     narrow = model.init or model.d_embedding or not model.norm_first or model.norm != "layer"
     if config.token_vectors and (narrow or model.positions not in ("rotary", "relative")):
         raise InputError(
+            "task.distillation_token_vectors_needs",
             "distillation.token_vectors needs a new model with norm_first = true, norm = "
-            '"layer", positions = "rotary" or "relative" and no d_embedding; set these, or '
-            "leave it out"
+            '"layer", positions = "rotary" or "relative" and no d_embedding; set these, or leave '
+            "it out",
         )
 
 
@@ -215,8 +231,11 @@ def read_pairs(table: Table, tokenizer: Tokenizer, recipe: Recipe) -> TextPairs:
         targets = (labels[kept] == config.positive).astype(np.float32)
         if not targets.any():
             raise InputError(
-                f"similarity.positive must be a label of the pairs, got {config.positive!r}; the "
-                f"labels are {', '.join(sorted(set(labels.tolist())))}"
+                "task.similarity_positive_label",
+                "similarity.positive must be a label of the pairs, got {positive!r}; the labels "
+                "are {labels}",
+                positive=config.positive,
+                labels=", ".join(sorted(set(labels.tolist()))),
             )
     elif "score" in table.column_names:
         kept = np.arange(n)

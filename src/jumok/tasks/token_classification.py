@@ -93,13 +93,16 @@ class TokenClassificationTask(Task):
         augmentation = recipe.augmentation
         if recipe.model.tagging == "pieces" and augmentation.subword_sampling:
             raise InputError(
-                'augmentation.subword_sampling must be 0 with model.tagging = "pieces", whose tags '
-                f"are aligned with the best segmentation, got {augmentation.subword_sampling}"
+                "task.augmentation_subword_sampling_model_tagging",
+                'augmentation.subword_sampling must be 0 with model.tagging = "pieces", whose '
+                "tags are aligned with the best segmentation, got {subword_sampling}",
+                subword_sampling=augmentation.subword_sampling,
             )
         if recipe.vocabulary.byte_fallback:
             raise InputError(
+                "task.vocabulary_byte_fallback_false",
                 "vocabulary.byte_fallback must be false for the task tagging: it splits rare "
-                "characters into bytes, which have no tags"
+                "characters into bytes, which have no tags",
             )
 
     def check_imported(self, origin: Origin, labels: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import sentencepiece
 
-from jumok.errors import InputError
+from jumok.errors import TokenizerError
 from jumok.text.limits import MAX_PIECE_CHARS, MAX_PIECES
 from jumok.text.offsets import SPACE
 from jumok.text.sentencepiece import SentencePieceTokenizer
@@ -54,9 +54,11 @@ def add_words(vocabulary: SentencePieceTokenizer, words: Iterable[str]) -> Added
     data = vocabulary.to_bytes()
     model = read_model(data)
     if model.kind not in ("unigram", "bpe"):
-        raise InputError(
-            f"words can be added to a unigram or bpe vocabulary, got one of kind {model.kind}; "
-            "train a unigram vocabulary"
+        raise TokenizerError(
+            "text.words_added_unigram",
+            "words can be added to a unigram or bpe vocabulary, got one of kind {kind}; train a "
+            "unigram vocabulary",
+            kind=model.kind,
         )
     words = list(words)
     pieces = _checked_pieces(vocabulary, model, words)
@@ -81,29 +83,47 @@ def _checked_pieces(
     _check_number(model, len(words))
     for word in words:
         if not word.strip():
-            raise InputError("a word to add must not be empty, got an empty line; leave it out")
+            raise TokenizerError(
+                "text.word_add_not",
+                "a word to add must not be empty, got an empty line; leave it out",
+            )
         if len(word.split()) > 1 or word != word.strip() or SPACE in word:
-            raise InputError(
-                f"a word to add must have no spaces, got {word[:40]!r}; add its words one by one"
+            raise TokenizerError(
+                "text.word_add_no",
+                "a word to add must have no spaces, got {word!r}; add its words one by one",
+                word=word[:40],
             )
         if len(word) >= MAX_PIECE_CHARS:
-            raise InputError(
-                f"a word to add must have fewer than {MAX_PIECE_CHARS} characters, got "
-                f"{len(word):,}; leave it out"
+            raise TokenizerError(
+                "text.word_add_fewer",
+                "a word to add must have fewer than {max_piece_chars} characters, got "
+                "{n_word:,}; leave it out",
+                max_piece_chars=MAX_PIECE_CHARS,
+                n_word=len(word),
             )
         piece = processor.normalize(vocabulary.normalize(word))
         if piece.removeprefix(SPACE).removesuffix(SPACE) != word:
-            raise InputError(
-                f"a word to add must be as the vocabulary normalizes it, got {word!r}, which "
-                f"becomes {piece.strip(SPACE)!r}; add that instead"
+            raise TokenizerError(
+                "text.word_add_vocabulary",
+                "a word to add must be as the vocabulary normalizes it, got {word!r}, which "
+                "becomes {piece!r}; add that instead",
+                word=word,
+                piece=piece.strip(SPACE),
             )
         if piece in known:
-            raise InputError(
-                f"a word to add must be no piece yet, got {word!r}, which has the id "
-                f"{vocabulary.id(piece)}; leave it out"
+            raise TokenizerError(
+                "text.word_add_no_piece",
+                "a word to add must be no piece yet, got {word!r}, which has the id {id}; leave "
+                "it out",
+                word=word,
+                id=vocabulary.id(piece),
             )
         if piece in pieces:
-            raise InputError(f"each word must be added once, got {word!r} twice; leave one out")
+            raise TokenizerError(
+                "text.word_added_once",
+                "each word must be added once, got {word!r} twice; leave one out",
+                word=word,
+            )
         pieces[piece] = None
     return list(pieces)
 
@@ -111,14 +131,20 @@ def _checked_pieces(
 def _check_number(model: ModelFile, n: int) -> None:
     """Raise InputError for no words, or too many for the kind of vocabulary."""
     if n == 0:
-        raise InputError("the words to add must be at least one, got none; give one word per line")
+        raise TokenizerError(
+            "text.words_add_least",
+            "the words to add must be at least one, got none; give one word per line",
+        )
     most = MAX_PIECES - len(model.pieces)
     if model.kind == "bpe":
         most = MAX_USER_DEFINED - sum(t is PieceType.USER_DEFINED for t in model.types)
     if n > most:
-        raise InputError(
-            f"at most {max(most, 0):,} words can be added to this {model.kind} vocabulary, got "
-            f"{n:,}; add fewer"
+        raise TokenizerError(
+            "text.most_words_added",
+            "at most {most:,} words can be added to this {kind} vocabulary, got {n:,}; add fewer",
+            most=max(most, 0),
+            kind=model.kind,
+            n=n,
         )
 
 

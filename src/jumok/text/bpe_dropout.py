@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from jumok.errors import InputError
+from jumok.errors import TokenizerError
 from jumok.text.piece_trie import Ints, PieceTrie, Segmentations, WordBatch, unknown_ids
 from jumok.text.sentencepiece_proto import ModelFile
 
@@ -38,9 +38,11 @@ class BPEDropout:
     def check_alpha(self, alpha: float) -> None:
         """Raise InputError unless alpha is a probability."""
         if not 0 <= alpha <= 1:
-            raise InputError(
-                f"alpha must be from 0 (every merge) to 1 (characters) for a BPE vocabulary, got "
-                f"{alpha}; 0.1 is usual"
+            raise TokenizerError(
+                "text.bpe_alpha",
+                "alpha must be from 0 (every merge) to 1 (characters) for a BPE vocabulary, got "
+                "{alpha}; 0.1 is usual",
+                alpha=alpha,
             )
 
     def sample(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from jumok.errors import InputError
+from jumok.errors import InputError, TokenizerError
 from jumok.limited_process import ProgramError, run_program
 
 Role = Literal["system", "user", "assistant"]
@@ -49,23 +49,39 @@ def parse_messages(tree: object) -> tuple[Message, ...]:
     turns = roles[1:] if roles[0] == "system" else roles
     expected = [ROLES[1 + number % 2] for number in range(len(turns))]
     if not turns or turns != expected or len(turns) % 2 == 0:
-        raise InputError(
+        raise TokenizerError(
+            "text.messages_system",
             "messages must be system (or none), then user and assistant in turn, user last, got "
-            f"{', '.join(roles)[:80]}"
+            "{roles}",
+            roles=", ".join(roles)[:80],
         )
     return found
 
 
 def _message(number: int, tree: Any) -> Message:
     if not isinstance(tree, dict) or set(tree) != {"role", "content"}:
-        raise InputError(f"message {number} must have the keys role and content, got {tree!r:.60}")
+        raise TokenizerError(
+            "text.message_keys_role",
+            "message {number} must have the keys role and content, got {tree!r:.60}",
+            number=number,
+            tree=tree,
+        )
     role, content = tree["role"], tree["content"]
     if role not in ROLES:
-        raise InputError(
-            f"message {number}: role must be one of {', '.join(ROLES)}, got {role!r:.40}"
+        raise TokenizerError(
+            "text.message_role",
+            "message {number}: role must be one of {roles}, got {role!r:.40}",
+            number=number,
+            roles=", ".join(ROLES),
+            role=role,
         )
     if not isinstance(content, str):
-        raise InputError(f"message {number}: content must be a string, got {content!r:.40}")
+        raise TokenizerError(
+            "text.message_content_string",
+            "message {number}: content must be a string, got {content!r:.40}",
+            number=number,
+            content=content,
+        )
     return Message(role, content)
 
 
@@ -109,9 +125,11 @@ class ChatTemplate:
             try:
                 [text] = run_program(WORKER, stdin=file, timeout=MAX_SECONDS)["texts"]
             except ProgramError as error:
-                raise InputError(
-                    f"the chat template must render these messages, got {error}; correct it, or "
-                    "give another one with --template FILE"
+                raise TokenizerError(
+                    "text.chat_template_render",
+                    "the chat template must render these messages, got {error}; correct it, or "
+                    "give another one with --template FILE",
+                    error=error,
                 ) from error
         return str(text)
 

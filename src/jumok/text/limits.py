@@ -7,7 +7,7 @@ every piece with its position and its word); texts of imported tokenizers are li
 
 from collections.abc import Iterable
 
-from jumok.errors import InputError
+from jumok.errors import TokenizerError
 
 MAX_TEXT_BYTES = 2**20  # in UTF-8
 MAX_PRETRAINED_TEXT_BYTES = 2**17  # for imported tokenizers
@@ -28,7 +28,12 @@ def check_text_length(text: str, max_bytes: int = MAX_TEXT_BYTES) -> None:
         return
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     if size > max_bytes:
-        raise InputError(f"a text must have at most {max_bytes:,} bytes, got {size:,}; split it")
+        raise TokenizerError(
+            "text.too_long",
+            "a text must have at most {max_bytes:,} bytes, got {size:,}; split it",
+            max_bytes=max_bytes,
+            size=size,
+        )
 
 
 def check_pieces(pieces: Iterable[str]) -> None:
@@ -40,13 +45,20 @@ def check_pieces(pieces: Iterable[str]) -> None:
     """
     pieces = list(pieces)
     if len(pieces) > MAX_PIECES:
-        raise InputError(
-            f"a vocabulary must have at most {MAX_PIECES:,} pieces, got {len(pieces):,}; use "
-            "another one"
+        raise TokenizerError(
+            "text.vocabulary_most_pieces",
+            "a vocabulary must have at most {max_pieces:,} pieces, got {n_pieces:,}; use another "
+            "one",
+            max_pieces=MAX_PIECES,
+            n_pieces=len(pieces),
         )
     longest = max(pieces, key=len, default="")
     if len(longest) > MAX_PIECE_CHARS:
-        raise InputError(
-            f"a piece must have at most {MAX_PIECE_CHARS:,} characters, got {len(longest):,} in "
-            f"{longest[:20]!r}...; use another vocabulary"
+        raise TokenizerError(
+            "text.piece_most_characters",
+            "a piece must have at most {max_piece_chars:,} characters, got {n_longest:,} in "
+            "{longest!r}...; use another vocabulary",
+            max_piece_chars=MAX_PIECE_CHARS,
+            n_longest=len(longest),
+            longest=longest[:20],
         )

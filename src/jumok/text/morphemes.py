@@ -10,7 +10,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-from jumok.errors import InputError
+from jumok.errors import MissingDependencyError
 
 RULE = "nfc+kiwi"  # the normalization rule in the model file of such a vocabulary
 MAX_CACHED_TEXTS = 2**18  # texts are read again in every epoch of subword sampling
@@ -57,8 +57,9 @@ def _kiwi() -> Any:
     try:
         from kiwipiepy import Kiwi
     except ImportError:
-        raise InputError(
+        raise MissingDependencyError(
+            "text.vocabulary_pretokenizer_kiwi",
             'vocabulary.pretokenizer "kiwi" needs the package kiwipiepy, which is not installed; '
-            'pip install "jumok[kiwi]"'
+            'pip install "jumok[kiwi]"',
         ) from None
     return Kiwi()

@@ -7,7 +7,7 @@ and … to three dots; NFC changes only the encoding of a character, not the cha
 import re
 from collections.abc import Callable
 
-from jumok.errors import InputError
+from jumok.errors import TokenizerError
 from jumok.unicode_forms import normalize
 
 # A syllable of two or three code points: a leading consonant or a syllable, then the others.
@@ -62,15 +62,20 @@ def check_text(text: str) -> str:
     """
     if "\0" in text:
         position = text.index("\0") + 1
-        raise InputError(
-            f"a text must not contain U+0000 (NUL), got one as character {position}; remove it"
+        raise TokenizerError(
+            "text.nul",
+            "a text must not contain U+0000 (NUL), got one as character {position}; remove it",
+            position=position,
         )
     try:
         text.encode()
     except UnicodeEncodeError as error:
         code = ord(text[error.start])
-        raise InputError(
-            f"a text must not contain a lone surrogate, got U+{code:04X} as character "
-            f"{error.start + 1}; decode the text again from its source or remove it"
+        raise TokenizerError(
+            "text.lone_surrogate",
+            "a text must not contain a lone surrogate, got U+{code:04X} as character {start}; "
+            "decode the text again from its source or remove it",
+            code=code,
+            start=error.start + 1,
         ) from None
     return text

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from jumok.errors import InputError
+from jumok.errors import TokenizerError
 from jumok.unicode_forms import normalize
 
 SPACE = "▁"  # a space in pieces of SentencePiece
@@ -42,9 +42,12 @@ def _align(text: str, spelled: str) -> list[Span]:
     owners, spelled_owners = _owners(text), _owners(spelled)
     inserted = len(spelled_owners) - len(owners)  # the space before the text
     if inserted not in (0, 1) or _decomposed(spelled) != " " * inserted + _decomposed(text):
-        raise InputError(
-            f"the tokenizer rewrites {text!r} to {spelled!r}, so its pieces have no offsets; use "
-            'one with normalization "nfc" and without byte_fallback'
+        raise TokenizerError(
+            "text.tokenizer_rewrites_pieces",
+            "the tokenizer rewrites {text!r} to {spelled!r}, so its pieces have no offsets; use "
+            'one with normalization "nfc" and without byte_fallback',
+            text=text,
+            spelled=spelled,
         )
     spans: list[Span] = [(0, 0)] * len(spelled)
     for index, spelled_index in zip(owners, spelled_owners[inserted:], strict=True):

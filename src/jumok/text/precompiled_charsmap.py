@@ -6,7 +6,7 @@ a replacement up to the next NUL: without NULs every replaced character becomes 
 table, which takes minutes or ends in abort().
 """
 
-from jumok.errors import InputError
+from jumok.errors import TokenizerError
 from jumok.text.byte_pieces import is_utf8
 
 MAX_EXPANSION = 1_000  # bytes that one character may become; 33 in SentencePiece's own tables
@@ -23,9 +23,11 @@ def max_expansion(charsmap: bytes) -> int:
     size = int.from_bytes(charsmap[:4], "little")
     texts = charsmap[4 + size :]
     if not size or size % 4 or len(charsmap) < 4 + size or not is_utf8(texts):
-        raise InputError(
-            f"the table of character replacements ({len(charsmap):,} bytes) is invalid; download "
-            "the file again"
+        raise TokenizerError(
+            "text.table_character_replacements",
+            "the table of character replacements ({n_charsmap:,} bytes) is invalid; download the "
+            "file again",
+            n_charsmap=len(charsmap),
         )
     longest = max(map(len, texts.split(b"\0")))
     check_expansion(longest)
@@ -35,7 +37,10 @@ def max_expansion(charsmap: bytes) -> int:
 def check_expansion(n_bytes: int) -> None:
     """Raises InputError if normalization may replace one character by so many bytes."""
     if n_bytes > MAX_EXPANSION:
-        raise InputError(
-            f"one character must become at most {MAX_EXPANSION:,} bytes in normalization, got "
-            f"{n_bytes:,} bytes; download the file again"
+        raise TokenizerError(
+            "text.character_become_most",
+            "one character must become at most {max_expansion:,} bytes in normalization, got "
+            "{n_bytes:,} bytes; download the file again",
+            max_expansion=MAX_EXPANSION,
+            n_bytes=n_bytes,
         )

@@ -14,7 +14,7 @@ from typing import Literal
 import sentencepiece
 
 from jumok.atomic_io import read_regular, write_atomically
-from jumok.errors import InputError
+from jumok.errors import InputError, TokenizerError
 from jumok.text.limits import MAX_TEXT_BYTES
 from jumok.text.morphemes import RULE, kiwi_version, split_morphemes
 from jumok.text.normalization import check_text, normalizer
@@ -78,33 +78,53 @@ class VocabularyConfig:
 
     def __post_init__(self) -> None:
         if self.kind not in ("unigram", "bpe", "char"):
-            raise InputError(f'kind must be "unigram", "bpe" or "char", got "{self.kind}"')
+            raise TokenizerError(
+                "text.unknown_kind",
+                'kind must be "unigram", "bpe" or "char", got "{kind}"',
+                kind=self.kind,
+            )
         if self.kind == "char" and self.byte_fallback:
-            raise InputError(
+            raise TokenizerError(
+                "text.byte_fallback_false_kind",
                 'byte_fallback must be false with kind "char", which has no byte pieces; set it '
-                'to false or kind to "bpe"'
+                'to false or kind to "bpe"',
             )
         if self.normalization not in ("nfc", "none"):
-            raise InputError(
+            raise TokenizerError(
+                "text.unknown_normalization",
                 'normalization must be "nfc" (composed, nothing else changed) or "none", got '
-                f'"{self.normalization}"'
+                '"{normalization}"',
+                normalization=self.normalization,
             )
         if self.pretokenizer not in ("none", "kiwi"):
-            raise InputError(f'pretokenizer must be "none" or "kiwi", got "{self.pretokenizer}"')
+            raise TokenizerError(
+                "text.pretokenizer_none_kiwi",
+                'pretokenizer must be "none" or "kiwi", got "{pretokenizer}"',
+                pretokenizer=self.pretokenizer,
+            )
         if self.pretokenizer == "kiwi" and (self.kind == "char" or self.normalization != "nfc"):
-            raise InputError(
+            raise TokenizerError(
+                "text.pretokenizer_kiwi_needs",
                 'pretokenizer "kiwi" needs kind "unigram" or "bpe" and normalization "nfc", got '
-                f'"{self.kind}" and "{self.normalization}"; set it to "none" otherwise'
+                '"{kind}" and "{normalization}"; set it to "none" otherwise',
+                kind=self.kind,
+                normalization=self.normalization,
             )
         if not 0.98 <= self.character_coverage <= 1:  # SentencePiece's own limits
-            raise InputError(
+            raise TokenizerError(
+                "text.character_coverage",
                 "character_coverage must be a fraction of the text from 0.98 to 1, got "
-                f"{self.character_coverage}; 0.9995 is usual"
+                "{character_coverage}; 0.9995 is usual",
+                character_coverage=self.character_coverage,
             )
         if not 1 <= self.size <= MAX_PIECES or not 1 <= self.max_piece_length <= 512:
-            raise InputError(
-                f"size must be from 1 to {MAX_PIECES:,} and max_piece_length from 1 to 512 "
-                f"characters, got {self.size} and {self.max_piece_length}"
+            raise TokenizerError(
+                "text.vocabulary_sizes",
+                "size must be from 1 to {max_pieces:,} and max_piece_length from 1 to 512 "
+                "characters, got {size} and {max_piece_length}",
+                max_pieces=MAX_PIECES,
+                size=self.size,
+                max_piece_length=self.max_piece_length,
             )
 
     @property
@@ -147,9 +167,11 @@ class SentencePieceTokenizer:
         try:
             self._processor.LoadFromSerializedProto(data)
         except RuntimeError as error:
-            raise InputError(
-                f"SentencePiece cannot load the model ({error}); give a .model file written by "
-                "SentencePiece or `jumok vocab train`"
+            raise TokenizerError(
+                "text.sentencepiece_cannot_load",
+                "SentencePiece cannot load the model ({error}); give a .model file written by "
+                "SentencePiece or `jumok vocab train`",
+                error=error,
             ) from None
         self._normalize = normalizer(self._model.normalization)
         self._dropped = frozenset(
@@ -171,7 +193,7 @@ class SentencePieceTokenizer:
         try:
             return cls(data)
         except InputError as error:
-            raise InputError(f"{path}: {error}") from None
+            raise error.at(path) from None
 
     @classmethod
     def train(
@@ -191,7 +213,10 @@ class SentencePieceTokenizer:
             if lines.failure:  # SentencePiece wraps exceptions of the iterator
                 raise lines.failure from None
             if lines.count == 0:
-                raise InputError("no text to train a vocabulary on; give some lines") from None
+                raise TokenizerError(
+                    "text.no_text_train",
+                    "no text to train a vocabulary on; give some lines",
+                ) from None
             raise InputError(_explain(str(error), config)) from None
         data = model.getvalue()
         if config.kind == "char":
@@ -393,7 +418,11 @@ class SentencePieceTokenizer:
     def id(self, piece: str) -> int:
         """The id of this piece; an unknown piece is an `InputError`, never silently [UNK]."""
         if piece not in self._ids:
-            raise InputError(f"the vocabulary has no piece {piece!r}; see `pieces(text)`")
+            raise TokenizerError(
+                "text.vocabulary_no_piece",
+                "the vocabulary has no piece {piece!r}; see `pieces(text)`",
+                piece=piece,
+            )
         return self._ids[piece]
 
     def starts_word(self, id: int) -> bool:  # noqa: A002  as above
@@ -432,24 +461,33 @@ class SentencePieceTokenizer:
 
     def _special_id(self, name: str) -> int:
         if name not in self._special:
-            raise InputError(
-                f"the vocabulary has no {name} piece; use one that has it "
-                "(`jumok vocab train` adds all seven)"
+            raise TokenizerError(
+                "text.no_special_piece",
+                "the vocabulary has no {name} piece; use one that has it (`jumok vocab train` "
+                "adds all seven)",
+                name=name,
             )
         return self._special[name]
 
     def _prepare(self, texts: Sequence[str]) -> list[str]:
         if isinstance(texts, str):
-            raise InputError("texts must be a list of strings, got one string; put it in a list")
+            raise TokenizerError(
+                "text.texts_list_strings",
+                "texts must be a list of strings, got one string; put it in a list",
+            )
         composed = [self._normalize(check_text(text)) for text in texts]
         return split_morphemes(composed) if self.pretokenizes else composed
 
     def _check(self, ids: list[int]) -> list[int]:
         if ids and not (min(ids) >= 0 and max(ids) < len(self)):
             wrong = next(i for i in ids if not 0 <= i < len(self))
-            raise InputError(
-                f"ids must be from 0 to {len(self) - 1} in a vocabulary of {len(self)} pieces, got "
-                f"{wrong}; was it made by another vocabulary?"
+            raise TokenizerError(
+                "text.ids_vocabulary_pieces",
+                "ids must be from 0 to {n_self} in a vocabulary of {n_self_2} pieces, got "
+                "{wrong}; was it made by another vocabulary?",
+                n_self=len(self) - 1,
+                n_self_2=len(self),
+                wrong=wrong,
             )
         return ids
 

@@ -17,7 +17,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from jumok.errors import InputError
+from jumok.errors import TokenizerError
 from jumok.text.limits import check_pieces
 from jumok.text.precompiled_charsmap import max_expansion
 
@@ -105,9 +105,12 @@ def read_model(data: bytes) -> ModelFile:
     try:
         return _read(data)
     except (DecodeError, ValueError) as error:
-        raise InputError(
-            f"these {len(data)} bytes are not a SentencePiece model ({error}); give a .model file "
-            "written by SentencePiece or `jumok vocab train`"
+        raise TokenizerError(
+            "text.bytes_not_sentencepiece",
+            "these {n_data} bytes are not a SentencePiece model ({error}); give a .model file "
+            "written by SentencePiece or `jumok vocab train`",
+            n_data=len(data),
+            error=error,
         ) from None
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from jumok.errors import InputError
+from jumok.errors import TokenizerError
 from jumok.text.bpe_dropout import BPEDropout
 from jumok.text.piece_trie import Segmentations, WordBatch
 from jumok.text.sentencepiece_proto import ModelFile, PieceType
@@ -29,15 +29,20 @@ class SubwordSampler:
     def __init__(self, model: ModelFile) -> None:
         """Raise InputError for a vocabulary without sampling, or with too many whole pieces."""
         if model.kind not in ("unigram", "bpe"):
-            raise InputError(
-                f"a {model.kind} vocabulary has one segmentation of every text; encode without "
-                "sampling, or train a unigram or bpe vocabulary"
+            raise TokenizerError(
+                "text.vocabulary_segmentation_every",
+                "a {kind} vocabulary has one segmentation of every text; encode without "
+                "sampling, or train a unigram or bpe vocabulary",
+                kind=model.kind,
             )
         user_defined = _ids_of_type(model, PieceType.USER_DEFINED)
         if len(user_defined) > _MAX_PLACEHOLDERS:
-            raise InputError(
-                f"the vocabulary has {len(user_defined)} user-defined pieces; sampling supports at "
-                f"most {_MAX_PLACEHOLDERS}, encode without it"
+            raise TokenizerError(
+                "text.vocabulary_user_defined_pieces",
+                "the vocabulary has {n_user_defined} user-defined pieces; sampling supports at "
+                "most {max_placeholders}, encode without it",
+                n_user_defined=len(user_defined),
+                max_placeholders=_MAX_PLACEHOLDERS,
             )
         # A user-defined piece is never split: one character represents it, the longest first.
         longest_first = sorted(user_defined, key=len, reverse=True)
@@ -68,7 +73,11 @@ class SubwordSampler:
         """
         self._sampler.check_alpha(alpha)
         if seed < 0:
-            raise InputError(f"seed must be an integer of at least 0, got {seed}")
+            raise TokenizerError(
+                "text.seed_integer_least",
+                "seed must be an integer of at least 0, got {seed}",
+                seed=seed,
+            )
         words: dict[str, int] = {}  # distinct words, in the order of their first occurrences
         occurrences: list[int] = []  # of all texts: indices of words
         words_per_text: list[int] = []

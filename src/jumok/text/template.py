@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from jumok.errors import InputError
+from jumok.errors import TokenizerError
 from jumok.text.ragged import Ragged
 
 Ints = NDArray[np.int64]
@@ -107,7 +107,10 @@ class Template:
 
     def _pieces(self, paired: bool) -> tuple[TemplatePiece, ...]:
         if paired and not self.pair:
-            raise InputError("this tokenizer has no template for pairs of texts; give one text")
+            raise TokenizerError(
+                "text.tokenizer_no_template",
+                "this tokenizer has no template for pairs of texts; give one text",
+            )
         return self.pair if paired else self.single
 
     def _truncated(
@@ -121,9 +124,13 @@ class Template:
             return rows, second
         capacity = max_length - n_special  # for the pieces of the texts
         if capacity < 0:
-            raise InputError(
-                f"max_length must be at least {n_special}, the number of special tokens, got "
-                f"{max_length}; give at least {-capacity} more"
+            raise TokenizerError(
+                "text.max_length_least_number",
+                "max_length must be at least {n_special}, the number of special tokens, got "
+                "{max_length}; give at least {value} more",
+                n_special=n_special,
+                max_length=max_length,
+                value=-capacity,
             )
         n_first, n_second = rows.lengths, second.lengths
         too_long = n_first + n_second > capacity

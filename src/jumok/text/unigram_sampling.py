@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jumok.errors import InputError
+from jumok.errors import TokenizerError
 from jumok.text.piece_trie import Ints, PieceTrie, Segmentations, WordBatch, unknown_ids
 from jumok.text.sentencepiece_proto import ModelFile, PieceType
 
@@ -45,9 +45,12 @@ class UnigramSampler:
     def check_alpha(self, alpha: float) -> None:
         """Raise InputError unless alpha is a possible exponent."""
         if not 0 <= alpha <= _MAX_ALPHA:
-            raise InputError(
-                f"alpha must be from 0 (uniform) to {_MAX_ALPHA} (the best segmentation) for a "
-                f"unigram vocabulary, got {alpha}; 0.1 is usual"
+            raise TokenizerError(
+                "text.unigram_alpha",
+                "alpha must be from 0 (uniform) to {max_alpha} (the best segmentation) for a "
+                "unigram vocabulary, got {alpha}; 0.1 is usual",
+                max_alpha=_MAX_ALPHA,
+                alpha=alpha,
             )
 
     def sample(

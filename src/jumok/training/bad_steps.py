@@ -78,9 +78,11 @@ def skip_or_stop(
         count = f", {in_a_row} in a row" if in_a_row > 1 else ""
         with raise_together(processes):
             raise NonFiniteError(
-                f"{warning}{count}; train again with a lower training.learning_rate or a longer "
-                "training.warmup_steps, or skip such steps with "
-                'training.on_nonfinite = "skip"'
+                "training.train_again_with",
+                "{warning}{count}; train again with a lower training.learning_rate or a longer "
+                'training.warmup_steps, or skip such steps with training.on_nonfinite = "skip"',
+                warning=warning,
+                count=count,
             )
     return warning
 

@@ -110,7 +110,12 @@ class CallbackCalls:
             reason = escape_control(f"{type(error).__name__}: {error}".splitlines()[0][:200])
             resume = command_line("jumok", "train", "--resume", self.folder)
             self.failure = CallbackError(
-                f"the callback {name} failed at step {step} ({reason}), which is saved; correct "
-                f"it and resume with jumok.resume, or without callbacks with {resume}"
+                "training.callback_failed_step",
+                "the callback {name} failed at step {step} ({reason}), which is saved; correct "
+                "it and resume with jumok.resume, or without callbacks with {resume}",
+                name=name,
+                step=step,
+                reason=reason,
+                resume=resume,
             )
             self.failure.__cause__ = error

@@ -61,7 +61,9 @@ class TrainingConfig:
         SCHEDULES.check(self.schedule)
         if self.steps is None and self.epochs is None and self.minutes is None:
             raise InputError(
-                "training must have an end; set training.steps, training.epochs or training.minutes"
+                "training.training_end",
+                "training must have an end; set training.steps, training.epochs or "
+                "training.minutes",
             )
         for name in ("steps", "epochs", "minutes"):
             if getattr(self, name) is not None:
@@ -82,30 +84,43 @@ class TrainingConfig:
         for name in ("strict", "compile"):
             if self.sharding != "none" and getattr(self, name):
                 raise InputError(
-                    f"training.{name} must be false with training.sharding = "
-                    f'"{self.sharding}": it needs the whole model in every process; set one of '
-                    'them to false or "none"'
+                    "training.training_false_training",
+                    'training.{name} must be false with training.sharding = "{sharding}": it '
+                    'needs the whole model in every process; set one of them to false or "none"',
+                    name=name,
+                    sharding=self.sharding,
                 )
         if self.optimizer == "muon" and self.sharding != "none":
             raise InputError(
+                "training.training_sharding_none",
                 'training.sharding must be "none" with training.optimizer = "muon", which needs '
-                f'whole matrices, got "{self.sharding}"'
+                'whole matrices, got "{sharding}"',
+                sharding=self.sharding,
             )
         if self.lora.rank and self.sharding != "none":
             raise InputError(
+                "training.training_sharding_none_training",
                 'training.sharding must be "none" with training.lora, whose few weights need no '
-                f'sharding, got "{self.sharding}"'
+                'sharding, got "{sharding}"',
+                sharding=self.sharding,
             )
         if self.strict and self.compile:
             raise InputError(
+                "training.training_compile_false",
                 "training.compile must be false with training.strict: compiled kernels round "
-                "differently; set one of them to false"
+                "differently; set one of them to false",
             )
 
     def _check(self, name: str, constraint: str, holds: Callable[[Any], bool]) -> None:
         value = getattr(self, name)
         if not holds(value):
-            raise InputError(f"training.{name} must be {constraint}, got {value}")
+            raise InputError(
+                "training.wrong_value",
+                "training.{name} must be {constraint}, got {value}",
+                name=name,
+                constraint=constraint,
+                value=value,
+            )
 
     def progress(self, step: int, epochs: float, seconds: float) -> float:
         """How much of the training is done, from 0 to 1; time counts only if nothing else is set.

@@ -68,12 +68,18 @@ embeddings, layers.0-1, encoder or the beginning of a weight's name
         matching = {name for name in names if _matches(pattern, name)}
         if not matching:
             raise InputError(
-                f'training.freeze must name weights of the model, got "{pattern}"; try '
-                f"{_valid_patterns(names)} or the beginning of a weight's name"
+                "training.training_freeze_name",
+                'training.freeze must name weights of the model, got "{pattern}"; try '
+                "{valid_patterns} or the beginning of a weight's name",
+                pattern=pattern,
+                valid_patterns=_valid_patterns(names),
             )
         frozen |= matching
     if frozen and len(frozen) == len(names):
-        raise InputError("training.freeze must leave weights to train, got all; exclude the head")
+        raise InputError(
+            "training.training_freeze_leave",
+            "training.freeze must leave weights to train, got all; exclude the head",
+        )
     return frozen
 
 

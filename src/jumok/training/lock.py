@@ -173,7 +173,10 @@ def _read(path: Path) -> _Owner | None:
 
 def _in_use(folder: Path, owner: _Owner | None) -> InputError:
     return InputError(
-        f"{folder} is in use by {owner or 'another process'}; wait for that training, or stop it"
+        "training.run_in_use",
+        "{folder} is in use by {owner}; wait for that training, or stop it",
+        folder=folder,
+        owner=owner or "another process",
     )
 
 

@@ -32,9 +32,12 @@ runs/nsmc 143
         assert self.requested is not None  # only called after a signal
         name = signal.Signals(self.requested).name
         return Interrupted(
-            f"stopped by {name} after step {step}, which is saved; "
-            f"to resume: {command_line('jumok', 'train', '--resume', run)}",
-            int(self.requested),
+            "training.stopped",
+            "stopped by {name} after step {step}, which is saved; to resume: {value}",
+            name=name,
+            step=step,
+            value=command_line("jumok", "train", "--resume", run),
+            signal_number=int(self.requested),
         )
 
 

@@ -98,7 +98,10 @@ class TrainerState:
         jumok.errors.InputError: progress.epoch must be from 0 to 2^53, got -1
         """
         if not isinstance(content, Mapping):
-            raise InputError("progress must be a table")
+            raise InputError(
+                "training.progress_table",
+                "progress must be a table",
+            )
         unknown = {name for name in _MAY_BE_NAN if content.get(name, 0.0) is None}
         known = {**content, **dict.fromkeys(unknown, 0.0)}
         state = config_io.from_dict(cls, known, "progress", complete=True)
@@ -106,17 +109,28 @@ class TrainerState:
             value = getattr(state, field.name)
             counted = type(value) is int or field.name == "seconds"
             if counted and not 0 <= value < MAX_COUNT:
-                raise InputError(f"progress.{field.name} must be from 0 to 2^53, got {value:g}")
+                raise InputError(
+                    "training.progress_range",
+                    "progress.{field} must be from 0 to 2^53, got {value:g}",
+                    field=field.name,
+                    value=value,
+                )
         for name in ("best_step", "best_step_before", "evaluations_since_best", "skipped"):
             if getattr(state, name) > state.step:
                 raise InputError(
-                    f"progress.{name} must be at most the {state.step:,} steps, got "
-                    f"{getattr(state, name):,}"
+                    "training.progress_most_steps",
+                    "progress.{name} must be at most the {step:,} steps, got {getattr:,}",
+                    name=name,
+                    step=state.step,
+                    getattr=getattr(state, name),
                 )
         if state.skipped_in_a_row > state.skipped:
             raise InputError(
-                f"progress.skipped_in_a_row must be at most the {state.skipped:,} skipped steps, "
-                f"got {state.skipped_in_a_row:,}"
+                "training.progress_skipped_in_a_row_most",
+                "progress.skipped_in_a_row must be at most the {skipped:,} skipped steps, got "
+                "{skipped_in_a_row:,}",
+                skipped=state.skipped,
+                skipped_in_a_row=state.skipped_in_a_row,
             )
         missing: dict[str, Any] = dict.fromkeys(unknown, math.nan)
         return replace(state, **missing)

@@ -18,7 +18,8 @@ class TensorBoard(Callback):
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
             raise InputError(
-                'TensorBoard needs the package tensorboard; install it with "jumok[track]"'
+                "training.tensorboard_needs_package",
+                'TensorBoard needs the package tensorboard; install it with "jumok[track]"',
             ) from error
         self.every, self._make_writer = every, SummaryWriter
         self._writer: SummaryWriter | None = None

@@ -467,7 +467,10 @@ class Trainer(Generic[BatchT]):
         if batch and batch >= (n := len(self.loader.epoch)):
             with unusable(checkpoint.path):
                 raise InputError(
-                    f"progress.batch must be below the {n:,} of its epoch, got {batch:,}"
+                    "training.progress_batch_below",
+                    "progress.batch must be below the {n:,} of its epoch, got {batch:,}",
+                    n=n,
+                    batch=batch,
                 )
 
     def _warn_invalid_checkpoints(self) -> None:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from jumok.atomic_io import write_atomically
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.interpret.interventions import Effects
 
 FIGURES = (".png", ".svg", ".pdf")
@@ -14,9 +14,12 @@ def write_effects(effects: Effects, path: Path) -> None:
     """Write the effects in the format of the file's ending. Raises InputError for another one."""
     ending = path.suffix.lower()
     if ending not in (".tsv", ".json", *FIGURES):
-        raise InputError(
-            f"the file must end in .tsv, .json, {', '.join(FIGURES[:-1])} or {FIGURES[-1]}, got "
-            f"{path.name!r}"
+        raise TraceError(
+            "page.file_end_tsv",
+            "the file must end in .tsv, .json, {figures} or {figures_2}, got {path!r}",
+            figures=", ".join(FIGURES[:-1]),
+            figures_2=FIGURES[-1],
+            path=path.name,
         )
     if ending in FIGURES:
         from jumok.fonts import save_figure

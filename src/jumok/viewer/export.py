@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from jumok.atomic_io import write_atomically
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.interpret.trace import Trace
 from jumok.viewer.figure_requests import FORMATS, FigureRequest, write_figure
 from jumok.viewer.page import render_page
@@ -34,7 +34,12 @@ def export(trace: Trace, path: Path, state: str = "", full: bool = False) -> Pat
         content = write_figure(trace, FigureRequest.of_state(shown, trace.info, suffix[1:]))
     else:
         known = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
-        raise InputError(f"export files must end with {known}, got {path.name!r}")
+        raise TraceError(
+            "page.export_files_end",
+            "export files must end with {known}, got {path!r}",
+            known=known,
+            path=path.name,
+        )
     write_atomically(path, content)
     return path
 
@@ -47,7 +52,12 @@ def attention_csv(trace: Trace, state: ViewState) -> str:
     block = trace.info.block(state.block or trace.info.blocks[0].name)
     weights = trace.weights(block.name, state.layer, state.sequence)
     if not state.head < block.heads:
-        raise InputError(f"the head must be 0 to {block.heads - 1}, got {state.head}")
+        raise TraceError(
+            "page.head_range",
+            "the head must be 0 to {heads}, got {head}",
+            heads=block.heads - 1,
+            head=state.head,
+        )
     queries = trace.info.tokens(block.queries, state.sequence)
     keys = trace.info.tokens(block.keys, state.sequence)
     rows: list[list[str]] = [["query", "query_piece", "key", "key_piece", "weight"]]

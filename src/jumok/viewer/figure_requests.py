@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias, get_args
 
 from jumok.config_io import from_dict
-from jumok.errors import InputError
+from jumok.errors import InputError, TraceError
 from jumok.fonts import figure_bytes
 from jumok.interpret.schema import Block, TraceInfo
 from jumok.interpret.trace import Trace
@@ -39,8 +39,11 @@ class FigureRequest(FigureOptions):
 
     def __post_init__(self) -> None:
         if isinstance(self.title, str) and len(self.title) > MAX_TITLE_CHARS:
-            raise InputError(
-                f"title must have at most {MAX_TITLE_CHARS} characters, got {len(self.title):,}"
+            raise TraceError(
+                "page.title_most_characters",
+                "title must have at most {max_title_chars} characters, got {n_title:,}",
+                max_title_chars=MAX_TITLE_CHARS,
+                n_title=len(self.title),
             )
 
     @classmethod
@@ -57,7 +60,11 @@ class FigureRequest(FigureOptions):
         try:
             return from_dict(cls, asdict(cls()) | dict(table), complete=True)
         except InputError as error:
-            raise InputError(f"invalid figure request: {error}; correct the request") from error
+            raise TraceError(
+                "page.invalid_figure_request",
+                "invalid figure request: {error}; correct the request",
+                error=error,
+            ) from error
 
     @classmethod
     def of_state(cls, state: ViewState, info: TraceInfo, ending: str) -> "FigureRequest":
@@ -66,9 +73,11 @@ class FigureRequest(FigureOptions):
         Raises InputError for a view without a figure, and for a block that the trace does not have.
         """
         if state.view not in FIGURE_OF_VIEW:
-            raise InputError(
-                f"no figure corresponds to the view {state.view[:40]!r}; use one of "
-                f"{', '.join(FIGURE_OF_VIEW)}"
+            raise TraceError(
+                "page.no_figure_corresponds",
+                "no figure corresponds to the view {view!r}; use one of {figure_of_view}",
+                view=state.view[:40],
+                figure_of_view=", ".join(FIGURE_OF_VIEW),
             )
         figure = FIGURE_OF_VIEW[state.view]
         own = state.block or info.blocks[0].name

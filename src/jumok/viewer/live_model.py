@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.fonts import save_figure
 from jumok.interpret.interventions import Effects, patch_heads, patch_hidden, sweep_heads
 from jumok.interpret.trace import Trace
@@ -91,7 +91,12 @@ class LiveModel:
             return self._pipeline
         if name not in self._checkpoints:
             known = ", ".join(self._checkpoints) or "none"
-            raise InputError(f"checkpoint must be one of the run ({known}), got {ascii(name)[:40]}")
+            raise TraceError(
+                "page.checkpoint_run",
+                "checkpoint must be one of the run ({known}), got {ascii}",
+                known=known,
+                ascii=ascii(name)[:40],
+            )
         if self._loaded is None or self._loaded[0] != name:
             self._loaded = name, load(self._checkpoints[name], str(self._pipeline.device))
         return self._loaded[1]

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from jumok.errors import InputError
+from jumok.errors import TraceError
 
 Positions: TypeAlias = NDArray[np.float64]
 MAX_WAVELENGTH = 10_000.0  # section 3.5: wavelengths run from 2 pi to 10,000 * 2 pi
@@ -109,5 +109,10 @@ def shift_error(positions: Positions, k: int, matrix: Positions) -> float:
 def _frequencies(d: int) -> Positions:
     """w_i = 10000^(-2i/d), i = 0 ... d/2 - 1."""
     if d % 2:
-        raise InputError(f"the number of dimensions must be even, got {d}; try {d + 1}")
+        raise TraceError(
+            "page.number_dimensions_even",
+            "the number of dimensions must be even, got {d}; try {d_2}",
+            d=d,
+            d_2=d + 1,
+        )
     return MAX_WAVELENGTH ** (-np.arange(0, d, 2) / d)

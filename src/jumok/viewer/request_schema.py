@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import get_args
 
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.interpret.schema import BlockName, Muted
 from jumok.web.requests import check_keys
 
@@ -70,8 +70,9 @@ class EffectsRequest:
         """
         other, hidden = _parse_optional_text(content, "other"), content.get("hidden", False)
         if not isinstance(hidden, bool) or (hidden and other is None):
-            raise InputError(
-                "hidden must be true or false, and true only with another text; add other"
+            raise TraceError(
+                "page.hidden_true_false",
+                "hidden must be true or false, and true only with another text; add other",
             )
         trace = {key: value for key, value in content.items() if key not in ("other", "hidden")}
         return cls(TraceRequest.of_json(trace), other, hidden)
@@ -90,14 +91,21 @@ def read_text(content: Mapping[str, object]) -> str:
 def _parse_text(content: Mapping[str, object]) -> str:
     text = content.get("text")
     if not isinstance(text, str):
-        raise InputError("text must be a string")
+        raise TraceError(
+            "page.text_string",
+            "text must be a string",
+        )
     return text
 
 
 def _parse_optional_text(content: Mapping[str, object], key: str) -> str | None:
     text = content.get(key)
     if text is not None and not isinstance(text, str):
-        raise InputError(f"{key} must be a string or null")
+        raise TraceError(
+            "page.string_null",
+            "{key} must be a string or null",
+            key=key,
+        )
     return text
 
 
@@ -107,13 +115,20 @@ def _parse_decode(value: object) -> dict[str, object] | None:
     if not isinstance(value, dict) or not all(
         isinstance(setting, bool | int | float | str) for setting in value.values()
     ):
-        raise InputError('decode must be an object of plain values such as "beam": 4')
+        raise TraceError(
+            "page.decode_object_plain",
+            'decode must be an object of plain values such as "beam": 4',
+        )
     return value
 
 
 def _parse_mute(value: object) -> tuple[Muted, ...]:
     if not isinstance(value, list) or len(value) > MAX_MUTED:
-        raise InputError(f"mute must be a list of at most {MAX_MUTED} heads")
+        raise TraceError(
+            "page.mute_list_most",
+            "mute must be a list of at most {max_muted} heads",
+            max_muted=MAX_MUTED,
+        )
     return tuple(head_from_json(each) for each in value)
 
 
@@ -127,9 +142,12 @@ def head_from_json(value: object) -> Muted:
         block, layer, head = value
         if block in get_args(BlockName) and _is_index(layer) and _is_index(head):
             return block, layer, head
-    raise InputError(
-        f"a head must be [block, layer, head] with a block of {', '.join(get_args(BlockName))} and "
-        f"numbers from 0, got {ascii(value)[:40]}"
+    raise TraceError(
+        "page.head_block_layer",
+        "a head must be [block, layer, head] with a block of {blockname} and numbers from 0, got "
+        "{ascii}",
+        blockname=", ".join(get_args(BlockName)),
+        ascii=ascii(value)[:40],
     )
 
 

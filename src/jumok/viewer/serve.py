@@ -12,7 +12,7 @@ from types import FrameType
 
 import uvicorn
 
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.viewer.server import OneTimeTokens, ServerContent, create_app
 from jumok.web.access import AllowedHosts, is_loopback, new_token, open_listener, validate_token
 from jumok.web.app import Access
@@ -54,7 +54,11 @@ def listen(host: str, port: int, token: str | None) -> tuple[socket.socket, Addr
     socket cannot listen.
     """
     if token is None and not is_loopback(host):
-        raise InputError(f"other machines can reach {host}; add --token with a secret")
+        raise TraceError(
+            "page.other_machines_reach",
+            "other machines can reach {host}; add --token with a secret",
+            host=host,
+        )
     chosen = new_token() if token is None else validate_token(token)
     listener = open_listener(host, port)
     return listener, Address(host, listener.getsockname()[1], chosen)

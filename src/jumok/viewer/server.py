@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 
-from jumok.errors import InputError, JumokError
+from jumok.errors import InputError, JumokError, TraceError
 from jumok.language import prefers_korean
 from jumok.viewer.job_queue import JobQueue
 from jumok.viewer.request_schema import (
@@ -163,7 +163,10 @@ class _Endpoints:
 
     def _tracer(self) -> Tracer:
         if self._content.tracer is None:
-            raise InputError("this page shows a trace file; start jumok view with a run")
+            raise TraceError(
+                "page.page_shows_trace",
+                "this page shows a trace file; start jumok view with a run",
+            )
         return self._content.tracer
 
     async def effects(self, request: Request) -> Response:

@@ -50,5 +50,8 @@ def static_file(name: str) -> StaticFile:
         return StaticFile(media_type, path.read_bytes())
     except OSError as error:
         raise StorageError(
-            f"{path}: the page is not built ({error.strerror}); run `npm run build` in web/"
+            "page.page_not_built",
+            "{path}: the page is not built ({strerror}); run `npm run build` in web/",
+            path=path,
+            strerror=error.strerror,
         ) from error

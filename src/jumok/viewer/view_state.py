@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar, get_args
 from urllib.parse import parse_qsl, quote, urlencode
 
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.interpret.options import MEASURES, SPECIALS, UNITS, Measure, Specials, Unit
 from jumok.interpret.schema import BlockName, Muted, TraceInfo
 from jumok.viewer.figures.options import ROWS, Rows
@@ -110,13 +110,20 @@ def normalize_state(text: str) -> str:
     'v=lines&t=3'
     """
     if len(text) > MAX_STATE_CHARS:
-        raise InputError(
-            f"a state must have at most {MAX_STATE_CHARS:,} characters, got {len(text):,}"
+        raise TraceError(
+            "page.state_most_characters",
+            "a state must have at most {max_state_chars:,} characters, got {n_text:,}",
+            max_state_chars=MAX_STATE_CHARS,
+            n_text=len(text),
         )
     try:
         pairs = parse_qsl(text.removeprefix("#"), keep_blank_values=True)
     except ValueError as error:
-        raise InputError(f"invalid state ({error}); copy it from the page") from error
+        raise TraceError(
+            "page.invalid_state",
+            "invalid state ({error}); copy it from the page",
+            error=error,
+        ) from error
     named = [(key, value) for key, value in pairs if key != "token"]
     return urlencode(named, quote_via=quote, safe="~", errors="replace")
 
@@ -131,9 +138,12 @@ def parse_head(text: str) -> Muted:
         case ["encoder" | "decoder" | "cross" as block, layer, head]:
             if layer.isascii() and layer.isdecimal() and head.isascii() and head.isdecimal():
                 return block, int(layer), int(head)
-    raise InputError(
-        f"a head must be block.layer.head such as encoder.0.3 with a block of "
-        f"{', '.join(get_args(BlockName))}, got {text[:40]!r}"
+    raise TraceError(
+        "page.head_block_layer_head",
+        "a head must be block.layer.head such as encoder.0.3 with a block of {blockname}, got "
+        "{text!r}",
+        blockname=", ".join(get_args(BlockName)),
+        text=text[:40],
     )
 
 
@@ -144,7 +154,13 @@ def _choice(table: dict[str, str], key: str, known: Sequence[ValueT], default: V
     for word in known:
         if word == table[key]:
             return word
-    raise InputError(f"{key} must be one of {', '.join(map(str, known))}, got {table[key][:40]!r}")
+    raise TraceError(
+        "page.unknown_value",
+        "{key} must be one of {map}, got {table!r}",
+        key=key,
+        map=", ".join(map(str, known)),
+        table=table[key][:40],
+    )
 
 
 def _fraction(table: dict[str, str], key: str, default: float) -> float:
@@ -157,7 +173,12 @@ def _fraction(table: dict[str, str], key: str, default: float) -> float:
     except ValueError:
         fraction = 0.0
     if not 0.0 < fraction <= 1.0:
-        raise InputError(f"{key} must be above 0 and at most 1, got {text[:40]!r}")
+        raise TraceError(
+            "page.fraction_range",
+            "{key} must be above 0 and at most 1, got {text!r}",
+            key=key,
+            text=text[:40],
+        )
     return fraction
 
 
@@ -166,5 +187,10 @@ def _number(table: dict[str, str], key: str) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise InputError(f"{key} must be a whole number from 0, got {text[:40]!r}")
+        raise TraceError(
+            "page.whole_number",
+            "{key} must be a whole number from 0, got {text!r}",
+            key=key,
+            text=text[:40],
+        )
     return int(text)

@@ -34,8 +34,12 @@ def validate_token(token: str, name: str = "--token") -> str:
     """
     if not re.fullmatch(rf"[A-Za-z0-9_-]{{{MIN_TOKEN_CHARS},}}", token):
         raise InputError(
-            f"{name} must have at least {MIN_TOKEN_CHARS} letters, digits, - or _, got "
-            f"{len(token)}; try `openssl rand -hex 16`"
+            "web.least_letters_digits",
+            "{name} must have at least {min_token_chars} letters, digits, - or _, got {n_token}; "
+            "try `openssl rand -hex 16`",
+            name=name,
+            min_token_chars=MIN_TOKEN_CHARS,
+            n_token=len(token),
         )
     return token
 
@@ -100,7 +104,11 @@ def open_listener(host: str, port: int, backlog: int = 128) -> socket.socket:
             on_failure.pop_all()
     except (OSError, UnicodeError) as error:
         raise InputError(
-            f"cannot listen on {host} port {port} ({error}); choose another --port or --host"
+            "web.cannot_listen_port",
+            "cannot listen on {host} port {port} ({error}); choose another --port or --host",
+            host=host,
+            port=port,
+            error=error,
         ) from error
     return listener
 

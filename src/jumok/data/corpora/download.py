@@ -14,7 +14,7 @@ from typing import Literal
 from jumok.data.corpora.corpus import Corpus, CorpusFile
 from jumok.data.corpora.paths import corpus_folders, downloads, find_file, find_files
 from jumok.data.files.lines import COMPRESSED, measure_content
-from jumok.errors import InputError, StorageError
+from jumok.errors import DataError, InputError, Message, StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,11 @@ def download_corpus(corpus: Corpus, folder: Path | None = None, base: str = "") 
     deleted).
     """
     if corpus.generated:
-        raise InputError(f"the corpus {corpus.name!r} is built in and has no files to download")
+        raise DataError(
+            "corpus.corpus_built_no",
+            "the corpus {corpus!r} is built in and has no files to download",
+            corpus=corpus.name,
+        )
     for file in corpus.files:
         place = folder or downloads(corpus.folder(file))
         here = find_files([place], file.name)
@@ -42,13 +46,20 @@ def download_corpus(corpus: Corpus, folder: Path | None = None, base: str = "") 
             url = f"{base.rstrip('/')}/{file.name}" if base else file.url
             if not url:
                 if corpus.built:
-                    raise InputError(
-                        f"{file.name} of the corpus {corpus.name!r} is made from other files; make "
-                        f"it with {corpus.fetch_command}"
+                    raise DataError(
+                        "corpus.corpus_made_other",
+                        "{file} of the corpus {corpus!r} is made from other files; make it with "
+                        "{fetch_command}",
+                        file=file.name,
+                        corpus=corpus.name,
+                        fetch_command=corpus.fetch_command,
                     )
-                raise InputError(
-                    f"{file.name} of the corpus {corpus.name!r} is derived from other files, "
-                    f"without a URL; copy it with jumok data get {corpus.name} --from FOLDER"
+                raise DataError(
+                    "corpus.corpus_derived_other",
+                    "{file} of the corpus {corpus!r} is derived from other files, without a URL; "
+                    "copy it with jumok data get {corpus} --from FOLDER",
+                    file=file.name,
+                    corpus=corpus.name,
                 )
             present = place / f"{file.name}{_compression(url)}"
             fetch(url, present, file)
@@ -66,7 +77,12 @@ def copy_corpus(corpus: Corpus, source: Path, folder: Path | None = None) -> Ite
         for file in corpus.files:
             found = find_file([source, source / corpus.folder(file)], file.name)
             if found is None:
-                raise InputError(f"{source} has no {file.name} (nor .xz, .gz); name its folder")
+                raise DataError(
+                    "corpus.file_missing",
+                    "{source} has no {file} (nor .xz, .gz); name its folder",
+                    source=source,
+                    file=file.name,
+                )
             if not is_known(found, file):
                 raise _not_known(found, file)
             yield _copy(found, folder or downloads(corpus.folder(file)), file)
@@ -77,9 +93,15 @@ def copy_corpus(corpus: Corpus, source: Path, folder: Path | None = None) -> Ite
             yield _copy(source, folder or downloads(corpus.folder(file)), file)
             return
     names = ", ".join(file.name for file in corpus.files)
-    raise InputError(
-        f"{source} must be one of the files of {corpus.name!r} ({names}), got content with sha256 "
-        f"{content.sha256[:12]}...; download it from {corpus.url}"
+    raise DataError(
+        "corpus.unknown_content",
+        "{source} must be one of the files of {corpus!r} ({names}), got content with sha256 "
+        "{sha256}...; download it from {url}",
+        source=source,
+        corpus=corpus.name,
+        names=names,
+        sha256=content.sha256[:12],
+        url=corpus.url,
     )
 
 
@@ -90,7 +112,11 @@ def fetch(url: str, target: Path, file: CorpusFile) -> None:
     downloaded (the part is kept), InputError if it is not the known file.
     """
     if not url.startswith(("https://", "http://")):
-        raise InputError(f"{url} must begin with https:// or http://")
+        raise DataError(
+            "corpus.begin_https_http",
+            "{url} must begin with https:// or http://",
+            url=url,
+        )
     compression = _compression(url)
     part = target.with_name(f"{target.name.removesuffix(compression)}.part{compression}")
     try:
@@ -98,8 +124,11 @@ def fetch(url: str, target: Path, file: CorpusFile) -> None:
         _download(url, part, file.compressed_size if compression else file.size)
     except (OSError, EOFError, HTTPException) as error:
         raise StorageError(
-            f"{url} could not be downloaded ({error}); run the same command again to "
-            "resume, or give a local copy with --from"
+            "corpus.could_not_downloaded",
+            "{url} could not be downloaded ({error}); run the same command again to resume, or "
+            "give a local copy with --from",
+            url=url,
+            error=error,
         ) from error
     if not is_known(part, file):
         wrong = _not_known(part, file)
@@ -174,10 +203,22 @@ def _set_aside_others(present: Path, file: CorpusFile) -> None:
             os.replace(path, damaged)
         except OSError as error:
             raise StorageError(
-                f"{path} is not the known {file.name} and hides {present.name}; move it away "
-                f"({error})"
+                "corpus.not_known_hides",
+                "{path} is not the known {file} and hides {present}; move it away ({error})",
+                path=path,
+                file=file.name,
+                present=present.name,
+                error=error,
             ) from error
-        logger.warning("%s is not the known %s; it is now %s", path, file.name, damaged.name)
+        logger.warning(
+            Message(
+                "corpus.file_replaced",
+                "{path} is not the known {file}; it is now {damaged}",
+                path=path,
+                file=file.name,
+                damaged=damaged.name,
+            )
+        )
 
 
 def _copy(source: Path, folder: Path, file: CorpusFile) -> Path:
@@ -189,18 +230,33 @@ def _copy(source: Path, folder: Path, file: CorpusFile) -> Path:
         shutil.copyfile(source, part)
         if not is_known(part, file):
             part.unlink()
-            raise StorageError(f"{source} changed during the copy; try again")
+            raise StorageError(
+                "corpus.changed_during_copy",
+                "{source} changed during the copy; try again",
+                source=source,
+            )
         os.replace(part, target)
     except OSError as error:
-        raise StorageError(f"{target} cannot be written ({error}); check the disk") from error
+        raise StorageError(
+            "corpus.cannot_written",
+            "{target} cannot be written ({error}); check the disk",
+            target=target,
+            error=error,
+        ) from error
     _set_aside_others(target, file)
     return target
 
 
 def _not_known(path: Path, file: CorpusFile) -> InputError:
     found = measure_content(path)
-    return InputError(
-        f"{path} is not the known {file.name}: {found.size:,} bytes with sha256 "
-        f"{found.sha256[:12]}..., expected {file.size:,} with {file.sha256[:12]}...; "
-        "download it again"
+    return DataError(
+        "corpus.not_known_bytes",
+        "{path} is not the known {file}: {size:,} bytes with sha256 {sha256}..., expected "
+        "{size_2:,} with {sha256_2}...; download it again",
+        path=path,
+        file=file.name,
+        size=found.size,
+        sha256=found.sha256[:12],
+        size_2=file.size,
+        sha256_2=file.sha256[:12],
     )

@@ -8,7 +8,7 @@ from jumok.data.arrow_cache import cache_folder
 from jumok.data.corpora.corpus import Corpus, CorpusFile
 from jumok.data.files.lines import COMPRESSED, measure_content
 from jumok.data.trusted_cache import exposure
-from jumok.errors import InputError
+from jumok.errors import DataError
 
 
 def corpus_folders(folder: str) -> list[Path]:
@@ -45,15 +45,25 @@ def corpus_file(corpus: Corpus, file: CorpusFile) -> Path:
     folders = corpus_folders(folder)
     path = find_file(folders, file.name)
     if path is None:
-        raise InputError(
-            f"the corpus {corpus.name!r} is missing (no {file.name} in "
-            f"{' or '.join(map(str, folders))}); get it with {corpus.fetch_command}, "
-            f"or set JUMOK_DATA to a folder that contains {folder}/"
+        raise DataError(
+            "corpus.corpus_missing",
+            "the corpus {corpus!r} is missing (no {file} in {map}); get it with {fetch_command}, "
+            "or set JUMOK_DATA to a folder that contains {folder}/",
+            corpus=corpus.name,
+            file=file.name,
+            map=" or ".join(map(str, folders)),
+            fetch_command=corpus.fetch_command,
+            folder=folder,
         )
     reason = exposure(path) if path.parent == downloads(folder) else ""
     if reason and measure_content(path).sha256 != file.sha256:
-        raise InputError(
-            f"{path} must have the content of the corpus {corpus.name!r}, and {reason}; remove it, "
-            f"and get it again with {corpus.fetch_command}"
+        raise DataError(
+            "corpus.content_corpus",
+            "{path} must have the content of the corpus {corpus!r}, and {reason}; remove it, and "
+            "get it again with {fetch_command}",
+            path=path,
+            corpus=corpus.name,
+            reason=reason,
+            fetch_command=corpus.fetch_command,
         )
     return path

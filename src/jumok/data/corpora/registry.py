@@ -9,7 +9,7 @@ from jumok.data.corpora.multi30k import MULTI30K_EN_DE, MULTI30K_EN_FR
 from jumok.data.corpora.pairs import KORNLI, KORSTS, QUESTION_PAIR
 from jumok.data.corpora.reviews import NSMC, NSMC_TEXT
 from jumok.data.corpora.texts import NOVELS, SHAKESPEARE
-from jumok.errors import InputError
+from jumok.errors import DataError
 
 NUMBERS = Corpus(
     name="numbers",
@@ -67,5 +67,10 @@ def corpus_by_name(name: str) -> Corpus:
     jumok.errors.InputError: no corpus is named 'nscm'; did you mean nsmc?
     """
     if name not in CORPORA:
-        raise InputError(f"no corpus is named {name!r}; {suggest(name, list(CORPORA))}")
+        raise DataError(
+            "corpus.no_corpus_named",
+            "no corpus is named {name!r}; {suggest}",
+            name=name,
+            suggest=suggest(name, list(CORPORA)),
+        )
     return CORPORA[name]

@@ -21,7 +21,7 @@ from jumok.data.files.rows import (
     missing_header_error,
     reject_lists,
 )
-from jumok.errors import InputError
+from jumok.errors import DataError, InputError
 from jumok.unicode_forms import normalize
 
 Format = Literal["tsv", "csv", "jsonl", "json", "lines", "text", "bio"]
@@ -67,9 +67,12 @@ def _is_quoted(cell: str) -> bool:
 
 
 def _quoted_error(path: Path, where: str) -> InputError:
-    return InputError(
-        f"{path}: cells of TSV must not be quoted, got {where} in double quotes; save the file "
-        "without quotes, or as .csv"
+    return DataError(
+        "file.cells_tsv_not",
+        "{path}: cells of TSV must not be quoted, got {where} in double quotes; save the file "
+        "without quotes, or as .csv",
+        path=path,
+        where=where,
     )
 
 
@@ -102,7 +105,13 @@ def csv_rows(
         except (csv.Error, _LineError) as error:
             fault = str(error) if isinstance(error, _LineError) else _csv_fault(error)
             if not header:
-                raise InputError(f"{path}:{line}: {fault}; correct the header") from error
+                raise DataError(
+                    "file.bad_header_line",
+                    "{path}:{line}: {fault}; correct the header",
+                    path=path,
+                    line=line,
+                    fault=fault,
+                ) from error
             yield Row(line, fault=fault)
             further = range(line + 1, source.number + 1)
             rest = source.lines_to_closing_quote() if _breaks_off(error) else ()
@@ -199,7 +208,13 @@ def json_rows(
     for line in kept:
         text, fault = line_text(line)
         if fault:
-            raise InputError(f"{path}:{line.number}: {fault}; correct the file")
+            raise DataError(
+                "file.bad_line",
+                "{path}:{number}: {fault}; correct the file",
+                path=path,
+                number=line.number,
+                fault=fault,
+            )
         parts.append(text)
     try:
         rows = json.loads("\n".join(parts), object_pairs_hook=_json_object)
@@ -207,9 +222,18 @@ def json_rows(
         if parts and _is_json_object(parts[0]):
             yield from jsonl_rows(path, iter(kept), columns, lists)
             return
-        raise InputError(f"{path}: not JSON: {error}; correct the file") from error
+        raise DataError(
+            "file.not_json",
+            "{path}: not JSON: {error}; correct the file",
+            path=path,
+            error=error,
+        ) from error
     if not isinstance(rows, list):
-        raise InputError(f"{path}: not a JSON array of objects; name a file of JSON lines .jsonl")
+        raise DataError(
+            "file.not_json_array",
+            "{path}: not a JSON array of objects; name a file of JSON lines .jsonl",
+            path=path,
+        )
     for number, row in enumerate(rows, start=1):
         yield _json_row(number, row, repr(row), columns, lists)
 
@@ -306,9 +330,12 @@ def line_rows(
     """Rows of a file of plain lines, whose one column is the line."""
     reject_lists(path, lists)
     if len(columns) != 1:
-        raise InputError(
-            f"{path} is a file of plain lines with one column, expected {', '.join(columns)}; "
-            'name a .tsv, .csv or .jsonl file, or set format = "tsv"'
+        raise DataError(
+            "file.file_plain_lines",
+            "{path} is a file of plain lines with one column, expected {columns}; name a .tsv, "
+            '.csv or .jsonl file, or set format = "tsv"',
+            path=path,
+            columns=", ".join(columns),
         )
     for line in lines:
         text, fault = line_text(line)
@@ -321,7 +348,12 @@ def text_rows(
     """The single row of a file that is one text; every line, the last one too, ends in LF."""
     reject_lists(path, lists)
     if len(columns) != 1:
-        raise InputError(f"{path} is read as one text, expected {', '.join(columns)}")
+        raise DataError(
+            "file.read_text_expected",
+            "{path} is read as one text, expected {columns}",
+            path=path,
+            columns=", ".join(columns),
+        )
     parts: list[str] = []
     for line in lines:
         text, fault = line_text(line)
@@ -404,7 +436,11 @@ def parallel_rows(paths: Sequence[Path], files: Sequence[Iterator[Line]]) -> Ite
             yield Row(number, tuple(text for text, _ in texts))
     if len(set(counts)) > 1:
         found = ", ".join(f"{path} has {n:,} lines" for path, n in zip(paths, counts, strict=True))
-        raise InputError(f"parallel files must have equally many lines: {found}; align them first")
+        raise DataError(
+            "file.parallel_files_equally",
+            "parallel files must have equally many lines: {found}; align them first",
+            found=found,
+        )
 
 
 READERS: dict[Format, RowReader] = {

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jumok.atomic_io import check_path_name
-from jumok.errors import InputError, StorageError
+from jumok.errors import DataError, StorageError
 
 COMPRESSED = (".xz", ".gz")
 MAX_LINE_BYTES = 2**20
@@ -117,9 +117,14 @@ def read_lines(
                 yield Line(number, b"", fault, last=True)
                 return
             except _DAMAGED as error:
-                raise InputError(
-                    f"{path}:{number}: the {path.suffix} file is damaged here or before "
-                    f"({error}); download it again"
+                raise DataError(
+                    "file.file_damaged_here",
+                    "{path}:{number}: the {suffix} file is damaged here or before ({error}); "
+                    "download it again",
+                    path=path,
+                    number=number,
+                    suffix=path.suffix,
+                    error=error,
                 ) from error
             except _ExpansionError:
                 fault = (
@@ -171,12 +176,22 @@ def _reading(path: Path) -> Iterator[None]:
     check_path_name(path)
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise InputError(f"{path} must be a file, got a folder or a device")
+            raise DataError(
+                "file.not_a_file",
+                "{path} must be a file, got a folder or a device",
+                path=path,
+            )
         yield
     except OSError as error:
         reason = error.strerror or str(error)
         where = "" if path.is_absolute() else f", which is relative to {Path.cwd()}"
-        raise StorageError(f"{path} cannot be read ({reason}); check the path{where}") from error
+        raise StorageError(
+            "file.cannot_read",
+            "{path} cannot be read ({reason}); check the path{where}",
+            path=path,
+            reason=reason,
+            where=where,
+        ) from error
 
 
 @contextmanager
@@ -210,13 +225,18 @@ def _skip_line(stream: io.BufferedReader, start: bytes) -> int:
 def _without_mark(path: Path, content: bytes) -> bytes:
     for mark, name in _WIDE_MARKS.items():
         if content.startswith(mark):
-            raise InputError(
-                f"{path} must be UTF-8, got {name}; convert it with iconv -f {name} -t utf-8"
+            raise DataError(
+                "file.not_utf8",
+                "{path} must be UTF-8, got {name}; convert it with iconv -f {name} -t utf-8",
+                path=path,
+                name=name,
             )
     if b"\r" in content.removesuffix(b"\n").removesuffix(b"\r"):
-        raise InputError(
-            f"{path}:1: lines must end with LF or CRLF, got a CR within a line; convert the file "
-            "with tr '\\r' '\\n'"
+        raise DataError(
+            "file.lines_end_lf",
+            "{path}:1: lines must end with LF or CRLF, got a CR within a line; convert the file "
+            "with tr '\\r' '\\n'",
+            path=path,
         )
     return content.removeprefix(b"\xef\xbb\xbf")
 

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from jumok.config_io import suggest
 from jumok.data.files.lines import Line, decode_line, quote
-from jumok.errors import InputError
+from jumok.errors import DataError, InputError
 from jumok.unicode_forms import normalize
 
 Cell = str | float | list[str]
@@ -59,7 +59,13 @@ class BadRows:
         if self.count:
             rows = "1 row" if self.count == 1 else f"{self.count:,} rows"
             skip = f", or skip them with {skip_with}" if skip_with else ""
-            raise InputError(f"{rows} cannot be used; correct them{skip}:\n{self}")
+            raise DataError(
+                "file.bad_rows",
+                "{rows} cannot be used; correct them{skip}:\n{value}",
+                rows=rows,
+                skip=skip,
+                value=self,
+            )
 
     def __str__(self) -> str:
         first = self.first[:MAX_LISTED]
@@ -75,21 +81,39 @@ def line_text(line: Line) -> tuple[str, str]:
 
 def missing_header_error(path: Path) -> InputError:
     """The error for a file without a header."""
-    return InputError(f"{path} must have a header line and rows, got an empty file")
+    return DataError(
+        "file.header_line_rows",
+        "{path} must have a header line and rows, got an empty file",
+        path=path,
+    )
 
 
 def check_header(path: Path, header: list[str], fault: str) -> list[str]:
     """The header; InputError if it is unreadable, very wide or has a name twice."""
     if fault:
-        raise InputError(f"{path}:1: {fault}; correct the header")
+        raise DataError(
+            "file.bad_header",
+            "{path}:1: {fault}; correct the header",
+            path=path,
+            fault=fault,
+        )
     if len(header) > MAX_COLUMNS:
-        raise InputError(
-            f"{path}:1: a header must have at most {MAX_COLUMNS:,} columns, got {len(header):,}; "
-            "name the format of the file, or leave out unused columns"
+        raise DataError(
+            "file.header_most_columns",
+            "{path}:1: a header must have at most {max_columns:,} columns, got {n_header:,}; "
+            "name the format of the file, or leave out unused columns",
+            path=path,
+            max_columns=MAX_COLUMNS,
+            n_header=len(header),
         )
     twice = sorted(name for name, count in Counter(header).items() if count > 1)
     if twice:
-        raise InputError(f"{path}:1: column names must be unique, got {twice[0]!r} twice")
+        raise DataError(
+            "file.column_names_unique",
+            "{path}:1: column names must be unique, got {twice!r} twice",
+            path=path,
+            twice=twice[0],
+        )
     return header
 
 
@@ -99,9 +123,13 @@ def column_indices(path: Path, header: Sequence[str], columns: Sequence[str]) ->
     indices = []
     for name in columns:
         if normalize("NFC", name).strip() not in composed:
-            raise InputError(
-                f"{path}:1: no column {name!r} in the header (got {quote(' | '.join(header))}); "
-                f"{suggest(name, header)}"
+            raise DataError(
+                "file.no_column_header",
+                "{path}:1: no column {name!r} in the header (got {header}); {suggest}",
+                path=path,
+                name=name,
+                header=quote(" | ".join(header)),
+                suggest=suggest(name, header),
             )
         indices.append(composed.index(normalize("NFC", name).strip()))
     return indices
@@ -110,7 +138,11 @@ def column_indices(path: Path, header: Sequence[str], columns: Sequence[str]) ->
 def reject_lists(path: Path, lists: frozenset[str]) -> None:
     """Raises InputError for columns of lists in a format without lists."""
     if lists:
-        raise InputError(f"{path}: lists of pieces must be in JSON lines; name a .jsonl file")
+        raise DataError(
+            "file.lists_pieces_json",
+            "{path}: lists of pieces must be in JSON lines; name a .jsonl file",
+            path=path,
+        )
 
 
 def cell_count_error(cells: Sequence[str], header: Sequence[str], text: str) -> str:

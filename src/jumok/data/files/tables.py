@@ -30,7 +30,7 @@ from jumok.data.files.rows import (
     Row,
 )
 from jumok.data.table import Table
-from jumok.errors import InputError
+from jumok.errors import DataError
 from jumok.unicode_forms import normalize
 
 Labels = Sequence[str] | Mapping[str, str]
@@ -163,8 +163,11 @@ def read_parallel(
     """
     files = [Path(path) for path in paths]
     if len(files) != len(columns):
-        raise InputError(
-            f"there must be one file for each of {len(columns)} columns, got {len(files)} files"
+        raise DataError(
+            "file.file_columns",
+            "there must be one file for each of {n_columns} columns, got {n_files} files",
+            n_columns=len(columns),
+            n_files=len(files),
         )
     options = _Options(
         columns=_column_names(columns),
@@ -189,9 +192,13 @@ def format_of(path: Path) -> Format:
     'csv'
     """
     if suffix(path) not in FORMATS:
-        raise InputError(
-            f"the suffix of {path} must be one of {', '.join(FORMATS)} (also .gz, .xz); rename the "
-            f"file or set the format to one of {', '.join(get_args(Format))}"
+        raise DataError(
+            "file.unknown_suffix",
+            "the suffix of {path} must be one of {formats} (also .gz, .xz); rename the file or "
+            "set the format to one of {format}",
+            path=path,
+            formats=", ".join(FORMATS),
+            format=", ".join(get_args(Format)),
         )
     return FORMATS[suffix(path)]
 
@@ -281,7 +288,12 @@ class _Reader:
             yield _batch(good, schema)
         elif not any_good:
             found = f": {self.bad_rows}" if self.bad_rows.count else ""
-            raise InputError(f"{self.paths[0]} has no usable row{found}")
+            raise DataError(
+                "file.no_usable_row",
+                "{paths} has no usable row{found}",
+                paths=self.paths[0],
+                found=found,
+            )
 
     def _checked(self, row: Row) -> Row:
         """The row with the name of its label, or with the fault of its cells."""

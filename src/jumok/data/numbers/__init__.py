@@ -35,7 +35,7 @@ from jumok.data.numbers.expressions import (
 )
 from jumok.data.numbers.splits import SPLITS, number_split
 from jumok.data.numbers.templates import SentenceTemplate, Slot
-from jumok.errors import InputError
+from jumok.errors import DataError, InputError
 
 __all__ = ["EXAMPLES", "SPLITS", "Sentence", "examples", "generate", "sentences"]
 
@@ -130,7 +130,12 @@ def sentences(split: str, seed: int = 0) -> Iterator[Sentence]:
     ('금리는 {decimal:퍼센트}까지 내렸어요', ['88.58'])
     """
     if split not in SPLITS:
-        raise InputError(f"split must be one of {', '.join(SPLITS)}, got {split!r}")
+        raise DataError(
+            "data.unknown_split",
+            "split must be one of {splits}, got {split!r}",
+            splits=", ".join(SPLITS),
+            split=split,
+        )
     templates, numbers = SPLITS[split].templates, SPLITS[split].numbers
     random = Random(f"jumok numbers {split} {seed}")
     kinds = [kind for kind, weight in _WEIGHTS.items() for _ in range(weight)]

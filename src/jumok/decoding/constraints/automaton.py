@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from jumok.errors import InputError
+from jumok.errors import DecodingError
 
 DEAD: Final = 0  # the state that no match goes through
 START: Final = 1
@@ -237,9 +237,11 @@ def _split(first: bytes, last: bytes) -> Iterator[list[ByteRange]]:
 def _check_states(number: int) -> int:
     """The number itself; InputError if it is MAX_STATES or more."""
     if number >= MAX_STATES:
-        raise InputError(
-            f"the expression must have at most {MAX_STATES:,} states, got more; try smaller "
-            "repetition counts or fewer words"
+        raise DecodingError(
+            "constraint.expression_most_states",
+            "the expression must have at most {max_states:,} states, got more; try smaller "
+            "repetition counts or fewer words",
+            max_states=MAX_STATES,
         )
     return number
 
@@ -247,8 +249,10 @@ def _check_states(number: int) -> int:
 def _check_edges(edges: int) -> int:
     """The number itself; InputError if it is more than MAX_EDGES."""
     if edges > MAX_EDGES:
-        raise InputError(
-            f"the automaton must follow at most {MAX_EDGES:,} edges, got more; try fewer adjacent "
-            "\\w, \\d and ."
+        raise DecodingError(
+            "constraint.automaton_follow_most",
+            "the automaton must follow at most {max_edges:,} edges, got more; try fewer adjacent "
+            "\\w, \\d and .",
+            max_edges=MAX_EDGES,
         )
     return edges

@@ -25,7 +25,7 @@ from jumok.decoding.constraints.automaton import (
 )
 from jumok.decoding.constraints.token_bytes import Integers, TokenBytes
 from jumok.decoding.processors import NEG_INF, IgnoreFirst, Processor, ProcessorContext
-from jumok.errors import InputError
+from jumok.errors import DecodingError, InputError
 
 _UNREACHABLE = 1 << 30  # minimum of tokens in a state from which no match can be reached
 _STATES_PER_BATCH = 16  # a few MB of transitions with 32,000 tokens
@@ -84,9 +84,10 @@ class TokenAutomaton:
         self.accepting = np.append(automaton.accepting, automaton.accepting[START])
         self.min_tokens = self._min_tokens()
         if self.min_tokens[self.start] == _UNREACHABLE:
-            raise InputError(
+            raise DecodingError(
+                "constraint.vocabulary_tokens_least",
                 "the vocabulary must have tokens for at least one allowed text, got none; allow "
-                "other texts, or train it with byte_fallback"
+                "other texts, or train it with byte_fallback",
             )
         self.max_min_tokens = int(self.min_tokens[self.min_tokens < _UNREACHABLE].max())
 
@@ -196,10 +197,13 @@ class Constraint:
         self._masks: dict[tuple[int, int, int], Tensor] = {}
         shortest = int(automaton.min_tokens[automaton.start]) + 1
         if min(limits, default=shortest) < shortest:
-            raise InputError(
-                f"the limit must be at least {shortest} tokens, the shortest allowed text with the "
-                f"end token, got {min(limits)}; try a larger decoding.max_length, max_ratio or "
-                "max_extra"
+            raise DecodingError(
+                "constraint.limit_least_tokens",
+                "the limit must be at least {shortest} tokens, the shortest allowed text with "
+                "the end token, got {limits}; try a larger decoding.max_length, max_ratio or "
+                "max_extra",
+                shortest=shortest,
+                limits=min(limits),
             )
 
     def __call__(self, scores: Tensor, context: ProcessorContext) -> Tensor:
@@ -264,8 +268,9 @@ def can_end_here(processors: Iterable[Processor], context: ProcessorContext) -> 
 
 def no_continuation_error() -> InputError:
     """The error for an output that cannot be continued to a match."""
-    return InputError(
+    return DecodingError(
+        "constraint.least_token_allowed",
         "at least one token must be allowed after those generated so far, got none: other "
-        "settings ban every token that the constraint allows; leave out one of them "
-        "(min_length, forbidden, no_repeat_ngram)"
+        "settings ban every token that the constraint allows; leave out one of them (min_length, "
+        "forbidden, no_repeat_ngram)",
     )

@@ -26,7 +26,7 @@ from jumok.decoding.constraints.automaton import (
     Term,
     compile_automaton,
 )
-from jumok.errors import InputError
+from jumok.errors import DecodingError, InputError
 
 _MAX_CODE_POINT = 0x10FFFF
 _MAX_DEPTH = 50  # of nested groups
@@ -96,9 +96,13 @@ class _Parser:
         return found
 
     def _error(self, problem: str, advice: str) -> InputError:
-        return InputError(
-            f"the regular expression {self._pattern!r} has {problem} before character "
-            f"{self._at + 1}; {advice}"
+        return DecodingError(
+            "constraint.regular_expression_before",
+            "the regular expression {pattern!r} has {problem} before character {at}; {advice}",
+            pattern=self._pattern,
+            problem=problem,
+            at=self._at + 1,
+            advice=advice,
         )
 
     def _alternation(self) -> Term:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jumok.decoding.constraints.automaton import DEAD, Automaton
-from jumok.errors import InputError
+from jumok.errors import DecodingError
 from jumok.text.byte_pieces import piece_bytes
 from jumok.text.tokenizer import Tokenizer, piece_or_empty
 
@@ -123,7 +123,10 @@ def read_token_bytes(tokenizer: Tokenizer) -> TokenBytes:
     }
     anchors = [token for token in tokens if initial[token].strip() and token not in raw]
     if not anchors:
-        raise InputError("the vocabulary must have a piece that decodes to text, got none")
+        raise DecodingError(
+            "constraint.vocabulary_piece_decodes",
+            "the vocabulary must have a piece that decodes to text, got none",
+        )
     both = tokenizer.decode_batch([[anchors[0], token] for token in tokens])
     medial = [text.removeprefix(initial[anchors[0]]) for text in both]
     found = TokenBytes(
@@ -147,8 +150,12 @@ def all_spellings(word: str, token_bytes: TokenBytes) -> list[tuple[int, ...]]:
     """
     n_bytes = len(word.encode())
     if n_bytes > MAX_WORD_BYTES:
-        raise InputError(
-            f"a word must have at most {MAX_WORD_BYTES} bytes, got {n_bytes} ({word[:20]!r}...)"
+        raise DecodingError(
+            "constraint.word_most_bytes",
+            "a word must have at most {max_word_bytes} bytes, got {n_bytes} ({word!r}...)",
+            max_word_bytes=MAX_WORD_BYTES,
+            n_bytes=n_bytes,
+            word=word[:20],
         )
     tokens: dict[bytes, list[int]] = {}
     for id, data in enumerate(token_bytes.medial):  # noqa: A001  the field's word
@@ -169,12 +176,19 @@ def all_spellings(word: str, token_bytes: TokenBytes) -> list[tuple[int, ...]]:
         for spelling in split(text.encode()) if after_text.can_spell(text) else ():
             found.append(spelling)
             if len(found) > MAX_SPELLINGS:
-                raise InputError(
-                    f"{word!r} must have at most {MAX_SPELLINGS:,} tokenizations, got more; try a "
-                    "shorter word"
+                raise DecodingError(
+                    "constraint.most_tokenizations",
+                    "{word!r} must have at most {max_spellings:,} tokenizations, got more; try a "
+                    "shorter word",
+                    word=word,
+                    max_spellings=MAX_SPELLINGS,
                 )
     if not word or not found:
-        raise InputError(f"the vocabulary cannot spell {word!r}; leave it out")
+        raise DecodingError(
+            "constraint.vocabulary_cannot_spell",
+            "the vocabulary cannot spell {word!r}; leave it out",
+            word=word,
+        )
     return sorted(set(found))
 
 

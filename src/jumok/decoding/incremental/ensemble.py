@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from jumok.decoding.incremental.decoder import IncrementalDecoder
-from jumok.errors import InputError
+from jumok.errors import DecodingError
 
 
 class EnsembleDecoder:
@@ -30,9 +30,12 @@ class EnsembleDecoder:
     def __init__(self, decoders: Sequence[IncrementalDecoder]) -> None:
         sizes = sorted({decoder.vocabulary_size for decoder in decoders})
         if len(sizes) != 1:
-            raise InputError(
+            raise DecodingError(
+                "decoding.ensemble_least_decoder",
                 "an ensemble must have at least one decoder and one vocabulary size, got "
-                f"{len(decoders)} decoders with vocabularies of {sizes} tokens"
+                "{n_decoders} decoders with vocabularies of {sizes} tokens",
+                n_decoders=len(decoders),
+                sizes=sizes,
             )
         self.vocabulary_size = sizes[0]
         self._decoders = decoders

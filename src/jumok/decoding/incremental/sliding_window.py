@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from jumok.decoding.incremental.decoder import CausalLMDecoder, IncrementalDecoder
-from jumok.errors import InputError
+from jumok.errors import DecodingError
 from jumok.models.heads import LanguageModel
 
 
@@ -56,9 +56,12 @@ class SlidingWindowDecoder:
         T = ids.shape[1]
         slides = self.length + T - self._discarded > self._capacity
         if slides and self._half < T:
-            raise InputError(
-                f"step_all must get at most {self._half} tokens, half of a window of "
-                f"{self._capacity}, got {T}"
+            raise DecodingError(
+                "decoding.step_all_get_most",
+                "step_all must get at most {half} tokens, half of a window of {capacity}, got {t}",
+                half=self._half,
+                capacity=self._capacity,
+                t=T,
             )
         unread = self._unread(ids)
         return self._decoder.step_all(unread)[:, -T:]
@@ -74,7 +77,12 @@ class SlidingWindowDecoder:
         if tokens == 0:
             return
         if self._ids is None or tokens > self.length:
-            raise InputError(f"rewind must be at most {self.length} tokens, got {tokens}")
+            raise DecodingError(
+                "decoding.rewind_most_tokens",
+                "rewind must be at most {length} tokens, got {tokens}",
+                length=self.length,
+                tokens=tokens,
+            )
         n_read = self._discarded + self._decoder.length
         self._ids = self._ids[:, :-tokens]
         if self.length < self._discarded:  # discarded tokens must be read again

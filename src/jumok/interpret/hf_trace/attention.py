@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from jumok.errors import InputError
+from jumok.errors import MissingDependencyError, TraceError
 from jumok.interpret.recorder import add_mask, value_norms
 from jumok.interpret.schema import SIDES, Block, BlockName
 from jumok.nn.attention import masked_softmax
@@ -95,9 +95,11 @@ def collect_stacks(
     Raises InputError for layers of different head sizes, and if nothing was recorded.
     """
     if not calls:
-        raise InputError(
-            f"the model must use transformers' AttentionInterface, and {type(model).__name__} does "
-            "not; try a model of another family"
+        raise TraceError(
+            "trace.model_transformers_attentioninterface",
+            "the model must use transformers' AttentionInterface, and {type_model} does not; try "
+            "a model of another family",
+            type_model=type(model).__name__,
         )
     names = {module: name for name, module in model.named_modules()}
     found: dict[BlockName, list[tuple[str, AttentionCall]]] = {}
@@ -211,9 +213,10 @@ def _register() -> None:
         from transformers import AttentionInterface, AttentionMaskInterface
         from transformers.masking_utils import eager_mask
     except ImportError as error:
-        raise InputError(
-            "transformers must have AttentionInterface (4.53 or newer); "
-            "try pip install -U transformers"
+        raise MissingDependencyError(
+            "trace.transformers_attentioninterface",
+            "transformers must have AttentionInterface (4.53 or newer); try pip install -U "
+            "transformers",
         ) from error
     AttentionInterface.register(NAME, _attend)
     AttentionMaskInterface.register(NAME, eager_mask)
@@ -250,18 +253,24 @@ def _eager_function(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
         found = getattr(sys.modules.get(base.__module__), EAGER_FUNCTION, None)
         if found is not None:
             return found  # type: ignore[no-any-return]
-    raise InputError(
-        f"the file of {type(module).__name__} must define {EAGER_FUNCTION}, which returns the "
-        "weights; try a model of another family"
+    raise TraceError(
+        "trace.file_define_returns",
+        "the file of {type_module} must define {eager_function}, which returns the weights; try "
+        "a model of another family",
+        type_module=type(module).__name__,
+        eager_function=EAGER_FUNCTION,
     )
 
 
 def _stack(name: BlockName, layers: Sequence[tuple[str, AttentionCall]]) -> Stack:
     sizes = {(call.q.shape[1], call.k.shape[1], call.q.shape[-1]) for _, call in layers}
     if len(sizes) > 1:
-        raise InputError(
-            f"the layers of block {name} must have equal heads, key heads and head width, got "
-            f"{sorted(sizes)}"
+        raise TraceError(
+            "trace.layers_block_equal",
+            "the layers of block {name} must have equal heads, key heads and head width, got "
+            "{sizes}",
+            name=name,
+            sizes=sorted(sizes),
         )
     [(heads, key_heads, d_head)] = sizes
     queries, keys = SIDES[name]

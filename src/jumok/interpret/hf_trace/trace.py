@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from jumok.errors import InputError
+from jumok.errors import InputError, TraceError
 from jumok.interpret.hf_trace.attention import (
     Stack,
     collect_stacks,
@@ -153,9 +153,11 @@ def trace_texts(
             + ("needs one target for each text" if is_encoder_decoder else "takes no target")
         )
     if len(texts) > 1 and tokenizer.pad_token_id is None:
-        raise InputError(
-            f"the tokenizer must have a padding token for {len(texts)} texts, got none; try one "
-            "text, or set tokenizer.pad_token"
+        raise TraceError(
+            "trace.tokenizer_padding_token",
+            "the tokenizer must have a padding token for {n_texts} texts, got none; try one "
+            "text, or set tokenizer.pad_token",
+            n_texts=len(texts),
         )
     pairs = [text.partition("\t") for text in texts]
     encoded = [_lists(tokenizer(first, second if tab else None)) for first, tab, second in pairs]
@@ -181,12 +183,24 @@ def _check_inputs(model: nn.Module, decoder_input_ids: Tensor | None) -> None:
     """Raises InputError for another library's model, and for missing or surplus decoder inputs."""
     name = type(model).__name__
     if not is_transformers_model(model):
-        raise InputError(f"the model must be a PreTrainedModel of transformers, got {name}")
+        raise TraceError(
+            "trace.model_pretrainedmodel_transformers",
+            "the model must be a PreTrainedModel of transformers, got {name}",
+            name=name,
+        )
     is_encoder_decoder = bool(getattr(model.config, "is_encoder_decoder", False))
     if is_encoder_decoder and decoder_input_ids is None:
-        raise InputError(f"a {name} needs decoder_input_ids, got none")
+        raise TraceError(
+            "trace.needs_decoder_input_ids",
+            "a {name} needs decoder_input_ids, got none",
+            name=name,
+        )
     if not is_encoder_decoder and decoder_input_ids is not None:
-        raise InputError(f"a {name} takes no decoder_input_ids; leave them out")
+        raise TraceError(
+            "trace.takes_no_decoder_input_ids",
+            "a {name} takes no decoder_input_ids; leave them out",
+            name=name,
+        )
 
 
 def _mask(ids: Tensor, mask: Tensor | None) -> Tensor:
@@ -194,14 +208,17 @@ def _mask(ids: Tensor, mask: Tensor | None) -> Tensor:
     if mask is None:
         return torch.ones_like(ids)
     if mask.shape != ids.shape:
-        raise InputError(
-            f"attention_mask must have the shape of input_ids {tuple(ids.shape)}, got "
-            f"{tuple(mask.shape)}"
+        raise TraceError(
+            "trace.attention_mask_shape_input_ids",
+            "attention_mask must have the shape of input_ids {shape}, got {shape_2}",
+            shape=tuple(ids.shape),
+            shape_2=tuple(mask.shape),
         )
     if bool((mask.diff(dim=-1) > 0).any()) or not bool(mask[:, :1].all()):
-        raise InputError(
+        raise TraceError(
+            "trace.padding_right",
             "padding must be on the right, got some on the left or between tokens; try "
-            'tokenizer.padding_side = "right"'
+            'tokenizer.padding_side = "right"',
         )
     return mask.long()
 
@@ -224,7 +241,12 @@ def _tokens(
     B = len(ids[0])
     texts = [text] if isinstance(text, str) else [None] * B if text is None else list(text)
     if len(texts) != B:
-        raise InputError(f"text must have one text for each of {B} sequences, got {len(texts)}")
+        raise TraceError(
+            "trace.text_text_sequences",
+            "text must have one text for each of {b} sequences, got {n_texts}",
+            b=B,
+            n_texts=len(texts),
+        )
     names = ("bos_token_id", "eos_token_id", "pad_token_id", "cls_token_id", "sep_token_id",
              "decoder_start_token_id")  # fmt: skip
     values = [getattr(model.config, name, None) for name in names]

@@ -119,8 +119,12 @@ def soft_labels(
         teacher = load(name, str(device))
         if teacher.task.answer != "label" or teacher.labels != tuple(labels):
             raise InputError(
-                f"distillation.teachers must be runs with the labels {', '.join(labels)}, got "
-                f"{', '.join(teacher.labels) or 'none'} in {name}; remove it"
+                "task.distillation_teachers_runs",
+                "distillation.teachers must be runs with the labels {labels}, got {labels_2} in "
+                "{name}; remove it",
+                labels=", ".join(labels),
+                labels_2=", ".join(teacher.labels) or "none",
+                name=name,
             )
         total += (_logits(teacher, texts) / config.temperature).softmax(-1)
     return total / len(config.teachers)

@@ -65,14 +65,19 @@ class TeacherStates:
         encoder = getattr(teacher.model, "encoder", teacher.model)
         if not isinstance(encoder, Encoder):
             raise InputError(
-                f"distillation.teachers must be encoders, got a {type(encoder).__name__} in "
-                f"{name}; remove it"
+                "task.distillation_teachers_encoders",
+                "distillation.teachers must be encoders, got a {type_encoder} in {name}; remove it",
+                type_encoder=type(encoder).__name__,
+                name=name,
             )
         layers = encoder.stack.layers
         if layer > len(layers):
             raise InputError(
-                f"distillation.layer must be at most {len(layers)}, the layers of {name}, got "
-                f"{layer}"
+                "task.distillation_layer_most",
+                "distillation.layer must be at most {n_layers}, the layers of {name}, got {layer}",
+                n_layers=len(layers),
+                name=name,
+                layer=layer,
             )
         encoder.stack.layers = nn.ModuleList(list(layers)[: layer or None])
         optimized = device.type == "cpu" and unsupported_reason(encoder) is None
@@ -170,9 +175,11 @@ class StateDistillationJob(MaskedLMJob):
         states, known = self._states(spelled, spans)
         if not known.any():
             raise InputError(
+                "task.tokenizer_keep_characters",
                 "the tokenizer must keep the characters of the training texts, so that their "
-                f"pieces have the states of a teacher, but rewrites all {len(rows)} that were "
-                'read; use one with normalization "nfc" and without byte_fallback'
+                "pieces have the states of a teacher, but rewrites all {n_rows} that were read; "
+                'use one with normalization "nfc" and without byte_fallback',
+                n_rows=len(rows),
             )
         width = self.recipe.model.d_model // 2
         fitted = Projection.fit(states[known].cpu().numpy(), width, width)

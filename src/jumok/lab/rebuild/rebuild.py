@@ -9,7 +9,7 @@ from jumok.atomic_io import write_atomically
 from jumok.data.corpora.corpus import Corpus
 from jumok.data.corpora.paths import downloads
 from jumok.data.corpora.registry import CORPORA
-from jumok.errors import InputError, StorageError
+from jumok.errors import DataError, StorageError
 from jumok.lab.rebuild.headlines import build_headlines
 from jumok.lab.rebuild.korean_english import Read, build_korean_english
 from jumok.lab.rebuild.reviews import build_reviews
@@ -34,8 +34,12 @@ def build_corpus(
     """
     if not corpus.built:
         names = ", ".join(each.name for each in CORPORA.values() if each.built)
-        raise InputError(
-            f"only {names} are built, got {corpus.name!r}; get it with {corpus.fetch_command}"
+        raise DataError(
+            "data.only_built",
+            "only {names} are built, got {corpus!r}; get it with {fetch_command}",
+            names=names,
+            corpus=corpus.name,
+            fetch_command=corpus.fetch_command,
         )
     name = corpus.folder(corpus.files[0])
     known = {
@@ -49,14 +53,23 @@ def build_corpus(
         file = known[file_name]
         found = hashlib.sha256(content).hexdigest()
         if found != file.sha256:
-            raise InputError(
-                f"{file_name} must have the sha256 {file.sha256[:12]}, got {found[:12]} from the "
-                "same sources; report this as a bug"
+            raise DataError(
+                "data.built_differs",
+                "{file_name} must have the sha256 {sha256}, got {found} from the same sources; "
+                "report this as a bug",
+                file_name=file_name,
+                sha256=file.sha256[:12],
+                found=found[:12],
             )
         path = (folder or downloads(name)) / file_name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StorageError(f"{path} cannot be written ({error}); check the disk") from error
+            raise StorageError(
+                "data.cannot_written",
+                "{path} cannot be written ({error}); check the disk",
+                path=path,
+                error=error,
+            ) from error
         write_atomically(path, content)
         yield path

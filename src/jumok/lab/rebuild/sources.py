@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jumok.data.corpora.paths import downloads
-from jumok.errors import InputError, StorageError
+from jumok.errors import DataError, StorageError
 
 HOST = "https://github.com"
 CACHE = "sources"  # the folder of the clones in the user's cache
@@ -61,10 +61,16 @@ def read_source(source: Source, folder: Path | None = None, host: str = HOST) ->
     repository = _fetched(source, host) if folder is None else _local(source, folder)
     found = dict(_files(repository, source))
     if len(found) != source.n_files or digest(found) != source.sha256:
-        raise InputError(
-            f"{source.repository} at {source.commit[:12]} must have the {source.n_files:,} files "
-            f"with sha256 {source.sha256[:12]}, got {len(found):,} with {digest(found)[:12]}; "
-            "clone it again"
+        raise DataError(
+            "data.files_sha256",
+            "{repository} at {commit} must have the {n_files:,} files with sha256 {sha256}, got "
+            "{n_found:,} with {digest}; clone it again",
+            repository=source.repository,
+            commit=source.commit[:12],
+            n_files=source.n_files,
+            sha256=source.sha256[:12],
+            n_found=len(found),
+            digest=digest(found)[:12],
         )
     return found
 
@@ -85,14 +91,24 @@ def _local(source: Source, folder: Path) -> Path:
     for path in (folder / name / inner for name in names for inner in (".git", "")):
         if (path / "objects").is_dir():
             if not _has(path, source):
-                raise InputError(
-                    f"{path} must contain the commit {source.commit}, got a clone without it; "
-                    f"fetch it with git fetch {HOST}/{source.repository} {source.commit}"
+                raise DataError(
+                    "data.contain_commit",
+                    "{path} must contain the commit {commit}, got a clone without it; fetch it "
+                    "with git fetch {host}/{repository} {commit}",
+                    path=path,
+                    commit=source.commit,
+                    host=HOST,
+                    repository=source.repository,
                 )
             return path
-    raise InputError(
-        f"{folder} must contain a clone of {HOST}/{source.repository} named {source.name}, got "
-        "none; clone it there"
+    raise DataError(
+        "data.contain_clone_named",
+        "{folder} must contain a clone of {host}/{repository} named {source}, got none; clone it "
+        "there",
+        folder=folder,
+        host=HOST,
+        repository=source.repository,
+        source=source.name,
     )
 
 
@@ -110,8 +126,11 @@ def _fetched(source: Source, host: str) -> Path:
             output = getattr(error, "stderr", b"") or str(error).encode()
             reason = output.decode(errors="replace").strip().splitlines()[-1:]
             raise StorageError(
-                f"{address} could not be fetched ({' '.join(reason)}); run the same command again, "
-                "or name a folder with a clone with --from"
+                "data.could_not_fetched",
+                "{address} could not be fetched ({reason}); run the same command again, or name "
+                "a folder with a clone with --from",
+                address=address,
+                reason=" ".join(reason),
             ) from error
     return path
 
@@ -136,7 +155,12 @@ def _files(repository: Path, source: Source) -> Iterator[tuple[str, bytes]]:
         end = content.index(b"\n", start)
         header = content[start:end].split()
         if header[-1] == b"missing":
-            raise InputError(f"{repository} must contain {path}, got a clone without it; fetch it")
+            raise DataError(
+                "data.clone_without_object",
+                "{repository} must contain {path}, got a clone without it; fetch it",
+                repository=repository,
+                path=path,
+            )
         size = int(header[2])
         yield path, content[end + 1 : end + 1 + size]
         start = end + size + 2
@@ -165,7 +189,10 @@ def _empty_repository() -> Iterator[str]:
 def _git(environment: Mapping[str, str], *words: str, data: bytes = b"") -> bytes:
     program = shutil.which("git")
     if program is None:
-        raise InputError("building a corpus needs the program git, which is not installed")
+        raise DataError(
+            "data.building_corpus_needs",
+            "building a corpus needs the program git, which is not installed",
+        )
     done = subprocess.run(  # noqa: S603 - the words are ours
         [program, *words], input=data, capture_output=True, check=True, env=environment
     )

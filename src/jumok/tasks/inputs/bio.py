@@ -26,8 +26,10 @@ use .logits(...), or correct id2label in config.json
     for tag in tags:
         if tag != OUTSIDE and not (tag[:2] in ("B-", "I-") and tag[2:]):
             raise InputError(
-                f"a tag must be O, B-TYPE or I-TYPE, got {tag[:80]!r}; use .logits(...), or "
-                "correct id2label in config.json"
+                "input.tag_o_b_type",
+                "a tag must be O, B-TYPE or I-TYPE, got {tag!r}; use .logits(...), or correct "
+                "id2label in config.json",
+                tag=tag[:80],
             )
 
 

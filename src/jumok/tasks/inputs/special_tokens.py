@@ -3,6 +3,7 @@
 import logging
 from functools import cache
 
+from jumok.errors import Message
 from jumok.processes import is_main_process
 from jumok.text.ragged import Ragged
 from jumok.text.template import Side, Template
@@ -46,8 +47,11 @@ def _apply(
 def _warn_truncated(limit: int, side: Side) -> None:
     if is_main_process():
         logger.warning(
-            "a text is longer than %s tokens, special tokens included; such texts are truncated "
-            "on the %s",
-            f"{limit:,}",
-            side,
+            Message(
+                "input.text_truncated",
+                "a text is longer than {value} tokens, special tokens included; such texts are "
+                "truncated on the {side}",
+                value=f"{limit:,}",
+                side=side,
+            )
         )

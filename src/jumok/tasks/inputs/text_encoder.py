@@ -45,8 +45,10 @@ class TextInputs:
         for line, texts in zip(lines, cells, strict=True):
             if len(texts) != 2:
                 raise InputError(
-                    f"a pair must be two texts separated by one TAB, got {line!r}; use exactly "
-                    "one TAB"
+                    "input.pair_two_texts",
+                    "a pair must be two texts separated by one TAB, got {line!r}; use exactly "
+                    "one TAB",
+                    line=line,
                 )
         return cls([first for first, _ in cells], [second for _, second in cells])
 
@@ -113,8 +115,11 @@ class TextEncoder:
         unknown = int((rows.ids == self.tokenizer.unk_id).sum())
         if unknown > len(rows.ids) / 2:
             raise InputError(
-                f"the vocabulary lacks {unknown:,} of {len(rows.ids):,} pieces; set "
-                "vocabulary.file to the model that tokenized the texts"
+                "input.vocabulary_lacks_pieces",
+                "the vocabulary lacks {unknown:,} of {n_ids:,} pieces; set vocabulary.file to "
+                "the model that tokenized the texts",
+                unknown=unknown,
+                n_ids=len(rows.ids),
             )
         return self.add_special_tokens(rows)
 

@@ -118,7 +118,11 @@ def load_imported(folder: Path) -> "PretrainedTokenizer":
     subfolder = folder / IMPORTED
     found = load_tokenizer(subfolder, read_json(subfolder / _MODEL_CONFIG))
     if found is None:
-        raise InputError(f"{subfolder} must hold a tokenizer; restore the run's own files")
+        raise InputError(
+            "input.hold_tokenizer",
+            "{subfolder} must hold a tokenizer; restore the run's own files",
+            subfolder=subfolder,
+        )
     return found
 
 

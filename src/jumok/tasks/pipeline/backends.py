@@ -103,8 +103,10 @@ class DecoderBackends:
         if key not in self._copies:
             if any(map(is_optimized, model.modules())):
                 raise InputError(
+                    "pipeline.decoding_precision_float32",
                     "decoding.precision must be float32 for a model that --precision has "
-                    f"optimized, got {self.config.precision}; leave out one of the two"
+                    "optimized, got {precision}; leave out one of the two",
+                    precision=self.config.precision,
                 )
             self._copies[key] = _in_precision(model, self.config.precision)
         return self._copies[key]  # type: ignore[return-value]  # a copy is of the same class
@@ -186,5 +188,7 @@ def _weights_version(model: nn.Module) -> tuple[tuple[int, int], ...]:
 
 def _not_on_cpu(setting: str) -> InputError:
     return InputError(
-        f'{setting} needs a model on the CPU; leave it out, or load the run with device="cpu"'
+        "pipeline.needs_model_cpu",
+        '{setting} needs a model on the CPU; leave it out, or load the run with device="cpu"',
+        setting=setting,
     )

@@ -28,16 +28,22 @@ class Chat:
         """
         tokenizer = pipeline.vocabulary
         if not pipeline.task.generates or pipeline.task.reads_source:
-            raise InputError(f"a chat needs a language model, got task {pipeline.recipe.task}")
+            raise InputError(
+                "pipeline.chat_needs_language",
+                "a chat needs a language model, got task {task}",
+                task=pipeline.recipe.task,
+            )
         if not isinstance(tokenizer, PretrainedTokenizer):
             raise InputError(
-                "a chat needs an imported chat model with its tokenizer, got a model trained with "
-                "jumok; predict continues texts"
+                "pipeline.chat_needs_imported",
+                "a chat needs an imported chat model with its tokenizer, got a model trained "
+                "with jumok; predict continues texts",
             )
         source = tokenizer.files.chat_template if template is None else template
         if source is None:
             raise InputError(
-                "the model has no chat template; give the one it was trained with: --template FILE"
+                "pipeline.model_no_chat_template",
+                "the model has no chat template; give the one it was trained with: --template FILE",
             )
         chat_template = ChatTemplate(source, tokenizer.special_tokens)
         end = chat_template.end_piece(tokenizer)
@@ -57,8 +63,12 @@ class Chat:
         limit = self.pipeline.recipe.model.max_length
         if len(ids) + n_new > limit:
             raise InputError(
-                f"a chat must have at most {limit:,} tokens with its answer, got {len(ids):,} and "
-                f"up to {n_new:,} new ones; start again, or use less decoding.max_length"
+                "pipeline.chat_most_tokens",
+                "a chat must have at most {limit:,} tokens with its answer, got {n_ids:,} and up "
+                "to {n_new:,} new ones; start again, or use less decoding.max_length",
+                limit=limit,
+                n_ids=len(ids),
+                n_new=n_new,
             )
         stop = self.pipeline.recipe.decoding.stop
         streamer = TextStreamer(tokenizer, lambda _, part: on_text(part), stop)

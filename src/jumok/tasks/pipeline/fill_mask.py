@@ -120,6 +120,7 @@ def _best_piece(
         if surface.strip() and REPLACEMENT_CHARACTER not in surface:
             return surface, float(log_p[best])
     raise InputError(
+        "pipeline.mask_needs_vocabulary",
         "a mask needs a vocabulary with pieces inside words and at their beginning; train one on "
-        "more texts"
+        "more texts",
     )

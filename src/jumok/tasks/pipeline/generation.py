@@ -243,8 +243,10 @@ def align_output(pipeline: Pipeline, output: GeneratedText) -> AlignedOutput:
     """
     if not isinstance(pipeline.model, EncoderDecoder):
         raise InputError(
-            f"alignments need a run of sequence_to_sequence, got {pipeline.recipe.task}, which has "
-            "no cross-attention"
+            "pipeline.alignments_need_run",
+            "alignments need a run of sequence_to_sequence, got {task}, which has no "
+            "cross-attention",
+            task=pipeline.recipe.task,
         )
     tokenizer, target_tokenizer = pipeline.vocabulary, pipeline.target_vocabulary
     encode = Seq2SeqEncoder(tokenizer, target_tokenizer, pipeline.recipe.model.max_length)

@@ -84,8 +84,13 @@ class GenerationPipeline(Pipeline):
             limit, required = each.recipe.model.max_length, self.recipe.model.max_length
             if limit < required and self.task.reads_source:
                 raise InputError(
-                    f"the first run of an ensemble must have the smallest model.max_length, got "
-                    f"{self.recipe.name} with {required} and {each.recipe.name} with {limit}"
+                    "pipeline.first_run_ensemble",
+                    "the first run of an ensemble must have the smallest model.max_length, got "
+                    "{recipe} with {required} and {recipe_2} with {limit}",
+                    recipe=self.recipe.name,
+                    required=required,
+                    recipe_2=each.recipe.name,
+                    limit=limit,
                 )
             models += [each.model, *each.ensemble_models]
         _check_coverage(self.recipe, models)
@@ -105,14 +110,21 @@ class GenerationPipeline(Pipeline):
         self._check_same_tokenizers(draft)
         if recipe.decoding.beam > 1 or recipe.decoding.n_best > 1:
             raise InputError(
-                "speculative decoding needs decoding.beam=1 and n_best=1, got "
-                f"{recipe.decoding.beam} and {recipe.decoding.n_best}"
+                "pipeline.speculative_decoding_needs",
+                "speculative decoding needs decoding.beam=1 and n_best=1, got {beam} and {n_best}",
+                beam=recipe.decoding.beam,
+                n_best=recipe.decoding.n_best,
             )
         limit, required = draft.recipe.model.max_length, recipe.model.max_length
         if limit < required and self.task.reads_source:
             raise InputError(
-                f"model.max_length of the draft {draft.recipe.name} must be at least {required} as "
-                f"in {recipe.name}, got {limit}"
+                "pipeline.model_max_length_draft",
+                "model.max_length of the draft {recipe} must be at least {required} as in "
+                "{recipe_2}, got {limit}",
+                recipe=draft.recipe.name,
+                required=required,
+                recipe_2=recipe.name,
+                limit=limit,
             )
         assert isinstance(draft.model, EncoderDecoder | LanguageModel)
         drafted = self._copy_with(recipe)
@@ -132,8 +144,11 @@ class GenerationPipeline(Pipeline):
             other.target_vocabulary.fingerprint != self.target_vocabulary.fingerprint
         ):
             raise InputError(
-                f"the runs {self.recipe.name} and {other.recipe.name} must have the same "
-                "vocabulary; train one with vocabulary.file naming the other's"
+                "pipeline.runs_same_vocabulary",
+                "the runs {recipe} and {recipe_2} must have the same vocabulary; train one with "
+                "vocabulary.file naming the other's",
+                recipe=self.recipe.name,
+                recipe_2=other.recipe.name,
             )
 
     def with_alignment(self) -> Self:
@@ -169,6 +184,9 @@ def _check_coverage(recipe: Recipe, ensemble: Sequence[nn.Module]) -> None:
     """Raise InputError for coverage in an ensemble: coverage reads the attention of one model."""
     if ensemble and recipe.decoding.coverage:
         raise InputError(
-            f"decoding.coverage must be 0 in an ensemble of {1 + len(ensemble)} runs, got "
-            f"{recipe.decoding.coverage}: attention weights are those of one model"
+            "pipeline.decoding_coverage_ensemble",
+            "decoding.coverage must be 0 in an ensemble of {n_ensemble} runs, got {coverage}: "
+            "attention weights are those of one model",
+            n_ensemble=1 + len(ensemble),
+            coverage=recipe.decoding.coverage,
         )

@@ -81,5 +81,10 @@ def _sequences(name: str, generation: Mapping[str, Any]) -> list[list[Any]]:
 def _check_ids(name: str, ids: list[Any], size: int) -> None:
     if not ids or not all(type(i) is int and 0 <= i < size for i in ids):
         raise InputError(
-            f"{GENERATION_CONFIG}: {name} must hold ids from 0 to {size - 1}, got {str(ids)[:60]}"
+            "pipeline.hold_ids",
+            "{generation_config}: {name} must hold ids from 0 to {size}, got {ids}",
+            generation_config=GENERATION_CONFIG,
+            name=name,
+            size=size - 1,
+            ids=str(ids)[:60],
         )

@@ -71,31 +71,50 @@ def _decoder_ids(
         _check_range("decoder_input_ids", decoder_input_ids, config.output_size)
         if len(decoder_input_ids) != len(input_ids):
             raise InputError(
-                f"decoder_input_ids must have {len(input_ids)} rows like input_ids, "
-                f"got {len(decoder_input_ids)}; give one row per text"
+                "pipeline.decoder_input_ids_rows_like",
+                "decoder_input_ids must have {n_input_ids} rows like input_ids, got "
+                "{n_decoder_input_ids}; give one row per text",
+                n_input_ids=len(input_ids),
+                n_decoder_input_ids=len(decoder_input_ids),
             )
     if not isinstance(model, EncoderDecoder | EncoderDecoderClassifier):
         return ()
     if decoder_input_ids is None:
-        raise InputError("decoder_input_ids must be given to a sequence-to-sequence model")
+        raise InputError(
+            "pipeline.no_decoder_input_ids",
+            "decoder_input_ids must be given to a sequence-to-sequence model",
+        )
     return (decoder_input_ids,)
 
 
 def _check_range(name: str, ids: Tensor, size: int) -> None:
     if ids.ndim != 2 or ids.is_floating_point():
         raise InputError(
-            f"{name} must be integers of shape (texts, tokens), got {ids.dtype} {tuple(ids.shape)}"
+            "pipeline.integers_shape",
+            "{name} must be integers of shape (texts, tokens), got {dtype} {shape}",
+            name=name,
+            dtype=ids.dtype,
+            shape=tuple(ids.shape),
         )
     if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < size:
         raise InputError(
-            f"{name} must be between 0 and {size - 1}, got {int(ids.min())} to {int(ids.max())}; "
-            "encode with the model's own tokenizer"
+            "pipeline.ids_range",
+            "{name} must be between 0 and {size}, got {min} to {max}; encode with the model's "
+            "own tokenizer",
+            name=name,
+            size=size - 1,
+            min=int(ids.min()),
+            max=int(ids.max()),
         )
 
 
 def _check_shape(name: str, ids: Tensor, input_ids: Tensor) -> None:
     if ids.shape != input_ids.shape:
         raise InputError(
-            f"{name} must have the shape of input_ids {tuple(input_ids.shape)}, "
-            f"got {tuple(ids.shape)}; give one number per id"
+            "pipeline.shape_input_ids",
+            "{name} must have the shape of input_ids {shape}, got {shape_2}; give one number per "
+            "id",
+            name=name,
+            shape=tuple(input_ids.shape),
+            shape_2=tuple(ids.shape),
         )

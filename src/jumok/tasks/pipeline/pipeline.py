@@ -122,8 +122,9 @@ class Pipeline:
         """The tokenizer of the inputs, and usually of the outputs too."""
         if self._vocabulary is None:
             raise InputError(
-                "text needs a tokenizer, and the folder has none; put its vocabulary.model or its "
-                "tokenizer files there, or pass ids to .logits(...)"
+                "pipeline.text_needs_tokenizer",
+                "text needs a tokenizer, and the folder has none; put its vocabulary.model or "
+                "its tokenizer files there, or pass ids to .logits(...)",
             )
         _check_tokenizer_size(self._vocabulary, self.recipe.model.vocabulary_size)
         return self._vocabulary
@@ -135,8 +136,9 @@ class Pipeline:
             return self.vocabulary
         if self._target_vocabulary is None:
             raise InputError(
+                "pipeline.generated_text_needs",
                 "generated text needs a tokenizer, and the folder has none for the targets; put "
-                "its vocabulary.target.model there, or pass ids to .logits(...)"
+                "its vocabulary.target.model there, or pass ids to .logits(...)",
             )
         _check_tokenizer_size(self._target_vocabulary, self.recipe.model.output_size)
         return self._target_vocabulary
@@ -207,8 +209,10 @@ class Pipeline:
         """Raise InputError for an imported model whose logits are not outputs for texts."""
         if not self.has_text_head:
             raise InputError(
-                f"predictions need a model with a head for texts, got a {self.architecture}; use "
-                ".hidden_states(...) or .logits(...), or train a head with model.init"
+                "pipeline.predictions_need_model",
+                "predictions need a model with a head for texts, got a {architecture}; use "
+                ".hidden_states(...) or .logits(...), or train a head with model.init",
+                architecture=self.architecture,
             )
         if self.origin is not None:
             self.task.check_imported(self.origin, self.labels)
@@ -219,8 +223,11 @@ class Pipeline:
         for index, text in enumerate(texts):
             if not isinstance(text, str):
                 raise InputError(
-                    f"texts must be str, got {ascii(text)[:40]} at index {index}; replace missing "
-                    'values, for example by ""'
+                    "pipeline.text_not_str",
+                    "texts must be str, got {ascii} at index {index}; replace missing values, "
+                    'for example by ""',
+                    ascii=ascii(text)[:40],
+                    index=index,
                 )
             check_text_length(text, limit)
 
@@ -284,7 +291,9 @@ class Pipeline:
             raise InputError(NEEDS_CHARACTERS)
         if not self.has_logits:
             raise InputError(
-                f"a {self.architecture} has no head and so no logits; use .hidden_states(...)"
+                "pipeline.no_head_no",
+                "a {architecture} has no head and so no logits; use .hidden_states(...)",
+                architecture=self.architecture,
             )
         return inputs.apply(self.model)
 
@@ -325,7 +334,11 @@ def _as_list(texts: str | Sequence[str]) -> list[str]:
     if isinstance(texts, str):
         return [texts]
     if isinstance(texts, bytes | Mapping) or not isinstance(texts, Iterable):
-        raise InputError(f"texts must be a str or a list of str, got {ascii(texts)[:40]}")
+        raise InputError(
+            "pipeline.texts_not_a_list",
+            "texts must be a str or a list of str, got {ascii}",
+            ascii=ascii(texts)[:40],
+        )
     return list(texts)
 
 
@@ -333,9 +346,12 @@ def _check_tokenizer_size(tokenizer: Tokenizer, size: int) -> None:
     """Raise InputError for a tokenizer with ids beyond the model's embedding."""
     if len(tokenizer) > size:
         raise InputError(
-            f"the tokenizer must have at most {size:,} pieces, as many as the model, got "
-            f"{len(tokenizer):,}; put the model's own tokenizer into the folder, or pass ids to "
-            ".logits(...)"
+            "pipeline.tokenizer_most_pieces",
+            "the tokenizer must have at most {size:,} pieces, as many as the model, got "
+            "{n_tokenizer:,}; put the model's own tokenizer into the folder, or pass ids to "
+            ".logits(...)",
+            size=size,
+            n_tokenizer=len(tokenizer),
         )
 
 
@@ -343,8 +359,11 @@ def ensemble_error(first: Pipeline, other: Pipeline) -> InputError:
     """The error for runs that are no ensemble."""
     generative = tasks_with(lambda task: task.generates)
     return InputError(
-        f"an ensemble must consist of runs of {' or all of '.join(generative)}, got "
-        f"{first.recipe.task} and {other.recipe.task}"
+        "pipeline.ensemble_consist_runs",
+        "an ensemble must consist of runs of {generative}, got {task} and {task_2}",
+        generative=" or all of ".join(generative),
+        task=first.recipe.task,
+        task_2=other.recipe.task,
     )
 
 
@@ -352,6 +371,9 @@ def draft_error(pipeline: Pipeline, draft: Pipeline) -> InputError:
     """The error for a draft of another task, or of a task that generates no text."""
     generative = tasks_with(lambda task: task.generates)
     return InputError(
-        f"a draft must be of the same task, {' or '.join(generative)}, got {draft.recipe.task} for "
-        f"{pipeline.recipe.task}"
+        "pipeline.draft_same_task",
+        "a draft must be of the same task, {generative}, got {task} for {task_2}",
+        generative=" or ".join(generative),
+        task=draft.recipe.task,
+        task_2=pipeline.recipe.task,
     )

@@ -66,8 +66,10 @@ def check_encodes(model: nn.Module) -> None:
     """Raise InputError for a model that is not an encoder."""
     if isinstance(model, Decoder | EncoderDecoder | EncoderDecoderClassifier | LanguageModel):
         raise InputError(
-            f"vectors of texts need an encoder, got a {type(model).__name__}; load a run with "
-            'model.kind = "encoder"'
+            "pipeline.vectors_texts_need",
+            "vectors of texts need an encoder, got a {type_model}; load a run with model.kind = "
+            '"encoder"',
+            type_model=type(model).__name__,
         )
 
 
@@ -103,4 +105,8 @@ def check_pooling(name: str) -> SentencePooling:
     for known in get_args(SentencePooling):
         if name == known:
             return known  # type: ignore[no-any-return]
-    raise InputError(f'pooling must be "first", "mean", "max" or "last", got {name!r}')
+    raise InputError(
+        "pipeline.pooling_first_mean",
+        'pooling must be "first", "mean", "max" or "last", got {name!r}',
+        name=name,
+    )

@@ -63,7 +63,11 @@ class VectorIndex:
         """
         texts = [_text(path, line.number, line.content, line.fault) for line in read_lines(path)]
         if not texts:
-            raise InputError(f"{path} must have at least one line, got none")
+            raise InputError(
+                "pipeline.least_line",
+                "{path} must have at least one line, got none",
+                path=path,
+            )
         prompt = _prompt(pipeline, "passage", "document")
         vectors = cached_vectors(pipeline, encoder or pipeline, texts, prompt, progress)
         return cls(texts, vectors)
@@ -133,7 +137,13 @@ def _prompt(pipeline: Pipeline, *names: str) -> str:
 def _text(path: Path, number: int, content: bytes, fault: str) -> str:
     text, wrong = decode_line(content)
     if fault or wrong:
-        raise InputError(f"{path}:{number}: {fault or wrong}; correct the line")
+        raise InputError(
+            "pipeline.bad_line",
+            "{path}:{number}: {fault}; correct the line",
+            path=path,
+            number=number,
+            fault=fault or wrong,
+        )
     return text
 
 

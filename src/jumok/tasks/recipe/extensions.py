@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jumok.config_io import from_dict, to_dict
-from jumok.errors import InputError
+from jumok.errors import Message, RecipeError
 from jumok.nn.config import ATTENTION
 from jumok.registry import Extension, Registry
 from jumok.safe_json import read_json
@@ -64,15 +64,25 @@ def check_extensions(folder: Path) -> None:
     for extension in from_dict(_Extensions, read_json(path)).extensions:
         registry = registries.get(extension.group)
         if registry is None or extension.name not in registry:
-            raise InputError(
-                f"{folder} was trained with the extension {extension.name!r} of {extension.group}, "
-                f"which is not registered; {_advice(extension)}"
+            raise RecipeError(
+                "recipe.trained_extension_not",
+                "{folder} was trained with the extension {extension!r} of {group}, which is not "
+                "registered; {advice}",
+                folder=folder,
+                extension=extension.name,
+                group=extension.group,
+                advice=_advice(extension),
             )
         found = registry.extension(extension.name)
         if found is None or found.sha256 != extension.sha256:
             print_notice(
-                f"jumok: {extension.module} is not the file that {folder} was trained with; its "
-                "outputs may differ"
+                Message(
+                    "recipe.jumok_not_file",
+                    "jumok: {module} is not the file that {folder} was trained with; its outputs "
+                    "may differ",
+                    module=extension.module,
+                    folder=folder,
+                )
             )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from jumok.atomic_io import expand_home
 from jumok.config_io import ConfigDict, Overrides, apply_overrides, read_toml
-from jumok.errors import InputError
+from jumok.errors import RecipeError
 from jumok.models.config import TransformerConfig
 from jumok.pretrained.hub import find_model, is_hf_folder
 
@@ -65,9 +65,14 @@ def check_same_architecture(
     for name in INHERITED:
         value, expected = getattr(config, name), getattr(run, name)
         if value != expected and not _is_addable(name, expected):
-            raise InputError(
-                f"model.{name} must be {_toml(expected)} as in {folder}, got {_toml(value)}; leave "
-                "it out, or initialize from another run"
+            raise RecipeError(
+                "recipe.differs_from_init",
+                "model.{name} must be {toml} as in {folder}, got {toml_2}; leave it out, or "
+                "initialize from another run",
+                name=name,
+                toml=_toml(expected),
+                folder=folder,
+                toml_2=_toml(value),
             )
 
 

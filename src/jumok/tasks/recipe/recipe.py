@@ -18,7 +18,7 @@ from jumok.config_io import (
 )
 from jumok.data.config import DataConfig
 from jumok.decoding.config import DecodingConfig
-from jumok.errors import InputError
+from jumok.errors import InputError, Message, RecipeError
 from jumok.models.config import TransformerConfig
 from jumok.tasks.recipe.extensions import check_extensions
 from jumok.tasks.recipe.inherited_config import (
@@ -84,7 +84,11 @@ class Recipe:
     def __post_init__(self) -> None:
         get_task(self.task)  # raises for an unknown name
         if not self.name or set(self.name) & set("/\\\0") or self.name in (".", ".."):
-            raise InputError(f"name must be usable as a folder name, got {self.name!r}")
+            raise RecipeError(
+                "recipe.name_usable_folder",
+                "name must be usable as a folder name, got {value!r}",
+                value=self.name,
+            )
         _check_choices(self)
         _check_unused(self)
         _check_augmentation(self)
@@ -93,9 +97,10 @@ class Recipe:
         _check_pairs(self)
         _check_distillation(self)
         if self.training.lora.rank and not self.model.init:
-            raise InputError(
+            raise RecipeError(
+                "recipe.training_lora_needs",
                 "training.lora needs model.init, a pretrained model whose weights stay as they "
-                "are; set it, or leave training.lora out"
+                "are; set it, or leave training.lora out",
             )
 
     @property
@@ -127,15 +132,20 @@ class Recipe:
         """A copy with the vocabulary size, or both sizes, filled in."""
         model = self.model
         if model.vocabulary_size not in (TransformerConfig().vocabulary_size, size):
-            raise InputError(
-                f"model.vocabulary_size must be the size of the vocabulary, {size}, got "
-                f"{model.vocabulary_size}; leave it out"
+            raise RecipeError(
+                "recipe.model_vocabulary_size_size",
+                "model.vocabulary_size must be the size of the vocabulary, {size}, got "
+                "{vocabulary_size}; leave it out",
+                size=size,
+                vocabulary_size=model.vocabulary_size,
             )
         if model.target_vocabulary_size not in (None, target_size):
-            raise InputError(
+            raise RecipeError(
+                "recipe.model_target_vocabulary_size_size",
                 "model.target_vocabulary_size must be the size of a second vocabulary, got "
-                f"{model.target_vocabulary_size}; leave it out, and set vocabulary.joint = false "
-                "to have one"
+                "{target_vocabulary_size}; leave it out, and set vocabulary.joint = false to "
+                "have one",
+                target_vocabulary_size=model.target_vocabulary_size,
             )
         model = replace(model, vocabulary_size=size, target_vocabulary_size=target_size)
         return replace(self, model=model)
@@ -143,9 +153,10 @@ class Recipe:
     def with_decoding(self, overrides: Sequence[str]) -> "Recipe":
         """A copy with `key=value` overrides applied to its [decoding] table."""
         if not get_task(self.task).generates:
-            raise InputError(
-                f"decoding settings need a task that generates text, got {self.task}; leave them "
-                "out"
+            raise RecipeError(
+                "recipe.decoding_settings_need",
+                "decoding settings need a task that generates text, got {task}; leave them out",
+                task=self.task,
             )
         tree = apply_overrides(to_dict(self.decoding), overrides)
         return replace(self, decoding=from_dict(DecodingConfig, tree, "decoding"))
@@ -174,15 +185,22 @@ def load_recipe(source: str, overrides: Overrides = ()) -> Recipe:
         if pretrained is not None:
             init = pretrained["model"]["init"]
             print_notice(
-                f"jumok: {path.name} begins from {init}, a Korean model that ships with jumok; "
-                'model.init="" and a [model] table train from scratch'
+                Message(
+                    "recipe.begins_from_shipped_model",
+                    "jumok: {path} begins from {init}, a Korean model that ships with jumok; "
+                    'model.init="" and a [model] table train from scratch',
+                    path=path.name,
+                    init=init,
+                )
             )
         return _recipe_with(pretrained or tree, overrides)
     builtin = builtin_recipes()
     if source not in builtin:
-        raise InputError(
-            f"recipe must be a built-in name or a .toml file, got {source!r} "
-            f"({suggest(source, list(builtin))})"
+        raise RecipeError(
+            "recipe.unknown_recipe",
+            "recipe must be a built-in name or a .toml file, got {source!r} ({suggest})",
+            source=source,
+            suggest=suggest(source, list(builtin)),
         )
     path = builtin[source]
     return _recipe_with({"name": path.stem} | read_toml(path), overrides)
@@ -207,7 +225,7 @@ def load_run_recipe(path: Path) -> Recipe:
     try:
         recipe = from_dict(Recipe, tree)
     except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+        raise error.at(path) from error
     return replace(recipe, data=recipe.data.relocated(path.parent))
 
 
@@ -215,14 +233,20 @@ def _check_choices(recipe: Recipe) -> None:
     """Raise InputError for a metric or a model kind of another task."""
     spec = get_task(recipe.task)
     if recipe.metric is not None and recipe.metric not in spec.metrics:
-        raise InputError(
-            f"metric must be one of {', '.join(spec.metrics)} for the task {recipe.task}, got "
-            f"{recipe.metric}"
+        raise RecipeError(
+            "recipe.metric_task",
+            "metric must be one of {metrics} for the task {task}, got {metric}",
+            metrics=", ".join(spec.metrics),
+            task=recipe.task,
+            metric=recipe.metric,
         )
     if recipe.model.kind not in spec.kinds:
-        raise InputError(
-            f'model.kind must be "{spec.kinds[0]}" for the task {recipe.task}, got '
-            f'"{recipe.model.kind}"'
+        raise RecipeError(
+            "recipe.model_kind_task",
+            'model.kind must be "{kinds}" for the task {task}, got "{kind}"',
+            kinds=spec.kinds[0],
+            task=recipe.task,
+            kind=recipe.model.kind,
         )
 
 
@@ -236,39 +260,63 @@ def _check_unused(recipe: Recipe) -> None:
     for table, reason in TABLES.items():
         values = getattr(recipe, table)
         if values != type(values)() and table not in spec.tables:
-            raise InputError(f"[{table}] must be left out for the task {task}, {reason}")
+            raise RecipeError(
+                "recipe.table_not_for_task",
+                "[{table}] must be left out for the task {task}, {reason}",
+                table=table,
+                task=task,
+                reason=reason,
+            )
     columns = spec.columns
     for column in ("text", "pair", "label", "score", "tags", "source", "target"):
         read = {column, *(["labels"] if column == "label" else [])}
         if getattr(recipe.data, column) and not read & set(columns):
-            raise InputError(
-                f"data.{column} must be left out for the task {task}, which reads "
-                f"{' and '.join(columns)}"
+            raise RecipeError(
+                "recipe.data_left_out",
+                "data.{column} must be left out for the task {task}, which reads {columns}",
+                column=column,
+                task=task,
+                columns=" and ".join(columns),
             )
     if spec.unsmoothed and recipe.training.label_smoothing:
-        raise InputError(
-            f"training.label_smoothing must be 0 for the task {task}, {spec.unsmoothed}, "
-            f"got {recipe.training.label_smoothing}"
+        raise RecipeError(
+            "recipe.training_label_smoothing_task",
+            "training.label_smoothing must be 0 for the task {task}, {unsmoothed}, got "
+            "{label_smoothing}",
+            task=task,
+            unsmoothed=spec.unsmoothed,
+            label_smoothing=recipe.training.label_smoothing,
         )
     if model.generator and "generator" not in spec.model_keys:
-        raise InputError(
-            f"model.generator must be left out for the task {task}, which replaces no tokens"
+        raise RecipeError(
+            "recipe.model_generator_left",
+            "model.generator must be left out for the task {task}, which replaces no tokens",
+            task=task,
         )
     if model.tagging != "pieces" and "tagging" not in spec.model_keys:
-        raise InputError(f"model.tagging must be left out for the task {task}, which has no tags")
+        raise RecipeError(
+            "recipe.model_tagging_left",
+            "model.tagging must be left out for the task {task}, which has no tags",
+            task=task,
+        )
     if recipe.masking.cooccurrence_init and model.init:
-        raise InputError(
-            "masking.cooccurrence_init must be false with model.init, which has embeddings; leave "
-            "one of them out"
+        raise RecipeError(
+            "recipe.masking_cooccurrence_init_false",
+            "masking.cooccurrence_init must be false with model.init, which has embeddings; "
+            "leave one of them out",
         )
     if model.scale_output and "scale_output" not in spec.model_keys and not model.init:
-        raise InputError(
-            f"model.scale_output must be left out for the task {task}, whose model scales no output"
+        raise RecipeError(
+            "recipe.model_scale_output_left",
+            "model.scale_output must be left out for the task {task}, whose model scales no output",
+            task=task,
         )
     if model.n_decoder_layers is not None and model.kind == "encoder" and not model.init:
-        raise InputError(
+        raise RecipeError(
+            "recipe.model_n_decoder_layers_left",
             'model.n_decoder_layers must be left out for model.kind "encoder", which has no '
-            f"decoder, got {model.n_decoder_layers}"
+            "decoder, got {n_decoder_layers}",
+            n_decoder_layers=model.n_decoder_layers,
         )
 
 
@@ -279,14 +327,20 @@ def _check_augmentation(recipe: Recipe) -> None:
         value = getattr(augmentation, key)
         if value and key not in get_task(recipe.task).augmentations:
             available = [name for name in TASKS.names() if key in get_task(name).augmentations]
-            raise InputError(
-                f"augmentation.{key} must be 0 for the task {recipe.task}, got {value}; it is "
-                f"available for {', '.join(available)}"
+            raise RecipeError(
+                "recipe.augmentation_task",
+                "augmentation.{key} must be 0 for the task {task}, got {value}; it is available "
+                "for {available}",
+                key=key,
+                task=recipe.task,
+                value=value,
+                available=", ".join(available),
             )
     if recipe.data.pieces and augmentation.subword_sampling:
-        raise InputError(
+        raise RecipeError(
+            "recipe.subword_sampling_of_pieces",
             "augmentation.subword_sampling must be 0 with data.pieces, which are tokenized "
-            "already; set one of them to 0 or false"
+            "already; set one of them to 0 or false",
         )
 
 
@@ -294,19 +348,24 @@ def _check_vocabulary(recipe: Recipe) -> None:
     """Raise InputError for [vocabulary] settings that conflict with the task or `model.init`."""
     task = get_task(recipe.task)
     if not recipe.vocabulary.joint and not task.two_vocabularies:
-        raise InputError(
-            f"vocabulary.joint must be true for the task {recipe.task}, which has one kind of text"
+        raise RecipeError(
+            "recipe.vocabulary_joint_true",
+            "vocabulary.joint must be true for the task {task}, which has one kind of text",
+            task=recipe.task,
         )
     if recipe.vocabulary.file and recipe.model.init:
-        raise InputError(
-            "vocabulary.file and model.init both name a vocabulary; leave out vocabulary.file"
+        raise RecipeError(
+            "recipe.vocabulary_file_model",
+            "vocabulary.file and model.init both name a vocabulary; leave out vocabulary.file",
         )
     if recipe.vocabulary.pretokenizer != "none":
         check_pretokenized(recipe)
     if recipe.data.pieces and not task.reads_pieces:
-        raise InputError(
-            f"data.pieces must be false for the task {recipe.task}; only classification reads "
-            "tokenized texts"
+        raise RecipeError(
+            "recipe.data_pieces_false",
+            "data.pieces must be false for the task {task}; only classification reads tokenized "
+            "texts",
+            task=recipe.task,
         )
 
 
@@ -314,10 +373,13 @@ def check_pretokenized(recipe: Recipe) -> None:
     """Raise InputError where spaces between morphemes would be in an output, or have no effect."""
     if not get_task(recipe.task).pretokenizes or recipe.data.pieces:
         available = tasks_with(lambda task: task.pretokenizes)
-        raise InputError(
-            f'vocabulary.pretokenizer must be "none" for the task {recipe.task}'
-            f"{' with data.pieces' if recipe.data.pieces else ''}, because decoding does not undo "
-            f"the spaces between morphemes; it is available for {', '.join(available)}"
+        raise RecipeError(
+            "recipe.vocabulary_pretokenizer_none",
+            'vocabulary.pretokenizer must be "none" for the task {task}{pieces}, because '
+            "decoding does not undo the spaces between morphemes; it is available for {available}",
+            task=recipe.task,
+            pieces=" with data.pieces" if recipe.data.pieces else "",
+            available=", ".join(available),
         )
 
 
@@ -326,15 +388,19 @@ def _check_pairs(recipe: Recipe) -> None:
     model = recipe.model
     one_segment = model.n_segments == 1 and not model.init  # as in RoBERTa
     if recipe.reads_pairs and (recipe.data.pieces or one_segment):
-        raise InputError(
+        raise RecipeError(
+            "recipe.text_pairs_need",
             "text pairs need data.pieces = false and model.n_segments 2, or 0 for none, got "
-            f"{str(recipe.data.pieces).lower()} and {model.n_segments}"
+            "{pieces} and {n_segments}",
+            pieces=str(recipe.data.pieces).lower(),
+            n_segments=model.n_segments,
         )
     has_segments = recipe.reads_pairs and model.n_segments == 2 and model.kind == "encoder"
     if model.pooling == "compare" and not has_segments:
-        raise InputError(
+        raise RecipeError(
+            "recipe.model_pooling_compare",
             'model.pooling "compare" needs text pairs (data.pair), model.n_segments = 2 and '
-            'model.kind = "encoder"; choose another pooling otherwise'
+            'model.kind = "encoder"; choose another pooling otherwise',
         )
 
 
@@ -342,19 +408,23 @@ def _check_distillation(recipe: Recipe) -> None:
     """Raise InputError for added texts where a row is not one plain text, and unused keys."""
     config, answer = recipe.distillation, get_task(recipe.task).answer
     if config.layer and answer != "masks":
-        raise InputError(
-            "distillation.layer is for the task masked_language_modeling; leave it out"
+        raise RecipeError(
+            "recipe.distillation_layer_task",
+            "distillation.layer is for the task masked_language_modeling; leave it out",
         )
     if answer == "vector" and config.teachers:  # of pairs
         return
     if config.token_vectors:
-        raise InputError(
+        raise RecipeError(
+            "recipe.distillation_token_vectors_task",
             "distillation.token_vectors is for the task similarity with distillation.teachers; "
-            "leave it out"
+            "leave it out",
         )
     added = config.corpus or config.texts
     if added and (recipe.paired or recipe.data.pieces):
-        raise InputError(
+        raise RecipeError(
+            "recipe.distillation_corpus_texts",
             "distillation.corpus and texts must be left out for pairs of texts and data.pieces: "
-            f"they add single texts, got {added!r}"
+            "they add single texts, got {added!r}",
+            added=added,
         )

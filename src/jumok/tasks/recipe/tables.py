@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jumok.atomic_io import expand_home
-from jumok.errors import InputError
+from jumok.errors import RecipeError
 from jumok.models.config import TransformerConfig
 from jumok.models.pooling import Pooler, Pooling
 from jumok.nn.config import check_dimension
@@ -31,9 +31,13 @@ class ModelConfig(TransformerConfig):
         super().__post_init__()
         check_dimension("generator_layers", self.generator_layers)
         if not 0.0 <= self.generator <= 1.0 or self.generator * self.n_heads % 1:
-            raise InputError(
-                "model.generator must be 0 (none), or a fraction that leaves a whole number of the "
-                f"{self.n_heads} heads, got {self.generator}; try {1 / self.n_heads:g}"
+            raise RecipeError(
+                "recipe.model_generator",
+                "model.generator must be 0 (none), or a fraction that leaves a whole number of "
+                "the {n_heads} heads, got {generator}; try {n_heads_2:g}",
+                n_heads=self.n_heads,
+                generator=self.generator,
+                n_heads_2=1 / self.n_heads,
             )
 
 
@@ -51,9 +55,10 @@ class VocabularyRecipe(VocabularyConfig):
         object.__setattr__(self, "file", expand_home(self.file))
         object.__setattr__(self, "target_file", expand_home(self.target_file))
         if self.joint and (self.target_file or self.target_size):
-            raise InputError(
-                "vocabulary.target_file and target_size need a second vocabulary; "
-                "set vocabulary.joint = false, or leave them out"
+            raise RecipeError(
+                "recipe.vocabulary_target_file_target_size",
+                "vocabulary.target_file and target_size need a second vocabulary; set "
+                "vocabulary.joint = false, or leave them out",
             )
 
 
@@ -69,13 +74,19 @@ class AugmentationConfig:
     def __post_init__(self) -> None:
         for name in ("subword_sampling", "token_dropout"):
             if not 0.0 <= getattr(self, name) <= 1.0:
-                raise InputError(
-                    f"augmentation.{name} must be from 0 to 1, got {getattr(self, name)}"
+                raise RecipeError(
+                    "recipe.augmentation_range",
+                    "augmentation.{name} must be from 0 to 1, got {getattr}",
+                    name=name,
+                    getattr=getattr(self, name),
                 )
         if not (0.0 <= self.rdrop_alpha < math.inf and 0.0 < self.sampling_alpha < math.inf):
-            raise InputError(
+            raise RecipeError(
+                "recipe.augmentation_alphas",
                 "augmentation.rdrop_alpha must be 0 or more and sampling_alpha more than 0, both "
-                f"finite, got {self.rdrop_alpha} and {self.sampling_alpha}"
+                "finite, got {rdrop_alpha} and {sampling_alpha}",
+                rdrop_alpha=self.rdrop_alpha,
+                sampling_alpha=self.sampling_alpha,
             )
 
 
@@ -92,14 +103,19 @@ class MaskingConfig:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.mlm_probability < 1.0:
-            raise InputError(
-                "masking.mlm_probability must be more than 0 and less than 1, "
-                f"got {self.mlm_probability}"
+            raise RecipeError(
+                "recipe.masking_mlm_probability_less",
+                "masking.mlm_probability must be more than 0 and less than 1, got "
+                "{mlm_probability}",
+                mlm_probability=self.mlm_probability,
             )
         if not 0.0 <= self.final_probability < 1.0 or not 0.0 < self.falling_epochs < math.inf:
-            raise InputError(
+            raise RecipeError(
+                "recipe.masking_final_probability_less",
                 "masking.final_probability must be 0 or more and less than 1, and falling_epochs "
-                f"positive and finite, got {self.final_probability} and {self.falling_epochs}"
+                "positive and finite, got {final_probability} and {falling_epochs}",
+                final_probability=self.final_probability,
+                falling_epochs=self.falling_epochs,
             )
 
     def probability(self, epochs: float) -> float:
@@ -134,25 +150,42 @@ class DistillationConfig:
 
     def __post_init__(self) -> None:
         if not (0.0 < self.temperature < math.inf and 0.0 < self.weight < math.inf):
-            raise InputError(
+            raise RecipeError(
+                "recipe.distillation_temperature_weight_finite",
                 "distillation.temperature and weight must be more than 0 and finite, got "
-                f"{self.temperature} and {self.weight}"
+                "{temperature} and {weight}",
+                temperature=self.temperature,
+                weight=self.weight,
             )
         _check_added_texts("distillation", self.corpus, self.texts, self.rows)
         if self.layer < 0:
-            raise InputError(f"distillation.layer must be 0 (the last) or more, got {self.layer}")
+            raise RecipeError(
+                "recipe.distillation_layer",
+                "distillation.layer must be 0 (the last) or more, got {layer}",
+                layer=self.layer,
+            )
         if not self.teachers and (self.corpus or self.texts or self.layer):
-            raise InputError(
-                "distillation.teachers must name at least one run; leave the table out otherwise"
+            raise RecipeError(
+                "recipe.distillation_teachers_name",
+                "distillation.teachers must name at least one run; leave the table out otherwise",
             )
 
 
 def _check_added_texts(table: str, corpus: str, texts: str, rows: int) -> None:
     """Raise InputError when both a corpus and a file are named, or for a negative maximum."""
     if rows < 0:
-        raise InputError(f"{table}.rows must be 0 (all) or more, got {rows}")
+        raise RecipeError(
+            "recipe.negative_rows",
+            "{table}.rows must be 0 (all) or more, got {rows}",
+            table=table,
+            rows=rows,
+        )
     if corpus and texts:
-        raise InputError(f"{table}.corpus and texts both name the texts; leave one of them out")
+        raise RecipeError(
+            "recipe.corpus_texts_both",
+            "{table}.corpus and texts both name the texts; leave one of them out",
+            table=table,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +197,11 @@ class WindowConfig:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.overlap < 1.0:
-            raise InputError(f"windows.overlap must be 0 or more and below 1, got {self.overlap}")
+            raise RecipeError(
+                "recipe.windows_overlap_below",
+                "windows.overlap must be 0 or more and below 1, got {overlap}",
+                overlap=self.overlap,
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,14 +213,20 @@ class RegressionConfig:
 
     def __post_init__(self) -> None:
         if not self.lowest < self.highest:
-            raise InputError(
-                f"regression.lowest must be below highest, got {self.lowest} and {self.highest}; "
-                "give the range of the scores"
+            raise RecipeError(
+                "recipe.regression_lowest_below",
+                "regression.lowest must be below highest, got {lowest} and {highest}; give the "
+                "range of the scores",
+                lowest=self.lowest,
+                highest=self.highest,
             )
         if not math.isfinite(self.span):
-            raise InputError(
-                "regression.highest - regression.lowest must be finite, got "
-                f"{self.highest} - {self.lowest}; give the range of the scores"
+            raise RecipeError(
+                "recipe.regression_highest_regression",
+                "regression.highest - regression.lowest must be finite, got {highest} - "
+                "{lowest}; give the range of the scores",
+                highest=self.highest,
+                lowest=self.lowest,
             )
 
     @property
@@ -200,9 +243,11 @@ class MultiLabelConfig:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.threshold < 1.0:
-            raise InputError(
-                "multi_label.threshold must be more than 0 and less than 1, got "
-                f"{self.threshold}; try 0.5"
+            raise RecipeError(
+                "recipe.multi_label_threshold_less",
+                "multi_label.threshold must be more than 0 and less than 1, got {threshold}; try "
+                "0.5",
+                threshold=self.threshold,
             )
 
 
@@ -220,12 +265,17 @@ class SimilarityConfig:
     def __post_init__(self) -> None:
         _check_added_texts("similarity", self.corpus, self.texts, self.rows)
         if not 0.0 < self.temperature < math.inf:
-            raise InputError(
-                "similarity.temperature must be more than 0 and finite, got "
-                f"{self.temperature}; try 0.05"
+            raise RecipeError(
+                "recipe.similarity_temperature_finite",
+                "similarity.temperature must be more than 0 and finite, got {temperature}; try "
+                "0.05",
+                temperature=self.temperature,
             )
         if self.negative and (not self.positive or self.negative == self.positive):
-            raise InputError(
+            raise RecipeError(
+                "recipe.similarity_negative_needs",
                 "similarity.negative needs another label as similarity.positive, got "
-                f"{self.negative!r} and {self.positive!r}; set both, or leave out negative"
+                "{negative!r} and {positive!r}; set both, or leave out negative",
+                negative=self.negative,
+                positive=self.positive,
             )

@@ -50,13 +50,18 @@ def add_vocabulary(
     pipeline = load(folder)
     if (folder / IMPORTED).is_dir():
         raise InputError(
-            f"{folder} must have a SentencePiece vocabulary to add words, got an imported "
-            "tokenizer; add them with the library that it comes from, and import it again"
+            "run.sentencepiece_vocabulary_add",
+            "{folder} must have a SentencePiece vocabulary to add words, got an imported "
+            "tokenizer; add them with the library that it comes from, and import it again",
+            folder=folder,
         )
     tokenizers = run.tokenizers()
     if tokenizers.joint and side is not None:
         raise InputError(
-            f"side must be left out for {folder}, which has one vocabulary, got {side}"
+            "run.side_left_out",
+            "side must be left out for {folder}, which has one vocabulary, got {side}",
+            folder=folder,
+            side=side,
         )
     added = _added(tokenizers, words, side or "source")
     source = _tokenizer(added, "source", tokenizers.source)

@@ -60,8 +60,11 @@ class Run:
         """
         if not self._files.finished:
             raise InputError(
-                f"{self.folder} must be finished to have results; resume it with "
-                f"jumok.resume({os.fspath(self.folder)!r})"
+                "run.finished_results",
+                "{folder} must be finished to have results; resume it with "
+                "jumok.resume({fspath!r})",
+                folder=self.folder,
+                fspath=os.fspath(self.folder),
             )
         return self._files.results()
 
@@ -204,7 +207,10 @@ def evaluate_all(
 ) -> list[dict[str, Any]]:
     """The scores of each table that `data` or `split` names; by default of all test sets."""
     if data is not None and split is not None:
-        raise InputError("data and split exclude each other; use one of them")
+        raise InputError(
+            "run.data_split_exclude",
+            "data and split exclude each other; use one of them",
+        )
     recipe, labels = pipeline.recipe, pipeline.labels
     if data is None:
         tables = evaluation_tables(recipe, split, labels)

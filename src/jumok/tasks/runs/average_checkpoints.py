@@ -77,21 +77,31 @@ def _last(run: Run, last: int) -> list[Checkpoint]:
     keep = run.recipe().training.keep_checkpoints
     if not 2 <= last <= keep:
         raise InputError(
-            f"the number of checkpoints must be from 2 to {keep}, as many as the run keeps, got "
-            f"{last}; choose fewer, or train with a larger training.keep_checkpoints"
+            "run.number_checkpoints_many",
+            "the number of checkpoints must be from 2 to {keep}, as many as the run keeps, got "
+            "{last}; choose fewer, or train with a larger training.keep_checkpoints",
+            keep=keep,
+            last=last,
         )
     found = CheckpointStore(run.folder, keep).last(last)
     if len(found) < last:
         raise InputError(
-            f"{run.folder} must hold {last} valid checkpoints, got {len(found)}; train longer, or "
-            "save them more often (training.evaluate_every)"
+            "run.hold_valid_checkpoints",
+            "{folder} must hold {last} valid checkpoints, got {n_found}; train longer, or save "
+            "them more often (training.evaluate_every)",
+            folder=run.folder,
+            last=last,
+            n_found=len(found),
         )
     same = {key: found[0].metadata.get(key) for key in ("vocabulary", "target_vocabulary", "data")}
     for each in found:
         if not each.belongs_to({"recipe": run.recipe_fingerprint(), **same}):
             raise InputError(
-                f"{each.path} must be a checkpoint of the run in {run.folder}, got one of another "
-                "run; move it away, and average the others"
+                "run.checkpoint_of_another_run",
+                "{path} must be a checkpoint of the run in {folder}, got one of another run; "
+                "move it away, and average the others",
+                path=each.path,
+                folder=run.folder,
             )
     return found
 

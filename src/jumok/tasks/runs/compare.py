@@ -44,7 +44,10 @@ def compare(first: Sequence[Pipeline], second: Sequence[Pipeline], table: Table)
     pipelines = (*first, *second)
     check_comparable(pipelines)
     if not len(table):
-        raise InputError("the rows to compare on must be at least one, got none; name another file")
+        raise InputError(
+            "run.rows_compare_least",
+            "the rows to compare on must be at least one, got none; name another file",
+        )
     ours = [run_outputs(pipeline, table) for pipeline in first]
     theirs = [run_outputs(pipeline, table) for pipeline in second]
     return Comparison(
@@ -76,11 +79,17 @@ def check_comparable(pipelines: Sequence[Pipeline]) -> None:
     """Raise InputError unless the runs have one task that can be compared, and the same labels."""
     tasks = {pipeline.recipe.task for pipeline in pipelines}
     if len(tasks) > 1:
-        raise InputError(f"the runs must have the same task, got {', '.join(sorted(tasks))}")
+        raise InputError(
+            "run.runs_same_task",
+            "the runs must have the same task, got {tasks}",
+            tasks=", ".join(sorted(tasks)),
+        )
     (task,) = tasks
     if not pipelines[0].task.compares_rows:
         raise InputError(
-            f"runs of the task {task} have no output for single rows to compare; use jumok evaluate"
+            "run.runs_task_no",
+            "runs of the task {task} have no output for single rows to compare; use jumok evaluate",
+            task=task,
         )
     labels = {frozenset(pipeline.labels) for pipeline in pipelines}
     if len(labels) > 1:

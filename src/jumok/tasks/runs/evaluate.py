@@ -24,7 +24,11 @@ def evaluate(pipeline: Pipeline, table: Table, split: str) -> EvaluationResult:
     Raises InputError for a table without rows, and for an imported model without a head for texts.
     """
     if not len(table):
-        raise InputError(f"{split} must have rows, got none; name a file with some")
+        raise InputError(
+            "run.no_rows",
+            "{split} must have rows, got none; name a file with some",
+            split=split,
+        )
     pipeline.check_supported()
     result = pipeline.task.evaluate(pipeline, table, split)
     kernel = result.kernel or pipeline.kernel

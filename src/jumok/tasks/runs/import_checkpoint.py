@@ -137,8 +137,10 @@ def open_imported(run: Run, dtype: WeightType = "float32") -> ImportedCheckpoint
     model_config = run.read_model_config()
     if tokenizer is not None and not matches(model_config, tokenizer):
         raise InputError(
-            f"{run.folder / IMPORTED} must be the tokenizer of {run.weights_path.name}; restore "
-            "the run's own files"
+            "run.other_tokenizer",
+            "{folder} must be the tokenizer of {weights_path}; restore the run's own files",
+            folder=run.folder / IMPORTED,
+            weights_path=run.weights_path.name,
         )
     origin = _origin(folder, architecture, config, generation, metadata.names)
     imported = _imported(architecture, model, tokenizer, origin, run.folder)
@@ -149,8 +151,12 @@ def open_imported(run: Run, dtype: WeightType = "float32") -> ImportedCheckpoint
         or tuple(model_config["labels"]) != imported.labels
     ):
         raise InputError(
-            f"{run.recipe_path}, {run.config_path.name} and {folder / 'config.json'} describe "
-            "different models; restore the run's own files"
+            "run.three_files_disagree",
+            "{recipe_path}, {config_path} and {folder} describe different models; restore the "
+            "run's own files",
+            recipe_path=run.recipe_path,
+            config_path=run.config_path.name,
+            folder=folder / "config.json",
         )
     return replace(imported, recipe=recipe)
 
@@ -172,7 +178,11 @@ def import_checkpoint(path: Path, out: Path, base: str | None = None) -> Importe
     converter = converter_of(path)
     named = None if converter is None else converter.base(path)
     if base is not None and named is None:
-        raise InputError(f"--base is for LoRA adapters, got {path}, a checkpoint; remove it")
+        raise InputError(
+            "run.base_lora_adapters",
+            "--base is for LoRA adapters, got {path}, a checkpoint; remove it",
+            path=path,
+        )
     if converter is None:
         return _import_folder(path, out)
     with TemporaryDirectory() as scratch:
@@ -262,8 +272,10 @@ def _read_metadata(folder: Path) -> ImportMetadata:
     checksums = metadata.get("sha256")
     if not _are_texts(names) or not _are_texts(checksums) or tying not in get_args(Tying):
         raise InputError(
-            f"{path}: names, sha256 and tying must be as jumok import writes them; restore the "
-            "file, or import the checkpoint again"
+            "run.names_sha256_tying",
+            "{path}: names, sha256 and tying must be as jumok import writes them; restore the "
+            "file, or import the checkpoint again",
+            path=path,
         )
     return ImportMetadata(names, tying, checksums)  # type: ignore[arg-type]  # they are
 
@@ -277,8 +289,10 @@ def _check_checksums(folder: Path, metadata: ImportMetadata) -> None:
     for name in ("config.json", "generation_config.json", UNUSED_TENSORS):
         if name in metadata.checksums and sha256_of(folder / name) != metadata.checksums[name]:
             raise InputError(
-                f"{folder / name} is damaged or of another checkpoint than origin.json; restore "
-                "the run's own files, or import the checkpoint again"
+                "run.origin_damaged",
+                "{folder} is damaged or of another checkpoint than origin.json; restore the "
+                "run's own files, or import the checkpoint again",
+                folder=folder / name,
             )
 
 
@@ -305,7 +319,7 @@ def _open_model(
     try:
         return model_from_hf(checkpoint.config, checkpoint.tensors, on_checked)
     except InputError as error:
-        raise InputError(f"{checkpoint.folder}: {error}") from error
+        raise error.at(checkpoint.folder) from error
 
 
 def _origin_of(checkpoint: HFCheckpoint, found: PretrainedModel) -> Origin:

@@ -73,8 +73,10 @@ def initialize_from(
     )
     if not loaded:
         raise InputError(
-            f"model.init must name a run with weights of this model, got {folder}; initialize from "
-            "a run of a similar model"
+            "run.model_init_name",
+            "model.init must name a run with weights of this model, got {folder}; initialize "
+            "from a run of a similar model",
+            folder=folder,
         )
     with torch.no_grad():
         for name in loaded:
@@ -93,7 +95,9 @@ def load_tokenizers(folder: Path) -> TokenizerPair:
     found = read_hf_tokenizer(folder, read_json(folder / "config.json"), generation)
     if found is None:
         raise InputError(
-            f"{folder} must hold a tokenizer to initialize from it; put its files there"
+            "run.hold_tokenizer_initialize",
+            "{folder} must hold a tokenizer to initialize from it; put its files there",
+            folder=folder,
         )
     return TokenizerPair.from_pretrained(found)
 
@@ -106,8 +110,12 @@ def _check_embedding_sizes(
         rows, expected = len(weights[name]), len(own[name])
         if name.endswith(".embedding.tokens.weight") and rows != expected:
             raise InputError(
-                f"the tokenizer in {folder} must have {rows:,} pieces, as many as its model, got "
-                f"{expected:,}; put the tokenizer that it was trained with there"
+                "run.tokenizer_pieces_many",
+                "the tokenizer in {folder} must have {rows:,} pieces, as many as its model, got "
+                "{expected:,}; put the tokenizer that it was trained with there",
+                folder=folder,
+                rows=rows,
+                expected=expected,
             )
 
 

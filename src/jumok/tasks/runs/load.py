@@ -54,7 +54,11 @@ def load(folder: str | Path, device: str = "auto", *, dtype: WeightType = "float
     'Watch out for colds.'
     """
     if dtype not in get_args(WeightType):
-        raise InputError(f'dtype must be "float32" or "auto", got {dtype!r:.40}')
+        raise InputError(
+            "run.dtype_float32_auto",
+            'dtype must be "float32" or "auto", got {dtype!r:.40}',
+            dtype=dtype,
+        )
     tune_threads()
     folder = find_model(expand_home(str(folder)))
     check_path_name(folder)
@@ -83,8 +87,11 @@ def load(folder: str | Path, device: str = "auto", *, dtype: WeightType = "float
         if tokenizer is not None and not matches(config, tokenizer, name):
             path = folder / (IMPORTED if (folder / IMPORTED).is_dir() else file)
             raise InputError(
-                f"{path} must be the vocabulary that {run.weights_path.name} was trained with; "
-                "restore the run's own file"
+                "run.other_vocabulary",
+                "{path} must be the vocabulary that {weights_path} was trained with; restore the "
+                "run's own file",
+                path=path,
+                weights_path=run.weights_path.name,
             )
     target_size = None if recipe.vocabulary.joint else model_config.target_vocabulary_size
     recipe = recipe.with_vocabulary(model_config.vocabulary_size, target_size)
@@ -95,8 +102,11 @@ def load(folder: str | Path, device: str = "auto", *, dtype: WeightType = "float
         or (target is not None and target.n_embeddings != model_config.target_vocabulary_size)
     ):
         raise InputError(
-            f"{run.config_path} and {run.recipe_path.name} describe different models; "
-            "restore the run's own files"
+            "run.files_disagree",
+            "{config_path} and {recipe_path} describe different models; restore the run's own "
+            "files",
+            config_path=run.config_path,
+            recipe_path=run.recipe_path.name,
         )
     labels, task = tuple(config["labels"]), get_task(recipe.task)
     weights = run.read_weights()
@@ -128,8 +138,11 @@ def _load_checkpoint(folder: Path, device: str) -> Pipeline:
     checkpoint = CheckpointStore(run).checkpoint(parse_step(folder))
     if not checkpoint.belongs_to({"recipe": Run.open(run).recipe_fingerprint()}):
         raise CheckpointError(
-            f"{folder} must be a checkpoint of the run in {run}, got one of another run; move it "
-            "back to its own"
+            "run.foreign_checkpoint",
+            "{folder} must be a checkpoint of the run in {run}, got one of another run; move it "
+            "back to its own",
+            folder=folder,
+            run=run,
         )
     state = "average" if "average" in checkpoint.states else "model"
     lora = pipeline.recipe.training.lora

@@ -43,8 +43,10 @@ def kept_data(recipe: Recipe, given: Mapping[str, object], folder: Path) -> Iter
     run = Run(folder)
     if (folder / KEPT_DATA).is_symlink():
         raise InputError(
-            f"{folder / KEPT_DATA} must be a folder of the run, got a link to another place; "
-            "remove the link, or train in another folder"
+            "run.folder_run",
+            "{folder} must be a folder of the run, got a link to another place; remove the link, "
+            "or train in another folder",
+            folder=folder / KEPT_DATA,
         )
     if not is_elastic():  # torchrun repeats the same command after a lost process
         run.check_absent(resumable=True)
@@ -84,8 +86,10 @@ def _with_data(
     config = _own_files(before, paired=recipe.paired)
     if before.corpus and "train" not in given:
         raise InputError(
-            f"dev and test need data, because the recipe reads the corpus {before.corpus!r}; give "
-            "data as well"
+            "run.dev_test_need",
+            "dev and test need data, because the recipe reads the corpus {corpus!r}; give data "
+            "as well",
+            corpus=before.corpus,
         )
     names = {column: (before.header(column), column) for column in columns}
     headers = {column: config.header(column) for column in columns}
@@ -127,16 +131,20 @@ def rows_of(data: object, names: Names) -> tuple[list[dict[str, Any]], tuple[str
         found = getattr(data, "columns", None)
     if isinstance(data, Mapping) or callable(found):
         raise InputError(
-            f"data must be rows or a table, got a {type(data).__name__} of "
-            f"{', '.join(map(str, list(data)[:4])) if isinstance(data, Mapping) else 'columns'}; "
-            'give one split, such as data=splits["train"]'
+            "run.data_rows_table",
+            "data must be rows or a table, got a {type_data} of {map}; give one split, such as "
+            'data=splits["train"]',
+            type_data=type(data).__name__,
+            map=", ".join(map(str, list(data)[:4])) if isinstance(data, Mapping) else "columns",
         )
     if found is not None:
         return _table_rows(data, list(found), names)
     if isinstance(data, bytes) or not isinstance(data, Iterable):
         raise InputError(
+            "run.data_path_list",
             "data must be a path, a list of dicts or tuples, a pandas or polars frame, a "
-            f"datasets.Dataset or an Arrow table, got {type(data).__name__}; try data=[(...), ...]"
+            "datasets.Dataset or an Arrow table, got {type_data}; try data=[(...), ...]",
+            type_data=type(data).__name__,
         )
     rows = [_row(row, number, names) for number, row in enumerate(data, start=1)]
     return _not_empty(rows), ()
@@ -171,8 +179,13 @@ def _row(row: object, number: int, names: Names) -> dict[str, Any]:
     if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != len(names):
         count = f"{len(row)} values" if isinstance(row, list | tuple) else type(row).__name__
         raise InputError(
-            f"row {number} of the data must be a dict or {len(names)} values "
-            f"({', '.join(names)}), got {count}; correct the row"
+            "run.row_data_dict",
+            "row {number} of the data must be a dict or {n_names} values ({names}), got {count}; "
+            "correct the row",
+            number=number,
+            n_names=len(names),
+            names=", ".join(names),
+            count=count,
         )
     return dict(zip(names, row, strict=True))
 
@@ -183,14 +196,22 @@ def _header(column: str, found: Sequence[str], names: Names, number: int = 0) ->
             return name
     where = f"row {number} of the data" if number else "the data"
     raise InputError(
-        f"{where} must have the column {column!r}, got {', '.join(map(str, found))} "
-        f"({suggest(column, list(map(str, found)))}); rename it, or set data__{column}"
+        "run.no_such_column",
+        "{where} must have the column {column!r}, got {map} ({suggest}); rename it, or set "
+        "data__{column}",
+        where=where,
+        column=column,
+        map=", ".join(map(str, found)),
+        suggest=suggest(column, list(map(str, found))),
     )
 
 
 def _not_empty(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if not rows:
-        raise InputError("data must have rows, got none; give some")
+        raise InputError(
+            "run.data_rows",
+            "data must have rows, got none; give some",
+        )
     return rows
 
 
@@ -220,6 +241,8 @@ def _cell(column: str, value: Any) -> str | int | float | list[str] | None:
     if isinstance(value, list | tuple):
         return [str(piece) for piece in value]
     raise InputError(
-        f"the cells of {column!r} must be texts or numbers, got {type(value).__name__}; convert "
-        "them first"
+        "run.cells_texts_numbers",
+        "the cells of {column!r} must be texts or numbers, got {type_value}; convert them first",
+        column=column,
+        type_value=type(value).__name__,
     )

@@ -71,16 +71,25 @@ class Run:
         if self.recipe_path.exists():
             if resumable:
                 raise InputError(
-                    f"{self.folder} must not hold a run; resume it with "
-                    f"{command_line('jumok', 'train', '--resume', self.folder)}, or choose another "
-                    "folder"
+                    "run.folder_has_a_run_to_resume",
+                    "{folder} must not hold a run; resume it with {value}, or choose another "
+                    "folder",
+                    folder=self.folder,
+                    value=command_line("jumok", "train", "--resume", self.folder),
                 )
-            raise InputError(f"{self.folder} must not hold a run; choose another folder")
+            raise InputError(
+                "run.folder_has_a_run",
+                "{folder} must not hold a run; choose another folder",
+                folder=self.folder,
+            )
         for path in (self.config_path, self.weights_path):
             if path.exists():
                 raise InputError(
-                    f"{self.folder} must not hold a model, got {path.name}, which would be "
-                    "overwritten; choose another folder"
+                    "run.folder_has_a_model",
+                    "{folder} must not hold a model, got {path}, which would be overwritten; "
+                    "choose another folder",
+                    folder=self.folder,
+                    path=path.name,
                 )
 
     @classmethod
@@ -104,7 +113,12 @@ class Run:
         """Open the run in `folder`. Raises InputError when there is none."""
         run = cls(folder)
         if not run.recipe_path.is_file():
-            raise InputError(f"{folder} must be a run, {_what_is_here(folder)}")
+            raise InputError(
+                "run.not_a_run",
+                "{folder} must be a run, {what_is_here}",
+                folder=folder,
+                what_is_here=_what_is_here(folder),
+            )
         return run
 
     def recipe(self) -> Recipe:
@@ -127,7 +141,11 @@ class Run:
         """The tokenizer, or the two tokenizers, of the run."""
         found = TokenizerPair.load(self.folder, joint=self.recipe().vocabulary.joint)
         if found is None:
-            raise InputError(f"{self.folder} must hold a vocabulary; restore the run's own files")
+            raise InputError(
+                "run.hold_vocabulary",
+                "{folder} must hold a vocabulary; restore the run's own files",
+                folder=self.folder,
+            )
         return found
 
     def results(self) -> dict[str, Any]:
@@ -183,15 +201,20 @@ class Run:
         """The contents of `config.json`; InputError when it is missing or damaged."""
         if not self.weights_path.is_file() or not self.config_path.is_file():
             raise InputError(
-                f"{self.folder} has no model yet; finish it with "
-                f"{command_line('jumok', 'train', '--resume', self.folder)}"
+                "run.no_model_yet",
+                "{folder} has no model yet; finish it with {value}",
+                folder=self.folder,
+                value=command_line("jumok", "train", "--resume", self.folder),
             )
         config = read_json(self.config_path)
         if config.get("format") != FORMAT:
             raise InputError(
-                f"{self.config_path}: the format of a run must be {FORMAT}, got "
-                f"{repr(config.get('format'))[:40]}; open it with the jumok that wrote it, or "
-                "train or import it again"
+                "run.format_run",
+                "{config_path}: the format of a run must be {format}, got {get}; open it with "
+                "the jumok that wrote it, or train or import it again",
+                config_path=self.config_path,
+                format=FORMAT,
+                get=repr(config.get("format"))[:40],
             )
         expected = {
             "model": dict,
@@ -204,8 +227,10 @@ class Run:
         ]
         if wrong or not all(isinstance(label, str) for label in config["labels"]):
             raise InputError(
-                f"{self.config_path} must hold {', '.join(wrong or ['labels'])}; restore the run's "
-                "own file"
+                "run.file_missing",
+                "{config_path} must hold {wrong}; restore the run's own file",
+                config_path=self.config_path,
+                wrong=", ".join(wrong or ["labels"]),
             )
         return config
 
@@ -217,8 +242,11 @@ class Run:
         expected = self.read_model_config()["weights_sha256"]
         if sha256_of(self.weights_path, MAX_WEIGHTS_BYTES) != expected:
             raise InputError(
-                f"{self.weights_path} is damaged or of another run than {self.config_path.name}; "
-                "restore the run's own files"
+                "run.file_damaged",
+                "{weights_path} is damaged or of another run than {config_path}; restore the "
+                "run's own files",
+                weights_path=self.weights_path,
+                config_path=self.config_path.name,
             )
         return mmap_safetensors(self.weights_path)
 
@@ -228,9 +256,18 @@ def _read_lenient_json(path: Path) -> dict[str, Any]:
     try:
         tree = json.loads(read_regular(path, MAX_BYTES))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not JSON ({error}); restore the file") from error
+        raise InputError(
+            "run.not_json",
+            "{path}: not JSON ({error}); restore the file",
+            path=path,
+            error=error,
+        ) from error
     if not isinstance(tree, dict):
-        raise InputError(f"{path}: must be a JSON object; restore the file")
+        raise InputError(
+            "run.json_object",
+            "{path}: must be a JSON object; restore the file",
+            path=path,
+        )
     return tree
 
 

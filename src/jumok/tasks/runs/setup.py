@@ -11,7 +11,7 @@ from jumok.data.load import load_splits
 from jumok.data.splits import SEQUENCES, Splits
 from jumok.data.table import Table
 from jumok.device import find_device, memory_bytes, tune_threads
-from jumok.errors import InputError
+from jumok.errors import InputError, Message
 from jumok.models.size import min_bytes, min_parameter_count
 from jumok.models.weights import named_weights
 from jumok.nn.lora import add_lora
@@ -86,14 +86,22 @@ def get_tokenizers(recipe: Recipe, train: Table) -> TokenizerPair:
     tokenizers = load_tokenizers(find_model(init))
     if tokenizers.joint != recipe.vocabulary.joint:
         raise InputError(
-            f"vocabulary.joint must be {str(tokenizers.joint).lower()} to initialize from {init}, "
-            f"which has {'one vocabulary' if tokenizers.joint else 'two vocabularies'}"
+            "run.vocabulary_joint_initialize",
+            "vocabulary.joint must be {joint} to initialize from {init}, which has {joint_2}",
+            joint=str(tokenizers.joint).lower(),
+            init=init,
+            joint_2="one vocabulary" if tokenizers.joint else "two vocabularies",
         )
     ignored = non_default_keys(recipe.vocabulary)
     if ignored:
         print_notice(
-            f"jumok: {' and '.join(ignored)} of the recipe are ignored, because model.init = "
-            f"{init} sets the vocabulary"
+            Message(
+                "run.recipe_ignored",
+                "jumok: {ignored} of the recipe are ignored, because model.init = {init} sets "
+                "the vocabulary",
+                ignored=" and ".join(ignored),
+                init=init,
+            )
         )
     return tokenizers
 
@@ -108,7 +116,11 @@ def train_or_load(table: VocabularyRecipe, train: Table, pieces: bool = False) -
     try:
         return TokenizerPair(source, _train_or_load(target, train.column("target")))
     except InputError as error:
-        raise InputError(f"vocabulary of the targets (vocabulary.target_size): {error}") from error
+        raise InputError(
+            "run.vocabulary_targets",
+            "vocabulary of the targets (vocabulary.target_size): {error}",
+            error=error,
+        ) from error
 
 
 def vocabulary_texts(train: Table, pieces: bool) -> Iterator[str]:
@@ -166,10 +178,13 @@ def check_memory(config: ModelConfig, training: TrainingConfig) -> None:
     available = memory_bytes()
     if required > available:
         raise InputError(
-            f"the model must fit into the {available / 2**30:,.0f} GB of this machine, got at "
-            f"least {min_parameter_count(config):,} parameters, which need "
-            f"{required / 2**30:,.0f} GB in training; reduce model.d_model, d_ff, n_layers, "
-            "max_length or the vocabulary"
+            "run.model_fit_into",
+            "the model must fit into the {available:,.0f} GB of this machine, got at least "
+            "{min_parameter_count:,} parameters, which need {required:,.0f} GB in training; "
+            "reduce model.d_model, d_ff, n_layers, max_length or the vocabulary",
+            available=available / 2**30,
+            min_parameter_count=min_parameter_count(config),
+            required=required / 2**30,
         )
 
 

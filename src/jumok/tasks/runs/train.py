@@ -94,8 +94,10 @@ def resume(folder: Path, callbacks: Sequence[Callback] = ()) -> TrainingResult:
         results = run.results()
         if "averaged_steps" in results:
             raise InputError(
-                f"{folder} must be a training run, got an average of checkpoints; resume the run "
-                "that it was made from"
+                "run.training_run",
+                "{folder} must be a training run, got an average of checkpoints; resume the run "
+                "that it was made from",
+                folder=folder,
             )
         return TrainingResult(run, results)
     tune_threads()
@@ -251,8 +253,9 @@ def _check_same_metadata(
     with raise_together(processes):
         if len(set(seen)) > 1:
             raise InputError(
+                "run.all_processes_read",
                 "all processes must read the same data and checkpoints; give all machines the "
-                "same files and a shared folder for the run"
+                "same files and a shared folder for the run",
             )
 
 

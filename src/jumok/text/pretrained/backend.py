@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from tokenizers import Tokenizer
 
-from jumok.errors import InputError
+from jumok.errors import TokenizerError
 from jumok.text.normalization import check_text
 from jumok.text.pretrained.growth import Growth, check_normalized, growth
 from jumok.text.pretrained.library_errors import library_errors
@@ -178,7 +178,11 @@ def check_encodable(text: str) -> str:
     True
     """
     if not isinstance(text, str):
-        raise InputError(f"a text must be a string, got {str(text)[:80]!r}")
+        raise TokenizerError(
+            "tokenizer.text_string",
+            "a text must be a string, got {text!r}",
+            text=str(text)[:80],
+        )
     if not text.isascii():
         check_text(text.replace("\0", " "))
     return text

@@ -5,7 +5,7 @@ from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
-from jumok.errors import InputError
+from jumok.errors import TokenizerError
 from jumok.text.pretrained.files import TokenizerFiles
 from jumok.text.pretrained.library_errors import library_errors
 from jumok.text.pretrained.post_processor import parse_post_processor, roberta_template
@@ -109,8 +109,11 @@ def read_merges(text: str) -> list[tuple[str, str]]:
             continue
         parts = line.removesuffix("\r").split(" ")
         if len(parts) != 2:
-            raise InputError(
-                f"merges.txt, line {number} must be a pair of pieces, got {line[:80]!r}"
+            raise TokenizerError(
+                "tokenizer.merges_txt_line",
+                "merges.txt, line {number} must be a pair of pieces, got {line!r}",
+                number=number,
+                line=line[:80],
             )
         merges.append((parts[0], parts[1]))
     return merges
@@ -126,9 +129,12 @@ def _byte_level(
         check_ids(vocab.values(), "vocab.json")
     lost = [pair for pair in merges if not ("".join(pair) in vocab and vocab.keys() >= set(pair))]
     if lost:
-        raise InputError(
-            f"merges.txt must merge pieces of vocab.json, got {lost[0][0]!r} and {lost[0][1]!r}; "
-            "give the two files of one tokenizer"
+        raise TokenizerError(
+            "tokenizer.merges_txt_merge",
+            "merges.txt must merge pieces of vocab.json, got {lost!r} and {lost_2!r}; give the "
+            "two files of one tokenizer",
+            lost=lost[0][0],
+            lost_2=lost[0][1],
         )
     with library_errors("the vocabulary cannot be used"):
         model = models.BPE(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, processors
 
-from jumok.errors import InputError
+from jumok.errors import TokenizerError
 from jumok.text.offsets import SPACE
 from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.text.sentencepiece_proto import ModelFile, PieceType, read_model
@@ -57,9 +57,12 @@ def tokenizer_files(
     tokenizer = Tokenizer(_model(model))
     rule = {"nfc": [normalizers.NFC()], "none": []}.get(model.normalization)
     if rule is None or model.kind == "word":
-        raise InputError(
+        raise TokenizerError(
+            "tokenizer.only_vocabularies_trained",
             "only vocabularies trained by jumok can be exported as tokenizer.json, got kind "
-            f"{model.kind} with normalization {model.normalization!r}"
+            "{kind} with normalization {normalization!r}",
+            kind=model.kind,
+            normalization=model.normalization,
         )
     before = [] if model.kind == "char" else [normalizers.Prepend(SPACE)]
     tokenizer.normalizer = normalizers.Sequence([*rule, *before, normalizers.Replace(" ", SPACE)])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jumok.atomic_io import read_regular, storage_errors, write_atomically
-from jumok.errors import InputError
+from jumok.errors import InputError, TokenizerError
 from jumok.safe_json import MAX_BYTES, parse_json
 
 TOKENIZER = "tokenizer.json"
@@ -71,7 +71,11 @@ class TokenizerFiles:
     def data(self, name: str) -> bytes:
         """The bytes of a file; InputError if it is missing."""
         if name not in self.content:
-            raise InputError(f"the folder has no {name}, which its tokenizer requires; add it")
+            raise TokenizerError(
+                "tokenizer.folder_no_tokenizer",
+                "the folder has no {name}, which its tokenizer requires; add it",
+                name=name,
+            )
         return self.content[name]
 
     def text(self, name: str) -> str:
@@ -79,8 +83,11 @@ class TokenizerFiles:
         try:
             return self.data(name).decode()
         except UnicodeDecodeError as error:
-            raise InputError(
-                f"{name} must be UTF-8, got an invalid byte at {error.start}; download it again"
+            raise TokenizerError(
+                "tokenizer.utf_8",
+                "{name} must be UTF-8, got an invalid byte at {start}; download it again",
+                name=name,
+                start=error.start,
             ) from None
 
     def table(self, name: str) -> dict[str, Any]:
@@ -90,7 +97,7 @@ class TokenizerFiles:
         try:
             return parse_json(self.content[name])
         except InputError as error:
-            raise InputError(f"{name}: {error}") from None
+            raise error.at(name) from None
 
     @property
     def chat_template(self) -> str | None:

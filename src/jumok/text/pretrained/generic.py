@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from jumok.errors import InputError
+from jumok.errors import TokenizerError
 from jumok.text.pretrained.byte_level_bpe import bos_eos_template
 from jumok.text.pretrained.files import TokenizerFiles
 from jumok.text.pretrained.library_errors import library_errors
@@ -91,7 +91,11 @@ def _from_model(model: ModelFile, config: TokenizerConfig) -> TokenizerSpec:
                 ignore_merges=bool(own),  # they have no merges
             )
         else:
-            raise InputError(f"tokenizer.model must be a unigram or bpe model, got {model.kind}")
+            raise TokenizerError(
+                "tokenizer.tokenizer_model_unigram",
+                "tokenizer.model must be a unigram or bpe model, got {kind}",
+                kind=model.kind,
+            )
         tokenizer = Tokenizer(algorithm)
         # each part between special pieces has a space of its own, unless "legacy" is false
         legacy = "legacy" not in config.options or config.optional_flag("legacy")
@@ -150,10 +154,14 @@ def _marks(model: ModelFile, own: Sequence[str]) -> dict[str, str]:
     if not own:
         return {}
     if len(own) > MAX_CHANGED:
-        raise InputError(
-            f"tokenizer.model must have at most {MAX_CHANGED} user-defined pieces that its table "
-            f"of characters changes, got {len(own):,}, the first {own[0]!r:.40}; use a model "
-            "trained with identity normalization"
+        raise TokenizerError(
+            "tokenizer.tokenizer_model_most",
+            "tokenizer.model must have at most {max_changed} user-defined pieces that its table "
+            "of characters changes, got {n_own:,}, the first {own!r:.40}; use a model trained "
+            "with identity normalization",
+            max_changed=MAX_CHANGED,
+            n_own=len(own),
+            own=own[0],
         )
     used = set("".join(model.pieces))
     free = (chr(code) for code in range(_PRIVATE_USE, _PRIVATE_USE + 0xFFFE))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jumok.errors import InputError
+from jumok.errors import TokenizerError
 from jumok.text.limits import MAX_PRETRAINED_TEXT_BYTES
 from jumok.text.precompiled_charsmap import MAX_EXPANSION, check_expansion
 
@@ -62,8 +62,12 @@ def check_steps(name: str, part: object) -> None:
     """Raise InputError for a part with too many steps."""
     n = sum(1 for _ in steps(part))
     if n > MAX_STEPS:
-        raise InputError(
-            f"the {name} must have at most {MAX_STEPS} steps, got {n:,}; download the file again"
+        raise TokenizerError(
+            "tokenizer.most_steps",
+            "the {name} must have at most {max_steps} steps, got {n:,}; download the file again",
+            name=name,
+            max_steps=MAX_STEPS,
+            n=n,
         )
 
 
@@ -77,9 +81,12 @@ def check_normalizer(part: object, expansions: Mapping[str, int]) -> Growth:
     whole = growth(part, expansions)
     check_expansion(int(whole.factor / (12 * 2)))  # NFKC and lower case on top
     if whole.constant > MAX_PREPENDED:
-        raise InputError(
-            f"the normalizer must add at most {MAX_PREPENDED:,} bytes to a text, got "
-            f"{whole.constant:,.0f}; download the file again"
+        raise TokenizerError(
+            "tokenizer.normalizer_add_most",
+            "the normalizer must add at most {max_prepended:,} bytes to a text, got "
+            "{constant:,.0f}; download the file again",
+            max_prepended=MAX_PREPENDED,
+            constant=whole.constant,
         )
     return whole
 
@@ -88,9 +95,12 @@ def check_decoder(part: object) -> None:
     """Raise InputError for a decoder that makes far more text than its pieces have."""
     found = growth(part, {}).factor
     if found > MAX_DECODED_GROWTH:
-        raise InputError(
-            f"the decoder must lengthen a piece at most {MAX_DECODED_GROWTH} times, got "
-            f"{found:,.0f} times; download the file again"
+        raise TokenizerError(
+            "tokenizer.decoder_lengthen_piece",
+            "the decoder must lengthen a piece at most {max_decoded_growth} times, got "
+            "{found:,.0f} times; download the file again",
+            max_decoded_growth=MAX_DECODED_GROWTH,
+            found=found,
         )
 
 
@@ -140,7 +150,10 @@ def check_normalized(text: str, growth: Growth, normalizer: Any) -> None:
     for start in range(0, len(text), _SLICE):
         total += _bytes(normalizer.normalize_str(text[start : start + _SLICE]))
         if total > MAX_NORMALIZED_BYTES:
-            raise InputError(
-                f"a text must have at most {MAX_NORMALIZED_BYTES:,} bytes after normalization, got "
-                f"more from {len(text):,} characters; split it"
+            raise TokenizerError(
+                "tokenizer.text_most_bytes",
+                "a text must have at most {max_normalized_bytes:,} bytes after normalization, "
+                "got more from {n_text:,} characters; split it",
+                max_normalized_bytes=MAX_NORMALIZED_BYTES,
+                n_text=len(text),
             )

@@ -20,7 +20,7 @@ from typing import Any
 
 import sentencepiece
 
-from jumok.errors import InputError
+from jumok.errors import TokenizerError
 from jumok.text.offsets import SPACE, offsets
 from jumok.text.pretrained.backend import check_encodable, clean_up_spaces
 from jumok.text.pretrained.files import CONFIG, TOKENIZER, TokenizerFiles
@@ -157,7 +157,10 @@ class KoBertBackend:
 def kobert(files: TokenizerFiles, config: TokenizerConfig) -> tuple[KoBertBackend, dict[str, str]]:
     """The tokenizer in these files, and its special pieces by name."""
     if config.options.get("sp_model_kwargs"):
-        raise InputError("sp_model_kwargs is not supported; leave it out")
+        raise TokenizerError(
+            "tokenizer.sp_model_kwargs_not_supported",
+            "sp_model_kwargs is not supported; leave it out",
+        )
     name = next(file for file in _MODEL_FILES if file in files)
     model = read_model_file(files, name)
     if _VOCABULARY in files:
@@ -181,7 +184,12 @@ def kobert(files: TokenizerFiles, config: TokenizerConfig) -> tuple[KoBertBacken
     try:
         processor.LoadFromSerializedProto(data)
     except RuntimeError as error:
-        raise InputError(f"SentencePiece cannot load {name} ({error}); download it again") from None
+        raise TokenizerError(
+            "tokenizer.sentencepiece_cannot_load",
+            "SentencePiece cannot load {name} ({error}); download it again",
+            name=name,
+            error=error,
+        ) from None
     backend = KoBertBackend(
         processor,
         pieces,

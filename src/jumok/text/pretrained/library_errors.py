@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from jumok.errors import InputError
+from jumok.errors import InputError, TokenizerError
 
 _PANIC = "PanicException"
 
@@ -71,17 +71,23 @@ def check_pattern(pattern: str) -> None:
             rows[-1].append(0)
         elif _UNBOUNDED.fullmatch(part):
             if last:
-                raise InputError(
-                    f"the regular expression {pattern[:200]!r} may take exponential time; remove it"
+                raise TokenizerError(
+                    "tokenizer.regular_expression_may",
+                    "the regular expression {pattern!r} may take exponential time; remove it",
+                    pattern=pattern[:200],
                 )
             open_groups[-1] = True
             rows[-1][-1] += 1
         most = max(most, rows[-1][-1])
         last = False
     if most > MAX_REPETITIONS:
-        raise InputError(
-            f"the regular expression {pattern[:200]!r} must have at most {MAX_REPETITIONS} "
-            f"repetitions in a row, got {most}, which may take cubic time; remove it"
+        raise TokenizerError(
+            "tokenizer.regular_expression_most",
+            "the regular expression {pattern!r} must have at most {max_repetitions} repetitions "
+            "in a row, got {most}, which may take cubic time; remove it",
+            pattern=pattern[:200],
+            max_repetitions=MAX_REPETITIONS,
+            most=most,
         )
 
 
@@ -92,4 +98,9 @@ _UNBOUNDED = re.compile(r"[+*]|\{\d*,\}|\{\d{3,}\}|\{\d*,\d{3,}\}")
 
 def _input_error(what: str, error: BaseException) -> InputError:
     reason = " ".join(str(error).split())[:200]
-    return InputError(f"{what} ({reason}); download the file again")
+    return TokenizerError(
+        "tokenizer.download_the_file",
+        "{what} ({reason}); download the file again",
+        what=what,
+        reason=reason,
+    )

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jumok.errors import InputError
+from jumok.errors import InputError, Message, TokenizerError
 from jumok.text.pretrained.backend import TokenizersBackend
 from jumok.text.pretrained.files import CONFIG, TOKENIZER, TokenizerFiles
 from jumok.text.pretrained.kobert import MAX_LENGTH, is_kobert, kobert
@@ -47,7 +47,7 @@ def load_tokenizer(folder: Path, model_config: Mapping[str, Any]) -> PretrainedT
     try:
         tokenizer = _load(files, model_config)
     except InputError as error:
-        raise InputError(f"{folder}: {error}") from None
+        raise error.at(folder) from None
     used = {key: model_config[key] for key in _USED_KEYS if key in model_config}
     return replace(tokenizer, config_start_id=_start_id(model_config), model_config=used)
 
@@ -78,14 +78,22 @@ def _load(files: TokenizerFiles, model_config: Mapping[str, Any]) -> PretrainedT
     )
     if _JAMO.search(backend.normalized("한글")):
         _warn_once(
-            "the tokenizer decomposes Hangul syllables, because its files set lower case or "
-            "stripped accents; the model was trained so, if these are its own files"
+            Message(
+                "tokenizer.tokenizer_decomposes_hangul",
+                "the tokenizer decomposes Hangul syllables, because its files set lower case or "
+                "stripped accents; the model was trained so, if these are its own files",
+            )
         )
     languages = {code: replace(one, side=side) for code, one in spec.languages.items()}
     template = replace(spec.template, side=side)
     target_language = config.text("tgt_lang")
     if languages and target_language not in (None, *languages):
-        raise InputError(f'tgt_lang must be one of {", ".join(languages)}, got "{target_language}"')
+        raise TokenizerError(
+            "tokenizer.tgt_lang",
+            'tgt_lang must be one of {languages}, got "{target_language}"',
+            languages=", ".join(languages),
+            target_language=target_language,
+        )
     return PretrainedTokenizer(
         files,
         backend,
@@ -108,7 +116,10 @@ def _load_marian(
         if hf_name in both.named
     }
     if "[EOS]" not in ids:
-        raise InputError("the tokenizer's files have no eos_token; add it to tokenizer_config.json")
+        raise TokenizerError(
+            "tokenizer.tokenizer_s_files",
+            "the tokenizer's files have no eos_token; add it to tokenizer_config.json",
+        )
     eos = SpecialToken((ids["[EOS]"],))
     template = Template(
         (TextSlot(0), eos), (TextSlot(0), TextSlot(1), eos), side, "longest_first_python"

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import sentencepiece
 
-from jumok.errors import InputError
+from jumok.errors import TokenizerError
 from jumok.text.pretrained.backend import check_encodable, clean_up_spaces
 from jumok.text.pretrained.files import TokenizerFiles
 from jumok.text.pretrained.special_tokens import named_pieces
@@ -80,9 +80,10 @@ class MarianBackend:
 
     def encode_with_offsets(self, text: str) -> Encoding:
         """Raises InputError: transformers gives no offsets for Marian either."""
-        raise InputError(
-            f"a Marian tokenizer has no offsets for {text[:20]!r}; use a model with a "
-            "tokenizer.json"
+        raise TokenizerError(
+            "tokenizer.marian_tokenizer_no",
+            "a Marian tokenizer has no offsets for {text!r}; use a model with a tokenizer.json",
+            text=text[:20],
         )
 
     def decode(self, rows: Sequence[Sequence[int]], keep_special: bool) -> list[str]:
@@ -144,13 +145,20 @@ class MarianPair:
 def marian(files: TokenizerFiles, config: TokenizerConfig) -> MarianPair:
     """The two tokenizers in these files."""
     if config.options.get("sp_model_kwargs"):
-        raise InputError("sp_model_kwargs is not supported; leave it out")
+        raise TokenizerError(
+            "tokenizer.sp_model_kwargs_not_supported",
+            "sp_model_kwargs is not supported; leave it out",
+        )
     vocab = _vocabulary(files, "vocab.json")
     separate = config.flag("separate_vocabs", default=False)
     target_vocab = _vocabulary(files, "target_vocab.json") if separate else vocab
     named = named_pieces(config, _DEFAULTS)
     if str(named["unk_token"]) not in vocab:
-        raise InputError(f"vocab.json has no {named['unk_token']}, which Marian needs; add it")
+        raise TokenizerError(
+            "tokenizer.vocab_json_no",
+            "vocab.json has no {named}, which Marian needs; add it",
+            named=named["unk_token"],
+        )
     special, added = _added(vocab, config, named)
     source, target = (_processor(files, name) for name in ("source.spm", "target.spm"))
     names = {name: str(token) for name, token in named.items() if token is not None}
@@ -188,7 +196,12 @@ def _processor(files: TokenizerFiles, name: str) -> sentencepiece.SentencePieceP
     try:
         processor.LoadFromSerializedProto(files.data(name))
     except RuntimeError as error:
-        raise InputError(f"SentencePiece cannot load {name} ({error}); download it again") from None
+        raise TokenizerError(
+            "tokenizer.sentencepiece_cannot_load",
+            "SentencePiece cannot load {name} ({error}); download it again",
+            name=name,
+            error=error,
+        ) from None
     return processor
 
 
@@ -199,9 +212,11 @@ def _added(
     added = {token.content: i for i, token in config.added.items()}
     greedy = [t.content for t in config.added.values() if t.lstrip or t.rstrip or t.single_word]
     if greedy:
-        raise InputError(
-            f"added pieces must not have lstrip, rstrip or single_word, got {greedy[0]!r}; remove "
-            "these flags"
+        raise TokenizerError(
+            "tokenizer.added_pieces_not",
+            "added pieces must not have lstrip, rstrip or single_word, got {greedy!r}; remove "
+            "these flags",
+            greedy=greedy[0],
         )
     extra = config.extra if config.extra is not None else config.additional or ()
     listed = [str(token) for token in (*named.values(), *extra) if token is not None]

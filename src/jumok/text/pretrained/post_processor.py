@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from jumok.errors import InputError
+from jumok.errors import TokenizerError
 from jumok.text.template import SpecialToken, Template, TemplatePiece, TextSlot
 
 MAX_TEMPLATE_PARTS = 64
@@ -19,9 +19,10 @@ def parse_post_processor(state: Mapping[str, Any] | None) -> Template:
         case {"type": "Sequence", "processors": list(inner)}:
             templates = [one for one in inner if one != state and one.get("type") != "ByteLevel"]
             if len(templates) > 1:
-                raise InputError(
-                    "the post_processor must add special tokens once, got several processors that "
-                    "do; use a tokenizer with one of them"
+                raise TokenizerError(
+                    "tokenizer.post_processor_add_special",
+                    "the post_processor must add special tokens once, got several processors "
+                    "that do; use a tokenizer with one of them",
                 )
             return parse_post_processor(templates[0] if templates else None)
         case {"type": "BertProcessing", "cls": [_, int(cls)], "sep": [_, int(sep)]}:
@@ -32,9 +33,11 @@ def parse_post_processor(state: Mapping[str, Any] | None) -> Template:
             tokens = state.get("special_tokens")
             known = tokens if isinstance(tokens, dict) else {}
             return Template(_pieces(single, known, (0,)), _pieces(pair, known, (0, 1)))
-    raise InputError(
+    raise TokenizerError(
+        "tokenizer.unknown_post_processor",
         "the post_processor must be BertProcessing, RobertaProcessing, TemplateProcessing or "
-        f"ByteLevel, got {json.dumps(state)[:80]}; use a tokenizer with one of these"
+        "ByteLevel, got {dumps}; use a tokenizer with one of these",
+        dumps=json.dumps(state)[:80],
     )
 
 
@@ -46,9 +49,12 @@ def _check_length(state: Mapping[str, Any] | None) -> None:
         parts.append(token.get("ids") if isinstance(token, dict) else None)
     longest = max((len(part) for part in parts if isinstance(part, list)), default=0)
     if longest > MAX_TEMPLATE_PARTS:
-        raise InputError(
-            f"the post_processor must add at most {MAX_TEMPLATE_PARTS} special tokens, got "
-            f"{longest:,}; download the file again"
+        raise TokenizerError(
+            "tokenizer.post_processor_add_most",
+            "the post_processor must add at most {max_template_parts} special tokens, got "
+            "{longest:,}; download the file again",
+            max_template_parts=MAX_TEMPLATE_PARTS,
+            longest=longest,
         )
 
 
@@ -77,13 +83,21 @@ def _pieces(
             case {"SpecialToken": {"id": str(name), "type_id": int(token_type)}} if name in known:
                 ids = known[name].get("ids") if isinstance(known[name], dict) else None
                 if not isinstance(ids, list) or not all(isinstance(i, int) for i in ids):
-                    raise InputError(f"the post_processor has no ids for {name!r}; add them")
+                    raise TokenizerError(
+                        "tokenizer.post_processor_no_ids",
+                        "the post_processor has no ids for {name!r}; add them",
+                        name=name,
+                    )
                 found.append(SpecialToken(tuple(ids), token_type))
             case _:
-                raise InputError(
-                    f"the post_processor has an unknown part {json.dumps(part)[:80]}; download the "
-                    "file again"
+                raise TokenizerError(
+                    "tokenizer.post_processor_unknown_part",
+                    "the post_processor has an unknown part {dumps}; download the file again",
+                    dumps=json.dumps(part)[:80],
                 )
     if found and tuple(sorted(p.text for p in found if isinstance(p, TextSlot))) != texts:
-        raise InputError("the post_processor must contain each text once; download the file again")
+        raise TokenizerError(
+            "tokenizer.post_processor_contain_text",
+            "the post_processor must contain each text once; download the file again",
+        )
     return tuple(found)

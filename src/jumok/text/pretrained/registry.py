@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jumok.errors import InputError
+from jumok.errors import TokenizerError
 from jumok.text.pretrained.byte_level_bpe import gpt2, roberta
 from jumok.text.pretrained.files import TokenizerFiles
 from jumok.text.pretrained.generic import generic
@@ -87,7 +87,11 @@ def tokenizer_class_name(config: Mapping[str, Any], tokenizer_config: Mapping[st
     if name is None or (by_model_type == _GENERIC and model_type in _BY_MODEL_TYPE):
         return by_model_type
     if not isinstance(name, str):
-        raise InputError(f"tokenizer_class must be the name of a class, got {name!r}")
+        raise TokenizerError(
+            "tokenizer.tokenizer_class_name_class",
+            "tokenizer_class must be the name of a class, got {name!r}",
+            name=name,
+        )
     name = name.removesuffix("Fast")
     return _ALIASES.get(name, name)
 
@@ -102,9 +106,12 @@ def find_class(name: str, tokenizer_json: TokenizerJson | None) -> TokenizerClas
     found = _CLASSES.get(name, _CLASSES[_GENERIC] if tokenizer_json else None)
     if found is None:
         known = ", ".join(sorted({*_CLASSES, MARIAN}))
-        raise InputError(
-            f"tokenizer_class must be one of {known} in a folder without tokenizer.json, got "
-            f"{name}; add its tokenizer.json"
+        raise TokenizerError(
+            "tokenizer.tokenizer_class_folder_without",
+            "tokenizer_class must be one of {known} in a folder without tokenizer.json, got "
+            "{name}; add its tokenizer.json",
+            known=known,
+            name=name,
         )
     if tokenizer_json is None or not found.model:
         return found

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from tokenizers import AddedToken, Tokenizer
 
-from jumok.errors import InputError
+from jumok.errors import TokenizerError
 from jumok.text.pretrained.library_errors import library_errors
 from jumok.text.pretrained.tokenizer_config import NAMED, Token, TokenizerConfig
 from jumok.text.template import Template
@@ -62,7 +62,11 @@ def piece_id(tokenizer: Tokenizer, named: Mapping[str, str], name: str) -> int:
     """The id of a named piece that this class of tokenizer requires."""
     found = tokenizer.token_to_id(named[name]) if name in named else None
     if found is None:
-        raise InputError(f"the tokenizer's files have no {name}; add it to tokenizer_config.json")
+        raise TokenizerError(
+            "tokenizer.tokenizer_s_files_no",
+            "the tokenizer's files have no {name}; add it to tokenizer_config.json",
+            name=name,
+        )
     return found
 
 

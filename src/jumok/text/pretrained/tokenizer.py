@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from jumok.errors import InputError
+from jumok.errors import TokenizerError
 from jumok.text.limits import MAX_PRETRAINED_TEXT_BYTES
 from jumok.text.offsets import WORD_STARTS
 from jumok.text.pretrained.backend import Backend
@@ -230,8 +230,11 @@ class PretrainedTokenizer:
     ) -> list[TemplateOutput]:
         """Many rows, on all cores; an empty second text counts as a text, as in AutoTokenizer."""
         if pairs is not None and len(pairs) != len(texts):
-            raise InputError(
-                f"pairs must have as many texts as texts ({len(texts)}), got {len(pairs)}"
+            raise TokenizerError(
+                "tokenizer.pairs_many_texts",
+                "pairs must have as many texts as texts ({n_texts}), got {n_pairs}",
+                n_texts=len(texts),
+                n_pairs=len(pairs),
             )
         firsts = self.encode_hf(texts)
         seconds = [None] * len(texts) if pairs is None else self.encode_hf(pairs)
@@ -242,9 +245,11 @@ class PretrainedTokenizer:
 
     def sample_batch(self, texts: Sequence[str], *, alpha: float, seed: int) -> list[list[int]]:
         """Raises InputError: an imported tokenizer has one segmentation of every text."""
-        raise InputError(
-            f"an imported {self.kind} tokenizer has one segmentation of every text and cannot "
-            "sample; train without subword sampling or with a vocabulary of jumok"
+        raise TokenizerError(
+            "tokenizer.imported_tokenizer_segmentation",
+            "an imported {kind} tokenizer has one segmentation of every text and cannot sample; "
+            "train without subword sampling or with a vocabulary of jumok",
+            kind=self.kind,
         )
 
     def pieces(self, text: str) -> list[str]:
@@ -254,15 +259,22 @@ class PretrainedTokenizer:
     def piece(self, id: int) -> str:  # noqa: A002  the field's word
         """The piece with this id."""
         if id not in self._pieces:
-            raise InputError(
-                f"the vocabulary has no piece with id {id}; ids run to {len(self) - 1}"
+            raise TokenizerError(
+                "tokenizer.no_such_id",
+                "the vocabulary has no piece with id {id}; ids run to {n_self}",
+                id=id,
+                n_self=len(self) - 1,
             )
         return self._pieces[id]
 
     def id(self, piece: str) -> int:
         """The id of this piece; an unknown piece is an InputError, never silently [UNK]."""
         if piece not in self.backend.pieces:
-            raise InputError(f"the vocabulary has no piece {piece!r}; see `pieces(text)`")
+            raise TokenizerError(
+                "tokenizer.no_such_piece",
+                "the vocabulary has no piece {piece!r}; see `pieces(text)`",
+                piece=piece,
+            )
         return self.backend.pieces[piece]
 
     def starts_word(self, id: int) -> bool:  # noqa: A002  as above
@@ -320,14 +332,21 @@ class PretrainedTokenizer:
 
     def _limit(self, max_length: int | None) -> int | None:
         if max_length is not None and max_length < 1:
-            raise InputError(f"max_length must be at least 1, got {max_length}")
+            raise TokenizerError(
+                "tokenizer.max_length_least",
+                "max_length must be at least 1, got {max_length}",
+                max_length=max_length,
+            )
         return self.model_max_length if max_length is None else max_length
 
     def _special_id(self, name: str) -> int:
         if name not in self.special_ids:
-            raise InputError(
-                f"the tokenizer has no {name} piece; use one that has it, or add a "
-                f"{SPECIAL_NAMES[name]} to its tokenizer_config.json"
+            raise TokenizerError(
+                "tokenizer.tokenizer_no_piece",
+                "the tokenizer has no {name} piece; use one that has it, or add a "
+                "{special_names} to its tokenizer_config.json",
+                name=name,
+                special_names=SPECIAL_NAMES[name],
             )
         return self.special_ids[name]
 
@@ -335,14 +354,21 @@ class PretrainedTokenizer:
         row = [int(i) for i in ids]
         if row and not (min(row) >= 0 and max(row) < self.n_embeddings):
             wrong = next(i for i in row if not 0 <= i < self.n_embeddings)
-            raise InputError(
-                f"ids must be from 0 to {self.n_embeddings - 1} in a vocabulary of "
-                f"{self.n_embeddings} ids, got {wrong}; was it made by another vocabulary?"
+            raise TokenizerError(
+                "tokenizer.ids_vocabulary_ids",
+                "ids must be from 0 to {n_embeddings} in a vocabulary of {n_embeddings_2} ids, "
+                "got {wrong}; was it made by another vocabulary?",
+                n_embeddings=self.n_embeddings - 1,
+                n_embeddings_2=self.n_embeddings,
+                wrong=wrong,
             )
         return row
 
 
 def _check_list(texts: Sequence[str]) -> Sequence[str]:
     if isinstance(texts, str):
-        raise InputError("texts must be a list of strings, got one string; put it in a list")
+        raise TokenizerError(
+            "tokenizer.texts_list_strings",
+            "texts must be a list of strings, got one string; put it in a list",
+        )
     return texts

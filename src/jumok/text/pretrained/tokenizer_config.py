@@ -11,7 +11,7 @@ from typing import Any
 
 from tokenizers import AddedToken
 
-from jumok.errors import InputError
+from jumok.errors import TokenizerError
 from jumok.text.pretrained.files import ADDED, CONFIG, SPECIAL, TOKENIZER, TokenizerFiles
 
 Token = str | AddedToken  # AddedToken: with flags for the spaces around it
@@ -52,7 +52,13 @@ class TokenizerConfig:
         """An option that is true or false."""
         value = self.options.get(name, default)
         if not isinstance(value, bool):
-            raise InputError(f"{CONFIG}: {name} must be true or false, got {value!r}")
+            raise TokenizerError(
+                "tokenizer.not_a_boolean",
+                "{config}: {name} must be true or false, got {value!r}",
+                config=CONFIG,
+                name=name,
+                value=value,
+            )
         return value
 
     def optional_flag(self, name: str) -> bool | None:
@@ -63,14 +69,26 @@ class TokenizerConfig:
         """An option that is a string or null."""
         value = self.options.get(name)
         if not isinstance(value, str | None):
-            raise InputError(f"{CONFIG}: {name} must be a string, got {value!r}")
+            raise TokenizerError(
+                "tokenizer.not_a_string",
+                "{config}: {name} must be a string, got {value!r}",
+                config=CONFIG,
+                name=name,
+                value=value,
+            )
         return value
 
     def count(self, name: str, default: int) -> int:
         """An option that is an integer from 0 to 10,000."""
         value = self.options.get(name, default)
         if not isinstance(value, int) or not 0 <= value <= 10_000:
-            raise InputError(f"{CONFIG}: {name} must be an integer from 0 to 10,000, got {value!r}")
+            raise TokenizerError(
+                "tokenizer.not_an_integer",
+                "{config}: {name} must be an integer from 0 to 10,000, got {value!r}",
+                config=CONFIG,
+                name=name,
+                value=value,
+            )
         return value
 
     @property
@@ -80,7 +98,12 @@ class TokenizerConfig:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float) or value < 1:
-            raise InputError(f"{CONFIG}: model_max_length must be at least 1, got {value!r}")
+            raise TokenizerError(
+                "tokenizer.model_max_length_least",
+                "{config}: model_max_length must be at least 1, got {value!r}",
+                config=CONFIG,
+                value=value,
+            )
         return None if value > _NO_LIMIT else int(value)
 
     @property
@@ -88,7 +111,12 @@ class TokenizerConfig:
         """The side on which texts are truncated: "right" or "left"."""
         side = self.text("truncation_side")
         if side not in (None, "right", "left"):
-            raise InputError(f'{CONFIG}: truncation_side must be "right" or "left", got {side!r}')
+            raise TokenizerError(
+                "tokenizer.truncation_side_right_left",
+                '{config}: truncation_side must be "right" or "left", got {side!r}',
+                config=CONFIG,
+                side=side,
+            )
         return side
 
     def has_token_type_ids(self, default: bool) -> bool:
@@ -97,7 +125,12 @@ class TokenizerConfig:
         if names is None:
             return default
         if not isinstance(names, list):
-            raise InputError(f"{CONFIG}: model_input_names must be a list of names, got {names!r}")
+            raise TokenizerError(
+                "tokenizer.model_input_names_list_names",
+                "{config}: model_input_names must be a list of names, got {names!r}",
+                config=CONFIG,
+                names=names,
+            )
         return "token_type_ids" in names
 
 
@@ -158,7 +191,11 @@ def _optional(value: object, name: str) -> Token | None:
 
 def _added_in_config(table: object) -> dict[int, AddedToken]:
     if not isinstance(table, dict):
-        raise InputError(f"{CONFIG}: added_tokens_decoder must be a table of ids and tokens")
+        raise TokenizerError(
+            "tokenizer.added_tokens_decoder_table_ids",
+            "{config}: added_tokens_decoder must be a table of ids and tokens",
+            config=CONFIG,
+        )
     return {_id(key): _added(token, CONFIG) for key, token in table.items()}
 
 
@@ -175,7 +212,12 @@ def _tokens(values: object, name: str) -> tuple[Token, ...]:
     if values is None:
         return ()
     if not isinstance(values, list):
-        raise InputError(f"{name} must be a list of tokens, got {str(values)[:80]!r}")
+        raise TokenizerError(
+            "tokenizer.list_tokens",
+            "{name} must be a list of tokens, got {values!r}",
+            name=name,
+            values=str(values)[:80],
+        )
     return tuple(_token(value, name) for value in values)
 
 
@@ -188,13 +230,19 @@ def _token(value: object, name: str) -> Token:
 def _added(value: object, where: str) -> AddedToken:
     """A token in the form of a table: its content and its flags."""
     if not isinstance(value, Mapping) or not isinstance(value.get("content"), str):
-        raise InputError(
-            f"{where}: a token must be a string or a table with content, got {str(value)[:80]!r}"
+        raise TokenizerError(
+            "tokenizer.token_string_table",
+            "{where}: a token must be a string or a table with content, got {value!r}",
+            where=where,
+            value=str(value)[:80],
         )
     flags = {name: value[name] for name in _FLAGS if name in value}
     if not all(isinstance(flag, bool) for flag in flags.values()):
-        raise InputError(
-            f"{where}: the flags of the token {value['content']!r} must be true or false"
+        raise TokenizerError(
+            "tokenizer.flags_token_true",
+            "{where}: the flags of the token {value!r} must be true or false",
+            where=where,
+            value=value["content"],
         )
     return AddedToken(value["content"], **flags)
 
@@ -203,7 +251,12 @@ def _id(value: object) -> int:
     """An id, also in the form of a JSON key."""
     text = str(value)
     if not (text.isascii() and text.isdecimal() and int(text) < _MAX_ID):
-        raise InputError(f"an id must be an integer below {_MAX_ID:,}, got {text[:40]!r}")
+        raise TokenizerError(
+            "tokenizer.id_integer_below",
+            "an id must be an integer below {max_id:,}, got {text!r}",
+            max_id=_MAX_ID,
+            text=text[:40],
+        )
     return int(text)
 
 
@@ -211,6 +264,10 @@ def check_ids(ids: Iterable[object], where: str) -> None:
     """Raises InputError for ids that are negative, not integers or above 16 million."""
     for value in ids:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MAX_ID:
-            raise InputError(
-                f"{where}: ids must be integers from 0 to {_MAX_ID - 1:,}, got {str(value)[:40]!r}"
+            raise TokenizerError(
+                "tokenizer.ids_integers",
+                "{where}: ids must be integers from 0 to {max_id:,}, got {value!r}",
+                where=where,
+                max_id=_MAX_ID - 1,
+                value=str(value)[:40],
             )

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from tokenizers import Tokenizer, models
 
-from jumok.errors import InputError
+from jumok.errors import TokenizerError
 from jumok.text.limits import check_pieces
 from jumok.text.precompiled_charsmap import max_expansion
 from jumok.text.pretrained.files import TOKENIZER, TokenizerFiles
@@ -34,14 +34,22 @@ class TokenizerJson:
         state = files.table(TOKENIZER)
         model = state.get("model")
         if not isinstance(model, dict) or not isinstance(model.get("vocab"), dict | list):
-            raise InputError(f"{TOKENIZER} must have a model with a vocab; download it again")
+            raise TokenizerError(
+                "tokenizer.model_vocab",
+                "{tokenizer} must have a model with a vocab; download it again",
+                tokenizer=TOKENIZER,
+            )
         found = cls(state, files.text(TOKENIZER))
         vocab = model["vocab"]
         if isinstance(vocab, dict):
             check_ids(vocab.values(), TOKENIZER)
             check_pieces(vocab)
         elif not all(_is_scored(entry) for entry in vocab):
-            raise InputError(f"{TOKENIZER}: the vocab must be a list of pieces and scores")
+            raise TokenizerError(
+                "tokenizer.vocab_list_pieces",
+                "{tokenizer}: the vocab must be a list of pieces and scores",
+                tokenizer=TOKENIZER,
+            )
         else:
             check_pieces(piece for piece, _ in vocab)
         _check_added(found.added)
@@ -81,7 +89,12 @@ class TokenizerJson:
                 case [str(first), str(second)]:
                     pairs.append((first, second))
                 case _:
-                    raise InputError(f"{TOKENIZER}: merges must be pairs, got {str(merge)[:80]!r}")
+                    raise TokenizerError(
+                        "tokenizer.merges_pairs",
+                        "{tokenizer}: merges must be pairs, got {merge!r}",
+                        tokenizer=TOKENIZER,
+                        merge=str(merge)[:80],
+                    )
         return pairs
 
     @property
@@ -89,7 +102,11 @@ class TokenizerJson:
         """The pieces added to those of the model, special ones included."""
         added = self.state.get("added_tokens") or []
         if not isinstance(added, list) or not all(isinstance(token, dict) for token in added):
-            raise InputError(f"{TOKENIZER}: added_tokens must be a list of tables")
+            raise TokenizerError(
+                "tokenizer.added_tokens_list_tables",
+                "{tokenizer}: added_tokens must be a list of tables",
+                tokenizer=TOKENIZER,
+            )
         return added
 
     @property
@@ -97,7 +114,11 @@ class TokenizerJson:
         """The post_processor, which adds special tokens."""
         state = self.state.get("post_processor")
         if not isinstance(state, dict | None):
-            raise InputError(f"{TOKENIZER}: post_processor must be a table")
+            raise TokenizerError(
+                "tokenizer.post_processor_table",
+                "{tokenizer}: post_processor must be a table",
+                tokenizer=TOKENIZER,
+            )
         return state
 
     @property
@@ -156,9 +177,13 @@ def charsmap_expansions(part: object) -> dict[str, int]:
 def _check_added(added: list[Mapping[str, Any]]) -> None:
     check_ids((token.get("id") for token in added), TOKENIZER)
     if len(added) > MAX_ADDED_PIECES:
-        raise InputError(
-            f"{TOKENIZER} must have at most {MAX_ADDED_PIECES:,} added_tokens, got {len(added):,}; "
-            "download it again"
+        raise TokenizerError(
+            "tokenizer.most_added_tokens",
+            "{tokenizer} must have at most {max_added_pieces:,} added_tokens, got {n_added:,}; "
+            "download it again",
+            tokenizer=TOKENIZER,
+            max_added_pieces=MAX_ADDED_PIECES,
+            n_added=len(added),
         )
     check_pieces(token["content"] for token in added if isinstance(token.get("content"), str))
 
@@ -166,9 +191,13 @@ def _check_added(added: list[Mapping[str, Any]]) -> None:
 def _check_word_length(model: Mapping[str, Any]) -> None:
     longest = model.get("max_input_chars_per_word", 0)
     if not isinstance(longest, int) or longest > MAX_WORD_CHARS:
-        raise InputError(
-            f"{TOKENIZER}: max_input_chars_per_word must be at most {MAX_WORD_CHARS}, got "
-            f"{str(longest)[:40]}; download it again"
+        raise TokenizerError(
+            "tokenizer.max_input_chars",
+            "{tokenizer}: max_input_chars_per_word must be at most {max_word_chars}, got "
+            "{longest}; download it again",
+            tokenizer=TOKENIZER,
+            max_word_chars=MAX_WORD_CHARS,
+            longest=str(longest)[:40],
         )
 
 
@@ -177,7 +206,12 @@ def decode_charsmap(charsmap: str) -> bytes:
     try:
         return base64.b64decode(charsmap, validate=True)
     except ValueError as error:
-        raise InputError(f"{TOKENIZER}: precompiled_charsmap must be base64 ({error})") from None
+        raise TokenizerError(
+            "tokenizer.precompiled_charsmap_base64",
+            "{tokenizer}: precompiled_charsmap must be base64 ({error})",
+            tokenizer=TOKENIZER,
+            error=error,
+        ) from None
 
 
 def _is_scored(entry: object) -> bool:
@@ -193,7 +227,11 @@ def _check_merges(merges: list[tuple[str, str]], vocab: Mapping[str, int], prefi
     for first, second in merges:
         merged = first + second[len(prefix) :]
         if not (first in vocab and second in vocab and merged in vocab):
-            raise InputError(
-                f"{TOKENIZER}: the merge of {first!r} and {second!r} must be a piece of the "
-                "vocabulary; download the file again"
+            raise TokenizerError(
+                "tokenizer.merge_piece_vocabulary",
+                "{tokenizer}: the merge of {first!r} and {second!r} must be a piece of the "
+                "vocabulary; download the file again",
+                tokenizer=TOKENIZER,
+                first=first,
+                second=second,
             )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from jumok.errors import InputError
+from jumok.errors import InputError, TokenizerError
 from jumok.text.pretrained.files import TokenizerFiles
 from jumok.text.pretrained.library_errors import library_errors
 from jumok.text.pretrained.post_processor import roberta_template
@@ -143,7 +143,7 @@ def read_model_file(files: TokenizerFiles, name: str) -> ModelFile:
     try:
         return read_model(files.data(name))
     except InputError as error:
-        raise InputError(f"{name}: {error}") from None
+        raise error.at(name) from None
 
 
 def control_tokens(model: ModelFile) -> tuple[Token, ...]:
@@ -190,8 +190,11 @@ def _with_sentinels(given: tuple[Token, ...], count: int) -> tuple[Token, ...]:
     """T5's extra ids, unless the files list them."""
     listed = sum("<extra_id_" in str(token) for token in given)
     if listed and count and listed != count:
-        raise InputError(
-            f"extra_ids must be the number of <extra_id_N> in the files ({listed}), got {count}"
+        raise TokenizerError(
+            "tokenizer.extra_ids_number_extra_id_n",
+            "extra_ids must be the number of <extra_id_N> in the files ({listed}), got {count}",
+            listed=listed,
+            count=count,
         )
     return given if listed else (*given, *(f"<extra_id_{i}>" for i in range(count)))
 
@@ -244,7 +247,12 @@ def _multilingual_spec(
     """A spec whose template contains the source language, en_XX by default."""
     source = config.text("src_lang") or "en_XX"
     if source not in languages:
-        raise InputError(f'src_lang must be one of {", ".join(languages)}, got "{source}"')
+        raise TokenizerError(
+            "tokenizer.src_lang",
+            'src_lang must be one of {languages}, got "{source}"',
+            languages=", ".join(languages),
+            source=source,
+        )
     return TokenizerSpec(
         tokenizer,
         names,

@@ -79,7 +79,11 @@ class Checkpoint:
         record = self.manifest.files[name]
         data = read_regular(self.path / name, record.bytes)
         if hashlib.sha256(data).hexdigest() != record.sha256:
-            raise CheckpointError(f"{self.path / name}: changed while it was read; resume again")
+            raise CheckpointError(
+                "checkpoint.changed_while_read",
+                "{path}: changed while it was read; resume again",
+                path=self.path / name,
+            )
         return safetensors_io.deserialize(data)
 
 
@@ -88,9 +92,13 @@ def check_same_run(checkpoint: Checkpoint, metadata: Mapping[str, Any]) -> None:
     for key, value in metadata.items():
         if checkpoint.metadata.get(key) != value:
             raise CheckpointError(
-                f"{checkpoint.path}: its {key} must be that of the run, {value!r}, got "
-                f"{checkpoint.metadata.get(key)!r}; move it away to resume from an older one, or "
-                "train in another folder"
+                "checkpoint.of_another_run",
+                "{path}: its {key} must be that of the run, {value!r}, got {get!r}; move it away "
+                "to resume from an older one, or train in another folder",
+                path=checkpoint.path,
+                key=key,
+                value=value,
+                get=checkpoint.metadata.get(key),
             )
 
 
@@ -100,19 +108,31 @@ def open_checkpoint(path: Path) -> Checkpoint:
     Neither the folder nor a file in it may be a link: the target is not a part of the run.
     """
     if path.is_symlink():
-        raise InputError("it is a link; copy the folder here")
+        raise InputError(
+            "checkpoint.link",
+            "it is a link; copy the folder here",
+        )
     with storage_errors(f"{path.name}: cannot be read"):
         present = {file.name for file in path.iterdir() if not file.name.startswith(".")}
     if MANIFEST not in present:
-        raise InputError("it has no manifest; it is damaged")
+        raise InputError(
+            "checkpoint.no_manifest",
+            "it has no manifest; it is damaged",
+        )
     manifest = parse_manifest(read_regular(path / MANIFEST, MAX_MANIFEST_BYTES))
     if manifest.step != parse_step(path):
-        raise InputError(f"its manifest is that of step {manifest.step}; it was moved or mixed up")
+        raise InputError(
+            "checkpoint.manifest_step",
+            "its manifest is that of step {step}; it was moved or mixed up",
+            step=manifest.step,
+        )
     expected = {MANIFEST, *manifest.files}
     if present != expected:
         raise InputError(
-            f"missing files: {sorted(expected - present)}, unexpected files: "
-            f"{sorted(present - expected)}; it is damaged"
+            "checkpoint.missing_files_unexpected",
+            "missing files: {expected}, unexpected files: {present}; it is damaged",
+            expected=sorted(expected - present),
+            present=sorted(present - expected),
         )
     for name, record in manifest.files.items():
         _verify_file(path / name, record)
@@ -124,11 +144,25 @@ def _verify_file(path: Path, record: FileRecord) -> None:
     with storage_errors(f"{path.name}: cannot be read"):
         size = path.stat().st_size
     if path.is_symlink():
-        raise InputError(f"{path.name} is a link; copy the file here")
+        raise InputError(
+            "checkpoint.link_2",
+            "{path} is a link; copy the file here",
+            path=path.name,
+        )
     if size != record.bytes:
-        raise InputError(f"{path.name} has {size:,} bytes of {record.bytes:,}; it is damaged")
+        raise InputError(
+            "checkpoint.wrong_size",
+            "{path} has {size:,} bytes of {bytes:,}; it is damaged",
+            path=path.name,
+            size=size,
+            bytes=record.bytes,
+        )
     if sha256_of(path) != record.sha256:
-        raise InputError(f"{path.name} is not what was written (SHA-256 differs); it is damaged")
+        raise InputError(
+            "checkpoint.checksum_mismatch",
+            "{path} is not what was written (SHA-256 differs); it is damaged",
+            path=path.name,
+        )
     safetensors_io.read_header(path)
 
 
@@ -141,7 +175,11 @@ def file_name(state: str) -> str:
     """The file of a state. Raises InputError for a name that cannot be one."""
     name = f"state-{state}.safetensors"
     if not STATE_FILE.fullmatch(name):
-        raise InputError(f"a state's name must be small letters, digits, - and _, got {state!r}")
+        raise InputError(
+            "checkpoint.state_s_name",
+            "a state's name must be small letters, digits, - and _, got {state!r}",
+            state=state,
+        )
     return name
 
 

@@ -28,8 +28,11 @@ def unusable(path: Path) -> Iterator[None]:
     except InputError as error:
         reason, _, _ = str(error).partition(";")
         raise CheckpointError(
-            f"{path}: {reason}; move it away to resume from an older one, or train in another "
-            "folder"
+            "checkpoint.unusable",
+            "{path}: {reason}; move it away to resume from an older one, or train in another "
+            "folder",
+            path=path,
+            reason=reason,
         ) from error
 
 
@@ -42,13 +45,22 @@ def read_progress(checkpoint: Checkpoint, microbatches_per_step: int) -> Trainer
     progress = checkpoint.metadata.get("progress")
     state = TrainerState.from_dict(progress)  # type: ignore[arg-type]  # checked there
     if state.step != checkpoint.step:
-        raise InputError(f"progress.step must be {checkpoint.step:,}, got {state.step:,}")
+        raise InputError(
+            "checkpoint.progress_step",
+            "progress.step must be {step:,}, got {step_2:,}",
+            step=checkpoint.step,
+            step_2=state.step,
+        )
     most = state.step * microbatches_per_step
     for name in ("epoch", "batch"):
         if getattr(state, name) > most:
             raise InputError(
-                f"progress.{name} must be at most the {most:,} batches of its steps, got "
-                f"{getattr(state, name):,}"
+                "checkpoint.progress_most_batches",
+                "progress.{name} must be at most the {most:,} batches of its steps, got "
+                "{getattr:,}",
+                name=name,
+                most=most,
+                getattr=getattr(state, name),
             )
     return state
 
@@ -57,8 +69,10 @@ def check_states(checkpoint: Checkpoint, expected: Collection[str]) -> None:
     """Raise InputError unless a checkpoint has exactly these states."""
     if set(checkpoint.states) != set(expected):
         raise InputError(
-            f"its states must be {', '.join(sorted(expected))}, got "
-            f"{', '.join(sorted(checkpoint.states))[:200]}"
+            "checkpoint.wrong_states",
+            "its states must be {expected}, got {states}",
+            expected=", ".join(sorted(expected)),
+            states=", ".join(sorted(checkpoint.states))[:200],
         )
 
 
@@ -68,11 +82,24 @@ def check_tensors(
     """Raise InputError unless these are finite tensors of the expected names, shapes and dtypes."""
     for name in sorted(expected.keys() ^ tensors.keys()):
         reason = "missing" if name in expected else "unexpected"
-        raise InputError(f"{name[:200]} of state {state} is {reason}")
+        raise InputError(
+            "checkpoint.state_value",
+            "{name} of state {state} is {reason}",
+            name=name[:200],
+            state=state,
+            reason=reason,
+        )
     for name, like in expected.items():
         tensor = tensors[name]
         if tensor.shape != like.shape or tensor.dtype != like.dtype:
-            raise InputError(f"{name} of state {state} must be {_kind(like)}, got {_kind(tensor)}")
+            raise InputError(
+                "checkpoint.state_field",
+                "{name} of state {state} must be {kind}, got {kind_2}",
+                name=name,
+                state=state,
+                kind=_kind(like),
+                kind_2=_kind(tensor),
+            )
     check_finite(tensors, f"state {state}")
 
 
@@ -96,15 +123,26 @@ def check_optimizer(
     }
     check_tensors("optimizer", tensors, expected)
     if not tensors and applied_steps and trainable:
-        raise InputError(f"state optimizer must have the moments of {applied_steps:,} steps")
+        raise InputError(
+            "checkpoint.state_optimizer_moments",
+            "state optimizer must have the moments of {applied_steps:,} steps",
+            applied_steps=applied_steps,
+        )
     for name, tensor in tensors.items():
         if name.startswith(f"{STEP}:") and not 1 <= tensor.item() <= applied_steps:
             raise InputError(
-                f"{name} of state optimizer must be from 1 to {applied_steps:,}, got "
-                f"{tensor.item():g}"
+                "checkpoint.state_optimizer",
+                "{name} of state optimizer must be from 1 to {applied_steps:,}, got {tensor:g}",
+                name=name,
+                applied_steps=applied_steps,
+                tensor=tensor.item(),
             )
         if name.startswith("exp_avg_sq:") and tensor.numel() and tensor.min().item() < 0:
-            raise InputError(f"{name} of state optimizer must be at least 0, a mean of squares")
+            raise InputError(
+                "checkpoint.state_optimizer_least",
+                "{name} of state optimizer must be at least 0, a mean of squares",
+                name=name,
+            )
 
 
 def _kind(tensor: Tensor) -> str:

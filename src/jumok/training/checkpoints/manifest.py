@@ -52,8 +52,11 @@ class Manifest:
             return _render(content | {"sha256": hashlib.sha256(_render(content)).hexdigest()})
         except (TypeError, ValueError, RecursionError) as error:
             raise InputError(
-                f"the metadata of step {self.step} must be plain JSON ({error}); use only texts, "
-                "finite numbers, lists and tables"
+                "checkpoint.metadata_step_plain",
+                "the metadata of step {step} must be plain JSON ({error}); use only texts, "
+                "finite numbers, lists and tables",
+                step=self.step,
+                error=error,
             ) from error
 
 
@@ -62,19 +65,31 @@ def parse_manifest(data: bytes) -> Manifest:
     try:
         content = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise InputError("its manifest is not JSON; it is damaged") from error
+        raise InputError(
+            "checkpoint.manifest_not_json",
+            "its manifest is not JSON; it is damaged",
+        ) from error
     written = content.get("format") if isinstance(content, dict) else None
     if written != FORMAT:
         raise InputError(
-            f"its manifest must have the format {FORMAT!r}, got {repr(written)[:40]}; resume it "
-            "with the jumok that wrote it, or train again"
+            "checkpoint.manifest_format",
+            "its manifest must have the format {format!r}, got {written}; resume it with the "
+            "jumok that wrote it, or train again",
+            format=FORMAT,
+            written=repr(written)[:40],
         )
     step, files, metadata = (content.get(key) for key in ("step", "files", "metadata"))
     if type(step) is not int or not isinstance(files, dict) or not isinstance(metadata, dict):
-        raise InputError("its manifest lacks step, files or metadata; it is damaged")
+        raise InputError(
+            "checkpoint.manifest_lacks_step_files",
+            "its manifest lacks step, files or metadata; it is damaged",
+        )
     manifest = Manifest(step, {name: _record(name, files[name]) for name in files}, metadata)
     if manifest.to_bytes() != data:
-        raise InputError("its manifest was changed after it was written; it is damaged")
+        raise InputError(
+            "checkpoint.manifest_changed_after",
+            "its manifest was changed after it was written; it is damaged",
+        )
     return manifest
 
 
@@ -84,7 +99,11 @@ def _record(name: str, fields: object) -> FileRecord:
         match fields:
             case {"bytes": int(size), "sha256": str(digest)} if len(fields) == 2:
                 return FileRecord(size, digest)
-    raise InputError(f"its manifest lists {name[:80]!r}, not a state file; it is damaged")
+    raise InputError(
+        "checkpoint.manifest_lists_other_file",
+        "its manifest lists {name!r}, not a state file; it is damaged",
+        name=name[:80],
+    )
 
 
 def _render(content: Mapping[str, object]) -> bytes:

@@ -64,7 +64,9 @@ class CheckpointStore:
     def __post_init__(self) -> None:
         if self.keep < 2:
             raise InputError(
-                f"keep must be at least 2 checkpoints, got {self.keep}; the newest may be damaged"
+                "checkpoint.keep_least_checkpoints",
+                "keep must be at least 2 checkpoints, got {keep}; the newest may be damaged",
+                keep=self.keep,
             )
 
     @property
@@ -123,8 +125,12 @@ class CheckpointStore:
         if invalid:
             reasons = "; ".join(f"{each.path.name}: {each.reason}" for each in invalid)
             raise CheckpointError(
-                f"{self.checkpoints}: none of {len(invalid)} checkpoints can be used ({reasons}); "
-                "copy a valid one back, or train in another folder"
+                "checkpoint.none_usable",
+                "{checkpoints}: none of {n_invalid} checkpoints can be used ({reasons}); copy a "
+                "valid one back, or train in another folder",
+                checkpoints=self.checkpoints,
+                n_invalid=len(invalid),
+                reasons=reasons,
             )
         return None
 
@@ -145,15 +151,20 @@ class CheckpointStore:
             return open_checkpoint(path)
         except (InputError, StorageError) as error:
             raise CheckpointError(
-                f"{path}: cannot be used ({error}); copy a valid one back, or resume the run"
+                "checkpoint.cannot_used",
+                "{path}: cannot be used ({error}); copy a valid one back, or resume the run",
+                path=path,
+                error=error,
             ) from error
 
     def _check_own(self) -> None:
         """Refuse a link in place of the folder: files of another place would be deleted there."""
         if self.checkpoints.is_symlink():
             raise InputError(
-                f"{self.checkpoints} must be a folder of the run, got a link to another place; "
-                "copy the checkpoints here, or train in another folder"
+                "checkpoint.folder_run",
+                "{checkpoints} must be a folder of the run, got a link to another place; copy "
+                "the checkpoints here, or train in another folder",
+                checkpoints=self.checkpoints,
             )
 
     def _prepare(self) -> None:
@@ -177,8 +188,10 @@ class CheckpointStore:
             rename(final, aside)
         else:
             raise StorageError(
-                f"{final}: exists already and is never overwritten; is another process training "
-                "this run? Resume from it, or train in another folder"
+                "checkpoint.exists",
+                "{final}: exists already and is never overwritten; is another process training "
+                "this run? Resume from it, or train in another folder",
+                final=final,
             )
 
     def _newest_first(self) -> list[Path]:

@@ -156,7 +156,11 @@ def read_records(file: Path, until: int | None = None) -> list[LogRecord]:
             _check(record)
         except (ValueError, RecursionError) as error:
             damage = damage or InputError(
-                f"{file}, line {number} is not a record ({error}); restore the file or remove it"
+                "training.line_not_record",
+                "{file}, line {number} is not a record ({error}); restore the file or remove it",
+                file=file,
+                number=number,
+                error=error,
             )
             continue
         if damage is None:
@@ -298,26 +302,52 @@ def _check(record: object) -> None:
     kind = record.get("kind") if isinstance(record, Mapping) else None
     if not isinstance(record, Mapping) or not isinstance(kind, str) or kind not in REQUIRED:
         raise InputError(
-            f"the kind of a record must be one of {', '.join(REQUIRED)}, got {ascii(kind)[:40]}"
+            "training.kind_record",
+            "the kind of a record must be one of {required}, got {ascii}",
+            required=", ".join(REQUIRED),
+            ascii=ascii(kind)[:40],
         )
     missing = [key for key in REQUIRED[kind] if key not in record]
     if missing:
-        raise InputError(f"a {kind} record must have {', '.join(missing)}; add it")
+        raise InputError(
+            "training.record_incomplete",
+            "a {kind} record must have {missing}; add it",
+            kind=kind,
+            missing=", ".join(missing),
+        )
     if not isinstance(record["step"], int):
-        raise InputError(f"step must be a whole number, got {record['step']!r}")
+        raise InputError(
+            "training.step_whole_number",
+            "step must be a whole number, got {record!r}",
+            record=record["step"],
+        )
     texts = ("kind", "metric")
     for key, value in record.items():
         if not (_is_text(key) and _is_value(value)):
             raise InputError(
-                f"{ascii(key)[:40]} must be a number or a text, got {ascii(value)[:40]}"
+                "training.number_text",
+                "{ascii} must be a number or a text, got {ascii_2}",
+                ascii=ascii(key)[:40],
+                ascii_2=ascii(value)[:40],
             )
         if key in REQUIRED[kind] and isinstance(value, str) is not (key in texts):
             expected = "a text" if key in texts else "a number"
-            raise InputError(f"{key} must be {expected}, got {ascii(value)[:40]}")
+            raise InputError(
+                "training.record_value",
+                "{key} must be {expected}, got {ascii}",
+                key=key,
+                expected=expected,
+                ascii=ascii(value)[:40],
+            )
     for key in ("epoch", "seconds"):
         value = record[key]
         if isinstance(value, int | float) and not abs(value) < MAX_COUNT:
-            raise InputError(f"{key} must be below 2^53, got {value:g}")
+            raise InputError(
+                "training.too_large",
+                "{key} must be below 2^53, got {value:g}",
+                key=key,
+                value=value,
+            )
 
 
 def _is_value(value: object) -> bool:

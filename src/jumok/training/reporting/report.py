@@ -134,8 +134,11 @@ def _with_shares(
     n = len(labels)
     if len(confusion) != n or any(len(row) != n for row in confusion):
         raise InputError(
-            f"a confusion matrix must have one row and one column for each of {n} labels, got rows "
-            f"of {[len(row) for row in confusion]}"
+            "training.confusion_matrix_row",
+            "a confusion matrix must have one row and one column for each of {n} labels, got "
+            "rows of {confusion}",
+            n=n,
+            confusion=[len(row) for row in confusion],
         )
     return [
         (label, [(count, count / max(sum(row), 1)) for count in row])

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.interpret.aggregate import DisplayOptions, Floats
 from jumok.interpret.trace import Trace
 from jumok.language import translate
@@ -62,12 +62,17 @@ def alignment(
     `all_layers` the mean or maximum is over all heads of all layers.
     """
     if layer_ref.block.name != "cross":
-        raise InputError(
-            f"the figure alignment needs the block cross, got {layer_ref.block.name}; use the "
-            "figure attention"
+        raise TraceError(
+            "page.figure_alignment_needs",
+            "the figure alignment needs the block cross, got {block}; use the figure attention",
+            block=layer_ref.block.name,
         )
     if all_layers and isinstance(head, int):
-        raise InputError(f"head must be mean or max for all layers, got {head}")
+        raise TraceError(
+            "page.head_mean_max",
+            "head must be mean or max for all layers, got {head}",
+            head=head,
+        )
     every = range(layer_ref.block.layers) if all_layers else (layer_ref.layer,)
     layers = [
         load_weights(trace, replace(layer_ref, layer=layer), display, predicted=rows == "predicted")

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.fonts import FAMILY, figure_bytes, replace_missing_glyphs
 from jumok.fonts import plot_style as font_style
 from jumok.viewer.colours import Ramp, colour_table
@@ -40,15 +40,32 @@ class FigureStyle:
 
     def __post_init__(self) -> None:
         if self.width is not None and not 2.0 <= self.width <= 40.0:
-            raise InputError(f"width must be from 2 to 40 inches, got {self.width}; try 3.3 or 6.9")
+            raise TraceError(
+                "page.width_inches",
+                "width must be from 2 to 40 inches, got {width}; try 3.3 or 6.9",
+                width=self.width,
+            )
         if self.font_size is not None and not MIN_FONT_SIZE <= self.font_size <= 24.0:
-            raise InputError(
-                f"font_size must be from {MIN_FONT_SIZE:.0f} to 24 points, got {self.font_size}"
+            raise TraceError(
+                "page.font_size_points",
+                "font_size must be from {min_font_size:.0f} to 24 points, got {font_size}",
+                min_font_size=MIN_FONT_SIZE,
+                font_size=self.font_size,
             )
         if self.palette not in PALETTES:
-            raise InputError(f"palette must be one of {', '.join(PALETTES)}, got {self.palette!r}")
+            raise TraceError(
+                "page.unknown_palette",
+                "palette must be one of {palettes}, got {palette!r}",
+                palettes=", ".join(PALETTES),
+                palette=self.palette,
+            )
         if self.scale not in (None, *SCALES):
-            raise InputError(f"scale must be {' or '.join(SCALES)}, got {self.scale!r}")
+            raise TraceError(
+                "page.unknown_scale",
+                "scale must be {scales}, got {scale!r}",
+                scales=" or ".join(SCALES),
+                scale=self.scale,
+            )
 
     @property
     def font(self) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.colors import Normalize
 from numpy.typing import NDArray
 
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.fonts import replace_missing_glyphs
 from jumok.interpret.schema import Classification, Explained
 from jumok.interpret.trace import Trace
@@ -52,20 +52,32 @@ def explanation(
     """
     predictions = trace.info.classification
     if predictions is None:
-        raise InputError("the figure explanation needs a trace of a classifier")
+        raise TraceError(
+            "page.figure_explanation_needs",
+            "the figure explanation needs a trace of a classifier",
+        )
     if not 0 <= sequence < len(predictions.sequences):
-        raise InputError(
-            f"the sequence must be 0 to {len(predictions.sequences) - 1}, got {sequence}"
+        raise TraceError(
+            "page.sequence_range",
+            "the sequence must be 0 to {n_sequences}, got {sequence}",
+            n_sequences=len(predictions.sequences) - 1,
+            sequence=sequence,
         )
     prediction = predictions.sequences[sequence]
     if not prediction.words:
-        raise InputError("the trace has no contributions of words; trace with explain=True")
+        raise TraceError(
+            "page.trace_no_contributions",
+            "the trace has no contributions of words; trace with explain=True",
+        )
     if label is None:
         label = int(np.argmax(prediction.probabilities))
     if not 0 <= label < len(predictions.labels):
-        raise InputError(
-            f"the label must be 0 to {len(predictions.labels) - 1}, got {label}; leave it out for "
-            "the most probable one"
+        raise TraceError(
+            "page.label_range",
+            "the label must be 0 to {n_labels}, got {label}; leave it out for the most probable "
+            "one",
+            n_labels=len(predictions.labels) - 1,
+            label=label,
         )
     truncated = trace.info.tokens("source", sequence).truncated
     return _draw(predictions, prediction, label, truncated, style)

@@ -1,6 +1,6 @@
 """Draw any figure of a trace."""
 
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.fonts import plot_style as font_style
 from jumok.interpret.aggregate import DisplayOptions
 from jumok.interpret.trace import Trace
@@ -37,9 +37,17 @@ def draw_figure(trace: Trace, options: FigureOptions) -> JumokFigure:
         _check_cross(trace)
         block = "cross"
     if layer == "all" and kind != "alignment":
-        raise InputError(f"layer must be a number for the figure {kind}, got 'all'")
+        raise TraceError(
+            "page.layer_number_figure",
+            "layer must be a number for the figure {kind}, got 'all'",
+            kind=kind,
+        )
     if options.pins and kind != "lines":
-        raise InputError(f"pins are for the figure lines, got the figure {kind}")
+        raise TraceError(
+            "page.pins_figure_lines",
+            "pins are for the figure lines, got the figure {kind}",
+            kind=kind,
+        )
     layer_ref = find_layer(trace, block, -1 if layer == "all" else layer, options.sequence)
     one: Head = "mean" if head is None else head
     with font_style():
@@ -76,21 +84,29 @@ def default_kind(trace: Trace, head: Head | None = None) -> Kind:
 
 def _check(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise InputError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+        raise TraceError(
+            "page.unknown_value",
+            "{name} must be one of {known}, got {value!r}",
+            name=name,
+            known=", ".join(known),
+            value=value,
+        )
 
 
 def _check_cross(trace: Trace) -> None:
     if all(block.name != "cross" for block in trace.info.blocks):
-        raise InputError(
+        raise TraceError(
+            "page.figure_alignment_needs_cross_attention",
             "the figure alignment needs cross-attention, which this trace does not have; use the "
-            "figure attention"
+            "figure attention",
         )
 
 
 def _check_pieces(display: DisplayOptions) -> None:
     """The neuron view has the numbers of single pieces only."""
     if display != DisplayOptions():
-        raise InputError(
+        raise TraceError(
+            "page.figure_neuron_shows",
             "the figure neuron shows single pieces; leave unit, specials and measure at their "
-            "defaults"
+            "defaults",
         )

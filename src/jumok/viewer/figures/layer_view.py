@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.interpret.aggregate import (
     DisplayOptions,
     Floats,
@@ -71,9 +71,13 @@ def find_layer(trace: Trace, block: str | None, layer: int, sequence: int) -> La
     """Resolve a layer: negative ones count from the last; the default block is the first."""
     found = trace.info.block(block) if block else trace.info.blocks[0]
     if not -found.layers <= layer < found.layers:
-        raise InputError(
-            f"the layer of block {found.name} must be 0 to {found.layers - 1}, or negative to "
-            f"count from the last, got {layer}"
+        raise TraceError(
+            "page.layer_block_negative",
+            "the layer of block {found} must be 0 to {layers}, or negative to count from the "
+            "last, got {layer}",
+            found=found.name,
+            layers=found.layers - 1,
+            layer=layer,
         )
     trace.info.tokens(found.queries, sequence)
     return LayerRef(found, layer % found.layers, sequence)
@@ -97,7 +101,11 @@ def load_weights(
     norms = trace.value_norms(block, layer, sequence) if display.measure == "values" else None
     rows, columns = labels(queries, display.unit), labels(keys, display.unit)
     if not rows or not columns:
-        raise InputError(f"sequence {sequence} has no tokens to draw; choose another")
+        raise TraceError(
+            "page.sequence_no_tokens",
+            "sequence {sequence} has no tokens to draw; choose another",
+            sequence=sequence,
+        )
     part = np.s_[..., : len(rows), : len(columns)]
     numbers = display_weights(weights, norms, queries, keys, display)
     seen = aggregate(
@@ -115,7 +123,12 @@ def pool_heads(weights: Floats, head: Head) -> Floats:
     if head == "max":
         return np.asarray(weights.max(0))
     if not 0 <= head < len(weights):
-        raise InputError(f"the head must be 0 to {len(weights) - 1}, got {head}")
+        raise TraceError(
+            "page.head_range",
+            "the head must be 0 to {n_weights}, got {head}",
+            n_weights=len(weights) - 1,
+            head=head,
+        )
     one: Floats = weights[head]
     return one
 

@@ -13,7 +13,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from numpy.typing import NDArray
 
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.interpret.aggregate import DisplayOptions, Floats
 from jumok.interpret.schema import Muted
 from jumok.interpret.trace import Trace
@@ -90,7 +90,11 @@ def lines(
     A highlighted query is drawn nearly completely, all others pale.
     """
     if not 0.0 < mass <= 1.0:
-        raise InputError(f"mass must be above 0 and at most 1, got {mass}")
+        raise TraceError(
+            "page.mass_above_most",
+            "mass must be above 0 and at most 1, got {mass}",
+            mass=mass,
+        )
     view = load_weights(trace, layer_ref, display)
     series = _series(trace, layer_ref, head, display, view, pins)
     tables = [one.table for one in series]
@@ -145,8 +149,13 @@ def _series(
     found = []
     for number, (block, layer, one) in enumerate(pins):
         if block != layer_ref.block.name:
-            raise InputError(
-                f"pins must be heads of the block {layer_ref.block.name}, got {block}.{layer}.{one}"
+            raise TraceError(
+                "page.pins_heads_block",
+                "pins must be heads of the block {block}, got {block_2}.{layer}.{one}",
+                block=layer_ref.block.name,
+                block_2=block,
+                layer=layer,
+                one=one,
             )
         at = find_layer(trace, block, layer, layer_ref.sequence)
         colour, dash = COLOURS[number] if len(pins) <= len(COLOURS) else (SOFT, ())

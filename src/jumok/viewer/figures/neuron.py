@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from numpy.typing import NDArray
 
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.interpret.trace import Trace
 from jumok.language import translate
 from jumok.viewer.figures.canvas import (
@@ -91,13 +91,22 @@ def neuron_view(
 ) -> JumokFigure:
     """One head and one query; by default the first that is not a special token."""
     if not isinstance(head, int):
-        raise InputError(f"head must be a number for the figure neuron, got {head}")
+        raise TraceError(
+            "page.head_number_figure",
+            "head must be a number for the figure neuron, got {head}",
+            head=head,
+        )
     queries = trace.info.tokens(layer_ref.block.queries, layer_ref.sequence)
     query_labels = labels(queries, "piece")
     if query is None:
         query = next((n for n, label in enumerate(query_labels) if not label.special), 0)
     if not 0 <= query < len(query_labels):
-        raise InputError(f"the query must be 0 to {len(query_labels) - 1}, got {query}")
+        raise TraceError(
+            "page.query_range",
+            "the query must be 0 to {n_query_labels}, got {query}",
+            n_query_labels=len(query_labels) - 1,
+            query=query,
+        )
     keys = labels(trace.info.tokens(layer_ref.block.keys, layer_ref.sequence), "piece")
     steps = steps_of(trace, layer_ref, head, query, len(keys))
     name = caption(trace, layer_ref, head)
@@ -109,7 +118,12 @@ def steps_of(trace: Trace, layer_ref: LayerRef, head: int, query: int, n_keys: i
     """The numbers of a query and the first `n_keys` keys. Raises InputError for an invalid head."""
     block, layer, sequence = layer_ref.block, layer_ref.layer, layer_ref.sequence
     if not 0 <= head < block.heads:
-        raise InputError(f"the head must be 0 to {block.heads - 1}, got {head}")
+        raise TraceError(
+            "page.head_range",
+            "the head must be 0 to {heads}, got {head}",
+            heads=block.heads - 1,
+            head=head,
+        )
     key_head = head * block.key_heads // block.heads
     bias = trace.bias(block.name, layer)
     return Steps(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, get_args
 
 from jumok.config_io import suggest
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.interpret.options import Measure, Specials, Unit
 from jumok.interpret.schema import BlockName, Muted
 
@@ -77,5 +77,10 @@ class FigureOptions:
         known = [field.name for field in fields(cls)][1:]
         for name in options:
             if name not in known:
-                raise InputError(f"unknown figure option {name!r}; {suggest(name, known)}")
+                raise TraceError(
+                    "page.unknown_figure_option",
+                    "unknown figure option {name!r}; {suggest}",
+                    name=name,
+                    suggest=suggest(name, known),
+                )
         return cls(figure=figure, **options)  # type: ignore[arg-type]  # draw_figure checks it

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.fonts import plot_style as font_style
 from jumok.language import translate
 from jumok.viewer.positional_encodings import (
@@ -47,8 +47,11 @@ def positional_comparison(length: int = 64, width: int = 32) -> Figure:
     ['⌊p / 2ʲ⌋ mod 2', 'sin(πp / 2ʲ)', 'sin(p ωᵢ), cos(p ωᵢ)']
     """
     if length < 4 or width < 2:
-        raise InputError(
-            f"length must be at least 4 and width at least 2, got {length} and {width}"
+        raise TraceError(
+            "page.length_least_width",
+            "length must be at least 4 and width at least 2, got {length} and {width}",
+            length=length,
+            width=width,
         )
     encodings = (
         Rung("index", "p", index(length)),

@@ -12,7 +12,7 @@ from matplotlib.colors import Normalize
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from jumok.errors import InputError
+from jumok.errors import TraceError
 from jumok.interpret.trace import Trace
 from jumok.language import translate
 from jumok.viewer.figures.canvas import (
@@ -88,8 +88,10 @@ def panels_of(trace: Trace, layer_ref: LayerRef) -> tuple[Panel, ...]:
         start, table = by_distance(bias.astype(np.float64))
         name = translate("bias, layer {}", layer_ref.layer)
         return (Panel(name, translate("head"), translate("key − query"), table, start),)
-    raise InputError(
-        f"the trace must have learned, sinusoidal, rotary or relative positions, got {kind}"
+    raise TraceError(
+        "page.trace_learned_sinusoidal",
+        "the trace must have learned, sinusoidal, rotary or relative positions, got {kind}",
+        kind=kind,
     )
 
 
