@@ -211,7 +211,13 @@ space or choose another folder
         yield
     except OSError as error:
         advice = _ADVICE.get(error.errno or 0, "check the disk and the path")
-        raise StorageError(f"{what} ({error.strerror or error}); {advice}") from error
+        raise StorageError(
+            "storage.failed",
+            "{what} ({reason}); {advice}",
+            what=what,
+            reason=error.strerror or str(error),
+            advice=advice,
+        ) from error
 
 
 @contextlib.contextmanager

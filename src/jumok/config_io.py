@@ -15,7 +15,7 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from jumok.atomic_io import read_regular
-from jumok.errors import ConfigError, InputError
+from jumok.errors import ConfigError, InputError, Message
 
 MAX_TOML_BYTES = 2**20
 MAX_DEPTH = 64  # of nested tables and lists, as in jumok.safe_json
@@ -158,17 +158,15 @@ def from_dict(
     Size(width=3)
     >>> from_dict(Size, {"widht": 3}, "paper")
     Traceback (most recent call last):
-    jumok.errors.InputError: paper.widht is not known; did you mean paper.width?
+    jumok.errors.ConfigError: paper.widht is not known; did you mean paper.width?
     >>> from_dict(Size, {"width": 1.5}, "paper")
     Traceback (most recent call last):
-    jumok.errors.InputError: paper.width must be an integer, got 1.5
+    jumok.errors.ConfigError: paper.width must be an integer, got 1.5
     """
     fields = _fields(cls)  # type: ignore[arg-type]  # a class is hashable
     for name in tree:
         if name not in fields:
-            close = suggest(name, list(fields))
-            if where and close.startswith("did you mean"):
-                close = close.replace("mean ", f"mean {where}.")
+            close = suggest(name, list(fields), where)
             raise ConfigError(
                 "config.unknown_key",
                 "{join} is not known; {close}",
@@ -259,9 +257,15 @@ def _wrong_type(types: Sequence[Any], value: object, path: str) -> InputError:
     known = [x for each in types if get_origin(each) is Literal for x in get_args(each)]
     words = [word for word in known if isinstance(word, str)]
     close = difflib.get_close_matches(value[:80], words, n=1) if isinstance(value, str) else []
-    advice = f"; did you mean {close[0]}?" if close else ""
+    advice: Message | str = ""
+    if close:
+        advice = Message("advice.also_did_you_mean", "; did you mean {word}?", word=close[0])
     if str in types and type(value) in (int, float):
-        advice = f'; write "{_shown(value)}" for a string of digits, on the command line \'"3"\''
+        advice = Message(
+            "advice.string_of_digits",
+            '; write "{shown}" for a string of digits, on the command line \'"3"\'',
+            shown=_shown(value),
+        )
     if any(get_origin(each) is tuple for each in types) and isinstance(value, str):
         advice = '; write ["one", "two"], on the command line in \'quotes\''
     return ConfigError(
@@ -301,7 +305,7 @@ def check_choice(name: str, value: object, type_: object) -> None:
 
     >>> check_choice("norm", "lyaer", Literal["layer", "rms"])
     Traceback (most recent call last):
-    jumok.errors.InputError: norm must be 'layer' or 'rms', got "lyaer"; did you mean layer?
+    jumok.errors.ConfigError: norm must be 'layer' or 'rms', got "lyaer"; did you mean layer?
     """
     types = get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
     literals = [
@@ -343,13 +347,15 @@ def to_toml(tree: Mapping[str, Any]) -> str:
     return tomli_w.dumps(tree)
 
 
-def suggest(word: str, known: Sequence[str]) -> str:
-    """Advice for an unknown word: the nearest known word, or the list of all.
+def suggest(word: str, known: Sequence[str], table: str = "") -> Message:
+    """Advice for an unknown word: the nearest known word, of `table` if named, or the list of all.
 
-    >>> suggest("traning", ["training", "model"])
-    'did you mean training?'
-    >>> suggest("xyz", ["a", "b"])
-    'known: a, b'
+    >>> print(suggest("stpes", ["steps", "epochs"], "training"))
+    did you mean training.steps?
+    >>> print(suggest("xyz", ["a", "b"]))
+    known: a, b
     """
     close = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean {close[0]}?" if close else f"known: {', '.join(sorted(known))}"
+    if close:
+        return Message("advice.did_you_mean", "did you mean {word}?", word=_join(table, close[0]))
+    return Message("advice.known", "known: {words}", words=", ".join(sorted(known)))

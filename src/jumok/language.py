@@ -1,30 +1,28 @@
 """The language of what a person reads: help, messages, progress, results and labels of figures.
 
-Korean in a Korean locale or with JUMOK_LANG=ko, otherwise English. The catalogue korean.json maps
-English texts to Korean. {} is a value; the Korean text may name values by number, {1}, to change
-their order. Exceptions and JSON stay English: a message is translated where it is shown.
+Korean in a Korean locale or with JUMOK_LANG=ko, otherwise English. The catalogue korean.json has
+the Korean of `messages` by code, with the values by name; of `help` and `output` by the English
+text; of `phrases`, values without values of their own; and of what click and libraries write
+(`others`), whose {} is a value. Exceptions and JSON stay English: a message is translated where it
+is shown.
 """
 
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from string import Formatter
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from jumok.errors import ADVICE, JumokError, Message
 
 Language = Literal["ko", "en"]
 LANGUAGES: tuple[Language, ...] = ("ko", "en")
 
 LOCALE_VARIABLES = ("JUMOK_LANG", "LC_ALL", "LC_MESSAGES", "LANG")  # the first that is set decides
-MAX_MESSAGE_CHARS = 4_000  # longer messages quote much input, and stay English
-MAX_DEPTH = 3  # messages within messages
-GOT = ", got "  # begins the values of a message, which servers leave out
-ADVICE = "; "  # begins the optional end of a message
-OMITTED = "…"
-
-_PLACE = re.compile(r"[^;]*?:\d+: ")  # a file and a line
+MAX_MESSAGE_CHARS = 4_000  # longer messages of others quote much input, and stay English
 
 CATALOGUE = Path(__file__).parent / "korean.json"
 
@@ -42,7 +40,7 @@ def language() -> Language:
 
 @cache
 def catalogue() -> Mapping[str, Mapping[str, str]]:
-    """The sections of korean.json: `help`, `output` and `messages`, from English to Korean."""
+    """The sections of korean.json: `help`, `output`, `phrases`, `messages` and `others`."""
     sections: dict[str, dict[str, str]] = json.loads(CATALOGUE.read_text(encoding="utf-8"))
     return sections
 
@@ -59,78 +57,55 @@ def translate(template: str, *values: object, section: str = "output") -> str:
     return template.format(*values) if values else template
 
 
-def translate_message(message: str) -> str:
-    """A message, whose values are already in place, in the language of the environment.
+def localize(message: object, to: Language | None = None) -> str:
+    """A message, an exception or a phrase in a language, by default that of the environment.
 
-    It is compared with the templates of the catalogue; of several that match, the one with the
-    longest text counts. Values that are messages themselves are translated as well, and so is what
-    follows a file and a line.
+    A `Message` and an exception of jumok are found by their code, and the messages among their
+    values with them; a phrase without values, such as the name of a check, by its English text.
+
+    >>> from jumok.errors import Message
+    >>> localize(Message("config.wrong_type", "{key} must be {type}", key="seed", type="a number"))
+    'seed must be a number'
+    >>> localize("a number", "ko")
+    '숫자'
     """
-    return message if language() == "en" else korean_message(message)
+    to = to or language()
+    if isinstance(message, JumokError):
+        message = message.message
+    if to == "en":
+        return str(message)
+    if not isinstance(message, Message):
+        return _localized_phrase(message)
+    template = catalogue()["messages"].get(message.code, message.template)
+    values = {name: _localized_value(value, to) for name, value in message.values.items()}
+    return message.fill(template, values)
 
 
-def korean_message(message: str, *, cut: bool = False) -> str:
-    """A message, whose values are already in place, in Korean.
-
-    With `cut` the message may lack ", got" and what follows, up to its advice, as in responses of
-    `jumok serve`, which do not repeat the input.
-
-    >>> pair = "a pair must be two texts separated by one TAB; use exactly one TAB"
-    >>> korean_message(pair, cut=True)
-    '문장 쌍은 TAB 하나로 나뉜 두 텍스트여야 합니다 (받은 값: …); TAB을 하나만 쓰십시오'
-    >>> korean_message("both texts must have equally many tokens, got 3 and 4; try texts that "
-    ...     "differ in words of equally many pieces").partition(";")[0]
-    '두 텍스트의 토큰 수가 같아야 하는데 3개와 4개입니다'
-    """
-    if len(message) > MAX_MESSAGE_CHARS:
-        return message
-    return _translated(message, MAX_DEPTH, cut=cut) or message
+def korean_message(message: object, *, cut: bool = False) -> str:
+    """The Korean of a message."""
+    return localize(message, "ko")
 
 
-def _translated(message: str, depth: int, *, cut: bool = False) -> str | None:
-    """The Korean of a message; None if the catalogue has no template for it."""
-    if depth == 0:
-        return None
-    if "\n" in message:  # a list of errors
-        lines = message.split("\n")
-        return "\n".join(_translated(line, depth, cut=cut) or line for line in lines)
-    place = _PLACE.match(message)
-    if place is not None and (rest := _translated(message[place.end() :], depth - 1, cut=cut)):
-        return place[0] + rest
-    for template in _templates(cut=cut):
-        values = match(template.parts, message)
+def _localized_value(value: object, to: Language) -> object:
+    """A value of a message; numbers stay numbers, which the template formats."""
+    if isinstance(value, (str, Message, JumokError)):
+        return localize(value, to)
+    if isinstance(value, tuple | list) and any(isinstance(each, Message) for each in value):
+        return type(value)(localize(each, to) for each in value)
+    return value
+
+
+def _localized_phrase(phrase: object) -> str:
+    """A text without values in Korean, or a message of click or the operating system."""
+    text = str(phrase)
+    found = catalogue()["phrases"].get(text)
+    if found is not None or len(text) > MAX_MESSAGE_CHARS:
+        return found or text
+    for english, korean in catalogue()["others"].items():
+        values = match(literals(english), text)
         if values is not None:
-            return template.fill([_translated(value, depth - 1) or value for value in values])
-    return None
-
-
-class _Template(NamedTuple):
-    """A message and its Korean: the texts between the values that it has, and omitted values."""
-
-    parts: tuple[str, ...]
-    korean: str
-    n_before: int = 0  # values before the omitted ones
-    n_omitted: int = 0
-
-    def fill(self, values: Sequence[str]) -> str:
-        """The Korean with these values."""
-        omitted = [OMITTED] * self.n_omitted
-        return self.korean.format(*values[: self.n_before], *omitted, *values[self.n_before :])
-
-
-@cache
-def _templates(*, cut: bool = False) -> tuple[_Template, ...]:
-    """The templates of messages, the longest text first; with `cut` also without ", got ..."."""
-    messages = catalogue()["messages"].items()
-    found = [_Template(literals(english), korean) for english, korean in messages]
-    for english, korean in messages if cut else ():
-        before, got, after = english.partition(GOT)
-        if got:
-            values, separator, advice = after.rpartition(ADVICE)
-            parts = literals(before + separator + advice if separator else before)
-            n_omitted = len(literals(values if separator else after)) - 1
-            found.append(_Template(parts, korean, len(literals(before)) - 1, n_omitted))
-    return tuple(sorted(found, key=lambda each: -sum(map(len, each.parts))))
+            return korean.format(*map(_localized_phrase, values))
+    return text
 
 
 def literals(template: str) -> tuple[str, ...]:

@@ -180,7 +180,9 @@ class PeerError(JumokError):
     """Another process failed and reports the reason."""
 
     def __init__(self, exit_code: int) -> None:
-        super().__init__("another process of this run failed and prints the reason")
+        super().__init__(
+            "process.other_failed", "another process of this run failed and prints the reason"
+        )
         self.exit_code = exit_code
 
 

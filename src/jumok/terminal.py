@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO
 
-from jumok.language import translate_message
+from jumok.language import localize
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,9 +66,9 @@ def print_json(tree: object) -> None:
     print_line(to_json_line(tree))
 
 
-def print_notice(text: str) -> None:
+def print_notice(text: object) -> None:
     """Print a line for the user to stderr, in their language, escaped also outside the commands."""
-    print(escape_control(translate_message(text)), file=sys.stderr, flush=True)
+    print(escape_control(localize(text)), file=sys.stderr, flush=True)
 
 
 def text_width(text: str) -> int:

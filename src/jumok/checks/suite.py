@@ -70,7 +70,7 @@ def unavailable(reason: str) -> Variant:
     """A variant that is always skipped, with the reason."""
 
     def variant(target: CheckTarget) -> Outputs:
-        raise NotApplicable(reason)
+        raise NotApplicable("check.skipped", "{reason}", reason=reason)
 
     return variant
 

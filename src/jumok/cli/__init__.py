@@ -101,7 +101,7 @@ def command_app(name: str) -> "typer.Typer":
 
 def _run(argv: list[str], debug: bool) -> int:
     from jumok.cli import localized
-    from jumok.errors import InputError, JumokError, StorageError
+    from jumok.errors import JumokError, StorageError
     from jumok.threads import limit_threads
     from jumok.waiting import start_measuring
 
@@ -127,8 +127,8 @@ def _run(argv: list[str], debug: bool) -> int:
     except JumokError as error:
         if debug:
             traceback.print_exc()
-        _print_error(str(error))
-        return error.exit_code
+        _print_error(error)
+        raise SystemExit(error.exit_code) from error  # callers in the same process see the code
     except SystemExit as end:  # typer's for any failure to write to a pipe
         if isinstance(end.__context__, BrokenPipeError):
             _discard_stdout()
@@ -209,14 +209,20 @@ def _flushed_stdout() -> Iterator[None]:
         sys.stdout.flush()
 
 
-def _os_error_message(error: OSError) -> str:
+def _os_error_message(error: OSError) -> Message:
     """A message for a path given on the command line, or for stdin and stdout, which have none."""
     why = error.strerror or str(error)
     if error.filename is not None:
-        return f"{ascii(error.filename)[:80]}: {why}; check the path"
+        return Message(
+            "cli.path", "{path}: {why}; check the path", path=ascii(error.filename)[:80], why=why
+        )
     if error.errno in DISK_FULL_ERRNOS:
-        return f"stdout: {why}; free some space, or write the output to another place"
-    return f"stdin or stdout: {why}; check the redirections"
+        return Message(
+            "cli.stdout_full",
+            "stdout: {why}; free some space, or write the output to another place",
+            why=why,
+        )
+    return Message("cli.redirections", "stdin or stdout: {why}; check the redirections", why=why)
 
 
 def _discard_stdout() -> None:
@@ -239,12 +245,12 @@ def _flush_stderr() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
-def _print_error(message: str) -> None:
+def _print_error(message: object) -> None:
     """Print a message to stderr; if stderr is closed or full, only the exit code reports it."""
-    from jumok.language import translate_message
+    from jumok.language import localize
 
     with suppress(OSError):
-        print(f"jumok: {_shortened(translate_message(message))}", file=sys.stderr, flush=True)
+        print(f"jumok: {_shortened(localize(message))}", file=sys.stderr, flush=True)
     _flush_stderr()
 
 

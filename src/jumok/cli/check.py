@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jumok.errors import Message
-from jumok.language import translate, translate_message
+from jumok.language import localize, translate
 from jumok.shipped import complete_run
 from jumok.terminal import pad, print_json, print_line, print_notice, text_width
 
@@ -75,11 +75,14 @@ def _target(pipeline: "Pipeline", texts: list[str]) -> "CheckTarget":
 
     random_samples = draw_samples(pipeline)
     if texts:
-        samples, description = text_samples(pipeline, texts), f"{len(texts)} given texts and "
+        samples = text_samples(pipeline, texts)
+        description: Message | str = Message(
+            "cli.given_texts", "{n} given texts and ", n=len(texts)
+        )
     else:
         try:
             samples = text_samples(pipeline, dev_texts(pipeline))
-            description = f"{len(samples)} dev texts and "
+            description = Message("cli.dev_texts", "{n} dev texts and ", n=len(samples))
         except JumokError as error:
             print_notice(
                 Message(
@@ -140,7 +143,7 @@ def _optimize_encoder(
         if otherwise is not None and (reason is not None or hasattr(model, "decoder")):
             return otherwise(model)
         if reason is not None:
-            raise NotApplicable(reason)
+            raise NotApplicable("check.not_optimized", "{reason}", reason=reason)
         return optimize(model, precision)
 
     return transform
@@ -152,7 +155,7 @@ def _name(equality: str) -> str:
     >>> _name("alone = batched"), _name("exported = jumok (onnx)")
     ('alone = batched', 'exported = jumok (onnx)')
     """
-    return translate_message(equality)
+    return localize(equality)
 
 
 def _line(result: "CheckResult", width: int) -> str:
@@ -165,7 +168,7 @@ def _line(result: "CheckResult", width: int) -> str:
     numbers = f"{'':>10}  {'':>9}"
     if result.difference is not None:
         numbers = f"{result.difference:>10.1e}  {result.tolerance:>9.2g}"
-    words = [translate(result.result), translate_message(result.reason)]
+    words = [translate(result.result), localize(result.reason)]
     if result.decisions is not None:
         words.append(translate("{} of {} decisions the same", result.same, result.decisions))
     return f"{pad(_name(result.equality), width)}  {numbers}  {'; '.join(filter(None, words))}"

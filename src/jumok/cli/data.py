@@ -9,7 +9,7 @@ import typer
 
 from jumok.cli import completion
 from jumok.errors import UsageError
-from jumok.language import translate, translate_message
+from jumok.language import localize, translate
 from jumok.registry import Registry
 from jumok.terminal import pad, print_json, print_line, print_notice
 
@@ -50,7 +50,7 @@ def list_corpora(as_json: AsJson = False) -> None:
         return
     for corpus in CORPORA.values():
         row = _describe(corpus)
-        print_line(f"{row['name']:<15} {translate_message(str(row['about']))}")
+        print_line(f"{row['name']:<15} {localize(row['about'])}")
         print_line(f"{'':<15} {_size(row['bytes'])} · {row['licence']} · {row['home']}")
         print_line(f"{'':<15} {_presence(row, corpus.fetch_command)}")
 

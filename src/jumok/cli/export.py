@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from jumok.cli import completion
-from jumok.language import translate, translate_message
+from jumok.language import localize, translate
 from jumok.shipped import complete_run
 from jumok.terminal import print_json, print_line, print_notice
 
@@ -44,7 +44,7 @@ def export(
     from jumok.export import export
 
     def show_progress(step: str) -> None:
-        print_notice(f"{step} ...")
+        print_notice(f"{localize(step)} ...")
 
     result = export(run, to, out, quantize, show_progress)
     if as_json:
@@ -58,5 +58,5 @@ def export(
 
 def _in_language(template: str, *values: object) -> str:
     """A text of the report, with its values, in the language of the environment."""
-    translated = (translate_message(v) if isinstance(v, str) else v for v in values)
+    translated = (localize(v) if isinstance(v, str) else v for v in values)
     return translate(template, *translated)

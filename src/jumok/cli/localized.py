@@ -9,8 +9,8 @@ from typing import Any
 
 import typer
 
-from jumok.errors import UsageError
-from jumok.language import language, translate, translate_message
+from jumok.errors import Message, UsageError
+from jumok.language import language, localize, translate
 from jumok.terminal import pad, wrap
 
 _EXTRA = re.compile(r"(.*?)(?:  \[([^\[\]]*)\])?", re.DOTALL)  # a help text, [default: ...]
@@ -32,7 +32,7 @@ class _KoreanWarnings(logging.Formatter):
     """Translates the warnings that Python prints to stderr where no logging is configured."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return translate_message(super().format(record))
+        return localize(record.msg if isinstance(record.msg, Message) else super().format(record))
 
 
 def _translate(command: Any) -> None:

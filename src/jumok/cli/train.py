@@ -7,7 +7,7 @@ import typer
 
 from jumok.cli import completion
 from jumok.errors import UsageError
-from jumok.language import translate, translate_message
+from jumok.language import localize, translate
 from jumok.shipped import complete_run
 from jumok.terminal import command_line, make_console, pad, print_json, print_line
 
@@ -203,6 +203,6 @@ def _print_predictions(run: "Run", console: "Console") -> None:
     try:
         picture = plot_attention(pipeline, texts[0], run.folder / "attention.png")
     except JumokError as error:
-        print_line(translate("Attention plot failed: {}", translate_message(str(error))))
+        print_line(translate("Attention plot failed: {}", localize(error)))
     else:
         print_line(translate("Attention plot: {}", picture))

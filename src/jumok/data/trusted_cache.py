@@ -24,18 +24,18 @@ logger = logging.getLogger(__name__)
 SUM_SUFFIX = ".sha256"  # of the file with the checksum of another one
 
 
-def exposure(path: Path) -> str:
-    """Why others may have written the file or folder at `path`; empty if they cannot have.
+def exposure(path: Path) -> Message | None:
+    """Why others may have written the file or folder at `path`; None if they cannot have.
 
     It and the folders above must belong to the user or root and be writable by the user only, but
     for folders with the sticky bit, in which others cannot replace it.
 
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     exposure(Path(folder))
-    ''
+    ...     print(exposure(Path(folder)))
+    None
     """
     if not hasattr(os, "geteuid"):
-        return ""
+        return None
     owners = {os.geteuid(), 0}
     for start in {path.absolute(), path.resolve()}:
         for depth, each in enumerate((start, *start.parents)):
@@ -44,11 +44,11 @@ def exposure(path: Path) -> str:
             except OSError:
                 continue  # missing, or the caller's own error
             if found.st_uid not in owners:
-                return f"{each} belongs to another user"
+                return Message("cache.other_owner", "{path} belongs to another user", path=each)
             keeps_names = bool(found.st_mode & stat.S_ISVTX) and depth > 0  # as /tmp
             if _others_write(found) and not keeps_names:
-                return f"other users may write to {each}"
-    return ""
+                return Message("cache.writable", "other users may write to {path}", path=each)
+    return None
 
 
 def _others_write(found: os.stat_result) -> bool:
@@ -101,7 +101,7 @@ def private_folder(folder: Path) -> Path:
 
 
 @cache
-def warn_exposed(folder: Path, reason: str) -> None:
+def warn_exposed(folder: Path, reason: Message) -> None:
     """Warn once that a folder of the cache is not used."""
     logger.warning(
         Message(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from jumok.errors import InputError
+from jumok.errors import DecodingError
 
 NEG_INF = float("-inf")
 
@@ -112,9 +112,10 @@ class BannedSequences:
     def __init__(self, sequences: Iterable[Sequence[int]]) -> None:
         known = sorted({tuple(each) for each in sequences}, key=lambda each: (len(each), each))
         if not known or not known[0]:
-            raise InputError(
-                "sequences must be one or more, each of at least one token, got "
-                + (f"an empty one among {len(known)}" if known else "none")
+            raise DecodingError(
+                "decoding.no_sequences",
+                "sequences must be one or more, each of at least one token, got {got}",
+                got=f"an empty one among {len(known)}" if known else "none",
             )
         longest = len(known[-1])
         self.sequences = torch.tensor([[-1] * (longest - len(each)) + list(each) for each in known])

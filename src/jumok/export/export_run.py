@@ -91,7 +91,7 @@ def check_exportable(target: Target, pipeline: Pipeline) -> None:
         names = TARGETS.names()
         others = [name for name in names if not get_target(name).unsupported_reason(pipeline)]
         advice = f"use --to {' or '.join(others)}" if others else "no other format supports it"
-        raise InputError(f"{reason}; {advice}")
+        raise ExportError("export.unsupported", "{reason}; {advice}", reason=reason, advice=advice)
     check_installed(target.libraries)
 
 

@@ -62,7 +62,7 @@ def check_installed(libraries: tuple[str, ...]) -> None:
     >>> check_installed(("json", "no_such_library"))
     Traceback (most recent call last):
         ...
-    jumok.errors.InputError: no_such_library is not installed; pip install "jumok[export]"
+    jumok.errors.ExportError: no_such_library is not installed; pip install "jumok[export]"
     """
     for name in libraries:
         if find_spec(name) is None:

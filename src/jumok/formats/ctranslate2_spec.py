@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from jumok.errors import InputError, ModelFileError
+from jumok.errors import ModelFileError
 from jumok.models import Decoder, Encoder, EncoderDecoder, LanguageModel
 from jumok.models.backbones import backbones
 from jumok.nn import (
@@ -117,7 +117,7 @@ def specification(
 
     reason = unsupported_reason(model)
     if reason is not None:
-        raise InputError(reason)
+        raise ExportError("export.unsupported_by_ctranslate2", "{reason}", reason=reason)
     decoder = _decoder(model)
     if isinstance(model, EncoderDecoder):
         spec = TransformerSpec(_encoder(model.encoder), decoder)

@@ -87,7 +87,7 @@ def optimize(model: nn.Module, precision: WeightPrecision = "float32") -> nn.Mod
         )
     reason = unsupported_reason(model)
     if reason is not None:
-        raise InputError(reason)
+        raise InputError("inference.unsupported", "{reason}", reason=reason)
     fast = shared_copy(model).eval()
     for module in list(fast.modules()):
         if isinstance(module, Encoder):

@@ -364,9 +364,9 @@ class TraceInfo:
                     return sequences[sequence]
                 raise TraceError(
                     "trace.sequence_range",
-                    "the sequence must be 0 to {n_sequences}, got {sequence}",
-                    n_sequences=len(sequences) - 1,
-                    sequence=sequence,
+                    "the sequence must be 0 to {sequences}, got {number}",
+                    sequences=len(sequences) - 1,
+                    number=sequence,
                 )
         raise TraceError(
             "trace.unknown_side",
@@ -399,7 +399,7 @@ class TraceInfo:
 
         >>> TraceInfo.from_json("{}")
         Traceback (most recent call last):
-        jumok.errors.InputError: not the header of a trace: title is missing; write the trace again
+        jumok.errors.TraceError: not the header of a trace: title is missing; write the trace again
         """
         try:
             header = parse_json(text.encode(), allow_surrogates=True)

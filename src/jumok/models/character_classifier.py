@@ -113,7 +113,7 @@ class CharacterClassifier(EncoderModel):
         Raises InputError without characters.
         """
         if characters is None:
-            raise InputError(NEEDS_CHARACTERS)
+            raise InputError("model.needs_characters", NEEDS_CHARACTERS)
         hidden = self.hidden_states(ids, mask, positions=positions, segments=segments)  # (B, T, D)
         return self.head(hidden, mask, characters)
 

@@ -25,7 +25,7 @@ class TransformerConfig(LayerConfig):
     >>> TransformerConfig(positions="sinusodial")
     Traceback (most recent call last):
         ...
-    jumok.errors.InputError: positions must be 'sinusoidal', 'sinusoidal_halves', 'learned', \
+    jumok.errors.ConfigError: positions must be 'sinusoidal', 'sinusoidal_halves', 'learned', \
 'rotary', 'relative' or 'none', got "sinusodial"; did you mean sinusoidal?
 
     Of a model:

@@ -75,7 +75,7 @@ def check_finite(tensors: Mapping[str, Tensor], where: str) -> None:
 
     >>> check_finite({"bias": torch.tensor([0.0, torch.nan])}, "model.safetensors")
     Traceback (most recent call last):
-    jumok.errors.InputError: model.safetensors must have finite weights, got nan in bias; get or \
+    jumok.errors.ConfigError: model.safetensors must have finite weights, got nan in bias; get or \
 train it again
     """
     for name, tensor in tensors.items():

@@ -8,7 +8,6 @@ float32 with PyTorch, so that compiles, once, with a message.
 """
 
 import logging
-from functools import cache
 from typing import Literal
 
 import torch
@@ -97,7 +96,9 @@ def check_faster(precision: DecoderPrecision) -> None:
     """Raise KernelError on a processor on which the kernel is not known to be faster."""
     instructions = best_instruction_set().name
     if precision not in FASTER[instructions]:
-        raise KernelError(_not_measured(instructions, precision))
+        raise KernelError(
+            "kernel.not_measured", "{reason}", reason=_not_measured(instructions, precision)
+        )
 
 
 def _not_measured(instructions: str, precision: DecoderPrecision) -> str:
@@ -148,7 +149,11 @@ def _reason_against(model: nn.Module, coverage: bool) -> str | None:
     return unsupported_reason(model)
 
 
-@cache
-def warn_once(message: str) -> None:
+warned: set[str] = set()  # the warnings of this process
+
+
+def warn_once(message: Message) -> None:
     """Log a warning, once in a process."""
-    logger.warning("%s", message)
+    if str(message) not in warned:
+        warned.add(str(message))
+        logger.warning(message)

@@ -54,7 +54,7 @@ class NativeModel:
     ) -> None:
         reason = unsupported_reason(model)
         if reason is not None:
-            raise KernelError(reason)
+            raise KernelError("kernel.unsupported", "{reason}", reason=reason)
         assert isinstance(model, GenerativeModel)
         parts = backbones(model)
         self.has_encoder = "encoder" in parts

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from jumok.config_io import check_choices
-from jumok.errors import ConfigError, InputError
+from jumok.errors import ConfigError
 from jumok.nn.feedforward import Activation, Projection
 from jumok.nn.norms import NormKind
 from jumok.nn.rope import DEFAULT_ROPE, RopeConfig
@@ -204,10 +204,13 @@ def _check_layer_pattern(config: LayerConfig) -> None:
     if window is not None:
         check_dimension("sliding_window", window)
     if ("L" in pattern) != (window is not None):
-        raise InputError(
+        raise ConfigError(
+            "nn.sliding_window_without_local_layers",
             "sliding_window must be given with local layers and not without, got "
-            f"layer_pattern={pattern[:24]!r}, sliding_window={window}; "
-            + ("set sliding_window" if window is None else 'try layer_pattern = "L"')
+            "layer_pattern={pattern!r}, sliding_window={window}; {advice}",
+            pattern=pattern[:24],
+            window=window,
+            advice="set sliding_window" if window is None else 'try layer_pattern = "L"',
         )
     if config.local_rope is not None and window is None:
         raise ConfigError(

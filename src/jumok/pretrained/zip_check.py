@@ -41,7 +41,7 @@ def check_zip(file: BinaryIO, size: int) -> None:
     >>> import io
     >>> check_zip(io.BytesIO(b"text"), 4)
     Traceback (most recent call last):
-    jumok.errors.InputError: not a usable PyTorch file: it does not start as a zip archive; get \
+    jumok.errors.ModelFileError: not a usable PyTorch file: it does not start as a zip archive; get \
 model.safetensors instead
     """
     file.seek(0)

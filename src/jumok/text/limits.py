@@ -22,7 +22,7 @@ def check_text_length(text: str, max_bytes: int = MAX_TEXT_BYTES) -> None:
     >>> check_text_length("가" * 349_526)
     Traceback (most recent call last):
         ...
-    jumok.errors.InputError: a text must have at most 1,048,576 bytes, got 1,048,578; split it
+    jumok.errors.TokenizerError: a text must have at most 1,048,576 bytes, got 1,048,578; split it
     """
     if 4 * len(text) <= max_bytes:
         return

@@ -58,7 +58,7 @@ def check_text(text: str) -> str:
     >>> check_text("한글\0")
     Traceback (most recent call last):
         ...
-    jumok.errors.InputError: a text must not contain U+0000 (NUL), got one as character 3; remove it
+    jumok.errors.TokenizerError: a text must not contain U+0000 (NUL), got one as character 3; remove it
     """
     if "\0" in text:
         position = text.index("\0") + 1

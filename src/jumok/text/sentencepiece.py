@@ -14,7 +14,7 @@ from typing import Literal
 import sentencepiece
 
 from jumok.atomic_io import read_regular, write_atomically
-from jumok.errors import InputError, TokenizerError
+from jumok.errors import InputError, Message, TokenizerError
 from jumok.text.limits import MAX_TEXT_BYTES
 from jumok.text.morphemes import RULE, kiwi_version, split_morphemes
 from jumok.text.normalization import check_text, normalizer
@@ -61,7 +61,7 @@ class VocabularyConfig:
     >>> VocabularyConfig(size=4000, normalization="nfkc")
     Traceback (most recent call last):
         ...
-    jumok.errors.InputError: normalization must be "nfc" (composed, nothing else changed) or \
+    jumok.errors.TokenizerError: normalization must be "nfc" (composed, nothing else changed) or \
 "none", got "nfkc"
     """
 
@@ -217,7 +217,7 @@ class SentencePieceTokenizer:
                     "text.no_text_train",
                     "no text to train a vocabulary on; give some lines",
                 ) from None
-            raise InputError(_explain(str(error), config)) from None
+            raise TokenizerError(_explain(str(error), config)) from None
         data = model.getvalue()
         if config.kind == "char":
             data = clear_scores(data)
@@ -555,21 +555,31 @@ def _train(lines: Iterable[str], model: io.BytesIO, config: VocabularyConfig) ->
     )
 
 
-def _explain(message: str, config: VocabularyConfig) -> str:
+def _explain(message: str, config: VocabularyConfig) -> Message:
     """An error message of SentencePiece in one sentence with what to try."""
     most = re.search(r"value <= (\d+)", message)
     if most:
-        return (
-            f"size must be at most {most[1]} for these texts, got {config.size}; set size to "
-            f"{most[1]} or less, or give more text"
+        return Message(
+            "text.vocabulary_too_large",
+            "size must be at most {most} for these texts, got {size}; set size to {most} or less, "
+            "or give more text",
+            most=most[1],
+            size=config.size,
         )
     least = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
     if least:
-        return (
-            f"size must be at least {least[1]}, the special pieces and every character, got "
-            f"{config.size}; set size to {least[1]} or more, or lower character_coverage"
+        return Message(
+            "text.vocabulary_too_small",
+            "size must be at least {least}, the special pieces and every character, got {size}; "
+            "set size to {least} or more, or lower character_coverage",
+            least=least[1],
+            size=config.size,
         )
-    return f"SentencePiece cannot train this vocabulary ({message}); change the config"
+    return Message(
+        "text.vocabulary_not_trained",
+        "SentencePiece cannot train this vocabulary ({message}); change the config",
+        message=message,
+    )
 
 
 def _special_ids(

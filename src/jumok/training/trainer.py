@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from jumok.data.resumable_loader import LoaderState, ResumableLoader
 from jumok.device import release_memory, resolve_dtype, set_deterministic, tune_allocator
-from jumok.errors import InputError, StorageError
+from jumok.errors import InputError, Message, StorageError
 from jumok.language import translate
 from jumok.processes import (
     SINGLE_PROCESS,
@@ -227,7 +227,13 @@ class Trainer(Generic[BatchT]):
             if not self.compiling:
                 raise
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            self.bar.log(f"torch.compile failed ({reason}); training continues without it")
+            self.bar.log(
+                Message(
+                    "training.compile_failed",
+                    "torch.compile failed ({reason}); training continues without it",
+                    reason=reason,
+                )
+            )
             self._undo_compile()
             self.strategy.zero_grad()  # the backward pass may have added some already
             return self.forward_backward_step(step, index, batch, n_targets)
@@ -476,7 +482,14 @@ class Trainer(Generic[BatchT]):
     def _warn_invalid_checkpoints(self) -> None:
         """Log the checkpoints that cannot be used when a training resumes."""
         for invalid in self.invalid_checkpoints:
-            self.bar.log(f"{invalid.path} is damaged and ignored: {invalid.reason}")
+            self.bar.log(
+                Message(
+                    "training.checkpoint_ignored",
+                    "{path} is damaged and ignored: {reason}",
+                    path=invalid.path,
+                    reason=invalid.reason,
+                )
+            )
         step = self.state.best_step
         if self.processes.rank == 0 and step not in (0, self.state.step):
             warning = missing_best_warning(self.store, step)

@@ -156,10 +156,10 @@ def _choice(table: dict[str, str], key: str, known: Sequence[ValueT], default: V
             return word
     raise TraceError(
         "page.unknown_value",
-        "{key} must be one of {map}, got {table!r}",
-        key=key,
-        map=", ".join(map(str, known)),
-        table=table[key][:40],
+        "{name} must be one of {known}, got {value!r}",
+        name=key,
+        known=", ".join(map(str, known)),
+        value=table[key][:40],
     )
 
 

@@ -55,7 +55,7 @@ def corpus_file(corpus: Corpus, file: CorpusFile) -> Path:
             fetch_command=corpus.fetch_command,
             folder=folder,
         )
-    reason = exposure(path) if path.parent == downloads(folder) else ""
+    reason = exposure(path) if path.parent == downloads(folder) else None
     if reason and measure_content(path).sha256 != file.sha256:
         raise DataError(
             "corpus.content_corpus",

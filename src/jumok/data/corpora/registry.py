@@ -64,7 +64,7 @@ def corpus_by_name(name: str) -> Corpus:
     'CC0 1.0'
     >>> corpus_by_name("nscm")
     Traceback (most recent call last):
-    jumok.errors.InputError: no corpus is named 'nscm'; did you mean nsmc?
+    jumok.errors.DataError: no corpus is named 'nscm'; did you mean nsmc?
     """
     if name not in CORPORA:
         raise DataError(

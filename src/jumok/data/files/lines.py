@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jumok.atomic_io import check_path_name
-from jumok.errors import DataError, StorageError
+from jumok.errors import DataError, Message, StorageError
 
 COMPRESSED = (".xz", ".gz")
 MAX_LINE_BYTES = 2**20
@@ -184,7 +184,11 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        where = "" if path.is_absolute() else f", which is relative to {Path.cwd()}"
+        where: Message | str = ""
+        if not path.is_absolute():
+            where = Message(
+                "file.relative_to", ", which is relative to {folder}", folder=Path.cwd()
+            )
         raise StorageError(
             "file.cannot_read",
             "{path} cannot be read ({reason}); check the path{where}",

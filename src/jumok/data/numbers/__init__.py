@@ -35,7 +35,7 @@ from jumok.data.numbers.expressions import (
 )
 from jumok.data.numbers.splits import SPLITS, number_split
 from jumok.data.numbers.templates import SentenceTemplate, Slot
-from jumok.errors import DataError, InputError
+from jumok.errors import DataError
 
 __all__ = ["EXAMPLES", "SPLITS", "Sentence", "examples", "generate", "sentences"]
 

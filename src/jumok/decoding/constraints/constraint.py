@@ -43,9 +43,10 @@ def any_text_of(texts: Iterable[str]) -> Automaton:
     """
     known = sorted(set(texts))
     if not known or not known[0]:
-        raise InputError(
-            "choices must be one or more texts of at least one character, got "
-            + (f"an empty one among {len(known)}" if known else "none")
+        raise DecodingError(
+            "constraint.no_choices",
+            "choices must be one or more texts of at least one character, got {got}",
+            got=f"an empty one among {len(known)}" if known else "none",
         )
     return compile_automaton(Alternation(tuple(literal(each) for each in known)))
 

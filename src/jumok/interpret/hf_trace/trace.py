@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from jumok.errors import InputError, TraceError
+from jumok.errors import TraceError
 from jumok.interpret.hf_trace.attention import (
     Stack,
     collect_stacks,
@@ -148,9 +148,11 @@ def trace_texts(
     config: Any = model.config
     is_encoder_decoder = bool(getattr(config, "is_encoder_decoder", False))
     if is_encoder_decoder != (targets is not None):
-        raise InputError(
-            f"a {type(model).__name__} "
-            + ("needs one target for each text" if is_encoder_decoder else "takes no target")
+        raise TraceError(
+            "trace.targets",
+            "a {model} {needs}",
+            model=type(model).__name__,
+            needs="needs one target for each text" if is_encoder_decoder else "takes no target",
         )
     if len(texts) > 1 and tokenizer.pad_token_id is None:
         raise TraceError(

@@ -288,7 +288,7 @@ class Pipeline:
         """
         inputs = self._inputs(input_ids, attention_mask, token_type_ids, decoder_input_ids)
         if isinstance(self.model, CharacterClassifier):
-            raise InputError(NEEDS_CHARACTERS)
+            raise InputError("model.needs_characters", NEEDS_CHARACTERS)
         if not self.has_logits:
             raise InputError(
                 "pipeline.no_head_no",

@@ -94,8 +94,9 @@ def check_comparable(pipelines: Sequence[Pipeline]) -> None:
     labels = {frozenset(pipeline.labels) for pipeline in pipelines}
     if len(labels) > 1:
         raise InputError(
-            "the runs must have the same labels, got "
-            + " and ".join(", ".join(sorted(found)[:10]) for found in labels)
+            "run.different_labels",
+            "the runs must have the same labels, got {labels}",
+            labels=" and ".join(", ".join(sorted(found)[:10]) for found in labels),
         )
 
 

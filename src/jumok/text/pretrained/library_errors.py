@@ -21,7 +21,7 @@ def library_errors(what: str) -> Iterator[None]:
     >>> with library_errors("tokenizer.json cannot be used"):
     ...     models.WordPiece.read_file("none.txt")
     Traceback (most recent call last):
-    jumok.errors.InputError: tokenizer.json cannot be used (Error while reading \
+    jumok.errors.TokenizerError: tokenizer.json cannot be used (Error while reading \
 WordPiece file: No such file or directory (os error 2)); download the file again
     """
     try:
@@ -50,7 +50,7 @@ def check_pattern(pattern: str) -> None:
     >>> check_pattern(r"'s|'t| ?[(+*]+|\s+(?!\S)|(?:\p{L}+)?")
     >>> check_pattern("(?:a+)+$")
     Traceback (most recent call last):
-    jumok.errors.InputError: the regular expression '(?:a+)+$' may take exponential time; remove it
+    jumok.errors.TokenizerError: the regular expression '(?:a+)+$' may take exponential time; remove it
     """
     open_groups = [False]  # for each open group: whether it has a repetition or an alternative
     last = False  # the same for the group that has just been closed

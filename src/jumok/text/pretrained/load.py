@@ -186,5 +186,5 @@ def _truncation_side(config: TokenizerConfig, tokenizer_json: TokenizerJson | No
 
 
 @cache
-def _warn_once(message: str) -> None:
+def _warn_once(code: str) -> None:
     logger.warning(message)

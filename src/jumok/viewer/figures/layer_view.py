@@ -125,8 +125,8 @@ def pool_heads(weights: Floats, head: Head) -> Floats:
     if not 0 <= head < len(weights):
         raise TraceError(
             "page.head_range",
-            "the head must be 0 to {n_weights}, got {head}",
-            n_weights=len(weights) - 1,
+            "the head must be 0 to {heads}, got {head}",
+            heads=len(weights) - 1,
             head=head,
         )
     one: Floats = weights[head]

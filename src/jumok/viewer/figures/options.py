@@ -72,7 +72,7 @@ class FigureOptions:
 
         >>> FigureOptions.from_keywords("heads", {"layers": 2})
         Traceback (most recent call last):
-        jumok.errors.InputError: unknown figure option 'layers'; did you mean layer?
+        jumok.errors.TraceError: unknown figure option 'layers'; did you mean layer?
         """
         known = [field.name for field in fields(cls)][1:]
         for name in options:
