@@ -3,35 +3,37 @@
 import ast
 import inspect
 import json
+import keyword
 import os
 import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from string import Formatter
+from typing import NamedTuple
 
 import pytest
 import typer
 
+import jumok.errors
 from jumok.checks import EXPORT_CHECKS, all_checks
-from jumok.cli import COMMANDS, OPTIONS, command_app, help_text
+from jumok.cli import COMMANDS, OPTIONS, help_text
 from jumok.cli.export import _in_language
 from jumok.data.corpora.registry import CORPORA
-from jumok.errors import InputError
+from jumok.errors import InputError, Message
 from jumok.export.report import ExportReport, NotMeasured, NumericComparison, OutputComparison
 from jumok.language import (
-    GOT,
     catalogue,
-    korean_message,
     language,
     literals,
+    localize,
     match,
     translate,
-    translate_message,
 )
-from jumok.serving.worker import without_input
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.terminal import text_width
 from tests.cli.commands import call
@@ -40,49 +42,56 @@ Capture = pytest.CaptureFixture[str]
 
 SOURCE = Path(__file__).parent.parent / "src" / "jumok"
 
-MESSAGE_CALLS = re.compile(
-    r"(Jumok|Input|Storage|Checkpoint|NonFinite|ProcessLost|Callback|Kernel|ServerBusy)Error|Interrupted|"
-    r"RequestError|invalid|NotApplicable|unavailable|print_notice|_print_error|_?warn_once|logger\.warning"
+CODE = re.compile(r"[a-z]+\.[a-z0-9_]+")
+
+# The classes of exceptions and messages, and functions that make one.
+MESSAGES = re.compile(
+    r"[A-Z]\w*Error|Interrupted|NotApplicable|Message|Notice|super\(\).__init__|invalid"
 )
 
 TRANSLATES = ("translate", "say")  # `say` is an argument of the report of an export
 
-# What typer and the operating system write, and values that are chosen in the source.
-OF_OTHERS = re.compile(
-    r"Missing |No such |Invalid value|Got unexpected|Option '|Input should|'\{\}' is not one of|"
-    r"Permission denied|Is a directory|Not a directory|File exists|No space left"
-)
-BUILT_IN_PARTS = (
-    "an integer or a string",
-    "a number or a string",
-    "a string or a list",
-    "{}: {}",
-)
+
+class Raised(NamedTuple):
+    """A message of the source: where it is, its code, template and the names of its values."""
+
+    place: str
+    code: str
+    template: str
+    values: tuple[str, ...]
+
+
+@cache
+def _messages() -> tuple[Raised, ...]:
+    """Every call whose first two arguments are a code and a template."""
+    found = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or len(node.args) < 2:
+                continue
+            if not MESSAGES.fullmatch(ast.unparse(node.func)):
+                continue
+            first, second = (
+                each.value if isinstance(each, ast.Constant) else None for each in node.args[:2]
+            )
+            if isinstance(first, str) and isinstance(second, str) and CODE.fullmatch(first):
+                names = tuple(sorted(k.arg for k in node.keywords if k.arg))
+                found.append(
+                    Raised(f"{path.relative_to(SOURCE)}:{node.lineno}", first, second, names)
+                )
+    return tuple(found)
 
 
 def _template(node: ast.AST) -> str | None:
     """A string or an f-string, with {} for each value."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value.replace("%s", "{}")  # of a log message
+        return node.value
     if isinstance(node, ast.JoinedStr):
         return "".join(_template(part) or "" for part in node.values)
     return "{}" if isinstance(node, ast.FormattedValue) else None
 
 
-def _messages() -> Iterator[tuple[str, str]]:
-    """The place and the template of every message that the source raises or prints."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.Call) or not node.args:
-                continue
-            name = ast.unparse(node.func)
-            if MESSAGE_CALLS.fullmatch(name):
-                template = _template(node.args[2 if name == "RequestError" else 0])
-                if template is not None:
-                    yield f"{path.relative_to(SOURCE)}:{node.lineno}", template
-
-
-def _templates_of_the_source() -> set[str]:
+def _strings() -> set[str]:
     """Every string of the source with {} for its values, whole and line by line."""
     found: set[str] = set()
     for path in SOURCE.rglob("*.py"):
@@ -102,11 +111,8 @@ def _help_texts() -> Iterator[str]:
 
     yield from (*COMMANDS.values(), *OPTIONS.values())
     for name in COMMANDS:
-        yield from walk(typer.main.get_command(command_app(name)))  # type: ignore[arg-type]
-
-
-def _has_words(template: str) -> bool:
-    return bool(re.search("[A-Za-z]{2}", "".join(literals(template.replace("{}", "{0}")))))
+        module = f"{name}_" if keyword.iskeyword(name) else name
+        yield from walk(typer.main.get_command(import_module(f"jumok.cli.{module}").app))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -119,14 +125,44 @@ def test_every_help_text_has_its_korean() -> None:
     assert [text for text in _help_texts() if text and text not in known] == []
 
 
+def test_each_code_has_one_template() -> None:
+    templates: dict[str, set[str]] = {}
+    for message in _messages():
+        templates.setdefault(message.code, set()).add(message.template)
+    assert {code: each for code, each in templates.items() if len(each) > 1} == {}
+
+
 def test_every_message_has_its_korean() -> None:
     known = catalogue()["messages"]
-    missing = {
-        place: template
-        for place, template in _messages()
-        if _has_words(template) and not any(line in known for line in template.split("\n"))
-    }
-    assert missing == {}
+    assert {each.place: each.code for each in _messages() if each.code not in known} == {}
+
+
+def test_no_message_is_stale() -> None:
+    assert set(catalogue()["messages"]) - {each.code for each in _messages()} == set()
+
+
+def test_the_korean_of_a_message_has_its_values() -> None:
+    known = catalogue()["messages"]
+    wrong = {}
+    for each in _messages():
+        english, korean = _fields(each.template), _fields(known.get(each.code, each.template))
+        if not set(korean) <= set(english) or {name for name, _, _ in english} - set(each.values):
+            wrong[each.place] = each.code
+    assert wrong == {}
+
+
+def test_no_exception_is_raised_without_a_code() -> None:
+    """An exception of jumok has a code, or is another's message that is passed on."""
+    without = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+                name = ast.unparse(node.exc.func)
+                text = _template(node.exc.args[0])
+                known = getattr(jumok.errors, name, None) is not None
+                if known and text is not None and not CODE.fullmatch(text):
+                    without.append(f"{path.relative_to(SOURCE)}:{node.lineno}")
+    assert without == []
 
 
 def _translated_literals() -> Iterator[tuple[str, str]]:
@@ -159,7 +195,7 @@ def test_the_descriptions_of_corpora_and_checks_have_their_korean(korean: None) 
     names = [check.name for check in (*all_checks(), *EXPORT_CHECKS)]
     texts = [*names, *(corpus.description for corpus in CORPORA.values())]
     assert len(texts) > 30
-    assert [text for text in texts if not re.search("[가-힣]", translate_message(text))] == []
+    assert [text for text in texts if not re.search("[가-힣]", localize(text))] == []
 
 
 def test_the_report_of_an_export_is_korean(korean: None) -> None:
@@ -207,7 +243,7 @@ def test_the_models_are_described_in_korean(korean: None, capsys: Capture) -> No
 
 
 def test_no_entry_is_stale() -> None:
-    source = _templates_of_the_source()
+    source = _strings()
     templates = (SOURCE / "training/reporting/report.html.jinja").read_text(encoding="utf-8")
     sections = catalogue()
     helps = {*_help_texts()}
@@ -218,25 +254,23 @@ def test_no_entry_is_stale() -> None:
         if english not in helps | source
         and english not in (*of_typer, "Show this message and exit.")
     ]
-    stale += [x for x in sections["output"] if x not in source and f'"{x}"' not in templates]
+    built = re.compile(r"an? \w+ or an? \w+")  # of the names of types
     stale += [
-        english
-        for english in sections["messages"]
-        if not {english, english.strip("\n")} & source
-        and not OF_OTHERS.match(english)
-        and english not in BUILT_IN_PARTS
+        x
+        for x in sections["output"]
+        if x not in source and f'"{x}"' not in templates and not built.fullmatch(x)
     ]
     assert stale == []
 
 
-@pytest.mark.parametrize("section", ["output", "messages"])
+@pytest.mark.parametrize("section", ["output", "others"])
 def test_the_korean_has_the_same_values(section: str) -> None:
     for english, korean in catalogue()[section].items():
-        assert sorted(_values(english)) == sorted(_values(korean)), english
+        assert sorted(_fields(english)) == sorted(_fields(korean)), english
 
 
-def _values(template: str) -> list[tuple[str, str, str | None]]:
-    """Number, format and conversion of each value of a template."""
+def _fields(template: str) -> list[tuple[str, str, str | None]]:
+    """Name or number, format and conversion of each value of a template."""
     fields = [part for part in Formatter().parse(template) if part[1] is not None]
     return [
         (name or str(number), specification or "", conversion)
@@ -247,7 +281,8 @@ def _values(template: str) -> list[tuple[str, str, str | None]]:
 def test_the_korean_is_korean() -> None:
     for section in catalogue().values():
         for english, korean in section.items():
-            if korean != english:
+            words = re.search("[A-Za-z]{2}", re.sub(r"\{[^}]*\}", "", korean))
+            if korean != english and words:
                 assert re.search("[가-힣]", korean), english
 
 
@@ -278,16 +313,6 @@ def test_match() -> None:
     assert match(literals("{}x{}"), "no letter") is None
     assert match(literals("same"), "same") == []
     assert match(literals("ab{}bc"), "abc") is None  # the parts do not overlap
-
-
-def test_messages_of_the_server_without_their_values_are_korean() -> None:
-    for english, korean in catalogue()["messages"].items():
-        before, got, _ = english.partition(GOT)
-        if got and len(before) > 20 and "{" not in before:
-            values = ["17"] * (len(literals(english)) - 1)
-            found = korean_message(without_input(english.format(*values), "a"), cut=True)
-            assert literals(korean)[0] == found[: len(literals(korean)[0])], english
-            assert re.search("[가-힣]", found), english
 
 
 def test_an_exception_stays_english_and_is_printed_in_korean(korean: None, capsys: Capture) -> None:
@@ -331,12 +356,26 @@ def test_errors_in_a_table(korean: None, tmp_path: Path, capsys: Capture) -> Non
     assert "칸 3개인데 2개여야 합니다" in done.err
 
 
-def test_a_long_message_is_translated_at_once(korean: None) -> None:
-    hostile = "a: " * 1000 + ", got " * 100
+def test_a_message_of_others_is_translated(korean: None) -> None:
+    assert localize("No such option: --lsat") == "없는 옵션입니다: --lsat"
+    assert localize("unknown to the catalogue") == "unknown to the catalogue"
+    hostile = "No such option: " * 1000
     start = time.process_time()
-    translate_message(hostile)
+    localize(hostile)
     assert time.process_time() - start < 1.0
-    assert translate_message("x" * 10_000) == "x" * 10_000
+
+
+def test_messages_within_messages_are_translated(korean: None) -> None:
+    inner = InputError("advice.did_you_mean", "did you mean {word}?", word="steps")
+    outer = Message(
+        "file.correct_the_file",
+        "{path}:{number}: {fault}; correct the file",
+        path="a",
+        number=1,
+        fault=inner,
+    )
+    assert "혹시 steps 아닌가요?" in localize(outer)
+    assert localize(inner.at("a.toml:3")) == "a.toml:3: 혹시 steps 아닌가요?"
 
 
 def test_help_in_korean(korean: None, capsys: Capture) -> None:

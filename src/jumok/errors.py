@@ -5,8 +5,8 @@ apart by class and code; `jumok.language` finds the Korean of a message by its c
 """
 
 import copy
-from collections.abc import Collection, Sequence
-from typing import Self
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Self
 
 OMITTED = "…"  # a value that is left out
 GOT = ", got "  # begins the values that were given, up to the advice
@@ -48,6 +48,24 @@ class Message:
         located.where = f"{where}: {self.where}" if self.where else str(where)
         return located
 
+    def to_json(self) -> dict[str, object]:
+        """The code, the template and the values, for another process.
+
+        >>> Message.from_json(Message("a.b", "{n} rows", n=2).to_json())
+        Message('a.b', '2 rows')
+        """
+        values = {name: _to_json(value) for name, value in self.values.items()}
+        return {"code": self.code, "template": self.template, "values": values}
+
+    @classmethod
+    def from_json(cls, tree: Mapping[str, Any]) -> "Message":
+        """The message that `to_json` described."""
+        values = {
+            name: cls.from_json(value) if isinstance(value, dict) else value
+            for name, value in tree["values"].items()
+        }
+        return cls(tree["code"], tree["template"], **values)
+
     def without(self, given: Collection[str] = ()) -> Self:
         """A copy without the values that were given: servers do not repeat what they received.
 
@@ -76,6 +94,14 @@ class Message:
                 value = OMITTED
             public.values[name] = value
         return public
+
+
+def _to_json(value: object) -> object:
+    if isinstance(value, JumokError):
+        value = value.message
+    if isinstance(value, Message):
+        return value.to_json()
+    return value if isinstance(value, str | int | float | None) else str(value)
 
 
 def _field(template: str, name: str) -> str:

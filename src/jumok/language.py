@@ -81,11 +81,6 @@ def localize(message: object, to: Language | None = None) -> str:
     return message.fill(template, values)
 
 
-def korean_message(message: object, *, cut: bool = False) -> str:
-    """The Korean of a message."""
-    return localize(message, "ko")
-
-
 def _localized_value(value: object, to: Language) -> object:
     """A value of a message; numbers stay numbers, which the template formats."""
     if isinstance(value, (str, Message, JumokError)):

@@ -14,7 +14,7 @@ from jumok.cli.options import (
     read_template,
 )
 from jumok.cli.stdin import open_stdin
-from jumok.errors import Message
+from jumok.errors import Message as Notice
 from jumok.shipped import complete_run
 from jumok.terminal import print_notice
 
@@ -71,10 +71,12 @@ def _converse(chat: "Chat", messages: "list[Message]") -> None:
         try:
             chat.answer(messages, show)
         except KeyboardInterrupt:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
             print_notice(
-                Message(
+                Notice(
                     "cli.answer_interrupted",
-                    "\njumok: the answer was interrupted; its text is kept",
+                    "jumok: the answer was interrupted; its text is kept",
                 )
             )
         else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from jumok.errors import ModelFileError
+from jumok.errors import ExportError, ModelFileError
 from jumok.models import Decoder, Encoder, EncoderDecoder, LanguageModel
 from jumok.models.backbones import backbones
 from jumok.nn import (

@@ -41,8 +41,8 @@ def check_zip(file: BinaryIO, size: int) -> None:
     >>> import io
     >>> check_zip(io.BytesIO(b"text"), 4)
     Traceback (most recent call last):
-    jumok.errors.ModelFileError: not a usable PyTorch file: it does not start as a zip archive; get \
-model.safetensors instead
+    jumok.errors.ModelFileError: not a usable PyTorch file: it does not start as a zip archive; \
+get model.safetensors instead
     """
     file.seek(0)
     start = file.read(4)

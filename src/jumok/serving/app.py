@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from jumok.errors import Message
 from jumok.serving.logs import Log, location
 from jumok.serving.metrics import Metrics
 from jumok.serving.replies import error_body
@@ -17,7 +18,14 @@ def create_app(routes: Sequence[Route], access: Access, metrics: Metrics, log: L
 
     def explain(error: Exception) -> RequestError:
         log("bug", error=type(error).__name__, at=location(error))
-        return RequestError(500, "server_error", "an internal error; see the server's log")
+        return RequestError(
+            500,
+            "server_error",
+            Message(
+                "request.internal_error",
+                "an internal error; see the server's log",
+            ),
+        )
 
     def on_done(done: Done) -> None:
         metrics.add(done.route, done.status, done.seconds)

@@ -45,9 +45,18 @@ def text(limits: Limits) -> Field:
 
     def check(value: object, param: str) -> str:
         if not isinstance(value, str):
-            raise invalid(f"{param} must be a string; see docs/serving.md", param)
+            raise invalid(
+                "request.not_a_string",
+                "{param} must be a string; see docs/serving.md",
+                param,
+            )
         if len(value) > high or len(value.encode()) > high:
-            raise invalid(f"{param} must have at most {high} bytes; shorten it", param)
+            raise invalid(
+                "request.string_too_long",
+                "{param} must have at most {high} bytes; shorten it",
+                param,
+                high=high,
+            )
         return value
 
     return Field({"type": "string", "maxLength": high}, check)
@@ -59,7 +68,12 @@ def texts(limits: Limits) -> Field:
 
     def check(value: object, param: str) -> list[str]:
         if not isinstance(value, list) or not 1 <= len(value) <= high:
-            raise invalid(f"{param} must be a list of 1 to {high} strings", param)
+            raise invalid(
+                "request.not_a_list",
+                "{param} must be a list of 1 to {high} strings",
+                param,
+                high=high,
+            )
         return [item.check(each, f"{param}[{number}]") for number, each in enumerate(value)]
 
     return Field({"type": "array", "items": item.schema, "minItems": 1, "maxItems": high}, check)
@@ -83,7 +97,12 @@ def batch(limits: Limits) -> Field:
         if isinstance(value, str):
             return str(one.check(value, param))
         if not isinstance(value, list) or not 1 <= len(value) <= high:
-            raise invalid(f"{param} must be a string or a list of at most {high}", param)
+            raise invalid(
+                "request.not_a_string_or_list",
+                "{param} must be a string or a list of at most {high}",
+                param,
+                high=high,
+            )
         return [item.check(each, param) for each in value]
 
     several = {"type": "array", "items": item.schema, "minItems": 1, "maxItems": high}
@@ -95,7 +114,12 @@ def string(high: int) -> Field:
 
     def check(value: object, param: str) -> str:
         if not isinstance(value, str) or len(value) > high:
-            raise invalid(f"{param} must be a string of at most {high} characters", param)
+            raise invalid(
+                "request.text_too_long",
+                "{param} must be a string of at most {high} characters",
+                param,
+                high=high,
+            )
         return value
 
     return Field({"type": "string", "maxLength": high}, check)
@@ -106,10 +130,20 @@ def strings(high: int, characters: int) -> Field:
 
     def check(value: object, param: str) -> list[str]:
         if not isinstance(value, list) or len(value) > high:
-            raise invalid(f"{param} must be at most {high} strings; remove some", param)
+            raise invalid(
+                "request.too_many_strings",
+                "{param} must be at most {high} strings; remove some",
+                param,
+                high=high,
+            )
         for each in value:
             if not isinstance(each, str) or not 1 <= len(each) <= characters:
-                raise invalid(f"{param} must have strings of 1 to {characters} characters", param)
+                raise invalid(
+                    "request.string_lengths",
+                    "{param} must have strings of 1 to {characters} characters",
+                    param,
+                    characters=characters,
+                )
         return value
 
     item = {"type": "string", "minLength": 1, "maxLength": characters}
@@ -130,7 +164,13 @@ def integer(low: int, high: int = MAX_INTEGER) -> Field:
 
     def check(value: object, param: str) -> int:
         if type(value) is not int or not low <= value <= high:
-            raise invalid(f"{param} must be an integer from {low} to {high}; change it", param)
+            raise invalid(
+                "request.not_an_integer",
+                "{param} must be an integer from {low} to {high}; change it",
+                param,
+                low=low,
+                high=high,
+            )
         return value
 
     return Field({"type": "integer", "minimum": low, "maximum": high}, check)
@@ -142,7 +182,13 @@ def number(low: float, high: float) -> Field:
     def check(value: object, param: str) -> float:
         real = isinstance(value, int | float) and not isinstance(value, bool)
         if not real or not low <= value <= high:  # type: ignore[operator]
-            raise invalid(f"{param} must be a number from {low:g} to {high:g}; change it", param)
+            raise invalid(
+                "request.not_a_number",
+                "{param} must be a number from {low:g} to {high:g}; change it",
+                param,
+                low=low,
+                high=high,
+            )
         return float(value)  # type: ignore[arg-type]
 
     return Field({"type": "number", "minimum": low, "maximum": high}, check)
@@ -150,7 +196,11 @@ def number(low: float, high: float) -> Field:
 
 def _boolean(value: object, param: str) -> bool:
     if not isinstance(value, bool):
-        raise invalid(f"{param} must be true or false; change it", param)
+        raise invalid(
+            "request.not_a_boolean",
+            "{param} must be true or false; change it",
+            param,
+        )
     return value
 
 
@@ -162,14 +212,23 @@ def choice(*values: str) -> Field:
 
     def check(value: object, param: str) -> str:
         if value not in values:
-            raise invalid(f"{param} must be one of {', '.join(values)}; change it", param)
+            raise invalid(
+                "request.unknown_value",
+                "{param} must be one of {values}; change it",
+                param,
+                values=", ".join(values),
+            )
         return str(value)
 
     return Field({"enum": list(values)}, check)
 
 
 def _unsupported(param: str) -> RequestError:
-    return invalid(f"{param} is not supported; leave it out", param)
+    return invalid(
+        "request.unsupported_key",
+        "{param} is not supported; leave it out",
+        param,
+    )
 
 
 def only(*values: object, refusal: Callable[[str], RequestError] = _unsupported) -> Field:
@@ -204,7 +263,11 @@ def described(field: Field, description: str) -> Field:
 
 
 def _no_object(param: str) -> RequestError:
-    return invalid(f"{param} must be an object; see docs/serving.md", param)
+    return invalid(
+        "request.not_an_object",
+        "{param} must be an object; see docs/serving.md",
+        param,
+    )
 
 
 def object_of(

@@ -1,14 +1,17 @@
 """Responses of the server: JSON, and errors in the shape of OpenAI's API."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 
 from starlette.responses import Response
 
-from jumok.language import korean_message
+from jumok.language import localize
 from jumok.web.errors import RequestError
 
 MAX_ERROR_BYTES = 2_048
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -33,17 +36,15 @@ def error_body(error: RequestError, korean: bool = False) -> bytes:
     """The body of an error response.
 
     >>> from jumok.web.errors import invalid
-    >>> error_body(invalid("texts must be a list", "texts")).decode()[:47]
+    >>> error_body(invalid("request.list", "{param} must be a list", "texts")).decode()[:47]
     '{"error": {"message": "texts must be a list", "'
     """
-    message = error.message[: MAX_ERROR_BYTES // 4]
-    if korean:
-        message = korean_message(message, cut=True)[: MAX_ERROR_BYTES // 4]
+    message = localize(error.message, "ko" if korean else "en")
     fields = {
-        "message": message,
+        "message": _CONTROL.sub(" ", message)[: MAX_ERROR_BYTES // 4],
         "type": error.kind,
         "param": error.param,
-        "code": error.status,
+        "code": error.message.code,
     }
     return json_bytes({"error": fields})
 

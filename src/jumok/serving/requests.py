@@ -69,7 +69,11 @@ def decoding(limits: Limits) -> Field:
 
 
 def _no_settings(param: str) -> RequestError:
-    return invalid(f"{param} must be an object; see docs/decoding.md", param)
+    return invalid(
+        "request.decoding_not_an_object",
+        "{param} must be an object; see docs/decoding.md",
+        param,
+    )
 
 
 def stop_strings(limits: Limits) -> Field:
@@ -104,8 +108,10 @@ def _form(body: bytes, integers: Collection[str]) -> dict[str, Any]:
     found = dict(fields)
     if not fields or len(found) < len(fields):
         raise invalid(
-            f"the form must have 1 to {MAX_FORM_FIELDS} fields in UTF-8 with different names, "
-            "percent-encoded; correct it"
+            "request.form",
+            "the form must have 1 to {max_form_fields} fields in UTF-8 with different "
+            "names, percent-encoded; correct it",
+            max_form_fields=MAX_FORM_FIELDS,
         )
     return {
         key: int(value) if key in integers and re.fullmatch("[0-9]{1,9}", value) else value
@@ -119,6 +125,10 @@ def deadline_seconds(request: Request, limits: Limits) -> float:
     if given is None:
         return limits.request_seconds
     if not (given.isascii() and given.isdecimal() and len(given) < 10):
-        raise invalid(f"{DEADLINE_HEADER} must be a number of milliseconds; correct it")
+        raise invalid(
+            "request.deadline_not_a_number",
+            "{deadline_header} must be a number of milliseconds; correct it",
+            deadline_header=DEADLINE_HEADER,
+        )
     field = integer(1, limits.max_deadline_ms)
     return float(field.check(int(given), DEADLINE_HEADER)) / 1000

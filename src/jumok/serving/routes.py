@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from jumok.errors import JumokError
+from jumok.errors import JumokError, Message
 from jumok.serving.app import HASH_HEADER
 from jumok.serving.fields import MODEL, object_of, reply_of, texts
 from jumok.serving.limits import Limits
@@ -70,7 +70,11 @@ class NativeRoutes:
         settings = content.get("decoding", "")
         model = self._service.model(content.get("model"))
         if settings and model.ready and not model.info["generates"]:
-            raise invalid("decoding needs a model that generates text; leave it out", "decoding")
+            raise invalid(
+                "request.decoding_without_generation",
+                "decoding needs a model that generates text; leave it out",
+                "decoding",
+            )
         message = {"kind": "predict", "decoding": settings}
         answers = await answer(request, model, message, content["texts"], self._limits)
         one_version(answers)
@@ -112,7 +116,16 @@ class NativeRoutes:
         if self._service.ready:
             return json_reply({"status": "ready"})
         reason = "the server is shutting down" if self._service.draining else "a model is loading"
-        raise RequestError(503, "server_error", f"{reason}; try again", retry_after=1)
+        raise RequestError(
+            503,
+            "server_error",
+            Message(
+                "request.unavailable",
+                "{reason}; try again",
+                reason=reason,
+            ),
+            retry_after=1,
+        )
 
     async def metrics(self, request: Request) -> Response:
         """Prometheus metrics."""
@@ -125,7 +138,13 @@ class NativeRoutes:
             found = await asyncio.shield(self._service.reload(content.get("model")))
         except JumokError as error:
             raise RequestError(
-                409, "reload_error", f"the running version stays: {str(error)[:300]}"
+                409,
+                "reload_error",
+                Message(
+                    "request.reload_failed",
+                    "the running version stays: {error}",
+                    error=str(error)[:300],
+                ),
             ) from error
         return json_reply({"reloaded": found})
 
@@ -163,5 +182,11 @@ def one_version(answers: list[Answer]) -> None:
     """Raise RequestError when several reloads happened between the texts of one request."""
     if len({each.hash for each in answers}) > 1:
         raise RequestError(
-            503, "server_error", "the model was reloaded meanwhile; try again", retry_after=1
+            503,
+            "server_error",
+            Message(
+                "request.reloaded",
+                "the model was reloaded meanwhile; try again",
+            ),
+            retry_after=1,
         )

@@ -106,7 +106,11 @@ class OpenAIRoutes:
         content = self._complete.check(await read_object(request, self._limits), "")
         streamed, options = content.get("stream"), content.get("stream_options")
         if options is not None and not streamed:
-            raise invalid("stream_options needs stream = true; leave it out", "stream_options")
+            raise invalid(
+                "request.stream_options",
+                "stream_options needs stream = true; leave it out",
+                "stream_options",
+            )
         with_usage = (options or {}).get("include_usage", False)
         model = self._service.model_that("generates", "generate text", content.get("model"))
         prompt = content["prompt"]
@@ -119,7 +123,11 @@ class OpenAIRoutes:
             reply = _completion(model, answers, max_tokens)
             return json_reply(reply, headers={HASH_HEADER: answers[0].hash})
         if len(prompts) != 1:
-            raise invalid("stream needs one prompt; send several requests", "stream")
+            raise invalid(
+                "request.stream_several_prompts",
+                "stream needs one prompt; send several requests",
+                "stream",
+            )
         message["kind"] = "stream"
         return await self._stream(request, model, message, prompts[0], max_tokens, with_usage)
 
@@ -204,7 +212,11 @@ async def _events(
 
 
 def _not_one(param: str) -> RequestError:
-    return invalid(f"{param} must be 1; use decoding.n_best of /v1/predict", param)
+    return invalid(
+        "request.not_one",
+        "{param} must be 1; use decoding.n_best of /v1/predict",
+        param,
+    )
 
 
 def _completion_fields(limits: Limits) -> dict[str, Field]:

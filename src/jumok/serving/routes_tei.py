@@ -121,7 +121,10 @@ class TeiRoutes:
         models = list(self._service.models.values())
         found = next((m for m in models if m.info.get("classifies")), models[0])
         if found.ready and not found.info["classifies"]:
-            raise invalid("/predict needs a classifier; see /v1/models")
+            raise invalid(
+                "request.needs_classifier",
+                "/predict needs a classifier; see /v1/models",
+            )
         return found
 
 
@@ -158,11 +161,19 @@ async def embeddings(
 
 
 def _raw_scores(param: str) -> RequestError:
-    return invalid(f"{param} must be false; scores are probabilities", param)
+    return invalid(
+        "request.raw_scores",
+        "{param} must be false; scores are probabilities",
+        param,
+    )
 
 
 def _not_compared(param: str) -> RequestError:
-    return invalid(f"{param} must have source_sentence and sentences", param)
+    return invalid(
+        "request.source_sentence",
+        "{param} must have source_sentence and sentences",
+        param,
+    )
 
 
 def _scores(output: dict[str, Any]) -> list[dict[str, Any]]:
@@ -189,6 +200,14 @@ def _joined(value: str | list[str], paired: bool) -> str:
     parts = [value] if isinstance(value, str) else value
     if len(parts) != 1 + paired:
         if paired:
-            raise invalid("each of inputs must have 2 texts; correct it", "inputs")
-        raise invalid("each of inputs must have 1 text; correct it", "inputs")
+            raise invalid(
+                "request.not_two_texts",
+                "each of inputs must have 2 texts; correct it",
+                "inputs",
+            )
+        raise invalid(
+            "request.not_one_text",
+            "each of inputs must have 1 text; correct it",
+            "inputs",
+        )
     return "\t".join(parts)

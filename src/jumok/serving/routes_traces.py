@@ -11,6 +11,7 @@ from collections import OrderedDict
 from starlette.requests import Request
 from starlette.responses import Response
 
+from jumok.errors import Message
 from jumok.serving.app import HASH_HEADER
 from jumok.serving.fields import MODEL, object_of, reply_of, text
 from jumok.serving.limits import Limits
@@ -87,7 +88,11 @@ class TraceRoutes:
             raise RequestError(
                 413,
                 "invalid_request_error",
-                f"a trace must have at most {self._limits.trace_bytes} bytes; send a shorter text",
+                Message(
+                    "request.trace_too_long",
+                    "a trace must have at most {trace_bytes} bytes; send a shorter text",
+                    trace_bytes=self._limits.trace_bytes,
+                ),
                 param="text",
             )
         reply = {"model": model.name, "hash": found.hash, "address": f"trace?id={name}"}
@@ -97,5 +102,9 @@ class TraceRoutes:
         """The page of a trace."""
         page = self._pages.get(request.query_params.get("id", ""))
         if page is None:
-            raise invalid("there is no such trace; the server keeps the newest ones", status=404)
+            raise invalid(
+                "request.no_such_trace",
+                "there is no such trace; the server keeps the newest ones",
+                status=404,
+            )
         return Response(page, 200, PAGE_HEADERS, "text/html; charset=utf-8")

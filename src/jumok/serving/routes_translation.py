@@ -117,13 +117,24 @@ class TranslationRoutes:
             return found[0]
         self._unready()
         if not models:
-            raise invalid("/translate needs a translating model; see /v1/models")
+            raise invalid(
+                "request.needs_translator",
+                "/translate needs a translating model; see /v1/models",
+            )
         unnamed = [model for model in models if model not in pairs]
         if unnamed and source != AUTO:
             return unnamed[0]
         if source in (None, AUTO):
-            raise invalid("source must be one of /languages; none is detected", "source")
-        raise invalid("source and target must be a pair of /languages; change them", "target")
+            raise invalid(
+                "request.source_not_detected",
+                "source must be one of /languages; none is detected",
+                "source",
+            )
+        raise invalid(
+            "request.unknown_pair",
+            "source and target must be a pair of /languages; change them",
+            "target",
+        )
 
     def _unready(self) -> None:
         """Raise RequestError 503 while a model is loading: it may be a translating one."""
@@ -133,7 +144,11 @@ class TranslationRoutes:
 
 
 def _no_text(param: str) -> RequestError:
-    return invalid(f"{param} must be text; HTML is not translated", param)
+    return invalid(
+        "request.not_text",
+        "{param} must be text; HTML is not translated",
+        param,
+    )
 
 
 def _pair(model: ServedModel) -> tuple[str, str] | None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from jumok.errors import Message
 from jumok.serving.computing import ComputingProcess
 from jumok.serving.frames import BATCH_WORK, TEXT_WORK
 from jumok.serving.limits import Limits
@@ -229,8 +230,12 @@ class ModelQueue:
             raise RequestError(
                 400,
                 "invalid_request_error",
-                f"the tokens and hypotheses of a text would take {max(works) / speed:.0f} s, "
-                "longer than the deadline; reduce decoding.min_length or decoding.beam",
+                Message(
+                    "request.too_expensive",
+                    "the tokens and hypotheses of a text would take {works:.0f} s, longer than "
+                    "the deadline; reduce decoding.min_length or decoding.beam",
+                    works=max(works) / speed,
+                ),
                 param="decoding",
             )
         limit, content = allowed, 0
@@ -244,8 +249,13 @@ class ModelQueue:
             raise RequestError(
                 429,
                 "overloaded",
-                f"the expected wait of {wait:.1f} s exceeds {limit:.1f} s; send the request "
-                "again after the time in Retry-After",
+                Message(
+                    "request.overloaded",
+                    "the expected wait of {wait:.1f} s exceeds {limit:.1f} s; send the request "
+                    "again after the time in Retry-After",
+                    wait=wait,
+                    limit=limit,
+                ),
                 retry_after=self._reservations.retry_after(now, excess, work / speed, content),
             )
         loop = asyncio.get_running_loop()
@@ -366,7 +376,8 @@ class ModelQueue:
                 item.done.set_result(Answer(payload, message, process.info["hash"]))
             else:
                 kind = "invalid_request_error" if message["status"] < 500 else "server_error"
-                item.done.set_exception(RequestError(message["status"], kind, message["message"]))
+                error = Message.from_json(message["message"])
+                item.done.set_exception(RequestError(message["status"], kind, error))
 
     def _finish(self, item: Item, *, counts: bool) -> None:
         del self._in_flight[item.number]
@@ -412,5 +423,10 @@ class ModelQueue:
 def expired() -> RequestError:
     """The error of a text whose deadline has passed."""
     return RequestError(
-        504, "timeout", "the deadline passed before the answer was ready; allow more time"
+        504,
+        "timeout",
+        Message(
+            "request.deadline_passed",
+            "the deadline passed before the answer was ready; allow more time",
+        ),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jumok.errors import InputError, JumokError
+from jumok.errors import InputError, JumokError, Message
 from jumok.serving.computing import ComputingProcess, ModelSource
 from jumok.serving.limits import Limits
 from jumok.serving.logs import Log
@@ -203,7 +203,16 @@ class ServedModel:
 
     def unavailable(self) -> RequestError:
         """The error while no process is ready."""
-        return RequestError(503, "server_error", f"{self.reason}; try again", retry_after=2)
+        return RequestError(
+            503,
+            "server_error",
+            Message(
+                "request.unavailable",
+                "{reason}; try again",
+                reason=self.reason,
+            ),
+            retry_after=2,
+        )
 
     def submit(
         self,
@@ -222,7 +231,10 @@ class ServedModel:
             raise RequestError(
                 503,
                 "server_error",
-                "the server shuts down; send it to another one",
+                Message(
+                    "request.shutting_down",
+                    "the server shuts down; send it to another one",
+                ),
                 retry_after=1,
             )
         if not self.ready:
@@ -296,7 +308,14 @@ class Service:
         if found is None:
             known = ", ".join(self.models)
             raise RequestError(
-                404, "invalid_request_error", f"model must be one of {known[:400]}", param="model"
+                404,
+                "invalid_request_error",
+                Message(
+                    "request.unknown_model",
+                    "model must be one of {known}",
+                    known=known[:400],
+                ),
+                param="model",
             )
         return found
 
@@ -311,7 +330,11 @@ class Service:
             raise RequestError(
                 400,
                 "invalid_request_error",
-                f"the model must {what}; see /v1/models",
+                Message(
+                    "request.unsuitable_model",
+                    "the model must {what}; see /v1/models",
+                    what=what,
+                ),
                 param="model",
             )
         return model

@@ -13,7 +13,6 @@ import fcntl
 import gc
 import json
 import os
-import re
 import signal
 import socket
 import sys
@@ -25,15 +24,13 @@ from typing import Any
 
 import torch
 
-from jumok.errors import InputError, JumokError
-from jumok.language import ADVICE, GOT
+from jumok.errors import InputError, JumokError, Message
 from jumok.native.threads import set_kernel_threads
 from jumok.serving.engine import Engine, EngineOptions, agreement
 from jumok.serving.frames import BATCH_WORK, TEXT_WORK, TURN_BYTE, FrameSocket
 from jumok.serving.logs import location
 from jumok.serving.merging import JobHub
 
-MAX_MESSAGE_CHARS = 400
 WARM_ROUNDS = 3
 HEARTBEAT_SECONDS = 1.0  # between two frames of a process that waits for its turn, or loads
 TURN_SECONDS = 10.0  # after which a process that has the turn is considered as stopped
@@ -224,29 +221,18 @@ def _kind(message: dict[str, Any]) -> tuple[str, bool | None]:
 def describe_error(error: Exception, text: str) -> dict[str, Any]:
     """The status and message of an error for this text; the message does not repeat the input.
 
-    >>> describe_error(InputError("a text must be short, got 'secret; x'; shorten it"), "secret; x")
-    {'status': 400, 'message': 'a text must be short; shorten it'}
+    >>> error = InputError(
+    ...     "text.long", "a text must be short, got {text!r}; shorten it", text="secret; x")
+    >>> described = describe_error(error, "secret; x")
+    >>> described["status"], described["message"]["template"]
+    (400, 'a text must be short, got …; shorten it')
     """
-    if isinstance(error, InputError):
-        return {"status": 400, "message": without_input(str(error), text)}
     if isinstance(error, JumokError):
-        return {"status": 500, "message": without_input(str(error), text)}
+        status = 400 if isinstance(error, InputError) else 500
+        return {"status": status, "message": error.message.without([text]).to_json()}
     print(f"jumok serve: {type(error).__name__}: {location(error)}", file=sys.stderr)
-    return {"status": 500, "message": f"{type(error).__name__}; this is a bug in jumok"}
-
-
-def without_input(message: str, text: str) -> str:
-    """A message without the part that may repeat the input: all from ", got" to its advice.
-
-    >>> without_input("a text must be short, got 'a; secret'", "a; secret")
-    'a text must be short'
-    """
-    before, got, after = message.partition(GOT)
-    if got:
-        _, separator, advice = after.rpartition(ADVICE)
-        if separator and advice.strip("'\"") not in f"{text} {text!r} {text!a}":
-            before += separator + advice
-    return re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", before)[:MAX_MESSAGE_CHARS]
+    message = Message("request.bug", "{kind}; this is a bug in jumok", kind=type(error).__name__)
+    return {"status": 500, "message": message.to_json()}
 
 
 def set_threads(engine: Engine, threads: int, turn: ComputeTurn = NO_TURNS) -> None:

@@ -59,7 +59,7 @@ def check_text(text: str) -> str:
     Traceback (most recent call last):
         ...
     jumok.errors.TokenizerError: a text must not contain U+0000 (NUL), got one as character 3; remove it
-    """
+    """  # noqa: E501
     if "\0" in text:
         position = text.index("\0") + 1
         raise TokenizerError(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
+from jumok.errors import Message
 from jumok.web.errors import RequestError
 
 ResultT = TypeVar("ResultT")
@@ -34,7 +35,11 @@ class JobQueue:
         then continues, and its result is dropped.
         """
         if self._waiting >= MAX_WAITING:
-            raise _busy(f"{self._waiting} requests are waiting; try again later")
+            raise _busy(
+                "page.too_many_requests",
+                "{waiting} requests are waiting; try again later",
+                waiting=self._waiting,
+            )
         outcome: Future[ResultT] = Future()
 
         def run() -> None:
@@ -52,11 +57,13 @@ class JobQueue:
             return await asyncio.wait_for(asyncio.wrap_future(outcome), self.seconds)
         except TimeoutError:
             raise _busy(
-                f"not finished within {self.seconds:.0f} seconds; try a shorter text or fewer beams"
+                "page.timeout",
+                "not finished within {seconds:.0f} seconds; try a shorter text or fewer beams",
+                seconds=self.seconds,
             ) from None
         finally:
             self._waiting -= 1
 
 
-def _busy(message: str) -> RequestError:
-    return RequestError(503, "overloaded", message)
+def _busy(code: str, template: str, **values: object) -> RequestError:
+    return RequestError(503, "overloaded", Message(code, template, **values))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from starlette.responses import Response
 
-from jumok.language import korean_message
+from jumok.language import localize
 from jumok.web.errors import RequestError
 
 # Browsers request ranges without compression (fetch sets Accept-Encoding: identity), so the page
@@ -32,10 +32,10 @@ def error_body(error: RequestError, korean: bool = False) -> bytes:
     """The body of an error response: its message, in Korean for a page in Korean.
 
     >>> from jumok.web.errors import invalid
-    >>> error_body(invalid("there is no such page", status=404))
+    >>> error_body(invalid("page.no_such_page", "there is no such page", status=404))
     b'{"error": "there is no such page"}'
     """
-    message = korean_message(error.message) if korean else error.message
+    message = localize(error.message, "ko") if korean else str(error.message)
     return json.dumps({"error": message}).encode()
 
 

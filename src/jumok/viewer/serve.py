@@ -12,7 +12,7 @@ from types import FrameType
 
 import uvicorn
 
-from jumok.errors import TraceError
+from jumok.errors import Message, TraceError
 from jumok.viewer.server import OneTimeTokens, ServerContent, create_app
 from jumok.web.access import AllowedHosts, is_loopback, new_token, open_listener, validate_token
 from jumok.web.app import Access
@@ -81,7 +81,10 @@ def make_server(address: Address, content: ServerContent, tickets: OneTimeTokens
         AllowedHosts.of(address.host, address.port),
         address.token,
         token_header=b"x-jumok-token",
-        refusal="the token must be right; open the whole address that jumok view printed",
+        refusal=Message(
+            "page.wrong_token",
+            "the token must be right; open the whole address that jumok view printed",
+        ),
     )
     return uvicorn.Server(
         uvicorn.Config(

@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 
-from jumok.errors import InputError, JumokError, TraceError
+from jumok.errors import InputError, JumokError, Message, TraceError
 from jumok.language import prefers_korean
 from jumok.viewer.job_queue import JobQueue
 from jumok.viewer.request_schema import (
@@ -187,7 +187,11 @@ class _Endpoints:
         if "range" in request.headers:
             part = parse_range(request.headers["range"], size)
             if part is None:
-                error = invalid("invalid range; request bytes=first-last", status=416)
+                error = invalid(
+                    "page.invalid_range",
+                    "invalid range; request bytes=first-last",
+                    status=416,
+                )
                 korean = prefers_korean(request.headers.get("accept-language"))
                 headers = {"content-range": f"bytes */{size}", "vary": "accept-language"}
                 return Response(error_body(error, korean), 416, headers, "application/json")
@@ -248,10 +252,15 @@ async def _static(name: str, request: Request) -> Response:
 def _explain(error: Exception) -> RequestError:
     """The response for an exception of an endpoint."""
     if isinstance(error, InputError):
-        return invalid(str(error))
+        return RequestError(400, "invalid_request_error", error.message)
     if isinstance(error, JumokError):
-        return RequestError(500, "server_error", str(error))
-    message = f"{type(error).__name__}: {error}; this is a bug in jumok"
+        return RequestError(500, "server_error", error.message)
+    message = Message(
+        "page.bug",
+        "{kind}: {error}; this is a bug in jumok",
+        kind=type(error).__name__,
+        error=str(error),
+    )
     return RequestError(500, "server_error", message)
 
 
@@ -261,4 +270,8 @@ async def _read_json(request: Request) -> dict[str, object]:
 
 
 def _not_found() -> RequestError:
-    return invalid("not found; the server may have removed an old trace", status=404)
+    return invalid(
+        "page.not_found",
+        "not found; the server may have removed an old trace",
+        status=404,
+    )

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Message as AsgiMessage
+from starlette.types import Receive, Scope, Send
 
+from jumok.errors import Message
 from jumok.language import prefers_korean
 from jumok.web.access import AllowedHosts
 from jumok.web.errors import RequestError, invalid
@@ -44,6 +46,9 @@ def last_part(request: Request) -> str:
     return str(request.scope["path"]).rpartition("/")[2]
 
 
+WRONG_TOKEN = Message("request.wrong_token", "the header Authorization: Bearer TOKEN must be right")
+
+
 @dataclass(frozen=True)
 class Access:
     """Who may send requests.
@@ -56,19 +61,31 @@ class Access:
     hosts: AllowedHosts | None
     token: str | None
     token_header: bytes = b"authorization"
-    refusal: str = "the header Authorization: Bearer TOKEN must be right"
+    refusal: Message = WRONG_TOKEN
 
     def violation(self, route: Route | None, method: str, headers: Headers) -> RequestError | None:
         """Why a request is refused; None if it is accepted."""
         hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
         if len(hosts) != 1 or (self.hosts is not None and not self.hosts.allows(hosts[0])):
-            return invalid("the Host header must name this server; use its address", status=421)
+            return invalid(
+                "request.unknown_host",
+                "the Host header must name this server; use its address",
+                status=421,
+            )
         if method not in ("GET", "HEAD"):
             origin = header(headers, b"origin")
             if origin is not None and origin.lower().partition("://")[2] != hosts[0].lower():
-                return invalid("requests of other origins are refused", status=403)
+                return invalid(
+                    "request.other_origin",
+                    "requests of other origins are refused",
+                    status=403,
+                )
             if header(headers, b"sec-fetch-site") not in (None, "same-origin", "none"):
-                return invalid("requests of other sites are refused", status=403)
+                return invalid(
+                    "request.other_site",
+                    "requests of other sites are refused",
+                    status=403,
+                )
         if self.token is None or (route is not None and route.public):
             return None
         given = header(headers, self.token_header) or ""
@@ -76,7 +93,7 @@ class Access:
             scheme, _, given = given.partition(" ")
             given = given if scheme.lower() == "bearer" else ""
         if not secrets.compare_digest(given.encode(), self.token.encode()):
-            return invalid(self.refusal, status=401)
+            return RequestError(401, "invalid_request_error", self.refusal)
         return None
 
 
@@ -123,7 +140,7 @@ class App:
         methods = self._routes.get(path) or self._routes.get(path.rpartition("/")[0] + "/*", {})
         route = methods.get("GET" if method == "HEAD" else method)
 
-        async def send_with_headers(message: Message) -> None:
+        async def send_with_headers(message: AsgiMessage) -> None:
             nonlocal status, sent
             if message["type"] == "http.response.start":
                 status, sent = message["status"], {**self._headers, **dict(message["headers"])}
@@ -147,10 +164,18 @@ class App:
                 await discard_body(request)
                 raise violation
             if not methods:
-                raise invalid(f"there is no such address; see {self._help_address}", status=404)
+                raise invalid(
+                    "request.no_such_address",
+                    "there is no such address; see {help_address}",
+                    status=404,
+                    help_address=self._help_address,
+                )
             if route is None:
                 raise invalid(
-                    f"the method is not allowed here; see {self._help_address}", status=405
+                    "request.method_not_allowed",
+                    "the method is not allowed here; see {help_address}",
+                    status=405,
+                    help_address=self._help_address,
                 )
             return await route.endpoint(request)
         except RequestError as error:
@@ -162,7 +187,13 @@ class App:
             if task is None or not task.cancelling():
                 return None
             refusal = RequestError(
-                503, "server_error", "the server shuts down; send it to another one", retry_after=1
+                503,
+                "server_error",
+                Message(
+                    "request.shutting_down",
+                    "the server shuts down; send it to another one",
+                ),
+                retry_after=1,
             )
         except Exception as error:
             refusal = self._explain(error)

@@ -60,10 +60,19 @@ def _check_headers(request: Request, limits: BodyLimits, types: Sequence[str]) -
     """Raise RequestError for a body that need not be read."""
     headers = request.scope["headers"]
     if media_type(request) not in types:
-        raise invalid(f"content-type must be {' or '.join(types)}; set the header", status=415)
+        raise invalid(
+            "request.content_type",
+            "content-type must be {types}; set the header",
+            status=415,
+            types=" or ".join(types),
+        )
     encoding = header(headers, b"content-encoding")
     if encoding is not None and encoding.lower() != "identity":
-        raise invalid("the body must not be compressed; send it as it is", status=415)
+        raise invalid(
+            "request.compressed",
+            "the body must not be compressed; send it as it is",
+            status=415,
+        )
     declared = header(headers, b"content-length") or ""
     if declared.isdecimal() and (len(declared) > 15 or int(declared) > limits.body_bytes):
         raise _too_long(limits)
@@ -89,7 +98,11 @@ async def read_body(request: Request, limits: BodyLimits, types: Sequence[str]) 
                     await discard_body(request)
                     raise _too_long(limits)
     except TimeoutError:
-        raise invalid("the body must arrive faster; send it at once", status=408) from None
+        raise invalid(
+            "request.body_too_slow",
+            "the body must arrive faster; send it at once",
+            status=408,
+        ) from None
     return bytes(body)
 
 
@@ -132,19 +145,27 @@ def json_object(body: bytes, allow_surrogates: bool = False) -> dict[str, Any]:
         return parse_json(body, allow_surrogates=allow_surrogates)
     except InputError:
         raise invalid(
-            "the body must be a JSON object in UTF-8 without duplicate names, NaN, halves of "
-            "surrogate pairs or deep nesting; correct it"
+            "request.not_json",
+            "the body must be a JSON object in UTF-8 without duplicate names, NaN, halves "
+            "of surrogate pairs or deep nesting; correct it",
         ) from None
 
 
 def _too_long(limits: BodyLimits) -> RequestError:
     """The error of a body that is too long."""
     return invalid(
-        f"the body must have at most {limits.body_bytes} bytes; send fewer texts", status=413
+        "request.body_too_long",
+        "the body must have at most {body_bytes} bytes; send fewer texts",
+        status=413,
+        body_bytes=limits.body_bytes,
     )
 
 
 def check_keys(content: Mapping[str, Any], known: Collection[str]) -> None:
     """Raise RequestError for unknown keys."""
     if not set(content) <= set(known):
-        raise invalid(f"the keys must be among {', '.join(sorted(known))}; remove the others")
+        raise invalid(
+            "request.unknown_key",
+            "the keys must be among {known}; remove the others",
+            known=", ".join(sorted(known)),
+        )

@@ -8,11 +8,12 @@ from typing import Literal, NamedTuple
 
 from jumok.config_io import suggest
 from jumok.data.files.lines import Line, decode_line, quote
-from jumok.errors import DataError, InputError
+from jumok.errors import DataError, InputError, Message, join_messages
 from jumok.unicode_forms import normalize
 
 Cell = str | float | list[str]
 OnBadRows = Literal["stop", "skip"]
+Fault = Message | str  # why a row cannot be used; "" if it can
 
 MAX_COLUMNS = 10_000
 MAX_KEPT = 1_000  # bad rows that are kept; further ones are only counted
@@ -24,7 +25,7 @@ class Row(NamedTuple):
 
     line: int
     cells: tuple[Cell, ...] = ()
-    fault: str = ""
+    fault: Fault = ""
     file: int = 0  # the index of the file with the fault, if there are several
 
 
@@ -57,21 +58,29 @@ class BadRows:
         `skip_with` is the setting that skips them, where the user has one.
         """
         if self.count:
-            rows = "1 row" if self.count == 1 else f"{self.count:,} rows"
-            skip = f", or skip them with {skip_with}" if skip_with else ""
+            n = self.count
+            or_skip = Message("file.or_skip", ", or skip them with {setting}", setting=skip_with)
             raise DataError(
                 "file.bad_rows",
-                "{rows} cannot be used; correct them{skip}:\n{value}",
-                rows=rows,
-                skip=skip,
-                value=self,
+                "{rows} cannot be used; correct them{skip}:\n{listed}",
+                rows="1 row" if n == 1 else Message("file.n_rows", "{n:,} rows", n=n),
+                skip=or_skip if skip_with else "",
+                listed=self.listed,
             )
 
     def __str__(self) -> str:
-        first = self.first[:MAX_LISTED]
-        listed = [f"  {self.files[row.file]}:{row.line}: {row.fault}" for row in first]
-        more = self.count - len(listed)
-        return "\n".join([*listed, *([f"  and {more:,} more"] if more else [])])
+        return str(self.listed)
+
+    @property
+    def listed(self) -> Message:
+        """A line for each of the first ten rows, and the number of the others."""
+        lines = [
+            join_messages("", [row.fault]).at(f"  {self.files[row.file]}:{row.line}")
+            for row in self.first[:MAX_LISTED]
+        ]
+        if more := self.count - len(lines):
+            lines.append(Message("file.more_bad_rows", "  and {n:,} more", n=more))
+        return join_messages("\n", lines)
 
 
 def line_text(line: Line) -> tuple[str, str]:
@@ -145,9 +154,15 @@ def reject_lists(path: Path, lists: frozenset[str]) -> None:
         )
 
 
-def cell_count_error(cells: Sequence[str], header: Sequence[str], text: str) -> str:
+def cell_count_error(cells: Sequence[str], header: Sequence[str], text: str) -> Message:
     """The fault of a row with another number of cells than the header."""
     if not text:
-        return f"an empty line, expected {len(header)} cells"
-    count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
-    return f"{count}, expected {len(header)} (got {quote(text)})"
+        return Message("file.empty_line", "an empty line, expected {n} cells", n=len(header))
+    n = len(cells)
+    return Message(
+        "file.cell_count",
+        "{count}, expected {n} (got {text})",
+        count="1 cell" if n == 1 else Message("file.n_cells", "{n} cells", n=n),
+        n=len(header),
+        text=quote(text),
+    )

@@ -37,9 +37,9 @@ def evaluate(pipeline: Pipeline, table: Table, split: str) -> EvaluationResult:
 
 def report_bad_rows(tables: Iterable[Table]) -> None:
     """Print the errors of rows that a recipe skips to stderr."""
-    for message in {str(table.bad_rows): None for table in tables}:
-        if message:
-            print_notice(message)
+    for bad_rows in {str(table.bad_rows): table.bad_rows for table in tables}.values():
+        if bad_rows.count:
+            print_notice(bad_rows.listed)
 
 
 def evaluation_tables(

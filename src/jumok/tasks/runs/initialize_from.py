@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.config_io import from_dict
-from jumok.errors import InputError
+from jumok.errors import InputError, Message
 from jumok.models.weights import check_finite, named_weights
 from jumok.pretrained.hub import is_hf_folder
 from jumok.safe_json import read_json
@@ -37,11 +37,19 @@ class LoadReport:
     skipped: tuple[str, ...]
 
     def __str__(self) -> str:
+        return str(self.message)
+
+    @property
+    def message(self) -> Message:
         """The report on one line."""
-        n = len(self.loaded)
-        return (
-            f"{n} of {n + len(self.new)} weights from {self.folder}"
-            f"{_listed('new', self.new)}{_listed('skipped', self.skipped)}"
+        return Message(
+            "run.loaded_weights",
+            "{n} of {n_all} weights from {folder}{new}{skipped}",
+            n=len(self.loaded),
+            n_all=len(self.loaded) + len(self.new),
+            folder=self.folder,
+            new=_listed("new", self.new),
+            skipped=_listed("skipped", self.skipped),
         )
 
 

@@ -262,7 +262,7 @@ def _check_same_metadata(
 def _report_initialization(run: Run, load_report: LoadReport | None) -> None:
     """Print the load report of `model.init`, and write it into the run for its results."""
     if load_report is not None:
-        print_notice(str(load_report))
+        print_notice(load_report.message)
         run.write_text(run.initialization_path, f"{load_report}\n")
 
 

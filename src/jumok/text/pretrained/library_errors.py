@@ -51,7 +51,7 @@ def check_pattern(pattern: str) -> None:
     >>> check_pattern("(?:a+)+$")
     Traceback (most recent call last):
     jumok.errors.TokenizerError: the regular expression '(?:a+)+$' may take exponential time; remove it
-    """
+    """  # noqa: E501
     open_groups = [False]  # for each open group: whether it has a repetition or an alternative
     last = False  # the same for the group that has just been closed
     most, rows = 0, [[0]]  # for each open group: the repetitions in each of its alternatives

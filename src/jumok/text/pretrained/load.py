@@ -77,13 +77,7 @@ def _load(files: TokenizerFiles, model_config: Mapping[str, Any]) -> PretrainedT
         split_special=config.flag("split_special_tokens", default=False),
     )
     if _JAMO.search(backend.normalized("한글")):
-        _warn_once(
-            Message(
-                "tokenizer.tokenizer_decomposes_hangul",
-                "the tokenizer decomposes Hangul syllables, because its files set lower case or "
-                "stripped accents; the model was trained so, if these are its own files",
-            )
-        )
+        _warn_of_decomposition()
     languages = {code: replace(one, side=side) for code, one in spec.languages.items()}
     template = replace(spec.template, side=side)
     target_language = config.text("tgt_lang")
@@ -186,5 +180,12 @@ def _truncation_side(config: TokenizerConfig, tokenizer_json: TokenizerJson | No
 
 
 @cache
-def _warn_once(code: str) -> None:
-    logger.warning(message)
+def _warn_of_decomposition() -> None:
+    """Log once in a process that Hangul syllables are decomposed."""
+    logger.warning(
+        Message(
+            "tokenizer.decomposes_hangul",
+            "the tokenizer decomposes Hangul syllables, because its files set lower case or "
+            "stripped accents; the model was trained so, if these are its own files",
+        )
+    )

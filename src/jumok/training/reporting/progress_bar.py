@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
-from jumok.language import translate, translate_message
+from jumok.language import localize, translate
 from jumok.terminal import escape_control, original_stream, stderr_lines_to
 
 
@@ -56,10 +56,10 @@ class ProgressBar:
         self._bar.set_description_str(escape_control(text), refresh=False)
         self._bar.update(progress - self._bar.n)
 
-    def log(self, text: str, score: str = "") -> None:
+    def log(self, text: object, score: str = "") -> None:
         """Print a line above the bar, on a terminal or not; the bar shows `score` from now on."""
         self._score = f"  {score}" if score else self._score
-        self._print(translate_message(text))
+        self._print(localize(text))
 
     def _print(self, text: str) -> None:
         if not self._quiet and self._file is not None:
