@@ -6,6 +6,7 @@ import pytest
 
 from jumok.atomic_io import atomic_directory
 from jumok.errors import InputError, JumokError, StorageError
+from tests.errors import raises
 
 
 def names_in(folder: Path) -> list[str]:
@@ -38,10 +39,10 @@ def test_an_empty_folder_can_be_filled_with_folders(tmp_path: Path) -> None:
 
 def test_existing_files_are_kept(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
-    with pytest.raises(InputError, match="is not empty; choose a new"), atomic_directory(tmp_path):
+    with raises(InputError, "storage.not_empty"), atomic_directory(tmp_path):
         pass
     with (
-        pytest.raises(InputError, match="exists and is not a folder"),
+        raises(InputError, "storage.exists_not_folder"),
         atomic_directory(tmp_path / "mine"),
     ):
         pass
@@ -63,7 +64,7 @@ def test_the_current_folder_is_rejected_at_once(
     monkeypatch.chdir(tmp_path)
     for here in (".", ".."):
         with (
-            pytest.raises(InputError, match="the output must be a new folder, got"),
+            raises(InputError, "storage.output_new_folder"),
             atomic_directory(Path(here)),
         ):
             pass

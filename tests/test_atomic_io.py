@@ -20,6 +20,7 @@ from jumok.atomic_io import (
     write_durably,
 )
 from jumok.errors import StorageError
+from tests.errors import raises
 
 
 def test_bytes_and_writers_replace_a_file(tmp_path: Path) -> None:
@@ -155,12 +156,12 @@ def test_checksums_and_bytes_of_regular_files_only(tmp_path: Path) -> None:
     path.write_bytes(b"abc")
     assert sha256_of(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert read_regular(path, limit=3) == b"abc"
-    with pytest.raises(StorageError, match="at most 2 bytes, got 3; check"):
+    with raises(StorageError, "storage.file_most_bytes"):
         read_regular(path, limit=2)
     with pytest.raises(StorageError, match=r"cannot be read \(No such file.*; check the path"):
         sha256_of(tmp_path / "absent")
     for special in (tmp_path, Path(os.devnull)):
-        with pytest.raises(StorageError, match="not a regular file"):
+        with raises(StorageError, "storage.not_regular_file"):
             sha256_of(special)
 
 

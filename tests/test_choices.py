@@ -13,6 +13,7 @@ from jumok.errors import InputError
 from jumok.nn import LayerConfig, PositionwiseFeedForward, RopeConfig
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.training.config import TrainingConfig
+from tests.errors import raises
 
 WRONG: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (jumok.TransformerConfig, {"positions": "sinusodial"}, "sinusoidal"),
@@ -46,9 +47,9 @@ def test_a_wrong_choice_names_the_nearest(
 
 def test_a_wrong_pooling_of_a_model_is_refused() -> None:
     config = jumok.TransformerConfig(vocabulary_size=9, d_model=8, n_heads=2, d_ff=8, n_layers=1)
-    with pytest.raises(InputError, match="pooling must be 'first', 'mean' or 'max', got \"avg\""):
+    with raises(InputError, "config.wrong_type"):
         jumok.TextClassifier(config, 2, pooling="avg")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r'pooler must be .*, got "gellu"; did you mean gelu'):
+    with raises(InputError, "config.wrong_type"):
         jumok.TextClassifier(config, 2, pooler="gellu")  # type: ignore[arg-type]
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from jumok.config_io import apply_overrides, from_dict, read_toml, suggest, to_dict, to_toml
 from jumok.errors import InputError, StorageError
+from tests.errors import raises
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,9 +124,9 @@ def test_each_mistake_is_reported(tree: dict[str, object], sentence: str) -> Non
 
 
 def test_the_path_of_a_mistake_is_reported() -> None:
-    with pytest.raises(InputError, match=r"model\.training\.stpes is not known"):
+    with raises(InputError, "config.unknown_key"):
         from_dict(Outer, {"name": "a", "training": {"stpes": 3}}, "model")
-    with pytest.raises(InputError, match=r'^model\.training\.steps must be an integer, got "x"'):
+    with raises(InputError, "config.wrong_type"):
         from_dict(Outer, {"name": "a", "training": {"steps": "x"}}, "model")
 
 
@@ -161,12 +162,12 @@ def test_the_last_override_counts() -> None:
 
 @pytest.mark.parametrize("word", ["training.steps", "=3", "training..steps=3", ".a=1", ""])
 def test_an_invalid_override_is_rejected(word: str) -> None:
-    with pytest.raises(InputError, match="an override must be key=value, got"):
+    with raises(InputError, "config.override_syntax"):
         apply_overrides({}, [word])
 
 
 def test_a_value_is_not_a_table() -> None:
-    with pytest.raises(InputError, match=r"name\.x: name is a value, not a table"):
+    with raises(InputError, "config.value_not_table"):
         apply_overrides({"name": "a"}, ["name.x=1"])
 
 
@@ -199,7 +200,7 @@ def test_invalid_toml_is_reported_with_its_position(
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     for path in (tmp_path / "absent.toml", tmp_path):
-        with pytest.raises(StorageError, match=r"(cannot be read|not a regular file).*; check"):
+        with raises(StorageError, "storage.not_regular_file"):
             read_toml(path)
 
 
@@ -228,12 +229,12 @@ def test_all_allowed_types_are_reported() -> None:
     with pytest.raises(InputError) as raised:
         from_dict(Outer, {"name": "x", "files": 3})
     assert str(raised.value).startswith("files must be a string or a list, got 3")
-    with pytest.raises(InputError, match=r"training\.steps must be an integer, got \"삼\""):
+    with raises(InputError, "config.wrong_type"):
         from_dict(Outer, {"name": "x", "training": {"steps": "삼", "rate": "삼"}})
 
 
 def test_a_number_of_thousands_of_digits_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "long.toml"
     path.write_text(f'name = "x"\nlimit = 0x{"f" * 4000}\n')
-    with pytest.raises(InputError, match="thousands of digits"):
+    with raises(InputError, "config.wrong_type"):
         from_dict(Outer, read_toml(path))

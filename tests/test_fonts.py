@@ -20,6 +20,7 @@ from jumok.fonts import (
     replace_missing_glyphs,
     save_figure,
 )
+from tests.errors import raises
 
 KOREAN_AND_LATIN = "▁이 영화 −1.5 ㅋㅋㅠㅠ 뷁 「(㈜)」 … ！ model"
 
@@ -102,7 +103,7 @@ def test_a_figure_saved_outside_the_style_keeps_its_font(tmp_path: Path) -> None
 
 
 def test_wrong_suffix_and_missing_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"must end with .png, .svg or .pdf, got 'a.docx'"):
+    with raises(InputError, "font.figure_file_end"):
         save_figure(Figure(), tmp_path / "a.docx")
     with pytest.raises(StorageError, match="cannot be written"):
         save_figure(Figure(), tmp_path / "nowhere" / "a.png")

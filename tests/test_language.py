@@ -3,7 +3,6 @@
 import ast
 import inspect
 import json
-import keyword
 import os
 import re
 import subprocess
@@ -11,7 +10,6 @@ import sys
 import time
 from collections.abc import Iterator
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from string import Formatter
 from typing import NamedTuple
@@ -21,7 +19,7 @@ import typer
 
 import jumok.errors
 from jumok.checks import EXPORT_CHECKS, all_checks
-from jumok.cli import COMMANDS, OPTIONS, help_text
+from jumok.cli import COMMANDS, OPTIONS, command_app, help_text
 from jumok.cli.export import _in_language
 from jumok.data.corpora.registry import CORPORA
 from jumok.errors import InputError, Message
@@ -46,7 +44,7 @@ CODE = re.compile(r"[a-z]+\.[a-z0-9_]+")
 
 # The classes of exceptions and messages, and functions that make one.
 MESSAGES = re.compile(
-    r"[A-Z]\w*Error|Interrupted|NotApplicable|Message|Notice|super\(\).__init__|invalid"
+    r"[A-Z]\w*Error|Interrupted|NotApplicable|Message|Notice|super\(\).__init__|_?invalid|_busy"
 )
 
 TRANSLATES = ("translate", "say")  # `say` is an argument of the report of an export
@@ -75,9 +73,11 @@ def _messages() -> tuple[Raised, ...]:
                 each.value if isinstance(each, ast.Constant) else None for each in node.args[:2]
             )
             if isinstance(first, str) and isinstance(second, str) and CODE.fullmatch(first):
-                names = tuple(sorted(k.arg for k in node.keywords if k.arg))
+                names = [k.arg for k in node.keywords if k.arg]
+                if ast.unparse(node.func) == "invalid":
+                    names.append("param")
                 found.append(
-                    Raised(f"{path.relative_to(SOURCE)}:{node.lineno}", first, second, names)
+                    Raised(f"{path.relative_to(SOURCE)}:{node.lineno}", first, second, tuple(names))
                 )
     return tuple(found)
 
@@ -111,8 +111,7 @@ def _help_texts() -> Iterator[str]:
 
     yield from (*COMMANDS.values(), *OPTIONS.values())
     for name in COMMANDS:
-        module = f"{name}_" if keyword.iskeyword(name) else name
-        yield from walk(typer.main.get_command(import_module(f"jumok.cli.{module}").app))  # type: ignore[arg-type]
+        yield from walk(typer.main.get_command(command_app(name)))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -368,7 +367,7 @@ def test_a_message_of_others_is_translated(korean: None) -> None:
 def test_messages_within_messages_are_translated(korean: None) -> None:
     inner = InputError("advice.did_you_mean", "did you mean {word}?", word="steps")
     outer = Message(
-        "file.correct_the_file",
+        "file.bad_line",
         "{path}:{number}: {fault}; correct the file",
         path="a",
         number=1,

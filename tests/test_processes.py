@@ -15,6 +15,7 @@ from jumok.processes import (
     raise_together,
     rendezvous,
 )
+from tests.errors import raises
 
 
 def test_every_microbatch_has_one_owner() -> None:
@@ -28,9 +29,7 @@ def test_every_microbatch_has_one_owner() -> None:
 
 def test_at_least_one_microbatch_per_process() -> None:
     check_world_size(2, 2)
-    with pytest.raises(
-        InputError, match=r"got 1 for 2 processes; set it to 2 or a multiple of it$"
-    ):
+    with raises(InputError, "process.too_few_microbatches"):
         check_world_size(2, 1)
 
 

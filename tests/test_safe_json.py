@@ -7,6 +7,7 @@ import pytest
 
 from jumok.errors import InputError, StorageError
 from jumok.safe_json import MAX_BYTES, parse_json, read_json
+from tests.errors import raises
 
 BAD: dict[str, tuple[bytes, str]] = {
     "nothing": (b"", "Expecting value"),
@@ -65,5 +66,5 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
         read_json(path)
     with path.open("r+b") as file:
         file.truncate(MAX_BYTES + 1)
-    with pytest.raises(StorageError, match="at most"):
+    with raises(StorageError, "storage.file_most_bytes"):
         read_json(path)

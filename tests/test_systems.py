@@ -23,6 +23,7 @@ from jumok.atomic_io import check_path_name, rename
 from jumok.errors import StorageError
 from jumok.training import lock
 from tests.cli.commands import environment
+from tests.errors import raises
 from tests.hf_folders import bert
 from tests.other_system import POSIX_FUNCTIONS, POSIX_MODULES, POSIX_SIGNALS
 
@@ -82,7 +83,7 @@ def test_file_names_fit_every_file_system() -> None:
     "name", ["NUL", "con", "Com1.txt", "lpt9", "a:b", "what?", "dot.", "space ", "a\tb", 'q"']
 )
 def test_reserved_names(windows: None, name: str) -> None:
-    with pytest.raises(StorageError, match="is not a valid file name"):
+    with raises(StorageError, "storage.invalid_name"):
         check_path_name(Path("runs") / name / "results.json")
 
 

@@ -11,6 +11,7 @@ from jumok.errors import InputError
 from jumok.models import EncoderDecoder, EncoderDecoderClassifier, TextClassifier
 from jumok.tasks.pipeline.pipeline import Pipeline
 from tests.checks.check_targets import check_target
+from tests.errors import raises
 
 
 @pytest.fixture(scope="module")
@@ -74,5 +75,5 @@ def test_decoders_get_targets() -> None:
 
 
 def test_texts_need_a_vocabulary() -> None:
-    with pytest.raises(InputError, match="text needs a tokenizer"):
+    with raises(InputError, "pipeline.text_needs_tokenizer"):
         text_samples(check_target(TextClassifier).pipeline, ["가"])

@@ -20,11 +20,12 @@ JUMOK = (sys.executable, "-m", "jumok")
 
 @dataclass(frozen=True)
 class Done:
-    """How a command ended and what it said."""
+    """How a command ended and what it printed."""
 
     code: int
     out: str
     err: str
+    error: str | None = None  # the code of its error, of a command in this process
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -39,7 +40,8 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> Done:
     with pytest.raises(SystemExit) as ended:
         main([str(word) for word in arguments])
     captured = capsys.readouterr()
-    return Done(int(ended.value.code or 0), captured.out, captured.err)
+    error = getattr(ended.value.__cause__, "code", None)
+    return Done(int(ended.value.code or 0), captured.out, captured.err, error)
 
 
 def environment(**more: str) -> Mapping[str, str]:

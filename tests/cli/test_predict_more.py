@@ -10,6 +10,7 @@ from benchmarks.trust.fuzz_corpus import write_run
 from jumok.errors import InputError
 from jumok.tasks.pipeline.generation import align_output
 from tests.cli.commands import call, sibling
+from tests.errors import raises
 
 Capture = pytest.CaptureFixture[str]
 TEXTS = ["삼 일 오", "", "구 영", "이 이 이 이 이 이"]
@@ -163,7 +164,7 @@ def test_an_alignment_needs_a_source(tmp_path: Path) -> None:
     loaded = jumok.load(write_run(tmp_path / "run", "language_modeling"))
     answer = loaded.with_decoding(["max_length=2"])("이")
     assert isinstance(answer, jumok.GeneratedText)
-    with pytest.raises(InputError, match="alignments need a run of sequence_to_sequence"):
+    with raises(InputError, "pipeline.alignments_need_run"):
         align_output(loaded, answer)
 
 

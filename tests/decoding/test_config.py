@@ -8,6 +8,7 @@ from jumok.config_io import from_dict, to_dict
 from jumok.decoding import DecodingConfig
 from jumok.decoding.hypothesis import Hypothesis, find_repetition
 from jumok.errors import InputError
+from tests.errors import raises
 
 
 def test_one_line() -> None:
@@ -46,42 +47,42 @@ def test_every_field_is_shown_when_it_is_set() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"beam": 0}, r"decoding\.beam must be at least 1, got 0"),
-        ({"max_length": 0}, r"decoding\.max_length must be at least 1, got 0"),
-        ({"beam": 10**9}, r"decoding\.beam must be at most 1,000, got 1000000000"),
+        ({"beam": 0}, "decoding.wrong_value"),
+        ({"max_length": 0}, "decoding.wrong_value"),
+        ({"beam": 10**9}, "decoding.wrong_value"),
         (
             {"sample": True, "n_best": 10**9},
-            r"decoding\.n_best must be at most 10,000, got 1000000",
+            "decoding.wrong_value",
         ),
-        ({"max_length": 10**12}, r"decoding\.max_length must be at most 1,048,576, got 1000000000"),
-        ({"top_k": -1}, r"decoding\.top_k must be at least 0 and finite, got -1"),
+        ({"max_length": 10**12}, "decoding.wrong_value"),
+        ({"top_k": -1}, "decoding.wrong_value"),
         (
             {"temperature": 0.0},
-            r"decoding\.temperature must be at least 1e-06 .*, got 0\.0; for the",
+            "decoding.wrong_value",
         ),
-        ({"temperature": 1e-45}, r"decoding\.temperature must be at least 1e-06 .*, got 1e-45"),
-        ({"max_ratio": 1e308}, r"decoding\.max_ratio must be at most 1,000,000, got 1e\+308"),
-        ({"choices": ("a. b",), "stop": (".",)}, r"stop would truncate an output .*choices"),
-        ({"pattern": "[0-9.]+", "stop": (".",)}, r"stop would truncate an output .*pattern"),
-        ({"top_p": 1.5}, r"decoding\.top_p must be more than 0 and at most 1, got 1\.5"),
-        ({"min_p": 1.0}, r"decoding\.min_p must be at least 0 and less than 1, got 1\.0"),
-        ({"sample": True, "beam": 2}, r"sample must be false with decoding\.beam 2, got true; use"),
-        ({"n_best": 2}, r"n_best must be at most decoding\.beam 1, got 2; try a larger"),
-        ({"coverage": 0.5}, r"coverage must be 0 with decoding\.beam 1, got 0\.5"),
-        ({"pattern": "a", "choices": ("a",)}, r"decoding\.pattern and decoding\.choices all con"),
-        ({"choices": ("a",), "allowed": ("a",)}, r"choices and decoding\.allowed all constrain"),
-        ({"typical_p": 0.9}, r"typical_p must be 1 without sampling, got 0\.9: it may remove the"),
+        ({"temperature": 1e-45}, "decoding.wrong_value"),
+        ({"max_ratio": 1e308}, "decoding.wrong_value"),
+        ({"choices": ("a. b",), "stop": (".",)}, "decoding.decoding_stop_would"),
+        ({"pattern": "[0-9.]+", "stop": (".",)}, "decoding.decoding_stop_would"),
+        ({"top_p": 1.5}, "decoding.wrong_value"),
+        ({"min_p": 1.0}, "decoding.wrong_value"),
+        ({"sample": True, "beam": 2}, "decoding.decoding_sample_false"),
+        ({"n_best": 2}, "decoding.decoding_n_best_most"),
+        ({"coverage": 0.5}, "decoding.decoding_coverage_decoding"),
+        ({"pattern": "a", "choices": ("a",)}, "decoding.decoding_all_constrain"),
+        ({"choices": ("a",), "allowed": ("a",)}, "decoding.decoding_all_constrain"),
+        ({"typical_p": 0.9}, "decoding.decoding_typical_p_without"),
         (
             {"kernel": "native", "coverage": 0.5, "beam": 2},
-            r"coverage must be 0 with the native ke",
+            "decoding.decoding_coverage_native",
         ),
-        ({"length_penalty": float("nan")}, r"length_penalty must be between -10 and 10, got nan"),
-        ({"length_penalty": 1000.0}, r"length_penalty must be between -10 and 10, got 1000\.0"),
-        ({"min_length": 9, "max_length": 8}, r"min_length must be at most max_length 8, got 9"),
+        ({"length_penalty": float("nan")}, "decoding.wrong_value"),
+        ({"length_penalty": 1000.0}, "decoding.wrong_value"),
+        ({"min_length": 9, "max_length": 8}, "decoding.decoding_min_length_most"),
     ],
 )
 def test_refused(settings: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with raises(InputError, message):
         DecodingConfig(**settings)  # type: ignore[arg-type]
 
 

@@ -31,6 +31,7 @@ from jumok.decoding.processors import (
 )
 from jumok.errors import InputError
 from tests.decoding.tiny_models import Allowed, MarkovDecoder
+from tests.errors import raises
 from tests.nn.strategies import noise, seeds
 
 V = 6
@@ -206,18 +207,18 @@ def test_processors_are_in_the_documented_order() -> None:
 
 
 def test_text_settings_need_a_tokenizer() -> None:
-    with pytest.raises(InputError, match="forbidden is text and needs a tokenizer"):
+    with raises(InputError, "decoding.decoding_text_needs"):
         build_processors(DecodingConfig(forbidden=("가",)), 3)
-    with pytest.raises(InputError, match="allowed is text and needs a tokenizer"):
+    with raises(InputError, "decoding.decoding_text_needs"):
         build_constraints(DecodingConfig(allowed=("가",)), 3, [9])
-    with pytest.raises(InputError, match="prefix is text and needs a tokenizer"):
+    with raises(InputError, "decoding.decoding_text_needs"):
         build_processors(DecodingConfig(prefix="가"), 3)
-    with pytest.raises(InputError, match="stop is text and needs a tokenizer"):
+    with raises(InputError, "decoding.decoding_text_needs"):
         build_stopping(DecodingConfig(stop=("가",)), 3, [1])
 
 
 def test_empty_sequences_are_rejected() -> None:
-    with pytest.raises(InputError, match="each of at least one token, got none"):
+    with raises(InputError, "decoding.no_sequences"):
         BannedSequences([])
-    with pytest.raises(InputError, match="got an empty one among 2"):
+    with raises(InputError, "decoding.no_sequences"):
         BannedSequences([[1], []])

@@ -14,6 +14,7 @@ from jumok.export.report import NotMeasured, QuantizationCost
 from jumok.formats.onnx_session import exported_logits
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.train import train
+from tests.errors import raises
 from tests.export.small_models import names_in
 from tests.hf_folders import gpt2, marian
 
@@ -194,7 +195,7 @@ def test_unsupported_exports(reading_run: Path, review_run: Path, tmp_path: Path
         match="--to must be a known name, got 'tflite'; known: ctranslate2, gguf, hf, onnx",
     ):
         export(review_run, "tflite", out)
-    with pytest.raises(InputError, match="is not empty"):
+    with raises(InputError, "storage.not_empty"):
         export(review_run, "onnx", reading_run)
     assert names_in(tmp_path) == []
 
@@ -204,7 +205,7 @@ def test_a_different_model_is_not_saved(
 ) -> None:
     pytest.importorskip("ctranslate2")
     monkeypatch.setattr("jumok.formats.ctranslate2.TOLERANCE", 0.0)
-    with pytest.raises(JumokError, match="nothing was saved"):
+    with raises(JumokError, "export.exported_model_differ"):
         export(reading_run, "ctranslate2", tmp_path / "out")
     assert names_in(tmp_path) == []
 

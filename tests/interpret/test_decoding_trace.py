@@ -26,6 +26,7 @@ from jumok.tasks.registry import get_task
 from jumok.tasks.runs.load import load
 from tests import hf_folders
 from tests.decoding.tiny_models import BOS, EOS, MarkovDecoder
+from tests.errors import raises
 from tests.tasks.tiny_jobs import reading_vocabulary, recipe
 from tests.tiny_runs import readings
 
@@ -281,17 +282,17 @@ def test_forcing_the_output_gives_the_same_steps(reading_run: Path) -> None:
 def test_what_is_refused(review_run: Path, tmp_path: Path) -> None:
     classifier = load(review_run, "cpu")
     for ask in (trace_generation, trace_forced):
-        with pytest.raises(InputError, match="which generate text, got classification"):
+        with raises(InputError, "trace.task_generates_no_text"):
             ask(classifier, "재미있어요", *(["3 1"] if ask is trace_forced else []))
     headless = load(headless_folder(tmp_path), "cpu")
-    with pytest.raises(InputError, match="must have a language modeling head"):
+    with raises(InputError, "trace.model_language_modeling"):
         trace_generation(headless, "하나")
     model = loaded_of("language_modeling")
-    with pytest.raises(InputError, match="the target must have at least one token"):
+    with raises(InputError, "trace.target_least_token"):
         trace_forced(model, "일", "")
-    with pytest.raises(InputError, match="at most 24 tokens, got"):
+    with raises(InputError, "trace.text_target_most"):
         trace_forced(model, "일", "이 " * 40)
-    with pytest.raises(InputError, match="beem"):
+    with raises(InputError, "config.unknown_key"):
         trace_generation(model, "일", ["beem=3"])
 
 

@@ -18,6 +18,7 @@ from jumok.interpret.schema import (
     TraceInfo,
     Word,
 )
+from tests.errors import raises
 from tests.interpret.random_traces import plain_tokens, random_info
 
 EVIL = '‮</script><!--\ud800\0\n한글\u1112\u1161👨‍👩‍👧\\"'
@@ -165,18 +166,18 @@ def test_invalid_json_is_rejected(text: str) -> None:
 
 def test_numbers_that_are_not_finite_are_rejected() -> None:
     likely = (Candidate(id=7, piece="", probability=float("nan")),)
-    with pytest.raises(InputError, match="must be finite"):
+    with raises(InputError, "trace.probabilities_scores_trace"):
         replace(random_info(), next=(likely,)).to_json()
 
 
 def test_sequences_of_different_lengths_are_rejected() -> None:
-    with pytest.raises(InputError, match="must have one length; pad them"):
+    with raises(InputError, "trace.sequences_side_length"):
         replace(random_info(), sides={"source": (plain_tokens(5), plain_tokens(6))})
 
 
 def test_a_duplicate_block_is_rejected() -> None:
     info = random_info()
-    with pytest.raises(InputError, match="one or more different ones"):
+    with raises(InputError, "trace.blocks_different_ones"):
         replace(info, blocks=info.blocks * 2)
 
 
@@ -185,9 +186,7 @@ def test_next_tokens_of_each_real_target_token() -> None:
     info = replace(random_info(), sides={"source": (source,), "target": (source,)})
     likely = (Candidate(id=7, piece="은", probability=0.5),)
     assert replace(info, next=(likely,) * 4).next == (likely,) * 4
-    with pytest.raises(
-        InputError, match="next must have 4 entries, one for each token of the first target, got 5"
-    ):
+    with raises(InputError, "trace.next_entries_token"):
         replace(info, next=(likely,) * 5)
 
 
@@ -196,5 +195,5 @@ def test_the_lens_has_an_entry_for_each_real_token_in_each_layer() -> None:
     info = replace(random_info(), sides={"source": (source,), "target": (source,)})
     likely = (Candidate(id=7, piece="은", probability=0.5),)
     assert replace(info, lens=((likely,) * 4,)).lens_side == "target"
-    with pytest.raises(InputError, match=r"lens must have 4 entries in each layer, .* layer 1"):
+    with raises(InputError, "trace.lens_entries_layer"):
         replace(info, lens=((likely,) * 4, (likely,) * 3))

@@ -15,6 +15,7 @@ from jumok.interpret.schema import FORMAT
 from jumok.interpret.trace import Trace
 from jumok.interpret.trace_writer import serialize
 from jumok.viewer.page import render_page
+from tests.errors import raises
 from tests.interpret.random_traces import random_info, random_tensors, random_trace
 
 
@@ -135,20 +136,20 @@ def test_a_large_file_is_not_read_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda t: t.weights("decoder", 0), "the block must be one of encoder, got 'decoder'"),
-        (lambda t: t.weights("encoder", 2), "layer of block encoder must be 0 to 1, got 2"),
-        (lambda t: t.weights("encoder", -1), "must be 0 to 1, got -1"),
-        (lambda t: t.weights("encoder", 0, 2), "the sequence must be 0 to 1, got 2"),
+        (lambda t: t.weights("decoder", 0), "trace.unknown_block"),
+        (lambda t: t.weights("encoder", 2), "trace.layer_block"),
+        (lambda t: t.weights("encoder", -1), "trace.layer_block"),
+        (lambda t: t.weights("encoder", 0, 2), "trace.sequence_range"),
         (
             lambda t: t.tensor("encoder.0.mixed"),
-            "the tensor must be one of .* and 12 more, got 'encoder.0.mixed'",
+            "trace.unknown_tensor",
         ),
-        (lambda t: t.hidden("target", 0), "got 'target.hidden.0'"),
-        (lambda t: t.info.tokens("target"), "the side must be one of source, got 'target'"),
+        (lambda t: t.hidden("target", 0), "trace.unknown_tensor"),
+        (lambda t: t.info.tokens("target"), "trace.unknown_side"),
     ],
 )
 def test_missing_parts_of_a_trace_are_rejected(ask, message) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(InputError, match=message):
+    with raises(InputError, message):
         ask(random_trace())
 
 
@@ -212,7 +213,7 @@ def test_a_header_with_wrong_shapes_is_rejected(tmp_path: Path) -> None:
 def test_tensors_of_other_dtypes_are_rejected(tmp_path: Path) -> None:
     data = {"a": np.zeros(3, np.int64)}
     text = json.dumps({})
-    with pytest.raises(InputError, match="'a' must be F32, F16 or U8, got I64"):
+    with raises(InputError, "trace.tensor_f32_f16"):
         Trace.open(
             damaged(tmp_path, safetensors.numpy.save(data, {"format": FORMAT, "trace": text}))
         )
@@ -223,10 +224,10 @@ def test_a_trace_may_lack_the_weights_of_some_layers(tmp_path: Path) -> None:
     less = {n: trace.tensor(n) for n in trace.names if n != "encoder.1.weights"}
     opened = Trace.open(damaged(tmp_path, serialize(less, trace.info)))
     assert opened.thumbnails("encoder").shape == (2, 4, 5, 5)
-    with pytest.raises(InputError, match=r"got 'encoder.1.weights'"):
+    with raises(InputError, "trace.unknown_tensor"):
         opened.weights("encoder", 1)
     fewer = {name: tensor for name, tensor in less.items() if name != "encoder.entropy"}
-    with pytest.raises(InputError, match=r"got 'encoder.entropy'"):
+    with raises(InputError, "trace.unknown_tensor"):
         Trace.open(damaged(tmp_path, serialize(fewer, trace.info))).entropy("encoder")
 
 
@@ -234,7 +235,7 @@ def test_figures_are_drawn_by_the_viewer() -> None:
     trace = random_trace()
     figure = trace.figure("heads", layer=1, width=6.9, title="네 머리")
     assert figure.get_size_inches()[0] == pytest.approx(6.9, abs=0.02)
-    with pytest.raises(InputError, match="figure must be one of attention, heads"):
+    with raises(InputError, "page.unknown_value"):
         trace.figure("hedas")
 
 

@@ -24,6 +24,7 @@ from jumok.models import EncoderDecoder, EncoderDecoderClassifier
 from jumok.nn.hooks import HookPoint, record
 from jumok.tasks.pipeline.pipeline import Pipeline
 from tests import hf_folders
+from tests.errors import raises
 from tests.interpret.random_models import KINDS, READINGS, REVIEWS, loaded_of, texts_of
 from tests.models.small_models import POSITIONS
 
@@ -155,7 +156,7 @@ def test_each_layer_has_the_mask_of_its_window_and_its_own_angles(tmp_path: Path
     assert np.array_equal(made.mask("decoder", layer=0), np.triu(causal, -5))
     assert np.array_equal(made.mask("decoder", layer=1), causal)
     assert not np.array_equal(made.tensor("decoder.0.rotary"), made.tensor("rotary"))
-    with pytest.raises(InputError, match="layer of block decoder must be 0 to 1, got 2"):
+    with raises(InputError, "trace.layer_block"):
         made.mask("decoder", layer=2)
 
 
@@ -291,7 +292,7 @@ def test_decode_overrides_the_recipe() -> None:
     assert made.info.decoding is not None
     assert made.info.decoding.method == "beam"
     assert made.info.decoding.settings["beam"] == 3
-    with pytest.raises(InputError, match="beem"):
+    with raises(InputError, "config.unknown_key"):
         trace(loaded_of("sequences"), "삼", decode={"beem": 3})
 
 
@@ -374,22 +375,22 @@ def test_texts_without_words_are_traced_too() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ({"text": []}, "0 texts"),
-        ({"text": ["가", "나"], "target": "다"}, "got 2 texts and 1 targets"),
-        ({"text": "가", "target": "나"}, "generates no text; leave the target out"),
-        ({"text": "가", "decode": {"beam": 2}}, "generates no text; leave decode out"),
+        ({"text": []}, "trace.trace_least_text"),
+        ({"text": ["가", "나"], "target": "다"}, "trace.trace_least_text"),
+        ({"text": "가", "target": "나"}, "trace.model_task_generates_no"),
+        ({"text": "가", "decode": {"beam": 2}}, "trace.model_task_generates"),
         (
             {"text": "가", "target": "나", "decode": {"beam": 2}},
-            "decode must be left out with a target",
+            "trace.decode_left_out_target",
         ),
-        ({"text": "가", "mute": [("decoder", 0, 0)]}, "must be one of encoder, got 'decoder'"),
-        ({"text": "가", "mute": [("encoder", 2, 0)]}, "layers 0 to 1 and heads 0 to 1"),
-        ({"text": "가", "mute": [("encoder", 0, 2)]}, "layers 0 to 1 and heads 0 to 1"),
-        ({"text": "가\ud800나"}, "lone surrogate"),
+        ({"text": "가", "mute": [("decoder", 0, 0)]}, "trace.block_muted_head"),
+        ({"text": "가", "mute": [("encoder", 2, 0)]}, "trace.muted_head_block"),
+        ({"text": "가", "mute": [("encoder", 0, 2)]}, "trace.muted_head_block"),
+        ({"text": "가\ud800나"}, "text.lone_surrogate"),
     ],
 )
 def test_invalid_arguments_are_rejected(call: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with raises(InputError, message):
         trace(loaded_of("classifier"), **call)
 
 

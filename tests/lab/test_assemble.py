@@ -17,6 +17,7 @@ from jumok.lab.assemble_korean import (
     repeated_lines,
     source_texts,
 )
+from tests.errors import raises
 from tests.shared_data import shared_data
 
 
@@ -99,7 +100,7 @@ def test_every_source_states_its_licence_and_every_evaluation_set_is_held_out() 
 
 def test_a_missing_source_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JUMOK_DATA", str(tmp_path))
-    with pytest.raises(InputError, match=r"'wikipedia' must be there as korean/wiki-1.txt"):
+    with raises(InputError, "data.source_missing"):
         list(source_texts(SOURCES[0]))
     (tmp_path / "korean").mkdir()
     (tmp_path / "korean" / "wiki-1.txt").write_bytes("좋다\n".encode() + b"\xff" * (2**20 + 2))

@@ -11,6 +11,7 @@ from jumok.models import CharacterClassifier, Characters
 from jumok.models.character_classifier import KERNEL, NGRAM_ROWS, NGRAM_WIDTH, WIDTH
 from jumok.nn.masks import positions_from_mask
 from jumok.text.character_ngrams import WINDOWS
+from tests.errors import raises
 from tests.models.small_models import VOCABULARY, set_seed, small
 from tests.nn.strategies import sequence_mask, tokens
 from tests.nn.tolerances import FLOAT64, close, randomized
@@ -139,7 +140,7 @@ def test_whole_vectors_of_ngrams_are_dropped() -> None:
 
 
 def test_ids_alone_have_no_logits() -> None:
-    with pytest.raises(InputError, match="which token ids alone do not determine; call the loaded"):
+    with raises(InputError, "model.needs_characters"):
         model()(tokens(1, 3, size=VOCABULARY))
 
 

@@ -15,6 +15,7 @@ from jumok.models import (
     TextClassifier,
     TransformerConfig,
 )
+from tests.errors import raises
 from tests.models.small_models import VOCABULARY, small
 from tests.nn.strategies import tokens
 
@@ -155,13 +156,13 @@ def test_the_decoder_may_have_its_own_number_of_layers() -> None:
 
 
 def test_a_decoder_without_layers_is_rejected() -> None:
-    with pytest.raises(InputError, match="n_decoder_layers must be at least 1, got 0"):
+    with raises(InputError, "model.n_decoder_layers_least"):
         TransformerConfig(n_decoder_layers=0)
 
 
 def test_a_cache_longer_than_max_length_is_rejected() -> None:
     decoder = Decoder(TransformerConfig(vocabulary_size=9, d_model=8, n_heads=2, max_length=16))
-    with pytest.raises(InputError, match="at most max_length=16 tokens, got 17"):
+    with raises(InputError, "model.cache_most_max_length"):
         decoder.make_cache(17)
 
 

@@ -14,6 +14,7 @@ from jumok.errors import InputError
 from jumok.models import LanguageModel
 from jumok.native import DecoderPrecision, NativeDecoder, NativeModel, round_to_blocks
 from jumok.native.gguf_quantize import BlockName
+from tests.errors import raises
 from tests.native.conftest import (
     KINDS,
     NOTES,
@@ -253,36 +254,36 @@ def test_a_claimed_length_has_no_tables() -> None:
 
 def test_invalid_arguments_raise_input_error() -> None:
     language, seq2seq = NativeModel(language_model()), NativeModel(encoder_decoder())
-    with pytest.raises(InputError, match="give the source"):
+    with raises(InputError, "kernel.source_given_encoder_decoder"):
         NativeDecoder(seq2seq, capacity=4)
-    with pytest.raises(InputError, match="leave out the source"):
+    with raises(InputError, "kernel.source_given_encoder_decoder"):
         NativeDecoder(language, SOURCE, capacity=4)
-    with pytest.raises(InputError, match="capacity must be at most 40 tokens, got 41"):
+    with raises(InputError, "kernel.capacity_most_tokens"):
         NativeDecoder(language, capacity=41)
-    with pytest.raises(InputError, match="at most 40 tokens, got 41"):
+    with raises(InputError, "kernel.source_most_tokens"):
         NativeDecoder(seq2seq, tokens(1, 41), capacity=4)
-    with pytest.raises(InputError, match="token ids must be from 0 to 76"):
+    with raises(InputError, "kernel.token_ids"):
         NativeDecoder(seq2seq, torch.tensor([[77]]), capacity=4)
-    with pytest.raises(InputError, match=r"got source \(3, 7\) and a mask \(2, 7\)"):
+    with raises(InputError, "kernel.source_source_mask_both"):
         NativeDecoder(seq2seq, SOURCE, SOURCE_MASK[:2], capacity=4)
-    with pytest.raises(InputError, match="padding must be 0 or more tokens, got -1"):
+    with raises(InputError, "kernel.padding_tokens"):
         NativeDecoder(language, padding=torch.tensor([0, -1]), capacity=4)
     decoder = NativeDecoder(language, capacity=4)
     decoder.step(tokens(2, 3))
     for wrong in (tokens(3, 1), tokens(2, 0), tokens(2)):
-        with pytest.raises(InputError, match=r"ids must be \(2, T\)"):
+        with raises(InputError, "kernel.ids_shape"):
             decoder.step(wrong)
-    with pytest.raises(InputError, match="token ids must be from 0 to 76"):
+    with raises(InputError, "kernel.token_ids"):
         decoder.step(torch.tensor([[5], [-1]]))
-    with pytest.raises(InputError, match="capacity of 4 positions, got 5"):
+    with raises(InputError, "kernel.decoder_not_exceed"):
         decoder.step(tokens(2, 2))
-    with pytest.raises(InputError, match="runs on the CPU, got a tensor on meta"):
+    with raises(InputError, "kernel.not_on_cpu"):
         decoder.step(tokens(2, 1).to("meta"))
-    with pytest.raises(InputError, match="rows must be from 0 to 1"):
+    with raises(InputError, "kernel.rows_range"):
         decoder.reorder(torch.tensor([0, 2]))
-    with pytest.raises(InputError, match="rewind must be by 0 to 3 positions, got 4"):
+    with raises(InputError, "kernel.rewind_positions"):
         decoder.rewind(4)
-    with pytest.raises(InputError, match="k must be from 1 to 77 tokens, got 78"):
+    with raises(InputError, "kernel.k_tokens"):
         decoder.top_k(tokens(2, 1), 78)
     assert decoder.length == 3
     decoder.step(tokens(2, 1))

@@ -9,6 +9,7 @@ from jumok.errors import InputError
 from jumok.models import Encoder
 from jumok.native import NativeEncoder
 from jumok.native.threads import set_kernel_threads
+from tests.errors import raises
 from tests.native.conftest import config, randomize_vectors
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -87,7 +88,7 @@ def test_empty_batch() -> None:
 def test_positions_beyond_max_length_raise_input_error() -> None:
     native = NativeEncoder(encoder("rotary").stack, 40)
     x, lengths, positions, columns = inputs(3)
-    with pytest.raises(InputError, match="positions must be from 0 to 39, got 39 to 41"):
+    with raises(InputError, "kernel.positions_range"):
         native(x, lengths, positions + 39, columns)
 
 

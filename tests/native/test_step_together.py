@@ -8,6 +8,7 @@ from jumok.errors import InputError
 from jumok.native import NativeDecoder, NativeModel
 from jumok.native.decoder import DecoderStep, step_rows, step_together
 from jumok.native.packed_weights import PRECISIONS
+from tests.errors import raises
 from tests.native.conftest import KINDS, encoder_decoder, language_model
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -75,18 +76,18 @@ def test_one_token_for_each_row(make, precision: str) -> None:
 def test_wrong_tokens_of_rows() -> None:
     model = NativeModel(language_model(), "float32")
     first, second = (NativeDecoder(model, capacity=1) for _ in range(2))
-    with pytest.raises(InputError, match="k must be from 1 to 77"):
+    with raises(InputError, "kernel.k_tokens"):
         step_rows([first, second], torch.tensor([[5], [6]]), 78)
-    with pytest.raises(InputError, match="ids must be one token for each row of the decoders, got"):
+    with raises(InputError, "kernel.ids_token_row"):
         step_rows([first, second], torch.tensor([[5], [6], [7]]))
-    with pytest.raises(InputError, match="token ids must be from 0 to 76"):
+    with raises(InputError, "kernel.token_ids"):
         step_rows([first, second], torch.tensor([[5], [99]]))
     other = NativeDecoder(NativeModel(language_model(), "float32"), capacity=4)
-    with pytest.raises(InputError, match="must be of one NativeModel"):
+    with raises(InputError, "kernel.all_decoders_nativemodel"):
         step_rows([first, other], torch.tensor([[5], [6]]))
     assert first.length == second.length == 0
     step_rows([first, second], torch.tensor([[5], [6]]))
-    with pytest.raises(InputError, match="must not exceed its capacity"):
+    with raises(InputError, "kernel.decoder_not_exceed"):
         step_rows([first, second], torch.tensor([[5], [6]]))
 
 
@@ -94,16 +95,16 @@ def test_wrong_arguments_change_no_decoder() -> None:
     model = NativeModel(language_model(), "float32")
     first, second = (NativeDecoder(model, capacity=4) for _ in range(2))
     ids = torch.tensor([[5]])
-    with pytest.raises(InputError, match="token ids must be from 0 to 76"):
+    with raises(InputError, "kernel.token_ids"):
         step_together([DecoderStep(first, ids), DecoderStep(second, torch.tensor([[99]]))])
-    with pytest.raises(InputError, match="k must be from 1 to 77"):
+    with raises(InputError, "kernel.k_tokens"):
         step_together([DecoderStep(first, ids), DecoderStep(second, ids, k=78)])
-    with pytest.raises(InputError, match="must not exceed its capacity"):
+    with raises(InputError, "kernel.decoder_not_exceed"):
         step_together([DecoderStep(first, ids), DecoderStep(second, ids.expand(1, 5))])
-    with pytest.raises(InputError, match="each decoder must have one step"):
+    with raises(InputError, "kernel.decoder_step"):
         step_together([DecoderStep(first, ids), DecoderStep(first, ids)])
     other = NativeDecoder(NativeModel(language_model(), "float32"), capacity=4)
-    with pytest.raises(InputError, match="must be of one NativeModel"):
+    with raises(InputError, "kernel.all_decoders_nativemodel"):
         step_together([DecoderStep(first, ids), DecoderStep(other, ids)])
     assert first.length == second.length == 0
     fresh = NativeDecoder(model, capacity=4)

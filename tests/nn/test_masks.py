@@ -9,6 +9,7 @@ from torch import Tensor
 from jumok.errors import InputError
 from jumok.models import Encoder, TransformerConfig
 from jumok.nn import NO_MASK, AttentionMask, MultiHeadAttention, positions_from_mask
+from tests.errors import raises
 from tests.nn.strategies import random_mask, seeds, sequence_mask
 
 CPU = torch.device("cpu")
@@ -78,7 +79,7 @@ def test_positions_count_real_tokens(lengths: list[int], left: bool) -> None:
 
 @pytest.mark.parametrize("mask", [torch.ones(2, 3), torch.ones(2, 3, 3, dtype=torch.bool)])
 def test_a_padding_mask_is_two_dimensional_and_bool(mask: Tensor) -> None:
-    with pytest.raises(InputError, match=r"a padding mask must be \(B, S\) bool, True = real"):
+    with raises(InputError, "nn.padding_mask"):
         AttentionMask.from_padding(mask)
 
 
@@ -89,5 +90,5 @@ def test_a_bool_tensor_is_a_padding_mask_of_a_model_and_refused_by_its_parts() -
     real = ids != 0
     model = Encoder(config).eval()
     assert torch.equal(model(ids, real), model(ids, AttentionMask.from_padding(real)))
-    with pytest.raises(InputError, match="mask must be an AttentionMask, got a Tensor; try Att"):
+    with raises(InputError, "nn.not_an_attention_mask"):
         MultiHeadAttention(8, 2)(x, x, real)  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ import pytest
 from jumok.errors import InputError
 from jumok.pretrained.hub import CONFIG_FILES, resolve
 from jumok.text.pretrained import files
+from tests.errors import raises
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 RESOLVE = """
@@ -72,14 +73,14 @@ def test_local_folder_takes_precedence(tmp_path: Path) -> None:
     ["a/b/c", "../a", "a/../b", "/a/b", "a b", "a--b", "a/", "https://a/b", "x" * 200, "한/글"],
 )
 def test_invalid_names(name: str) -> None:
-    with pytest.raises(InputError, match="no such folder, and not a valid model name"):
+    with raises(InputError, "pretrained.no_such_folder_not"):
         resolve(name)
 
 
 def test_file_instead_of_folder(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(b"")
-    with pytest.raises(InputError, match="must be a folder, got a file"):
+    with raises(InputError, "pretrained.not_a_folder"):
         resolve(path)
 
 

@@ -12,6 +12,7 @@ import torch
 from jumok.errors import InputError, StorageError
 from jumok.pretrained.memory_map import mmap_safetensors, release_pages
 from jumok.safetensors_io import read_tensors, serialize
+from tests.errors import raises
 
 TENSORS = {
     "bool": torch.tensor([True, False, True]),
@@ -123,10 +124,10 @@ def test_invalid_files_raise_errors_with_their_path(tmp_path: Path) -> None:
     path.write_bytes((2**63).to_bytes(8, "little") + whole)
     with pytest.raises(InputError, match="a header of 9,223"):
         mmap_safetensors(path)
-    with pytest.raises(StorageError, match="not a regular file"):
+    with raises(StorageError, "storage.not_regular_file"):
         mmap_safetensors(tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(StorageError, match="not a regular file"):
+    with raises(StorageError, "storage.not_regular_file"):
         mmap_safetensors(tmp_path / "pipe")
 
 

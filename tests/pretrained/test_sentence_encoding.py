@@ -16,6 +16,7 @@ from jumok.errors import InputError, StorageError
 from jumok.pretrained.sentence_encoding import SentenceEncoding, read_sentence_encoding
 from jumok.tasks.pipeline.vector_index import VectorIndex, encode_query
 from tests import hf_folders
+from tests.errors import raises
 
 TEXTS = [
     "이 영화 재미있어요",
@@ -121,7 +122,7 @@ def test_search_uses_the_prompts(folder: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(
         query, pipeline.encode("질문 최고", normalize=True, prompt_name=""), atol=1e-6
     )
-    with pytest.raises(InputError, match="must be one of the model's prompts, query, passage; got"):
+    with raises(InputError, "pretrained.prompt_name_model_s"):
         pipeline.encode(TEXTS, prompt_name="qeury")
 
 

@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from jumok.errors import InputError
 from jumok.pretrained.architecture import FAMILIES, parse_config
 from jumok.pretrained.state_dict import PretrainedModel, hf_state_dict, model_from_hf
+from tests.errors import raises
 from tests.pretrained.file_changes import Change, drop_tensor, rename_tensors, set_tensor
 from tests.pretrained.hf_variants import HAS_EXAONE, VARIANTS
 
@@ -266,7 +267,7 @@ def test_invalid_config_values_raise_input_error(
 @pytest.mark.parametrize("name", [variant.name for variant in VARIANTS if variant.file_changes])
 def test_empty_file_raises_input_error(stored: Callable[[str], Files], name: str) -> None:
     config, _ = stored(name)
-    with pytest.raises(InputError, match="is missing"):
+    with raises(InputError, "pretrained.wrong_tensors"):
         model_from_hf(config, {})
 
 

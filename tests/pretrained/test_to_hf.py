@@ -29,6 +29,7 @@ from jumok.pretrained.adapt import SourceModel
 from jumok.pretrained.family import HeadKind
 from jumok.pretrained.state_dict import model_from_hf
 from jumok.pretrained.to_hf import HFModel, convert_to_hf
+from tests.errors import raises
 from tests.nn.tolerances import randomized
 
 transformers = pytest.importorskip("transformers")
@@ -350,9 +351,7 @@ def test_error_names_the_settings_to_change(
 
 def test_kinds_without_equivalent() -> None:
     model_config = config()
-    with pytest.raises(
-        InputError, match="transformers has no equivalent of a replaced token detec"
-    ):
+    with raises(InputError, "pretrained.transformers_no_equivalent"):
         convert_to_hf(
             source_model(
                 "replaced_token_detector", ReplacedTokenDetector(model_config), model_config

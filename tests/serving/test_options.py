@@ -15,26 +15,27 @@ from jumok.serving.metrics import Metrics
 from jumok.serving.openapi import Schema, openapi
 from jumok.serving.server import ServeOptions, api_routes, model_sources, read_token, serve
 from jumok.serving.service import Service, unique_names
+from tests.errors import raises
 
 
 def test_another_address_needs_a_token() -> None:
-    with pytest.raises(InputError, match=r"other machines can reach 0.0.0.0; add --token-file"):
+    with raises(InputError, "server.other_machines_reach"):
         serve(ServeOptions(folders=["run"], host="0.0.0.0"))
 
 
 def test_the_token_file(tmp_path: Path) -> None:
     path = tmp_path / "token"
-    with pytest.raises(InputError, match="--token-file must be a readable file"):
+    with raises(InputError, "server.token_file_readable_file"):
         read_token(path)
     path.write_text("short\n", encoding="utf-8")
-    with pytest.raises(InputError, match="the token in --token-file must have at least 16"):
+    with raises(InputError, "access.short_token"):
         read_token(path)
     path.write_text("a-token-of-letters\n", encoding="utf-8")
     assert read_token(path) == "a-token-of-letters"
 
 
 def test_names_are_different() -> None:
-    with pytest.raises(InputError, match="must have different names, got nsmc twice"):
+    with raises(InputError, "server.served_models_different"):
         unique_names(["runs/nsmc", "old/nsmc/"])
 
 
@@ -66,7 +67,7 @@ def test_options_of_one_model() -> None:
         ServeOptions(folders=["a"], precision=["x:int8"]),
         ServeOptions(folders=["a"], decoding=("x:beam=2",)),
     ):
-        with pytest.raises(InputError, match=r"must be one of a, got 'x'; correct it"):
+        with raises(InputError, "server.unknown_name"):
             model_sources(wrong, ["a"], turn_fd=7)
 
 

@@ -30,6 +30,7 @@ from jumok.tasks.runs.train import train
 from jumok.tasks.token_classification import char_tags, log_probabilities
 from jumok.text.ragged import Ragged
 from jumok.viewer.live_model import plot_attention
+from tests.errors import raises
 from tests.tasks.tiny_jobs import CPU, TAGS, tag_recipe, tag_rows, tag_vocabulary, tagging_job
 
 ROWS = tag_rows(24, 1)
@@ -288,9 +289,9 @@ def test_what_needs_logits_of_tokens_is_refused(run: Path, tmp_path: Path) -> No
     loaded = jumok.load(run)
     ids = torch.tensor([[loaded.vocabulary.cls_id, *loaded.vocabulary.encode("영희가")]])
     assert loaded.hidden_states(ids).shape[:2] == ids.shape
-    with pytest.raises(InputError, match="has logits of characters, which token ids alone do not"):
+    with raises(InputError, "model.needs_characters"):
         loaded.logits(ids)
-    with pytest.raises(InputError, match="must tag pieces to measure its answer, got one with mod"):
+    with raises(InputError, "trace.model_tag_pieces"):
         sweep_heads(loaded, "영희가 서울에 가요")
     with pytest.raises(InputError, match="no equivalent of the class CharacterClassifier"):
         export(run, "hf", tmp_path / "hf")
@@ -299,5 +300,5 @@ def test_what_needs_logits_of_tokens_is_refused(run: Path, tmp_path: Path) -> No
 
 
 def test_settings_that_are_refused() -> None:
-    with pytest.raises(InputError, match="for the task classification, which has no tags"):
+    with raises(InputError, "recipe.model_tagging_left"):
         load_recipe("nsmc", ["model.tagging=characters"])

@@ -38,6 +38,7 @@ from jumok.tasks.runs.run import Run
 from jumok.tasks.runs.train import resume, train
 from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from jumok.viewer.live_model import plot_attention
+from tests.errors import raises
 from tests.shared_data import shared_data
 from tests.tasks.tiny_jobs import CPU, SMALL, joint, recipe, review_vocabulary
 from tests.tiny_runs import reviews
@@ -227,7 +228,7 @@ def test_the_masked_fraction_falls() -> None:
 
     first, second, later = (fraction(number) for number in (0, 1, 7))
     assert first > second + 0.1 > later + 0.15
-    with pytest.raises(InputError, match="final_probability must be 0 or more and less than 1"):
+    with raises(InputError, "recipe.masking_final_probability_less"):
         MaskingConfig(final_probability=1.0)
 
 

@@ -17,6 +17,7 @@ from jumok.tasks.recipe.tables import AugmentationConfig, RegressionConfig
 from jumok.tasks.runs.evaluate import evaluate
 from jumok.tasks.runs.train import train
 from jumok.training.trainer import Trainer
+from tests.errors import raises
 from tests.tasks.tiny_jobs import CPU, regression_job, score_rows
 from tests.tiny_runs import REVIEWS
 
@@ -116,9 +117,7 @@ def test_an_exported_model_predicts_on_the_scale_of_the_data(run: Path) -> None:
 
 
 def test_an_invalid_range() -> None:
-    with pytest.raises(
-        InputError, match=r"lowest must be below highest, got 5.0 and 1.0; give the range"
-    ):
+    with raises(InputError, "recipe.regression_lowest_below"):
         RegressionConfig(lowest=5.0)
 
 

@@ -20,6 +20,7 @@ from jumok.tasks.runs.train import train
 from jumok.tasks.similarity import SimilarityJob, retrieval
 from jumok.viewer.example_texts import example_texts
 from tests.cli.commands import call
+from tests.errors import raises
 from tests.tasks.tiny_jobs import CPU, score_rows
 
 RECIPE = """
@@ -202,38 +203,38 @@ def test_predict_evaluate_and_compare(scored: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_text_without_a_pair_is_refused(scored: Path) -> None:
-    with pytest.raises(InputError, match="two texts separated by one TAB"):
+    with raises(InputError, "input.pair_two_texts"):
         jumok.load(scored)("혼자")
 
 
 @pytest.mark.parametrize(
     ("supervision", "model", "message"),
     [
-        (SCORES, 'pooling = "compare"\nn_segments = 2', "model.pooling must be"),
-        ('label = "label"', "", "similarity.positive must name the label"),
-        (f'score = "score"\n{LABELS}', "", "both select the similar pairs"),
-        ('[similarity]\nnegative = "different"', "", "needs another label as similarity.positive"),
-        ("[similarity]\ntemperature = 0.0", "", "similarity.temperature must be more than 0"),
+        (SCORES, 'pooling = "compare"\nn_segments = 2', "recipe.model_pooling_mean"),
+        ('label = "label"', "", "recipe.similarity_positive_name"),
+        (f'score = "score"\n{LABELS}', "", "recipe.data_score_similarity"),
+        ('[similarity]\nnegative = "different"', "", "recipe.similarity_negative_needs"),
+        ("[similarity]\ntemperature = 0.0", "", "recipe.similarity_temperature_finite"),
         (
             '[similarity]\ntexts = "a.txt"',
             "",
-            "model.dropout must be above 0 with similarity.texts",
+            "recipe.model_dropout_above",
         ),
-        ('[similarity]\ntexts = "a"\ncorpus = "nsmc"', "", "similarity.corpus and texts both name"),
-        ("[similarity]\nrows = -1", "", "similarity.rows must be 0"),
+        ('[similarity]\ntexts = "a"\ncorpus = "nsmc"', "", "recipe.corpus_texts_both"),
+        ("[similarity]\nrows = -1", "", "recipe.negative_rows"),
     ],
 )
 def test_settings_that_conflict(tmp_path: Path, supervision: str, model: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with raises(InputError, message):
         _recipe(tmp_path, supervision, model)
 
 
 def test_single_texts_and_metrics_of_other_data_are_refused(tmp_path: Path) -> None:
     _recipe(tmp_path, SCORES)
     path = str(tmp_path / "similar.toml")
-    with pytest.raises(InputError, match="needs pairs of texts"):
+    with raises(InputError, "recipe.task_similarity_needs"):
         load_recipe(path, ["data.pair="])
-    with pytest.raises(InputError, match="metric must be spearman or pearson"):
+    with raises(InputError, "recipe.metric_pairs_scores"):
         load_recipe(path, ["metric=accuracy"])
     with pytest.raises(InputError, match="must be left out for the task classification"):
         load_recipe(path, ["task=classification", "data.score=", "similarity.positive=same"])
@@ -241,7 +242,7 @@ def test_single_texts_and_metrics_of_other_data_are_refused(tmp_path: Path) -> N
 
 def test_an_unknown_positive_label_lists_the_labels(tmp_path: Path) -> None:
     recipe = _recipe(tmp_path, LABELS.replace('"same"', '"equal"'))
-    with pytest.raises(InputError, match="'equal'; the labels are different, same"):
+    with raises(InputError, "task.similarity_positive_label"):
         train(recipe, tmp_path / "run")
 
 

@@ -25,6 +25,7 @@ from jumok.tasks.runs.train import train
 from jumok.tasks.shared.encoder_job import LabelledBatch
 from jumok.text.ragged import Ragged
 from jumok.viewer.live_model import plot_attention
+from tests.errors import raises
 from tests.tasks.tiny_jobs import CPU, classification_job, pair_rows, review_vocabulary
 from tests.tiny_runs import REVIEWS
 
@@ -80,7 +81,7 @@ def test_lines_of_pairs() -> None:
     assert TextInputs.from_lines(lines, paired=True) == TextInputs(["가", "", ""], ["나", "", "나"])
     assert TextInputs.from_lines(lines, paired=False) == TextInputs(lines)
     for line in ("가", "가\t나\t다"):
-        with pytest.raises(InputError, match="must be two texts separated by one TAB"):
+        with raises(InputError, "input.pair_two_texts"):
             TextInputs.from_lines([line], paired=True)
 
 
@@ -225,7 +226,7 @@ def test_compare_pooling_trains_and_is_independent_of_the_batch() -> None:
 
 def test_compare_pooling_needs_pairs() -> None:
     for overrides in (["data.corpus=nsmc"], ["data.corpus=kornli", "model.n_segments=0"]):
-        with pytest.raises(InputError, match="needs text pairs"):
+        with raises(InputError, "recipe.model_pooling_compare"):
             load_recipe("nsmc", ["model.pooling=compare", *overrides])
 
 
@@ -252,7 +253,7 @@ def test_a_run_predicts_pairs(run: Path) -> None:
     answers = loaded(lines)
     assert [answer.text for answer in answers] == lines
     assert loaded(lines[0]).probabilities == pytest.approx(answers[0].probabilities, abs=1e-5)
-    with pytest.raises(InputError, match="separated by one TAB, got '이 영화'"):
+    with raises(InputError, "input.pair_two_texts"):
         loaded("이 영화")
 
 
@@ -287,7 +288,7 @@ def test_initialization_from_a_run_without_segments(
 
 @pytest.mark.parametrize("overrides", [["model.n_segments=1"], ["data.pieces=true"]])
 def test_invalid_settings_for_pairs(overrides: list[str]) -> None:
-    with pytest.raises(InputError, match=r"text pairs need data\.pieces = false"):
+    with raises(InputError, "recipe.text_pairs_need"):
         load_recipe("nsmc", ["data.corpus=question_pair", "augmentation={}", *overrides])
 
 

@@ -23,6 +23,7 @@ from jumok.tasks.runs.train import train
 from jumok.tasks.token_classification import char_tags, forward, log_probabilities, viterbi_tags
 from jumok.training.trainer import Trainer
 from jumok.viewer.live_model import plot_attention
+from tests.errors import raises
 from tests.tasks.tiny_jobs import CPU, TAGS, tag_recipe, tag_rows, tag_vocabulary, tagging_job
 
 ROWS = tag_rows(24, 1)
@@ -243,7 +244,7 @@ def test_logits_are_those_of_pieces(run: Path) -> None:
 
 
 def test_subword_sampling_is_an_error() -> None:
-    with pytest.raises(InputError, match="tags are aligned with the best segmentation"):
+    with raises(InputError, "recipe.subword_sampling_with_tags"):
         load_recipe("klue-ner", ["model.tagging=pieces", "augmentation.subword_sampling=0.5"])
 
 

@@ -1,11 +1,11 @@
 """A vocabulary of characters: each its own piece, every space and line break kept."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jumok.errors import InputError
 from jumok.text import SentencePieceTokenizer, StreamingDecoder, VocabularyConfig
+from tests.errors import raises
 
 CONFIG = VocabularyConfig(
     kind="char", size=1000, character_coverage=1.0, required_characters="\n\t"
@@ -47,10 +47,10 @@ def test_the_size_limits_the_rarest_characters() -> None:
 
 
 def test_characters_have_one_segmentation_and_no_sampling() -> None:
-    with pytest.raises(InputError, match="one segmentation of every text"):
+    with raises(InputError, "text.vocabulary_segmentation_every"):
         VOCABULARY.sample_batch(["밥을"], alpha=0.1, seed=0)
 
 
 def test_a_vocabulary_of_characters_has_no_byte_fallback() -> None:
-    with pytest.raises(InputError, match="byte_fallback"):
+    with raises(InputError, "text.byte_fallback_false_kind"):
         VocabularyConfig(kind="char", byte_fallback=True)

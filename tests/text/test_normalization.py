@@ -1,6 +1,5 @@
 """NFC, never NFKC; NFD repaired; what cannot be stored refused by name."""
 
-import re
 import unicodedata
 
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import strategies as st
 
 from jumok.errors import InputError
 from jumok.text.normalization import check_text, compose_hangul, nfc, normalizer
+from tests.errors import raises
 
 KEPT = ["ㅋㅋ", "ㅠㅠ", "㈜", "…", "①", "½", "Ａ", "㎏", "한글", "~", "～"]
 
@@ -47,11 +47,11 @@ def test_the_rule_of_a_name() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("한\0글", "a text must not contain U+0000 (NUL), got one as character 2"),
-        ("가나\ud83d", "lone surrogate, got U+D83D as character 3"),
-        ("\udc00", "lone surrogate, got U+DC00 as character 1"),
+        ("한\0글", "text.nul"),
+        ("가나\ud83d", "text.lone_surrogate"),
+        ("\udc00", "text.lone_surrogate"),
     ],
 )
 def test_characters_that_no_file_can_contain_are_named(text: str, message: str) -> None:
-    with pytest.raises(InputError, match=re.escape(message)):
+    with raises(InputError, message):
         check_text(text)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from jumok.errors import InputError
 from jumok.text import SentencePieceTokenizer
 from jumok.text.sentencepiece_proto import read_model
+from tests.errors import raises
 from tests.text.sample_texts import CORPUS, SENTENCES, kowiki_like, sentencepiece_model, trained
 
 KINDS = ["unigram", "bpe"]
@@ -181,16 +182,16 @@ def test_very_long_words_are_sampled() -> None:
 @pytest.mark.parametrize(
     ("kind", "alpha", "seed", "message"),
     [
-        ("unigram", -0.1, 0, "a unigram vocabulary, got -0.1"),
-        ("unigram", float("nan"), 0, "got nan"),
-        ("bpe", 1.5, 0, "for a BPE vocabulary, got 1.5"),
-        ("bpe", 0.1, -1, "at least 0, got -1"),
+        ("unigram", -0.1, 0, "text.unigram_alpha"),
+        ("unigram", float("nan"), 0, "text.unigram_alpha"),
+        ("bpe", 1.5, 0, "text.bpe_alpha"),
+        ("bpe", 0.1, -1, "text.seed_integer_least"),
     ],
 )
 def test_invalid_alpha_and_seed_are_errors(
     kind: str, alpha: float, seed: int, message: str
 ) -> None:
-    with pytest.raises(InputError, match=message):
+    with raises(InputError, message):
         trained(kind).sample_batch(["가"], alpha=alpha, seed=seed)
 
 

@@ -18,6 +18,7 @@ from jumok.tasks.runs.import_checkpoint import import_checkpoint
 from jumok.tasks.runs.train import resume, train
 from tests import hf_folders
 from tests.cli.commands import call
+from tests.errors import raises
 from tests.export.small_models import config
 from tests.tiny_runs import reviews, write_tsv
 
@@ -204,7 +205,7 @@ def test_adapters_that_are_refused(tmp_path: Path) -> None:
     model = transformers.BertModel.from_pretrained(base)
     settings = peft.LoraConfig(r=2, target_modules=["query"])
     peft.get_peft_model(model, settings).save_pretrained(folder)
-    with pytest.raises(InputError, match=r"must be \(48, 48\) as in .*other, got \(24, 24\)"):
+    with raises(InputError, "pretrained.adapter_shape"):
         import_checkpoint(folder, tmp_path / "out", str(other))
     assert not (tmp_path / "out").exists()
     path = folder / "adapter_config.json"
@@ -223,12 +224,12 @@ def test_adapters_that_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("overrides", "match"),
     [
-        (["training.lora.rank=-1"], "training.lora.rank must be at least 1, or 0 for none, got -1"),
-        (["training.lora.targets=['quary']"], r"lora\.targets\[0\] must be 'query', 'key'"),
-        (["training.sharding=full"], 'sharding must be "none" with training.lora'),
-        (["model.init="], r"training\.lora needs model\.init"),
+        (["training.lora.rank=-1"], "nn.lora_rank"),
+        (["training.lora.targets=['quary']"], "config.wrong_type"),
+        (["training.sharding=full"], "training.training_sharding_none_training"),
+        (["model.init="], "recipe.training_lora_needs"),
     ],
 )
 def test_settings_that_are_refused(recipe: Path, overrides: list[str], match: str) -> None:
-    with pytest.raises(InputError, match=match):
+    with raises(InputError, match):
         load_recipe(str(recipe), overrides)

@@ -19,6 +19,7 @@ from jumok.tasks.runs.train import resume, train
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.reporting.metrics import read_records
 from tests.cli.commands import JUMOK, Done, environment, run
+from tests.errors import raises
 
 STEPS = 40
 OVERRIDES = (
@@ -201,7 +202,7 @@ def test_resume_with_another_recipe_fails(tmp_path: Path, whole: Path) -> None:
     folder = copied(whole, tmp_path / "run", STEPS)
     recipe = folder / "recipe.toml"
     recipe.write_text(recipe.read_text().replace("token_dropout = 0.2", "token_dropout = 0.3"))
-    with pytest.raises(CheckpointError, match="its recipe must be that of the run"):
+    with raises(CheckpointError, "checkpoint.of_another_run"):
         resume(folder)
 
 
@@ -217,5 +218,5 @@ def test_resume_with_other_data_fails(tmp_path: Path, review_recipe: Path) -> No
     (folder / "results.json").unlink()
     with (data / "train.tsv").open("a") as file:
         file.write("음악이 좋았어요\tpositive\n")
-    with pytest.raises(CheckpointError, match="its data must be that of the run"):
+    with raises(CheckpointError, "checkpoint.of_another_run"):
         resume(folder)

@@ -8,6 +8,7 @@ from jumok.errors import InputError
 from jumok.fonts import figure_bytes
 from jumok.viewer.figure_requests import FIGURE_OF_VIEW, FigureRequest, write_figure
 from jumok.viewer.view_state import ViewState
+from tests.errors import raises
 from tests.viewer.figure_traces import trace_of
 
 TRACE = trace_of(classifies=True)
@@ -132,7 +133,7 @@ def test_what_the_page_does_to_the_numbers_is_done_in_the_figure() -> None:
     done = (request.unit, request.specials, request.measure, request.rows)
     assert done == ("word", "renormalise", "values", "predicted")
     assert FigureRequest.of_state(ViewState(view="alignment"), TRACE.info, "pdf").rows == "read"
-    with pytest.raises(InputError, match="u must be one of piece, syllable, word, got 'line'"):
+    with raises(InputError, "page.unknown_value"):
         ViewState.parse("u=line")
 
 
@@ -172,5 +173,5 @@ def test_lines_keep_their_heads_their_mass_and_their_colours() -> None:
 
 
 def test_a_view_without_a_figure() -> None:
-    with pytest.raises(InputError, match="no figure corresponds to the view 'generation'"):
+    with raises(InputError, "page.no_figure_corresponds"):
         FigureRequest.of_state(ViewState.parse("v=generation"), TRACE.info, "pdf")

@@ -28,6 +28,7 @@ from jumok.interpret.trace import Trace
 from jumok.viewer.figures.figure import default_kind, draw_figure
 from jumok.viewer.figures.model_map import max_pool_tiles, mosaic
 from jumok.viewer.figures.options import KINDS, FigureOptions, Kind
+from tests.errors import raises
 from tests.viewer.figure_traces import HOSTILE, READ, WRITTEN, trace_of
 from tests.viewer.random_traces import random_trace
 
@@ -136,30 +137,30 @@ def test_an_alignment_of_all_layers_pools_every_head() -> None:
 @pytest.mark.parametrize(
     ("figure_options", "sentence"),
     [
-        ({"kind": "lines", "mass": 0.0}, "mass must be above 0 and at most 1, got 0.0"),
-        ({"kind": "lines", "mass": float("nan")}, "mass must be above 0 and at most 1, got nan"),
+        ({"kind": "lines", "mass": 0.0}, "page.mass_above_most"),
+        ({"kind": "lines", "mass": float("nan")}, "page.mass_above_most"),
         (
             {"kind": "lines", "pins": [("cross", 0, 0)]},
-            "pins must be heads of the block encoder, got cross.0.0",
+            "page.pins_heads_block",
         ),
         (
             {"kind": "lines", "pins": [("encoder", 7, 0)]},
-            "the layer of block encoder must be 0 to 1",
+            "page.layer_block_negative",
         ),
-        ({"kind": "lines", "pins": [("encoder", 0, 9)]}, "the head must be 0 to 3, got 9"),
+        ({"kind": "lines", "pins": [("encoder", 0, 9)]}, "page.head_range"),
         (
             {"kind": "heads", "pins": [("encoder", 0, 0)]},
-            "pins are for the figure lines, got the figure heads",
+            "page.pins_figure_lines",
         ),
-        ({"kind": "heads", "layer": "all"}, "layer must be a number for the figure"),
+        ({"kind": "heads", "layer": "all"}, "page.layer_number_figure"),
         (
             {"kind": "alignment", "layer": "all", "head": 1},
-            "head must be mean or max for all layers, got 1",
+            "page.head_mean_max",
         ),
     ],
 )
 def test_invalid_lines_and_layers(figure_options: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(InputError, match=re.escape(sentence)):
+    with raises(InputError, sentence):
         TRACE.figure(**figure_options)
 
 
@@ -278,7 +279,7 @@ def test_angles_and_biases_are_positions_too() -> None:
     for query in range(6):
         for key in range(6):
             assert (shown[:, key - query + 5] == bias[:, query, key]).all()
-    with pytest.raises(InputError, match="must have learned, sinusoidal, rotary"):
+    with raises(InputError, "page.trace_learned_sinusoidal"):
         trace_of(positions="none").figure("positions")
 
 
@@ -290,7 +291,7 @@ def test_an_explanation_shows_what_each_word_does() -> None:
     expected = [0.7 - word.without[1] for word in answer.sequences[0].words]
     np.testing.assert_allclose(widths, expected, rtol=1e-6)
     assert "긍정 <b> 70.0%" in [text.get_text() for text in texts(figure)]
-    with pytest.raises(InputError, match="needs a trace of a classifier"):
+    with raises(InputError, "page.figure_explanation_needs"):
         ENCODER_ONLY.figure("explanation")
 
 
@@ -303,7 +304,7 @@ def test_an_explanation_of_another_label() -> None:
     expected = [probability - word.without[0] for word in answer.sequences[0].words]
     np.testing.assert_allclose(widths, expected, rtol=1e-6)
     assert f"{answer.labels[0]} {probability:.1%}" in [text.get_text() for text in texts(figure)]
-    with pytest.raises(InputError, match="the label must be 0 to 1, got 2"):
+    with raises(InputError, "page.label_range"):
         TRACE.figure("explanation", label=2)
 
 
@@ -423,7 +424,7 @@ def test_any_shape_fits(kind: Kind, n_read: int, n_written: int) -> None:
 
 
 def test_an_alignment_without_predictions() -> None:
-    with pytest.raises(InputError, match="no tokens to draw"):
+    with raises(InputError, "page.sequence_no_tokens"):
         trace_of(written=["[BOS]"]).figure("alignment")
 
 
@@ -524,7 +525,7 @@ def test_the_options_of_a_figure_are_keywords() -> None:
         figure="heads", block="decoder", layer=0, query=2, width=3.3, scale="sqrt"
     )
     assert figure_bytes(one, "svg") == figure_bytes(draw_figure(TRACE, options), "svg")
-    with pytest.raises(InputError, match="unknown figure option 'widht'; did you mean width"):
+    with raises(InputError, "page.unknown_figure_option"):
         TRACE.figure(widht=3.3)
 
 
@@ -534,31 +535,31 @@ def test_the_options_of_a_figure_are_keywords() -> None:
 @pytest.mark.parametrize(
     ("choice", "sentence"),
     [
-        ({"kind": "pie"}, "figure must be one of attention, heads"),
-        ({"block": "middle"}, "got 'middle'"),
-        ({"layer": 2}, "the layer of block encoder must be 0 to 1"),
-        ({"head": 4}, "the head must be 0 to 3, got 4"),
-        ({"head": "min"}, "head must be one of mean, max, got 'min'"),
-        ({"sequence": 1}, "the sequence must be 0 to 0, got 1"),
-        ({"unit": "letter"}, "unit must be one of piece, syllable, word, got 'letter'"),
-        ({"width": 0.5}, "width must be from 2 to 40 inches, got 0.5"),
-        ({"font_size": 3.0}, "font_size must be from 5 to 24 points, got 3.0"),
-        ({"palette": "rainbow"}, "palette must be one of ink"),
-        ({"scale": "log"}, "scale must be linear or sqrt, got 'log'"),
-        ({"rows": "said"}, "rows must be one of read, predicted, got 'said'"),
-        ({"kind": "alignment", "block": "encoder"}, "needs the block cross, got encoder"),
-        ({"kind": "neuron", "head": "mean"}, "head must be a number for the figure neuron"),
-        ({"kind": "neuron", "query": 99}, "the query must be 0 to 8, got 99"),
-        ({"kind": "neuron", "unit": "word"}, "shows single pieces"),
+        ({"kind": "pie"}, "page.unknown_value"),
+        ({"block": "middle"}, "trace.unknown_block"),
+        ({"layer": 2}, "page.layer_block_negative"),
+        ({"head": 4}, "page.head_range"),
+        ({"head": "min"}, "page.unknown_value"),
+        ({"sequence": 1}, "trace.sequence_range"),
+        ({"unit": "letter"}, "trace.unknown_value"),
+        ({"width": 0.5}, "page.width_inches"),
+        ({"font_size": 3.0}, "page.font_size_points"),
+        ({"palette": "rainbow"}, "page.unknown_palette"),
+        ({"scale": "log"}, "page.unknown_scale"),
+        ({"rows": "said"}, "page.unknown_value"),
+        ({"kind": "alignment", "block": "encoder"}, "page.figure_alignment_needs"),
+        ({"kind": "neuron", "head": "mean"}, "page.head_number_figure"),
+        ({"kind": "neuron", "query": 99}, "page.query_range"),
+        ({"kind": "neuron", "unit": "word"}, "page.figure_neuron_shows"),
     ],
 )
 def test_invalid_options(choice: dict[str, object], sentence: str) -> None:
-    with pytest.raises(InputError, match=re.escape(sentence)):
+    with raises(InputError, sentence):
         TRACE.figure(**choice)  # type: ignore[arg-type]
 
 
 def test_a_trace_without_what_a_figure_needs() -> None:
-    with pytest.raises(InputError, match="alignment needs cross-attention"):
+    with raises(InputError, "page.figure_alignment_needs_cross_attention"):
         ENCODER_ONLY.figure("alignment")
 
 

@@ -12,6 +12,7 @@ from jumok.viewer.live_model import LiveModel
 from jumok.viewer.request_schema import EffectsRequest, TraceRequest
 from jumok.viewer.server import ServerContent
 from jumok.viewer.trace_store import open_trace_store
+from tests.errors import raises
 from tests.viewer.page_server import Server, served
 
 TEXT, OTHER = "연기가 지루해요", "지루해요 연기가"
@@ -68,12 +69,12 @@ def test_a_trace_with_the_weights_of_a_checkpoint(review_run: Path) -> None:
 
 
 def test_refused_requests(live: LiveModel, server: Server) -> None:
-    with pytest.raises(InputError, match=r"checkpoint must be one of the run \(step-"):
+    with raises(InputError, "page.checkpoint_run"):
         live.make_trace(TraceRequest((TEXT,), checkpoint="../step-1"))
-    with pytest.raises(InputError, match="other must be a string or null"):
+    with raises(InputError, "page.string_null"):
         EffectsRequest.of_json({"text": "a", "other": 3})
     for wrong in ({"other": "b", "hidden": 1}, {"hidden": True}):
-        with pytest.raises(InputError, match="hidden must be true or false"):
+        with raises(InputError, "page.hidden_true_false"):
             EffectsRequest.of_json({"text": "a", **wrong})
     answer = server.request("/api/effects", {"text": TEXT, "other": "음"})
     assert (answer.status, "equally many tokens" in answer.error) == (400, True)

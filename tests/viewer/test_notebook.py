@@ -5,12 +5,12 @@ import json
 from html.parser import HTMLParser
 
 import numpy as np
-import pytest
 
 from jumok.errors import InputError
 from jumok.interpret.bertviz import from_attention
 from jumok.viewer.notebook import Display
 from jumok.viewer.page import render_page
+from tests.errors import raises
 from tests.viewer.random_traces import HOSTILE, random_trace
 
 
@@ -73,5 +73,5 @@ def test_the_bundle_is_json() -> None:
 
 
 def test_an_invalid_state_raises_at_once() -> None:
-    with pytest.raises(InputError, match="L must be"):
+    with raises(InputError, "page.whole_number"):
         random_trace().show("L=first")

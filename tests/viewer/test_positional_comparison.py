@@ -10,6 +10,7 @@ from jumok.errors import InputError
 from jumok.fonts import save_figure
 from jumok.viewer.figures.positional_comparison import positional_comparison
 from jumok.viewer.positional_encodings import sinusoid_pairs
+from tests.errors import raises
 
 
 @pytest.mark.slow
@@ -38,7 +39,7 @@ def test_only_the_fifth_line_lies_at_zero() -> None:
 
 
 def test_invalid_sizes() -> None:
-    with pytest.raises(InputError, match="length must be at least 4"):
+    with raises(InputError, "page.length_least_width"):
         positional_comparison(3, 8)
-    with pytest.raises(InputError, match="must be even, got 7"):
+    with raises(InputError, "page.number_dimensions_even"):
         positional_comparison(16, 7)

@@ -81,7 +81,7 @@ def _architecture(file: GGUFFile) -> GGUFArchitecture:
     name = file.metadata.get("general.architecture")
     if not isinstance(name, str) or name not in ARCHITECTURES:
         raise ModelFileError(
-            "pretrained.general_architecture",
+            "pretrained.gguf_architecture",
             "general.architecture must be one of {architectures}, got {name!r}; import the "
             "original checkpoint",
             architectures=", ".join(ARCHITECTURES),

@@ -55,7 +55,7 @@ def check_pieces(pieces: Iterable[str]) -> None:
     longest = max(pieces, key=len, default="")
     if len(longest) > MAX_PIECE_CHARS:
         raise TokenizerError(
-            "text.piece_most_characters",
+            "text.piece_too_long",
             "a piece must have at most {max_piece_chars:,} characters, got {n_longest:,} in "
             "{longest!r}...; use another vocabulary",
             max_piece_chars=MAX_PIECE_CHARS,

@@ -38,7 +38,7 @@ def check_expansion(n_bytes: int) -> None:
     """Raises InputError if normalization may replace one character by so many bytes."""
     if n_bytes > MAX_EXPANSION:
         raise TokenizerError(
-            "text.character_become_most",
+            "text.character_growth",
             "one character must become at most {max_expansion:,} bytes in normalization, got "
             "{n_bytes:,} bytes; download the file again",
             max_expansion=MAX_EXPANSION,

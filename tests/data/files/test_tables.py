@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from jumok.data.files.tables import format_of, read_parallel, read_table
 from jumok.data.table import Table
 from jumok.errors import InputError, StorageError
+from tests.errors import raises
 
 ROWS = [
     ("이 영화 정말 재미있어요", "1"),
@@ -101,9 +102,9 @@ def test_the_notes_json_lines_of_pieces(tmp_path: Path) -> None:
     table = read_table(path, {"text": "doc", "label": "label"}, lists=["text"], labels=NAMES)
     assert list(table.pieces("text")) == [["▁재미", "있", "다"], ["▁별로"]]
     assert list(table.column("label")) == ["positive", "negative"]
-    with pytest.raises(InputError, match=r"got lists of pieces; read it with Table\.pieces"):
+    with raises(InputError, "data.column_type"):
         table.column("text")
-    with pytest.raises(InputError, match=r"got text; read it with Table\.column"):
+    with raises(InputError, "data.column_type"):
         table.pieces("label")
 
 
@@ -150,7 +151,7 @@ def test_columns_of_a_table(tmp_path: Path) -> None:
     assert "3 rows" in repr(column)
     with pytest.raises(IndexError):
         column[3]
-    with pytest.raises(InputError, match="no column 'txet'; the table has text, label"):
+    with raises(InputError, "data.no_column"):
         table.column("txet")
 
 
@@ -164,26 +165,26 @@ def test_rows_without_text_are_left_out_on_request() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", r"a\.tsv must have a header line"),
-        ("document\tlabel\n", r"a\.tsv has no usable row"),
-        ("document\tlabels\n글\t1\n", r"a\.tsv:1: no column 'label' .*did you mean labels\?"),
-        ("글\t1\n글\t0\n", r"a\.tsv:1: no column 'document' in the header \(got '글 \| 1'\)"),
+        ("", "file.header_line_rows"),
+        ("document\tlabel\n", "file.no_usable_row"),
+        ("document\tlabels\n글\t1\n", "file.no_column_header"),
+        ("글\t1\n글\t0\n", "file.no_column_header"),
         (
             "document\tlabel\tlabel\n글\t1\t1\n",
-            r"column names must be unique, got 'label'",
+            "file.column_names_unique",
         ),
         (
             "\t".join(f"c{i}" for i in range(100_000)) + "\n글\n",
             r"a\.tsv:1: a header must have at most 10,000 columns, got 100,000; name the format",
         ),
         ("\t" * 1_000_000 + "\n글\n", "a header must have at most 10,000 columns, got 1,000,001"),
-        ("document\tlabel\r글\t1\r", r"a\.tsv:1: lines must end with LF or CRLF"),
+        ("document\tlabel\r글\t1\r", "file.lines_end_lf"),
     ],
 )
 def test_invalid_headers(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "a.tsv"
     path.write_bytes(content.encode())
-    with pytest.raises(InputError, match=message):
+    with raises(InputError, message):
         read_table(path, COLUMNS)
 
 
@@ -198,7 +199,7 @@ def test_wide_encodings_are_named(tmp_path: Path, encoding: str) -> None:
 def test_invalid_csv_headers(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"")
-    with pytest.raises(InputError, match="must have a header line"):
+    with raises(InputError, "file.header_line_rows"):
         read_table(path, COLUMNS)
     path.write_bytes(b"a," * 10_000 + b"b\n")
     with pytest.raises(InputError, match="a header must have at most 10,000 columns, got 10,001"):
@@ -211,19 +212,19 @@ def test_invalid_csv_headers(tmp_path: Path) -> None:
 def test_paths_that_are_not_files(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"none\.tsv cannot be read \(No such file"):
         read_table(tmp_path / "none.tsv", COLUMNS)
-    with pytest.raises(InputError, match="must be a file"):
+    with raises(InputError, "file.not_a_file"):
         read_table(tmp_path, COLUMNS, format="tsv")
-    with pytest.raises(InputError, match="must be a file"):
+    with raises(InputError, "file.not_a_file"):
         read_table("/dev/zero", COLUMNS, format="tsv")
 
 
 def test_an_unknown_suffix_needs_a_format(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"must be one of \.tsv, \.csv"):
+    with raises(InputError, "file.unknown_suffix"):
         format_of(tmp_path / "ratings.dat")
     (tmp_path / "a.txt").write_text("글\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"plain lines with one column, expected document, label"):
+    with raises(InputError, "file.file_plain_lines"):
         read_table(tmp_path / "a.txt", COLUMNS)
-    with pytest.raises(InputError, match="lists of pieces must be in JSON lines"):
+    with raises(InputError, "file.lists_pieces_json"):
         read_table(tmp_path / "a.txt", ["text"], lists=["text"])
-    with pytest.raises(InputError, match="one file for each of 2 columns, got 1 files"):
+    with raises(InputError, "file.file_columns"):
         read_parallel([tmp_path / "a.txt"])

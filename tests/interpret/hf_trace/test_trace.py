@@ -18,6 +18,7 @@ from jumok.interpret.trace import Trace
 from jumok.nn.hooks import shared_copy
 from jumok.tasks.runs.load import load
 from tests import hf_folders
+from tests.errors import raises
 from tests.pretrained.hf_variants import SCALES, VARIANTS, V, randomize
 
 GROUPED = {
@@ -495,21 +496,21 @@ def test_softcaps_and_the_window_of_each_layer_are_recorded() -> None:
 
 def test_what_is_refused() -> None:
     model = model_of("bert-bare")
-    with pytest.raises(InputError, match="must be a PreTrainedModel of transformers"):
+    with raises(InputError, "trace.model_pretrainedmodel_transformers"):
         trace_transformers(nn.Linear(2, 2), IDS)
-    with pytest.raises(InputError, match="takes no decoder_input_ids"):
+    with raises(InputError, "trace.takes_no_decoder_input_ids"):
         trace_transformers(model, IDS, decoder_input_ids=GIVEN)
-    with pytest.raises(InputError, match="needs decoder_input_ids"):
+    with raises(InputError, "trace.needs_decoder_input_ids"):
         trace_transformers(model_of("t5-relu"), IDS)
-    with pytest.raises(InputError, match="padding must be on the right"):
+    with raises(InputError, "trace.padding_right"):
         trace_transformers(model, IDS, REAL.flip(-1))
-    with pytest.raises(InputError, match="must have the shape of input_ids"):
+    with raises(InputError, "trace.attention_mask_shape_input_ids"):
         trace_transformers(model, IDS, REAL[:, :2])
-    with pytest.raises(InputError, match="each of 2 sequences, got 3"):
+    with raises(InputError, "trace.text_text_sequences"):
         trace_transformers(model, IDS, REAL, text=["하나", "둘", "셋"])
-    with pytest.raises(InputError, match="must use transformers' AttentionInterface"):
+    with raises(InputError, "trace.model_transformers_attentioninterface"):
         trace_transformers(model_of("megatron-bert-bare", "eager"), IDS)
-    with pytest.raises(InputError, match="its tokenizer"):
+    with raises(InputError, "trace.model_jumok_load"):
         jumok.trace(model, "하나")
 
 
@@ -519,9 +520,9 @@ def test_rejected_texts(tmp_path: Path) -> None:
     model = hf_folders.gpt2(tmp_path).eval()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     tokenizer.pad_token = None
-    with pytest.raises(InputError, match="takes no target"):
+    with raises(InputError, "trace.targets"):
         jumok.trace(model, "하나", "둘", tokenizer=tokenizer)
-    with pytest.raises(InputError, match="must have a padding token"):
+    with raises(InputError, "trace.tokenizer_padding_token"):
         jumok.trace(model, ["하나", "둘"], tokenizer=tokenizer)
-    with pytest.raises(InputError, match="needs one target for each text"):
+    with raises(InputError, "trace.targets"):
         jumok.trace(model_of("t5-relu"), "하나", tokenizer=tokenizer)

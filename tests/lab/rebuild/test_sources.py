@@ -8,6 +8,7 @@ import pytest
 
 from jumok.errors import InputError, StorageError
 from jumok.lab.rebuild.sources import Source, digest, read_source
+from tests.errors import raises
 
 FILES = {"texts/가.po": "하나\n".encode(), "texts/b.po": b"two\n"}
 
@@ -60,7 +61,7 @@ def test_a_clone_is_read(source: Source, tmp_path: Path, name: str) -> None:
 
 def test_a_clone_that_is_missing_or_too_young(source: Source, tmp_path: Path) -> None:
     (tmp_path / "clones").mkdir()
-    with pytest.raises(InputError, match=r"must contain a clone of .*owner/texts named texts"):
+    with raises(InputError, "data.contain_clone_named"):
         read_source(source, tmp_path / "clones")
     git(
         tmp_path,
@@ -110,9 +111,9 @@ def test_a_clone_runs_no_program(
 
 def test_other_files_are_refused(source: Source, tmp_path: Path) -> None:
     other = replace(source, sha256="0" * 64)
-    with pytest.raises(InputError, match=r"must have the 2 files with sha256 000000000000, got 2"):
+    with raises(InputError, "data.files_sha256"):
         read_source(other, tmp_path / "host" / "owner")
-    with pytest.raises(InputError, match=r"must have the 3 files"):
+    with raises(InputError, "data.files_sha256"):
         read_source(replace(source, n_files=3), tmp_path / "host" / "owner")
 
 
@@ -123,5 +124,5 @@ def test_a_repository_that_cannot_be_fetched(source: Source, tmp_path: Path) -> 
 
 def test_git_is_needed(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(InputError, match="needs the program git, which is not installed"):
+    with raises(InputError, "data.building_corpus_needs"):
         read_source(source, tmp_path / "host" / "owner")

@@ -9,6 +9,7 @@ from jumok.errors import InputError
 from jumok.tasks.inputs.masking import MaskedRows, PieceInfo, mask_tokens
 from jumok.tasks.recipe.tables import MaskingConfig
 from jumok.text.ragged import Ragged
+from tests.errors import raises
 from tests.tasks.tiny_jobs import review_vocabulary
 
 V, SPECIAL, MASK = 100, 10, 6
@@ -152,7 +153,5 @@ def test_special_pieces_are_not_maskable() -> None:
 
 @pytest.mark.parametrize("p", [0.0, 1.0, -0.1, float("nan")])
 def test_mlm_probability_is_between_0_and_1(p: float) -> None:
-    with pytest.raises(
-        InputError, match=r"masking\.mlm_probability must be more than 0 and less than 1"
-    ):
+    with raises(InputError, "recipe.masking_mlm_probability_less"):
         MaskingConfig(mlm_probability=p)

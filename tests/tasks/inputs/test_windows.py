@@ -10,6 +10,7 @@ from jumok.errors import InputError
 from jumok.tasks.inputs.windows import WindowRows, Windows, add_bos_eos, concatenate
 from jumok.tasks.recipe.tables import WindowConfig
 from jumok.text.ragged import Ragged
+from tests.errors import raises
 
 BOS, EOS, PAD = 2, 3, 0
 
@@ -98,5 +99,5 @@ def test_document_starts_are_not_predicted() -> None:
 
 @pytest.mark.parametrize("overlap", [-0.1, 1.0])
 def test_an_overlap_is_a_fraction(overlap: float) -> None:
-    with pytest.raises(InputError, match=r"windows\.overlap"):
+    with raises(InputError, "recipe.windows_overlap_below"):
         WindowConfig(overlap=overlap)

@@ -6,6 +6,7 @@ import pytest
 
 import jumok
 from jumok.errors import InputError
+from tests.errors import raises
 
 
 def test_a_missing_value_among_texts(review_run: Path) -> None:
@@ -18,7 +19,7 @@ def test_a_missing_value_among_texts(review_run: Path) -> None:
 
 @pytest.mark.parametrize("texts", [None, float("nan"), b"text", {"text": "좋아요"}])
 def test_values_that_are_not_texts(review_run: Path, texts: object) -> None:
-    with pytest.raises(InputError, match="texts must be a str or a list of str, got "):
+    with raises(InputError, "pipeline.texts_not_a_list"):
         jumok.load(review_run)(texts)  # type: ignore[call-overload]
 
 

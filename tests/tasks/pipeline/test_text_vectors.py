@@ -12,6 +12,7 @@ from jumok.models import Decoder, TextClassifier
 from jumok.pretrained.sentence_encoding import SentenceEncoding
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.pipeline.text_vectors import check_pooling, text_vectors
+from tests.errors import raises
 from tests.tasks.tiny_jobs import CPU, recipe, review_vocabulary
 
 TEXTS = ["재미있어요", "", "정말 지루한 영화였다 그래도 배우는 좋았다", "최고"]
@@ -56,12 +57,10 @@ def test_normalized_vectors_have_length_one(model: TextClassifier) -> None:
 
 
 def test_wrong_requests(model: TextClassifier) -> None:
-    with pytest.raises(
-        InputError, match='pooling must be "first", "mean", "max" or "last", got \'cls\''
-    ):
+    with raises(InputError, "pipeline.pooling_first_mean"):
         vectors(model, TEXTS, pooling="cls")
     plan = recipe("classification", {}).with_vocabulary(len(review_vocabulary()))
-    with pytest.raises(InputError, match="vectors of texts need an encoder, got a Decoder"):
+    with raises(InputError, "pipeline.vectors_texts_need"):
         vectors(Decoder(plan.model), TEXTS)
 
 

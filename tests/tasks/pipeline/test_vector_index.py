@@ -14,6 +14,7 @@ from jumok.errors import InputError
 from jumok.tasks.pipeline import vector_index
 from jumok.tasks.pipeline.vector_index import VectorIndex
 from tests.cli.commands import call, environment, run
+from tests.errors import raises
 from tests.tiny_runs import reviews
 
 TEXTS = sorted({text for text, _ in reviews(60, 5)})
@@ -170,7 +171,7 @@ def test_wrong_files(review_run: Path, tmp_path: Path) -> None:
     pipeline = jumok.load(review_run, device="cpu")
     path = tmp_path / "lines.txt"
     path.write_bytes(b"")
-    with pytest.raises(InputError, match=r"must have at least one line, got none"):
+    with raises(InputError, "pipeline.least_line"):
         VectorIndex.build(pipeline, path)
     path.write_bytes("좋다\n".encode() + b"\xff\n")
     with pytest.raises(InputError, match=r"lines.txt:2: .*; correct the line"):

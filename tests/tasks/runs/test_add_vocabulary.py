@@ -14,6 +14,7 @@ from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.add_vocabulary import Side, add_vocabulary
 from jumok.tasks.runs.evaluate import evaluate, evaluation_tables
 from jumok.tasks.runs.train import train
+from tests.errors import raises
 
 WORDS = ["재미있다", "칠전팔기", "코로나"]
 
@@ -99,10 +100,10 @@ def test_the_new_run_initializes_a_training_and_is_exported(
 
 
 def test_runs_that_cannot_grow(review_run: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"side must be left out for .*, which has one vocabulary"):
+    with raises(InputError, "run.side_left_out"):
         add_vocabulary(review_run, WORDS, tmp_path / "new", "source")
-    with pytest.raises(InputError, match="must not hold a run"):
+    with raises(InputError, "run.folder_has_a_run"):
         add_vocabulary(review_run, WORDS, review_run)
-    with pytest.raises(InputError, match="must be a run, got no such folder"):
+    with raises(InputError, "run.not_a_run"):
         add_vocabulary(tmp_path / "none", WORDS, tmp_path / "new")
     assert not (tmp_path / "new").exists()

@@ -15,6 +15,7 @@ import jumok
 from jumok.errors import InputError
 from jumok.tasks.recipe.recipe import load_recipe
 from tests.cli.commands import call
+from tests.errors import raises
 from tests.tiny_runs import reviews, write_reviews
 
 SHORT = {"training__steps": 6, "training__evaluate_every": 3, "training__warmup_steps": 1}
@@ -88,7 +89,7 @@ def test_data_in_memory_are_kept_with_their_checksum(tmp_path: Path) -> None:
     assert jumok.evaluate(moved, split="dev")["n"] == len(DEV)
     file = moved / "data/test.jsonl"
     file.write_text(file.read_text().replace("positive", "negative"))
-    with pytest.raises(InputError, match=r"test.jsonl must have the sha256 \w+ of data.sha256"):
+    with raises(InputError, "data.sha256_data_sha256"):
         jumok.evaluate(moved)
 
 
@@ -156,13 +157,13 @@ def test_labels_of_a_datasets_feature_are_used(tmp_path: Path) -> None:
 
 
 BAD = [
-    ([], "data must have rows, got none"),
-    ([("a", "b", "c")], r"row 1 of the data must be a dict or 2 values \(text, label\), got 3"),
-    ([{"txet": "a", "label": "b"}], "row 1 of the data must have the column 'text'.*mean txet"),
-    (pd.DataFrame({"text": ["a"]}), "the data must have the column 'label', got text"),
-    (7, "data must be a path, a list of dicts or tuples"),
-    ({"train": TRAIN, "test": TEST}, r"got a dict of train, test; give one split, such as data="),
-    ([("좋다", object())], "the cells of 'label' must be texts or numbers, got object"),
+    ([], "run.data_rows"),
+    ([("a", "b", "c")], "run.row_data_dict"),
+    ([{"txet": "a", "label": "b"}], "run.no_such_column"),
+    (pd.DataFrame({"text": ["a"]}), "run.no_such_column"),
+    (7, "run.data_path_list"),
+    ({"train": TRAIN, "test": TEST}, "run.data_rows_table"),
+    ([("좋다", object())], "run.cells_texts_numbers"),
     ([("좋다", None)], "1 row cannot be used.*\n.*train.jsonl:1: label is not a text"),
 ]
 
@@ -170,7 +171,7 @@ BAD = [
 @pytest.mark.parametrize(("data", "message"), BAD)
 def test_unusable_data_leave_no_folder(data: object, message: str, tmp_path: Path) -> None:
     recipe = write_reviews(tmp_path)
-    with pytest.raises(InputError, match=message):
+    with raises(InputError, message):
         jumok.train(recipe, data=data, out=tmp_path / "run", **SHORT)
     assert not (tmp_path / "run").exists()
 
@@ -181,19 +182,19 @@ def test_a_second_training_does_not_touch_the_data_of_the_first(
     recipe = from_files.folder.parent / "recipe.toml"
     jumok.train(recipe, data=TRAIN, out=tmp_path / "run", **SHORT)
     before = (tmp_path / "run/data/train.jsonl").read_bytes()
-    with pytest.raises(InputError, match="must not hold a run; resume it"):
+    with raises(InputError, "run.folder_has_a_run_to_resume"):
         jumok.train(recipe, data=TEST, out=tmp_path / "run", **SHORT)
     assert (tmp_path / "run/data/train.jsonl").read_bytes() == before
 
 
 def test_wrong_calls_are_explained(from_files: jumok.Run, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="did you mean training"):
+    with raises(InputError, "config.unknown_key"):
         jumok.train("nsmc", training__stepz=3)
-    with pytest.raises(InputError, match="dev and test need data, because the recipe reads"):
+    with raises(InputError, "run.dev_test_need"):
         jumok.train("nsmc", test=TEST, out=tmp_path / "run")
-    with pytest.raises(InputError, match="data and split exclude each other"):
+    with raises(InputError, "run.data_split_exclude"):
         jumok.evaluate(from_files, TEST, split="dev")
-    with pytest.raises(InputError, match="must be a run"):
+    with raises(InputError, "run.not_a_run"):
         jumok.Run(tmp_path)
-    with pytest.raises(InputError, match=r"data.sha256 must be of train, dev or test, got tset"):
+    with raises(InputError, "data.data_sha256_train"):
         jumok.train("nsmc", data__sha256__tset="00")

@@ -15,6 +15,7 @@ from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.average_checkpoints import average_checkpoints
 from jumok.tasks.runs.train import resume, train
 from jumok.training.checkpoints.store import CheckpointStore
+from tests.errors import raises
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +66,10 @@ def test_an_average_is_a_run_that_predicts(kept_run: Path, tmp_path: Path) -> No
 
 def test_missing_checkpoints_are_an_error(kept_run: Path, tmp_path: Path) -> None:
     for last in (1, 4):
-        with pytest.raises(InputError, match=r"must be from 2 to 3, as many as the run keeps"):
+        with raises(InputError, "run.number_checkpoints_many"):
             average_checkpoints(kept_run, last, tmp_path / "mean")
     assert not (tmp_path / "mean").exists()
-    with pytest.raises(InputError, match="must not hold a run"):
+    with raises(InputError, "run.folder_has_a_run"):
         average_checkpoints(kept_run, 2, kept_run)
 
 
@@ -82,7 +83,7 @@ def test_a_damaged_checkpoint_is_skipped(kept_run: Path, tmp_path: Path) -> None
 
 def test_an_average_cannot_be_resumed(kept_run: Path, tmp_path: Path) -> None:
     average_checkpoints(kept_run, 2, tmp_path / "mean")
-    with pytest.raises(InputError, match="got an average of checkpoints"):
+    with raises(InputError, "run.training_run"):
         resume(tmp_path / "mean")
 
 
@@ -99,7 +100,7 @@ def test_load_a_checkpoint_of_a_run(kept_run: Path, tmp_path: Path) -> None:
     shutil.copytree(kept_run, moved)
     recipe = moved / "recipe.toml"
     recipe.write_text(recipe.read_text().replace("warmup_steps = ", "warmup_steps = 1"))
-    with pytest.raises(CheckpointError, match="step-4 must be a checkpoint of the run in"):
+    with raises(CheckpointError, "run.foreign_checkpoint"):
         jumok.load(moved / "checkpoints/step-4")
 
 
@@ -114,7 +115,7 @@ def test_average_of_a_classifier(review_recipe: Path, tmp_path: Path) -> None:
 def test_more_checkpoints_than_there_are(reading_recipe: Path, tmp_path: Path) -> None:
     overrides = ["training.steps=2", "training.evaluate_every=2", "training.keep_checkpoints=3"]
     train(load_recipe(str(reading_recipe), overrides), tmp_path / "run")
-    with pytest.raises(InputError, match=r"must hold 3 valid checkpoints, got 1; train longer"):
+    with raises(InputError, "run.hold_valid_checkpoints"):
         average_checkpoints(tmp_path / "run", 3, tmp_path / "mean")
 
 

@@ -15,6 +15,7 @@ from jumok.tasks.recipe.inherited_config import INHERITED, check_same_architectu
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.setup import dry_run
 from jumok.tasks.runs.train import resume, train
+from tests.errors import raises
 from tests.tiny_runs import reviews
 
 STILL = ["training.steps=1", "training.evaluate_every=1", "training.learning_rate=1e-12"]
@@ -179,7 +180,7 @@ def test_explicit_hyperparameters_in_the_file_are_kept(
     path.write_text(text.replace("[model]", f'[model]\ninit = "{guessing_run}"'), encoding="utf-8")
     recipe = load_recipe(str(path))
     assert (recipe.model.d_ff, recipe.model.norm_first) == (32, True)
-    with pytest.raises(InputError, match=r"model\.n_heads must be 4 as in .*, got 2"):
+    with raises(InputError, "recipe.differs_from_init"):
         train(recipe, tmp_path / "run")
     bare = re.sub(r"(d_model|n_heads|d_ff|n_layers|max_length) = \d+\n", "", path.read_text())
     path.write_text(bare, encoding="utf-8")
@@ -195,7 +196,7 @@ def test_a_builtin_recipe_with_init(guessing_run: Path) -> None:
     check_same_architecture(found, run, guessing_run)
     assert (found.d_ff, found.n_layers, found.max_length) == (24, 2, 16)
     assert (found.pooling, found.dropout) == (shipped.pooling, shipped.dropout) == ("mean", 0.2)
-    with pytest.raises(InputError, match=r"model\.d_model must be 16 as in .*, got 128"):
+    with raises(InputError, "recipe.differs_from_init"):
         check_same_architecture(shipped, run, guessing_run)
 
 
@@ -203,12 +204,12 @@ def test_init_must_be_a_finished_run(
     tmp_path: Path, review_recipe: Path, guessing_run: Path
 ) -> None:
     recipe = load_recipe(str(review_recipe), ["model.init=nowhere"])
-    with pytest.raises(InputError, match="nowhere must be a run"):
+    with raises(InputError, "run.not_a_run"):
         train(recipe, tmp_path / "run")
     unfinished = tmp_path / "begun"
     shutil.copytree(guessing_run, unfinished)
     (unfinished / "model.safetensors").unlink()
-    with pytest.raises(InputError, match="begun has no model yet; finish it with jumok train"):
+    with raises(InputError, "run.no_model_yet"):
         train(
             load_recipe(str(review_recipe), [f'model.init="{unfinished}"']),
             tmp_path / "run",
@@ -218,9 +219,7 @@ def test_init_must_be_a_finished_run(
 
 def test_freeze_is_checked_before_a_run_is_created(tmp_path: Path, review_recipe: Path) -> None:
     recipe = load_recipe(str(review_recipe), ['training.freeze=["layers.7"]'])
-    with pytest.raises(
-        InputError, match=r'training\.freeze must name weights of the model, got "layers\.7"'
-    ):
+    with raises(InputError, "training.training_freeze_name"):
         train(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -9,6 +9,7 @@ import jumok
 from benchmarks.trust.fuzz_corpus import write_run
 from jumok.errors import InputError
 from jumok.safetensors_io import read_tensors, serialize
+from tests.errors import raises
 
 FILES = ("config.json", "model.safetensors", "recipe.toml", "vocabulary.model")
 OTHER = ("model.d_ff=12", 'data.labels=["yes", "no"]')
@@ -35,7 +36,7 @@ def test_a_file_of_another_run_is_an_error(tmp_path: Path, name: str) -> None:
 def test_weights_of_another_run_are_an_error(tmp_path: Path, name: str) -> None:
     """Same recipe, same vocabulary, same shapes: only checksums differ."""
     own, other = write_run(tmp_path / "own"), write_run(tmp_path / "other", seed=1)
-    with pytest.raises(InputError, match=r"model\.safetensors is damaged or of another run"):
+    with raises(InputError, "run.file_damaged"):
         jumok.load(mix(own, other, name))
 
 
@@ -47,7 +48,7 @@ def test_a_config_of_another_task_is_an_error(tmp_path: Path) -> None:
         text.replace("language_modeling", "classification").replace('"decoder"', '"encoder"'),
         encoding="utf-8",
     )
-    with pytest.raises(InputError, match=r"recipe.toml describe different models; restore"):
+    with raises(InputError, "run.files_disagree"):
         jumok.load(own)
 
 
@@ -56,7 +57,7 @@ def test_one_flipped_bit_is_an_error(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[-9] ^= 1
     path.write_bytes(data)
-    with pytest.raises(InputError, match="damaged"):
+    with raises(InputError, "run.file_damaged"):
         jumok.load(path.parent)
 
 

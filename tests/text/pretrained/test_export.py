@@ -20,6 +20,7 @@ from jumok.text.pretrained.export import (
 from jumok.text.ragged import Ragged
 from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from jumok.text.sentencepiece_proto import read_model
+from tests.errors import raises
 from tests.shared_data import shared_data
 from tests.text.sample_texts import CORPUS, sentencepiece_model
 
@@ -158,5 +159,5 @@ def test_a_typed_special_piece_is_special_in_transformers(tmp_path: Path) -> Non
 )
 def test_other_models_are_refused(options: dict[str, Any]) -> None:
     vocabulary = SentencePieceTokenizer.from_bytes(sentencepiece_model(**options))
-    with pytest.raises(InputError, match="only vocabularies trained by jumok can be exported"):
+    with raises(InputError, "tokenizer.only_vocabularies_trained"):
         tokenizer_files(vocabulary, SEQUENCE_TEMPLATE, 16, token_types=False)

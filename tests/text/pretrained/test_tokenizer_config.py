@@ -7,6 +7,7 @@ import pytest
 from jumok.errors import InputError
 from jumok.text.pretrained.files import TokenizerFiles
 from jumok.text.pretrained.tokenizer_config import TokenizerConfig, read_tokenizer_config
+from tests.errors import raises
 
 
 def settings(config: object, **others: object) -> TokenizerConfig:
@@ -64,17 +65,17 @@ def test_huge_lengths_mean_no_limit() -> None:
 @pytest.mark.parametrize(
     ("config", "overrides"),
     [
-        ({"cls_token": 7}, "cls_token"),
-        ({"cls_token": {"text": "[A]"}}, "cls_token"),
-        ({"cls_token": {"content": "[A]", "lstrip": 1}}, "flag"),
-        ({"added_tokens_decoder": []}, "added_tokens_decoder"),
-        ({"added_tokens_decoder": {"4000000000": {"content": "x"}}}, "4000000000"),
-        ({"added_tokens_decoder": {"-1": {"content": "x"}}}, "-1"),
-        ({"extra_special_tokens": "x"}, "extra_special_tokens"),
+        ({"cls_token": 7}, "tokenizer.token_string_table"),
+        ({"cls_token": {"text": "[A]"}}, "tokenizer.token_string_table"),
+        ({"cls_token": {"content": "[A]", "lstrip": 1}}, "tokenizer.flags_token_true"),
+        ({"added_tokens_decoder": []}, "tokenizer.added_tokens_decoder_table_ids"),
+        ({"added_tokens_decoder": {"4000000000": {"content": "x"}}}, "tokenizer.id_integer_below"),
+        ({"added_tokens_decoder": {"-1": {"content": "x"}}}, "tokenizer.id_integer_below"),
+        ({"extra_special_tokens": "x"}, "tokenizer.list_tokens"),
     ],
 )
 def test_invalid_settings_are_refused(config: object, overrides: str) -> None:
-    with pytest.raises(InputError, match=overrides):
+    with raises(InputError, overrides):
         settings(config)
 
 

@@ -11,6 +11,7 @@ from jumok.tasks.runs.average_checkpoints import average_checkpoints
 from jumok.tasks.runs.train import resume, train
 from jumok.training.checkpoints.store import CheckpointStore
 from tests.cli.commands import call
+from tests.errors import raises
 
 Capture = pytest.CaptureFixture[str]
 OVERRIDES = ("training.steps=4", "training.evaluate_every=2", "training.keep_checkpoints=2")
@@ -61,14 +62,14 @@ def test_the_best_checkpoint_belongs_to_another_run(two: tuple[Path, Path], tmp_
     newest = CheckpointStore(folder).newest()
     assert newest is not None
     assert dict(newest.metadata["progress"])["best_step"] == 2  # type: ignore[arg-type]
-    with pytest.raises(CheckpointError, match="step-2: its recipe must be that of the run"):
+    with raises(CheckpointError, "checkpoint.of_another_run"):
         resume(folder)
 
 
 def test_checkpoints_of_two_runs_are_not_averaged(two: tuple[Path, Path], tmp_path: Path) -> None:
     folder = mixed(two, tmp_path / "run", 2)
     shutil.copyfile(two[0] / "results.json", folder / "results.json")
-    with pytest.raises(InputError, match=r"step-2 must be a checkpoint of the run in"):
+    with raises(InputError, "run.checkpoint_of_another_run"):
         average_checkpoints(folder, 2, tmp_path / "mean")
 
 
@@ -81,5 +82,5 @@ def test_checkpoints_of_another_run_are_not_averaged(
     shutil.copytree(own, folder)
     shutil.rmtree(folder / "checkpoints")
     shutil.copytree(other / "checkpoints", folder / "checkpoints")
-    with pytest.raises(InputError, match=r"step-4 must be a checkpoint of the run in"):
+    with raises(InputError, "run.checkpoint_of_another_run"):
         average_checkpoints(folder, 2, tmp_path / "mean")

@@ -13,6 +13,7 @@ import torch
 from jumok.errors import StorageError
 from jumok.training.checkpoints.async_writer import AsyncCheckpointWriter
 from jumok.training.checkpoints.store import CheckpointStore
+from tests.errors import raises
 
 
 def states(step: int) -> dict[str, dict[str, torch.Tensor]]:
@@ -102,7 +103,7 @@ def test_the_next_commit_raises_an_error(tmp_path: Path) -> None:
         writer.wait()
         assert not writer.failed
         writer.commit(1, states(1), {})  # exists
-        with pytest.raises(StorageError, match="exists already"):
+        with raises(StorageError, "checkpoint.exists"):
             writer.commit(2, states(2), {})
         writer.commit(3, states(3), {})  # the next one works
     assert [path.name for path in sorted(store.checkpoints.iterdir())] == ["step-1", "step-3"]

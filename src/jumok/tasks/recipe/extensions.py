@@ -86,7 +86,12 @@ def check_extensions(folder: Path) -> None:
             )
 
 
-def _advice(extension: Extension) -> str:
+def _advice(extension: Extension) -> Message:
     if extension.distribution:
-        return f"install {extension.distribution}=={extension.version}"
-    return f"import {extension.module} first"
+        return Message(
+            "extension.install",
+            "install {distribution}=={version}",
+            distribution=extension.distribution,
+            version=extension.version,
+        )
+    return Message("extension.import", "import {module} first", module=extension.module)

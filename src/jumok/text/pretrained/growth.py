@@ -82,7 +82,7 @@ def check_normalizer(part: object, expansions: Mapping[str, int]) -> Growth:
     check_expansion(int(whole.factor / (12 * 2)))  # NFKC and lower case on top
     if whole.constant > MAX_PREPENDED:
         raise TokenizerError(
-            "tokenizer.normalizer_add_most",
+            "tokenizer.normalizer_growth",
             "the normalizer must add at most {max_prepended:,} bytes to a text, got "
             "{constant:,.0f}; download the file again",
             max_prepended=MAX_PREPENDED,
@@ -96,7 +96,7 @@ def check_decoder(part: object) -> None:
     found = growth(part, {}).factor
     if found > MAX_DECODED_GROWTH:
         raise TokenizerError(
-            "tokenizer.decoder_lengthen_piece",
+            "tokenizer.decoder_growth",
             "the decoder must lengthen a piece at most {max_decoded_growth} times, got "
             "{found:,.0f} times; download the file again",
             max_decoded_growth=MAX_DECODED_GROWTH,
