@@ -39,9 +39,9 @@ WRONG: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
 def test_a_wrong_choice_names_the_nearest(
     kind: Callable[..., Any], arguments: dict[str, Any], nearest: str
 ) -> None:
-    *_, (name, value) = arguments.items()
-    with pytest.raises(InputError, match=rf'{name} must be .*, got "{value}"; did you mean') as e:
+    with pytest.raises(InputError) as e:
         kind(**arguments)
+    assert e.value.code in ("config.wrong_type", "extension.unknown_name")
     assert str(e.value).endswith(f"did you mean {nearest}?")
 
 

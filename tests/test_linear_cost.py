@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jumok.pretrained.gguf_reader import parse_gguf
 
 from jumok.config_io import read_toml
 from jumok.data.files.tables import read_table
 from jumok.decoding.constraints.constraint import any_text_of, words_of
 from jumok.decoding.constraints.regex import compile_regex
 from jumok.errors import InputError
+from jumok.formats.gguf_reader import parse_gguf
 from jumok.safe_json import parse_json
 from jumok.safetensors_io import parse_header
 from jumok.shipped import resolve_model
 from jumok.tasks.runs.load import load
-from jumok.text.chat import named_format, parse_messages, prompt_parts
+from jumok.text.chat import parse_messages
 from jumok.text.pretrained.load import load_tokenizer
 from jumok.text.sentencepiece_proto import add_pieces, read_model
 from jumok.unicode_forms import normalize
@@ -101,7 +101,7 @@ def conversation(n: int) -> list[dict[str, str]]:
 
 
 def chat(messages: Any, _: Path) -> object:
-    return prompt_parts(named_format("chatml"), parse_messages(messages))
+    return parse_messages(messages)
 
 
 NOTE = load("note")

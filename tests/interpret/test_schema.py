@@ -140,7 +140,7 @@ def changed(path: str, value: Any) -> str:
         ("muted.0", ["encoder", 0], r"muted\[0\] must be a list of 3"),
         ("made", [], "made must be a table, got a list"),
         ("model", None, "model must be a table, got null"),
-        ("next.0.0.probability", 10**400, "holds a number of 401 digits"),
+        ("next.0.0.probability", 10**400, "probability must be a number"),
         ("next.0.0.probability", 10**60, None),
         ("decoding.steps.0.chosen", [], "chosen must be a table, got a list"),
     ],

@@ -47,7 +47,6 @@ def test_narrow_layers_need_memory() -> None:
         {"d_model": 2**20, "n_heads": 8},
         {"n_layers": 2**31},
         {"d_ff": 2**31},
-        {"max_length": 2**31},
         {"max_length": 2**31, "positions": "learned"},
         {"vocabulary_size": 2**31},
         {"d_head": 2**31},

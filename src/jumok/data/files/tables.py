@@ -408,7 +408,7 @@ def _label_names(labels: Labels | None) -> dict[str, str]:
 def _label(cell: str) -> str:
     """A label for comparison: in NFC and without white space around it.
 
-    >>> _label(unicodedata.normalize("NFD", "긍정 ")) == "긍정"
+    >>> _label(normalize("NFD", "긍정 ")) == "긍정"
     True
     """
     return normalize("NFC", cell).strip()
