@@ -98,7 +98,7 @@ def test_answers_have_the_same_bytes(guarded: Server, proxy: tuple[str, int]) ->
         caller.request("GET", "/health")
         refused = caller.getresponse()
         assert refused.status == 401
-        assert json.loads(refused.read())["error"]["code"] == 401
+        assert json.loads(refused.read())["error"]["code"] == "request.wrong_token"
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ ERROR = {
                 "message": STRING,
                 "type": STRING,
                 "param": {"type": ["string", "null"]},
-                "code": {"type": "integer"},
+                "code": STRING,
             },
         }
     },
