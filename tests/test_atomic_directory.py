@@ -19,7 +19,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     def fail() -> None:
         with atomic_directory(out) as scratch:
             (scratch / "model.bin").write_bytes(b"half")
-            raise JumokError("the rest did not come")
+            raise JumokError("test.error", "the rest did not come")
 
     with pytest.raises(JumokError, match="the rest did not come"):
         fail()

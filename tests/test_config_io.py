@@ -21,7 +21,7 @@ class Inner:
 
     def __post_init__(self) -> None:
         if self.steps < 1:
-            raise InputError(f"training.steps must be at least 1, got {self.steps}")
+            raise InputError("test.error", f"training.steps must be at least 1, got {self.steps}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +200,7 @@ def test_invalid_toml_is_reported_with_its_position(
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     for path in (tmp_path / "absent.toml", tmp_path):
-        with raises(StorageError, "storage.not_regular_file"):
+        with raises(StorageError, "(cannot be read|not a regular file).*; check"):
             read_toml(path)
 
 
@@ -221,8 +221,8 @@ def test_only_dataclasses_become_dicts() -> None:
 
 
 def test_suggestions() -> None:
-    assert suggest("lerning_rate", ["learning_rate", "steps"]) == "did you mean learning_rate?"
-    assert suggest("x", ["b", "a"]) == "known: a, b"
+    assert str(suggest("lerning_rate", ["learning_rate", "steps"])) == "did you mean learning_rate?"
+    assert str(suggest("x", ["b", "a"])) == "known: a, b"
 
 
 def test_all_allowed_types_are_reported() -> None:

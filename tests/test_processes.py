@@ -52,7 +52,7 @@ def test_rendezvous_times_out() -> None:
 
 def test_a_single_process_raises_its_own_error() -> None:
     with pytest.raises(InputError, match="message"), raise_together(SINGLE_PROCESS):
-        raise InputError("message")
+        raise InputError("test.error", "message")
     with pytest.raises(ZeroDivisionError), raise_together(SINGLE_PROCESS):
         _ = 1 / 0
     assert is_main_process()

@@ -138,8 +138,12 @@ class JumokError(Exception):
     exit_code = 1
 
     def __init__(self, code: str | Message, template: str = "", /, **values: object) -> None:
+        assert template or isinstance(code, Message), code
         self.message = code if isinstance(code, Message) else Message(code, template, **values)
         super().__init__(str(self.message))
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Message], dict[str, object]]:
+        return type(self), (self.message,), self.__dict__  # for other processes
 
     @property
     def code(self) -> str:

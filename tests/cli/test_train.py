@@ -98,7 +98,7 @@ def test_a_failed_attention_plot_is_reported(
     """The training has succeeded; only the plot failed."""
 
     def draw(*given: object) -> None:
-        raise InputError("sequence 0 has no tokens to draw")
+        raise InputError("test.error", "sequence 0 has no tokens to draw")
 
     monkeypatch.setattr("jumok.tasks.runs.examples.examples", lambda recipe: ["재미있어요"])
     monkeypatch.setattr("jumok.viewer.live_model.plot_attention", draw)

@@ -263,7 +263,7 @@ def test_a_full_disk(folder: Path, caplog: pytest.LogCaptureFixture, room: int) 
 
 def test_an_error_of_the_rows_is_not_one_of_the_cache(folder: Path) -> None:
     def rows(_: int) -> Matrix:
-        raise StorageError("the rows cannot be read; check the disk")
+        raise StorageError("test.error", "the rows cannot be read; check the disk")
 
     with pytest.raises(StorageError, match="the rows cannot be read"):
         cached_matrix(folder, "a", SHAPE, rows)

@@ -36,7 +36,7 @@ def kept(folder: Path) -> Path:
 def test_a_file_of_the_user_alone_is_trusted(tmp_path: Path) -> None:
     path = kept(tmp_path)
     assert path.parent.stat().st_mode & 0o777 == 0o700
-    assert exposure(path) == ""
+    assert exposure(path) is None
     assert is_trusted(path)
     link = tmp_path / "link"
     link.symlink_to(path.parent)
@@ -73,9 +73,9 @@ def test_a_group_of_others_may_not_write(tmp_path: Path, monkeypatch: pytest.Mon
     """The group of the user's own name may, as on Debian; one with members may not."""
     path = kept(tmp_path)
     path.parent.chmod(0o770)
-    assert exposure(path) == ""
+    assert exposure(path) is None
     monkeypatch.setattr(trusted_cache, "_is_own_group", lambda gid: False)
-    assert "other users may write to" in exposure(path)
+    assert "other users may write to" in str(exposure(path))
     make_private(path.parent)  # as the next command does
     assert is_trusted(path)
 
@@ -98,7 +98,7 @@ def test_a_shared_cache_is_replaced_by_a_temporary_folder(
     folder = shared / "jumok" / "native"
     temporary = private_folder(folder)
     assert temporary != folder
-    assert exposure(temporary) == ""
+    assert exposure(temporary) is None
     assert temporary.stat().st_mode & 0o777 == 0o700
     (message,) = caplog.messages
     assert message == (

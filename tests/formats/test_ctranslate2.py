@@ -8,7 +8,6 @@ from torch import nn
 
 from jumok import load
 from jumok.decoding import DecodingConfig, GenerationRequest, generate_lm, generate_seq2seq
-from jumok.errors import InputError
 from jumok.export.samples import random_rows, to_lists
 from jumok.formats.ctranslate2 import CTranslate2
 from jumok.formats.ctranslate2_model import ConvertedModel, convert
@@ -129,8 +128,7 @@ def test_two_vocabularies_and_int8(tmp_path: Path) -> None:
 def test_unsupported_models(model: nn.Module, message: str) -> None:
     reason = unsupported_reason(model)
     assert reason is not None
-    with pytest.raises(InputError, match=message):
-        raise InputError(reason)
+    assert message in reason
 
 
 def test_words_of_a_vocabulary(reading_run: Path) -> None:

@@ -27,7 +27,7 @@ from jumok.models import (
 )
 from jumok.models.character_classifier import NGRAM_ROWS
 from jumok.native import KernelError
-from jumok.native.choice import FASTER, warn_once
+from jumok.native.choice import FASTER, warned
 from jumok.native.instruction_sets import usable
 from jumok.nn import AttentionMask, record
 from jumok.nn.hooks import shared_copy
@@ -88,10 +88,10 @@ def test_explicit_positions(precision: str) -> None:
 @torch.no_grad()
 def test_int8_without_a_compiler(kind: str, monkeypatch, caplog) -> None:
     def missing(*arguments: object) -> None:
-        raise KernelError("no C++ compiler was found")
+        raise KernelError("test.error", "no C++ compiler was found")
 
     monkeypatch.setattr(jumok.inference.optimization, "NativeEncoder", missing)
-    warn_once.cache_clear()
+    warned.clear()
     model = seeded(Encoder, config(kind, "relative"))
     fast = optimize(model, "int8")
     assert isinstance(fast.stack.backend, TorchBackend)
@@ -263,7 +263,7 @@ def test_emulated_bfloat16_warns_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Under a cap of AVX2 it has a fifth of the speed of float32."""
-    warn_once.cache_clear()
+    warned.clear()
     for fast in (True, False, False):
         monkeypatch.setattr(
             jumok.inference.optimization, "has_fast_bfloat16", lambda device, fast=fast: fast

@@ -22,7 +22,7 @@ BEST = usable()[0].name
 
 @pytest.fixture(autouse=True)
 def _warnings_again() -> None:
-    choice.warn_once.cache_clear()
+    choice.warned.clear()
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is neither a kernel nor a compiler."""
 
     def no_compiler() -> None:
-        raise KernelError("no compiler was found")
+        raise KernelError("test.error", "no compiler was found")
 
     monkeypatch.setattr(choice, "compiled_kernel", lambda: None)
     monkeypatch.setattr(choice, "kernel_path", no_compiler)
@@ -108,7 +108,7 @@ def test_emulated_bfloat16_warns_once(
     (record,) = caplog.records
     assert "bfloat16 is slower than float32 on this processor" in record.getMessage()
     monkeypatch.setattr(choice, "has_fast_bfloat16", lambda device: True)
-    choice.warn_once.cache_clear()
+    choice.warned.clear()
     choose_kernel(model(), "torch", "bfloat16")
     assert len(caplog.records) == 1
 

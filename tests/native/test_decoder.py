@@ -258,7 +258,7 @@ def test_invalid_arguments_raise_input_error() -> None:
         NativeDecoder(seq2seq, capacity=4)
     with raises(InputError, "kernel.source_given_encoder_decoder"):
         NativeDecoder(language, SOURCE, capacity=4)
-    with raises(InputError, "kernel.capacity_most_tokens"):
+    with raises(InputError, "kernel.capacity_too_large"):
         NativeDecoder(language, capacity=41)
     with raises(InputError, "kernel.source_most_tokens"):
         NativeDecoder(seq2seq, tokens(1, 41), capacity=4)

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -46,7 +47,7 @@ class Reply:
         assert set(self.json) == {"error"}
         error = self.json["error"]
         assert set(error) == {"message", "type", "param", "code"}
-        assert error["code"] == self.status
+        assert re.fullmatch(r"[a-z]+\.[a-z0-9_]+", error["code"])
         return error
 
 

@@ -28,7 +28,7 @@ def test_the_token_file(tmp_path: Path) -> None:
     with raises(InputError, "server.token_file_readable_file"):
         read_token(path)
     path.write_text("short\n", encoding="utf-8")
-    with raises(InputError, "access.short_token"):
+    with raises(InputError, "web.short_token"):
         read_token(path)
     path.write_text("a-token-of-letters\n", encoding="utf-8")
     assert read_token(path) == "a-token-of-letters"

@@ -87,7 +87,9 @@ def test_waiting_texts_are_batches_with_the_bytes_of_texts_alone(
 def test_a_wrong_text_fails_alone(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(texts: list[str]) -> list[str]:
         if "secret" in texts:
-            raise InputError("a text must be short, got 'secret'; shorten it")
+            raise InputError(
+                "text.long", "a text must be short, got {text!r}; shorten it", text="secret"
+            )
         return Engine.predict_batch(engine, texts)
 
     monkeypatch.setattr(engine, "predict_batch", refuse)
@@ -95,7 +97,11 @@ def test_a_wrong_text_fails_alone(engine: Engine, monkeypatch: pytest.MonkeyPatc
     sent = b"".join(run_message(number, text) for number, text in enumerate(texts))
     found = replies(engine, sent, len(texts))
     assert found[3][0]["op"] == "error"
-    assert found[3][0]["message"] == "a text must be short; shorten it"
+    assert found[3][0]["message"] == {
+        "code": "text.long",
+        "template": "a text must be short, got …; shorten it",
+        "values": {},
+    }
     assert [json.loads(found[number][1])["text"] for number in (0, 1, 2, 4)] == TEXTS[:4]
 
 

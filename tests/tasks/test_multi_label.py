@@ -217,7 +217,7 @@ def test_labels_are_those_of_the_training_rows(tmp_path: Path) -> None:
     [
         ("multi_label.threshold=0", "recipe.multi_label_threshold_less"),
         ("multi_label.threshold=1.5", "recipe.multi_label_threshold_less"),
-        ('data.labels=["a|b", "c"]', "recipe.data_labels_names"),
+        ('data.labels=["a|b", "c"]', "task.data_labels_names"),
         ("training.label_smoothing=0.1", "recipe.training_label_smoothing_task"),
         ("augmentation.rdrop_alpha=1", "recipe.augmentation_task"),
         ("metric=accuracy", "recipe.metric_task"),

@@ -210,15 +210,15 @@ def test_a_text_without_a_pair_is_refused(scored: Path) -> None:
 @pytest.mark.parametrize(
     ("supervision", "model", "message"),
     [
-        (SCORES, 'pooling = "compare"\nn_segments = 2', "recipe.model_pooling_mean"),
-        ('label = "label"', "", "recipe.similarity_positive_name"),
-        (f'score = "score"\n{LABELS}', "", "recipe.data_score_similarity"),
+        (SCORES, 'pooling = "compare"\nn_segments = 2', "task.model_pooling_mean"),
+        ('label = "label"', "", "task.similarity_positive_name"),
+        (f'score = "score"\n{LABELS}', "", "task.data_score_similarity"),
         ('[similarity]\nnegative = "different"', "", "recipe.similarity_negative_needs"),
         ("[similarity]\ntemperature = 0.0", "", "recipe.similarity_temperature_finite"),
         (
             '[similarity]\ntexts = "a.txt"',
             "",
-            "recipe.model_dropout_above",
+            "task.model_dropout_above",
         ),
         ('[similarity]\ntexts = "a"\ncorpus = "nsmc"', "", "recipe.corpus_texts_both"),
         ("[similarity]\nrows = -1", "", "recipe.negative_rows"),
@@ -232,9 +232,9 @@ def test_settings_that_conflict(tmp_path: Path, supervision: str, model: str, me
 def test_single_texts_and_metrics_of_other_data_are_refused(tmp_path: Path) -> None:
     _recipe(tmp_path, SCORES)
     path = str(tmp_path / "similar.toml")
-    with raises(InputError, "recipe.task_similarity_needs"):
+    with raises(InputError, "task.task_similarity_needs"):
         load_recipe(path, ["data.pair="])
-    with raises(InputError, "recipe.metric_pairs_scores"):
+    with raises(InputError, "task.metric_pairs_scores"):
         load_recipe(path, ["metric=accuracy"])
     with pytest.raises(InputError, match="must be left out for the task classification"):
         load_recipe(path, ["task=classification", "data.score=", "similarity.positive=same"])

@@ -111,5 +111,5 @@ def test_a_missing_package(tmp_path: Path) -> None:
         "split_morphemes(['가'])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "InputError: vocabulary.pretokenizer" in done.stderr
+    assert "Error: vocabulary.pretokenizer" in done.stderr
     assert 'not installed; pip install "jumok[kiwi]"' in done.stderr

@@ -296,7 +296,7 @@ def test_an_unwritable_record_ends_all_processes(
             return super().all_gather_floats(numbers)
 
     def write(history: MetricsLog, record: LogRecord) -> None:
-        raise StorageError(f"no space for step {record['step']}")
+        raise StorageError("test.error", f"no space for step {record['step']}")
 
     monkeypatch.setattr(MetricsLog, "write", write)
     learning = Trainer(

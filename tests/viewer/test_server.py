@@ -38,7 +38,7 @@ class Echo:
         self.requests.append(expected)
         (text,) = expected.texts
         if text == "refuse":
-            raise InputError("the text is refused; give another")
+            raise InputError("test.error", "the text is refused; give another")
         if text == "break":
             raise ZeroDivisionError("division by zero")
         if text == "sleep":
@@ -328,7 +328,7 @@ def test_an_invalid_request_gets_an_error_message(
     ("status", "path", "body", "sent", "english", "korean"),
     [
         (400, "/api/trace", {"text": "a", "mute": [["other", 0, 0]]}, {}, "a head", "헤드는"),
-        (401, "/api/model", None, {"token": None}, "the token must", "토큰이 올바라야"),
+        (401, "/api/model", None, {"token": None}, "the token must", "토큰이 맞아야"),
         (421, "/api/model", None, {"Host": "evil.example"}, "the Host header", "Host 헤더가"),
         (403, "/api/trace", {}, {"Origin": "null"}, "requests of other", "다른 출처(origin)의"),
         (403, "/api/trace", {}, {"Sec_Fetch_Site": "cross-site"}, "requests of", "다른 사이트의"),

@@ -86,7 +86,7 @@ def _cache_errors(what: str) -> Iterator[None]:
         with storage_errors(what):
             yield
     except StorageError as error:
-        raise _CacheError(str(error)) from error
+        raise _CacheError(error.message) from error
 
 
 def _warn(error: _CacheError) -> None:

@@ -46,7 +46,7 @@ class NativeDecoder:
             )
         if capacity > model.max_length:
             raise InputError(
-                "kernel.capacity_most_tokens_2",
+                "kernel.capacity_too_large",
                 "capacity must be at most {max_length} tokens, got {capacity}; use less, "
                 'decoding.kernel = "torch", or a model with a larger model.max_length',
                 max_length=model.max_length,

@@ -93,7 +93,7 @@ class TokenClassificationTask(Task):
         augmentation = recipe.augmentation
         if recipe.model.tagging == "pieces" and augmentation.subword_sampling:
             raise InputError(
-                "task.augmentation_subword_sampling_model_tagging",
+                "task.subword_sampling_with_tags",
                 'augmentation.subword_sampling must be 0 with model.tagging = "pieces", whose '
                 "tags are aligned with the best segmentation, got {subword_sampling}",
                 subword_sampling=augmentation.subword_sampling,

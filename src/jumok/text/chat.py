@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from jumok.errors import InputError, TokenizerError
+from jumok.errors import TokenizerError
 from jumok.limited_process import ProgramError, run_program
 
 Role = Literal["system", "user", "assistant"]
@@ -40,9 +40,11 @@ def parse_messages(tree: object) -> tuple[Message, ...]:
     (Message(role='user', content='안녕'),)
     """
     if not isinstance(tree, list) or not 1 <= len(tree) <= MAX_MESSAGES:
-        raise InputError(
-            'messages must be a list of {"role": ..., "content": ...}, got '
-            f"{type(tree).__name__}" + (f" of {len(tree)}" if isinstance(tree, list) else "")
+        n = f" of {len(tree)}" if isinstance(tree, list) else ""
+        raise TokenizerError(
+            "text.messages_not_a_list",
+            'messages must be a list of {{"role": ..., "content": ...}}, got {kind}',
+            kind=type(tree).__name__ + n,
         )
     found = tuple(_message(number, each) for number, each in enumerate(tree))
     roles = [each.role for each in found]

@@ -34,7 +34,7 @@ def validate_token(token: str, name: str = "--token") -> str:
     """
     if not re.fullmatch(rf"[A-Za-z0-9_-]{{{MIN_TOKEN_CHARS},}}", token):
         raise InputError(
-            "web.least_letters_digits",
+            "web.short_token",
             "{name} must have at least {min_token_chars} letters, digits, - or _, got {n_token}; "
             "try `openssl rand -hex 16`",
             name=name,

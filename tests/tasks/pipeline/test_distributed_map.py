@@ -98,7 +98,7 @@ def test_tensor_codec_is_lossless() -> None:
 def test_an_error_is_raised_in_all_processes() -> None:
     def fail(number: int) -> int:
         if number == 1:
-            raise InputError("1 is not allowed")
+            raise InputError("test.error", "1 is not allowed")
         return number
 
     first, second, third = run_all(

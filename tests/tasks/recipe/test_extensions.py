@@ -74,7 +74,7 @@ def test_a_run_records_its_extensions(run: Path, review_run: Path) -> None:
 def test_the_run_is_refused_without_its_extension(run: Path) -> None:
     done = python(f"import jumok; jumok.load({str(run)!r})")
     assert done.stderr.splitlines()[-1] == (
-        f"jumok.errors.InputError: {run} was trained with the extension 'sigmoid' of "
+        f"jumok.errors.RecipeError: {run} was trained with the extension 'sigmoid' of "
         "jumok.attention, which is not registered; import own_attention first"
     )
     code = f"import own_attention, jumok; print(jumok.load({str(run)!r}, 'cpu')({TEXT!r}).label)"

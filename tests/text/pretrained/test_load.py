@@ -157,7 +157,7 @@ def test_marian_has_no_offsets(folder: Folders) -> None:
 
 
 def test_decomposed_hangul_warns_once(small: Path, caplog: pytest.LogCaptureFixture) -> None:
-    load_module._warn_once.cache_clear()
+    load_module._warn_of_decomposition.cache_clear()
     settings(small, do_lower_case=False)
     with caplog.at_level(logging.WARNING):
         read(small)

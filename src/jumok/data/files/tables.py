@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
@@ -26,11 +26,12 @@ from jumok.data.files.lines import (
 from jumok.data.files.rows import (
     BadRows,
     Cell,
+    Fault,
     OnBadRows,
     Row,
 )
 from jumok.data.table import Table
-from jumok.errors import DataError
+from jumok.errors import DataError, Message
 from jumok.unicode_forms import normalize
 
 Labels = Sequence[str] | Mapping[str, str]
@@ -232,10 +233,18 @@ def _table(paths: Sequence[Path], options: _Options, rows: Rows, skip_with: str)
         BadRows(
             _names(paths),
             stored["bad"],
-            [Row(line, (), fault, file) for line, fault, file in stored["kept"]],
+            [Row(line, (), _fault(fault), file) for line, fault, file in stored["kept"]],
         ),
         stored["sha256"],
     )
+
+
+def _to_json(fault: Fault) -> object:
+    return fault.to_json() if isinstance(fault, Message) else fault
+
+
+def _fault(tree: Any) -> Fault:
+    return Message.from_json(tree) if isinstance(tree, dict) else str(tree)
 
 
 class _Reader:
@@ -265,7 +274,7 @@ class _Reader:
 
     def metadata(self) -> bytes:
         """The metadata in the cache: bad rows and the checksum of the content."""
-        kept = [(row.line, row.fault, row.file) for row in self.bad_rows.first]
+        kept = [(row.line, _to_json(row.fault), row.file) for row in self.bad_rows.first]
         bad = {"bad": self.bad_rows.count, "kept": kept}
         return json.dumps(bad | {"sha256": self.sha256}).encode()
 
