@@ -69,11 +69,12 @@ def test_a_prompt_has_the_special_tokens_of_its_tokenizer(tmp_path: Path, family
     pipeline = load(tmp_path / "hf")
     for text in TEXTS:
         assert prompt_ids(pipeline, text) == ids_of(tmp_path / "hf", text)
-    assert result_of_check(pipeline).reason == ""
+    # transformers 5 replaces the normalizer and the words of a Qwen2 folder: the check reports it
+    assert ("other ids" in result_of_check(pipeline).reason) == (family == "qwen2")
     import_checkpoint(tmp_path / "hf", tmp_path / "run")
     imported = load(tmp_path / "run")
     assert prompt_ids(imported, "영화") == prompt_ids(pipeline, "영화")
-    assert result_of_check(imported).reason == ""
+    assert ("other ids" in result_of_check(imported).reason) == (family == "qwen2")
 
 
 @pytest.mark.parametrize("single", [f"{BOS} $A {EOS}", f"$A {EOS}", f"{BOS} {BOS} $A"])
@@ -125,7 +126,8 @@ def test_the_check_finds_a_prompt_without_its_special_token(tmp_path: Path) -> N
     pipeline._vocabulary = replace(tokenizer, source_template=Template())
     found = result_of_check(pipeline)
     assert found.result == "fail"
-    assert "1000 of 1000 sentences have other ids" in found.reason
+    # an empty text is [BOS] in any case
+    assert "999 of 1000 sentences have other ids" in found.reason
 
 
 def test_the_check_compares_the_files_of_an_imported_model() -> None:
@@ -142,8 +144,11 @@ def test_a_tab_separates_the_texts_of_a_pair(tmp_path: Path, family: str) -> Non
     model = make(tmp_path, "ForSequenceClassification", ["a", "b", "c"])
     tokenizer, pipeline = AutoTokenizer.from_pretrained(tmp_path), load(tmp_path)
     for text, found in zip(PAIRS, pipeline(PAIRS), strict=True):
+        rows = tokenizer(*([part] for part in text.split("\t")), return_tensors="pt")
+        if model.config.type_vocab_size == 1:  # as klue/roberta's, whose tokenizer gives types
+            rows.pop("token_type_ids", None)
         with torch.inference_mode():
-            logits = model(**tokenizer(*text.split("\t"), return_tensors="pt")).logits
+            logits = model(**rows).logits
         expected = logits[0].softmax(-1).tolist()
         assert list(found.probabilities.values()) == pytest.approx(expected, abs=1e-5)
     assert result_of_check(pipeline).reason == ""

@@ -113,12 +113,13 @@ def _expected(pipeline: Pipeline, tokenizer: Any, text: str) -> tuple[list[int],
     """The ids and token types of transformers, at most as many as the model reads."""
     max_length = pipeline.recipe.model.max_length
     parts = text.split("\t") if pipeline.is_pair(text) else [text]
+    columns = [[part] for part in parts]  # by itself, an empty second text would be no text
     if isinstance(pipeline.model, LanguageModel):
-        ids = list(tokenizer(*parts)["input_ids"]) or [pipeline.vocabulary.decoder_start_id]
+        ids = list(tokenizer(*columns)["input_ids"][0]) or [pipeline.vocabulary.decoder_start_id]
         return ids[:max_length], []  # a prompt is never empty
-    found = tokenizer(*parts, truncation=True, max_length=max_length)
-    ids = list(found["input_ids"])
-    return ids, list(found.get("token_type_ids", [0] * len(ids)))
+    found = tokenizer(*columns, truncation=True, max_length=max_length)
+    ids = list(found["input_ids"][0])
+    return ids, list(found.get("token_type_ids", [[0] * len(ids)])[0])
 
 
 def _auto_tokenizer(pipeline: Pipeline) -> Any:
