@@ -34,7 +34,7 @@ from tests.checks.check_targets import KINDS, check_target
 from tests.models.small_models import POSITIONS
 
 SKIPPED = unavailable("skipped")
-ALWAYS = {"compiled = eager", "native = torch", "original = jumok"}
+ALWAYS = {"compiled = eager", "native = torch", "original = jumok", "read = AutoTokenizer"}
 NOT_APPLICABLE = {
     TextClassifier: {"cached = uncached", "packed = padded"},
     TokenClassifier: {"cached = uncached"},

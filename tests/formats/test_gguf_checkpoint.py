@@ -1,6 +1,7 @@
 """GGUF files as llama.cpp's converter writes them, opened through `jumok import`."""
 
 import json
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,13 @@ import numpy as np
 import pytest
 import sentencepiece
 import torch
+from tokenizers import pre_tokenizers
 
 import jumok
 from jumok.errors import InputError
 from jumok.formats.gguf_checkpoint import write_hf_folder
 from jumok.formats.gguf_rope import frequency_divisors
+from jumok.formats.gguf_tokenizer import tokenizer_files
 from jumok.nn.rope import RopeConfig
 from jumok.tasks.pipeline.chat import Chat
 from jumok.tasks.pipeline.pipeline import Pipeline
@@ -392,3 +395,45 @@ def test_files_that_cannot_be_imported(
     with raises(InputError, sentence):
         write_hf_folder(tmp_path / "a.gguf", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def byte_level(**metadata: object) -> PretrainedTokenizer:
+    """The tokenizer of a file with a word that is a token without merges."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    word = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str("안녕")[0][0]
+    tokens = (*alphabet, word, "<|begin|>", "<|end|>")
+    found = tokenizer_files(
+        {
+            "tokenizer.ggml.model": "gpt2",
+            "tokenizer.ggml.tokens": tokens,
+            "tokenizer.ggml.token_type": (1,) * 257 + (3, 3),
+            "tokenizer.ggml.merges": (),
+        }
+        | {f"tokenizer.ggml.{key}": value for key, value in metadata.items()},  # type: ignore[arg-type]
+        {"bos_token_id": 257, "eos_token_id": 258},
+    )
+    with tempfile.TemporaryDirectory() as name:
+        for path, content in found.items():
+            (Path(name) / path).write_bytes(content)
+        tokenizer = load_tokenizer(Path(name), {})
+    assert tokenizer is not None
+    return tokenizer
+
+
+@pytest.mark.parametrize(
+    ("metadata", "before", "after"),
+    [
+        ({"pre": "llama-bpe"}, [257], []),  # the default of llama.cpp
+        ({"pre": "llama-bpe", "add_bos_token": False}, [], []),
+        ({"pre": "qwen2"}, [], []),
+        ({"pre": "qwen2", "add_bos_token": True}, [257], []),
+        ({"pre": "gpt-2", "add_bos_token": True, "add_eos_token": True}, [257], [258]),
+    ],
+)
+def test_special_tokens_of_a_byte_level_vocabulary(
+    metadata: dict[str, object], before: list[int], after: list[int]
+) -> None:
+    tokenizer = byte_level(**metadata)
+    ids = tokenizer.encode("안녕")
+    assert (ids == [256]) == (metadata["pre"] == "llama-bpe")  # a token that no merges form
+    assert tokenizer.encode_with_special_tokens("안녕").ids == [*before, *ids, *after]

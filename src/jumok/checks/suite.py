@@ -21,6 +21,7 @@ from jumok.checks.lower_precision import (
     TransformedModel,
 )
 from jumok.checks.packing import packed, padded_without_segments
+from jumok.checks.read_ids import ReadIdsCheck
 from jumok.checks.target import CheckTarget, Outputs, Variant, padded_left, unbatched
 from jumok.checks.variants import Compiled, saved_and_loaded, transformers_outputs, with_hooks
 from jumok.errors import InputError
@@ -91,6 +92,7 @@ def all_checks(
     weights. others: further checks.
     """
     return [
+        ReadIdsCheck(),
         InvarianceCheck(
             "alone = batched",
             "each text alone, and in a batch with longer and shorter ones",

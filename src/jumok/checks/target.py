@@ -23,15 +23,11 @@ from jumok.models import (
     TextClassifier,
 )
 from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqEncoder
-from jumok.tasks.inputs.text_encoder import (
-    TextEncoder,
-    TextInputs,
-    token_type_ids,
-    uses_token_types,
-)
+from jumok.tasks.inputs.text_encoder import TextInputs, token_type_ids, uses_token_types
 from jumok.tasks.pipeline.causal_generation import prompt_ids
 from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.pipeline.sequence_classification import encode_lines
 from jumok.tasks.runs.evaluate import evaluation_tables
 from jumok.text.ragged import Ids
 
@@ -147,11 +143,13 @@ def dev_texts(pipeline: Pipeline) -> list[str]:
     return list(dict.fromkeys(lines[i] for i in indices))
 
 
-def text_samples(pipeline: Pipeline, lines: Sequence[str]) -> list[Sample]:
+def text_samples(
+    pipeline: Pipeline, lines: Sequence[str], *, generate: bool = True
+) -> list[Sample]:
     """The lines encoded for the model's task. Raises InputError without a vocabulary.
 
     A TAB is followed by the second text of a pair, or by the target of a source; without it the
-    model generates the target.
+    model generates the target, unless `generate` is False: then the source is the only input.
     """
     model, vocabulary = pipeline.model, pipeline.vocabulary
     max_length = pipeline.recipe.model.max_length
@@ -159,11 +157,14 @@ def text_samples(pipeline: Pipeline, lines: Sequence[str]) -> list[Sample]:
         return [Sample(torch.tensor(prompt_ids(pipeline, line)[:max_length])) for line in lines]
     if isinstance(model, EncoderDecoder):
         encode = Seq2SeqEncoder(vocabulary, pipeline.target_vocabulary, max_length)
+        if not generate:
+            rows = encode.sources(lines)
+            return [Sample(_ids(rows[i])) for i in range(len(lines))]
         sources, _, targets = zip(*(line.partition("\t") for line in lines), strict=True)
         generated = [t or _generate(pipeline, s) for s, t in zip(sources, targets, strict=True)]
         encoded, shifted = encode.sources(sources), encode.targets(generated)
         return [Sample(_ids(encoded[i]), target=_ids(shifted[i][:-1])) for i in range(len(lines))]
-    rows = TextEncoder(vocabulary, max_length).encode_lines(lines, pipeline.recipe.reads_pairs)
+    rows = encode_lines(pipeline, lines)
     ids = [_ids(rows[i]) for i in range(len(rows))]
     segments: list[Tensor | None] = [None] * len(ids)
     config = pipeline.recipe.model

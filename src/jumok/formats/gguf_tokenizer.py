@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 
 from jumok.errors import ModelFileError
 from jumok.formats.gguf_reader import Scalar, Value
@@ -20,8 +20,8 @@ from jumok.text.pretrained import load_tokenizer
 from jumok.text.pretrained.backend import TokenizersBackend
 from jumok.text.pretrained.files import CHAT_TEMPLATE, TokenizerFiles
 from jumok.text.pretrained.library_errors import library_errors
+from jumok.text.pretrained.post_processor import parse_post_processor
 from jumok.text.sentencepiece_proto import PieceType, bpe_model, read_model
-from jumok.text.template import SpecialToken
 
 # The regular expressions that split texts, by `tokenizer.ggml.pre`; None: that of GPT-2.
 _WORDS = (
@@ -35,6 +35,8 @@ PRE_TOKENIZERS = {
     "qwen2": _WORDS % "1",
     "llama-bpe": _WORDS % "1,3",
 }
+# those with which llama.cpp reads a word that is a token as that token, and adds [BOS] by default
+WHOLE_WORDS = ("llama-bpe",)
 SPECIAL = {"bos": "bos", "eos": "eos", "pad": "padding", "unk": "unknown"}
 TOKENIZER_JSON = "tokenizer.huggingface.json"  # the whole file, if it was written
 TEMPLATE = "tokenizer.chat_template"  # kept as text
@@ -55,13 +57,16 @@ def tokenizer_files(
     if isinstance(whole, str):
         found["tokenizer.json"] = whole.encode()  # checked where the folder is opened
     elif isinstance(tokens, tuple) and metadata.get("tokenizer.ggml.model") == "gpt2":
-        tree = _byte_level(tokens, metadata)
+        adds_bos = metadata.get("tokenizer.ggml.pre") in WHOLE_WORDS
+        before, after = (
+            _added(name, adds_bos and name == "bos", metadata, settings) for name in ("bos", "eos")
+        )
+        tree = _byte_level(tokens, metadata, before, after)
         found |= {} if tree is None else {"tokenizer.json": tree.encode()}
     elif isinstance(tokens, tuple) and metadata.get("tokenizer.ggml.model") == "llama":
         found["tokenizer.model"] = _sentencepiece(tokens, metadata, config)
         for name, default in (("bos", True), ("eos", False)):
-            adds = metadata.get(f"tokenizer.ggml.add_{name}_token", default) is True
-            settings[f"add_{name}_token"] = adds and f"{name}_token" in settings
+            settings[f"add_{name}_token"] = bool(_added(name, default, metadata, settings))
     if found:
         found["tokenizer_config.json"] = json.dumps(settings).encode()
         template = metadata.get(TEMPLATE)
@@ -69,8 +74,25 @@ def tokenizer_files(
     return found
 
 
-def _byte_level(tokens: Sequence[Scalar], metadata: Mapping[str, Value]) -> str | None:
-    """Byte-level BPE as a tokenizer.json; None if texts are split in an unknown way."""
+def _added(
+    name: str, default: bool, metadata: Mapping[str, Value], settings: Mapping[str, object]
+) -> list[str]:
+    """The special token that the file's tokenizer adds to each text, if any."""
+    adds = metadata.get(f"tokenizer.ggml.add_{name}_token", default) is True
+    token = settings.get(f"{name}_token")
+    return [token] if adds and isinstance(token, str) else []
+
+
+def _byte_level(
+    tokens: Sequence[Scalar],
+    metadata: Mapping[str, Value],
+    before: Sequence[str],
+    after: Sequence[str],
+) -> str | None:
+    """Byte-level BPE as a tokenizer.json; None if texts are split in an unknown way.
+
+    `before` and `after` are the special tokens around each text.
+    """
     merges, pre = (metadata.get(f"tokenizer.ggml.{key}") for key in ("merges", "pre"))
     pre = "gpt-2" if pre is None else pre
     if not isinstance(merges, tuple) or not isinstance(pre, str) or pre not in PRE_TOKENIZERS:
@@ -84,7 +106,8 @@ def _byte_level(tokens: Sequence[Scalar], metadata: Mapping[str, Value]) -> str 
             "its tokens must be unique and its merges pairs, got others; download it again",
         )
     with library_errors("the vocabulary cannot be used"):
-        tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=pairs))
+        model = models.BPE(vocab=vocab, merges=pairs, ignore_merges=pre in WHOLE_WORDS)
+        tokenizer = Tokenizer(model)
         pattern = PRE_TOKENIZERS[pre]
         by_words = pattern is None or pre == "exaone"
         steps: list[pre_tokenizers.PreTokenizer]
@@ -98,6 +121,13 @@ def _byte_level(tokens: Sequence[Scalar], metadata: Mapping[str, Value]) -> str 
             own = [str(token) for token, kind in zip(tokens, types, strict=True) if kind is added]
             plain = [AddedToken(token, special=special, normalized=False) for token in own]
             (tokenizer.add_special_tokens if special else tokenizer.add_tokens)(plain)
+        if before or after:
+            single = [*before, "$A", *after]
+            tokenizer.post_processor = processors.TemplateProcessing(
+                single=single,
+                pair=[*single, *(f"{part}:1" for part in (*before, "$B", *after))],
+                special_tokens=[(token, vocab[token]) for token in {*before, *after}],
+            )
         return str(tokenizer.to_str())
 
 
@@ -143,7 +173,7 @@ def tokenizer_metadata(folder: Path, config: Mapping[str, Any]) -> Iterator[tupl
     path, sentencepiece = folder / "tokenizer.json", None
     if path.is_file():
         tree = read_json(path)
-        adds_bos = _adds_bos(tree)
+        template = parse_post_processor(tree.get("post_processor"))
         yield TOKENIZER_JSON, path.read_text(encoding="utf-8")
     else:
         tokenizer = load_tokenizer(folder, config)
@@ -151,7 +181,7 @@ def tokenizer_metadata(folder: Path, config: Mapping[str, Any]) -> Iterator[tupl
             yield "tokenizer.ggml.model", "none"
             return
         tree = json.loads(tokenizer.backend.to_json())
-        adds_bos = isinstance(tokenizer.source_template.single[0], SpecialToken)
+        template = tokenizer.source_template
         if "tokenizer.model" in tokenizer.files:
             sentencepiece = read_model(tokenizer.files.data("tokenizer.model"))
     model = tree["model"]
@@ -194,7 +224,9 @@ def tokenizer_metadata(folder: Path, config: Mapping[str, Any]) -> Iterator[tupl
         token = token[0] if isinstance(token, list) and token else token
         if isinstance(token, int) and not isinstance(token, bool) and 0 <= token < size:
             yield f"tokenizer.ggml.{name}_token_id", token
-    yield "tokenizer.ggml.add_bos_token", adds_bos
+    n_before, n_after = template.n_before_and_after()
+    yield "tokenizer.ggml.add_bos_token", n_before > 0
+    yield "tokenizer.ggml.add_eos_token", n_after > 0
 
 
 def _type(piece: str, added: Mapping[str, Mapping[str, Any]]) -> PieceType:
@@ -218,9 +250,3 @@ def _adds_space(tree: Mapping[str, Any]) -> bool:
     if '"Metaspace"' in text:
         return '"prepend_scheme": "never"' not in text and '"add_prefix_space": false' not in text
     return '"Prepend"' in text
-
-
-def _adds_bos(tree: Mapping[str, Any]) -> bool:
-    """Whether the tokenizer puts a special token before a single text."""
-    single = (tree.get("post_processor") or {}).get("single")
-    return isinstance(single, list) and bool(single) and "SpecialToken" in single[0]

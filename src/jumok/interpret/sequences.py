@@ -18,7 +18,7 @@ from jumok.tasks.inputs.text_encoder import (
     token_type_ids,
     uses_token_types,
 )
-from jumok.tasks.pipeline.causal_generation import prompt_ids
+from jumok.tasks.pipeline.causal_generation import special_ids_around
 from jumok.tasks.pipeline.fill_mask import encode_with_masks
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.offsets import Span
@@ -84,17 +84,18 @@ def start_sequence(tokenizer: Tokenizer) -> TokenSequence:
 def continuation_sequence(pipeline: Pipeline, text: str, more: Sequence[int]) -> TokenSequence:
     """A text as a language model input, and the ids that continue it."""
     tokenizer = pipeline.vocabulary
-    ids = prompt_ids(pipeline, text)
     own = _encode(text, tokenizer)
+    special, special_after = special_ids_around(pipeline, own.ids)
     before, whole = tokenizer.decode_batch([own.ids, [*own.ids, *more]])
     new = whole.removeprefix(before) if whole.startswith(before) else tokenizer.decode(more)
     start = len(text)
     return TokenSequence(
         text + new,
-        [*ids, *more],
+        [*special, *own.ids, *special_after, *more],
         [
-            *[None] * (len(ids) - len(own.ids)),
+            *[None] * len(special),
             *own.spans,
+            *[None] * len(special_after),
             *(
                 None if span is None else (start + span[0], start + span[1])
                 for span in _spans_in(new, more, tokenizer)
@@ -105,7 +106,7 @@ def continuation_sequence(pipeline: Pipeline, text: str, more: Sequence[int]) ->
 
 def _encode_texts(pipeline: Pipeline, text: str) -> list[_Encoded]:
     """The ids and spans of a text, or of the two texts of a pair."""
-    lines = TextInputs.from_lines([text], pipeline.recipe.reads_pairs)
+    lines = TextInputs.from_lines([text], pipeline.is_pair(text))
     first = _encode(lines.texts[0], pipeline.vocabulary)
     if lines.pairs is None:
         return [first]

@@ -65,22 +65,34 @@ class PackedBatch:
 
 @dataclass(frozen=True)
 class TokenizedDocuments:
-    """The ids of texts, each between [BOS] and [EOS], and their length in bytes (UTF-8, NFC)."""
+    """The ids of texts with special tokens, and their length in bytes (UTF-8, NFC).
+
+    `texts` are the ids without special tokens.
+    """
 
     rows: Ragged
+    texts: Ragged
     bytes: int
 
     def count(self, id_: int) -> int:
-        """How often an id occurs in the texts, without [BOS] and [EOS]."""
-        is_text = np.ones(len(self.rows.ids), dtype=np.bool_)
-        is_text[self.rows.offsets[:-1]] = is_text[self.rows.offsets[1:] - 1] = False
-        return int((self.rows.ids[is_text] == id_).sum())
+        """How often an id occurs in the texts, without special tokens."""
+        return int((self.texts.ids == id_).sum())
 
     @classmethod
     def of(cls, texts: Sequence[str], tokenizer: Tokenizer) -> "TokenizedDocuments":
-        """Tokenize texts as documents of a language model."""
-        rows = add_bos_eos(encode_cached(texts, tokenizer), tokenizer.bos_id, tokenizer.eos_id)
-        return cls(rows, sum(len(normalize("NFC", text).encode()) for text in texts))
+        """Tokenize texts as documents of a language model, each between [BOS] and [EOS]."""
+        ids = encode_cached(texts, tokenizer)
+        return cls(add_bos_eos(ids, tokenizer.bos_id, tokenizer.eos_id), ids, _n_bytes(texts))
+
+    @classmethod
+    def as_imported(cls, texts: Sequence[str], tokenizer: Tokenizer) -> "TokenizedDocuments":
+        """Tokenize texts with the template of an imported tokenizer: the ids of AutoTokenizer."""
+        ids = encode_cached(texts, tokenizer)
+        return cls(tokenizer.input_template.apply(ids, None, None), ids, _n_bytes(texts))
+
+
+def _n_bytes(texts: Sequence[str]) -> int:
+    return sum(len(normalize("NFC", text).encode()) for text in texts)
 
 
 class CausalLMTask(GenerativeTask):
@@ -120,12 +132,17 @@ class CausalLMTask(GenerativeTask):
                 n_ensemble=1 + len(ensemble),
             )
         recipe, tokenizer = pipeline.recipe, pipeline.vocabulary
-        documents = TokenizedDocuments.of(table.column("text"), tokenizer)
+        texts, windows = table.column("text"), recipe.windows
+        if pipeline.origin is None:
+            documents = TokenizedDocuments.of(texts, tokenizer)
+        else:
+            documents = TokenizedDocuments.as_imported(texts, tokenizer)
+            windows = replace(windows, across_documents=False)
         metrics = score_documents(
             pipeline.model,
             documents,
             recipe.model.max_length,
-            recipe.windows,
+            windows,
             tokenizer,
             pipeline.device,
             pipeline.processes,

@@ -24,7 +24,7 @@ from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInpu
 from jumok.tasks.pipeline.origin import Origin
 from jumok.tasks.pipeline.outputs import EvaluationResult, Prediction, RunOutputs
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.pipeline.sequence_classification import forward, predict_all
+from jumok.tasks.pipeline.sequence_classification import encode_lines, forward, predict_all
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.shipped_start import COMPARED_PAIRS, SHIPPED_MODEL, SHIPPED_VECTORS
 from jumok.tasks.recipe.tables import ModelConfig
@@ -130,8 +130,7 @@ class ClassificationTask(Task):
 
     def predict(self, pipeline: Pipeline, texts: Sequence[str]) -> list[Prediction]:
         """The probabilities of all labels for each text, or pair separated by a TAB."""
-        encode = TextEncoder(pipeline.vocabulary, pipeline.recipe.model.max_length)
-        rows = encode.encode_lines(texts, pipeline.recipe.paired)
+        rows = encode_lines(pipeline, texts)
         logits = predict_all(pipeline.model, rows, pipeline.vocabulary, pipeline.device)
         check_logits(logits)
         return [

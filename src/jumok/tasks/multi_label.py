@@ -28,7 +28,7 @@ from jumok.tasks.classification import MAX_EXAMPLES, build_classifier, start_of_
 from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInputs
 from jumok.tasks.pipeline.outputs import EvaluationResult, MultiLabelPrediction, RunOutputs
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.pipeline.sequence_classification import forward, predict_all
+from jumok.tasks.pipeline.sequence_classification import encode_lines, forward, predict_all
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.shared.encoder_job import LabelledBatch
@@ -114,8 +114,7 @@ class MultiLabelTask(Task):
 
     def predict(self, pipeline: Pipeline, texts: Sequence[str]) -> list[MultiLabelPrediction]:
         """The labels of each text, or pair separated by a TAB, and the probability of each one."""
-        encode = TextEncoder(pipeline.vocabulary, pipeline.recipe.model.max_length)
-        rows = encode.encode_lines(texts, pipeline.recipe.paired)
+        rows = encode_lines(pipeline, texts)
         labels, threshold = pipeline.labels, pipeline.recipe.multi_label.threshold
         return [
             MultiLabelPrediction(

@@ -27,7 +27,7 @@ from jumok.tasks.classification import start_of_classifier
 from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInputs
 from jumok.tasks.pipeline.outputs import EvaluationResult, RegressionOutput, RunOutputs
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.pipeline.sequence_classification import forward, predict_all
+from jumok.tasks.pipeline.sequence_classification import encode_lines, forward, predict_all
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig, RegressionConfig
 from jumok.tasks.shared.encoder_job import LabelledBatch
@@ -86,8 +86,7 @@ class RegressionTask(Task):
 
     def predict(self, pipeline: Pipeline, texts: Sequence[str]) -> list[RegressionOutput]:
         """The score of each text, or pair separated by a TAB, on the scale of the data."""
-        encode = TextEncoder(pipeline.vocabulary, pipeline.recipe.model.max_length)
-        scores = predict_scores(pipeline, encode.encode_lines(texts, pipeline.recipe.paired))
+        scores = predict_scores(pipeline, encode_lines(pipeline, texts))
         return [
             RegressionOutput(text, score)
             for text, score in zip(texts, scores.tolist(), strict=True)

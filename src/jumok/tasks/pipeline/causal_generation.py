@@ -71,11 +71,27 @@ def stream(pipeline: Pipeline, text: str, on_text: Callable[[str], None]) -> Gen
 
 
 def prompt_ids(pipeline: Pipeline, text: str) -> list[int]:
-    """[BOS] and the text; the text alone for a model trained on one stream of documents."""
+    """The ids of a text as the model reads it before it continues the text.
+
+    An imported model reads what its tokenizer's own template adds (the ids of AutoTokenizer), one
+    trained with jumok [BOS] and the text, or the text alone after one stream of documents.
+    """
     ids = pipeline.vocabulary.encode(text)
-    if ids and pipeline.recipe.windows.across_documents:
-        return ids
-    return [pipeline.vocabulary.decoder_start_id, *ids]
+    before, after = special_ids_around(pipeline, ids)
+    return [*before, *ids, *after]
+
+
+def special_ids_around(pipeline: Pipeline, ids: Sequence[int]) -> tuple[list[int], list[int]]:
+    """The special ids before and after the ids of a prompt; an empty row becomes [BOS]."""
+    tokenizer = pipeline.vocabulary
+    if pipeline.origin is not None:
+        special = tokenizer.input_template.apply_one((), None, None).ids
+        n_before, _ = tokenizer.input_template.n_before_and_after()
+        if ids or special:
+            return special[:n_before], special[n_before:]
+    elif ids and pipeline.recipe.windows.across_documents:
+        return [], []
+    return [tokenizer.decoder_start_id], []
 
 
 @torch.inference_mode()

@@ -205,6 +205,17 @@ class Pipeline:
             return SentenceEncoding(pooling=self.model.pooling)
         return SentenceEncoding()
 
+    def is_pair(self, line: str) -> bool:
+        """Whether the model reads a line as a pair of texts with a TAB between them.
+
+        A recipe with pairs has nothing else. The files of an imported model do not contain whether
+        it was trained on pairs, so there a line with exactly one TAB is a pair.
+        """
+        if self.origin is None or self.recipe.reads_pairs:
+            return self.recipe.reads_pairs
+        has_pairs = self.task.joins_pairs and "pair" in self.task.columns
+        return has_pairs and line.count("\t") == 1 and bool(self.vocabulary.input_template.pair)
+
     def check_supported(self) -> None:
         """Raise InputError for an imported model whose logits are not outputs for texts."""
         if not self.has_text_head:

@@ -4,6 +4,8 @@ Shapes: B or n texts, L outputs of the model: one per label, one score, or a
 vector.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -17,10 +19,24 @@ from jumok.models import (
 )
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, PaddedBatch, batches_by_length, collate
-from jumok.tasks.inputs.text_encoder import token_type_ids, uses_token_types
+from jumok.tasks.inputs.text_encoder import TextEncoder, token_type_ids, uses_token_types
 from jumok.tasks.pipeline.distributed_map import TENSOR_CODEC, distributed_map
-from jumok.text.ragged import Ragged
+from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.text.ragged import Ids, Ragged
 from jumok.text.tokenizer import Tokenizer
+
+
+def encode_lines(pipeline: Pipeline, lines: Sequence[str]) -> Ragged:
+    """The input ids of each line: a text, or a pair with a TAB between its texts."""
+    encode = TextEncoder(pipeline.vocabulary, pipeline.recipe.model.max_length)
+    paired = np.array([pipeline.is_pair(line) for line in lines], dtype=np.bool_)
+    rows: list[Ids] = [np.empty(0, np.int32)] * len(lines)
+    for kind in (True, False):
+        indices = np.flatnonzero(paired == kind).tolist()
+        found = encode.encode_lines([lines[i] for i in indices], paired=kind)
+        for at, i in enumerate(indices):
+            rows[i] = found[at]
+    return Ragged.from_lists(rows)
 
 
 def forward(model: nn.Module, texts: PaddedBatch, tokenizer: Tokenizer) -> Tensor:
