@@ -268,6 +268,8 @@ def test_a_stream_ends_as_the_whole_does(writer: Server, max_tokens: int, reason
     request = {"prompt": TEXTS[0], "max_tokens": max_tokens}
     whole = writer.request("/v1/completions", request).json
     assert whole["choices"][0]["finish_reason"] == reason
+    if reason == "length":
+        assert whole["usage"]["completion_tokens"] == max_tokens
     options = {"stream": True, "stream_options": {"include_usage": True}}
     *parts, last, usage, done = events_of(writer.request("/v1/completions", request | options).body)
     assert "".join(part["choices"][0]["text"] for part in parts) == whole["choices"][0]["text"]
@@ -279,6 +281,18 @@ def test_a_stream_ends_as_the_whole_does(writer: Server, max_tokens: int, reason
     assert done is None
     plain = events_of(writer.request("/v1/completions", request | {"stream": True}).body)
     assert not any("usage" in each for each in plain[:-1])
+
+
+def test_each_sample_has_its_seed(writer: Server) -> None:
+    request = {"prompt": TEXTS[0], "max_tokens": 16, "temperature": 2}
+    texts = set()
+    for _ in range(5):
+        (choice,) = writer.request("/v1/completions", request).json["choices"]
+        texts.add(choice["text"])
+        again = writer.request("/v1/completions", request | {"seed": choice["seed"]}).json
+        assert again["choices"] == [choice]
+        assert again["usage"]["completion_tokens"] <= 16
+    assert len(texts) > 1
 
 
 def test_the_client_reads_the_usage_of_a_stream(writer: Server) -> None:

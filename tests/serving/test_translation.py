@@ -95,7 +95,7 @@ def test_languages_that_are_not_known_are_refused(server: Server) -> None:
     for source in ("auto", "ko"):
         reply = server.request("/translate", {"q": TEXT, "source": source, "target": "en"})
         assert reply.status == 400
-        assert reply.error["code"] == "request.languages_unknown"
+        assert reply.json["error"]["code"] == "request.languages_unknown"
     assert server.request("/translate", {"q": TEXT}).status == 200
 
 
