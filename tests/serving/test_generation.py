@@ -206,7 +206,7 @@ def test_streams_of_the_openai_client(writer: Server, expected: dict[str, str]) 
             events = list(client.completions.create(model="run", prompt=text, stream=True))
             with lock:
                 wholes[text] = "".join(event.choices[0].text for event in events)
-            assert events[-1].choices[0].finish_reason == "stop"
+            assert events[-1].choices[0].finish_reason in ("stop", "length")  # of the model
             assert not any("\N{REPLACEMENT CHARACTER}" in e.choices[0].text for e in events)
 
         with ThreadPoolExecutor(4) as pool:
@@ -348,10 +348,10 @@ def test_errors_inside_a_stream(reading_run: Path, tmp_path: Path, kills: bool) 
 
 def test_translations(writer: Server, expected: dict[str, str]) -> None:
     outputs = [json.loads(expected[text])["output"] for text in TEXTS[:2]]
-    reply = writer.request("/translate", {"q": TEXTS[0], "source": "ko", "target": "en"})
+    reply = writer.request("/translate", {"q": TEXTS[0]})  # the languages are not known
     assert reply.json == {"translatedText": outputs[0]}
-    reply = writer.request("/translate", {"q": TEXTS[:2], "source": "ko", "target": "en"})
-    assert reply.json == {"translatedText": outputs}
+    reply = writer.request("/translate", {"q": TEXTS[:2]})
+    assert reply.json["translatedText"] == outputs
     reply = writer.request("/translate", {"q": TEXTS[0], "alternatives": 2})
     assert len(reply.json["alternatives"]) == 2
     reply = writer.request("/translate", {"q": "a", "format": "html"})
@@ -378,7 +378,7 @@ def test_parts_of_a_stream_are_the_whole(
 ) -> None:
     decoding = json.dumps({"sample": True, "seed": seed, "temperature": temperature})
     parts: list[str] = []
-    whole = json.loads(sampler.stream(text, decoding, parts.append))["output"]
+    whole = sampler.stream(text, decoding, parts.append).display
     assert "".join(parts) == whole
     for part in parts:  # no half of a syllable
         part.encode()

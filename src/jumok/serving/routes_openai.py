@@ -270,7 +270,7 @@ def _choice(text: str, index: int, reason: str | None) -> dict[str, Any]:
 def _last_choice(answer: Answer, text: str, index: int) -> dict[str, Any]:
     """A choice with its reason of ending; with the seed of a sample, and warnings, if any."""
     output = parse_json(answer.payload)
-    more = {key: output[key] for key in ("seed", "warnings") if key in output}
+    more: dict[str, Any] = {key: output[key] for key in ("seed", "warnings") if key in output}
     return {**_choice(text, index, answer.info["finish_reason"]), **more}
 
 
