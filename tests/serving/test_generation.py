@@ -166,7 +166,7 @@ def test_a_cancelled_job_takes_no_further_step(compiled: Path, reading_run: Path
     hub = JobHub()
     engine = Engine(str(reading_run), EngineOptions(decoding=SETTINGS), hub)
     parts: list[str] = []
-    hub.start("text", lambda: parts.append(engine.stream(TEXTS[0], "", parts.append)))
+    hub.start("text", lambda: parts.append(engine.stream(TEXTS[0], "", parts.append).display))
     hub.step()
     assert len(hub) == 1
     before = list(parts)
