@@ -64,5 +64,5 @@ def show(trace: Trace, state: str = "", full: bool = False) -> Display | None:
         return shown
     from IPython.display import display
 
-    display(shown)
+    display(shown)  # type: ignore[no-untyped-call]
     return None

@@ -36,7 +36,7 @@ def _with_warnings(pipeline: "Pipeline", output: Output) -> Output:
     if isinstance(output, GeneratedText) and output.loop is not None:
         found.append(OutputWarning("repetition", f"the output repeats: {output.loop}"))
     changes: Any = {"warnings": tuple(found)}
-    return replace(output, **changes) if found else output  # type: ignore[type-var]
+    return replace(output, **changes) if found else output
 
 
 def text_warnings(pipeline: "Pipeline", text: str) -> list[OutputWarning]:
