@@ -33,6 +33,12 @@ class Message:
     def __repr__(self) -> str:
         return f"Message({self.code!r}, {str(self)!r})"
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Message) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((self.code, str(self)))
+
     def fill(self, template: str, values: dict[str, object]) -> str:
         """A template of this message, in English or another language, with values."""
         text = template.format(**values)

@@ -1,8 +1,8 @@
 """Fonts of matplotlib figures with Korean text.
 
 DejaVu Sans, which ships with matplotlib, draws Latin, the minus sign and ▁; Jumok Hangul, which
-ships with jumok, draws the characters missing there. System fonts are not used, so a figure looks
-the same on every machine.
+ships with jumok, draws the characters missing there, so a figure looks the same on every machine.
+Only Hanja are drawn with a font of the system, where one of `HANJA_FAMILIES` is installed.
 """
 
 import re
@@ -20,10 +20,16 @@ from jumok.unicode_forms import normalize
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from matplotlib.font_manager import FontEntry
 
 FAMILY = "Jumok Hangul"
 FONT_FILE = Path(__file__).parent / "fonts" / "JumokHangul-Regular.ttf"
-MISSING_GLYPH = "□"  # replaces a character that neither font has
+HANJA_FAMILIES = (  # the first one that is installed
+    "Noto Sans CJK KR", "Noto Sans KR", "Source Han Sans KR", "Noto Sans CJK JP",
+    "NanumGothic", "UnDotum", "Baekmuk Dotum", "Malgun Gothic", "Apple SD Gothic Neo",
+    "Batang", "Gulim", "Noto Sans CJK SC", "WenQuanYi Micro Hei", "Droid Sans Fallback",
+)  # fmt: skip
+MISSING_GLYPH = "□"  # replaces a character that no font here has
 FORMATS = ("pdf", "svg", "png")  # of saved figures
 
 
@@ -36,7 +42,7 @@ def plot_style() -> Iterator[None]:
 
     >>> import matplotlib
     >>> with plot_style():
-    ...     matplotlib.rcParams["font.family"]
+    ...     matplotlib.rcParams["font.family"][:2]
     ['DejaVu Sans', 'Jumok Hangul']
     >>> matplotlib.rcParams["font.family"]
     ['sans-serif']
@@ -46,7 +52,7 @@ def plot_style() -> Iterator[None]:
     _register()
     with matplotlib.rc_context(
         {
-            "font.family": ["DejaVu Sans", FAMILY],
+            "font.family": ["DejaVu Sans", FAMILY, *([hanja.name] if (hanja := _hanja()) else [])],
             "axes.unicode_minus": True,
             "text.parse_math": False,  # "$" in a token is a dollar sign
             "text.usetex": False,
@@ -64,13 +70,15 @@ def plot_style() -> Iterator[None]:
 def replace_missing_glyphs(text: str) -> str:
     r"""The text in NFC with □ for characters that no font here has.
 
-    Control characters, line ends and bidirectional marks are replaced too.
+    Control characters, line ends and bidirectional marks are replaced too, and Hanja where the
+    system has no font of `HANJA_FAMILIES`.
 
-    >>> replace_missing_glyphs("ㅋㅋ ▁영화 漢\n\u202e")
-    'ㅋㅋ ▁영화 □□□'
+    >>> replace_missing_glyphs("ㅋㅋ ▁영화\n\u202e")
+    'ㅋㅋ ▁영화□□'
     """
-    known = _characters()
-    return "".join(c if c in known else MISSING_GLYPH for c in normalize("NFC", text))
+    known, hanja = _characters(), frozenset() if text.isascii() else _hanja_characters()
+    composed = normalize("NFC", text)
+    return "".join(c if c in known or c in hanja else MISSING_GLYPH for c in composed)
 
 
 def save_figure(figure: "Figure", path: Path) -> None:
@@ -120,6 +128,25 @@ def _register() -> None:
     from matplotlib.font_manager import fontManager
 
     fontManager.addfont(FONT_FILE)
+
+
+@lru_cache(maxsize=1)
+def _hanja() -> "FontEntry | None":
+    """The font of the system that draws Hanja."""
+    from matplotlib.font_manager import fontManager
+
+    fonts = {font.name: font for font in reversed(fontManager.ttflist)}
+    return next((fonts[name] for name in HANJA_FAMILIES if name in fonts), None)
+
+
+@lru_cache(maxsize=1)
+def _hanja_characters() -> frozenset[str]:
+    """The Hanja of that font."""
+    from matplotlib.ft2font import FT2Font
+
+    font = _hanja()
+    codes = {} if font is None else FT2Font(font.fname).get_charmap()
+    return frozenset(c for c in map(chr, codes) if unicodedata.name(c, "").startswith("CJK "))
 
 
 @lru_cache(maxsize=1)

@@ -20,7 +20,9 @@ def test_labels_as_json(capsys: Capture, review_run: Path) -> None:
     assert (done.code, done.err) == (0, "")
     assert [row["text"] for row in done.rows] == TEXTS
     for row in done.rows:
-        assert list(row) == ["text", "label", "probability", "probabilities"]
+        assert list(row)[:4] == ["text", "label", "probability", "probabilities"]
+        known = {"empty_text", "unknown_characters"}
+        assert {each["code"] for each in row.get("warnings", [])} <= known
         assert set(row["probabilities"]) == {"negative", "positive"}
         assert math.isclose(sum(row["probabilities"].values()), 1.0, abs_tol=1e-5)
         assert row["probability"] == row["probabilities"][row["label"]]
@@ -43,7 +45,9 @@ def test_generated_text(capsys: Capture, reading_run: Path) -> None:
     texts = ["삼 일 오", "", "구"]
     rows = call(capsys, "predict", reading_run, *texts, "--json").rows
     assert [row["text"] for row in rows] == texts
-    assert all(list(row) == ["text", "output", "score"] for row in rows)
+    keys = ["text", "output", "score"]
+    assert [list(row) for row in rows] == [keys, [*keys, "warnings"], keys]
+    assert rows[1]["output"] == ""  # nothing is translated into something
     assert all(row["score"] <= 0.0 for row in rows)
     done = call(capsys, "predict", reading_run, *texts)
     assert done.out.splitlines() == [row["output"] for row in rows]
@@ -99,7 +103,7 @@ def test_repetition_is_reported(capsys: Capture, reading_run: Path) -> None:
     texts, arguments = ["삼 일", "삼 일 " * 20], ("--decoding", "pattern='3{23}'")
     lines = [f"jumok: the output for {text[:40]!r} repeats: {loop}" for text in texts]
     done = call(capsys, "predict", reading_run, *texts, *arguments, "--json")
-    assert [list(row) for row in done.rows] == [["text", "output", "score", "loop"]] * 2
+    assert [list(row) for row in done.rows] == [["text", "output", "score", "loop", "warnings"]] * 2
     assert [(row["output"], row["loop"]) for row in done.rows] == [("3" * 23, loop)] * 2
     assert done.err.splitlines()[1:] == lines
     for more in ((), ("--stream",)):

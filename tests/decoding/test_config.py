@@ -35,7 +35,7 @@ def test_every_field_is_shown_when_it_is_set() -> None:
             "allowed": ("가",), "forbidden": ("가",), "stop": ("가",), "choices": ("가",),
             "pattern": "가+", "kernel": "native", "precision": "int8",
         }.get(field.name, 0.5)  # fmt: skip
-        if field.type in ("int", int):
+        if field.type in ("int", int, "int | None", int | None):
             value = 3
         needed = {"n_best": {"beam": 3}, "coverage": {"beam": 3}, "typical_p": {"sample": True}}
         others: dict[str, object] = needed.get(field.name, {})  # type: ignore[assignment]

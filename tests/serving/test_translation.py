@@ -14,6 +14,7 @@ from tests.serving.server_process import Server, serving
 
 TEXT = "겨울 + 여름 & 가을"
 FORM = "application/x-www-form-urlencoded"
+UNKNOWN = ["unknown_characters"]  # "+" and "&" are not in the vocabulary
 
 
 LENGTHS = {"koen": 8, "multi30k-de-en": 1, "enko": 2}  # tokens: the answers differ
@@ -57,14 +58,16 @@ def test_the_pair_selects_the_model(
     translator: Server, expected: dict[str, str], source: str, target: str, model: str
 ) -> None:
     reply = translator.request("/translate", {"q": TEXT, "source": source, "target": target})
-    assert reply.json == {"translatedText": expected[model]}
+    assert reply.json["translatedText"] == expected[model]
+    assert [each["code"] for each in reply.json["warnings"]] == UNKNOWN
 
 
 def test_auto_is_the_source_of_the_only_model(translator: Server, expected: dict[str, str]) -> None:
     request = {"q": TEXT, "source": "auto", "target": "ko"}
     detected = {"confidence": 0.0, "language": "en"}
     reply = translator.request("/translate", request)
-    assert reply.json == {"translatedText": expected["enko"], "detectedLanguage": detected}
+    assert reply.json["translatedText"] == expected["enko"]
+    assert reply.json["detectedLanguage"] == detected
     reply = translator.request("/translate", {**request, "q": [TEXT, TEXT]})
     assert reply.json["detectedLanguage"] == [detected, detected]
 
@@ -86,10 +89,29 @@ def test_other_pairs_are_refused(
     assert message in reply.error["message"]
 
 
-def test_auto_needs_a_model_with_named_languages(server: Server) -> None:
-    request = {"q": TEXT, "source": "auto", "target": "en"}  # of the model `reading`
-    assert server.request("/translate", {**request, "source": "ko"}).status == 200
-    assert "none is detected" in server.request("/translate", request).error["message"]
+def test_languages_that_are_not_known_are_refused(server: Server) -> None:
+    """Those of the model `reading`, which translates where no languages are requested."""
+    assert server.request("/languages").json == []
+    for source in ("auto", "ko"):
+        reply = server.request("/translate", {"q": TEXT, "source": source, "target": "en"})
+        assert reply.status == 400
+        assert reply.json["error"]["code"] == "request.languages_unknown"
+    assert server.request("/translate", {"q": TEXT}).status == 200
+
+
+def test_lines_and_sentences_are_translated_one_by_one(
+    translator: Server, expected: dict[str, str]
+) -> None:
+    request = {"q": f"{TEXT}\n\n{TEXT}", "source": "ko", "target": "en"}
+    answer = expected["koen"]
+    reply = translator.request("/translate", request).json
+    assert reply["translatedText"] == f"{answer}\n\n{answer}"
+    reply = translator.request("/translate", {**request, "q": ["  ", TEXT]}).json
+    assert reply["translatedText"] == ["", answer]
+    assert [[each["code"] for each in row] for row in reply["warnings"]] == [
+        ["empty_text"],
+        UNKNOWN,
+    ]
 
 
 def test_a_form_is_translated(translator: Server, expected: dict[str, str]) -> None:
@@ -98,7 +120,7 @@ def test_a_form_is_translated(translator: Server, expected: dict[str, str]) -> N
     address = f"http://127.0.0.1:{translator.port}/translate"
     sent = urllib.request.Request(address, data=urllib.parse.urlencode(fields).encode())
     with urllib.request.urlopen(sent, timeout=60) as came:
-        assert json.loads(came.read()) == {"translatedText": expected["koen"]}
+        assert json.loads(came.read())["translatedText"] == expected["koen"]
     body = urllib.parse.urlencode({**fields, "alternatives": 2}).encode()
     reply = translator.request("/translate", body, Content_Type=f"{FORM}; charset=utf-8")
     assert len(reply.json["alternatives"]) == 2

@@ -2,9 +2,12 @@
 
 import base64
 import json
+import subprocess
+import sys
 from html.parser import HTMLParser
 
 import numpy as np
+import pytest
 
 from jumok.errors import InputError
 from jumok.interpret.bertviz import from_attention
@@ -59,6 +62,25 @@ def test_without_a_figure_the_page_is_shown_alone() -> None:
         data = bundle(trace.show(state))
         assert "image/png" not in data
         assert data["text/html"].startswith("<iframe")
+
+
+CELL = """
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from tests.viewer.random_traces import random_trace
+
+InteractiveShell.instance(history_manager=None)
+with capture_output() as found:
+    results = [random_trace().show() for _ in range(2)]
+print(results, ["text/html" in each.data for each in found.outputs])
+"""
+
+
+def test_a_notebook_displays_at_once() -> None:
+    """Also in a loop or before the last line of a cell."""
+    pytest.importorskip("IPython")
+    done = subprocess.run([sys.executable, "-c", CELL], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[None, None] [True, True]"
 
 
 def test_a_terminal_shows_a_hint() -> None:

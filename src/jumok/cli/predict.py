@@ -312,15 +312,13 @@ def _answer_chat(pipeline: "Pipeline", template: Path | None, as_json: bool, str
 
 def _stream(pipeline: "Pipeline", text: str) -> None:
     """Generate for one text and print each part as it is decoded."""
-    from jumok.tasks.task import GenerativeTask
+    from jumok.tasks.pipeline.generation_pipeline import as_generation
 
     def show(part: str) -> None:
         sys.stdout.write(part)
         sys.stdout.flush()
 
-    assert isinstance(pipeline.task, GenerativeTask)  # checked with the options
-    pipeline.check_texts([text])
-    output = pipeline.task.stream(pipeline, text, show)
+    output = as_generation(pipeline).stream(text, show)
     show("\n")
     _report_loop(output)
 

@@ -33,7 +33,8 @@ class DecodingConfig:
     beam: int = 1  # hypotheses kept for each text; 1: greedy
     n_best: int = 1  # hypotheses returned for each text
     sample: bool = False  # sample each token instead of taking the argmax
-    seed: int = 0  # of sampling; the same seed and the same text give the same sample
+    # of sampling; the same seed and the same text give the same sample. None: drawn by each call
+    seed: int | None = None
 
     # ranking of finished beam hypotheses (beam.py has the equations)
     length_penalty: float = 1.0  # alpha; 0: rank by the sum of log-probabilities
@@ -175,6 +176,11 @@ class DecodingConfig:
             )
 
     @property
+    def fixed_seed(self) -> int:
+        """The seed, 0 where none is given: evaluations and traces do not differ from run to run."""
+        return 0 if self.seed is None else self.seed
+
+    @property
     def constrains_start(self) -> bool:
         """Whether a text setting constrains how an output starts."""
         return bool(self.prefix or self.pattern or self.choices or self.allowed)
@@ -209,10 +215,11 @@ class DecodingConfig:
         always += ["seed"] if self.sample else []
         always += ["length_penalty", "length_norm", "early_stopping"] if self.beam > 1 else []
         always += ["max_extra"] if self.max_ratio > 0 else []
+        shown, plain = dataclasses.replace(self, seed=self.fixed_seed), DecodingConfig(seed=0)
         fields = [
-            f"{field.name}={getattr(self, field.name)!r}"
+            f"{field.name}={getattr(shown, field.name)!r}"
             for field in dataclasses.fields(self)
-            if field.name in always or getattr(self, field.name) != field.default
+            if field.name in always or getattr(shown, field.name) != getattr(plain, field.name)
         ]
         return " ".join(fields)
 

@@ -82,7 +82,10 @@ def generate(
                 n_sample_keys=len(inputs.sample_keys),
             )
         sampler = CategoricalSampler(
-            inputs.sample_keys, seed=config.seed, copies=config.n_best, steps=inputs.max_new_tokens
+            inputs.sample_keys,
+            seed=config.fixed_seed,
+            copies=config.n_best,
+            steps=inputs.max_new_tokens,
         )
     return decode_tokenwise(decoder, inputs, config, sampler, processors, on_token, callback)
 

@@ -180,7 +180,7 @@ class _State:
         self._text = torch.zeros(1, dtype=torch.int64, device=inputs.prompt_ids.device)
         self._stream = None
         if config.sample:
-            self._stream = philox_stream(config.seed, inputs.sample_keys[0], for_draft=True)
+            self._stream = philox_stream(config.fixed_seed, inputs.sample_keys[0], for_draft=True)
         self._ids: list[int] = []
         self._log_p: list[float] = []
         self._finished = self.done = False

@@ -19,7 +19,7 @@ from jumok.tasks.inputs.text_encoder import (
     uses_token_types,
 )
 from jumok.tasks.pipeline.causal_generation import special_ids_around
-from jumok.tasks.pipeline.fill_mask import encode_with_masks
+from jumok.tasks.pipeline.fill_mask import encode_with_masks, split_at_masks
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.offsets import Span
 from jumok.text.ragged import Ragged
@@ -41,7 +41,7 @@ def source_sequence(pipeline: Pipeline, text: str) -> TokenSequence:
     """The encoder input for a text, or for a pair separated by a TAB."""
     tokenizer, max_length = pipeline.vocabulary, pipeline.recipe.model.max_length
     task = pipeline.task
-    if task.answer == "masks" and "[MASK]" in text:
+    if task.answer == "masks" and len(split_at_masks(text, tokenizer)) > 1:
         return _masked_sequence(text, tokenizer, max_length)
     texts = [_encode(text, tokenizer)] if task.generates else _encode_texts(pipeline, text)
     row = _with_special_tokens(

@@ -205,7 +205,7 @@ class Trace:
         return figure
 
     def show(self, state: str = "", full: bool = False) -> object:
-        """The page of this trace, to be displayed as the result of a notebook cell.
+        """Display the page of this trace in a notebook, anywhere in a cell; else return a hint.
 
         `state` is the initial view, as in the URL of the page: "v=matrix&L=2&H=0". A large trace is
         embedded in part unless `full` is True.

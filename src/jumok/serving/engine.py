@@ -14,8 +14,8 @@ from jumok.inference import has_invariant_states, is_batch_invariant, optimize
 from jumok.inference.unpadded_stack import NativeBackend
 from jumok.pretrained.memory_map import copy_weights
 from jumok.serving.merging import JobHub, MergedEncoder, SharedBackends
-from jumok.tasks.pipeline.generation_pipeline import GenerationPipeline
-from jumok.tasks.pipeline.outputs import to_json
+from jumok.tasks.pipeline.generation_pipeline import GenerationPipeline, as_generation
+from jumok.tasks.pipeline.outputs import Output, to_json
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.examples import examples
 from jumok.tasks.runs.load import load
@@ -83,6 +83,7 @@ class Engine:
             "embeds": recipe.model.kind == "encoder",
             "max_length": recipe.model.max_length,
             "languages": [recipe.data.language],
+            "corpus": recipe.data.corpus,
         }
 
     @property
@@ -92,18 +93,22 @@ class Engine:
 
     def predict(self, text: str, decoding: str = "") -> str:
         """The line of `jumok predict --json` for this text."""
-        return to_json(self.pipeline(decoding)(text))
+        return to_json(self.output(text, decoding))
+
+    def output(self, text: str, decoding: str = "", *, sentences: bool = False) -> Output:
+        """The output for this text; with `sentences` each of them is translated by itself."""
+        pipeline = self.pipeline(decoding)
+        if sentences and isinstance(pipeline, GenerationPipeline):
+            return pipeline.predict([text], sentences=True)[0]
+        return pipeline(text)
 
     def predict_batch(self, texts: Sequence[str]) -> list[str]:
         """The lines of `jumok predict --json`; those of each text alone if `batched`."""
         return [to_json(output) for output in self._pipeline.predict(texts)]
 
-    def stream(self, text: str, decoding: str, emit: Any) -> str:
-        """The line of `predict` for one text; each generated part is passed to `emit`."""
-        pipeline = self.pipeline(decoding)
-        assert isinstance(pipeline.task, GenerativeTask)
-        pipeline.check_texts([text])
-        return to_json(pipeline.task.stream(pipeline, text, emit))
+    def stream(self, text: str, decoding: str, emit: Any) -> Output:
+        """The output for one text; each generated part is passed to `emit`."""
+        return as_generation(self.pipeline(decoding)).stream(text, emit)
 
     def embed(self, text: str, normalize: bool = True) -> bytes:
         """The embedding of a text as float32 in little-endian order."""
@@ -153,9 +158,12 @@ class Engine:
     ) -> list[str]:
         """The answers for the examples, each computed in a turn of its own."""
         answers = []
+        recipe = self._pipeline.recipe
+        fixed = self._pipeline.task.generates and recipe.decoding.sample  # answers are compared
+        decoding = f'{{"seed": {recipe.decoding.fixed_seed}}}' if fixed else ""
         for text in self.examples():
             with turn():
-                answers.append(self.predict(text))
+                answers.append(self.predict(text, decoding))
         return answers
 
     def _with_decoding(self, decoding: str) -> Pipeline:

@@ -116,11 +116,10 @@ class OpenAIRoutes:
         prompt = content["prompt"]
         prompts = [prompt] if isinstance(prompt, str) else prompt
         message = {"kind": "predict", "decoding": self._decoding(content), "count": True}
-        max_tokens = int(content.get("max_tokens") or 0)
         if not streamed:
             answers = await answer(request, model, message, prompts, self._limits)
             one_version(answers)
-            reply = _completion(model, answers, max_tokens)
+            reply = _completion(model, answers)
             return json_reply(reply, headers={HASH_HEADER: answers[0].hash})
         if len(prompts) != 1:
             raise invalid(
@@ -129,7 +128,7 @@ class OpenAIRoutes:
                 "stream",
             )
         message["kind"] = "stream"
-        return await self._stream(request, model, message, prompts[0], max_tokens, with_usage)
+        return await self._stream(request, model, message, prompts[0], with_usage)
 
     def _decoding(self, content: dict[str, Any]) -> str:
         """The settings of [decoding].
@@ -158,7 +157,6 @@ class OpenAIRoutes:
         model: ServedModel,
         message: dict[str, Any],
         prompt: str,
-        max_tokens: int,
         with_usage: bool,
     ) -> Response:
         seconds = deadline_seconds(request, self._limits)
@@ -166,7 +164,7 @@ class OpenAIRoutes:
         items = model.submit(message, [prompt], seconds, parts.put_nowait)
         items[0].done.add_done_callback(lambda _: parts.put_nowait(None))
         korean = prefers_korean(header(request.scope["headers"], b"accept-language"))
-        events = _events(model, items, parts, max_tokens, with_usage, korean)
+        events = _events(model, items, parts, with_usage, korean)
 
         async def drop() -> None:
             model.queue.cancel(items)
@@ -183,7 +181,6 @@ async def _events(
     model: ServedModel,
     items: list[Item],
     parts: Stream,
-    max_tokens: int,
     with_usage: bool,
     korean: bool,
 ) -> AsyncIterator[bytes]:
@@ -201,7 +198,7 @@ async def _events(
         while (part := await parts.get()) is not None:
             yield event({"choices": [_choice(part.decode(), 0, None)], **usage})
         answers = await gather_answers(model, items)
-        yield event({"choices": [_choice("", 0, _finish_reason(answers[0], max_tokens))], **usage})
+        yield event({"choices": [_last_choice(answers[0], "", 0)], **usage})
         if with_usage:
             yield event({"choices": [], "usage": _usage(answers)})
         yield b"data: [DONE]\n\n"
@@ -247,10 +244,10 @@ def _completion_fields(limits: Limits) -> dict[str, Field]:
     }
 
 
-def _completion(model: ServedModel, answers: list[Answer], max_tokens: int) -> dict[str, Any]:
+def _completion(model: ServedModel, answers: list[Answer]) -> dict[str, Any]:
     """The response of a completion that is not streamed."""
     choices = [
-        _choice(parse_json(each.payload)["output"], number, _finish_reason(each, max_tokens))
+        _last_choice(each, parse_json(each.payload)["output"], number)
         for number, each in enumerate(answers)
     ]
     return {**_start(model), "choices": choices, "usage": _usage(answers)}
@@ -270,9 +267,11 @@ def _choice(text: str, index: int, reason: str | None) -> dict[str, Any]:
     return {"text": text, "index": index, "logprobs": None, "finish_reason": reason}
 
 
-def _finish_reason(answer: Answer, max_tokens: int) -> str:
-    """`length` where as many tokens were generated as the request allows."""
-    return "length" if 0 < max_tokens <= answer.info["new_tokens"] else "stop"
+def _last_choice(answer: Answer, text: str, index: int) -> dict[str, Any]:
+    """A choice with its reason of ending; with the seed of a sample, and warnings, if any."""
+    output = parse_json(answer.payload)
+    more: dict[str, Any] = {key: output[key] for key in ("seed", "warnings") if key in output}
+    return {**_choice(text, index, answer.info["finish_reason"]), **more}
 
 
 def _usage(answers: list[Answer]) -> dict[str, int]:

@@ -26,6 +26,7 @@ LANGUAGES = {
     "zh": "Chinese",
 }
 _PAIR = re.compile(rf"({'|'.join(LANGUAGES)})-?({'|'.join(LANGUAGES)})")
+_CORPORA = {"note": ("ko", "en")}  # whose names have no languages
 AUTO = "auto"  # as a source: to be detected
 
 
@@ -72,7 +73,7 @@ class TranslationRoutes:
         texts = [q] if single else q
         model = self._model(content.get("source"), content.get("target"))
         decoding = f'{{"beam": {n + 1}, "n_best": {n + 1}, "sample": false}}' if n else ""
-        message = {"kind": "predict", "decoding": decoding}
+        message = {"kind": "predict", "decoding": decoding, "sentences": True}
         answers = await answer(request, model, message, texts, self._limits)
         one_version(answers)
         outputs = [parse_json(each.payload) for each in answers]
@@ -85,6 +86,8 @@ class TranslationRoutes:
         if n:
             others = [[each["output"] for each in output["n_best"][1:]] for output in outputs]
             reply["alternatives"] = others[0] if single else others
+        if any(warnings := [output.get("warnings", []) for output in outputs]):
+            reply["warnings"] = warnings[0] if single else warnings
         return json_reply(reply, headers={HASH_HEADER: answers[0].hash})
 
     async def languages(self, request: Request) -> Response:
@@ -101,12 +104,15 @@ class TranslationRoutes:
         return [model for model in self._service.models.values() if model.info.get("translates")]
 
     def _model(self, source: str | None, target: str | None) -> ServedModel:
-        """The model for a pair of languages, else the first one whose name has no languages.
+        """The first model of a pair of languages.
 
-        Without a source, or with "auto", the target decides. Raises RequestError where several
-        models translate different languages into it, since the server detects none.
+        Without a source, or with "auto", the target decides; without both, the only model that
+        translates. Raises RequestError for a pair that no model has, and where several models
+        translate different languages, since the server detects none.
         """
         models = self._translators()
+        if len(models) == 1 and source in (None, AUTO) and target is None:
+            return models[0]
         pairs = {model: pair for model in models if (pair := _pair(model)) is not None}
         found = [
             model
@@ -121,10 +127,15 @@ class TranslationRoutes:
                 "request.needs_translator",
                 "/translate needs a translating model; see /v1/models",
             )
-        unnamed = [model for model in models if model not in pairs]
-        if unnamed and source != AUTO:
-            return unnamed[0]
-        if source in (None, AUTO):
+        if not pairs:
+            raise invalid(
+                "request.languages_unknown",
+                "the languages of the served models must be known from their names, such as "
+                "{example}; rename the folder, or leave out source and target",
+                "target",
+                example="koen",
+            )
+        if found:
             raise invalid(
                 "request.source_not_detected",
                 "source must be one of /languages; none is detected",
@@ -152,7 +163,9 @@ def _no_text(param: str) -> RequestError:
 
 
 def _pair(model: ServedModel) -> tuple[str, str] | None:
-    return language_pair(model.name)
+    """The languages of a model: those in its name, else those of its corpus."""
+    corpus = model.info.get("corpus", "")
+    return language_pair(model.name) or _CORPORA.get(corpus) or language_pair(corpus)
 
 
 def language_pair(name: str) -> tuple[str, str] | None:

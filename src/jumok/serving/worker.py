@@ -30,6 +30,7 @@ from jumok.serving.engine import Engine, EngineOptions, agreement
 from jumok.serving.frames import BATCH_WORK, TEXT_WORK, TURN_BYTE, FrameSocket
 from jumok.serving.logs import location
 from jumok.serving.merging import JobHub
+from jumok.tasks.pipeline.outputs import GeneratedText, Output, to_json
 
 WARM_ROUNDS = 3
 HEARTBEAT_SECONDS = 1.0  # between two frames of a process that waits for its turn, or loads
@@ -156,14 +157,14 @@ class Worker:
         """Answer texts together; if that fails, each alone, so that only a wrong one fails."""
         texts = [text for _, text in batch]
         kind, normalize = _kind(batch[0][0])
-        found: list[tuple[bytes, str | None]]
+        found: list[bytes]
         try:
             if kind == "embed":
-                found = [(row, None) for row in self._engine.embed_batch(texts, bool(normalize))]
+                found = self._engine.embed_batch(texts, bool(normalize))
             else:
-                found = [(line.encode(), line) for line in self._engine.predict_batch(texts)]
-            for (message, text), (payload, line) in zip(batch, found, strict=True):
-                header = self._counts(message, text, line)
+                found = [line.encode() for line in self._engine.predict_batch(texts)]
+            for (message, text), payload in zip(batch, found, strict=True):
+                header = self._counts(message, text)
                 self._frames.send({"op": "done", "id": message["id"], **header}, payload)
         except Exception as error:
             if len(batch) > 1:
@@ -190,7 +191,7 @@ class Worker:
         engine, kind = self._engine, message["kind"]
         decoding = message.get("decoding", "")
         if kind == "embed":
-            return self._counts(message, text, None), engine.embed(text, message["normalize"])
+            return self._counts(message, text), engine.embed(text, message["normalize"])
         if kind == "trace":
             return {}, engine.trace(text)
         if kind == "stream":
@@ -198,18 +199,25 @@ class Worker:
             def emit(part: str) -> None:
                 self._frames.send({"op": "text", "id": message["id"]}, part.encode())
 
-            line = engine.stream(text, decoding, emit)
+            output = engine.stream(text, decoding, emit)
         else:
-            line = engine.predict(text, decoding)
-        return self._counts(message, text, line), line.encode()
+            sentences = message.get("sentences", False)
+            output = engine.output(text, decoding, sentences=sentences)
+        return self._counts(message, text, output), to_json(output).encode()
 
-    def _counts(self, message: dict[str, Any], text: str, line: str | None) -> dict[str, Any]:
-        """The tokens of a text and of its answer, where a route reports them."""
+    def _counts(
+        self, message: dict[str, Any], text: str, output: Output | None = None
+    ) -> dict[str, Any]:
+        """The tokens of a text and of its answer, where a route reports them.
+
+        Generated tokens include [EOS].
+        """
         if not message.get("count"):
             return {}
-        counts = {"tokens": self._engine.count_tokens(text)}
-        if line is not None:
-            counts["new_tokens"] = self._engine.output_tokens(line, message.get("decoding", ""))
+        counts: dict[str, Any] = {"tokens": self._engine.count_tokens(text)}
+        if isinstance(output, GeneratedText):
+            counts["new_tokens"] = len(output.tokens)
+            counts["finish_reason"] = output.finish_reason
         return counts
 
 

@@ -113,7 +113,7 @@ class Seq2SeqTask(GenerativeTask):
 
         sources = list(table.column("source"))
         targets = [normalize("NFC", target) for target in table.column("target")]
-        outputs = [normalize("NFC", output.display) for output in pipeline.predict(sources)]
+        outputs = [normalize("NFC", output.display) for output in self.predict(pipeline, sources)]
         bleu = BLEU()
         counted = []
         for output, target in zip(outputs, targets, strict=True):

@@ -1,6 +1,7 @@
 """A trace in a notebook: the page in a frame, and an image as a fallback."""
 
 import base64
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from html import escape
@@ -15,7 +16,7 @@ HEIGHT = 640  # pixels
 
 
 class Display:
-    """The display of `trace.show()` in a notebook cell; in a terminal, a hint.
+    """What `trace.show()` displays in a notebook cell; elsewhere a hint.
 
     The frame is sandboxed without an origin: it can neither access the notebook nor store data.
     Viewers that strip frames, such as GitHub, show the image.
@@ -28,7 +29,7 @@ class Display:
     def __repr__(self) -> str:
         return (
             f"{self._trace!r}\n"
-            'To see it: the last line of a notebook cell, trace.html("page.html"), or '
+            'To see it: trace.show() in a notebook, trace.html("page.html"), or '
             'trace.save("a.safetensors") and `jumok view a.safetensors`.'
         )
 
@@ -55,6 +56,13 @@ class Display:
         )
 
 
-def show(trace: Trace, state: str = "", full: bool = False) -> Display:
-    """Show a trace in a notebook; `state` and `full` as in `render_page`."""
-    return Display(trace, state, full)
+def show(trace: Trace, state: str = "", full: bool = False) -> Display | None:
+    """Display a trace at once in a notebook cell, else return a hint; see `render_page`."""
+    shown = Display(trace, state, full)
+    ipython = sys.modules.get("IPython")  # imported by the kernel of a notebook
+    if ipython is None or ipython.get_ipython() is None:
+        return shown
+    from IPython.display import display
+
+    display(shown)  # type: ignore[no-untyped-call]
+    return None

@@ -47,6 +47,17 @@ def test_search_is_exact(review_run: Path, corpus: Path) -> None:
     assert len(index.search(query, k=10_000)) == len(TEXTS)
 
 
+def test_equal_lines_come_in_file_order_and_blank_ones_never() -> None:
+    texts = ["같은 말"] * 3_000 + [" ", "다른 말", ""]
+    vectors = np.ones((len(texts), 2), np.float32)
+    vectors[3_001] = [1, -1]
+    index = VectorIndex(texts, vectors)
+    assert [match.line for match in index.search(np.ones(2, np.float32), k=3)] == [1, 2, 3]
+    found = index.search(np.ones(2, np.float32), k=10_000)
+    assert [match.line for match in found] == [*range(1, 3_001), 3_002]
+    assert VectorIndex(["", " "], vectors[:2]).search(np.ones(2, np.float32)) == []
+
+
 @pytest.mark.usefixtures("small_batches")
 def test_an_interrupted_index_continues(review_run: Path, corpus: Path) -> None:
     pipeline = jumok.load(review_run, device="cpu")

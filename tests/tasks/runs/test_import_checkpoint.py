@@ -249,6 +249,9 @@ def test_texts_with_masks_are_tokenized_as_in_transformers(
         "연기가 [MASK]",
         "[MASK]",
     ]
+    own = [text.replace("[MASK]", mask) for text in texts]  # the tokenizer's name of it
+    rows = encode_with_masks(own, TextEncoder(loaded.vocabulary, 38))
+    assert [each.output for each in loaded(own)] == [each.output for each in loaded(texts)]
     rows = encode_with_masks(texts, TextEncoder(loaded.vocabulary, 38))
     expected = [tokenizer(text.replace("[MASK]", mask))["input_ids"] for text in texts]
     assert [rows[i].tolist() for i in range(len(rows))] == expected

@@ -17,7 +17,7 @@ from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.offsets import SPACE
 from jumok.text.pretrained import PretrainedTokenizer
 from jumok.text.ragged import Ragged
-from jumok.text.tokenizer import Tokenizer
+from jumok.text.tokenizer import Tokenizer, piece_or_empty
 
 MASK = "[MASK]"  # as typed in a text
 REPLACEMENT_CHARACTER = "\N{REPLACEMENT CHARACTER}"  # decoded from an incomplete UTF-8 sequence
@@ -32,7 +32,7 @@ def fill_masks(pipeline: Pipeline, texts: Sequence[str]) -> list[GeneratedText]:
     """
     tokenizer = pipeline.vocabulary
     pieces = PieceInfo.of(tokenizer)
-    parts = [text.split(MASK) for text in texts]
+    parts = [split_at_masks(text, tokenizer) for text in texts]
     rows = encode_with_masks(texts, TextEncoder(tokenizer, pipeline.recipe.model.max_length))
     outputs: dict[int, GeneratedText] = {}
     for batch in batches_by_length(rows, EVAL_BATCH_TOKENS):
@@ -46,6 +46,16 @@ def fill_masks(pipeline: Pipeline, texts: Sequence[str]) -> list[GeneratedText]:
     return [outputs[i] for i in range(len(texts))]
 
 
+def split_at_masks(text: str, tokenizer: Tokenizer) -> list[str]:
+    """The parts of a text between its masks: typed as [MASK], or as the tokenizer's own piece.
+
+    The name of the piece is that of the model's files, such as <mask>.
+    """
+    own = tokenizer.special_ids.get(MASK, -1)
+    typed = piece_or_empty(tokenizer, own) if own >= 0 else ""
+    return text.replace(typed, MASK).split(MASK) if typed else text.split(MASK)
+
+
 def encode_with_masks(texts: Sequence[str], encode: TextEncoder) -> Ragged:
     """The input ids of texts with typed [MASK]s.
 
@@ -57,7 +67,7 @@ def encode_with_masks(texts: Sequence[str], encode: TextEncoder) -> Ragged:
     keeps_spaces = tokenizer.has_space_pieces
     rows = []
     for text in texts:
-        parts = text.split(MASK)
+        parts = split_at_masks(text, tokenizer)
         ids: list[int] = []
         for number, part in enumerate(parts):
             last = number == len(parts) - 1

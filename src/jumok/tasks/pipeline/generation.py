@@ -221,6 +221,7 @@ def to_generated_text(
         loop=None if best.loop is None else str(best.loop),
         tokens=_tokens(pipeline.target_vocabulary, best),
         attention=best.attention,
+        finish_reason="stop" if best.finished else "length",
     )
 
 

@@ -1,7 +1,9 @@
 """The pipeline of a model that generates text: its decoding, ensemble and draft model."""
 
 import copy
-from collections.abc import Callable, Sequence
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 from torch import nn
@@ -13,8 +15,13 @@ from jumok.models import EncoderDecoder, LanguageModel
 from jumok.native.kernel_choice import KernelChoice
 from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.pipeline.generation_rules import describe_processors, generation_processors
+from jumok.tasks.pipeline.output_warnings import unread_tokens, with_warnings
+from jumok.tasks.pipeline.outputs import GeneratedText, Output
 from jumok.tasks.pipeline.pipeline import Pipeline, draft_error, ensemble_error
+from jumok.tasks.pipeline.segments import join_outputs, split_sentences, split_text, translates
 from jumok.tasks.recipe.recipe import Recipe
+
+MAX_DRAWN_SEED = 2**31
 
 
 class GenerationPipeline(Pipeline):
@@ -36,6 +43,88 @@ class GenerationPipeline(Pipeline):
         self.keeps_alignment = False
         self.backends = DecoderBackends(self.recipe.decoding, in_training=self.in_training)
         self.processors = self._generation_processors()
+
+    def with_drawn_seed(self) -> Self:
+        """The same pipeline, or a copy with a random seed where it samples without one."""
+        decoding = self.recipe.decoding
+        if not decoding.sample or decoding.seed is not None:
+            return self
+        other = copy.copy(self)
+        seed = secrets.randbelow(MAX_DRAWN_SEED)
+        other.recipe = replace(self.recipe, decoding=replace(decoding, seed=seed))
+        return other
+
+    def predict(self, texts: Sequence[str], *, sentences: bool = False) -> list[Output]:
+        """One output per text, in order; see `Pipeline.predict`.
+
+        Without `decoding.seed` each call draws another sample, whose seed is in the output. A model
+        that is known to translate reads a text line by line, and the sentences of a line that is
+        too long one by one; with `sentences` all of them.
+        """
+        self.check_texts(texts)
+        seeded = self.with_drawn_seed()
+        split = seeded._splitter(sentences)
+        if split is None:
+            return [seeded._with_seed(output) for output in Pipeline.predict(seeded, texts)]
+        parts = [list(split(text)) for text in texts]
+        sources = dict.fromkeys(part for row in parts for part, _ in row if part)
+        found = dict(zip(sources, Pipeline.predict(seeded, list(sources)), strict=True))
+        n_best = self.recipe.decoding.n_best
+        outputs: list[Output] = []
+        for text, row in zip(texts, parts, strict=True):
+            joined = [(_as_text(found[part]) if part else None, gap) for part, gap in row]
+            outputs.append(seeded._with_seed(join_outputs(text, joined, n_best)))
+        return outputs
+
+    def stream(self, text: str, on_text: Callable[[str], None]) -> Output:
+        """Generate for one text; pass each part to `on_text` as soon as it is final."""
+        from jumok.tasks.task import GenerativeTask  # it makes these pipelines
+
+        assert isinstance(self.task, GenerativeTask)
+        self.check_texts([text])
+        self.check_supported()
+        seeded = self.with_drawn_seed()
+        split = seeded._splitter(sentences=False)
+        if split is None:
+            output = self.task.stream(seeded, text, on_text)
+            return seeded._with_seed(with_warnings(seeded, [output])[0])
+        parts: list[tuple[GeneratedText | None, str]] = []
+        for part, gap in split(text):
+            found = None
+            if part:
+                output = self.task.stream(seeded, part, on_text)
+                found = _as_text(with_warnings(seeded, [output])[0])
+            parts.append((found, gap))
+            if gap:
+                on_text(gap)
+        return seeded._with_seed(join_outputs(text, parts, self.recipe.decoding.n_best))
+
+    def _splitter(self, sentences: bool) -> Callable[[str], Iterator[tuple[str, str]]] | None:
+        """How a text is split, None where it is read as a whole.
+
+        An alignment is that of the whole text.
+        """
+        if not self.task.reads_source or self.keeps_alignment:
+            return None
+        by_line = sentences or translates(self)
+
+        def split_line(line: str) -> Sequence[str]:
+            too_long = not sentences and unread_tokens(self, [line]) > 0
+            return split_sentences(line) if sentences or too_long else [line]
+
+        def split(text: str) -> Iterator[tuple[str, str]]:
+            if by_line:
+                return split_text(text, split_line)
+            return iter([(text if text.strip() else "", "")])
+
+        return split
+
+    def _with_seed(self, output: Output) -> Output:
+        """The output with the seed that it was sampled with."""
+        decoding = self.recipe.decoding
+        if not decoding.sample or not isinstance(output, GeneratedText):
+            return output
+        return replace(output, seed=decoding.fixed_seed)
 
     @property
     def kernel(self) -> KernelChoice:
@@ -172,6 +261,11 @@ class GenerationPipeline(Pipeline):
         decoding, model = self.recipe.decoding, self.recipe.model
         max_tokens = min(decoding.max_length, model.max_length)
         return generation_processors(self.origin, max_tokens, model.output_size)
+
+
+def _as_text(output: Output) -> GeneratedText:
+    assert isinstance(output, GeneratedText)
+    return output
 
 
 def as_generation(pipeline: Pipeline) -> GenerationPipeline:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from jumok.config_io import to_dict
 from jumok.evaluation.examples import Example, Mistake
@@ -11,6 +11,9 @@ from jumok.terminal import to_json_line
 if TYPE_CHECKING:
     from jumok.evaluation.bootstrap import RowStatistics
     from jumok.native.kernel_choice import KernelChoice
+
+
+FinishReason = Literal["stop", "length"]
 
 
 class Output(Protocol):
@@ -23,8 +26,23 @@ class Output(Protocol):
         """The input text."""
 
     @property
+    def warnings(self) -> tuple["OutputWarning", ...]:
+        """What the output does not show: input that was not read, a repetition."""
+
+    @property
     def display(self) -> str:
         """The output as text; on one line unless the generated text has line breaks."""
+
+
+@dataclass(frozen=True)
+class OutputWarning:
+    """What the output for a text does not show: a code for programs, and a sentence.
+
+    The codes are "empty_text", "repetition", "truncated" and "unknown_characters".
+    """
+
+    code: str
+    message: str
 
 
 @dataclass(frozen=True)
@@ -40,6 +58,7 @@ class Prediction:
     label: str
     probability: float
     probabilities: dict[str, float]
+    warnings: tuple[OutputWarning, ...] = field(default=(), repr=False)
 
     @property
     def display(self) -> str:
@@ -61,6 +80,7 @@ class MultiLabelPrediction:
     text: str
     labels: tuple[str, ...]
     probabilities: dict[str, float]
+    warnings: tuple[OutputWarning, ...] = field(default=(), repr=False)
 
     @property
     def display(self) -> str:
@@ -79,6 +99,7 @@ class RegressionOutput:
 
     text: str
     score: float
+    warnings: tuple[OutputWarning, ...] = field(default=(), repr=False)
 
     @property
     def display(self) -> str:
@@ -106,6 +127,7 @@ class TokenClassification:
 
     text: str
     entities: tuple[NamedEntity, ...]
+    warnings: tuple[OutputWarning, ...] = field(default=(), repr=False)
 
     @property
     def display(self) -> str:
@@ -141,7 +163,8 @@ class GeneratedText:
 
     `n_best` holds all candidates where several were requested: of a beam the best first, samples
     in the order in which they were drawn. `loop` describes a repetition at the end. `tokens` are
-    those of the best candidate, including [EOS].
+    those of the best candidate, including [EOS]. `seed` is that of a sample, and `finish_reason`
+    "length" where a limit ended the output.
 
     >>> answer = GeneratedText("겨울은 추워요.", "Winter is cold.", -0.0006)
     >>> answer.output, answer.n_best
@@ -155,6 +178,9 @@ class GeneratedText:
     loop: str | None = None
     tokens: tuple[GeneratedToken, ...] = field(default=(), compare=False, repr=False)
     attention: list[list[float]] | None = field(default=None, compare=False, repr=False)  # of them
+    seed: int | None = field(default=None, compare=False, repr=False)
+    finish_reason: FinishReason = field(default="stop", compare=False, repr=False)
+    warnings: tuple[OutputWarning, ...] = field(default=(), repr=False)
 
     @property
     def display(self) -> str:
@@ -173,8 +199,10 @@ def to_json(output: Output, extra: Mapping[str, Any] | None = None, *, tokens: b
     if isinstance(output, GeneratedText):  # to_dict would copy every weight
         output = replace(output, attention=None, tokens=output.tokens if tokens else ())
     tree = to_dict(output)
-    if not tokens:
-        tree.pop("tokens", None)
+    left_out = ["finish_reason", *([] if tokens else ["tokens"])]
+    left_out += [] if output.warnings else ["warnings"]
+    for key in left_out:
+        tree.pop(key, None)
     return to_json_line({**tree, **(extra or {})})
 
 

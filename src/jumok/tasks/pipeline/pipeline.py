@@ -160,7 +160,9 @@ class Pipeline:
         """
         self.check_texts(texts)
         self.check_supported()
-        return list(self.task.predict(self, texts))
+        from jumok.tasks.pipeline.output_warnings import with_warnings
+
+        return with_warnings(self, self.task.predict(self, texts))
 
     def encode(
         self,

@@ -23,6 +23,7 @@ from jumok.tasks.pipeline.encoder_choice import encoder_choice
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.text_vectors import Vectors
 
+TIE_DECIMALS = 6  # of cosines that are considered as equal
 BATCH_LINES = 2_048  # encoded between two writes: what an interruption loses at most
 
 
@@ -75,14 +76,20 @@ class VectorIndex:
     def search(self, query: Vectors, k: int = 10) -> list[Match]:
         """The k lines whose vectors have the largest cosine with `query`, (D,), best first.
 
+        Lines of equal cosine (to 6 decimals) come in the order of the file, and blank ones never.
+
         >>> index = VectorIndex(["동", "서"], np.array([[1, 0], [-1, 0]], np.float32))
         >>> index.search(np.array([0.6, 0.8], np.float32), k=1)
         [Match(line=1, score=0.6, text='동')]
         """
         scores = self.vectors @ query  # (n,)
-        k = min(k, len(scores))
-        best = np.argpartition(-scores, k - 1)[:k]
-        best = best[np.argsort(-scores[best], kind="stable")]
+        keys = np.round(-scores, TIE_DECIMALS)  # a product of many rows differs in its last bits
+        keys[[i for i, text in enumerate(self.texts) if not text.strip()]] = np.inf
+        k = min(k, int(np.isfinite(keys).sum()))
+        if k == 0:
+            return []
+        near = np.flatnonzero(keys <= np.partition(keys, k - 1)[k - 1])  # with all ties
+        best = near[np.argsort(keys[near], kind="stable")][:k]
         return [Match(int(i) + 1, round(float(scores[i]), 4), self.texts[i]) for i in best]
 
 

@@ -90,6 +90,8 @@ class Recipe:
                 value=self.name,
             )
         _check_choices(self)
+        if not self.decoding.sample and self.decoding.seed == 0:  # as earlier versions wrote it
+            object.__setattr__(self, "decoding", replace(self.decoding, seed=None))
         _check_unused(self)
         _check_augmentation(self)
         _check_vocabulary(self)
