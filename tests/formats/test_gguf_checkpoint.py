@@ -248,9 +248,7 @@ def test_the_chat_template_is_kept(template: str | None, tmp_path: Path) -> None
         ("general.type", "adapter"),
     ],
 )
-def test_metadata_that_may_change_outputs_is_refused(
-    key: str, value: Any, tmp_path: Path
-) -> None:
+def test_metadata_that_may_change_outputs_is_refused(key: str, value: Any, tmp_path: Path) -> None:
     metadata = {"general.architecture": "llama", "general.type": "model", "llama.vocab_size": 9}
     check_metadata(tmp_path / "a.gguf", metadata | {"llama.expert_count": 0, "general.name": "a"})
     with raises(ModelFileError, "pretrained.key_not_supported"):

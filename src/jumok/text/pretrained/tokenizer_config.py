@@ -38,7 +38,7 @@ KEYS = KeyTable(
         *("do_basic_tokenize", "never_split", "spaces_between_special_tokens", "errors"),
         *("use_default_system_prompt", "cls_token_segment_id", "sequence_a_segment_id"),
     },
-    names_unknown=True,  # transformers keeps an unknown key and no class of it reads one
+    names_unknown=True,  # tokenizers keep keys of training, and their own that no class reads
 )
 
 Token = str | AddedToken  # AddedToken: with flags for the spaces around it
