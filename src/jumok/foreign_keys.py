@@ -12,7 +12,13 @@ from pathlib import Path
 from jumok.errors import Message, ModelFileError
 from jumok.terminal import print_notice, to_json_line
 
-OFF = (None, False, "", [], {})  # a new key with one of these values leaves its option off
+OFF: tuple[object, ...] = (
+    None,
+    False,
+    "",
+    [],
+    {},
+)  # a new key with one of these values leaves its option off
 
 
 @dataclass(frozen=True)
