@@ -115,7 +115,7 @@ def _penalizes_repetition(generation: Mapping[str, Any]) -> bool:
     return generation.get("repetition_penalty") not in (None, 1.0)
 
 
-def _biases(value: object, size: int) -> list[tuple[tuple[int, ...], float]]:
+def _biases(value: Any, size: int) -> list[tuple[tuple[int, ...], float]]:
     """The pairs of ids and bias; raises InputError for others."""
     pairs = value if isinstance(value, list) else [value]
     for pair in pairs:
