@@ -13,8 +13,8 @@ import torch
 from tokenizers import pre_tokenizers
 
 import jumok
-from jumok.errors import InputError
-from jumok.formats.gguf_checkpoint import write_hf_folder
+from jumok.errors import InputError, ModelFileError
+from jumok.formats.gguf_checkpoint import check_metadata, write_hf_folder
 from jumok.formats.gguf_rope import frequency_divisors
 from jumok.formats.gguf_tokenizer import tokenizer_files
 from jumok.nn.rope import RopeConfig
@@ -238,6 +238,30 @@ def test_the_chat_template_is_kept(template: str | None, tmp_path: Path) -> None
             Chat.of(loaded)
     else:
         assert Chat.of(loaded).end_ids == (loaded.vocabulary.id("<|im_end|>"),)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("llama.invented", 3),
+        ("llama.expert_count", 8),
+        ("llama.logit_scale", 0.5),
+        ("llama.attention.causal", False),
+        ("other.invented", 3),
+        ("general.type", "adapter"),
+    ],
+)
+def test_metadata_that_may_change_outputs_is_refused(key: str, value: Any, tmp_path: Path) -> None:
+    metadata = {"general.architecture": "llama", "general.type": "model", "llama.vocab_size": 9}
+    check_metadata(tmp_path / "a.gguf", metadata | {"llama.expert_count": 0, "general.name": "a"})
+    with raises(ModelFileError, "pretrained.key_not_supported"):
+        check_metadata(tmp_path / "a.gguf", metadata | {key: value})
+
+
+def test_unknown_keys_of_the_tokenizer_are_named(tmp_path: Path, capsys: Capture) -> None:
+    metadata = {"general.architecture": "llama", "tokenizer.ggml.invented": 3}
+    check_metadata(tmp_path / "a.gguf", metadata)
+    assert "not read: tokenizer.ggml.invented" in capsys.readouterr().err
 
 
 def test_quantized_weights(tmp_path: Path) -> None:

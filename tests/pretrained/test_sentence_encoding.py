@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 
 import jumok
-from jumok.errors import InputError, StorageError
+from jumok.errors import InputError, ModelFileError, StorageError
 from jumok.pretrained.sentence_encoding import SentenceEncoding, read_sentence_encoding
 from jumok.tasks.pipeline.vector_index import VectorIndex, encode_query
 from tests import hf_folders
@@ -172,3 +172,66 @@ def test_what_is_not_supported_is_refused(folder: Path) -> None:
     refused("must be a list of modules")
     modules.write_text("[")
     refused("not usable JSON")
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "modules.json",
+        "sentence_bert_config.json",
+        "config_sentence_transformers.json",
+        "1_Pooling/config.json",
+        "2_Dense/config.json",
+        "3_Normalize/config.json",
+    ],
+)
+def test_an_unknown_key_is_refused(tmp_path: Path, file: str) -> None:
+    write_modules(tmp_path, {"pooling_mode": "mean"}, "Dense", "Normalize")
+    path = tmp_path / file
+    content = json.loads(path.read_text()) if path.exists() else {}
+    entry = content[1] if isinstance(content, list) else content
+    entry["off"] = None
+    path.write_text(json.dumps(content))
+    read_sentence_encoding(tmp_path)
+    entry["invented"] = 3
+    path.write_text(json.dumps(content))
+    with raises(ModelFileError, "pretrained.key_not_supported"):
+        read_sentence_encoding(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        ("config_sentence_transformers.json", {"truncate_dim": 8}),
+        ("config_sentence_transformers.json", {"model_type": "SparseEncoder"}),
+        ("sentence_bert_config.json", {"query_length": 32}),
+        ("sentence_bert_config.json", {"transformer_task": "fill-mask"}),
+        ("3_Normalize/config.json", {"module_input_name": "token_embeddings"}),
+    ],
+)
+def test_settings_of_other_models_are_refused(
+    tmp_path: Path, file: str, change: dict[str, object]
+) -> None:
+    write_modules(tmp_path, {"pooling_mode": "mean"}, "Dense", "Normalize")
+    path = tmp_path / file
+    content = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(content | change))
+    with raises(ModelFileError, "pretrained.key_not_supported"):
+        read_sentence_encoding(tmp_path)
+
+
+def test_a_folder_of_the_package_passes_in_silence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package = pytest.importorskip("sentence_transformers", exc_type=ImportError)
+    from sentence_transformers.base.modules import Dense, Normalize, Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    base, folder = tmp_path / "base", tmp_path / "folder"
+    base.mkdir()
+    hf_folders.bert(base, head="Model")
+    modules = [Transformer(str(base)), Pooling(24, "mean"), Dense(24, 6), Normalize()]
+    package.SentenceTransformer(modules=modules, device="cpu").save(str(folder))
+    capsys.readouterr()
+    assert len(jumok.load(folder, device="cpu").encode(TEXTS)) == len(TEXTS)
+    assert "not read" not in capsys.readouterr().err

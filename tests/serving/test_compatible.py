@@ -10,6 +10,7 @@ import pytest
 
 from jumok.tasks.runs.load import load
 from tests.serving.server_process import Server
+from tests.serving.test_options import described
 
 TEXTS = ["겨울은 추워요", "이 영화 정말 재미있어요"]
 
@@ -53,6 +54,55 @@ def test_the_client_of_hugging_face(
     assert other < same
 
 
+def test_the_parameters_of_hugging_face(
+    server: Server, review_run: Path, request: pytest.FixtureRequest
+) -> None:
+    """They are obeyed or refused by name, never ignored."""
+    from huggingface_hub import InferenceClient, close_session
+
+    request.addfinalizer(close_session)
+    client = InferenceClient(f"http://127.0.0.1:{server.port}/predict")
+    plain = client.text_classification(TEXTS[1])
+    assert client.text_classification(TEXTS[1], function_to_apply="softmax", top_k=1) == plain
+    for name in ("none", "sigmoid"):
+        with pytest.raises(Exception, match="function_to_apply must be that"):
+            client.text_classification(TEXTS[1], function_to_apply=name)  # type: ignore[arg-type]
+    both = server.request("/predict", {"inputs": TEXTS[1]}).json
+    for given in ({"top_k": 1}, {"function_to_apply": "softmax", "top_k": 1, "truncate": True}):
+        found = server.request("/predict", {"inputs": TEXTS[1], "parameters": given}).json
+        assert found == both[:1]
+    client = InferenceClient(f"http://127.0.0.1:{server.port}/embed")
+    long = client.feature_extraction(TEXTS[0], normalize=False, truncate=True)
+    assert np.linalg.norm(long) != pytest.approx(1, abs=1e-3)
+    nested = {"inputs": TEXTS[0], "parameters": {"normalize": False}}
+    np.testing.assert_allclose(server.request("/embed", nested).json, np.atleast_2d(long))
+
+
+POSTS = {
+    "/predict": {"inputs": "a"},
+    "/embed": {"inputs": "a"},
+    "/similarity": {"inputs": {"source_sentence": "a", "sentences": ["b"]}},
+    "/translate": {"q": "a", "source": "ko", "target": "en"},
+    "/v1/predict": {"texts": ["a"]},
+    "/v1/embeddings": {"input": "a"},
+    "/v1/completions": {"prompt": "a"},
+    "/admin/reload": {},
+}
+
+
+def test_every_route_that_reads_a_body_is_listed() -> None:
+    assert {path for path, methods in described()["paths"].items() if "post" in methods} == set(
+        POSTS
+    )
+
+
+@pytest.mark.parametrize("path", POSTS)
+def test_an_unknown_key_is_refused_on_every_route(server: Server, path: str) -> None:
+    reply = server.request(path, {**POSTS[path], "invented": 1})
+    assert reply.status == 400
+    assert "the keys must be among" in reply.error["message"]
+
+
 def test_batches_of_inputs(server: Server) -> None:
     single = server.request("/predict", {"inputs": TEXTS[0]}).json
     batch = server.request("/predict", {"inputs": [[TEXTS[0]], [TEXTS[1]]]}).json
@@ -70,6 +120,27 @@ def test_batches_of_inputs(server: Server) -> None:
         ("/predict", {"inputs": "a", "raw_scores": True}, "raw_scores must be false; scores are"),
         ("/predict", {"inputs": "a", "raw_scores": 0}, "raw_scores must be false"),
         ("/embed", {"inputs": "a", "normalize": 1}, "normalize must be true or false"),
+        ("/embed", {"inputs": "a", "truncate": False}, "truncate must be left out"),
+        ("/embed", {"inputs": "a", "truncation_direction": "left"}, "truncation_direction must be"),
+        ("/embed", {"inputs": "a", "parameters": {"truncate": False}}, "parameters.truncate must"),
+        ("/embed", {"inputs": "a", "parameters": {"prompt_name": "q"}}, "the keys must be among"),
+        ("/predict", {"inputs": "a", "truncate": False}, "truncate must be left out"),
+        ("/predict", {"inputs": "a", "parameters": {"top_k": 0}}, "parameters.top_k must be an"),
+        (
+            "/predict",
+            {"inputs": "a", "parameters": {"function_to_apply": "none"}},
+            "parameters.function_to_apply must be that of the model's scores",
+        ),
+        ("/predict", {"inputs": "a", "parameters": {"candidate_labels": []}}, "the keys must be"),
+        ("/predict", {"inputs": "a", "parameters": 3}, "parameters must be an object"),
+        (
+            "/similarity",
+            {
+                "inputs": {"source_sentence": "a", "sentences": ["b"]},
+                "parameters": {"normalize": True},
+            },
+            "the keys must be among",
+        ),
         ("/similarity", {"inputs": "a"}, "inputs must have source_sentence"),
         ("/v1/embeddings", {"input": "a", "encoding_format": "x"}, "encoding_format must be one"),
         ("/v1/embeddings", {"input": "a", "model": "reading"}, "the model must have an encoder"),

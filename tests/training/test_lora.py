@@ -210,7 +210,7 @@ def test_adapters_that_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
     path = folder / "adapter_config.json"
     for change, match in (
-        ({"use_dora": True}, "use_dora must be false, got True; merge such an adapter with PEFT"),
+        ({"use_dora": True}, "use_dora must be false, got true; merge such an adapter with PEFT"),
         ({"peft_type": "IA3"}, "peft_type must be LORA, got IA3"),
         ({"lora_alpha": "8"}, "lora_alpha must be a number, got 8"),
     ):

@@ -124,10 +124,7 @@ class BannedSequences:
         """(B, V) -> (B, V)."""
         banned = self.sequences.to(scores.device)  # (W, L)
         before, last = banned[:, :-1], banned[:, -1]  # -1 in `before` matches any token
-        L = before.shape[1]
-        tail = context.tokens[:, max(context.tokens.shape[1] - L, 0) :]  # (B, up to L)
-        tail = torch.nn.functional.pad(tail, (L - tail.shape[1], 0), value=-1)
-        matches = ((tail[:, None] == before) | (before < 0)).all(-1)  # (B, W)
+        matches = _matches(before, context)  # (B, W)
         return scores.masked_fill_(
             _present(last.expand_as(matches).where(matches, -1), scores), NEG_INF
         )
@@ -259,6 +256,45 @@ class StartAfter:
 
 
 @dataclass(frozen=True)
+class OnlyAt:
+    """A processor that is active at one position of every output.
+
+    >>> first = OnlyAt(0, BannedSequences([[2]]))
+    >>> first(torch.zeros(1, 4), ProcessorContext(torch.tensor([[9]]), 1, torch.tensor([0])))
+    tensor([[0., 0., -inf, 0.]])
+    """
+
+    position: int
+    processor: Processor
+
+    def __call__(self, scores: Tensor, context: ProcessorContext) -> Tensor:
+        """(B, V) -> (B, V)."""
+        active = context.generated.shape[1] == self.position
+        return self.processor(scores, context) if active else scores
+
+
+class SequenceBias:
+    """Add a number to the score of the last token of a sequence, after its other tokens.
+
+    >>> bias = SequenceBias([((1,), 2.0), ((2, 3), -1.0)])
+    >>> context = ProcessorContext(torch.tensor([[0, 2]]), 0, torch.tensor([0]))
+    >>> bias(torch.zeros(1, 5), context)
+    tensor([[ 0.,  2.,  0., -1.,  0.]])
+    """
+
+    def __init__(self, biases: Sequence[tuple[Sequence[int], float]]) -> None:
+        longest = max(len(ids) for ids, _ in biases)
+        rows = [[-1] * (longest - len(ids)) + list(ids) for ids, _ in biases]
+        self.sequences, self.biases = torch.tensor(rows), torch.tensor([b for _, b in biases])
+
+    def __call__(self, scores: Tensor, context: ProcessorContext) -> Tensor:
+        """(B, V) -> (B, V)."""
+        sequences, biases = self.sequences.to(scores.device), self.biases.to(scores)  # (W, L), (W)
+        matches = _matches(sequences[:, :-1], context)  # (B, W)
+        return scores.index_add_(1, sequences[:, -1], torch.where(matches, biases, 0.0))
+
+
+@dataclass(frozen=True)
 class TopK:
     """Keep the k highest scores (Fan et al. 2018), and those equal to the lowest of them."""
 
@@ -322,6 +358,14 @@ def apply_processors(
     for processor in processors:
         scores = processor(scores, context)
     return scores
+
+
+def _matches(before: Tensor, context: ProcessorContext) -> Tensor:
+    """Whether the rows end with these tokens, -1 for any: (W, L) -> (B, W)."""
+    L = before.shape[1]
+    tail = context.tokens[:, max(context.tokens.shape[1] - L, 0) :]  # (B, up to L)
+    tail = torch.nn.functional.pad(tail, (L - tail.shape[1], 0), value=-1)
+    return ((tail[:, None] == before) | (before < 0)).all(-1)
 
 
 def _present(tokens: Tensor, scores: Tensor) -> Tensor:

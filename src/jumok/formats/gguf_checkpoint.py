@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from jumok import safetensors_io
 from jumok.atomic_io import storage_errors, write_atomically
-from jumok.errors import InputError, ModelFileError
+from jumok.errors import InputError, Message, ModelFileError
+from jumok.foreign_keys import KeyTable
 from jumok.formats.gguf_architectures import (
     ARCHITECTURES,
     LAYERS_32B,
@@ -28,7 +29,7 @@ from jumok.formats.gguf_architectures import (
 )
 from jumok.formats.gguf_reader import GGUFFile, GGUFTensor, is_gguf, read_gguf
 from jumok.formats.gguf_rope import rope_of_table
-from jumok.formats.gguf_tokenizer import SPECIAL, tokenizer_files
+from jumok.formats.gguf_tokenizer import SPECIAL, TOKENIZER_JSON, TOKENIZER_KEYS, tokenizer_files
 from jumok.pretrained.config_reader import MAX_LAYERS
 from jumok.safetensors_io import LazyTensor
 
@@ -36,6 +37,45 @@ Numbers = NDArray[np.generic]
 Change = Callable[[Numbers], Numbers]
 
 _NAME = re.compile(r"(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)")
+
+
+ARCHITECTURE_KEYS = KeyTable(  # the keys ARCHITECTURE.*
+    read={
+        *("block_count", "embedding_length", "feed_forward_length", "context_length"),
+        *("attention.head_count", "attention.head_count_kv", "attention.key_length"),
+        *("attention.layer_norm_epsilon", "attention.layer_norm_rms_epsilon"),
+        *("attention.sliding_window", "attention.sliding_window_pattern"),
+        *("rope.freq_base", "rope.freq_base_swa", "rope.dimension_count"),
+        *("rope.dimension_count_swa", "rope.scale_linear", "rope.scaling.type"),
+        *("rope.scaling.factor", "rope.scaling.attn_factor", "final_logit_softcapping"),
+    },
+    without_effect={
+        # in the shapes of the tensors
+        *("vocab_size", "attention.value_length", "attention.key_length_swa"),
+        *("attention.value_length_swa", "tensor_data_layout"),
+        # what llama.cpp does not read where the positions are plain or linearly scaled
+        *("rope.scaling.original_context_length", "rope.scaling.finetuned"),
+    },
+    refused={  # 0 is none in llama.cpp
+        "attention.causal": (True,),
+        "attention.clamp_kqv": (0,),
+        "attention.max_alibi_bias": (0,),
+        "attention.scale": (0,),
+        "attn_logit_softcapping": (0,),
+        "embedding_scale": (0, 1),
+        "expert_count": (0,),
+        "expert_used_count": (0,),
+        "leading_dense_block_count": (0,),
+        "logit_scale": (0, 1),
+        "nextn_predict_layers": (0,),
+        "residual_scale": (0, 1),
+    },
+    named={"pooling_type": (0,)},  # of vectors of texts; those of jumok are the mean
+)
+OTHER_KEYS = KeyTable(  # all but ARCHITECTURE.*, tokenizer.* and most of general.*
+    refused={"general.type": ("model",), "split.count": (0, 1)},  # an adapter; several files
+    without_effect={"split.no", "split.tensors.count"},
+)
 
 
 class GgufConverter:
@@ -63,6 +103,7 @@ def write_hf_folder(path: Path, folder: Path) -> None:
     file = read_gguf(path)
     try:
         arch = _architecture(file)
+        check_metadata(path, file.metadata)
         config = _config(file, arch)
         tensors = _tensors(file, arch, config)
         tokenizer = tokenizer_files(file.metadata, config)
@@ -88,6 +129,24 @@ def _architecture(file: GGUFFile) -> GGUFArchitecture:
             name=str(name)[:40],
         )
     return ARCHITECTURES[name]
+
+
+def check_metadata(path: Path, metadata: Mapping[str, object]) -> None:
+    """Raise ModelFileError for metadata that may change outputs and is not supported."""
+    advice = Message("pretrained.import_original", "import the original checkpoint")
+    prefix = f"{metadata['general.architecture']}."
+    own, other = {}, {}
+    for key, value in metadata.items():
+        if key.startswith(prefix):
+            own[key.removeprefix(prefix)] = value
+        elif key == "general.type" or not key.startswith(("general.", "quantize.", "tokenizer.")):
+            other[key] = value  # quantize.*: how it was made
+    ARCHITECTURE_KEYS.check(own, Path(path.name), advice)
+    OTHER_KEYS.check(other, Path(path.name), advice)
+    if isinstance(metadata.get(TOKENIZER_JSON), str):
+        return  # the whole tokenizer.json is read
+    tokenizer = {key: each for key, each in metadata.items() if key.startswith("tokenizer.")}
+    TOKENIZER_KEYS.check(tokenizer, Path(path.name), advice)
 
 
 class _Metadata:

@@ -14,6 +14,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 
 from jumok.errors import ModelFileError
+from jumok.foreign_keys import KeyTable
 from jumok.formats.gguf_reader import Scalar, Value
 from jumok.safe_json import read_json
 from jumok.text.pretrained import load_tokenizer
@@ -40,6 +41,27 @@ WHOLE_WORDS = ("llama-bpe",)
 SPECIAL = {"bos": "bos", "eos": "eos", "pad": "padding", "unk": "unknown"}
 TOKENIZER_JSON = "tokenizer.huggingface.json"  # the whole file, if it was written
 TEMPLATE = "tokenizer.chat_template"  # kept as text
+TOKENIZER_KEYS = KeyTable(
+    read={
+        *(f"tokenizer.ggml.{name}_token_id" for name in SPECIAL.values()),
+        *("tokenizer.ggml.model", "tokenizer.ggml.pre", "tokenizer.ggml.tokens"),
+        *("tokenizer.ggml.scores", "tokenizer.ggml.token_type", "tokenizer.ggml.merges"),
+        *("tokenizer.ggml.add_bos_token", "tokenizer.ggml.add_eos_token"),
+        *("tokenizer.ggml.add_space_prefix", "tokenizer.ggml.remove_extra_whitespaces"),
+        TEMPLATE,
+    },
+    without_effect={  # ids of tokens that stay ordinary tokens of the vocabulary
+        *(f"tokenizer.ggml.{name}_token_id" for name in ("seperator", "separator", "cls", "mask")),
+        *(
+            f"tokenizer.ggml.fim_{name}_token_id"
+            for name in ("pre", "suf", "mid", "pad", "rep", "sep")
+        ),
+        *(f"tokenizer.ggml.{name}_token_id" for name in ("prefix", "suffix", "middle")),
+        "tokenizer.ggml.token_type_count",
+    },
+    named={"tokenizer.ggml.add_sep_token": (False,)},
+    names_unknown=True,  # the texts of another tokenizer are compared by `jumok check`
+)
 
 
 def tokenizer_files(

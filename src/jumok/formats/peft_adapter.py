@@ -16,7 +16,8 @@ from typing import Any
 from torch import Tensor
 
 from jumok.atomic_io import write_atomically
-from jumok.errors import ModelFileError
+from jumok.errors import Message, ModelFileError
+from jumok.foreign_keys import KeyTable
 from jumok.pretrained.architecture import parse_config
 from jumok.pretrained.checkpoint import HFCheckpoint, open_checkpoint
 from jumok.pretrained.config_reader import ConfigReader
@@ -33,15 +34,46 @@ HEAD_OF_TASK: Mapping[str, HeadKind] = {
     "CAUSAL_LM": "language_model",
     "SEQ_2_SEQ_LM": "encoder_decoder",
 }
-_UNSUPPORTED: tuple[
-    tuple[str, object], ...
-] = (  # settings that change what an adapter computes, and their neutral value
-    ("bias", "none"),
-    ("use_dora", False),
-    ("lora_bias", False),
-    ("alpha_pattern", {}),
-    ("layer_replication", None),
-    ("trainable_token_indices", None),
+KEYS = KeyTable(
+    read={
+        "base_model_name_or_path",
+        "ensure_weight_tying",
+        "fan_in_fan_out",
+        "lora_alpha",
+        "peft_type",
+        "task_type",
+        "use_rslora",
+    },
+    without_effect={
+        # in the names and shapes of the tensors
+        *("r", "rank_pattern", "target_modules", "exclude_modules", "target_parameters"),
+        *("layers_to_transform", "layers_pattern", "modules_to_save"),
+        # of training
+        *("inference_mode", "lora_dropout", "megatron_config", "megatron_core"),
+        # of an initialization; those that change the base are refused by init_lora_weights
+        *("eva_config", "corda_config", "lora_ga_config", "loftq_config"),
+        # of layers with GPTQ weights only, whose lora_A has another shape
+        *("use_qalora", "qalora_group_size"),
+        # where it comes from; the base is given as a folder
+        *("auto_mapping", "peft_version", "revision"),
+    },
+    refused={
+        # only these leave the base as it is: PiSSA, OLoRA, CorDA, LoftQ and LoRA-GA subtract their
+        # first B A from it
+        "init_lora_weights": (True, False, "gaussian", "eva", "orthogonal", "mica"),
+        "alora_invocation_tokens": (),  # acts only after these tokens: cannot be merged
+        "alpha_pattern": ({},),  # an alpha for each layer
+        "arrow_config": (),  # chooses among several adapters
+        "bias": ("none",),  # changes the biases of the base
+        "kasa_config": (),  # a diagonal between A and B
+        "layer_replication": (),  # more layers than the base has
+        "lora_bias": (False,),  # a bias next to B
+        "monteclora_config": (),  # samples of A and B
+        "trainable_token_indices": (),  # rows of the embedding
+        "use_bdlora": (False,),  # block-diagonal A or B
+        "use_dora": (False,),  # learned norms of the weight
+        "velora_config": (),  # another product with A
+    },
 )
 
 
@@ -101,16 +133,19 @@ def read_adapter(folder: Path) -> Adapter:
             path=path,
             get=str(config.get("peft_type"))[:40],
         )
-    for key, neutral in _UNSUPPORTED:
-        if config.get(key) not in (None, neutral):
+    advice = Message(
+        "pretrained.merge_with_peft",
+        "merge such an adapter with PEFT (merge_and_unload) and import the result",
+    )
+    KEYS.check(config, path, advice)
+    for key in ("ensure_weight_tying", "fan_in_fan_out", "use_rslora"):
+        if not isinstance(config.get(key), bool | None):
             raise ModelFileError(
-                "pretrained.adapter_value",
-                "{path}: {key} must be {dumps}, got {config}; merge such an adapter with PEFT "
-                "(merge_and_unload) and import the result",
+                "pretrained.adapter_not_a_boolean",
+                "{path}: {key} must be true or false, got {value}",
                 path=path,
                 key=key,
-                dumps=json.dumps(neutral),
-                config=str(config[key])[:80],
+                value=str(config[key])[:40],
             )
     alpha = config.get("lora_alpha")
     if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not math.isfinite(alpha):
@@ -133,10 +168,11 @@ def read_adapter(folder: Path) -> Adapter:
                 prefix=PREFIX,
                 ascii=ascii(key)[:80],
             )
+        name_of_weight = key.removeprefix(PREFIX).replace(".base_layer.", ".")
         if lora:
             halves.setdefault(name, {})[last[0]] = tensor
         else:
-            replaced[key.removeprefix(PREFIX)] = tensor
+            replaced[name_of_weight] = tensor
     changes = {name: _both(folder, name, pair) for name, pair in halves.items()}
     return Adapter(folder, config, changes, replaced)
 
@@ -152,6 +188,10 @@ def merge_adapter(adapter: Adapter, base: HFCheckpoint, out: Path) -> None:
         prefix = parse_config(config, ()).family.prefix
         backbone = {name: t for name, t in tensors.items() if name.startswith(prefix)}
         tensors = backbone or tensors
+    _untie(adapter, config, tensors)
+    for name, tensor in adapter.replaced.items():
+        found = [stored for stored in _spellings(name, config) if stored in tensors]
+        tensors[found[0] if found else name] = tensor
     for name in adapter.changes:
         stored = _stored_name(adapter, f"{name}.weight", tensors, config)
         change = adapter.change(name)
@@ -168,9 +208,6 @@ def merge_adapter(adapter: Adapter, base: HFCheckpoint, out: Path) -> None:
                 shape_2=tuple(change.shape),
             )
         tensors[stored] = weight.float() + change
-    for name, tensor in adapter.replaced.items():
-        found = [stored for stored in _spellings(name, config) if stored in tensors]
-        tensors[found[0] if found else name] = tensor
     for folder in (base.folder, adapter.folder):
         for file in CONFIG_FILES:
             if (folder / file).is_file():
@@ -178,6 +215,35 @@ def merge_adapter(adapter: Adapter, base: HFCheckpoint, out: Path) -> None:
     write_atomically(out / "config.json", json.dumps(config, ensure_ascii=False).encode())
     copies = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
     write_atomically(out / "model.safetensors", serialize(copies, {"format": "pt"}))
+
+
+def _untie(adapter: Adapter, config: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    """Store the output map of a language model whose embedding, or output map alone, is replaced.
+
+    PEFT replaces one module and leaves the other as it is, unless `ensure_weight_tying` is true.
+    Raises InputError for other tied tensors.
+    """
+    architecture = parse_config(config, list(tensors))
+    replaced = {name for given in adapter.replaced for name in _spellings(given, config)}
+    changed = {name for given in adapter.changes for name in _spellings(f"{given}.weight", config)}
+    for output, embedding in architecture.head.aliases.items():
+        if not {output, embedding} & (replaced | changed) or output in tensors:
+            continue
+        if {output, embedding} <= replaced or adapter.config.get("ensure_weight_tying"):
+            continue
+        tied_name = output if output in replaced | changed else embedding
+        if architecture.head.kind != "language_model":
+            raise ModelFileError(
+                "pretrained.adapter_tied",
+                "{path}: {name} is tied in the checkpoint, and PEFT changes one of the tied "
+                "tensors only; merge such an adapter with PEFT (merge_and_unload) and import the "
+                "result",
+                path=adapter.folder / ADAPTER_CONFIG,
+                name=tied_name,
+            )
+        stored = next(name for name in _spellings(embedding, config) if name in tensors)
+        tensors[output] = tensors[stored]
+        config["tie_word_embeddings"] = False
 
 
 def _both(folder: Path, name: str, pair: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:

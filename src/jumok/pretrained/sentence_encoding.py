@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jumok.atomic_io import read_regular, write_atomically
-from jumok.errors import InputError, ModelFileError
+from jumok.errors import InputError, Message, ModelFileError
+from jumok.foreign_keys import KeyTable
 from jumok.safe_json import MAX_BYTES, parse_json, read_json
 from jumok.safetensors_io import read_tensors, serialize
 
@@ -43,6 +44,57 @@ _ACTIVATIONS = {
     "GELU": nn.GELU,
     "SiLU": nn.SiLU,
     "Sigmoid": nn.Sigmoid,
+}
+
+
+_ADVICE = Message("pretrained.model_not_supported", "such a model is not supported")
+_OWN_INPUT = ("sentence_embedding",)
+KEYS = {  # by file; folders of modules by their kind
+    MODULES: KeyTable(read={"path", "type"}, without_effect={"idx", "name"}),
+    "sentence_bert_config.json": KeyTable(
+        read={"max_seq_length", "do_lower_case"},
+        without_effect={"unpad_inputs"},  # speed
+        refused={  # other inputs or outputs than the tokens of a text
+            "transformer_task": ("feature-extraction",),
+            "module_output_name": ("token_embeddings",),
+            "modality_config": (
+                {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+            ),
+            "processing_kwargs": ({},),
+        },
+        named=dict.fromkeys(  # options of the loading, such as a dtype
+            (
+                "model_args",
+                "tokenizer_args",
+                "config_args",
+                "model_kwargs",
+                "processor_kwargs",
+                "config_kwargs",
+                "tokenizer_name_or_path",
+            ),
+            ({},),
+        ),
+    ),
+    "config_sentence_transformers.json": KeyTable(
+        read={"prompts", "default_prompt_name"},
+        without_effect={"__version__"},
+        refused={
+            "model_type": ("SentenceTransformer",),  # others: sparse or several vectors, pairs
+            "truncate_dim": (),  # shorter vectors
+        },
+        named={"similarity_fn_name": ("cosine",)},  # the vectors are the same
+    ),
+    "Pooling": KeyTable(
+        read={"pooling_mode", "include_prompt", *_FORMER_KEYS},
+        without_effect={"word_embedding_dimension", "embedding_dimension"},  # of the weights
+    ),
+    "Dense": KeyTable(
+        read={"activation_function", "use_residual", "module_input_name", "module_output_name"},
+        without_effect={"in_features", "out_features", "bias"},  # of the weights
+    ),
+    "Normalize": KeyTable(
+        refused={"module_input_name": _OWN_INPUT, "module_output_name": _OWN_INPUT}
+    ),
 }
 
 
@@ -122,6 +174,8 @@ def read_sentence_encoding(folder: Path) -> SentenceEncoding | None:
     if not (folder / MODULES).exists():
         return None
     entries = _read_list(folder / MODULES)
+    for entry in entries:
+        KEYS[MODULES].check(entry, folder / MODULES, _ADVICE)
     kinds = [str(entry.get("type", "")).rpartition(".")[2] for entry in entries]
     paths = [_subfolder(folder, str(entry.get("path", ""))) for entry in entries]
     if kinds[:2] != ["Transformer", "Pooling"] or not set(kinds[2:]) <= {"Dense", "Normalize"}:
@@ -141,11 +195,11 @@ def read_sentence_encoding(folder: Path) -> SentenceEncoding | None:
             paths=paths[0].name,
         )
     steps = [
-        Normalize() if kind == "Normalize" else _dense(path)
+        _normalize(path) if kind == "Normalize" else _dense(path)
         for kind, path in zip(kinds[2:], paths[2:], strict=True)
     ]
-    transformer = _optional_json(folder / "sentence_bert_config.json")
-    prompts = _optional_json(folder / "config_sentence_transformers.json")
+    transformer = _read_config(folder / "sentence_bert_config.json")
+    prompts = _read_config(folder / "config_sentence_transformers.json")
     length = transformer.get("max_seq_length")
     named = prompts.get("prompts") or {}
     return SentenceEncoding(
@@ -207,8 +261,15 @@ def _write_json(path: Path, content: object) -> None:
     write_atomically(path, (json.dumps(content, ensure_ascii=False, indent=2) + "\n").encode())
 
 
+def _normalize(folder: Path) -> Normalize:
+    path = folder / "config.json"
+    KEYS["Normalize"].check(read_json(path) if path.exists() else {}, path, _ADVICE)
+    return Normalize()
+
+
 def _pooling(path: Path) -> SentencePooling:
     config = read_json(path)
+    KEYS["Pooling"].check(config, path, _ADVICE)
     modes = config.get("pooling_mode")
     if modes is None:
         modes = [mode for key, mode in _FORMER_KEYS.items() if config.get(key) is True]
@@ -234,6 +295,7 @@ def _pooling(path: Path) -> SentencePooling:
 def _dense(folder: Path) -> DenseLayer:
     path = folder / "config.json"
     config = read_json(path)
+    KEYS["Dense"].check(config, path, _ADVICE)
     name = str(config.get("activation_function", "torch.nn.modules.activation.Tanh"))
     activation = _ACTIVATIONS.get(name.rpartition(".")[2])
     inputs = [config.get(key) for key in ("module_input_name", "module_output_name")]
@@ -275,8 +337,11 @@ def _read_list(path: Path) -> list[dict[str, Any]]:
     return listed
 
 
-def _optional_json(path: Path) -> dict[str, Any]:
-    return read_json(path) if path.exists() else {}
+def _read_config(path: Path) -> dict[str, Any]:
+    """The content of a file that may be missing, whose keys are checked."""
+    content = read_json(path) if path.exists() else {}
+    KEYS[path.name].check(content, path, _ADVICE)
+    return content
 
 
 def _subfolder(folder: Path, name: str) -> Path:

@@ -12,9 +12,10 @@ from starlette.responses import Response
 from jumok.safe_json import parse_json
 from jumok.serving.app import HASH_HEADER
 from jumok.serving.fields import (
-    ANYTHING,
     BOOLEAN,
     batch,
+    integer,
+    nullable,
     object_of,
     only,
     text,
@@ -30,8 +31,8 @@ from jumok.web.app import Route
 from jumok.web.errors import RequestError, invalid
 from jumok.web.requests import read_object
 
-# Texts are always truncated.
-IGNORED = dict.fromkeys(("truncate", "truncation_direction", "parameters"), ANYTHING)
+# What the scores of a task are, by its name.
+ACTIVATIONS = {"classification": "softmax", "multi_label": "sigmoid"}
 NUMBERS = {"type": "array", "items": {"type": "number"}}
 
 
@@ -41,15 +42,38 @@ class TeiRoutes:
     def __init__(self, service: Service, limits: Limits) -> None:
         self._service, self._limits = service, limits
         no_scores = only(False, None, refusal=_raw_scores)
+        truncation = {
+            "truncate": only(True, None, refusal=_always_truncated),
+            "truncation_direction": only("right", "Right", None, refusal=_always_truncated),
+        }
+        classified = {
+            "function_to_apply": only("softmax", "sigmoid", None, refusal=_other_activation),
+            "top_k": nullable(integer(1)),
+            **truncation,
+        }
         self._predict = object_of(
-            {"inputs": batch(limits), "raw_scores": no_scores, **IGNORED}, ["inputs"]
+            {
+                "inputs": batch(limits),
+                "raw_scores": no_scores,
+                "parameters": nullable(object_of(classified)),
+                **truncation,
+            },
+            ["inputs"],
         )
+        embedded = {"normalize": nullable(BOOLEAN), **truncation}
         self._embed = object_of(
-            {"inputs": text_or_texts(limits), "normalize": BOOLEAN, **IGNORED}, ["inputs"]
+            {
+                "inputs": text_or_texts(limits),
+                "parameters": nullable(object_of(embedded)),
+                **embedded,
+            },
+            ["inputs"],
         )
         compared = {"source_sentence": text(limits), "sentences": texts(limits)}
         inputs = object_of(compared, list(compared), refusal=_not_compared)
-        self._similarity = object_of({"inputs": inputs, "parameters": ANYTHING}, ["inputs"])
+        self._similarity = object_of(
+            {"inputs": inputs, "parameters": nullable(object_of({}))}, ["inputs"]
+        )
 
     @property
     def routes(self) -> list[Route]:
@@ -79,19 +103,26 @@ class TeiRoutes:
     async def predict(self, request: Request) -> Response:
         """A list of label and score, the best first; for a batch a list of such lists."""
         content = self._predict.check(await read_object(request, self._limits), "")
+        parameters = content.get("parameters") or {}
         model = self._classifier()
+        activation = parameters.get("function_to_apply")
+        if activation not in (None, ACTIVATIONS.get(str(model.info.get("task")))):
+            raise _other_activation("parameters.function_to_apply")
         found, single = _inputs(content["inputs"], model.info.get("paired", False))
         answers = await answer(request, model, {"kind": "predict"}, found, self._limits)
         one_version(answers)
-        rows = [_scores(parse_json(each.payload)) for each in answers]
+        top = parameters.get("top_k")  # None: all
+        rows = [_scores(parse_json(each.payload))[:top] for each in answers]
         return json_reply(rows[0] if single else rows, headers={HASH_HEADER: answers[0].hash})
 
     async def embed(self, request: Request) -> Response:
         """One list of numbers for each text."""
         content = self._embed.check(await read_object(request, self._limits), "")
+        parameters = content.get("parameters") or {}
+        given = [options.get("normalize") for options in (content, parameters)]
         found = await embeddings(
             *(request, self._service, self._limits),
-            *(content["inputs"], content.get("normalize", True)),
+            *(content["inputs"], False not in given),
         )
         rows = [row.tolist() for row in found.rows]
         return json_reply(rows, headers={HASH_HEADER: found.hash})
@@ -164,6 +195,23 @@ def _raw_scores(param: str) -> RequestError:
     return invalid(
         "request.raw_scores",
         "{param} must be false; scores are probabilities",
+        param,
+    )
+
+
+def _always_truncated(param: str) -> RequestError:
+    return invalid(
+        "request.always_truncated",
+        "{param} must be left out; long texts are always truncated at their end",
+        param,
+    )
+
+
+def _other_activation(param: str) -> RequestError:
+    return invalid(
+        "request.function_to_apply",
+        "{param} must be that of the model's scores (softmax for one label, sigmoid for several); "
+        "leave it out",
         param,
     )
 

@@ -95,10 +95,14 @@ def read_hf_tokenizer(
     `decoder_start_token_id` of generation_config.json overrides that of config.json.
     """
     from jumok.text.pretrained import load_tokenizer
+    from jumok.text.pretrained.tokenizer_config import name_unread_keys
 
     start = ConfigReader(generation).token_id("decoder_start_token_id")
     overrides = {} if start is None else {"decoder_start_token_id": start}
-    return load_tokenizer(folder, {**config, **overrides})
+    found = load_tokenizer(folder, {**config, **overrides})
+    if found is not None:
+        name_unread_keys(found.files)
+    return found
 
 
 def save_imported(tokenizer: "PretrainedTokenizer", folder: Path) -> None:

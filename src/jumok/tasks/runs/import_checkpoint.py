@@ -46,6 +46,7 @@ from jumok.tasks.inputs.tokenizer_pair import (
     read_hf_tokenizer,
     save_imported,
 )
+from jumok.tasks.pipeline.generation_rules import GENERATION_CONFIG, name_unread_keys
 from jumok.tasks.pipeline.origin import Origin
 from jumok.tasks.recipe.inherited_config import ORIGIN_FOLDER
 from jumok.tasks.recipe.recipe import Recipe
@@ -57,6 +58,7 @@ from jumok.training.config import TrainingConfig
 
 UNUSED_TENSORS = "unused.safetensors"  # tensors of a checkpoint that its model does not use
 
+GENERATING = ("encoder_decoder", "language_model")  # the heads of models that generate text
 TASK_BY_HEAD: Mapping[str, str] = {
     "text_classifier": "classification",
     "token_classifier": "tagging",
@@ -113,6 +115,9 @@ def open_hf(folder: Path, dtype: WeightType = "float32") -> ImportedCheckpoint:
     found = _open_model(checkpoint)
     tokenizer = read_hf_tokenizer(folder, checkpoint.config, checkpoint.generation_config)
     origin = _origin_of(checkpoint, found)
+    if found.architecture.head.kind in GENERATING:
+        path = folder / GENERATION_CONFIG
+        name_unread_keys(path, origin.generation, is_seq2seq=origin.is_seq2seq)
     convert_weights(found.model, dtype)
     return _imported(found.architecture, found.model, tokenizer, origin, folder)
 
@@ -368,7 +373,7 @@ def _imported(
     tokenizers = None if tokenizer is None else TokenizerPair.from_pretrained(tokenizer)
     task = TASK_BY_HEAD[architecture.head.kind]
     task = get_task(task).imported_as(origin, architecture.labels) or task
-    generates = architecture.head.kind in ("encoder_decoder", "language_model")
+    generates = architecture.head.kind in GENERATING
     joint = tokenizers is None or tokenizers.joint
     recipe = Recipe(
         name=_name(folder),

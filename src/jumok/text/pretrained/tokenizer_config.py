@@ -7,12 +7,39 @@ The order is that of transformers: tokenizer_config.json; then, only if it has n
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from tokenizers import AddedToken
 
 from jumok.errors import TokenizerError
+from jumok.foreign_keys import KeyTable, print_not_read
 from jumok.text.pretrained.files import ADDED, CONFIG, SPECIAL, TOKENIZER, TokenizerFiles
+
+KEYS = KeyTable(
+    read={
+        *("added_tokens_decoder", "additional_special_tokens", "extra_special_tokens"),
+        *("add_bos_token", "add_eos_token", "add_prefix_space", "trim_offsets", "legacy"),
+        *("do_lower_case", "tokenize_chinese_chars", "strip_accents", "keep_accents"),
+        *("remove_space", "clean_up_tokenization_spaces", "split_special_tokens", "extra_ids"),
+        *("src_lang", "tgt_lang", "source_lang", "target_lang", "separate_vocabs"),
+        *("model_max_length", "max_len", "model_input_names", "truncation_side"),
+        *("tokenizer_class", "chat_template"),
+    },
+    without_effect={
+        # where it comes from
+        *("name_or_path", "special_tokens_map_file", "tokenizer_file", "vocab_file", "merges_file"),
+        *("transformers_version", "processor_class", "auto_map", "backend", "is_local"),
+        *("local_files_only", "from_slow", "use_fast", "device_map"),
+        # padding and truncation of one call: those of jumok follow from the model
+        *("padding", "padding_side", "pad_to_multiple_of", "pad_token_type_id", "max_length"),
+        *("truncation", "truncation_strategy", "stride", "pad_to_max_length"),
+        # of the tokenizers in Python, which transformers 5 does not have
+        *("do_basic_tokenize", "never_split", "spaces_between_special_tokens", "errors"),
+        *("use_default_system_prompt", "cls_token_segment_id", "sequence_a_segment_id"),
+    },
+    names_unknown=True,  # tokenizers keep keys of training, and their own that no class reads
+)
 
 Token = str | AddedToken  # AddedToken: with flags for the spaces around it
 
@@ -165,6 +192,12 @@ def read_tokenizer_config(
         if token is not None:
             named[name] = by_content.get(str(token), token)
     return replace(found, added=added)
+
+
+def name_unread_keys(files: TokenizerFiles) -> None:
+    """Print one notice for the keys of tokenizer_config.json that nothing reads."""
+    found = KEYS.not_read(files.table(CONFIG))
+    print_not_read([key for key in found if not key.endswith("_token")], Path(CONFIG))
 
 
 def _merge(options: dict[str, Any], special: Mapping[str, Any]) -> None:
