@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from jumok.data.corpora.corpus import Corpus
 
 Language = Literal["", "ko", "de", "en", "fr"]
+DevSplit = Literal["stratified", "last"]
 KEPT_DATA = "data"  # the folder in a run for data that were given in memory
 Files = str | tuple[str, ...]  # one file, or parallel files of plain lines
 
@@ -30,7 +31,7 @@ class DataConfig:
 
     corpus: str = ""  # a known corpus (jumok data list), or "" for the files below
     train: Files = ""
-    dev: Files = ""  # "": the last rows of train
+    dev: Files = ""  # "": rows of train, chosen as `dev_split` says
     test: Files = ""
     format: Format | None = None  # None: by the suffix
     extra: tuple[str, ...] = ()  # known corpora whose training rows are added
@@ -47,8 +48,9 @@ class DataConfig:
     on_bad_rows: OnBadRows = "stop"
     train_rows: int = 0  # the maximum; 0: all, or the default of a generated corpus
     dev_rows: int = 0  # without a dev file, 0 is a tenth of train
+    dev_split: DevSplit = "stratified"  # "last": the last rows, as runs before this key have
     test_rows: int = 0
-    seed: int = 0  # of a generated corpus
+    seed: int = 0  # of a generated corpus, and of the rows that a stratified dev split draws
     sha256: Mapping[str, str] = field(default_factory=dict)  # of the files by split, decompressed
 
     def __post_init__(self) -> None:

@@ -17,6 +17,7 @@ from jumok.data.files.rows import BadRows
 from jumok.data.files.tables import FORMATS, combined_checksum
 from jumok.data.split_rules import N_BUCKETS, select_split, slice_text, split_keys
 from jumok.data.splits import CLASSIFICATION, SEQUENCES, Splits
+from jumok.data.stratified_split import strata_and_keys, stratified_draw
 from jumok.data.table import Table
 from jumok.data.table_files import read_files
 from jumok.errors import DataError
@@ -192,7 +193,7 @@ def _limited(table: Table, split: str, config: DataConfig) -> Table:
 
 
 def _user_splits(config: DataConfig, columns: Sequence[str], only: Sequence[str]) -> Splits:
-    """The tables of the files in the recipe; without a dev file, dev is the last rows of train.
+    """The tables of the files in the recipe; without a dev file, dev is a part of train.
 
     Only the files that are necessary for the splits in `only` and for unknown labels are read.
     """
@@ -257,7 +258,7 @@ def _check_parallel_files(config: DataConfig) -> None:
 
 
 def _split_off_dev(train: Table, config: DataConfig) -> dict[str, Table]:
-    """The training rows split into train and dev, which gets the last rows."""
+    """The training rows split into train and dev, as `data.dev_split` says."""
     if config.format == "text":
         return {
             "train": slice_text(train, 0, 900),
@@ -271,9 +272,12 @@ def _split_off_dev(train: Table, config: DataConfig) -> dict[str, Table]:
             n_train=len(train),
             rows=rows,
         )
-    first = len(train) - rows
-    dev = replace(train.slice(first), bad_rows=BadRows())  # counted once, in train
-    return {"train": train.slice(0, first), "dev": dev}
+    if config.dev_split == "last":
+        in_dev = np.arange(len(train)) >= len(train) - rows
+    else:
+        in_dev = stratified_draw(*strata_and_keys(train), rows, config.seed)
+    dev = replace(train.keep(in_dev), bad_rows=BadRows())  # counted once, in train
+    return {"train": train.keep(~in_dev), "dev": dev}
 
 
 def _labels_of(train: Table) -> tuple[str, ...]:
