@@ -13,11 +13,12 @@ from jumok.config_io import from_dict, to_dict
 from jumok.data.config import DataConfig
 from jumok.data.contamination import contamination
 from jumok.data.files.formats import Format
+from jumok.data.files.labels import label_cells
 from jumok.data.files.tables import read_table
 from jumok.data.load import load_splits
 from jumok.data.splits import CLASSIFICATION, PAIRS, REGRESSION, SEQUENCES, TAGGING, TEXTS, Splits
 from jumok.data.table import Table
-from jumok.data.table_files import evaluation_table, label_cells
+from jumok.data.table_files import evaluation_table
 from jumok.errors import InputError, StorageError
 from tests.errors import raises
 from tests.shared_data import shared_data

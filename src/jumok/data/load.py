@@ -1,5 +1,6 @@
 """Load the splits of a recipe: those of a known corpus, or of the user's files."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,8 @@ from jumok.data.config import DataConfig
 from jumok.data.corpora.corpus import Corpus, RowRange
 from jumok.data.corpora.paths import corpus_file
 from jumok.data.corpora.registry import corpus_by_name
-from jumok.data.files.label_sets import split_labels
+from jumok.data.files.label_sets import SEPARATOR, split_labels
+from jumok.data.files.labels import combined_label
 from jumok.data.files.lines import suffix
 from jumok.data.files.rows import BadRows
 from jumok.data.files.tables import FORMATS, combined_checksum
@@ -26,9 +28,14 @@ _KEY = "key"  # the column by which a corpus is split, during reading
 
 
 def load_splits(
-    config: DataConfig, columns: Sequence[str] = CLASSIFICATION, only: Sequence[str] = ()
+    config: DataConfig,
+    columns: Sequence[str] = CLASSIFICATION,
+    only: Sequence[str] = (),
+    labels: Sequence[str] = (),
 ) -> Splits:
     """The splits of a recipe, each a table of the given columns; `only` restricts the splits.
+
+    With `labels`, those of a model, files are checked against them, not those found in train.
 
     `columns` is one of CLASSIFICATION, MULTI_LABEL, PAIRS, REGRESSION, SEQUENCES, TAGGING and
     TEXTS. Labels are
@@ -41,7 +48,7 @@ def load_splits(
     """
     excluded = corpus_by_name(config.corpus).excluded if config.corpus else ()
     mixed = bool(config.extra or excluded) and (not only or "train" in only)
-    splits = _read_splits(config, columns, () if mixed else only)
+    splits = _read_splits(config, columns, () if mixed else only, labels)
     tables = dict(splits.tables)
     if mixed:
         held_out = [table for name, table in tables.items() if name != "train" and config.extra]
@@ -52,10 +59,12 @@ def load_splits(
     return Splits({name: _limited(tables[name], name, config) for name in names}, splits.labels)
 
 
-def _read_splits(config: DataConfig, columns: Sequence[str], only: Sequence[str]) -> Splits:
+def _read_splits(
+    config: DataConfig, columns: Sequence[str], only: Sequence[str], labels: Sequence[str]
+) -> Splits:
     """The splits of the corpus or of the files, without extra corpora."""
     if not config.corpus:
-        return _user_splits(config, columns, only)
+        return _user_splits(config, columns, only, labels)
     corpus = corpus_by_name(config.corpus)
     _check_columns(corpus, config, columns)
     read = _generated_splits if corpus.generated else _corpus_splits
@@ -192,7 +201,9 @@ def _limited(table: Table, split: str, config: DataConfig) -> Table:
     return table.without_empty(table.column_names[0]) if split == "train" else table
 
 
-def _user_splits(config: DataConfig, columns: Sequence[str], only: Sequence[str]) -> Splits:
+def _user_splits(
+    config: DataConfig, columns: Sequence[str], only: Sequence[str], known: Sequence[str]
+) -> Splits:
     """The tables of the files in the recipe; without a dev file, dev is a part of train.
 
     Only the files that are necessary for the splits in `only` and for unknown labels are read.
@@ -205,7 +216,7 @@ def _user_splits(config: DataConfig, columns: Sequence[str], only: Sequence[str]
     _check_parallel_files(config)
     headers = {name: config.header(name) for name in columns}
     labelled = bool({"label", "labels", "tags"} & set(columns))
-    labels = config.labels if labelled else ()
+    labels = tuple(known) or config.labels if labelled else ()
     splits = [split for split in ("train", "dev", "test") if not only or split in only]
     splits_train = not config.dev and "dev" in splits
     tables: dict[str, Table] = {}
@@ -226,7 +237,8 @@ def _read_split(
 ) -> Table:
     """The file of a split. Raises InputError when its content is not that of `data.sha256`."""
     files = getattr(config, split)
-    table = read_files(files, config, headers, labels, config.format)
+    numbered = config.labels if set(config.labels) == set(labels) else ()
+    table = read_files(files, config, headers, labels, config.format, numbered=numbered)
     expected = config.sha256.get(split)
     if expected and table.sha256 != expected:
         raise DataError(
@@ -291,7 +303,17 @@ def _labels_of(train: Table) -> tuple[str, ...]:
             )
         return ("O", *sorted(tags, key=lambda tag: (tag[2:], tag)))
     if "labels" in train.column_names:
-        found = {label for cell in train.column("labels") for label in split_labels(cell)}
+        cells = train.column("labels")
+        found = {label for cell in cells for label in split_labels(cell)}
+        if (combined := combined_label(found)) and not any(SEPARATOR in cell for cell in cells):
+            raise DataError(
+                "data.labels_separated",
+                "the labels of a text must be separated by {separator}, got {combined!r} and no "
+                "{separator} in any row; write {joined!r} (a list in JSON), or name data.labels",
+                separator=SEPARATOR,
+                combined=combined,
+                joined=re.sub(r"\s*[,;/]\s*", SEPARATOR, combined),
+            )
     elif "label" in train.column_names:
         found = set(train.column("label"))
     else:
