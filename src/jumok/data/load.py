@@ -213,6 +213,7 @@ def _user_splits(
             "data.recipe_no_data",
             "the recipe has no data; set data.corpus or data.train",
         )
+    config = config.absolute() if config.folder else config
     _check_parallel_files(config)
     headers = {name: config.header(name) for name in columns}
     labelled = bool({"label", "labels", "tags"} & set(columns))

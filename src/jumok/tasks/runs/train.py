@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +108,15 @@ def resume(folder: Path, callbacks: Sequence[Callback] = ()) -> TrainingResult:
 
 def _already_started(recipe: Recipe, run: Run, processes: ProcessGroup) -> bool:
     """Whether the same command has created the run before: rank 0 decides for all."""
-    exists = is_elastic() and run.recipe_path.exists() and run.recipe() == recipe
+    exists = (
+        is_elastic() and run.recipe_path.exists() and _located(run.recipe()) == _located(recipe)
+    )
     return bool(processes.all_gather_floats([exists])[0][0])
+
+
+def _located(recipe: Recipe) -> Recipe:
+    """A recipe with absolute paths of its data."""
+    return replace(recipe, data=recipe.data.absolute())
 
 
 def _resume(
