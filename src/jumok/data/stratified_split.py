@@ -36,7 +36,7 @@ def strata_and_keys(table: Table) -> tuple[list[str], Iterator[str]]:
         strata = _rarest(sorted({*cell.split(" ")} - {"O"}) for cell in table.column("tags"))
     else:
         strata = [""] * len(table)
-    return strata, _inputs(table)
+    return strata, inputs_of(table)
 
 
 def stratified_draw(
@@ -110,7 +110,8 @@ def _rarest(cells: Iterable[list[str]]) -> list[str]:
     return [min(row, key=lambda label: (counts[label], label), default="") for row in rows]
 
 
-def _inputs(table: Table) -> Iterator[str]:
+def inputs_of(table: Table) -> Iterator[str]:
+    """The texts that a model reads of each row, as one text."""
     names = [name for name in _INPUTS if name in table.column_names]
     columns = [map(str, table.arrow.column(name).to_pylist()) for name in names]
     return map("\0".join, zip(*columns, strict=True))

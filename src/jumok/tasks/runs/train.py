@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from jumok.data.load import load_splits
+from jumok.data.report import data_report
 from jumok.data.splits import Splits
 from jumok.device import find_device, peak_memory_bytes, tune_threads, versions
 from jumok.errors import InputError
@@ -192,6 +193,9 @@ def _train(
     run, splits, model = started.run, started.splits, started.model
     if processes.rank == 0:
         report_bad_rows(splits.tables.values())
+        if not started.recipe.data.corpus and not started.recipe.data.pieces:
+            for message in data_report(splits).messages():
+                print_notice(message)
     tokenizers = run.tokenizers()
     recipe = started.recipe.with_vocabulary(*tokenizers.sizes)
     metadata = {
