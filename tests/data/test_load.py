@@ -4,6 +4,7 @@ import collections
 import json
 import lzma
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,12 @@ from jumok.config_io import from_dict, to_dict
 from jumok.data.config import DataConfig
 from jumok.data.contamination import contamination
 from jumok.data.files.formats import Format
+from jumok.data.files.labels import label_cells
 from jumok.data.files.tables import read_table
 from jumok.data.load import load_splits
 from jumok.data.splits import CLASSIFICATION, PAIRS, REGRESSION, SEQUENCES, TAGGING, TEXTS, Splits
 from jumok.data.table import Table
-from jumok.data.table_files import evaluation_table, label_cells
+from jumok.data.table_files import evaluation_table
 from jumok.errors import InputError, StorageError
 from tests.errors import raises
 from tests.shared_data import shared_data
@@ -138,7 +140,12 @@ def test_own_files(own: Path) -> None:
     splits = load_splits(config)
     assert splits.labels == ("싫다", "좋다")
     assert [len(splits[name]) for name in ("train", "dev", "test")] == [27, 3, 1]
-    assert list(splits.dev.column("text")) == ["27번 글", "28번 글", "29번 글"]
+    assert sorted(splits.dev.column("label")) == ["싫다", "싫다", "좋다"]
+    assert list(load_splits(config, only=["dev"]).dev.column("text")) == list(
+        splits.dev.column("text")
+    )
+    last = load_splits(replace(config, dev_split="last"))
+    assert list(last.dev.column("text")) == ["27번 글", "28번 글", "29번 글"]
     assert list(load_splits(config, only=["test"]).tables) == ["test"]
 
 
@@ -165,11 +172,13 @@ def test_one_label_is_not_enough(tmp_path: Path) -> None:
 def test_own_parallel_files(tmp_path: Path) -> None:
     source = write(tmp_path / "a.ko", "하나\n둘\n셋\n")
     target = write(tmp_path / "a.en", "one\ntwo\nthree\n")
-    splits = load_splits(DataConfig(train=(source, target), dev_rows=1), SEQUENCES)
+    splits = load_splits(
+        DataConfig(train=(source, target), dev_rows=1, dev_split="last"), SEQUENCES
+    )
     assert list(splits.train.column("target")) == ["one", "two"]
     assert list(splits.dev.column("source")) == ["셋"]
     with raises(InputError, "data.dev_fewer_rows"):
-        load_splits(DataConfig(train=(source, target), dev_rows=3), SEQUENCES)
+        load_splits(DataConfig(train=(source, target), dev_rows=3, dev_split="last"), SEQUENCES)
 
 
 def test_labels_in_a_file_of_their_own(tmp_path: Path) -> None:
@@ -178,11 +187,13 @@ def test_labels_in_a_file_of_their_own(tmp_path: Path) -> None:
         write(tmp_path / "a.txt", "가\n나\n다\n"),
         write(tmp_path / "b.txt", "0\n1\n0\n"),
     )
-    config = DataConfig(train=(texts, labels), dev_rows=1, labels=("나쁨", "좋음"))
+    config = DataConfig(
+        train=(texts, labels), dev_rows=1, dev_split="last", labels=("나쁨", "좋음")
+    )
     assert list(load_splits(config).train.column("label")) == ["나쁨", "좋음"]
     test = write(tmp_path / "c.txt", "라\n"), write(tmp_path / "d.txt", "2\n")
     with pytest.raises(InputError, match=r"d\.txt:1: unknown label '2', expected one of 0, 1"):
-        load_splits(DataConfig(train=(texts, labels), test=test, dev_rows=1))
+        load_splits(DataConfig(train=(texts, labels), test=test, dev_rows=1, dev_split="last"))
 
 
 @pytest.mark.parametrize(
@@ -194,7 +205,9 @@ def test_tables_are_not_read_side_by_side(
     files = tuple(write(tmp_path / name, "text\tlabel\n가\t0\n나\t1\n") for name in names)
     with raises(InputError, "data.several_files_data"):
         load_splits(DataConfig(train=files, format=format_))
-    lines = load_splits(DataConfig(train=files, format="lines", dev_rows=1), SEQUENCES)
+    lines = load_splits(
+        DataConfig(train=files, format="lines", dev_rows=1, dev_split="last"), SEQUENCES
+    )
     assert lines.train.column("source")[0] == "text\tlabel"
 
 
@@ -268,7 +281,9 @@ def test_recipes_are_plain_tables() -> None:
 def test_own_pairs_and_scores(tmp_path: Path) -> None:
     rows = "".join(f"{n}번 글\t그 {n}번\t{n / 2}\n" for n in range(10))
     train = write(tmp_path / "train.tsv", f"하나\t둘\t점수\n{rows}")
-    config = DataConfig(train=train, text="하나", pair="둘", score="점수", dev_rows=2)
+    config = DataConfig(
+        train=train, text="하나", pair="둘", score="점수", dev_rows=2, dev_split="last"
+    )
     splits = load_splits(config, REGRESSION)
     assert list(splits.dev.numbers("score")) == [4.0, 4.5]
     assert list(splits.dev.column("pair")) == ["그 8번", "그 9번"]
@@ -287,29 +302,31 @@ def test_a_score_is_a_number(tmp_path: Path, cell: str) -> None:
 def test_scores_in_json(tmp_path: Path) -> None:
     rows = [{"text": "가", "pair": "나", "score": score} for score in (1, 2.5, "3.5")]
     train = write(tmp_path / "train.json", json.dumps(rows, indent=1))
-    splits = load_splits(DataConfig(train=train, dev_rows=1), REGRESSION)
+    splits = load_splits(DataConfig(train=train, dev_rows=1, dev_split="last"), REGRESSION)
     assert [*splits.train.numbers("score"), *splits.dev.numbers("score")] == [1.0, 2.5, 3.5]
 
 
 def test_own_tagged_sentences(tmp_path: Path) -> None:
     rows = "서울 가\tB-LC I-LC O O\n" * 3 + "철수\tB-PS I-PS\n"
     train = write(tmp_path / "train.tsv", f"text\ttags\n{rows}")
-    splits = load_splits(DataConfig(train=train, dev_rows=1), TAGGING)
+    splits = load_splits(DataConfig(train=train, dev_rows=1, dev_split="last"), TAGGING)
     assert splits.labels == ("O", "B-LC", "I-LC", "B-PS", "I-PS")
     assert splits.dev.column("tags")[0].split(" ") == ["B-PS", "I-PS"]
     test = write(tmp_path / "test.tsv", "text\ttags\n밤\tB-TI\n")
     with pytest.raises(InputError, match=r"test\.tsv:2: unknown tag 'B-TI', expected one of O,"):
-        load_splits(DataConfig(train=train, test=test, dev_rows=1), TAGGING)
+        load_splits(DataConfig(train=train, test=test, dev_rows=1, dev_split="last"), TAGGING)
 
 
 def test_decomposed_tags(tmp_path: Path) -> None:
     apart = unicodedata.normalize("NFD", "B-곳")
     rows = f"밤\tB-곳\n낮\t{apart}\n강\tO\n"
     train = write(tmp_path / "train.tsv", f"text\ttags\n{rows}")
-    splits = load_splits(DataConfig(train=train, dev_rows=1), TAGGING)
+    splits = load_splits(DataConfig(train=train, dev_rows=1, dev_split="last"), TAGGING)
     assert splits.labels == ("O", "B-곳")
     assert list(splits.train.column("tags")) == ["B-곳", "B-곳"]
-    known = load_splits(DataConfig(train=train, dev_rows=1, labels=("O", apart)), TAGGING)
+    known = load_splits(
+        DataConfig(train=train, dev_rows=1, dev_split="last", labels=("O", apart)), TAGGING
+    )
     assert known.labels == ("O", "B-곳")
 
 
@@ -432,7 +449,9 @@ def test_one_json_array_on_one_long_line(tmp_path: Path) -> None:
 def test_decomposed_headers(tmp_path: Path) -> None:
     header = unicodedata.normalize("NFD", "리뷰")
     (tmp_path / "own.tsv").write_text(f"{header}\tlabel\n가\t0\n나\t1\n다\t0\n", "utf-8")
-    splits = load_splits(DataConfig(train=str(tmp_path / "own.tsv"), text="리뷰", dev_rows=1))
+    splits = load_splits(
+        DataConfig(train=str(tmp_path / "own.tsv"), text="리뷰", dev_rows=1, dev_split="last")
+    )
     assert list(splits.train.column("text")) == ["가", "나"]
 
 

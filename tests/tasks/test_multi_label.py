@@ -185,7 +185,7 @@ def test_cells_of_json_lines_and_indices(tmp_path: Path) -> None:
         ('["연기|음악"]', r"a label of a list is empty or has a \| \(got '연기\|음악'\)"),
         ('["연기", ""]', r"a label of a list is empty or has a \|"),
         ("null", "label is not a text"),
-        ("[true]", "label is not a text"),
+        ("[true]", "unknown label 'True'"),
     ],
 )
 def test_bad_cells_are_named(tmp_path: Path, cell: str, fault: str) -> None:
@@ -210,6 +210,21 @@ def test_labels_are_those_of_the_training_rows(tmp_path: Path) -> None:
     empty.write_text("text\tlabel\n하나\t\n둘\t\n", encoding="utf-8")
     with raises(InputError, "data.train_least_two"):
         load_splits(DataConfig(train=str(empty)), MULTI_LABEL)
+
+
+def test_labels_with_another_separator_are_refused(tmp_path: Path) -> None:
+    """Each combination would be a label of its own; a comma in one label is allowed."""
+    path = tmp_path / "train.tsv"
+    rows = ["정치,경제", "정치", "경제, 사회", "사회"] * 5
+    path.write_text("text\tlabel\n" + "".join(f"글\t{row}\n" for row in rows), encoding="utf-8")
+    config = DataConfig(train=str(path))
+    with raises(InputError, "data.labels_separated") as caught:
+        load_splits(config, MULTI_LABEL)
+    assert "write '정치|경제' (a list in JSON)" in str(caught.value)
+    named = dataclasses.replace(config, labels=tuple(sorted(set(rows))))
+    assert "정치,경제" in load_splits(named, MULTI_LABEL).labels
+    path.write_text("text\tlabel\n글\t생활, 문화\n둘\t정치\n셋\t경제\n", encoding="utf-8")
+    assert load_splits(config, MULTI_LABEL).labels == ("경제", "생활, 문화", "정치")
 
 
 @pytest.mark.parametrize(

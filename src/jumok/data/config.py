@@ -1,6 +1,7 @@
 """The `[data]` table of a recipe: its data, and how files are read."""
 
-from collections.abc import Collection, Mapping
+import os
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from jumok.data.corpora.corpus import Corpus
 
 Language = Literal["", "ko", "de", "en", "fr"]
+DevSplit = Literal["stratified", "last"]
 KEPT_DATA = "data"  # the folder in a run for data that were given in memory
 Files = str | tuple[str, ...]  # one file, or parallel files of plain lines
 
@@ -30,8 +32,9 @@ class DataConfig:
 
     corpus: str = ""  # a known corpus (jumok data list), or "" for the files below
     train: Files = ""
-    dev: Files = ""  # "": the last rows of train
+    dev: Files = ""  # "": rows of train, chosen as `dev_split` says
     test: Files = ""
+    folder: str = ""  # relative paths start here; "": the working directory. In runs: from the run
     format: Format | None = None  # None: by the suffix
     extra: tuple[str, ...] = ()  # known corpora whose training rows are added
     text: str = ""  # the name in the header, and so on; "": the name of the field
@@ -47,8 +50,9 @@ class DataConfig:
     on_bad_rows: OnBadRows = "stop"
     train_rows: int = 0  # the maximum; 0: all, or the default of a generated corpus
     dev_rows: int = 0  # without a dev file, 0 is a tenth of train
+    dev_split: DevSplit = "stratified"  # "last": the last rows, as runs before this key have
     test_rows: int = 0
-    seed: int = 0  # of a generated corpus
+    seed: int = 0  # of a generated corpus, and of the rows that a stratified dev split draws
     sha256: Mapping[str, str] = field(default_factory=dict)  # of the files by split, decompressed
 
     def __post_init__(self) -> None:
@@ -82,6 +86,7 @@ class DataConfig:
                 )
             expanded = tuple(map(expand_home, files)) if several else expand_home(files)
             object.__setattr__(self, name, expanded)
+        object.__setattr__(self, "folder", expand_home(self.folder))
         labels = tuple(normalize("NFC", label) for label in self.labels)
         if labels and len(set(labels)) < max(len(labels), 2):
             raise DataError(
@@ -107,7 +112,12 @@ class DataConfig:
                 )
 
     def relocated(self, run: Path) -> "DataConfig":
-        """A copy in which the files that the folder `run` contains have their paths in it."""
+        """A copy with the paths of the files of a run in the folder `run`, from any directory.
+
+        Files that the run contains are found in it, also after it was moved. Other relative paths
+        start at `folder`, which is relative to the run; a file that is not there is looked for in
+        the working directory.
+        """
         moved: dict[str, Any] = {
             split: str(run / KEPT_DATA / Path(files).name)
             for split in self.sha256
@@ -115,7 +125,35 @@ class DataConfig:
             and files
             and (run / KEPT_DATA / Path(files).name).is_file()
         }
-        return replace(self, **moved) if moved else self
+        start = run.resolve() / self.folder
+
+        def found(file: str) -> str:
+            path = os.path.normpath(start / file)
+            return path if os.path.exists(path) else file
+
+        for split in {"train", "dev", "test"} - moved.keys() if self.folder else ():
+            moved[split] = _each(getattr(self, split), found)
+        return replace(self, **moved, folder="")
+
+    def absolute(self) -> "DataConfig":
+        """A copy with absolute paths."""
+        start = Path(self.folder).absolute()
+        paths = {
+            split: _each(getattr(self, split), lambda file: str(start / file))
+            for split in ("train", "dev", "test")
+        }
+        return replace(self, **paths, folder="")
+
+    def of_run(self, run: Path) -> "DataConfig":
+        """A copy whose relative paths start at a folder that is given relative to `run`."""
+        files = [file for split in (self.train, self.dev, self.test) for file in _files(split)]
+        if all(Path(file).is_absolute() for file in files):
+            return replace(self, folder="")
+        start = Path(self.folder).resolve()
+        try:
+            return replace(self, folder=Path(os.path.relpath(start, run.resolve())).as_posix())
+        except ValueError:  # on another drive of Windows
+            return replace(self, folder=str(start))
 
     def header(self, column: str) -> str:
         """The name of a column in the files: of `text`, `label`, `source` and so on."""
@@ -145,6 +183,18 @@ class DataConfig:
     def rows(self, split: str) -> int:
         """The maximum number of rows of a split; 0 for all."""
         return {"train": self.train_rows, "dev": self.dev_rows}.get(split, self.test_rows)
+
+
+def _files(files: Files) -> tuple[str, ...]:
+    """The files of a split, without empty names."""
+    return tuple(file for file in ((files,) if isinstance(files, str) else files) if file)
+
+
+def _each(files: Files, change: Callable[[str], str]) -> Files:
+    """The files of a split with each name changed, but for "" and absolute ones."""
+    if isinstance(files, tuple):
+        return tuple(str(_each(file, change)) for file in files)
+    return change(files) if files and not Path(files).is_absolute() else files
 
 
 def _corpus(name: str) -> "Corpus":

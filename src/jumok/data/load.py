@@ -1,5 +1,6 @@
 """Load the splits of a recipe: those of a known corpus, or of the user's files."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +12,14 @@ from jumok.data.config import DataConfig
 from jumok.data.corpora.corpus import Corpus, RowRange
 from jumok.data.corpora.paths import corpus_file
 from jumok.data.corpora.registry import corpus_by_name
-from jumok.data.files.label_sets import split_labels
+from jumok.data.files.label_sets import SEPARATOR, split_labels
+from jumok.data.files.labels import combined_label
 from jumok.data.files.lines import suffix
 from jumok.data.files.rows import BadRows
 from jumok.data.files.tables import FORMATS, combined_checksum
 from jumok.data.split_rules import N_BUCKETS, select_split, slice_text, split_keys
 from jumok.data.splits import CLASSIFICATION, SEQUENCES, Splits
+from jumok.data.stratified_split import strata_and_keys, stratified_draw
 from jumok.data.table import Table
 from jumok.data.table_files import read_files
 from jumok.errors import DataError
@@ -25,9 +28,14 @@ _KEY = "key"  # the column by which a corpus is split, during reading
 
 
 def load_splits(
-    config: DataConfig, columns: Sequence[str] = CLASSIFICATION, only: Sequence[str] = ()
+    config: DataConfig,
+    columns: Sequence[str] = CLASSIFICATION,
+    only: Sequence[str] = (),
+    labels: Sequence[str] = (),
 ) -> Splits:
     """The splits of a recipe, each a table of the given columns; `only` restricts the splits.
+
+    With `labels`, those of a model, files are checked against them, not those found in train.
 
     `columns` is one of CLASSIFICATION, MULTI_LABEL, PAIRS, REGRESSION, SEQUENCES, TAGGING and
     TEXTS. Labels are
@@ -40,7 +48,7 @@ def load_splits(
     """
     excluded = corpus_by_name(config.corpus).excluded if config.corpus else ()
     mixed = bool(config.extra or excluded) and (not only or "train" in only)
-    splits = _read_splits(config, columns, () if mixed else only)
+    splits = _read_splits(config, columns, () if mixed else only, labels)
     tables = dict(splits.tables)
     if mixed:
         held_out = [table for name, table in tables.items() if name != "train" and config.extra]
@@ -51,10 +59,12 @@ def load_splits(
     return Splits({name: _limited(tables[name], name, config) for name in names}, splits.labels)
 
 
-def _read_splits(config: DataConfig, columns: Sequence[str], only: Sequence[str]) -> Splits:
+def _read_splits(
+    config: DataConfig, columns: Sequence[str], only: Sequence[str], labels: Sequence[str]
+) -> Splits:
     """The splits of the corpus or of the files, without extra corpora."""
     if not config.corpus:
-        return _user_splits(config, columns, only)
+        return _user_splits(config, columns, only, labels)
     corpus = corpus_by_name(config.corpus)
     _check_columns(corpus, config, columns)
     read = _generated_splits if corpus.generated else _corpus_splits
@@ -191,8 +201,10 @@ def _limited(table: Table, split: str, config: DataConfig) -> Table:
     return table.without_empty(table.column_names[0]) if split == "train" else table
 
 
-def _user_splits(config: DataConfig, columns: Sequence[str], only: Sequence[str]) -> Splits:
-    """The tables of the files in the recipe; without a dev file, dev is the last rows of train.
+def _user_splits(
+    config: DataConfig, columns: Sequence[str], only: Sequence[str], known: Sequence[str]
+) -> Splits:
+    """The tables of the files in the recipe; without a dev file, dev is a part of train.
 
     Only the files that are necessary for the splits in `only` and for unknown labels are read.
     """
@@ -201,10 +213,11 @@ def _user_splits(config: DataConfig, columns: Sequence[str], only: Sequence[str]
             "data.recipe_no_data",
             "the recipe has no data; set data.corpus or data.train",
         )
+    config = config.absolute() if config.folder else config
     _check_parallel_files(config)
     headers = {name: config.header(name) for name in columns}
     labelled = bool({"label", "labels", "tags"} & set(columns))
-    labels = config.labels if labelled else ()
+    labels = tuple(known) or config.labels if labelled else ()
     splits = [split for split in ("train", "dev", "test") if not only or split in only]
     splits_train = not config.dev and "dev" in splits
     tables: dict[str, Table] = {}
@@ -225,7 +238,8 @@ def _read_split(
 ) -> Table:
     """The file of a split. Raises InputError when its content is not that of `data.sha256`."""
     files = getattr(config, split)
-    table = read_files(files, config, headers, labels, config.format)
+    numbered = config.labels if set(config.labels) == set(labels) else ()
+    table = read_files(files, config, headers, labels, config.format, numbered=numbered)
     expected = config.sha256.get(split)
     if expected and table.sha256 != expected:
         raise DataError(
@@ -257,7 +271,7 @@ def _check_parallel_files(config: DataConfig) -> None:
 
 
 def _split_off_dev(train: Table, config: DataConfig) -> dict[str, Table]:
-    """The training rows split into train and dev, which gets the last rows."""
+    """The training rows split into train and dev, as `data.dev_split` says."""
     if config.format == "text":
         return {
             "train": slice_text(train, 0, 900),
@@ -271,9 +285,12 @@ def _split_off_dev(train: Table, config: DataConfig) -> dict[str, Table]:
             n_train=len(train),
             rows=rows,
         )
-    first = len(train) - rows
-    dev = replace(train.slice(first), bad_rows=BadRows())  # counted once, in train
-    return {"train": train.slice(0, first), "dev": dev}
+    if config.dev_split == "last":
+        in_dev = np.arange(len(train)) >= len(train) - rows
+    else:
+        in_dev = stratified_draw(*strata_and_keys(train), rows, config.seed)
+    dev = replace(train.keep(in_dev), bad_rows=BadRows())  # counted once, in train
+    return {"train": train.keep(~in_dev), "dev": dev}
 
 
 def _labels_of(train: Table) -> tuple[str, ...]:
@@ -287,7 +304,17 @@ def _labels_of(train: Table) -> tuple[str, ...]:
             )
         return ("O", *sorted(tags, key=lambda tag: (tag[2:], tag)))
     if "labels" in train.column_names:
-        found = {label for cell in train.column("labels") for label in split_labels(cell)}
+        cells = train.column("labels")
+        found = {label for cell in cells for label in split_labels(cell)}
+        if (combined := combined_label(found)) and not any(SEPARATOR in cell for cell in cells):
+            raise DataError(
+                "data.labels_separated",
+                "the labels of a text must be separated by {separator}, got {combined!r} and no "
+                "{separator} in any row; write {joined!r} (a list in JSON), or name data.labels",
+                separator=SEPARATOR,
+                combined=combined,
+                joined=re.sub(r"\s*[,;/]\s*", SEPARATOR, combined),
+            )
     elif "label" in train.column_names:
         found = set(train.column("label"))
     else:

@@ -6,6 +6,7 @@ from pathlib import Path
 from jumok.data.config import DataConfig, Files
 from jumok.data.corpora.registry import corpus_by_name
 from jumok.data.files.formats import Format
+from jumok.data.files.labels import label_cells
 from jumok.data.files.lines import read_lines, suffix
 from jumok.data.files.tables import FORMATS, read_parallel, read_table
 from jumok.data.table import Table
@@ -18,15 +19,19 @@ def read_files(
     labels: Sequence[str],
     format: Format | None,  # noqa: A002 - the key of recipes
     skip_with: str = "data.on_bad_rows=skip",
+    numbered: Sequence[str] | None = None,
 ) -> Table:
     """One file, or parallel files, with the options of the recipe's `[data]`.
 
-    `headers` are the names of the columns in the file; cells have one of `labels` or its index.
+    `headers` are the names of the columns in the file; cells have one of `labels` or its index in
+    `numbered`, by default `labels`; () if nothing states an order.
     `skip_with` is what a user sets to skip bad rows.
     """
     paths = files if isinstance(files, tuple) else (files,)
     cells = (
-        label_cells(labels) if {"label", "labels"} & set(headers) else {tag: tag for tag in labels}
+        label_cells(labels, numbered)
+        if {"label", "labels"} & set(headers)
+        else {tag: tag for tag in labels}
     )
     if len(paths) > 1:
         columns = tuple(headers)
@@ -51,8 +56,9 @@ def evaluation_table(
 
     For a column of texts only, a .txt is read line by line, or as one text if the recipe's files
     are. A file with another suffix has the format of the recipe's files; so have tags, unless the
-    header contains them. `labels` are the model's labels; a cell has a label or its index. The
-    official NSMC files are recognised by checksum, and their empty reviews are scored.
+    header contains them. `labels` are the model's labels; a cell has a label, or its index where
+    the recipe, a corpus or an imported model states their order. The official NSMC files are
+    recognised by checksum, and their empty reviews are scored.
     """
     path = Path(path)
     recipe_format = corpus_by_name(config.corpus).format if config.corpus else config.format
@@ -62,21 +68,15 @@ def evaluation_table(
         kind = "tsv" if len(columns) > 1 else "text" if recipe_format == "text" else "lines"
     if recipe_format == "bio" and kind == "tsv" and "tags" in headers:
         kind = "tsv" if headers["tags"] in _first_line(path).split("\t") else "bio"
-    return read_files(path, config, headers, labels, kind, skip_with="")
+    numbered = _stated_order(config, labels)
+    return read_files(path, config, headers, labels, kind, skip_with="", numbered=numbered)
 
 
-def label_cells(labels: Sequence[str]) -> dict[str, str]:
-    """The possible cells of labels with their names: the name, or its index.
-
-    If a name is a number itself, cells are names only.
-
-    >>> label_cells(["negative", "positive"])
-    {'negative': 'negative', 'positive': 'positive', '0': 'negative', '1': 'positive'}
-    """
-    named = {name: name for name in labels}
-    if any(name.lstrip("-").isdecimal() for name in labels):
-        return named
-    return named | {str(number): name for number, name in enumerate(labels)}
+def _stated_order(config: DataConfig, labels: Sequence[str]) -> Sequence[str]:
+    """The labels in an order that somebody stated; () if they were found in training rows."""
+    if set(config.labels) == set(labels):
+        return config.labels
+    return () if config.train and not config.corpus else labels
 
 
 def _first_line(path: Path) -> str:

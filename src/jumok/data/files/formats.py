@@ -2,12 +2,13 @@
 
 import csv
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from jumok.data.files.lines import Line, decode_line, quote
 from jumok.data.files.rows import (
@@ -49,6 +50,9 @@ def tsv_rows(
         text, fault = line_text(line)
         if fault:
             yield Row(line.number, fault=fault)
+            continue
+        if not text.strip(" "):
+            yield Row(line.number, blank=True)
             continue
         cells = text.split("\t")
         if len(cells) == len(header):
@@ -117,6 +121,10 @@ def csv_rows(
             rest = source.lines_to_closing_quote() if _breaks_off(error) else ()
             for number in chain(further, rest):
                 yield Row(number, fault=f"part of the bad row at line {line}")
+            continue
+        if not "".join(cells).strip() and len(cells) < 2:
+            if header:
+                yield Row(line, blank=True)
             continue
         text = ",".join(cells)
         fault = decode_line(text.encode(errors="surrogateescape"))[1]
@@ -188,6 +196,9 @@ def jsonl_rows(
         if fault:
             yield Row(line.number, fault=fault)
             continue
+        if not text.strip():
+            yield Row(line.number, blank=True)
+            continue
         try:
             row = json.loads(text, object_pairs_hook=_json_object)
         except (ValueError, RecursionError) as error:
@@ -250,10 +261,10 @@ def _joined_pieces(value: object) -> str | None:
     return text.replace("▁", " ").strip() if text.startswith("▁") else None
 
 
-class _DuplicateKey(NamedTuple):
-    """A JSON object that has a key twice, so that its value is ambiguous."""
+class _Repeated(dict[str, object]):
+    """A JSON object with the keys `twice` more than once, so that their values are ambiguous."""
 
-    key: str
+    twice: frozenset[str] = frozenset()
 
 
 def _is_json_object(text: str) -> bool:
@@ -263,19 +274,18 @@ def _is_json_object(text: str) -> bool:
         return False
 
 
-def _json_object(pairs: list[tuple[str, object]]) -> dict[str, object] | _DuplicateKey:
+def _json_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     row = dict(pairs)
     if len(row) == len(pairs):
         return row
-    counts = Counter(key for key, _ in pairs)
-    return _DuplicateKey(next(key for key in row if counts[key] > 1))
+    repeated = _Repeated(row)
+    repeated.twice = frozenset(k for k, n in Counter(key for key, _ in pairs).items() if n > 1)
+    return repeated
 
 
 def _json_row(
     line: int, row: object, text: str, columns: Sequence[str], lists: frozenset[str]
 ) -> Row:
-    if isinstance(row, _DuplicateKey):
-        return Row(line, fault=f"the key {quote(row.key)} is not unique")
     if not isinstance(row, dict):
         return Row(line, fault=f"not a JSON object (got {quote(text)})")
     cells: list[Cell] = []
@@ -285,6 +295,8 @@ def _json_row(
             key = "doc"  # the notes write {"doc": pieces, "label": 1}
         if key is None:
             return Row(line, fault=f"no key {name!r} (got {quote(', '.join(row))})")
+        if isinstance(row, _Repeated) and key in row.twice:
+            return Row(line, fault=f"the key {quote(key)} is not unique")
         value = row[key]
         if name in lists:
             if not isinstance(value, list) or not all(isinstance(piece, str) for piece in value):
@@ -292,10 +304,10 @@ def _json_row(
             cells.append(value)
         elif (joined := _joined_pieces(value)) is not None:
             cells.append(joined)
-        elif isinstance(value, str | float):
+        elif isinstance(value, str):
             cells.append(value)
-        elif isinstance(value, int) and not isinstance(value, bool):
-            cells.append(str(value))
+        elif _is_number(value):
+            cells.append(str(value))  # as in a file of text
         elif isinstance(value, list) and all(map(_is_label, value)):
             cells.append([str(label) for label in value])  # a list of labels, or a fault later
         else:
@@ -307,7 +319,12 @@ def _json_row(
 
 
 def _is_label(value: object) -> bool:
-    return isinstance(value, str | int) and not isinstance(value, bool)
+    return isinstance(value, str) or _is_number(value)
+
+
+def _is_number(value: object) -> bool:
+    """Whether a value of JSON is a finite number, true or false."""
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _composed_keys(row: Iterable[str]) -> dict[str, str]:
@@ -339,7 +356,12 @@ def line_rows(
         )
     for line in lines:
         text, fault = line_text(line)
-        yield Row(line.number, fault=fault) if fault else Row(line.number, (text,))
+        if fault:
+            yield Row(line.number, fault=fault)
+        elif text.strip():
+            yield Row(line.number, (text,))
+        else:
+            yield Row(line.number, blank=True)
 
 
 def text_rows(
@@ -432,8 +454,10 @@ def parallel_rows(paths: Sequence[Path], files: Sequence[Iterator[Line]]) -> Ite
         faults = [(file, fault) for file, (_, fault) in enumerate(texts) if fault]
         if faults:
             yield Row(number, fault=faults[0][1], file=faults[0][0])
-        else:
+        elif any(text.strip() for text, _ in texts):
             yield Row(number, tuple(text for text, _ in texts))
+        else:
+            yield Row(number, blank=True)
     if len(set(counts)) > 1:
         found = ", ".join(f"{path} has {n:,} lines" for path, n in zip(paths, counts, strict=True))
         raise DataError(

@@ -27,6 +27,7 @@ class Row(NamedTuple):
     cells: tuple[Cell, ...] = ()
     fault: Fault = ""
     file: int = 0  # the index of the file with the fault, if there are several
+    blank: bool = False  # a line without content, which is no row
 
 
 RowReader = Callable[[Path, Iterator[Line], Sequence[str], frozenset[str]], Iterator[Row]]
@@ -45,6 +46,7 @@ class BadRows:
     files: Sequence[str] = ()
     count: int = 0
     first: list[Row] = field(default_factory=list)  # without their cells
+    blank: int = 0  # lines without content, which are skipped
 
     def add(self, row: Row) -> None:
         """Count a row with a fault."""
@@ -98,7 +100,7 @@ def missing_header_error(path: Path) -> InputError:
 
 
 def check_header(path: Path, header: list[str], fault: str) -> list[str]:
-    """The header; InputError if it is unreadable, very wide or has a name twice."""
+    """The header; InputError if it is unreadable or very wide."""
     if fault:
         raise DataError(
             "file.bad_header",
@@ -115,23 +117,28 @@ def check_header(path: Path, header: list[str], fault: str) -> list[str]:
             max_columns=MAX_COLUMNS,
             n_header=len(header),
         )
-    twice = sorted(name for name, count in Counter(header).items() if count > 1)
-    if twice:
-        raise DataError(
-            "file.column_names_unique",
-            "{path}:1: column names must be unique, got {twice!r} twice",
-            path=path,
-            twice=twice[0],
-        )
     return header
 
 
 def column_indices(path: Path, header: Sequence[str], columns: Sequence[str]) -> list[int]:
-    """The indices of columns in the header; names are compared in NFC, without outer spaces."""
+    """The indices of columns in the header; names are compared in NFC, without outer spaces.
+
+    Raises InputError for a column that is missing or there twice; others are not checked.
+    """
     composed = [normalize("NFC", name).strip() for name in header]
+    counts = Counter(composed)
     indices = []
     for name in columns:
-        if normalize("NFC", name).strip() not in composed:
+        wanted = normalize("NFC", name).strip()
+        if counts[wanted] > 1:
+            raise DataError(
+                "file.column_names_unique",
+                "{path}:1: the name of a column that is read must be unique, got {twice!r} twice; "
+                "rename or remove one",
+                path=path,
+                twice=wanted,
+            )
+        if wanted not in counts:
             raise DataError(
                 "file.no_column_header",
                 "{path}:1: no column {name!r} in the header (got {header}); {suggest}",
@@ -140,7 +147,7 @@ def column_indices(path: Path, header: Sequence[str], columns: Sequence[str]) ->
                 header=quote(" | ".join(header)),
                 suggest=suggest(name, header),
             )
-        indices.append(composed.index(normalize("NFC", name).strip()))
+        indices.append(composed.index(wanted))
     return indices
 
 
@@ -156,8 +163,6 @@ def reject_lists(path: Path, lists: frozenset[str]) -> None:
 
 def cell_count_error(cells: Sequence[str], header: Sequence[str], text: str) -> Message:
     """The fault of a row with another number of cells than the header."""
-    if not text:
-        return Message("file.empty_line", "an empty line, expected {n} cells", n=len(header))
     n = len(cells)
     return Message(
         "file.cell_count",

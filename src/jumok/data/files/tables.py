@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 from jumok.data.arrow_cache import cache_folder, cached_table, write_table
 from jumok.data.files.formats import BIO_TAG, READERS, Format, parallel_rows
 from jumok.data.files.label_sets import SEPARATOR, join_labels, split_labels
+from jumok.data.files.labels import is_number, label_text
 from jumok.data.files.lines import (
     MAX_LINE_BYTES,
     Content,
@@ -49,7 +51,7 @@ FORMATS: dict[str, Format] = {
     ".txt": "lines",
 }
 
-_VERSION = 9  # to be increased when the same file is read or reported differently
+_VERSION = 10  # to be increased when the same file is read or reported differently
 _BATCH_ROWS = 8_192  # of one Arrow batch
 
 # The two official NSMC files, whose texts were quoted twice and whose few empty reviews are kept.
@@ -234,6 +236,7 @@ def _table(paths: Sequence[Path], options: _Options, rows: Rows, skip_with: str)
             _names(paths),
             stored["bad"],
             [Row(line, (), _fault(fault), file) for line, fault, file in stored["kept"]],
+            stored["blank"],
         ),
         stored["sha256"],
     )
@@ -266,6 +269,8 @@ class _Reader:
         self.official = options.format == "tsv" and self.sha256 in DOUBLE_QUOTED_SHA256
         self.keeps_empty = self.official or options.empty == "keep"
         self.bad_rows = BadRows(_names(paths))
+        self.numbers = 0  # cells that are numbers where the labels are names
+        self.names = 0  # cells that are names
 
     def in_memory(self) -> Table:
         batches = list(self.batches())
@@ -275,7 +280,7 @@ class _Reader:
     def metadata(self) -> bytes:
         """The metadata in the cache: bad rows and the checksum of the content."""
         kept = [(row.line, _to_json(row.fault), row.file) for row in self.bad_rows.first]
-        bad = {"bad": self.bad_rows.count, "kept": kept}
+        bad = {"bad": self.bad_rows.count, "kept": kept, "blank": self.bad_rows.blank}
         return json.dumps(bad | {"sha256": self.sha256}).encode()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -284,6 +289,9 @@ class _Reader:
         good: list[tuple[Cell, ...]] = []
         any_good = False
         for row in map(self._checked, self.rows()):
+            if row.blank:
+                self.bad_rows.blank += 1
+                continue
             if row.fault:
                 self.bad_rows.add(row)
                 continue
@@ -291,6 +299,8 @@ class _Reader:
             if len(good) == _BATCH_ROWS:
                 yield _batch(good, schema)
                 good, any_good = [], True
+        if self.numbers and not self.names:
+            self._refuse_numbers()
         if self.options.on_bad_rows == "stop":
             self.bad_rows.raise_if_any(self.skip_with)
         if good:
@@ -306,7 +316,7 @@ class _Reader:
 
     def _checked(self, row: Row) -> Row:
         """The row with the name of its label, or with the fault of its cells."""
-        if row.fault:
+        if row.fault or row.blank:
             return row
         cells = list(row.cells)
         if self.official:
@@ -316,13 +326,13 @@ class _Reader:
             fault = ""
             if name == "labels":
                 cells[index], fault = _label_set(cell, self.options.labels)
-            elif (isinstance(cell, float) and name != "score") or (
-                isinstance(cell, list) and name not in self.options.lists
-            ):
+                self._count_numbers(cell if isinstance(cell, list) else split_labels(str(cell)))
+            elif isinstance(cell, list) and name not in self.options.lists:
                 fault = f"{self.options.columns[name]} is not a text (got {quote(str(cell))})"
             elif name == "label" and (self.options.labels or str(cell).strip()):
-                label, known = _label(str(cell)), self.options.labels
+                label, known = label_text(cell), self.options.labels
                 cells[index] = known.get(label, label)
+                self._count_numbers([label])
                 if known and label not in known:
                     fault = f"unknown label {quote(str(cell))}, expected one of {', '.join(known)}"
             elif name == "score":
@@ -339,6 +349,30 @@ class _Reader:
                 return Row(row.line, fault=fault, file=index if len(self.paths) > 1 else 0)
         return Row(row.line, tuple(cells))
 
+    def _count_numbers(self, labels: Sequence[str]) -> None:
+        """Count the labels that are numbers, where all known ones are names."""
+        known = self.options.labels
+        for label in map(label_text, labels) if known else ():
+            if label in known:
+                self.names += 1
+            elif is_number(label) and not self.numbers_known:
+                self.numbers += 1
+
+    @cached_property
+    def numbers_known(self) -> bool:
+        """Whether a known label is a number."""
+        return any(map(is_number, self.options.labels))
+
+    def _refuse_numbers(self) -> None:
+        raise DataError(
+            "file.labels_numbers",
+            "{path}: labels must be names ({names}), got numbers, and nothing states which number "
+            "is which name; write the names, or set data.labels of the recipe to the names in the "
+            "order of 0, 1, ...",
+            path=self.paths[0],
+            names=", ".join(self.options.labels),
+        )
+
 
 def _label_set(cell: Cell, known: Mapping[str, str]) -> tuple[str, str]:
     """A cell of any number of labels by their names, and its fault; both may be "".
@@ -347,13 +381,13 @@ def _label_set(cell: Cell, known: Mapping[str, str]) -> tuple[str, str]:
     (('연기|음악', ''), ('', "unknown label '결말', expected one of 0"))
     """
     if isinstance(cell, list):
-        parts = [_label(part) for part in cell]
+        parts = [label_text(part) for part in cell]
         wrong = [part for part in parts if SEPARATOR in part or not part]
         if wrong:
             return "", f"a label of a list is empty or has a {SEPARATOR} (got {quote(wrong[0])})"
         parts = list(dict.fromkeys(parts))
     else:
-        parts = split_labels(_label(str(cell)))
+        parts = [label_text(part) for part in split_labels(str(cell))]
     unknown = [part for part in parts if known and part not in known]
     if unknown:
         return "", f"unknown label {quote(unknown[0])}, expected one of {', '.join(known)}"
@@ -411,16 +445,7 @@ def _label_names(labels: Labels | None) -> dict[str, str]:
     if labels is None:
         return {}
     named = labels if isinstance(labels, Mapping) else {name: name for name in labels}
-    return {_label(cell): name for cell, name in named.items()}
-
-
-def _label(cell: str) -> str:
-    """A label for comparison: in NFC and without white space around it.
-
-    >>> _label(normalize("NFD", "긍정 ")) == "긍정"
-    True
-    """
-    return normalize("NFC", cell).strip()
+    return {label_text(cell): name for cell, name in named.items()}
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

@@ -22,7 +22,7 @@ from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, PaddedBatch, batches_b
 from jumok.tasks.inputs.text_encoder import TextEncoder, token_type_ids, uses_token_types
 from jumok.tasks.pipeline.distributed_map import TENSOR_CODEC, distributed_map
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.text.ragged import Ids, Ragged
+from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
 
 
@@ -30,12 +30,12 @@ def encode_lines(pipeline: Pipeline, lines: Sequence[str]) -> Ragged:
     """The input ids of each line: a text, or a pair with a TAB between its texts."""
     encode = TextEncoder(pipeline.vocabulary, pipeline.recipe.model.max_length)
     paired = np.array([pipeline.is_pair(line) for line in lines], dtype=np.bool_)
-    rows: list[Ids] = [np.empty(0, np.int32)] * len(lines)
+    rows: list[list[int]] = [[]] * len(lines)
     for kind in (True, False):
         indices = np.flatnonzero(paired == kind).tolist()
         found = encode.encode_lines([lines[i] for i in indices], paired=kind)
         for at, i in enumerate(indices):
-            rows[i] = found[at]
+            rows[i] = found[at].tolist()
     return Ragged.from_lists(rows)
 
 

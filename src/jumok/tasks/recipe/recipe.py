@@ -224,6 +224,9 @@ def load_run_recipe(path: Path) -> Recipe:
     """
     tree = read_toml(path)
     check_extensions(path.parent)
+    data = tree.get("data")
+    if isinstance(data, dict):
+        data.setdefault("dev_split", "last")  # of runs that were made before this key
     try:
         recipe = from_dict(Recipe, tree)
     except InputError as error:

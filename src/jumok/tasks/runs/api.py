@@ -125,7 +125,8 @@ def train(
                tuples in the order of the task's columns (text and label for a classifier, source
                and target for a translator); a pandas or polars frame; a `datasets.Dataset`; an
                Arrow table. Data in memory are kept in the folder, for `resume` and `evaluate`.
-    dev, test  likewise, the other splits. Without `dev` it is the last tenth of the training rows.
+    dev, test  likewise, the other splits. Without `dev` it is a tenth of the training rows,
+               drawn at random with the same share of every label.
     out        the folder; by default runs/NAME, with the name of the recipe
     callbacks  objects of classes derived from `Callback`
     overrides  keys of the recipe, with dots as double underscores: training__epochs=1

@@ -52,14 +52,12 @@ def evaluation_tables(
     set.
     """
     data, columns = recipe.data, recipe.columns
-    if labels and not data.corpus:
-        data = replace(data, labels=tuple(labels))
     names = ["test"] if split is None else [split]
     if split is None and data.corpus:
         corpus = corpus_by_name(data.corpus)
         names = [name for name in (*corpus.splits, *corpus.generated) if is_test(name)]
     names = names or ["test"]
-    splits = load_splits(data, columns, only=names)
+    splits = load_splits(data, columns, names, labels)
     if not set(names) <= splits.tables.keys():
-        splits = load_splits(data, columns)  # so that the error lists the existing splits
+        splits = load_splits(data, columns, labels=labels)  # the error lists those that exist
     return {name: splits[name] for name in names}

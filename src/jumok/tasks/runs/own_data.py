@@ -154,6 +154,15 @@ def _table_rows(
     data: Any, found: list[str], names: Names
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     headers = {column: _header(column, found, names) for column in names}
+    for header in headers.values():
+        if found.count(header) > 1:
+            raise InputError(
+                "run.column_twice",
+                "the data must have each column that is read once, got {header!r} {count} times; "
+                "rename or remove the others",
+                header=header,
+                count=found.count(header),
+            )
     cells = {column: _cells(data[header]) for column, header in headers.items()}
     rows = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
     features = getattr(data, "features", None)
@@ -226,6 +235,8 @@ def _json_lines(rows: Iterable[Mapping[str, Any]], headers: Mapping[str, str]) -
 
 def _cell(column: str, value: Any) -> str | int | float | list[str] | None:
     """A cell as JSON; a missing value becomes null, which is reported with its row."""
+    if type(value).__name__ in ("NAType", "NaTType"):  # of pandas, which need not be installed
+        return None
     if hasattr(value, "item") and not isinstance(value, str):  # a number of numpy
         value = value.item()
     if isinstance(value, bool):

@@ -4,7 +4,7 @@ import difflib
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +103,7 @@ class Run:
         with storage_errors(f"{folder}: cannot be made"):
             folder.mkdir(parents=True, exist_ok=True)
         tokenizers.save(folder)
+        recipe = replace(recipe, data=recipe.data.of_run(folder))
         if extensions := used_extensions(recipe):
             run.write_text(folder / EXTENSIONS, extensions_json(extensions))
         run.write_text(run.recipe_path, recipe.to_toml())

@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from jumok.data.load import load_splits
+from jumok.data.report import data_report
 from jumok.data.splits import Splits
 from jumok.device import find_device, peak_memory_bytes, tune_threads, versions
 from jumok.errors import InputError
@@ -108,8 +109,15 @@ def resume(folder: Path, callbacks: Sequence[Callback] = ()) -> TrainingResult:
 
 def _already_started(recipe: Recipe, run: Run, processes: ProcessGroup) -> bool:
     """Whether the same command has created the run before: rank 0 decides for all."""
-    exists = is_elastic() and run.recipe_path.exists() and run.recipe() == recipe
+    exists = (
+        is_elastic() and run.recipe_path.exists() and _located(run.recipe()) == _located(recipe)
+    )
     return bool(processes.all_gather_floats([exists])[0][0])
+
+
+def _located(recipe: Recipe) -> Recipe:
+    """A recipe with absolute paths of its data."""
+    return replace(recipe, data=recipe.data.absolute())
 
 
 def _resume(
@@ -185,6 +193,9 @@ def _train(
     run, splits, model = started.run, started.splits, started.model
     if processes.rank == 0:
         report_bad_rows(splits.tables.values())
+        if not started.recipe.data.corpus and not started.recipe.data.pieces:
+            for message in data_report(splits).messages():
+                print_notice(message)
     tokenizers = run.tokenizers()
     recipe = started.recipe.with_vocabulary(*tokenizers.sizes)
     metadata = {

@@ -1,0 +1,129 @@
+"""Draw a part of the rows of a table at random, with the same shares of all labels.
+
+The draw depends on the texts and the seed, not on the order of the rows: the same rows in another
+order, or in another format, have the same development split. Shapes: n rows.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jumok.data.files.label_sets import split_labels
+from jumok.data.table import Table
+
+_INPUTS = ("text", "pair", "source")
+
+
+def strata_and_keys(table: Table) -> tuple[list[str], Iterator[str]]:
+    """The stratum of each row, and the input of each row as one text.
+
+    The stratum is the label; of several labels or of tags it is the rarest one in the table, so
+    that rare labels are in both parts. Rows without labels are one stratum.
+
+    >>> table = Table.from_columns({"text": ["가", "나", "다"], "labels": ["1|2", "1", ""]})
+    >>> strata, keys = strata_and_keys(table)
+    >>> strata, list(keys)
+    (['2', '1', ''], ['가', '나', '다'])
+    """
+    if "label" in table.column_names:
+        strata = list(table.column("label"))
+    elif "labels" in table.column_names:
+        strata = _rarest(split_labels(cell) for cell in table.column("labels"))
+    elif "tags" in table.column_names:
+        strata = _rarest(sorted({*cell.split(" ")} - {"O"}) for cell in table.column("tags"))
+    else:
+        strata = [""] * len(table)
+    return strata, inputs_of(table)
+
+
+def stratified_draw(
+    strata: list[str], keys: Iterable[str], n_drawn: int, seed: int
+) -> NDArray[np.bool_]:
+    """Which rows are drawn, (n,): `n_drawn` of them, from each stratum in proportion.
+
+    A stratum of several rows has at least one row in both parts where `n_drawn` allows it. Equal
+    inputs of one stratum are in the same part unless the stratum has hardly any others.
+
+    >>> chosen = stratified_draw(["a"] * 8 + ["b"] * 2, map(str, range(10)), 5, seed=0)
+    >>> chosen[:8].sum(), chosen[8:].sum()
+    (np.int64(4), np.int64(1))
+    """
+    _, stratum, sizes = np.unique(np.array(strata), return_inverse=True, return_counts=True)
+    hashes = _hashes(keys, seed, len(strata))
+    order = np.lexsort((hashes, stratum))  # one stratum after the other, equal inputs together
+    drawn = np.zeros(len(strata), np.bool_)
+    start = 0
+    for size, quota in zip(sizes.tolist(), _quotas(sizes, n_drawn).tolist(), strict=True):
+        rows = order[start : start + size]
+        drawn[_whole_groups(rows, hashes[rows], quota)] = True
+        start += size
+    return drawn
+
+
+def _whole_groups(
+    rows: NDArray[np.int64], hashes: NDArray[np.uint64], quota: int
+) -> NDArray[np.int64]:
+    """The first `quota` rows (m,), by groups of equal hashes that fit, and then single rows."""
+    starts = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1])) if len(rows) else []
+    stops = [*starts[1:], len(rows)]
+    chosen: list[NDArray[np.int64]] = []
+    rest: list[NDArray[np.int64]] = []
+    for start, stop in zip(starts, stops, strict=True):
+        if not quota:
+            break
+        fits = stop - start <= quota
+        (chosen if fits else rest).append(rows[start:stop])
+        quota -= (stop - start) if fits else 0
+    return np.concatenate([*chosen, np.concatenate([*rest, rows[:0]])[:quota]])
+
+
+def _quotas(sizes: NDArray[np.int64], n_drawn: int) -> NDArray[np.int64]:
+    """How many rows each stratum gives: proportional, rounded by the largest remainders.
+
+    >>> _quotas(np.array([90, 8, 2]), 10), _quotas(np.array([1, 1, 1]), 1)
+    (array([8, 1, 1]), array([1, 0, 0]))
+    """
+    exact = sizes * (n_drawn / sizes.sum())
+    most = np.maximum(sizes - 1, 0)
+    quotas = np.clip(np.floor(exact).astype(np.int64), np.minimum(1, most), most)
+    while missing := n_drawn - int(quotas.sum()):
+        if missing < 0:
+            least = 1 if int(quotas.max()) > 1 else 0
+            open_strata, step = np.flatnonzero(quotas > least), -1
+        elif len(open_strata := np.flatnonzero(quotas < most)):
+            step = 1
+        else:  # only strata of one row are left
+            open_strata, step = np.flatnonzero(quotas < sizes), 1
+        gaps = step * (exact - quotas)[open_strata]
+        nearest = open_strata[np.argsort(-gaps, kind="stable")[: abs(missing)]]
+        quotas[nearest] += step
+    return quotas
+
+
+def _rarest(cells: Iterable[list[str]]) -> list[str]:
+    """The label of each cell that is the rarest in all cells; "" of an empty cell."""
+    rows = list(cells)
+    counts = Counter(label for row in rows for label in row)
+    return [min(row, key=lambda label: (counts[label], label), default="") for row in rows]
+
+
+def inputs_of(table: Table) -> Iterator[str]:
+    """The texts that a model reads of each row, as one text."""
+    names = [name for name in _INPUTS if name in table.column_names]
+    columns = [map(str, table.arrow.column(name).to_pylist()) for name in names]
+    return map("\0".join, zip(*columns, strict=True))
+
+
+def _hashes(keys: Iterable[str], seed: int, n: int) -> NDArray[np.uint64]:
+    """64 bits of the SHA-256 of the seed and each key, the same on every machine: (n,)."""
+    prefix = hashlib.sha256(f"{seed}\0".encode())
+
+    def digest(key: str) -> int:
+        found = prefix.copy()
+        found.update(key.encode())
+        return int.from_bytes(found.digest()[:8])
+
+    return np.fromiter(map(digest, keys), np.uint64, count=n)
