@@ -1,4 +1,4 @@
-"""Exceptions of jumok are told apart by class and code."""
+"""Check the class and the code of exceptions of jumok."""
 
 import re
 from collections.abc import Iterator

@@ -138,7 +138,7 @@ class DataConfig:
     def absolute(self) -> "DataConfig":
         """A copy with absolute paths."""
         start = Path(self.folder).absolute()
-        paths = {
+        paths: dict[str, Any] = {
             split: _each(getattr(self, split), lambda file: str(start / file))
             for split in ("train", "dev", "test")
         }

@@ -67,8 +67,9 @@ def _whole_groups(
     rows: NDArray[np.int64], hashes: NDArray[np.uint64], quota: int
 ) -> NDArray[np.int64]:
     """The first `quota` rows (m,), by groups of equal hashes that fit, and then single rows."""
-    starts = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1])) if len(rows) else []
-    stops = [*starts[1:], len(rows)]
+    first = np.append(True, hashes[1:] != hashes[:-1])[: len(rows)]  # of a group of equal hashes
+    starts: list[int] = np.flatnonzero(first).tolist()
+    stops = [*starts[1:], len(rows)][: len(starts)]
     chosen: list[NDArray[np.int64]] = []
     rest: list[NDArray[np.int64]] = []
     for start, stop in zip(starts, stops, strict=True):
@@ -88,7 +89,7 @@ def _quotas(sizes: NDArray[np.int64], n_drawn: int) -> NDArray[np.int64]:
     """
     exact = sizes * (n_drawn / sizes.sum())
     most = np.maximum(sizes - 1, 0)
-    quotas = np.clip(np.floor(exact).astype(np.int64), np.minimum(1, most), most)
+    quotas: NDArray[np.int64] = np.clip(np.floor(exact).astype(np.int64), np.minimum(1, most), most)
     while missing := n_drawn - int(quotas.sum()):
         if missing < 0:
             least = 1 if int(quotas.max()) > 1 else 0

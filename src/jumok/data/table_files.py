@@ -73,7 +73,7 @@ def evaluation_table(
 
 
 def _stated_order(config: DataConfig, labels: Sequence[str]) -> Sequence[str]:
-    """The labels in an order that somebody stated; () if they were found in training rows."""
+    """The labels in the order of the configuration; () if they were found in training rows."""
     if set(config.labels) == set(labels):
         return config.labels
     return () if config.train and not config.corpus else labels

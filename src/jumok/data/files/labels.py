@@ -1,4 +1,4 @@
-"""Labels of files and frames: one text for the same value, whoever holds it."""
+"""Labels of files and frames: one text for the same value in every format."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -27,7 +27,7 @@ class Row(NamedTuple):
     cells: tuple[Cell, ...] = ()
     fault: Fault = ""
     file: int = 0  # the index of the file with the fault, if there are several
-    blank: bool = False  # a line without content, which is no row
+    blank: bool = False  # a line without content, which is not a row
 
 
 RowReader = Callable[[Path, Iterator[Line], Sequence[str], frozenset[str]], Iterator[Row]]

@@ -330,7 +330,7 @@ class _Reader:
             elif isinstance(cell, list) and name not in self.options.lists:
                 fault = f"{self.options.columns[name]} is not a text (got {quote(str(cell))})"
             elif name == "label" and (self.options.labels or str(cell).strip()):
-                label, known = label_text(cell), self.options.labels
+                label, known = label_text(str(cell)), self.options.labels
                 cells[index] = known.get(label, label)
                 self._count_numbers([label])
                 if known and label not in known:

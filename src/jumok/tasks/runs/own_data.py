@@ -166,8 +166,8 @@ def _table_rows(
     cells = {column: _cells(data[header]) for column, header in headers.items()}
     rows = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
     features = getattr(data, "features", None)
-    header = headers.get("label") or headers.get("labels")
-    feature = features.get(header) if isinstance(features, Mapping) else None
+    label = headers.get("label") or headers.get("labels")
+    feature = features.get(label) if isinstance(features, Mapping) else None
     feature = getattr(feature, "feature", feature)  # of a list of labels
     return _not_empty(rows), tuple(getattr(feature, "names", None) or ())
 
