@@ -67,7 +67,7 @@ def localize(message: object, to: Language | None = None) -> str:
     >>> localize(Message("config.wrong_type", "{key} must be {type}", key="seed", type="a number"))
     'seed must be a number'
     >>> localize("a number", "ko")
-    '숫자'
+    '수'
     """
     to = to or language()
     if isinstance(message, JumokError):

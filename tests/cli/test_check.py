@@ -13,6 +13,7 @@ from tests.cli.commands import call
 Capture = pytest.CaptureFixture[str]
 
 ROWS = [
+    "read = AutoTokenizer",
     "alone = batched",
     "left = right padding",
     "packed = padded",

@@ -129,7 +129,7 @@ def test_a_compressed_file(capsys: Capture, tmp_path: Path, review_run: Path, en
     assert scores["accuracy"] == pytest.approx(right / 30)
 
 
-def test_labels_by_name_or_by_number_and_columns_in_any_order(
+def test_numbers_for_named_labels_are_refused_and_columns_have_any_order(
     capsys: Capture, tmp_path: Path, review_run: Path
 ) -> None:
     rows = reviews(30, 9)
@@ -139,6 +139,10 @@ def test_labels_by_name_or_by_number_and_columns_in_any_order(
     numbers = tmp_path / "numbers.txt"
     numbers.write_bytes("\r\n".join(lines).encode("utf-8-sig"))  # BOM, CRLF, no last line end
     (first,) = call(capsys, "evaluate", review_run, "--data", names, "--json").rows
+    refused = call(capsys, "evaluate", review_run, "--data", numbers, "--json")
+    assert (refused.code, refused.error) == (2, "file.labels_numbers")
+    lines = ["id\tlabel\ttext"] + [f"{i}\t{y}\t{x}" for i, (x, y) in enumerate(rows)]
+    numbers.write_bytes("\r\n".join(lines).encode("utf-8-sig"))
     (second,) = call(capsys, "evaluate", review_run, "--data", numbers, "--json").rows
     assert {**first, "split": ""} == {**second, "split": ""}
 
@@ -167,10 +171,10 @@ def test_pairs_in_a_file(capsys: Capture, tmp_path: Path, reading_run: Path) -> 
         (b"", 2, "must have a header line and rows"),
         (b"text\tscore\na\t1\n", 2, ":1: no column 'label' in the header (got 'text | score')"),
         (b"text\tlabel\na\tgood\n", 2, ":2: "),
-        (b"text\tlabel\na\t1\n\t1\n", 2, ":3: "),  # an empty text
-        (b"text\tlabel\na\t2\n", 2, ":2: "),
+        (b"text\tlabel\na\tpositive\n\tpositive\n", 2, ":3: "),  # an empty text
+        (b"text\tlabel\na\tneutral\n", 2, ":2: "),
         (b"text\tlabel\na\n", 2, ":2: 1 cell, expected 2"),
-        (b"text\tlabel\nok\t1\n\xff\xfe\t1\n", 2, ":3: byte 1 is not UTF-8"),
+        (b"text\tlabel\nok\tpositive\n\xff\xfe\tpositive\n", 2, ":3: byte 1 is not UTF-8"),
         (None, 3, "own.tsv cannot be read (No such file or directory); check the path"),
     ],
 )

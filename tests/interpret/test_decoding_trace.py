@@ -37,9 +37,12 @@ SETTINGS = {
     "beam": ["beam=3", "length_penalty=0.6"],
     "filtered beam": ["beam=3", "no_repeat_ngram=2", "min_length=3"],
     "several answers": ["beam=3", "n_best=3", "early_stopping=true"],
-    "draws": ["sample=true", "temperature=0.8", "top_k=4"],
+    "draws": ["sample=true", "temperature=0.8", "top_k=4", "seed=3"],
     "several draws": ["sample=true", "n_best=3", "top_p=0.9", "seed=7"],
-    "typical": ["sample=true", "typical_p=0.8", "min_p=0.01", "repetition_penalty=1.2"],
+    "typical": [
+        *("sample=true", "seed=3", "typical_p=0.8"),
+        *("min_p=0.01", "repetition_penalty=1.2"),
+    ],
     "pattern": ["pattern=[1-3]( [1-3])+", "beam=2"],
     "stop": ['stop=["1", "3"]'],
 }

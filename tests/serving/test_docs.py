@@ -4,11 +4,12 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.serving.server_process import Server
+from tests.serving.server_process import Server, serving
 
 DOCS = Path(__file__).parents[2] / "docs" / "serving.md"
 
@@ -27,6 +28,19 @@ def answers(text: str) -> list[str]:
     assert events
     assert done == "[DONE]"
     return events
+
+
+@pytest.fixture(scope="module")
+def server(
+    review_run: Path, reading_run: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """A classifier, and a model whose name states its languages."""
+    folder = tmp_path_factory.mktemp("served")
+    names = ("reviews", "koen")
+    for name, run in zip(names, (review_run, reading_run), strict=True):
+        (folder / name).symlink_to(run)
+    with serving(tmp_path_factory.mktemp("serving"), [folder / name for name in names]) as started:
+        yield started
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")

@@ -17,6 +17,7 @@ import torch
 from starlette.requests import Request
 from starlette.types import Message
 
+from jumok import errors
 from jumok.serving.computing import ModelSource
 from jumok.serving.limits import Limits
 from jumok.serving.logs import Log
@@ -318,7 +319,8 @@ def test_a_text_that_is_dropped_with_its_request_is_not_of_a_client_that_left() 
         recorder = Recorder()
         model.queue.processes.append(recorder)  # type: ignore[arg-type]
         items = model.submit({}, ["a", "b"], 100.0)
-        error = {"op": "error", "id": items[0].number, "status": 400, "message": "wrong"}
+        message = errors.Message("text.wrong", "wrong").to_json()
+        error = {"op": "error", "id": items[0].number, "status": 400, "message": message}
         model.queue.on_frame(recorder, error, b"")  # type: ignore[arg-type]
         with pytest.raises(RequestError, match="wrong"):
             await gather_answers(model, items)

@@ -30,7 +30,7 @@ _SUBJECTS = (
 _PREDICATES = (
     "정말 재미있었어요.", "방에 들어가신다!", "is really cold today.", "doesn't work...",
     "3,500원입니다", "2026-11-28 09:30에 출발했다", "좋았다 ㅠㅠ 😭", "was 12.5% better 🙂",
-    "안 됩니다?!", "1/2 × 100 = 50", "읽고\n쓴다.", "goes to https://example.com/a?b=1",
+    "안 됩니다?!", "1/2 × 100 = 50", "읽고\n쓴다.", "goes to www.example.com/a?b=1",
 )  # fmt: skip
 _FORMS = (
     "{} {}",

@@ -79,7 +79,8 @@ def make_private(folder: Path) -> None:
     for each in (folder.parent, folder):
         each.mkdir(parents=True, exist_ok=True, mode=0o700)
         mode = each.stat().st_mode
-        if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        shared = bool(mode & stat.S_ISVTX)  # as /tmp, which belongs to all users
+        if mode & (stat.S_IWGRP | stat.S_IWOTH) and not shared:
             with suppress(PermissionError):  # it belongs to another user
                 each.chmod(stat.S_IMODE(mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
 

@@ -62,7 +62,8 @@ def check_installed(libraries: tuple[str, ...]) -> None:
     >>> check_installed(("json", "no_such_library"))
     Traceback (most recent call last):
         ...
-    jumok.errors.ExportError: no_such_library is not installed; pip install "jumok[export]"
+    jumok.errors.MissingDependencyError: no_such_library is not installed; pip install \
+"jumok[export]"
     """
     for name in libraries:
         if find_spec(name) is None:

@@ -37,6 +37,7 @@ KEYS = KeyTable(
         # of the tokenizers in Python, which transformers 5 does not have
         *("do_basic_tokenize", "never_split", "spaces_between_special_tokens", "errors"),
         *("use_default_system_prompt", "cls_token_segment_id", "sequence_a_segment_id"),
+        "unk_id",  # of T5, as in its model
     },
     names_unknown=True,  # tokenizers keep keys of training, and their own that no class reads
 )
