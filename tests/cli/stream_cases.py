@@ -107,13 +107,13 @@ def _main() -> None:
 
     import torch
 
-    from jumok.cli import COMMANDS
+    from jumok.cli import COMMANDS, command_app
 
     torch.set_num_threads(1)
     for module in ("matplotlib.pyplot", "rich.progress", "jumok.tasks.runs.train"):
         import_module(module)
     for command in COMMANDS:
-        import_module(f"jumok.cli.{command}_" if command == "import" else f"jumok.cli.{command}")
+        command_app(command)
     for streams, words in json.load(sys.stdin):
         print(json.dumps(_run(streams, words)), flush=True)
 

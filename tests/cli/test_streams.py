@@ -22,6 +22,12 @@ pytestmark = [
     pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full"),
 ]
 
+CHATML = (
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] "
+    "+ '<|im_end|>\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}"
+    "{% endif %}"
+)
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -32,6 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def commands(folder: Path, review_recipe: Path, review_run: Path) -> dict[str, list[str]]:
     """The smallest arguments of every command; an output is a new path."""
     hf_folders.llama(folder / "chat", chat=True)
+    (folder / "chatml.jinja").write_text(CHATML, encoding="utf-8")
     hf_folders.bert(folder / "bert", "ForSequenceClassification", ["no", "yes"])
     (folder / "lines.txt").write_text("안녕\n재미있어요\n", encoding="utf-8")
     run, out = str(review_run), str(folder / "out-{}")
@@ -40,7 +47,7 @@ def commands(folder: Path, review_recipe: Path, review_run: Path) -> dict[str, l
         "evaluate": [run],
         "compare": [run, run],
         "predict": [run],
-        "chat": [str(folder / "chat"), "--format", "chatml"],
+        "chat": [str(folder / "chat"), "--template", str(folder / "chatml.jinja")],
         "import": [str(folder / "bert"), out],
         "check": [run, "--quick"],
         "export": [run, out, "--to", "hf"],
