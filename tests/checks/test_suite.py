@@ -50,7 +50,11 @@ def measured(checked: CheckTarget, **parts: Any) -> dict[str, CheckResult]:
     """All checks but those that compile; those of lower precision in eval mode only."""
     parts = {"compiled": SKIPPED, "kernel": lambda precision: SKIPPED, "others": []} | parts
     training = checked.pipeline.model.training
-    rows = [row for row in all_checks(**parts) if not (training and row.compare_decisions)]
+    rows = [
+        row
+        for row in all_checks(**parts)
+        if not (training and getattr(row, "compare_decisions", False))
+    ]
     return {result.equality: result for result in run_checks(checked, rows)}
 
 

@@ -51,10 +51,13 @@ class TokenizerPair:
 
     @property
     def checksums(self) -> dict[str, str]:
-        """The checksums in config.json: fingerprints, and the identity of an imported tokenizer."""
-        if self.source.identity == self.source.fingerprint:
-            return self.fingerprints
-        return self.fingerprints | {"vocabulary_identity": self.source.identity}
+        """The checksums in config.json: fingerprints, and identities of imported tokenizers."""
+        both = {"vocabulary": self.source, "target_vocabulary": self.target}
+        return self.fingerprints | {
+            f"{name}_identity": both[name].identity
+            for name in self.fingerprints
+            if both[name].identity != both[name].fingerprint
+        }
 
     @property
     def sizes(self) -> tuple[int, int | None]:
