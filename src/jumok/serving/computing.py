@@ -191,7 +191,9 @@ class ComputingProcess:
         if message["op"] == "failed":
             connection.close()
             await _end(process)
-            raise (InputError if message["known"] else StartError)(message["message"])
+            error_class = InputError if message["known"] else StartError
+            template = "{reason}"  # the message of the process
+            raise error_class("server.not_loaded", template, reason=message["message"])
         return cls(process, connection, message)
 
     @property
