@@ -150,6 +150,24 @@ def test_the_korean_of_a_message_has_its_values() -> None:
     assert wrong == {}
 
 
+def test_every_message_is_localized_without_the_values_that_were_given() -> None:
+    """As the server answers, after the message has come from the computing process as JSON."""
+    for each in _messages():
+        values = _example_values(each.template)
+        public = Message(each.code, each.template, **values).without(["1f9c"])
+        for message in (public, Message.from_json(json.loads(json.dumps(public.to_json())))):
+            for text in (localize(message, "ko"), localize(message, "en")):
+                assert "1f9c" not in text, each
+
+
+def _example_values(template: str) -> dict[str, object]:
+    """A text for each field that formats one, and a number for the others."""
+    return {
+        name: 2 if spec and spec[-1] in "fdge%," else "1f9c"
+        for name, spec, _ in _fields(template)
+    }
+
+
 def test_no_exception_is_raised_without_a_code() -> None:
     """An exception of jumok has a code, or is another's message that is passed on."""
     without = []

@@ -8,9 +8,25 @@ import copy
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self
 
-OMITTED = "…"  # a value that is left out
 GOT = ", got "  # begins the values that were given, up to the advice
 ADVICE = "; "
+
+
+class _Omitted:
+    """A value that is left out: an ellipsis in every format.
+
+    >>> "got {size:,} and {name!r}".format(size=OMITTED, name=OMITTED)
+    'got … and …'
+    """
+
+    def __repr__(self) -> str:
+        return "…"
+
+    def __format__(self, _format_spec: str) -> str:
+        return repr(self)
+
+
+OMITTED = _Omitted()
 
 
 class Message:
@@ -70,7 +86,8 @@ class Message:
             name: cls.from_json(value) if isinstance(value, dict) else value
             for name, value in tree["values"].items()
         }
-        return cls(tree["code"], tree["template"], **values)
+        omitted = {name: OMITTED for name, value in values.items() if value == str(OMITTED)}
+        return cls(tree["code"], tree["template"], **values | omitted)
 
     def without(self, given: Collection[str] = ()) -> Self:
         """A copy without the values that were given: servers do not repeat what they received.
@@ -93,10 +110,9 @@ class Message:
                 value = value.message
             if isinstance(value, Message):
                 value = value.without(given)
-            elif f"{{{name}" in received and f"{{{name}" not in before:
-                public.template = public.template.replace(_field(public.template, name), OMITTED)
-                continue
-            elif isinstance(value, str) and any(value and value in text for text in given):
+            elif (f"{{{name}" in received and f"{{{name}" not in before) or (
+                isinstance(value, str) and any(value and value in text for text in given)
+            ):
                 value = OMITTED
             public.values[name] = value
         return public
@@ -108,16 +124,6 @@ def _to_json(value: object) -> object:
     if isinstance(value, Message):
         return value.to_json()
     return value if isinstance(value, str | int | float | None) else str(value)
-
-
-def _field(template: str, name: str) -> str:
-    """The field of this name as it is in a template, with its conversion and format.
-
-    >>> _field("got {size:,} and {name!r}", "name")
-    '{name!r}'
-    """
-    start = template.index(f"{{{name}")
-    return template[start : template.index("}", start) + 1]
 
 
 def join_messages(separator: str, parts: Sequence[Message | str]) -> Message:
