@@ -15,7 +15,7 @@ from typing import Any
 import sentencepiece
 import torch
 from safetensors.torch import load_file, save_file
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from tests.pretrained.hf_variants import EXAONE_CONFIG, EXAONE_NAMES, randomize
 from tests.tasks.tiny_jobs import tag_rows
@@ -140,7 +140,7 @@ def llama(folder: Path, family: str = "llama", *, chat: bool = False, **settings
 
     end = END
     special = [end, "<|im_start|>", "<|im_end|>"] if chat else [end]
-    tokenizer = _trained_byte_level(special)
+    tokenizer = _trained_byte_level(special, family)
     tokenizer.decoder = decoders.ByteLevel()
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
@@ -321,9 +321,20 @@ def _byte_level(folder: Path, special: list[str]) -> int:
     return tokenizer.get_vocab_size()
 
 
-def _trained_byte_level(special: list[str]) -> Tokenizer:
+def _trained_byte_level(special: list[str], family: str = "") -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    if family == "qwen2":
+        from transformers.models.qwen2.tokenization_qwen2 import PRETOKENIZE_REGEX
+
+        # AutoTokenizer splits as Qwen2 does, whatever the file says
+        tokenizer.normalizer = normalizers.NFC()
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(PRETOKENIZE_REGEX), "isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
     trainer = trainers.BpeTrainer(
         vocab_size=400,
         special_tokens=special,

@@ -18,6 +18,6 @@ def test_all_parts() -> None:
         timeout=280,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("tokens/s") >= 10
+    assert done.stdout.count("tokens/s") == 8  # two trainings and six ways of decoding
     for part in ("strict mode: ", "FSDP2 on one device: ", "checkpoint ", "soak: "):
         assert part in done.stdout

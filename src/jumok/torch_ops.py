@@ -6,6 +6,7 @@ its OpenMP runtime is here too.
 """
 
 import ctypes
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -88,6 +89,8 @@ def one_torch_thread() -> Iterator[None]:
 @cache
 def openmp_setter() -> Callable[[int], object] | None:
     """`omp_set_num_threads` of the runtime that PyTorch has loaded."""
+    if os.name == "nt":  # there ctypes finds no OpenMP runtime in torch_cpu.dll
+        return None
     try:
         (path,) = (Path(torch.__file__).parent / "lib").glob("libtorch_cpu.*")
         setter = ctypes.CDLL(str(path)).omp_set_num_threads

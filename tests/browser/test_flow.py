@@ -42,7 +42,7 @@ def test_the_flow_shows_the_numbers_of_the_trace(
         side = trace.info.blocks[0].queries
         stream, change = (
             trace.tensor(f"{side}.hidden.0")[0],
-            trace.tensor(f"{side}.steps.0.attention")[0],
+            trace.tensor(f"{side}.steps.0.self_attention")[0],
         )
         ratio = np.linalg.norm(change, axis=-1) / np.linalg.norm(stream, axis=-1)
         shown = [

@@ -126,13 +126,13 @@ def test_an_error_is_shown_and_the_page_keeps_working(windows: Windows, live: Se
 
 def test_a_page_without_its_token_shows_an_error(windows: Windows, live: Server) -> None:
     def expected(message: str) -> bool:
-        return "403 (Forbidden)" in message
+        return "401 (Unauthorized)" in message
 
     with windows(allowed=expected) as window:
         window.page.goto(live.address.origin)
         window.page.wait_for_selector("[role=alert]")
         alert = window.page.locator("[role=alert]").first.inner_text()
-        assert "토큰이 없거나 틀립니다" in alert  # in the language of the page
+        assert "토큰이 맞아야 합니다" in alert  # in the language of the page
 
 
 def test_a_page_from_elsewhere_gets_nothing(windows: Windows, live: Server) -> None:

@@ -14,8 +14,9 @@ from typing import Any
 from jumok.atomic_io import write_atomically
 from jumok.checks.invariance import CheckResult, Measurement, NotApplicable, run_check
 from jumok.checks.target import CheckTarget, text_samples
-from jumok.errors import JumokError
+from jumok.errors import JumokError, TokenizerError
 from jumok.models import LanguageModel
+from jumok.tasks.pipeline.causal_generation import prompt_ids
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.pretrained import PretrainedTokenizer
 from jumok.unicode_forms import normalize
@@ -73,6 +74,8 @@ class ReadIdsCheck:
     def _measure(self, pipeline: Pipeline) -> Measurement:
         tokenizer = _auto_tokenizer(pipeline)
         texts = sentences()
+        if isinstance(pipeline.model, LanguageModel) and not _has_empty_prompt(pipeline):
+            texts.remove("")
         if pipeline.is_pair("a\tb"):
             texts[::2] = [f"{a}\t{b}" for a, b in zip(texts[::2], texts[1::2], strict=True)]
         different = []
@@ -98,6 +101,14 @@ class ReadIdsCheck:
                 expected=_start(expected),
             )
         return Measurement(0.0, 0.0, (n, n))
+
+
+def _has_empty_prompt(pipeline: Pipeline) -> bool:
+    """Whether an empty text gives a language model an id to read: of [BOS] or of the template."""
+    try:
+        return bool(prompt_ids(pipeline, ""))
+    except TokenizerError:
+        return False
 
 
 def _start(ids: Sequence[int]) -> str:
