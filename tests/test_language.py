@@ -163,8 +163,7 @@ def test_every_message_is_localized_without_the_values_that_were_given() -> None
 def _example_values(template: str) -> dict[str, object]:
     """A text for each field that formats one, and a number for the others."""
     return {
-        name: 2 if spec and spec[-1] in "fdge%," else "1f9c"
-        for name, spec, _ in _fields(template)
+        name: 2 if spec and spec[-1] in "fdge%," else "1f9c" for name, spec, _ in _fields(template)
     }
 
 

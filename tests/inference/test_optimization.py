@@ -27,7 +27,7 @@ from jumok.models import (
 )
 from jumok.models.character_classifier import NGRAM_ROWS
 from jumok.native import KernelError
-from jumok.native.choice import FASTER, warned
+from jumok.native.choice import FASTER_ENCODERS, warned
 from jumok.native.instruction_sets import usable
 from jumok.nn import AttentionMask, record
 from jumok.nn.hooks import shared_copy
@@ -40,7 +40,8 @@ from tests.inference.encoders import CONFIGS, batch, config, error, seeded
 # twenty times in two layers; int8 rounds to half of 1/127 of the largest element of a row.
 TOLERANCES = {"float32": 1e-5, "bfloat16": 4e-2, "int8": 4e-2}
 needs_the_kernel = pytest.mark.skipif(
-    "int8" not in FASTER[usable()[0].name], reason="PyTorch computes int8 on this processor"
+    "int8" not in FASTER_ENCODERS[usable()[0].name],
+    reason="PyTorch computes int8 on this processor",
 )
 
 
