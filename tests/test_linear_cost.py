@@ -44,7 +44,7 @@ class Case:
 
     make: Callable[[int], Any]
     use: Callable[[Any, Path], object]
-    n: int = 100_000
+    n: int = 50_000
 
 
 def file(name: str, use: Callable[[Path], object]) -> Callable[[bytes | str, Path], object]:
@@ -208,8 +208,10 @@ def test_four_times_the_input_costs_at_most_ten_times(
     case = CASES[name]
     small, large = case.make(case.n), case.make(4 * case.n)
     run(case, small, tmp_path)  # imports, caches of functions
-    seconds = [min(run(case, each, tmp_path) for _ in range(2)) for each in (small, large)]
-    assert seconds[1] <= FACTOR * seconds[0] + FREE_SECONDS
+    before = min(run(case, small, tmp_path) for _ in range(2))
+    limit = FACTOR * before + FREE_SECONDS
+    after = run(case, large, tmp_path)
+    assert after <= limit or run(case, large, tmp_path) <= limit
     peaks = []
     for each in (small, large):
         tracemalloc.start()
