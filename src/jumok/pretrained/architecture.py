@@ -62,6 +62,7 @@ class HFArchitecture:
     head: Head
     config: TransformerConfig
     labels: tuple[str, ...]
+    unread: tuple[str, ...] = ()  # the keys of config.json that may have an effect elsewhere
 
     def build(self) -> nn.Module:
         """The jumok module, newly initialized."""
@@ -108,6 +109,7 @@ def parse_config(config: Mapping[str, Any], tensor_names: Sequence[str]) -> HFAr
     for an unsupported family or architecture, and for invalid values.
     """
     reader = ConfigReader(config)
+    reader.check_supported("quantization_config", {})
     model_type = reader.string("model_type", "")
     family = FAMILIES.get(model_type)
     heads = family.heads(reader)
@@ -125,7 +127,8 @@ def parse_config(config: Mapping[str, Any], tensor_names: Sequence[str]) -> HFAr
         model_config = replace(model_config, tie_embeddings="target")  # no output map is stored
     has_labels = head.kind in ("text_classifier", "token_classifier")
     labels = reader.labels() if has_labels else ()
-    return HFArchitecture(family, class_name, head, model_config, labels)
+    unread = tuple(reader.unread())
+    return HFArchitecture(family, class_name, head, model_config, labels, unread)
 
 
 def _class_name(

@@ -16,7 +16,7 @@ from jumok.pretrained.name_map import rule, with_prefix
 
 def _config(reader: ConfigReader) -> TransformerConfig:
     defaults = {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1_024}  # small
-    config = encoder_config(ConfigReader({**defaults, **reader.values}))
+    config = encoder_config(reader.with_defaults(defaults))
     width = reader.positive_int("embedding_size", 128)
     return replace(config, d_embedding=None if width == config.d_model else width)
 

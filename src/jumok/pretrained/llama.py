@@ -135,15 +135,16 @@ def read_rope(
     `rope_theta` and `rope_scaling` are the older ones; `layer_type` selects the parameters of one
     kind of layer where they differ.
     """
-    parameters = reader.table("rope_parameters")
+    name, parameters = "rope_parameters", reader.table("rope_parameters")
     nested = parameters.get(layer_type) if layer_type else None
     if isinstance(nested, Mapping):
-        parameters = nested
+        name, parameters = f"{name}.{layer_type}", nested
     elif any(isinstance(value, Mapping) for value in parameters.values()):
         parameters = {}
     if not parameters:
-        parameters = {"rope_theta": reader.values.get("rope_theta"), **reader.table("rope_scaling")}
-    rope = ConfigReader(parameters)
+        name = "rope_scaling"
+        parameters = {"rope_theta": reader.get("rope_theta"), **reader.table("rope_scaling")}
+    rope = reader.reader_of(name, parameters)
     kind = rope.string("rope_type", rope.string("type", "default"))
     if kind not in ("default", "linear", "llama3"):
         raise ModelFileError(
@@ -174,7 +175,7 @@ def _layers(reader: ConfigReader, default: str, window: int | None) -> dict[str,
 
     `default` has a letter for each layer. Without a window all layers are global.
     """
-    names = reader.values.get("layer_types")
+    names = reader.get("layer_types")
     if names is not None:
         letters = {"full_attention": "G", "sliding_attention": "L"}
         if not isinstance(names, list) or not all(name in letters for name in map(str, names)):
@@ -265,7 +266,7 @@ def _gemma3(reader: ConfigReader) -> TransformerConfig:
     rope = read_rope(reader, 1_000_000.0, length, "full_attention")
     base = reader.positive_number("rope_local_base_freq", 10_000.0)
     local = _local_rope(reader, base, length) if found["sliding_window"] is not None else None
-    cap = reader.values.get("final_logit_softcapping")
+    cap = reader.get("final_logit_softcapping")
     return _common(
         reader,
         sizes=(262_208, 2304, 9216, 26, 8),
@@ -321,9 +322,9 @@ def _exaone4(reader: ConfigReader) -> TransformerConfig:
 
 def _exaone4_pattern(reader: ConfigReader, layers: int, window: int | None) -> str:
     """A letter for each layer: every n-th is global, or a pattern such as LLLG is repeated."""
-    if window is None or reader.values.get("layer_types") is not None:
+    if window is None or reader.get("layer_types") is not None:
         return "G" * layers
-    pattern = reader.values.get("sliding_window_pattern", 4)
+    pattern = reader.get("sliding_window_pattern", 4)
     if isinstance(pattern, str) and pattern and set(pattern) <= set("LG"):
         letters = "".join(pattern[i % len(pattern)] for i in range(layers))
         return letters[:-1] + "G"  # the last layer is global whatever the pattern

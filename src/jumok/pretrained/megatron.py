@@ -39,7 +39,7 @@ def _config(reader: ConfigReader) -> TransformerConfig:
         "num_attention_heads": 16,
         "intermediate_size": 4_096,
     }
-    config = encoder_config(ConfigReader({**defaults, **reader.values}))
+    config = encoder_config(reader.with_defaults(defaults))
     return replace(config, norm_first=True, embedding_norm=False)
 
 

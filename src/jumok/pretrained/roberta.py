@@ -18,7 +18,7 @@ from jumok.pretrained.name_map import rule, with_prefix
 def _config(vocabulary_size: int, reader: ConfigReader) -> TransformerConfig:
     pad = reader.token_id("pad_token_id")
     offset = 1 + (1 if pad is None else pad)
-    config = encoder_config(ConfigReader({"vocab_size": vocabulary_size, **reader.values}))
+    config = encoder_config(reader.with_defaults({"vocab_size": vocabulary_size}))
     if config.max_length <= offset:
         raise ModelFileError(
             "pretrained.config_json_max_position_embeddings",

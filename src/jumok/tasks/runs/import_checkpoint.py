@@ -19,6 +19,7 @@ from jumok.config_io import to_dict
 from jumok.decoding import DecodingConfig
 from jumok.decoding.config import EarlyStopping
 from jumok.errors import InputError
+from jumok.foreign_keys import print_not_read
 from jumok.models import TransformerConfig
 from jumok.models.config import Tying
 from jumok.models.size import check_model_size
@@ -115,6 +116,7 @@ def open_hf(folder: Path, dtype: WeightType = "float32") -> ImportedCheckpoint:
     found = _open_model(checkpoint)
     tokenizer = read_hf_tokenizer(folder, checkpoint.config, checkpoint.generation_config)
     origin = _origin_of(checkpoint, found)
+    print_not_read(found.architecture.unread, folder / "config.json")
     if found.architecture.head.kind in GENERATING:
         path = folder / GENERATION_CONFIG
         name_unread_keys(path, origin.generation, is_seq2seq=origin.is_seq2seq)
