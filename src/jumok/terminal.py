@@ -6,6 +6,7 @@ as their escapes; so are, on stderr, all of them everywhere. A pipe gets the tex
 whatever the locale. Only `make_console` and progress bars write control sequences: their own.
 """
 
+import errno
 import json
 import os
 import re
@@ -135,14 +136,32 @@ class StreamWithWrite:
         return getattr(self.stream, name)
 
 
+class ClosedStream(StreamWithWrite):
+    """The null device in place of a stream that is closed: what was written fails at the flush."""
+
+    def __init__(self, null: TextIO) -> None:
+        super().__init__(null, self._count)
+        self.written = 0
+
+    def _count(self, text: str) -> int:
+        self.written += len(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Raise OSError, once, if something was written."""
+        if self.written:
+            self.written = 0
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+
 @contextmanager
 def safe_streams() -> Iterator[None]:
     """Context in which stdout and stderr are safe to print any text to.
 
     On a terminal, and always on stderr, control characters are escaped, and characters that its
     encoding lacks. Any other stdout is UTF-8, and keeps the bytes of file names. Where the process
-    was started with one of them closed, it is the null device: no file of the command may get its
-    number, and no library has to expect that it is missing.
+    was started with one of them closed, the null device has its number, so that no file of the
+    command gets it, and no library has to expect that it is missing; the flush of stdout fails.
     """
     with ExitStack() as stack:
         if sys.stdin is None:
@@ -151,7 +170,8 @@ def safe_streams() -> Iterator[None]:
             stream = getattr(sys, name)
             if stream is None:
                 null = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
-                stack.enter_context(_replaced(name, null))
+                stream = ClosedStream(null) if name == "stdout" else null
+                stack.enter_context(_replaced(name, stream))
                 continue
             escaped = name == "stderr" or stream.isatty()
             if isinstance(stream, TextIOWrapper):

@@ -100,3 +100,27 @@ def test_it_works_or_ends_with_one_sentence(
         assert "bug in jumok" not in err, (streams, err)
         if code and streams in ("stdout closed", "stdout full", "sockets"):
             assert err.splitlines()[-1].startswith("jumok: "), (streams, err)
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_that_cannot_be_written_is_reported(option: str) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "jumok", option],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env=environment(),
+        )
+    assert done.returncode == 3
+    assert done.stderr.startswith("jumok: stdout: No space left on device; ")
+
+
+def test_a_lost_answer_is_reported(
+    ends: dict[tuple[str, str], tuple[int, str]],
+) -> None:
+    for command in ("predict", "models", "lesson"):
+        code, err = ends[command, "stdout closed"]
+        assert code == 3, (command, err)
+        assert "Bad file descriptor; check the redirections" in err

@@ -58,18 +58,16 @@ def main(argv: list[str] | None = None) -> None:
     debug = "--debug" in argv
     argv = [argument for argument in argv if argument != "--debug"]
     with safe_streams():
-        if not argv or argv[0] in ("--help", "-h", "help"):
-            print(help_text())
-            sys.exit(0)
-        if argv[0] == "--version":
-            from jumok import __version__
-
-            print(f"jumok {__version__}")
-            sys.exit(0)
         try:
-            sys.exit(_run(argv, debug))
+            sys.exit(_run(argv or ["--help"], debug))
         finally:
             _flush_stderr()
+
+
+def _version() -> str:
+    from jumok import __version__
+
+    return f"jumok {__version__}"
 
 
 def help_text() -> str:
@@ -106,8 +104,12 @@ def _run(argv: list[str], debug: bool) -> int:
     from jumok.waiting import start_measuring
 
     command, *rest = argv
-    start_measuring()
     try:
+        if command in ("--help", "-h", "help", "--version"):
+            with _flushed_stdout():
+                print(_version() if command == "--version" else help_text())
+            return 0
+        start_measuring()
         limit_threads()  # before PyTorch is loaded
         if command in ("--complete", "--install-completion", "--show-completion"):
             with _flushed_stdout():

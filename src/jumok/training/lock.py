@@ -60,6 +60,12 @@ def run_lock(folder: Path) -> Iterator[None]:
     lock = FileLock(folder / LOCK, timeout=0)
     path = folder / OWNER_FILE
     me = _Owner(os.getpid(), socket.gethostname())
+    if folder.exists() and not folder.is_dir():
+        raise InputError(
+            "training.out_not_folder",
+            "{folder} must be a folder, got a file; choose another name",
+            folder=folder,
+        )
     with storage_errors(f"{folder}: cannot be locked"):
         folder.mkdir(parents=True, exist_ok=True)
         excludes_this_machine = _flock(lock, folder)
