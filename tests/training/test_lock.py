@@ -16,6 +16,7 @@ import pytest
 from jumok.errors import InputError, StorageError
 from jumok.training.lock import OWNER_FILE, run_lock
 from tests.cli.commands import JUMOK, environment, run
+from tests.errors import raises
 
 ENDLESS = ("training.steps=1000000", "training.checkpoint_every=1", "training.batch_tokens=200")
 
@@ -44,7 +45,12 @@ def test_an_error_releases_the_lock(tmp_path: Path) -> None:
 
 def test_an_unwritable_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="cannot be locked"), run_lock(tmp_path / "file"):
+    with raises(InputError, "training.out_not_folder"), run_lock(tmp_path / "file"):
+        pass
+    with (
+        pytest.raises(StorageError, match="cannot be locked"),
+        run_lock(tmp_path / "file" / "run"),
+    ):
         pass
 
 
