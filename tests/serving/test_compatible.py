@@ -34,6 +34,47 @@ def test_embeddings_of_the_openai_client(server: Server, review_run: Path) -> No
         np.testing.assert_allclose(default.data[0].embedding, expected[0], atol=1e-5)
 
 
+def test_token_ids_are_those_of_the_texts(server: Server, review_run: Path) -> None:
+    """With or without the special tokens that the model reads around them."""
+    pipeline = load(review_run)
+    ids = pipeline.vocabulary.encode_batch(TEXTS)
+    special = pipeline.vocabulary.input_template.apply_one(ids[0], None, None).ids
+    assert len(special) > len(ids[0])
+
+    def vectors(given: object) -> list[list[float]]:
+        reply = server.request("/v1/embeddings", {"input": given}).json
+        assert reply["usage"]["prompt_tokens"] > 0
+        return [each["embedding"] for each in reply["data"]]
+
+    np.testing.assert_allclose(vectors(ids), vectors(TEXTS), atol=1e-5)
+    np.testing.assert_allclose(vectors(ids[0]), vectors(TEXTS[0]), atol=1e-6)
+    assert vectors([list(special)]) == vectors(ids[0])
+    n = len(pipeline.vocabulary)
+    error = server.request("/v1/embeddings", {"input": [ids[0], [n]]}).error
+    assert error["code"] == "pipeline.unknown_token_ids"
+    assert f"below {n:,}" in error["message"]
+
+
+def test_dimensions_are_the_first_ones_normalized(server: Server) -> None:
+    whole = server.request("/v1/embeddings", {"input": TEXTS, "encoding_format": None}).json
+    for n in (1, 4, len(whole["data"][0]["embedding"]), None):
+        reply = server.request("/v1/embeddings", {"input": TEXTS, "dimensions": n}).json
+        for one, other in zip(whole["data"], reply["data"], strict=True):
+            first = np.asarray(one["embedding"][:n])
+            expected = first / np.linalg.norm(first)
+            np.testing.assert_allclose(other["embedding"], expected, atol=1e-6)
+    too_many = len(whole["data"][0]["embedding"]) + 1
+    error = server.request("/v1/embeddings", {"input": "a", "dimensions": too_many}).error
+    assert (error["code"], error["param"]) == ("request.too_many_dimensions", "dimensions")
+
+
+def test_as_many_inputs_as_openai_accepts(server: Server) -> None:
+    reply = server.request("/v1/embeddings", {"input": ["가" * 300] * 2048, "dimensions": 1})
+    assert len(reply.json["data"]) == 2048
+    reply = server.request("/v1/embeddings", {"input": [[1]] * 2049})
+    assert reply.error["code"] == "request.not_a_list"
+
+
 def test_the_client_of_hugging_face(
     server: Server, review_run: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -143,6 +184,10 @@ def test_batches_of_inputs(server: Server) -> None:
         ),
         ("/similarity", {"inputs": "a"}, "inputs must have source_sentence"),
         ("/v1/embeddings", {"input": "a", "encoding_format": "x"}, "encoding_format must be one"),
+        ("/v1/embeddings", {"input": [1, "a"]}, "input must be an integer from 0"),
+        ("/v1/embeddings", {"input": [[]]}, "input[0] must be a list of 1 to 65536 token ids"),
+        ("/v1/embeddings", {"input": ["a", [1]]}, "input[1] must be a string"),
+        ("/v1/embeddings", {"input": "a", "dimensions": 0}, "dimensions must be an integer"),
         ("/v1/embeddings", {"input": "a", "model": "reading"}, "the model must have an encoder"),
         ("/v1/completions", {"prompt": "a", "model": "reviews"}, "the model must generate text"),
         ("/v1/completions", {"prompt": "a", "n": 0}, "n must be 1"),

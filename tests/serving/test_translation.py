@@ -149,7 +149,7 @@ def test_wrong_forms_are_refused(translator: Server, body: bytes, message: str) 
 
 
 def test_forms_have_the_limits_of_other_bodies(translator: Server) -> None:
-    assert translator.request("/translate", b"q=" + b"a" * 2**20, Content_Type=FORM).status == 413
+    assert translator.request("/translate", b"q=" + b"a" * 2**22, Content_Type=FORM).status == 413
     reply = translator.request("/translate", b"q=a", Content_Type="multipart/form-data")
     assert reply.status == 415
     assert translator.request("/v1/predict", b"texts=a", Content_Type=FORM).status == 415

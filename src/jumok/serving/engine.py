@@ -110,14 +110,22 @@ class Engine:
         """The output for one text; each generated part is passed to `emit`."""
         return as_generation(self.pipeline(decoding)).stream(text, emit)
 
-    def embed(self, text: str, normalize: bool = True) -> bytes:
+    def embed(self, text: str, normalize: bool = True, *, ids: bool = False) -> bytes:
         """The embedding of a text as float32 in little-endian order."""
-        vector = self._pipeline.encode([text], normalize=normalize)[0]
-        return bytes(vector.astype("<f4"))
+        (found,) = self.embed_batch([text], normalize, ids=ids)
+        return found
 
-    def embed_batch(self, texts: Sequence[str], normalize: bool = True) -> list[bytes]:
-        """The embeddings of several texts; those of each text alone if `batched`."""
-        vectors = self._pipeline.encode(list(texts), normalize=normalize)
+    def embed_batch(
+        self, texts: Sequence[str], normalize: bool = True, *, ids: bool = False
+    ) -> list[bytes]:
+        """The embeddings of several texts; those of each text alone if `batched`.
+
+        With `ids` each text is the JSON of its token ids.
+        """
+        if ids:
+            vectors = self._pipeline.encode_ids(list(map(json.loads, texts)), normalize=normalize)
+        else:
+            vectors = self._pipeline.encode(list(texts), normalize=normalize)
         return [bytes(row) for row in vectors.astype("<f4")]
 
     def trace(self, text: str) -> bytes:
@@ -129,8 +137,10 @@ class Engine:
         self._traced.check_texts([text])
         return render_page(trace(self._traced, text))
 
-    def count_tokens(self, text: str) -> int:
-        """The number of tokens of a text without special tokens."""
+    def count_tokens(self, text: str, *, ids: bool = False) -> int:
+        """The number of tokens of a text without special tokens, or of ids as JSON."""
+        if ids:
+            return len(json.loads(text))
         return len(self._pipeline.vocabulary.encode(text))
 
     def output_tokens(self, line: str, decoding: str = "") -> int:

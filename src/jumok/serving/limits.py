@@ -10,8 +10,8 @@ class Limits:
     There is none for the headers of a request and for reading a response: a proxy has them.
     """
 
-    body_bytes: int = 2**20
-    texts: int = 1_024  # of a request
+    body_bytes: int = 2**22
+    texts: int = 2_048  # of a request, as of OpenAI's API
     text_bytes: int = 2**18  # of one text in UTF-8
     waiting_bytes: int = 2**26  # of all texts that wait for one model
     max_wait: float = 2.0  # seconds in the queue that are still accepted
@@ -33,6 +33,6 @@ class Limits:
         """All limits by name.
 
         >>> Limits().as_json()["texts"]
-        1024
+        2048
         """
         return asdict(self)

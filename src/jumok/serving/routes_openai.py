@@ -4,9 +4,11 @@ import asyncio
 import base64
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -28,6 +30,7 @@ from jumok.serving.fields import (
     one_or_several,
     only,
     text_or_texts,
+    texts_or_ids,
 )
 from jumok.serving.limits import Limits
 from jumok.serving.openapi import EVENTS, JSON, ApiRoute
@@ -51,9 +54,10 @@ class OpenAIRoutes:
         self._service, self._limits = service, limits
         self._embed = object_of(
             {
-                "input": text_or_texts(limits),
+                "input": texts_or_ids(limits),
                 "model": MODEL,
-                "encoding_format": choice("float", "base64"),
+                "encoding_format": nullable(choice("float", "base64")),
+                "dimensions": nullable(integer(1)),
                 "user": ANYTHING,
             },
             ["input"],
@@ -79,9 +83,12 @@ class OpenAIRoutes:
         ]
 
     async def embeddings(self, request: Request) -> Response:
-        """Normalized embeddings as numbers, or as base64 of float32 in little-endian order."""
+        """Normalized embeddings as numbers, or as base64 of float32 in little-endian order.
+
+        With `dimensions` the first ones, normalized again.
+        """
         content = self._embed.check(await read_object(request, self._limits), "")
-        form = content.get("encoding_format", "float")
+        form, dimensions = content.get("encoding_format"), content.get("dimensions")
         found = await embeddings(
             *(request, self._service, self._limits, content["input"]),
             normalize=True,
@@ -95,7 +102,7 @@ class OpenAIRoutes:
                 if form == "base64"
                 else row.tolist(),
             }
-            for number, row in enumerate(found.rows)
+            for number, row in enumerate(_first_dimensions(found.rows, dimensions))
         ]
         usage = {"prompt_tokens": found.tokens, "total_tokens": found.tokens}
         body = {"object": "list", "data": data, "model": found.model, "usage": usage}
@@ -206,6 +213,26 @@ async def _events(
         yield b"data: " + error_body(error, korean=korean) + b"\n\n"
     finally:
         model.queue.cancel(items)
+
+
+def _first_dimensions(
+    rows: Sequence[NDArray[np.float32]], n: int | None
+) -> Sequence[NDArray[np.float32]]:
+    """The first `n` numbers of each vector, divided by their length; None: all.
+
+    >>> _first_dimensions([np.array([3, 4, 5], np.float32)], 2)
+    [array([0.6, 0.8], dtype=float32)]
+    """
+    if n is None or n == len(rows[0]):
+        return rows
+    if n > len(rows[0]):
+        raise invalid(
+            "request.too_many_dimensions",
+            "{param} must be at most {high}, those of the model; reduce it",
+            "dimensions",
+            high=len(rows[0]),
+        )
+    return [row[:n] / max(float(np.linalg.norm(row[:n])), 1e-12) for row in rows]
 
 
 def _not_one(param: str) -> RequestError:

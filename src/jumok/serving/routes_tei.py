@@ -25,6 +25,7 @@ from jumok.serving.fields import (
 from jumok.serving.limits import Limits
 from jumok.serving.openapi import ApiRoute
 from jumok.serving.replies import json_reply
+from jumok.serving.requests import as_payloads
 from jumok.serving.routes import answer, one_version
 from jumok.serving.service import Service
 from jumok.web.app import Route
@@ -173,14 +174,18 @@ async def embeddings(
     request: Request,
     service: Service,
     limits: Limits,
-    inputs: str | list[str],
+    inputs: str | list[str] | list[list[int]],
     normalize: bool,
     name: object = None,
 ) -> Embeddings:
-    """The embedding of each text. Raises RequestError for a model without an encoder."""
+    """The embedding of each text, or of the token ids of each. Raises RequestError.
+
+    The model must have an encoder.
+    """
     model = service.model_that("embeds", "have an encoder", name)
     message = {"kind": "embed", "normalize": normalize, "count": True}
-    several = [inputs] if isinstance(inputs, str) else inputs
+    several, given = as_payloads([inputs] if isinstance(inputs, str) else inputs)
+    message |= given
     answers = await answer(request, model, message, several, limits)
     one_version(answers)
     return Embeddings(
