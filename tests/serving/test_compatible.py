@@ -2,6 +2,7 @@
 
 import base64
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from jumok.tasks.runs.load import load
-from tests.serving.server_process import Server
+from tests.serving.server_process import Server, serving
 from tests.serving.test_options import described
 
 TEXTS = ["겨울은 추워요", "이 영화 정말 재미있어요"]
@@ -20,6 +21,9 @@ def test_embeddings_of_the_openai_client(server: Server, review_run: Path) -> No
     expected = load(review_run).encode(TEXTS)
     with openai.OpenAI(base_url=f"http://127.0.0.1:{server.port}/v1", api_key="none") as client:
         assert [model.id for model in client.models.list()] == ["reviews", "reading"]
+        assert client.models.retrieve("reading").id == "reading"
+        with pytest.raises(openai.NotFoundError, match="model must be one of"):
+            client.models.retrieve("other")
         for form in ("float", "base64"):
             found = client.embeddings.create(model="reviews", input=TEXTS, encoding_format=form)
             assert found.usage.prompt_tokens > 0
@@ -90,6 +94,11 @@ def test_the_client_of_hugging_face(
     assert best.label == pipeline(TEXTS[1]).label
     assert math.isclose(best.score, pipeline(TEXTS[1]).probability, abs_tol=1e-5)
     client = InferenceClient(f"http://127.0.0.1:{server.port}/similarity")
+    at_root = InferenceClient(f"http://127.0.0.1:{server.port}")  # the first model classifies
+    assert at_root.text_classification(TEXTS[1]) == best
+    assert at_root.sentence_similarity(TEXTS[0], other_sentences=[TEXTS[0]]) == [
+        pytest.approx(1, abs=1e-5)
+    ]
     (same, other) = client.sentence_similarity(TEXTS[0], other_sentences=[TEXTS[0], TEXTS[1]])
     assert same == pytest.approx(1, abs=1e-5)
     assert other < same
@@ -119,7 +128,33 @@ def test_the_parameters_of_hugging_face(
     np.testing.assert_allclose(server.request("/embed", nested).json, np.atleast_2d(long))
 
 
+def test_the_root_embeds_where_no_model_classifies(
+    reading_run: Path, embedder: Server, request: pytest.FixtureRequest
+) -> None:
+    from huggingface_hub import InferenceClient, close_session
+
+    request.addfinalizer(close_session)
+    client = InferenceClient(f"http://127.0.0.1:{embedder.port}")
+    expected = load("ko-small-vectors").encode(TEXTS[0])
+    np.testing.assert_allclose(np.ravel(client.feature_extraction(TEXTS[0])), expected, atol=1e-5)
+    first = expected[:8] / np.linalg.norm(expected[:8])
+    found = client.feature_extraction(TEXTS[0], dimensions=8)
+    np.testing.assert_allclose(np.ravel(found), first, atol=1e-5)
+    raw = embedder.request("/embed", {"inputs": "가", "dimensions": 8, "normalize": False}).json
+    whole = embedder.request("/embed", {"inputs": "가", "normalize": False}).json
+    assert raw[0] == whole[0][:8]
+
+
+@pytest.fixture(scope="module")
+def embedder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of sentence vectors."""
+    with serving(tmp_path_factory.mktemp("embedder"), [Path("ko-small-vectors")]) as started:
+        yield started
+
+
 POSTS = {
+    "/": {"inputs": "a"},
+    "/detect": {"q": "a"},
     "/predict": {"inputs": "a"},
     "/embed": {"inputs": "a"},
     "/similarity": {"inputs": {"source_sentence": "a", "sentences": ["b"]}},

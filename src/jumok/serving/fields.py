@@ -343,6 +343,11 @@ def object_of(
     return Field({**schema, "additionalProperties": False}, check)
 
 
+def any_of(*fields: Field) -> Field:
+    """The description of a request that a route passes on to one of these checks."""
+    return Field({"anyOf": [field.schema for field in fields]}, lambda value, _: value)
+
+
 def reply_of(**properties: Schema) -> Schema:
     """The schema of a reply with these keys and no others."""
     return {

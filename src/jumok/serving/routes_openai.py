@@ -4,11 +4,9 @@ import asyncio
 import base64
 import time
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -37,7 +35,7 @@ from jumok.serving.openapi import EVENTS, JSON, ApiRoute
 from jumok.serving.replies import error_body, json_bytes, json_reply
 from jumok.serving.requests import deadline_seconds, decoding, stop_strings
 from jumok.serving.routes import answer, one_version
-from jumok.serving.routes_tei import embeddings
+from jumok.serving.routes_tei import embeddings, first_dimensions
 from jumok.serving.scheduler import Answer, Item
 from jumok.serving.service import ServedModel, Service, gather_answers
 from jumok.web.app import Route
@@ -102,7 +100,7 @@ class OpenAIRoutes:
                 if form == "base64"
                 else row.tolist(),
             }
-            for number, row in enumerate(_first_dimensions(found.rows, dimensions))
+            for number, row in enumerate(first_dimensions(found.rows, dimensions))
         ]
         usage = {"prompt_tokens": found.tokens, "total_tokens": found.tokens}
         body = {"object": "list", "data": data, "model": found.model, "usage": usage}
@@ -213,26 +211,6 @@ async def _events(
         yield b"data: " + error_body(error, korean=korean) + b"\n\n"
     finally:
         model.queue.cancel(items)
-
-
-def _first_dimensions(
-    rows: Sequence[NDArray[np.float32]], n: int | None
-) -> Sequence[NDArray[np.float32]]:
-    """The first `n` numbers of each vector, divided by their length; None: all.
-
-    >>> _first_dimensions([np.array([3, 4, 5], np.float32)], 2)
-    [array([0.6, 0.8], dtype=float32)]
-    """
-    if n is None or n == len(rows[0]):
-        return rows
-    if n > len(rows[0]):
-        raise invalid(
-            "request.too_many_dimensions",
-            "{param} must be at most {high}, those of the model; reduce it",
-            "dimensions",
-            high=len(rows[0]),
-        )
-    return [row[:n] / max(float(np.linalg.norm(row[:n])), 1e-12) for row in rows]
 
 
 def _not_one(param: str) -> RequestError:

@@ -12,7 +12,7 @@ from jumok.safe_json import parse_json
 from jumok.web.errors import RequestError, invalid
 
 JSON = "application/json"
-LINGER_SECONDS, LINGER_BYTES = 1.0, 2**16
+LINGER_SECONDS, LINGER_BYTES = 1.0, 2**23
 
 Headers = Sequence[tuple[bytes, bytes]]  # of a request, the names in lower case
 
@@ -107,7 +107,7 @@ async def read_body(request: Request, limits: BodyLimits, types: Sequence[str]) 
 
 
 async def discard_body(request: Request) -> None:
-    """Read a little of a body that is refused.
+    """Read what comes of a refused body within a second, as far as clients send on.
 
     The system resets a connection that is closed with unread bytes, and the client may then lose
     the response that explains why.
