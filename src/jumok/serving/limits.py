@@ -1,6 +1,6 @@
 """All limits of the server, published at GET /v1/limits."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,3 +36,23 @@ class Limits:
         2048
         """
         return asdict(self)
+
+
+def limits_of(max_wait: float, request_timeout: float, max_body: int, keep_alive: float) -> Limits:
+    """The limits with those of the options of `jumok serve`; `max_body` is in MiB, times in s.
+
+    A computing process that is busy with one text may not answer for as long as a request has.
+
+    >>> limits_of(2.0, 900.0, 16, 5).stall_seconds
+    900.0
+    """
+    limits = Limits()
+    return replace(
+        limits,
+        max_wait=max_wait,
+        request_seconds=request_timeout,
+        max_deadline_ms=max(limits.max_deadline_ms, round(1000 * request_timeout)),
+        stall_seconds=max(limits.stall_seconds, request_timeout),
+        body_bytes=max_body * 2**20,
+        keep_alive_seconds=keep_alive,
+    )
