@@ -162,6 +162,7 @@ POSTS = {
     "/v1/predict": {"texts": ["a"]},
     "/v1/embeddings": {"input": "a"},
     "/v1/completions": {"prompt": "a"},
+    "/v1/chat/completions": {"messages": [{"role": "user", "content": "a"}]},
     "/admin/reload": {},
 }
 

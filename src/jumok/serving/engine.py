@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from jumok.errors import InputError
 from jumok.inference import has_invariant_states, is_batch_invariant, optimize
 from jumok.inference.unpadded_stack import NativeBackend
 from jumok.pretrained.memory_map import copy_weights
+from jumok.serving.completions import Completions, can_chat
 from jumok.serving.merging import JobHub, MergedEncoder, SharedBackends
 from jumok.tasks.pipeline.generation_pipeline import GenerationPipeline, as_generation
 from jumok.tasks.pipeline.outputs import Output, to_json
@@ -78,6 +79,7 @@ class Engine:
             "labels": list(pipeline.labels),
             "paired": recipe.paired,
             "generates": pipeline.task.generates,
+            "chats": can_chat(pipeline),
             "translates": pipeline.task.generates and pipeline.task.reads_source,
             "classifies": pipeline.task.answer in ("label", "labels", "score"),
             "embeds": recipe.model.kind == "encoder",
@@ -127,6 +129,18 @@ class Engine:
         else:
             vectors = self._pipeline.encode(list(texts), normalize=normalize)
         return [bytes(row) for row in vectors.astype("<f4")]
+
+    def complete(
+        self, message: Mapping[str, Any], payload: str, emit: Callable[[str], None]
+    ) -> tuple[dict[str, Any], bytes]:
+        """The completion of token ids or a chat, or one with log-probabilities, by its message."""
+        pipeline = self.pipeline(message.get("decoding", ""))
+        return self.completions.complete(message, pipeline, payload, emit)
+
+    @cached_property
+    def completions(self) -> Completions:
+        """The completions of a language model."""
+        return Completions.of(self._pipeline)
 
     def trace(self, text: str) -> bytes:
         """The page of `jumok view` with the trace of a text, computed by the unoptimized model."""

@@ -143,7 +143,7 @@ class NativeRoutes:
 
 
 def _described(model: ServedModel) -> dict[str, Any]:
-    keys = ("task", "labels", "paired", "generates", "embeds", "max_length")
+    keys = ("task", "labels", "paired", "generates", "chats", "embeds", "max_length")
     return {
         "id": model.name,
         "object": "model",

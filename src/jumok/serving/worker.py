@@ -195,11 +195,14 @@ class Worker:
             return self._counts(message, text), vector
         if kind == "trace":
             return {}, engine.trace(text)
-        if kind == "stream":
 
-            def emit(part: str) -> None:
+        def emit(part: str) -> None:
+            if kind == "stream" or message.get("stream"):
                 self._frames.send({"op": "text", "id": message["id"]}, part.encode())
 
+        if kind == "complete":
+            return engine.complete(message, text, emit)
+        if kind == "stream":
             output = engine.stream(text, decoding, emit)
         else:
             sentences = message.get("sentences", False)

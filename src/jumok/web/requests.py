@@ -88,21 +88,22 @@ async def read_body(request: Request, limits: BodyLimits, types: Sequence[str]) 
     body, more = bytearray(), True
     try:
         async with asyncio.timeout(limits.body_seconds):
-            while more:
+            while more and len(body) <= limits.body_bytes:
                 message = await request.receive()
                 if message["type"] != "http.request":
                     raise ClientGone
                 body += message["body"]
                 more = message["more_body"]
-                if len(body) > limits.body_bytes:
-                    await discard_body(request)
-                    raise _too_long(limits)
     except TimeoutError:
         raise invalid(
             "request.body_too_slow",
             "the body must arrive faster; send it at once",
             status=408,
         ) from None
+    if len(body) > limits.body_bytes:
+        if more:
+            await discard_body(request)
+        raise _too_long(limits)
     return bytes(body)
 
 
