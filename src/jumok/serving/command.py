@@ -84,7 +84,7 @@ def serve(
         list[str] | None,
         typer.Option(
             metavar="ORIGIN",
-            help="Let pages of this origin send requests, e.g. https://example.org; * for all. "
+            help="Let pages of this origin (SCHEME://HOST:PORT) send requests; * for all. "
             "Repeatable.",
         ),
     ] = None,

@@ -101,8 +101,8 @@ def _check_origin(origin: str) -> None:
     if origin != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/\s@?#*A-Z]+", origin):
         raise InputError(
             "server.invalid_origin",
-            "--cors-origin must be * or a scheme, host and port in lower case, as "
-            "https://example.org:8443, got {origin!r}; correct it",
+            "--cors-origin must be * or SCHEME://HOST:PORT in lower case without a path, got "
+            "{origin!r}; correct it",
             origin=origin,
         )
 
