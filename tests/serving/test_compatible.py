@@ -72,6 +72,13 @@ def test_dimensions_are_the_first_ones_normalized(server: Server) -> None:
     assert (error["code"], error["param"]) == ("request.too_many_dimensions", "dimensions")
 
 
+def test_usage_counts_the_tokens_that_are_read(server: Server, review_run: Path) -> None:
+    n = load(review_run).recipe.model.max_length - 1  # [CLS] does not count
+    for given in ("이 영화 " * 100, [5] * 200):
+        reply = server.request("/v1/embeddings", {"input": [given]}).json
+        assert reply["usage"] == {"prompt_tokens": n, "total_tokens": n}
+
+
 def test_as_many_inputs_as_openai_accepts(server: Server) -> None:
     reply = server.request("/v1/embeddings", {"input": ["가" * 300] * 2048, "dimensions": 1})
     assert len(reply.json["data"]) == 2048

@@ -157,6 +157,15 @@ class Engine:
             return len(json.loads(text))
         return len(self._pipeline.vocabulary.encode(text))
 
+    def count_embedded(self, text: str, *, ids: bool = False) -> int:
+        """The tokens of a text that its embedding is computed from, without special tokens."""
+        pipeline = self._pipeline
+        encoding = pipeline.sentence_encoding or pipeline.default_encoding
+        longest = pipeline.recipe.model.max_length
+        limit = min(longest, encoding.max_length or longest)
+        n_special = pipeline.vocabulary.input_template.n_special()
+        return min(self.count_tokens(text, ids=ids), limit - n_special)
+
     def output_tokens(self, line: str, decoding: str = "") -> int:
         """The number of generated tokens in an answer, counted on its text."""
         output = json.loads(line).get("output", "")

@@ -42,7 +42,7 @@ def language_pair(name: str) -> tuple[str, str] | None:
 def detect_languages(text: str, codes: Sequence[str]) -> list[tuple[str, float]]:
     """Which of these languages a text is in, the most probable first, with 0 to 100 for each.
 
-    A script is the share of the letters; languages of one script are told apart by kana and by
+    A script is the share of the letters; languages of one script differ by kana and by
     frequent words. Languages with 0 are left out, unless all have it.
 
     >>> detect_languages("겨울은 추워요", ["en", "ko"])

@@ -15,7 +15,7 @@ _TAG = re.compile(
     r"""<(?P<end>/?)(?P<name>[A-Za-z][^\s/>]*+)"""
     r"""(?P<rest>(?:[^>"'=]|=\s*+(?:"[^"]*"|'[^']*')?+|["'])*+)>"""
 )
-_RAW = ("script", "style")  # whose content is no markup
+_RAW = ("script", "style")  # whose content is not a text
 _KEPT = ("code", "kbd", "pre", "samp", "var")
 _VOID = ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "wbr")
 _NO = re.compile(

@@ -218,9 +218,9 @@ class Worker:
         """
         if not message.get("count"):
             return {}
-        counts: dict[str, Any] = {
-            "tokens": self._engine.count_tokens(text, ids=message.get("ids", False))
-        }
+        engine, ids = self._engine, message.get("ids", False)
+        count = engine.count_embedded if message["kind"] == "embed" else engine.count_tokens
+        counts: dict[str, Any] = {"tokens": count(text, ids=ids)}
         if isinstance(output, GeneratedText):
             counts["new_tokens"] = len(output.tokens)
             counts["finish_reason"] = output.finish_reason
