@@ -263,7 +263,7 @@ def test_no_entry_is_stale() -> None:
     templates = (SOURCE / "training/reporting/report.html.jinja").read_text(encoding="utf-8")
     sections = catalogue()
     helps = {*_help_texts()}
-    of_typer = ("Usage", "Arguments", "Options", "Commands", "default", "required")
+    of_typer = ("Usage", "Arguments", "Options", "Commands", "default", "env var", "required")
     stale = [
         english
         for english in sections["help"]

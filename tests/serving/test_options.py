@@ -1,5 +1,6 @@
 """The options of `jumok serve`, and the messages for wrong ones."""
 
+import http.client
 import signal
 import subprocess
 import sys
@@ -15,7 +16,9 @@ from jumok.serving.metrics import Metrics
 from jumok.serving.openapi import Schema, openapi
 from jumok.serving.server import ServeOptions, api_routes, model_sources, read_token, serve
 from jumok.serving.service import Service, unique_names
+from tests.cli.commands import call
 from tests.errors import raises
+from tests.serving.server_process import serving
 
 
 def test_another_address_needs_a_token() -> None:
@@ -98,6 +101,71 @@ def test_the_command_ends_with_one_sentence(arguments: list[str], message: str) 
     last = run.stderr.decode().splitlines()[-1]
     assert last.startswith("jumok: ")
     assert message in last
+
+
+def test_options_may_be_environment_variables(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each option --a-b is JUMOK_SERVE_A_B; what the command line has comes first."""
+    found: list[ServeOptions] = []
+    monkeypatch.setattr("jumok.serving.server.serve", found.append)
+    given = {"PORT": "9", "MAX_WAIT": "3", "REQUEST_TIMEOUT": "900", "MAX_BODY": "16"}
+    given |= {"KEEP_ALIVE": "75", "CORS_ORIGIN": "https://a.org http://b.org:81", "TRACES": "1"}
+    given |= {"HOST": "::1", "WORKERS": "2", "LOG": "json", "DECODING": "beam=2 seed=1"}
+    for name, value in given.items():
+        monkeypatch.setenv(f"JUMOK_SERVE_{name}", value)
+    assert call(capsys, "serve", "a", "b", "--port", "7").code == 0
+    (options,) = found
+    assert (options.port, options.host, options.workers) == (7, "::1", 2)
+    assert (options.traces, options.log) == (True, "json")
+    assert options.decoding == ("beam=2", "seed=1")
+    assert options.cors_origins == ("https://a.org", "http://b.org:81")
+    limits = options.limits
+    assert (limits.max_wait, limits.request_seconds, limits.keep_alive_seconds) == (3.0, 900.0, 75)
+    assert (limits.max_deadline_ms, limits.stall_seconds) == (900_000, 900.0)
+    assert limits.body_bytes == 2**24
+    monkeypatch.setenv("JUMOK_SERVE_MAX_BODY", "0")
+    ended = call(capsys, "serve", "a", "b")
+    assert ended.code == 2
+    assert "max-body" in ended.err.lower()
+
+
+@pytest.mark.parametrize("origin", ["example.org", "https://a.org/", "https://A.org", "a://*"])
+def test_an_origin_is_a_scheme_and_a_host(origin: str) -> None:
+    with raises(InputError, "server.invalid_origin"):
+        serve(ServeOptions(folders=["run"], cors_origins=[origin]))
+
+
+def test_pages_of_allowed_origins(review_run: Path, tmp_path: Path) -> None:
+    """And the other limits that options set."""
+    limits = {"request_seconds": 7.0, "keep_alive_seconds": 1, "body_bytes": 1_000}
+    origin = "https://page.example"
+    with serving(tmp_path, [review_run], cors_origins=[origin], limits=limits) as server:
+        asked = {"Origin": origin, "Sec_Fetch_Site": "cross-site"}
+        reply = server.request("/v1/predict", {"texts": ["a"]}, **asked)
+        assert reply.status == 200
+        assert reply.headers["access-control-allow-origin"] == origin
+        assert "x-jumok-model" in reply.headers["access-control-expose-headers"]
+        preflight = {"Access_Control_Request_Method": "POST"}
+        preflight["Access_Control_Request_Headers"] = "authorization,content-type"
+        reply = server.request("/v1/predict", method="OPTIONS", **asked, **preflight)
+        assert reply.status == 200
+        assert "authorization" in reply.headers["access-control-allow-headers"]
+        assert "POST" in reply.headers["access-control-allow-methods"]
+        other = {"Origin": "https://other.example"}
+        reply = server.request("/v1/predict", {"texts": ["a"]}, **other)
+        assert reply.status == 403
+        assert "access-control-allow-origin" not in reply.headers
+        assert server.request("/v1/predict", method="OPTIONS", **other, **preflight).status == 400
+        reply = server.request("/v1/predict", {"texts": ["a" * 1_000]}, **asked)
+        assert (reply.status, reply.headers["access-control-allow-origin"]) == (413, origin)
+        assert server.request("/v1/limits").json["request_seconds"] == 7.0
+        caller = http.client.HTTPConnection(*server.address, timeout=20)
+        caller.request("GET", "/health")
+        caller.getresponse().read()
+        caller.sock.settimeout(4)
+        assert caller.sock.recv(1) == b""  # closed after a second, not after 5
+        caller.close()
 
 
 def described(**options: bool) -> Schema:

@@ -55,7 +55,7 @@ def test_errors_are_korean_for_clients_that_prefer_it(
 ) -> None:
     reply = server.request("/v1/predict", {"texts": 3}, Accept_Language=accepted)
     assert reply.headers["vary"] == "accept-language"
-    expected = "문자열 1~1024개의 목록이어야" if korean else "must be a list of 1 to 1024 strings"
+    expected = "문자열 1~2048개의 목록이어야" if korean else "must be a list of 1 to 2048 strings"
     assert expected in reply.error["message"]
 
 

@@ -76,9 +76,9 @@ def test_merged_texts_have_the_bytes_of_texts_alone(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({}, "texts must be a list of 1 to 1024 strings"),
-        ({"texts": []}, "texts must be a list of 1 to 1024 strings"),
-        ({"texts": ["a"] * 1025}, "texts must be a list of 1 to 1024 strings"),
+        ({}, "texts must be a list of 1 to 2048 strings"),
+        ({"texts": []}, "texts must be a list of 1 to 2048 strings"),
+        ({"texts": ["a"] * 2049}, "texts must be a list of 1 to 2048 strings"),
         ({"texts": [3]}, "texts[0] must be a string"),
         ({"texts": ["가" * 100_000]}, "texts[0] must have at most 262144 bytes"),
         ({"texts": ["a"], "top": 1}, "the keys must be among"),
@@ -165,7 +165,7 @@ def test_state_of_the_server(server: Server) -> None:
     assert server.request("/ready").status == 200
     names = [model["id"] for model in server.request("/v1/models").json["data"]]
     assert names == ["reviews", "reading"]
-    assert server.request("/v1/limits").json["body_bytes"] == 2**20
+    assert server.request("/v1/limits").json["body_bytes"] == 2**22
     server.predict("a")
     metrics = server.request("/metrics").body.decode()
     assert 'jumok_requests_total{route="/v1/predict",status="200"}' in metrics

@@ -1,6 +1,7 @@
 """LibreTranslate's routes with models whose languages are in their names."""
 
 import json
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -9,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from jumok.serving.markup import Markup
 from jumok.tasks.runs.load import load
-from tests.serving.server_process import Server, serving
+from tests.serving.server_process import Reply, Server, serving
 
 TEXT = "겨울 + 여름 & 가을"
 FORM = "application/x-www-form-urlencoded"
@@ -72,11 +74,89 @@ def test_auto_is_the_source_of_the_only_model(translator: Server, expected: dict
     assert reply.json["detectedLanguage"] == [detected, detected]
 
 
+def test_auto_detects_the_source(translator: Server, expected: dict[str, str]) -> None:
+    """Two models translate to English: from Korean and from German."""
+
+    def ask(*texts: str) -> Reply:
+        return translator.request("/translate", {"q": texts, "source": "auto", "target": "en"})
+
+    reply = ask(TEXT).json
+    assert reply["translatedText"] == [expected["koen"]]
+    assert reply["detectedLanguage"] == [{"confidence": 100.0, "language": "ko"}]
+    assert ask("Das ist der Winter").json["detectedLanguage"][0]["language"] == "de"
+    for texts in (("123",), (TEXT, "Das ist der Winter")):
+        assert ask(*texts).error["code"] == "request.source_not_detected"
+
+
+def test_detect(translator: Server, server: Server) -> None:
+    def ask(text: str) -> list[tuple[str, float]]:
+        found = translator.request("/detect", {"q": text, "api_key": "none"}).json
+        return [(each["language"], each["confidence"]) for each in found]
+
+    assert ask(TEXT) == [("ko", 100.0)]
+    assert ask("Der Winter ist nicht kalt")[0][0] == "de"
+    assert ask("Winter is not that cold, and it is dark")[0][0] == "en"
+    assert ask("가 abc") == [("de", 37.5), ("en", 37.5), ("ko", 25.0)]
+    assert ask("1") == [("de", 0.0)]
+    body = urllib.parse.urlencode({"q": TEXT}).encode()
+    assert translator.request("/detect", body, Content_Type=FORM).json[0]["language"] == "ko"
+    assert server.request("/detect", {"q": TEXT}).error["code"] == "request.needs_translator"
+
+
+def test_html_keeps_its_markup(translator: Server, expected: dict[str, str]) -> None:
+    answer = expected["koen"]
+    text = TEXT.replace("&", "&amp;")
+    before = '<p class="a">\n <a href="가?b&amp;c">'
+    after = '</a><br/>12 <span translate="no">:가:</span><!-- 나 --><code>다</code></p>'
+    request = {"source": "ko", "target": "en", "format": "html"}
+    reply = translator.request("/translate", {**request, "q": f"{before}{text}{after}"}).json
+    assert reply["translatedText"] == f"{before}{answer}{after}"
+    assert [each["code"] for each in reply["warnings"]] == UNKNOWN
+    several = [f"<b>{text}</b><i>{text}</i>", "<hr>", text]
+    reply = translator.request("/translate", {**request, "q": several, "alternatives": 1}).json
+    beam = reply["translatedText"][2]
+    assert reply["translatedText"] == [f"<b>{beam}</b><i>{beam}</i>", "<hr>", beam]
+    first, second, third = (each[0] for each in reply["alternatives"])
+    assert (first, second) == (f"<b>{third}</b><i>{third}</i>", "<hr>")
+    reply = translator.request("/translate", {**request, "q": "<hr>"}).json
+    assert reply == {"translatedText": "<hr>"}
+    error = translator.request("/translate", {**request, "q": "<i>가</i>" * 2049}).error
+    assert error["code"] == "request.too_many_texts"
+
+
+@pytest.mark.parametrize(
+    ("source", "texts"),
+    [
+        ("a < b 가", ["a < b 가"]),
+        ('<p title="a>b">가</p>', ["가"]),
+        ("<a title=don't>가</a>", ["가"]),
+        ("<p translate=no>가<p>나</p></p>다", ["다"]),
+        ('<b class="x notranslate">가</b>나', ["나"]),
+        ('<script>if (a<b) "가"</script>나', ["나"]),
+        ("가<b 나", ["가"]),
+        ("가<!-- 나", ["가"]),
+        ("가 \n 나&nbsp;다", ["가 나 다"]),
+        ("<pre>가</pre><br>나<img translate=no>다", ["나", "다"]),
+    ],
+)
+def test_texts_of_html(source: str, texts: list[str]) -> None:
+    found = Markup.split(source)
+    assert found.texts == texts
+    marked = found.join(["X"] * len(texts))
+    assert Markup.split(marked).texts == ["X"] * len(texts)
+
+
+@pytest.mark.parametrize("unit", ['<a "', "<a ='", '<a ="x>"', "<a", "<i>", "<!--", "가 ", "<"])
+def test_html_is_read_in_linear_time(unit: str) -> None:
+    started = time.perf_counter()
+    Markup.split(unit * 20_000)
+    assert time.perf_counter() - started < 2  # in 0.1 s; a quadratic reading takes 10 s and more
+
+
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
-        ({"source": "auto", "target": "en"}, "source must be one of /languages; none is detected"),
-        ({"target": "en"}, "source must be one of /languages"),
+        ({"target": "en"}, "source must be one of /languages, or 'auto'"),
         ({"source": "ko", "target": "de"}, "source and target must be a pair of /languages"),
         ({"source": "en"}, "source and target must be a pair of /languages"),
     ],
@@ -114,6 +194,14 @@ def test_lines_and_sentences_are_translated_one_by_one(
     ]
 
 
+def test_the_client_of_libretranslate(translator: Server, expected: dict[str, str]) -> None:
+    client = pytest.importorskip("libretranslatepy")
+    api = client.LibreTranslateAPI(f"http://127.0.0.1:{translator.port}", api_key="none")
+    assert api.translate(TEXT, "ko", "en") == expected["koen"]
+    assert api.detect(TEXT) == [{"confidence": 100.0, "language": "ko"}]
+    assert [each["code"] for each in api.languages()] == ["de", "en", "ko"]
+
+
 def test_a_form_is_translated(translator: Server, expected: dict[str, str]) -> None:
     """As libretranslatepy sends it."""
     fields = {"q": TEXT, "source": "ko", "target": "en", "api_key": "none"}
@@ -138,7 +226,7 @@ def test_a_form_is_translated(translator: Server, expected: dict[str, str]) -> N
         (b"q=a&other=1", "the keys must be among"),
         (b"q=a&alternatives=-1", "alternatives must be an integer"),
         (b"q=a&alternatives=1e3", "alternatives must be an integer"),
-        (b"q=a&format=html", "format must be text"),
+        (b"q=a&format=xml", "format must be one of text, html"),
         (b"q=" + b"a" * 300_000, "q must have at most 262144 bytes"),
     ],
 )
@@ -149,7 +237,7 @@ def test_wrong_forms_are_refused(translator: Server, body: bytes, message: str) 
 
 
 def test_forms_have_the_limits_of_other_bodies(translator: Server) -> None:
-    assert translator.request("/translate", b"q=" + b"a" * 2**20, Content_Type=FORM).status == 413
+    assert translator.request("/translate", b"q=" + b"a" * 2**22, Content_Type=FORM).status == 413
     reply = translator.request("/translate", b"q=a", Content_Type="multipart/form-data")
     assert reply.status == 415
     assert translator.request("/v1/predict", b"texts=a", Content_Type=FORM).status == 415

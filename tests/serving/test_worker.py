@@ -233,9 +233,9 @@ def test_embeddings_that_wait_are_batches_with_the_bytes_of_texts_alone(
     raw = engine.embed(TEXTS[0], normalize=False)
     batches: list[list[str]] = []
 
-    def record(texts: list[str], normalize: bool) -> list[bytes]:
+    def record(texts: list[str], normalize: bool, *, ids: bool) -> list[bytes]:
         batches.append(list(texts))
-        return Engine.embed_batch(engine, texts, normalize)
+        return Engine.embed_batch(engine, texts, normalize, ids=ids)
 
     monkeypatch.setattr(engine, "embed_batch", record)
     sent = b"".join(embed_message(number, text) for number, text in enumerate(TEXTS))

@@ -125,3 +125,13 @@ def test_a_token_in_a_header_of_its_own() -> None:
 )
 def test_requests_of_other_pages_are_refused(name: bytes, value: bytes, status: int) -> None:
     assert ask("POST", "/public", [(name, value)])[0].status == status
+
+
+def test_other_origins_that_are_allowed() -> None:
+    headers = [(b"origin", b"https://a.org"), (b"sec-fetch-site", b"cross-site")]
+    for origins, status in (((), 403), (("https://b.org",), 403), (("https://a.org",), 405)):
+        access = Access(None, None, origins=origins)
+        assert ask("POST", "/names/a", headers, access)[0].status == status
+    assert ask("POST", "/names/a", headers, Access(None, None, origins=["*"]))[0].status == 405
+    foreign = [(b"sec-fetch-site", b"cross-site")]  # without its origin
+    assert ask("POST", "/names/a", foreign, Access(None, None, origins=["*"]))[0].status == 403

@@ -1,7 +1,6 @@
 """jumok serve: models over HTTP."""
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,7 @@ from jumok.shipped import complete_run
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-@app.command()
+@app.command(context_settings={"auto_envvar_prefix": "JUMOK_SERVE"})
 def serve(
     models: Annotated[
         list[str],
@@ -60,6 +59,35 @@ def serve(
             min=0.0, max=600.0, metavar="SECONDS", help="Refuse requests that would wait longer."
         ),
     ] = 2.0,
+    request_timeout: Annotated[
+        float,
+        typer.Option(
+            min=1.0,
+            max=86_400.0,
+            metavar="SECONDS",
+            help="Time of a request that sets none itself.",
+        ),
+    ] = 60.0,
+    max_body: Annotated[
+        int, typer.Option(min=1, max=1_024, metavar="MIB", help="Largest body of a request.")
+    ] = 4,
+    keep_alive: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=86_400,
+            metavar="SECONDS",
+            help="How long a connection without a request stays open.",
+        ),
+    ] = 5,
+    cors_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ORIGIN",
+            help="Let pages of this origin (SCHEME://HOST:PORT) send requests; * for all. "
+            "Repeatable.",
+        ),
+    ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="A file with the token that every request must have."),
@@ -92,7 +120,7 @@ def serve(
     from jumok.serving.launch import launched_ahead  # starts processes before the slow imports
 
     with launched_ahead(workers if len(models) == 1 else 0, log):
-        from jumok.serving.limits import Limits
+        from jumok.serving.limits import limits_of
         from jumok.serving.server import ServeOptions, read_token
         from jumok.serving.server import serve as run
 
@@ -105,7 +133,8 @@ def serve(
             decoding=tuple(decoding or ()),
             token=None if token_file is None else read_token(token_file),
             traces=traces,
+            cors_origins=tuple(cors_origin or ()),
             log="json" if log == "json" else "text",
-            limits=replace(Limits(), max_wait=max_wait),
+            limits=limits_of(max_wait, request_timeout, max_body, keep_alive),
         )
         run(options)

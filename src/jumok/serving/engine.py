@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from jumok.errors import InputError
 from jumok.inference import has_invariant_states, is_batch_invariant, optimize
 from jumok.inference.unpadded_stack import NativeBackend
 from jumok.pretrained.memory_map import copy_weights
+from jumok.serving.completions import Completions, can_chat
 from jumok.serving.merging import JobHub, MergedEncoder, SharedBackends
 from jumok.tasks.pipeline.generation_pipeline import GenerationPipeline, as_generation
 from jumok.tasks.pipeline.outputs import Output, to_json
@@ -78,6 +79,7 @@ class Engine:
             "labels": list(pipeline.labels),
             "paired": recipe.paired,
             "generates": pipeline.task.generates,
+            "chats": can_chat(pipeline),
             "translates": pipeline.task.generates and pipeline.task.reads_source,
             "classifies": pipeline.task.answer in ("label", "labels", "score"),
             "embeds": recipe.model.kind == "encoder",
@@ -110,15 +112,35 @@ class Engine:
         """The output for one text; each generated part is passed to `emit`."""
         return as_generation(self.pipeline(decoding)).stream(text, emit)
 
-    def embed(self, text: str, normalize: bool = True) -> bytes:
+    def embed(self, text: str, normalize: bool = True, *, ids: bool = False) -> bytes:
         """The embedding of a text as float32 in little-endian order."""
-        vector = self._pipeline.encode([text], normalize=normalize)[0]
-        return bytes(vector.astype("<f4"))
+        (found,) = self.embed_batch([text], normalize, ids=ids)
+        return found
 
-    def embed_batch(self, texts: Sequence[str], normalize: bool = True) -> list[bytes]:
-        """The embeddings of several texts; those of each text alone if `batched`."""
-        vectors = self._pipeline.encode(list(texts), normalize=normalize)
+    def embed_batch(
+        self, texts: Sequence[str], normalize: bool = True, *, ids: bool = False
+    ) -> list[bytes]:
+        """The embeddings of several texts; those of each text alone if `batched`.
+
+        With `ids` each text is the JSON of its token ids.
+        """
+        if ids:
+            vectors = self._pipeline.encode_ids(list(map(json.loads, texts)), normalize=normalize)
+        else:
+            vectors = self._pipeline.encode(list(texts), normalize=normalize)
         return [bytes(row) for row in vectors.astype("<f4")]
+
+    def complete(
+        self, message: Mapping[str, Any], payload: str, emit: Callable[[str], None]
+    ) -> tuple[dict[str, Any], bytes]:
+        """The completion of token ids or a chat, or one with log-probabilities, by its message."""
+        pipeline = self.pipeline(message.get("decoding", ""))
+        return self.completions.complete(message, pipeline, payload, emit)
+
+    @cached_property
+    def completions(self) -> Completions:
+        """The completions of a language model."""
+        return Completions.of(self._pipeline)
 
     def trace(self, text: str) -> bytes:
         """The page of `jumok view` with the trace of a text, computed by the unoptimized model."""
@@ -129,9 +151,20 @@ class Engine:
         self._traced.check_texts([text])
         return render_page(trace(self._traced, text))
 
-    def count_tokens(self, text: str) -> int:
-        """The number of tokens of a text without special tokens."""
+    def count_tokens(self, text: str, *, ids: bool = False) -> int:
+        """The number of tokens of a text without special tokens, or of ids as JSON."""
+        if ids:
+            return len(json.loads(text))
         return len(self._pipeline.vocabulary.encode(text))
+
+    def count_embedded(self, text: str, *, ids: bool = False) -> int:
+        """The tokens of a text that its embedding is computed from, without special tokens."""
+        pipeline = self._pipeline
+        encoding = pipeline.sentence_encoding or pipeline.default_encoding
+        longest = pipeline.recipe.model.max_length
+        limit = min(longest, encoding.max_length or longest)
+        n_special = pipeline.vocabulary.input_template.n_special()
+        return min(self.count_tokens(text, ids=ids), limit - n_special)
 
     def output_tokens(self, line: str, decoding: str = "") -> int:
         """The number of generated tokens in an answer, counted on its text."""

@@ -89,6 +89,45 @@ def text_or_texts(limits: Limits) -> Field:
     return Field({"anyOf": [one.schema, several.schema]}, check)
 
 
+def texts_or_ids(limits: Limits) -> Field:
+    """One text or several, or the token ids of one or several; the value is a list of them.
+
+    >>> field = texts_or_ids(Limits())
+    >>> field.check("a", ""), field.check([1, 2], ""), field.check([[1], [2]], "")
+    (['a'], [[1, 2]], [[1], [2]])
+    """
+    one, several, ids, high = text(limits), texts(limits), token_ids(limits), limits.texts
+
+    def check(value: object, param: str) -> list[str] | list[list[int]]:
+        if isinstance(value, str):
+            return [one.check(value, param)]
+        if isinstance(value, list) and value and type(value[0]) is int:
+            return [ids.check(value, param)]
+        if isinstance(value, list) and len(value) <= high and isinstance((value or "-")[0], list):
+            return [ids.check(each, f"{param}[{n}]") for n, each in enumerate(value)]
+        return several.check(value, param)  # type: ignore[no-any-return]
+
+    lists = {"type": "array", "items": ids.schema, "minItems": 1, "maxItems": high}
+    return Field({"anyOf": [one.schema, several.schema, ids.schema, lists]}, check)
+
+
+def token_ids(limits: Limits) -> Field:
+    """The token ids of a text; the computing process checks that the model has them."""
+    item, high = integer(0), limits.text_bytes // 4
+
+    def check(value: object, param: str) -> list[int]:
+        if not isinstance(value, list) or not 1 <= len(value) <= high:
+            raise invalid(
+                "request.not_token_ids",
+                "{param} must be a list of 1 to {high} token ids",
+                param,
+                high=high,
+            )
+        return [item.check(each, param) for each in value]
+
+    return Field({"type": "array", "items": item.schema, "minItems": 1, "maxItems": high}, check)
+
+
 def batch(limits: Limits) -> Field:
     """One text, or a list of texts and of lists of texts, as of text-embeddings-inference."""
     one, item, high = text(limits), text_or_texts(limits), limits.texts
@@ -250,6 +289,8 @@ def nullable(field: Field) -> Field:
         return None if value is None else field.check(value, param)
 
     kind = field.schema.get("type")
+    if "enum" in field.schema:
+        return Field({"enum": [*field.schema["enum"], None]}, check)
     if isinstance(kind, str):
         return Field({**field.schema, "type": [kind, "null"]}, check)
     if "anyOf" in field.schema:
@@ -283,7 +324,7 @@ def object_of(
     {'texts': ['a']}
     >>> field.check({"model": None}, "")
     Traceback (most recent call last):
-    jumok.web.errors.RequestError: texts must be a list of 1 to 1024 strings
+    jumok.web.errors.RequestError: texts must be a list of 1 to 2048 strings
     """
 
     def check(value: object, param: str) -> dict[str, Any]:
@@ -300,6 +341,11 @@ def object_of(
     schema: Schema = {"type": "object", "required": list(required)}
     schema["properties"] = {key: field.schema for key, field in fields.items()}
     return Field({**schema, "additionalProperties": False}, check)
+
+
+def any_of(*fields: Field) -> Field:
+    """The description of a request that a route passes on to one of these checks."""
+    return Field({"anyOf": [field.schema for field in fields]}, lambda value, _: value)
 
 
 def reply_of(**properties: Schema) -> Schema:

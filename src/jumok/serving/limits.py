@@ -1,6 +1,6 @@
 """All limits of the server, published at GET /v1/limits."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -10,8 +10,8 @@ class Limits:
     There is none for the headers of a request and for reading a response: a proxy has them.
     """
 
-    body_bytes: int = 2**20
-    texts: int = 1_024  # of a request
+    body_bytes: int = 2**22
+    texts: int = 2_048  # of a request, as of OpenAI's API
     text_bytes: int = 2**18  # of one text in UTF-8
     waiting_bytes: int = 2**26  # of all texts that wait for one model
     max_wait: float = 2.0  # seconds in the queue that are still accepted
@@ -33,6 +33,26 @@ class Limits:
         """All limits by name.
 
         >>> Limits().as_json()["texts"]
-        1024
+        2048
         """
         return asdict(self)
+
+
+def limits_of(max_wait: float, request_timeout: float, max_body: int, keep_alive: float) -> Limits:
+    """The limits with those of the options of `jumok serve`; `max_body` is in MiB, times in s.
+
+    A computing process that is busy with one text may not answer for as long as a request has.
+
+    >>> limits_of(2.0, 900.0, 16, 5).stall_seconds
+    900.0
+    """
+    limits = Limits()
+    return replace(
+        limits,
+        max_wait=max_wait,
+        request_seconds=request_timeout,
+        max_deadline_ms=max(limits.max_deadline_ms, round(1000 * request_timeout)),
+        stall_seconds=max(limits.stall_seconds, request_timeout),
+        body_bytes=max_body * 2**20,
+        keep_alive_seconds=keep_alive,
+    )

@@ -8,6 +8,7 @@ from jumok.web.app import Route
 
 STRING: Schema = {"type": "string"}
 OBJECT: Schema = {"type": "object"}
+LAST_PART = "/*"  # the end of a path with a name
 JSON, TEXT, EVENTS = "application/json", "text/plain", "text/event-stream"
 ERROR = {
     **OBJECT,
@@ -60,6 +61,9 @@ class ApiRoute(Route):
         for status, text in STATUSES.items():
             responses[status] = {"description": text, "content": {JSON: {"schema": ERROR}}}
         operation: Schema = {"summary": self.summary, "responses": responses}
+        if self.path.endswith(LAST_PART):
+            name: Schema = {"name": "name", "in": "path", "required": True, "schema": STRING}
+            operation["parameters"] = [name]
         if self.request is not None:
             body = {"content": {JSON: {"schema": self.request.schema}}, "required": True}
             operation["requestBody"] = body
@@ -71,7 +75,8 @@ def openapi(version: str, routes: Sequence[Route], *, token: bool) -> Schema:
     paths: dict[str, Schema] = {}
     for route in routes:
         if isinstance(route, ApiRoute):
-            paths.setdefault(route.path, {})[route.method.lower()] = route.describe()
+            path = route.path.replace(LAST_PART, "/{name}")
+            paths.setdefault(path, {})[route.method.lower()] = route.describe()
     found: Schema = {
         "openapi": "3.1.0",
         "info": {"title": "jumok serve", "version": version},

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -117,6 +117,16 @@ def _form(body: bytes, integers: Collection[str]) -> dict[str, Any]:
         key: int(value) if key in integers and re.fullmatch("[0-9]{1,9}", value) else value
         for key, value in found.items()
     }
+
+
+def as_payloads(inputs: Sequence[str] | Sequence[list[int]]) -> tuple[list[str], dict[str, Any]]:
+    """Texts, or token ids as JSON, for a computing process, and the keys of their message.
+
+    >>> as_payloads(["a"]), as_payloads([[1, 2]])
+    ((['a'], {}), (['[1, 2]'], {'ids': True}))
+    """
+    found = [each if isinstance(each, str) else json.dumps(each) for each in inputs]
+    return found, {} if isinstance(inputs[0], str) else {"ids": True}
 
 
 def deadline_seconds(request: Request, limits: Limits) -> float:

@@ -17,7 +17,7 @@ from jumok.serving.replies import join_lines, json_reply
 from jumok.serving.requests import deadline_seconds, decoding
 from jumok.serving.scheduler import Answer, Item
 from jumok.serving.service import ServedModel, Service, gather_answers
-from jumok.web.app import Route
+from jumok.web.app import Route, last_part
 from jumok.web.errors import RequestError, invalid
 from jumok.web.requests import read_object, watched
 
@@ -48,6 +48,7 @@ class NativeRoutes:
                 ),
             ),
             ApiRoute("GET", "/v1/models", self.models, summary="The served models."),
+            ApiRoute("GET", "/v1/models/*", self.one_model, summary="A model by its name."),
             ApiRoute("GET", "/v1/limits", self.limits, summary="All limits."),
             ApiRoute("GET", "/health", self.health, summary="200 while the server runs."),
             ApiRoute("GET", "/ready", self.ready, summary="200 when all models are warm."),
@@ -87,20 +88,12 @@ class NativeRoutes:
 
     async def models(self, request: Request) -> Response:
         """The served models, in OpenAI's form with more keys."""
-        keys = ("task", "labels", "paired", "generates", "embeds", "max_length")
-        data = [
-            {
-                "id": model.name,
-                "object": "model",
-                "created": 0,
-                "owned_by": "jumok",
-                "hash": model.hash,
-                "ready": model.ready,
-                **{key: model.info[key] for key in keys if key in model.info},
-            }
-            for model in self._service.models.values()
-        ]
+        data = list(map(_described, self._service.models.values()))
         return json_reply({"object": "list", "data": data, "traces": self._traces})
+
+    async def one_model(self, request: Request) -> Response:
+        """One of them by its name."""
+        return json_reply(_described(self._service.model(last_part(request))))
 
     async def limits(self, request: Request) -> Response:
         """All limits."""
@@ -147,6 +140,19 @@ class NativeRoutes:
                 ),
             ) from error
         return json_reply({"reloaded": found})
+
+
+def _described(model: ServedModel) -> dict[str, Any]:
+    keys = ("task", "labels", "paired", "generates", "chats", "embeds", "max_length")
+    return {
+        "id": model.name,
+        "object": "model",
+        "created": 0,
+        "owned_by": "jumok",
+        "hash": model.hash,
+        "ready": model.ready,
+        **{key: model.info[key] for key in keys if key in model.info},
+    }
 
 
 async def answer(

@@ -1,6 +1,7 @@
-"""The routes of text-embeddings-inference: /predict, /embed, /similarity, /info."""
+"""The routes of text-embeddings-inference: /, /predict, /embed, /similarity, /info."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from jumok.safe_json import parse_json
 from jumok.serving.app import HASH_HEADER
 from jumok.serving.fields import (
     BOOLEAN,
+    any_of,
     batch,
     integer,
     nullable,
@@ -25,6 +27,7 @@ from jumok.serving.fields import (
 from jumok.serving.limits import Limits
 from jumok.serving.openapi import ApiRoute
 from jumok.serving.replies import json_reply
+from jumok.serving.requests import as_payloads
 from jumok.serving.routes import answer, one_version
 from jumok.serving.service import Service
 from jumok.web.app import Route
@@ -60,7 +63,11 @@ class TeiRoutes:
             },
             ["inputs"],
         )
-        embedded = {"normalize": nullable(BOOLEAN), **truncation}
+        embedded = {
+            "normalize": nullable(BOOLEAN),
+            "dimensions": nullable(integer(1)),
+            **truncation,
+        }
         self._embed = object_of(
             {
                 "inputs": text_or_texts(limits),
@@ -97,12 +104,41 @@ class TeiRoutes:
                 request=self._similarity,
                 reply=NUMBERS,
             ),
+            ApiRoute(
+                *("POST", "/", self.root),
+                summary="/predict of a classifier, else /embed; /similarity of its inputs.",
+                request=any_of(self._predict, self._embed, self._similarity),
+                reply={"type": "array"},
+            ),
             ApiRoute("GET", "/info", self.info, summary="The first model."),
         ]
 
+    async def root(self, request: Request) -> Response:
+        """What text-embeddings-inference computes at its root: what the first model is for."""
+        content = await read_object(request, self._limits)
+        model = self._service.model()
+        if not model.info:
+            raise model.unavailable()
+        if isinstance(content.get("inputs"), dict):
+            return await self._answer_similarity(request, content)
+        if model.info["classifies"]:
+            return await self._answer_predict(request, content)
+        return await self._answer_embed(request, content)
+
     async def predict(self, request: Request) -> Response:
         """A list of label and score, the best first; for a batch a list of such lists."""
-        content = self._predict.check(await read_object(request, self._limits), "")
+        return await self._answer_predict(request, await read_object(request, self._limits))
+
+    async def embed(self, request: Request) -> Response:
+        """One list of numbers for each text."""
+        return await self._answer_embed(request, await read_object(request, self._limits))
+
+    async def similarity(self, request: Request) -> Response:
+        """The cosine of a sentence with each of several others."""
+        return await self._answer_similarity(request, await read_object(request, self._limits))
+
+    async def _answer_predict(self, request: Request, given: dict[str, Any]) -> Response:
+        content = self._predict.check(given, "")
         parameters = content.get("parameters") or {}
         model = self._classifier()
         activation = parameters.get("function_to_apply")
@@ -115,21 +151,20 @@ class TeiRoutes:
         rows = [_scores(parse_json(each.payload))[:top] for each in answers]
         return json_reply(rows[0] if single else rows, headers={HASH_HEADER: answers[0].hash})
 
-    async def embed(self, request: Request) -> Response:
-        """One list of numbers for each text."""
-        content = self._embed.check(await read_object(request, self._limits), "")
+    async def _answer_embed(self, request: Request, given: dict[str, Any]) -> Response:
+        content = self._embed.check(given, "")
         parameters = content.get("parameters") or {}
-        given = [options.get("normalize") for options in (content, parameters)]
+        normalize = False not in [each.get("normalize") for each in (content, parameters)]
         found = await embeddings(
             *(request, self._service, self._limits),
-            *(content["inputs"], False not in given),
+            *(content["inputs"], normalize),
         )
-        rows = [row.tolist() for row in found.rows]
+        n = content.get("dimensions") or parameters.get("dimensions")
+        rows = [row.tolist() for row in first_dimensions(found.rows, n, normalize)]
         return json_reply(rows, headers={HASH_HEADER: found.hash})
 
-    async def similarity(self, request: Request) -> Response:
-        """The cosine of a sentence with each of several others."""
-        inputs = self._similarity.check(await read_object(request, self._limits), "")["inputs"]
+    async def _answer_similarity(self, request: Request, given: dict[str, Any]) -> Response:
+        inputs = self._similarity.check(given, "")["inputs"]
         compared = [inputs["source_sentence"], *inputs["sentences"]]
         found = await embeddings(request, self._service, self._limits, compared, True)
         first, *rest = found.rows
@@ -173,14 +208,18 @@ async def embeddings(
     request: Request,
     service: Service,
     limits: Limits,
-    inputs: str | list[str],
+    inputs: str | list[str] | list[list[int]],
     normalize: bool,
     name: object = None,
 ) -> Embeddings:
-    """The embedding of each text. Raises RequestError for a model without an encoder."""
+    """The embedding of each text, or of the token ids of each. Raises RequestError.
+
+    The model must have an encoder.
+    """
     model = service.model_that("embeds", "have an encoder", name)
     message = {"kind": "embed", "normalize": normalize, "count": True}
-    several = [inputs] if isinstance(inputs, str) else inputs
+    several, given = as_payloads([inputs] if isinstance(inputs, str) else inputs)
+    message |= given
     answers = await answer(request, model, message, several, limits)
     one_version(answers)
     return Embeddings(
@@ -189,6 +228,27 @@ async def embeddings(
         answers[0].hash,
         sum(each.info["tokens"] for each in answers),
     )
+
+
+def first_dimensions(
+    rows: Sequence[NDArray[np.float32]], n: int | None, normalize: bool = True
+) -> Sequence[NDArray[np.float32]]:
+    """The first `n` numbers of each vector, divided by their length; None: all.
+
+    >>> first_dimensions([np.array([3, 4, 5], np.float32)], 2)
+    [array([0.6, 0.8], dtype=float32)]
+    """
+    if n is None or n == len(rows[0]):
+        return rows
+    if n > len(rows[0]):
+        raise invalid(
+            "request.too_many_dimensions",
+            "{param} must be at most {high}, those of the model; reduce it",
+            "dimensions",
+            high=len(rows[0]),
+        )
+    first = [row[:n] for row in rows]
+    return [row / max(float(np.linalg.norm(row)), 1e-12) for row in first] if normalize else first
 
 
 def _raw_scores(param: str) -> RequestError:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import re
 import resource
 import signal
 import socket
@@ -15,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 
 from jumok.errors import InputError, JumokError
-from jumok.serving.app import create_app
+from jumok.serving.app import HASH_HEADER, create_app
 from jumok.serving.computing import ModelSource
 from jumok.serving.limits import Limits
 from jumok.serving.logs import Log, LogFormat
@@ -59,6 +61,7 @@ class ServeOptions:
     token: str | None = None
     log: LogFormat = "text"
     traces: bool = False
+    cors_origins: Sequence[str] = ()  # "*": all
     limits: Limits = field(default_factory=Limits)
 
 
@@ -84,12 +87,24 @@ def serve(options: ServeOptions) -> None:
             "other machines can reach {host}; add --token-file with a secret",
             host=options.host,
         )
+    for origin in options.cors_origins:
+        _check_origin(origin)
     names = unique_names(options.folders)
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(open_listener(options.host, options.port, BACKLOG))
         turns = stack.enter_context(tempfile.TemporaryFile())
         _raise_file_limit()
         asyncio.run(_run(options, names, listener, turns.fileno()))
+
+
+def _check_origin(origin: str) -> None:
+    if origin != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/\s@?#*A-Z]+", origin):
+        raise InputError(
+            "server.invalid_origin",
+            "--cors-origin must be * or SCHEME://HOST:PORT in lower case without a path, got "
+            "{origin!r}; correct it",
+            origin=origin,
+        )
 
 
 def model_sources(
@@ -271,11 +286,20 @@ def _config(
     limits = options.limits
     routes = api_routes(service, limits, metrics, token=bool(options.token), traces=options.traces)
     hosts = AllowedHosts.of(host, port) if options.token is None else None
-    access = Access(hosts, options.token)
+    access = Access(hosts, options.token, origins=frozenset(options.cors_origins))
+    app: Any = create_app([*page_routes(), *routes], access, metrics, log)
+    if options.cors_origins:
+        app = CORSMiddleware(
+            app,
+            allow_origins=options.cors_origins,
+            allow_methods=("GET", "POST"),
+            allow_headers=("*",),
+            expose_headers=(HASH_HEADER, "retry-after"),
+        )
     name = f"[{host}]" if ":" in host else host
     log("listening", address=f"http://{name}:{port}/", models=list(service.models))
     return uvicorn.Config(
-        create_app([*page_routes(), *routes], access, metrics, log),
+        app,
         http="h11",  # httptools skips the body of a request that offers an upgrade (h2c)
         h11_max_incomplete_event_size=limits.header_bytes,
         ws="none",

@@ -156,11 +156,11 @@ class Worker:
     def _answer_batch(self, batch: Sequence[tuple[dict[str, Any], str]]) -> None:
         """Answer texts together; if that fails, each alone, so that only a wrong one fails."""
         texts = [text for _, text in batch]
-        kind, normalize = _kind(batch[0][0])
+        kind, normalize, ids = _kind(batch[0][0])
         found: list[bytes]
         try:
             if kind == "embed":
-                found = self._engine.embed_batch(texts, bool(normalize))
+                found = self._engine.embed_batch(texts, bool(normalize), ids=ids)
             else:
                 found = [line.encode() for line in self._engine.predict_batch(texts)]
             for (message, text), payload in zip(batch, found, strict=True):
@@ -191,14 +191,18 @@ class Worker:
         engine, kind = self._engine, message["kind"]
         decoding = message.get("decoding", "")
         if kind == "embed":
-            return self._counts(message, text), engine.embed(text, message["normalize"])
+            vector = engine.embed(text, message["normalize"], ids=message.get("ids", False))
+            return self._counts(message, text), vector
         if kind == "trace":
             return {}, engine.trace(text)
-        if kind == "stream":
 
-            def emit(part: str) -> None:
+        def emit(part: str) -> None:
+            if kind == "stream" or message.get("stream"):
                 self._frames.send({"op": "text", "id": message["id"]}, part.encode())
 
+        if kind == "complete":
+            return engine.complete(message, text, emit)
+        if kind == "stream":
             output = engine.stream(text, decoding, emit)
         else:
             sentences = message.get("sentences", False)
@@ -214,16 +218,18 @@ class Worker:
         """
         if not message.get("count"):
             return {}
-        counts: dict[str, Any] = {"tokens": self._engine.count_tokens(text)}
+        engine, ids = self._engine, message.get("ids", False)
+        count = engine.count_embedded if message["kind"] == "embed" else engine.count_tokens
+        counts: dict[str, Any] = {"tokens": count(text, ids=ids)}
         if isinstance(output, GeneratedText):
             counts["new_tokens"] = len(output.tokens)
             counts["finish_reason"] = output.finish_reason
         return counts
 
 
-def _kind(message: dict[str, Any]) -> tuple[str, bool | None]:
+def _kind(message: dict[str, Any]) -> tuple[str, bool | None, bool]:
     """What the texts of a batch have in common."""
-    return message["kind"], message.get("normalize")
+    return message["kind"], message.get("normalize"), message.get("ids", False)
 
 
 def describe_error(error: Exception, text: str) -> dict[str, Any]:

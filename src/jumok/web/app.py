@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -62,6 +62,7 @@ class Access:
     token: str | None
     token_header: bytes = b"authorization"
     refusal: Message = WRONG_TOKEN
+    origins: Collection[str] = ()  # other origins that may send requests; "*": all
 
     def violation(self, route: Route | None, method: str, headers: Headers) -> RequestError | None:
         """Why a request is refused; None if it is accepted."""
@@ -72,8 +73,9 @@ class Access:
                 "the Host header must name this server; use its address",
                 status=421,
             )
-        if method not in ("GET", "HEAD"):
-            origin = header(headers, b"origin")
+        origin = header(headers, b"origin")
+        allowed = origin is not None and not {origin, "*"}.isdisjoint(self.origins)
+        if method not in ("GET", "HEAD") and not allowed:
             if origin is not None and origin.lower().partition("://")[2] != hosts[0].lower():
                 return invalid(
                     "request.other_origin",

@@ -12,7 +12,7 @@ from jumok.safe_json import parse_json
 from jumok.web.errors import RequestError, invalid
 
 JSON = "application/json"
-LINGER_SECONDS, LINGER_BYTES = 1.0, 2**16
+LINGER_SECONDS, LINGER_BYTES = 1.0, 2**23
 
 Headers = Sequence[tuple[bytes, bytes]]  # of a request, the names in lower case
 
@@ -88,26 +88,27 @@ async def read_body(request: Request, limits: BodyLimits, types: Sequence[str]) 
     body, more = bytearray(), True
     try:
         async with asyncio.timeout(limits.body_seconds):
-            while more:
+            while more and len(body) <= limits.body_bytes:
                 message = await request.receive()
                 if message["type"] != "http.request":
                     raise ClientGone
                 body += message["body"]
                 more = message["more_body"]
-                if len(body) > limits.body_bytes:
-                    await discard_body(request)
-                    raise _too_long(limits)
     except TimeoutError:
         raise invalid(
             "request.body_too_slow",
             "the body must arrive faster; send it at once",
             status=408,
         ) from None
+    if len(body) > limits.body_bytes:
+        if more:
+            await discard_body(request)
+        raise _too_long(limits)
     return bytes(body)
 
 
 async def discard_body(request: Request) -> None:
-    """Read a little of a body that is refused.
+    """Read what comes of a refused body within a second, as far as clients send on.
 
     The system resets a connection that is closed with unread bytes, and the client may then lose
     the response that explains why.

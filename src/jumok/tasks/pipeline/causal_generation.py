@@ -1,7 +1,7 @@
 """Text continuation: a causal language model generates what follows each text."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -18,6 +18,7 @@ from jumok.decoding import (
 from jumok.decoding.callbacks import StepCallback
 from jumok.decoding.incremental.decoder import CausalLMDecoder, IncrementalDecoder
 from jumok.decoding.incremental.sliding_window import SlidingWindowDecoder
+from jumok.errors import InputError
 from jumok.models import LanguageModel
 from jumok.tasks.inputs.batches import collate
 from jumok.tasks.pipeline.backends import DecoderBackends
@@ -28,6 +29,7 @@ from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.streaming import common_prefix_length
 
 BATCH_SIZE = 32  # hypotheses in a batch
+MAX_LOGITS = 2**22  # of the tokens that are scored together
 
 
 def generate(pipeline: Pipeline, texts: Sequence[str]) -> list[GeneratedText]:
@@ -61,13 +63,70 @@ def generate(pipeline: Pipeline, texts: Sequence[str]) -> list[GeneratedText]:
 
 def stream(pipeline: Pipeline, text: str, on_text: Callable[[str], None]) -> GeneratedText:
     """Continue one text; pass each part to `on_text` as soon as it is final."""
-    ids = prompt_ids(pipeline, text)
+    return continue_prompt(pipeline, prompt_ids(pipeline, text), on_text, text=text)
+
+
+def continue_prompt(
+    pipeline: Pipeline,
+    ids: list[int],
+    on_text: Callable[[str], None],
+    *,
+    text: str = "",
+    end_ids: tuple[int, ...] = (),
+) -> GeneratedText:
+    """Continue the ids of a prompt, which spell `text`; each final part goes to `on_text`.
+
+    `end_ids` are tokens that end a text besides those of the model's files.
+    """
     stop = pipeline.recipe.decoding.stop
     streamer = TextStreamer(pipeline.vocabulary, lambda _, part: on_text(part), stop)
     streamer.set_prompt(0, ids)
-    (candidates,) = generate_from_ids(pipeline, [ids], streamer.push)
+    (candidates,) = generate_from_ids(pipeline, [ids], streamer.push, end_ids=end_ids)
     streamer.finish()
     return to_generated_text(pipeline, text, candidates)
+
+
+@dataclass(frozen=True)
+class TokenScore:
+    """log p of a token after those before it, and of the most probable ones in its place."""
+
+    log_probability: float
+    top: tuple[tuple[int, float], ...]  # ids and log p, the best first
+
+
+@torch.inference_mode()
+def score_ids(pipeline: Pipeline, ids: Sequence[int], n_top: int) -> list[TokenScore | None]:
+    """The score of each id by the model that decodes, None for the first one.
+
+    Neither temperature nor other settings of decoding change it. Raises InputError for more ids
+    than the model reads at once.
+    """
+    generation = as_generation(pipeline)
+    model, *_ = _models(generation)
+    limit = model.decoder.embedding.max_length
+    if len(ids) > limit:
+        raise InputError(
+            "pipeline.scored_text_too_long",
+            "log-probabilities need at most {limit:,} tokens with the generated ones, got {n:,}; "
+            "shorten the prompt",
+            limit=limit,
+            n=len(ids),
+        )
+    decoder = _make_decoder(generation.backends, model, None, limit)
+    scores: list[TokenScore | None] = [None]
+    size = max(MAX_LOGITS // decoder.vocabulary_size, 1)
+    for start in range(0, len(ids) - 1, size):
+        part = torch.tensor([ids[start : min(start + size, len(ids) - 1)]], device=pipeline.device)
+        log_p = decoder.step_all(part)[0].log_softmax(-1)  # (T, V)
+        following = torch.tensor(ids[start + 1 : start + 1 + len(log_p)], device=pipeline.device)
+        own = log_p.gather(1, following[:, None])[:, 0].tolist()
+        top = log_p.topk(min(n_top, log_p.shape[1]), sorted=True)
+        rows = zip(top.indices.tolist(), top.values.tolist(), strict=True)
+        scores += [
+            TokenScore(one, tuple(zip(*row, strict=True)))
+            for one, row in zip(own, rows, strict=True)
+        ]
+    return scores
 
 
 def prompt_ids(pipeline: Pipeline, text: str) -> list[int]:

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from jumok.decoding import TextStreamer
 from jumok.errors import InputError
-from jumok.tasks.pipeline.causal_generation import generate_from_ids
+from jumok.tasks.pipeline.generation_pipeline import as_generation
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.chat import ChatTemplate, Message, encode_chat
 from jumok.text.pretrained import PretrainedTokenizer
@@ -56,9 +55,19 @@ class Chat:
 
         Raises InputError for a chat that is longer than the model reads.
         """
+        ids = self.prompt_ids(messages)
+        self.check_fits(ids)
+        generation = as_generation(self.pipeline)
+        return generation.continue_ids(ids, on_text, end_ids=self.end_ids).output
+
+    def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
+        """The ids that the model reads before its answer."""
         tokenizer = self.pipeline.vocabulary
         assert isinstance(tokenizer, PretrainedTokenizer)
-        ids = encode_chat(tokenizer, self.template, messages)
+        return encode_chat(tokenizer, self.template, messages)
+
+    def check_fits(self, ids: Sequence[int]) -> None:
+        """Raise InputError for a prompt that is too long together with its answer."""
         n_new = self.pipeline.recipe.decoding.max_length
         limit = self.pipeline.recipe.model.max_length
         if len(ids) + n_new > limit:
@@ -70,9 +79,3 @@ class Chat:
                 n_ids=len(ids),
                 n_new=n_new,
             )
-        stop = self.pipeline.recipe.decoding.stop
-        streamer = TextStreamer(tokenizer, lambda _, part: on_text(part), stop)
-        streamer.set_prompt(0, ids)
-        found = generate_from_ids(self.pipeline, [ids], streamer.push, end_ids=self.end_ids)
-        streamer.finish()
-        return found[0][0].text

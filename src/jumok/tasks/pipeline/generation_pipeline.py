@@ -99,6 +99,28 @@ class GenerationPipeline(Pipeline):
                 on_text(gap)
         return seeded._with_seed(join_outputs(text, parts, self.recipe.decoding.n_best))
 
+    def continue_ids(
+        self,
+        ids: list[int],
+        on_text: Callable[[str], None] = lambda part: None,
+        *,
+        text: str = "",
+        end_ids: tuple[int, ...] = (),
+    ) -> GeneratedText:
+        """The continuation of a prompt of token ids by a language model, which reads them as given.
+
+        Each part goes to `on_text` as soon as it is final. `text` is what the ids spell, for the
+        warnings; `end_ids` end a text besides the tokens of the model's files.
+        """
+        from jumok.tasks.pipeline.causal_generation import continue_prompt
+
+        self.check_supported()
+        seeded = self.with_drawn_seed()
+        output: Output = continue_prompt(seeded, ids, on_text, text=text, end_ids=end_ids)
+        if text:
+            output = with_warnings(seeded, [output])[0]
+        return _as_text(seeded._with_seed(output))
+
     def _splitter(self, sentences: bool) -> Callable[[str], Iterator[tuple[str, str]]] | None:
         """How a text is split, None where it is read as a whole.
 

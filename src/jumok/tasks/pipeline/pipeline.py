@@ -200,6 +200,28 @@ class Pipeline:
         )
         return vectors[0] if isinstance(texts, str) else vectors
 
+    def encode_ids(
+        self, rows: Sequence[Sequence[int]], *, normalize: bool | None = None
+    ) -> "Vectors":
+        """`encode` of texts whose token ids are given, (n, D) float32.
+
+        The ids are those of this model's tokenizer, with or without its special tokens; a prompt
+        of the model's files is put in front. Raises InputError for ids that the tokenizer lacks.
+        """
+        from jumok.tasks.pipeline.text_vectors import id_vectors
+
+        own = self.sentence_encoding or self.default_encoding
+        prompt = self.vocabulary.encode(own.prompt("")) if own.prompt("") else []
+        return id_vectors(
+            self.model,
+            [[*prompt, *row] for row in rows] if prompt else rows,
+            self.vocabulary,
+            self.recipe.model.max_length,
+            self.device,
+            encoding=own,
+            normalize=self.sentence_encoding is None if normalize is None else normalize,
+        )
+
     @property
     def default_encoding(self) -> SentenceEncoding:
         """How a model without the files of sentence-transformers pools its texts."""

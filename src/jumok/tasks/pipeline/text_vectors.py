@@ -20,6 +20,7 @@ from jumok.models.pooling import pool
 from jumok.pretrained.sentence_encoding import SentenceEncoding, SentencePooling
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, batches_by_length, collate
 from jumok.tasks.inputs.text_encoder import TextEncoder
+from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
 
 Vectors = NDArray[np.float32]
@@ -40,11 +41,72 @@ def text_vectors(
 
     Raises InputError for a model that is not an encoder.
     """
+    encode = _encoder(model, tokenizer, max_length, encoding)
+    rows = encode([text.lower() for text in texts] if encoding.lower_case else texts)
+    return _vectors(model, rows, tokenizer, device, encoding=encoding, normalize=normalize)
+
+
+@torch.inference_mode()
+def id_vectors(
+    model: nn.Module,
+    rows: Sequence[Sequence[int]],
+    tokenizer: Tokenizer,
+    max_length: int,
+    device: torch.device,
+    *,
+    encoding: SentenceEncoding,
+    normalize: bool,
+) -> Vectors:
+    """The vectors (n, D) float32 of texts whose token ids are given.
+
+    The ids are those of the texts, with or without the special tokens of the tokenizer. Raises
+    InputError for a model that is not an encoder, and for ids that the tokenizer does not have.
+    """
+    for row in rows:
+        check_ids(row, tokenizer)
+    encode = _encoder(model, tokenizer, max_length, encoding)
+    plain = Ragged.from_lists([without_special_ids(row, tokenizer) for row in rows])
+    ids = encode.add_special_tokens(plain)
+    return _vectors(model, ids, tokenizer, device, encoding=encoding, normalize=normalize)
+
+
+def check_ids(ids: Sequence[int], tokenizer: Tokenizer) -> None:
+    """Raise InputError for ids that a tokenizer does not have."""
+    if ids and not 0 <= min(ids) <= max(ids) < len(tokenizer):
+        raise InputError(
+            "pipeline.unknown_token_ids",
+            "token ids must be those of the model's own tokenizer, below {n:,}; send texts "
+            "(langchain-openai: check_embedding_ctx_length=False)",
+            n=len(tokenizer),
+        )
+
+
+def without_special_ids(ids: Sequence[int], tokenizer: Tokenizer) -> list[int]:
+    """The ids of a text without the special tokens that an encoder reads around it, if any."""
+    special = tokenizer.input_template.apply_one((), None, None).ids
+    n_before, n_after = tokenizer.input_template.n_before_and_after()
+    end = len(ids) - n_after
+    around = [*ids[:n_before], *ids[max(end, n_before) :]]
+    return list(ids[n_before:end] if around == list(special) else ids)
+
+
+def _encoder(
+    model: nn.Module, tokenizer: Tokenizer, max_length: int, encoding: SentenceEncoding
+) -> TextEncoder:
     check_encodes(model)
-    limit = min(max_length, encoding.max_length or max_length)
-    rows = TextEncoder(tokenizer, limit)(
-        [text.lower() for text in texts] if encoding.lower_case else texts
-    )
+    return TextEncoder(tokenizer, min(max_length, encoding.max_length or max_length))
+
+
+def _vectors(
+    model: nn.Module,
+    rows: Ragged,
+    tokenizer: Tokenizer,
+    device: torch.device,
+    *,
+    encoding: SentenceEncoding,
+    normalize: bool,
+) -> Vectors:
+    """The vectors (n, D) float32 of input ids."""
     parts, order = [np.empty((0, 0), np.float32)], []
     for examples in batches_by_length(rows, EVAL_BATCH_TOKENS):
         batch = collate([rows[i] for i in examples], tokenizer.padding_id, device)
