@@ -1,6 +1,7 @@
 """The development split that is drawn from the training rows of one's own files."""
 
 import random
+import unicodedata
 from collections import Counter
 from pathlib import Path
 
@@ -41,6 +42,15 @@ def test_the_order_of_the_rows_does_not_change_the_draw(tmp_path: Path) -> None:
         for name, rows in (("a.tsv", ROWS), ("b.tsv", shuffled))
     )
     assert set(first) == set(second)
+
+
+def test_decomposed_hangul_does_not_change_the_draw(tmp_path: Path) -> None:
+    decomposed = [(unicodedata.normalize("NFD", text), label) for text, label in ROWS]
+    first, second = (
+        load_splits(write(tmp_path / name, rows)).dev.column("text")
+        for name, rows in (("a.tsv", ROWS), ("b.tsv", decomposed))
+    )
+    assert [unicodedata.normalize("NFC", text) for text in second] == list(first)
 
 
 def test_another_seed_draws_other_rows(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from jumok.data.files.label_sets import split_labels
 from jumok.data.table import Table
+from jumok.unicode_forms import normalize
 
 _INPUTS = ("text", "pair", "source")
 
@@ -112,10 +113,10 @@ def _rarest(cells: Iterable[list[str]]) -> list[str]:
 
 
 def inputs_of(table: Table) -> Iterator[str]:
-    """The texts that a model reads of each row, as one text."""
+    """The texts that a model reads of each row, as one text, composed (NFC) as tokenizers do."""
     names = [name for name in _INPUTS if name in table.column_names]
     columns = [map(str, table.arrow.column(name).to_pylist()) for name in names]
-    return map("\0".join, zip(*columns, strict=True))
+    return (normalize("NFC", "\0".join(texts)) for texts in zip(*columns, strict=True))
 
 
 def _hashes(keys: Iterable[str], seed: int, n: int) -> NDArray[np.uint64]:
