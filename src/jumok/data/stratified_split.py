@@ -114,7 +114,7 @@ def _rarest(cells: Iterable[list[str]]) -> list[str]:
 def inputs_of(table: Table) -> Iterator[str]:
     """The texts that a model reads of each row, as one text."""
     names = [name for name in _INPUTS if name in table.column_names]
-    columns = [map(str, table.arrow.column(name).to_pylist()) for name in names]
+    columns = [map(str, table.cells(name)) for name in names]
     return map("\0".join, zip(*columns, strict=True))
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from jumok.models import CharacterClassifier, LanguageModel
+from jumok.tasks.inputs.special_tokens import length_limit
 from jumok.tasks.pipeline.outputs import GeneratedText, Output, OutputWarning
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer, unk_id
@@ -78,9 +79,8 @@ def unknown_characters(text: str, tokenizer: Tokenizer) -> int:
 
 def unread_tokens(pipeline: "Pipeline", parts: Sequence[str]) -> int:
     """The number of tokens of a text, or of a pair, beyond the length of the model."""
-    limit = pipeline.recipe.model.max_length
     tokenizer = pipeline.vocabulary
-    limit = min(limit, tokenizer.model_max_length or limit)
+    limit = length_limit(tokenizer, pipeline.recipe.model.max_length)
     if isinstance(pipeline.model, LanguageModel):  # its window slides
         return 0
     if sum(len(part.encode()) for part in parts) + SPECIAL_TOKENS <= limit:
