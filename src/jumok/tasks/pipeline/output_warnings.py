@@ -48,7 +48,8 @@ def text_warnings(pipeline: "Pipeline", text: str) -> list[OutputWarning]:
     if tokenizer is None or isinstance(pipeline.model, CharacterClassifier):
         return []
     found = []
-    parts = text.split("\t") if pipeline.recipe.paired else [text]
+    paired = pipeline.recipe.paired or pipeline.is_pair(text)
+    parts = text.split("\t") if paired else [text]
     if n := sum(unknown_characters(part, tokenizer) for part in parts):
         message = f"{n:,} character{'s are' if n > 1 else ' is'} not in the vocabulary"
         found.append(OutputWarning("unknown_characters", message))
