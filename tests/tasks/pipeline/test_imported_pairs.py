@@ -58,7 +58,7 @@ def their_logits(folder: Path) -> torch.Tensor:
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     settings = {"truncation": True, "max_length": MAX_LENGTH, "return_tensors": "pt"}
     rows = []
-    for first, second in PAIRS:  # a batch of one: alone, an empty second text is no pair
+    for first, second in PAIRS:  # a batch of one: transformers drops an empty second text alone
         inputs = tokenizer([first], [second], **settings)
         if model.config.type_vocab_size == 1:
             inputs.pop("token_type_ids", None)
