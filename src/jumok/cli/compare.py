@@ -57,7 +57,7 @@ def compare(
         ((name, table),) = evaluation_tables(first.recipe, split, first.labels).items()
     else:
         name = data.name
-        table = table_of(data, first)
+        table = table_of(data, first.recipe, first.labels, first.paired_columns)
     report_bad_rows([table])
     baseline, *others = group_by_seed(pipelines)
     for number, other in enumerate(others):

@@ -223,6 +223,11 @@ class Pipeline:
         has_pairs = self.task.joins_pairs and "pair" in self.task.columns
         return has_pairs and bool(self.vocabulary.input_template.pair)
 
+    @property
+    def paired_columns(self) -> tuple[str, ...]:
+        """The columns of pairs to evaluate, where they are optional; else ()."""
+        return self.task.columns if self.optional_pairs else ()
+
     def is_pair(self, line: str) -> bool:
         """Whether the model reads a line as a pair of texts with a TAB between them.
 

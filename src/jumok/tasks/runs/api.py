@@ -216,7 +216,7 @@ def evaluate_all(
         tables = evaluation_tables(pipeline.recipe, split, pipeline.labels)
     else:
         name = Path(data).name if isinstance(data, str | os.PathLike) else "data"
-        tables = {name: table_of(data, pipeline)}
+        tables = {name: table_of(data, pipeline.recipe, pipeline.labels, pipeline.paired_columns)}
     report_bad_rows(tables.values())
     return [
         evaluate_table(pipeline, table, name).scores

@@ -19,7 +19,6 @@ from jumok.data.table import Table
 from jumok.data.table_files import evaluation_table, has_column
 from jumok.errors import InputError
 from jumok.processes import is_elastic, is_main_process
-from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.runs.run import Run
 
@@ -65,20 +64,22 @@ def kept_data(recipe: Recipe, given: Mapping[str, object], folder: Path) -> Iter
         raise
 
 
-def table_of(data: object, pipeline: Pipeline) -> Table:
-    """Data to evaluate, a path or rows in memory, with the columns of the model's task.
+def table_of(
+    data: object, recipe: Recipe, labels: Sequence[str], paired: tuple[str, ...] = ()
+) -> Table:
+    """Data to evaluate, a path or rows in memory, with the columns of the recipe's task.
 
-    Where a row may be a text or a pair, it is a pair if the data have the column `pair`.
+    Where a row may be a text or a pair, `paired` are the columns of pairs, which are read if the
+    data have the column `pair`.
     """
-    recipe, labels = pipeline.recipe, pipeline.labels
     if isinstance(data, str | os.PathLike):
-        pairs = pipeline.optional_pairs and has_column(data, recipe.data, "pair")
-        columns = pipeline.task.columns if pairs else recipe.columns
+        pairs = paired and has_column(data, recipe.data, "pair")
+        columns = paired if pairs else recipe.columns
         return evaluation_table(data, recipe.data, columns, labels)
     data = list(data) if isinstance(data, Iterator) else data
     config = replace(recipe.data, sha256={})
-    pairs = pipeline.optional_pairs and _has_column(data, "pair", len(recipe.columns) + 1)
-    columns = pipeline.task.columns if pairs else recipe.columns
+    pairs = paired and _has_column(data, "pair", len(paired))
+    columns = paired if pairs else recipe.columns
     names = {column: (recipe.data.header(column), column) for column in columns}
     rows, _ = rows_of(data, names)
     with TemporaryDirectory() as folder:
