@@ -1,4 +1,4 @@
-"""jumok data list, get and verify, as text and as JSON lines."""
+"""jumok data list, get, verify and check, as text and as JSON."""
 
 import json
 import lzma
@@ -113,3 +113,41 @@ def test_rows_that_are_in_train_too(monkeypatch: pytest.MonkeyPatch) -> None:
     printed = run("verify", "question_pair", "--overlap").stdout
     assert "test: 8 of 688 inputs also occur in train, 8 of them with the same label" in printed
     assert "needs the NAME of one corpus" in str(run("verify", "--overlap").exception)
+
+
+def own_file(folder: Path, *rows: str) -> str:
+    path = folder / "own.tsv"
+    path.write_text("\n".join(("text\tlabel", *rows)) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def test_check_reports_an_own_file(tmp_path: Path) -> None:
+    rows_of_labels = [f"글 {n}\t{label}" for n in range(20) for label in ("True", "False")]
+    path = own_file(tmp_path, *rows_of_labels, "글\tTRUE", "")
+    result = run("check", path)
+    assert result.exit_code == 0, result.output
+    train, dev, missing, similar = result.stdout.splitlines()
+    assert train.startswith("train: 37 rows, UTF-8, 18 repeated, 18 of them with another label")
+    assert "1 blank lines, 0 (0.0%) longer than 256 tokens. " in train
+    assert dev.startswith("dev: 4 rows, ")
+    assert missing == "dev has no row of the label TRUE"
+    assert "'TRUE', 'True'" in similar
+
+
+def test_check_lists_rows_that_a_training_refuses(tmp_path: Path) -> None:
+    path = own_file(tmp_path, "가\t1", "나\t2", "다\t1", "\t2", "라")
+    result = run("check", path, "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["splits"]["train"]["bad"] == 2
+    assert f"{path}:5: empty text" in result.stderr
+    assert f"{path}:6: 1 cell, expected 2" in result.stderr
+    assert run("check", path, "data.on_bad_rows=skip").exit_code == 0
+
+
+def test_check_of_another_task_names_what_is_not_compared(tmp_path: Path) -> None:
+    path = own_file(tmp_path, "가\t나", "다\t라")
+    columns = ("data.source=text", "data.target=label")
+    result = run("check", path, *columns, "--task", "sequence_to_sequence", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["lengths"] is None
+    assert "no text was compared with max_length" in result.stderr

@@ -282,6 +282,27 @@ def test_a_stream_ends_as_the_whole_does(writer: Server, max_tokens: int, reason
     assert not any("usage" in each for each in plain[:-1])
 
 
+@pytest.mark.parametrize(
+    ("prompt", "codes"),
+    [
+        ("뷁 삼 일", ["unknown_characters"]),
+        (" ", ["empty_text"]),
+        ("삼 일 오 " * 200, ["truncated"]),
+        ("삼 일", []),
+    ],
+)
+def test_the_last_event_has_the_warnings_of_the_whole(
+    writer: Server, prompt: str, codes: list[str]
+) -> None:
+    (whole,) = writer.request("/v1/completions", {"prompt": prompt}).json["choices"]
+    reply = writer.request("/v1/completions", {"prompt": prompt, "stream": True})
+    *parts, last, _ = events_of(reply.body)
+    (choice,) = last["choices"]
+    assert {**choice, "text": whole["text"]} == whole
+    assert [each["code"] for each in choice.get("warnings", [])] == codes
+    assert not any("warnings" in part["choices"][0] for part in parts)
+
+
 def test_each_sample_has_its_seed(writer: Server) -> None:
     request = {"prompt": TEXTS[0], "max_tokens": 16, "temperature": 2}
     texts = set()

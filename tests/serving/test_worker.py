@@ -14,12 +14,14 @@ import psutil
 import pytest
 
 from jumok.errors import InputError
+from jumok.pretrained.hub import find_model
 from jumok.serving.computing import ComputingProcess, ModelSource, StartError
-from jumok.serving.engine import Engine, EngineOptions
+from jumok.serving.engine import Engine, EngineOptions, with_precision
 from jumok.serving.frames import BATCH_WORK, FrameBuffer, FrameSocket, pack
 from jumok.serving.merging import JobHub
 from jumok.serving.worker import ComputeTurn, Worker
 from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.runs.load import load
 from jumok.tasks.runs.train import train
 from tests.tasks.tiny_jobs import tag_rows
 from tests.tiny_runs import REVIEWS, reviews
@@ -281,3 +283,23 @@ def test_texts_of_a_tagger_are_batches_with_the_bytes_of_texts_alone(
     found = replies(tagger, sent, len(texts))
     assert [found[number][1].decode() for number in range(len(texts))] == expected
     assert 1 < len(batches) < 20
+
+
+@pytest.mark.parametrize("precision", [None, "float32", "int8"])
+def test_the_empty_text_has_the_bytes_of_a_text_alone(precision: str | None) -> None:
+    """Of the shipped encoder: its input is one token, which PyTorch multiplies by other code.
+
+    Beside other texts its last digits may differ in float32, in `predict` and `encode` too; a
+    server computes it alone there, or in a batch where that changes nothing.
+    """
+    model = find_model("ko-small-vectors")
+    engine = Engine(str(model), EngineOptions(precision=precision), JobHub())
+    alone = load(model)
+    if precision is not None:
+        alone = with_precision(alone, precision)
+    texts = ["", "이 영화 정말 재미있어요", " ", ""]
+    expected = [bytes(alone.encode([text])[0].astype("<f4")) for text in texts]
+    assert [engine.embed(text) for text in texts] == expected
+    if "embed" in engine.batched:
+        assert engine.embed_batch(texts) == expected
+    assert ("embed" in engine.batched) == (precision == "int8")

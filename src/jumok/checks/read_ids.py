@@ -11,14 +11,18 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Tokenizer
+
 from jumok.atomic_io import write_atomically
 from jumok.checks.invariance import CheckResult, Measurement, NotApplicable, run_check
 from jumok.checks.target import CheckTarget, text_samples
-from jumok.errors import JumokError, TokenizerError
+from jumok.errors import JumokError, Message, TokenizerError
 from jumok.models import LanguageModel
 from jumok.tasks.pipeline.causal_generation import prompt_ids
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.pretrained import PretrainedTokenizer
+from jumok.text.pretrained.files import TOKENIZER
+from jumok.text.pretrained.tokenizer_json import TokenizerJson
 from jumok.unicode_forms import normalize
 
 N_SENTENCES = 1_000
@@ -78,7 +82,7 @@ class ReadIdsCheck:
             texts.remove("")
         if pipeline.is_pair("a\tb"):
             texts[::2] = [f"{a}\t{b}" for a, b in zip(texts[::2], texts[1::2], strict=True)]
-        different = []
+        different: list[tuple[str, list[int], list[int]]] = []
         samples = text_samples(pipeline, texts, generate=False)
         for text, sample in zip(texts, samples, strict=True):
             expected, types = _expected(pipeline, tokenizer, text)
@@ -93,12 +97,13 @@ class ReadIdsCheck:
             raise JumokError(
                 "check.other_ids_read",
                 "{n_different} of {n} sentences have other ids: {text!r} is read as {ids}, and "
-                "AutoTokenizer gives {expected}",
+                "AutoTokenizer gives {expected}{cause}",
                 n_different=len(different),
                 n=n,
                 text=text[:40],
                 ids=_start(ids),
                 expected=_start(expected),
+                cause=_cause(pipeline, different),
             )
         return Measurement(0.0, 0.0, (n, n))
 
@@ -109,6 +114,40 @@ def _has_empty_prompt(pipeline: Pipeline) -> bool:
         return bool(prompt_ids(pipeline, ""))
     except TokenizerError:
         return False
+
+
+def _cause(
+    pipeline: Pipeline, different: Sequence[tuple[str, list[int], list[int]]]
+) -> Message | str:
+    """Which of both gives the ids of tokenizer.json itself; "" if neither does, or without one.
+
+    Only texts that are not truncated are compared.
+    """
+    vocabulary, max_length = pipeline.vocabulary, pipeline.recipe.model.max_length
+    if not isinstance(vocabulary, PretrainedTokenizer) or TOKENIZER not in vocabulary.files:
+        return ""
+    tokenizer = TokenizerJson.read(vocabulary.files).build()
+    whole = [rows for rows in different if max(map(len, rows[1:])) < max_length]
+    own = [_encoded(tokenizer, text, pair=pipeline.is_pair(text)) for text, _, _ in whole]
+    if own and own == [ids for _, ids, _ in whole]:
+        return Message(
+            "check.file_gives_read_ids",
+            "; tokenizer.json itself gives the ids that are read: this version of transformers "
+            'replaces its steps by those of a class, so set "tokenizer_class": '
+            '"TokenizersBackend" in tokenizer_config.json',
+        )
+    if own and own == [ids for _, _, ids in whole]:
+        return Message(
+            "check.file_gives_other_ids",
+            "; tokenizer.json itself gives the ids of AutoTokenizer",
+        )
+    return ""
+
+
+def _encoded(tokenizer: Tokenizer, line: str, *, pair: bool) -> list[int]:
+    text, _, other = line.partition("\t") if pair else (line, "", None)
+    ids: list[int] = tokenizer.encode(text, other).ids
+    return ids
 
 
 def _start(ids: Sequence[int]) -> str:

@@ -32,7 +32,7 @@ COMMANDS = {
     "lesson": "show a lesson of the course:  lesson [N] [--lang ko|en] [--notebook FILE]",
     "models": "list the models that ship with jumok",
     "vocab": "train, use and examine a SentencePiece vocabulary",
-    "data": "list, download, build and verify the known corpora",
+    "data": "check own files, or get and verify the known corpora:  data check FILE",
 }
 
 OPTIONS = {

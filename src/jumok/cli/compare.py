@@ -41,9 +41,9 @@ def compare(
     """
     import jumok
     from jumok.config_io import to_dict
-    from jumok.data.table_files import evaluation_table
     from jumok.tasks.runs.compare import check_comparable, compare, group_by_seed
     from jumok.tasks.runs.evaluate import evaluation_tables, report_bad_rows
+    from jumok.tasks.runs.own_data import table_of
 
     if len(runs) < 2:
         raise UsageError(
@@ -57,7 +57,7 @@ def compare(
         ((name, table),) = evaluation_tables(first.recipe, split, first.labels).items()
     else:
         name = data.name
-        table = evaluation_table(data, first.recipe.data, first.recipe.columns, first.labels)
+        table = table_of(data, first.recipe, first.labels, first.paired_columns)
     report_bad_rows([table])
     baseline, *others = group_by_seed(pipelines)
     for number, other in enumerate(others):

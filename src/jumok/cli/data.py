@@ -1,4 +1,4 @@
-"""jumok data: list, download, build and verify the known corpora."""
+"""jumok data: check own files; list, download, build and verify the known corpora."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jumok.cli import completion
-from jumok.errors import UsageError
+from jumok.errors import Message, UsageError
 from jumok.language import localize, translate
 from jumok.registry import Registry
-from jumok.terminal import pad, print_json, print_line, print_notice
+from jumok.terminal import escape_control, pad, print_json, print_line, print_notice
 
 if TYPE_CHECKING:
     from jumok.data.corpora.corpus import Corpus
@@ -20,7 +20,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     add_completion=False,
-    help="List, download, build and verify the known corpora.",
+    help="Check your own files; list, download, build and verify the known corpora.",
 )
 
 COMMANDS = Registry[Callable[..., None]](
@@ -77,6 +77,61 @@ def get(
             _print_json([{"corpus": name, "file": str(path)}])
         else:
             print_line(translate("{}  verified", path))
+
+
+@app.command()
+def check(
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="A file of training rows: TSV, CSV, JSON or text; or a recipe."
+        ),
+    ],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[key=value ...]",
+            autocompletion=completion.settings,
+            help="Settings of the recipe, such as data.test=FILE or data.text=COLUMN.",
+        ),
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="Task that reads the file. [default: classification]")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the report as one JSON object.")
+    ] = False,
+) -> None:
+    """Report what a training would read of a file: labels, repeated rows, lengths, bad rows.
+
+    Exits with code 1 if a row cannot be used, unless data.on_bad_rows is skip.
+    """
+    from jumok.tasks.recipe.recipe import load_recipe, recipe_of_file
+    from jumok.tasks.runs.check_data import check_data
+
+    if file.endswith(".toml"):
+        recipe = load_recipe(file, [*(overrides or []), *([f"task={task}"] if task else [])])
+    else:
+        recipe = recipe_of_file(file, task or "classification", overrides or [])
+    report, tables = check_data(recipe)
+    bad_rows = [table.bad_rows for table in tables.values() if table.bad_rows.count]
+    if as_json:
+        print_json(asdict(report))
+    else:
+        for message in report.messages():
+            print_line(escape_control(localize(message)))
+    if report.lengths is None:
+        print_notice(
+            Message(
+                "cli.lengths_not_compared",
+                "no text was compared with max_length: the training makes the vocabulary, or the "
+                "task reads a long text in parts",
+            )
+        )
+    for rows in bad_rows:
+        print_notice(rows.listed)
+    if bad_rows and recipe.data.on_bad_rows == "stop":
+        raise typer.Exit(1)
 
 
 for _name in COMMANDS.names():

@@ -144,6 +144,14 @@ class DataConfig:
         }
         return replace(self, **paths, folder="")
 
+    def paths(self, split: str) -> tuple[Path, ...]:
+        """The files of a split; () if it has none.
+
+        >>> len(DataConfig(train=("train.ko", "train.en")).paths("train"))
+        2
+        """
+        return tuple(Path(self.folder) / file for file in _files(getattr(self, split, "")))
+
     def of_run(self, run: Path) -> "DataConfig":
         """A copy whose relative paths start at a folder that is given relative to `run`."""
         files = [file for split in (self.train, self.dev, self.test) for file in _files(split)]

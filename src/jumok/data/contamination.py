@@ -1,5 +1,7 @@
 """Contamination: the rows of a split that are in train as well, which inflate its score."""
 
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from jumok.data.splits import Splits
@@ -33,23 +35,25 @@ def contamination(splits: Splits) -> dict[str, Contamination]:
     """
     inputs = tuple(name for name in splits.train.column_names if name in _INPUTS)
     everything = splits.train.column_names
-    seen, seen_whole = set(_rows(splits.train, inputs)), set(_rows(splits.train, everything))
+    others = {name: table for name, table in splits.tables.items() if name != "train"}
+    found = _also_in(splits.train, others, inputs), _also_in(splits.train, others, everything)
     return {
-        name: Contamination(
-            len(table),
-            sum(row in seen for row in _rows(table, inputs)),
-            sum(row in seen_whole for row in _rows(table, everything)),
-        )
-        for name, table in splits.tables.items()
-        if name != "train"
+        name: Contamination(len(table), *(counts[name] for counts in found))
+        for name, table in others.items()
     }
 
 
-def _rows(table: Table, columns: Cells) -> list[Cells]:
-    cells = [
-        map(str, table.numbers(name))
-        if name == "score"
-        else (normalize("NFC", cell) for cell in table.column(name))
-        for name in columns
-    ]
-    return list(zip(*cells, strict=True))
+def _also_in(train: Table, others: Mapping[str, Table], columns: Cells) -> dict[str, int]:
+    """How many rows of each other table are rows of train, by these columns.
+
+    Only the others, which are smaller, are in memory at once.
+    """
+    rows = {name: Counter(_rows(table, columns)) for name, table in others.items()}
+    searched = {row for counts in rows.values() for row in counts}
+    found = searched.intersection(_rows(train, columns)) if searched else set()
+    return {name: sum(counts[row] for row in found) for name, counts in rows.items()}
+
+
+def _rows(table: Table, columns: Cells) -> Iterator[Cells]:
+    cells = [(normalize("NFC", str(cell)) for cell in table.cells(name)) for name in columns]
+    return zip(*cells, strict=True)

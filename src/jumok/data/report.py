@@ -1,16 +1,29 @@
 """What the splits of own files contain: labels, repeated rows, blank lines, similar labels."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
+import numpy as np
+
+from jumok.data.config import DataConfig
 from jumok.data.contamination import Contamination, contamination
 from jumok.data.files.labels import counted_labels, similar_labels
+from jumok.data.files.lines import encoding_of
 from jumok.data.splits import Splits
 from jumok.data.stratified_split import inputs_of
-from jumok.errors import Message
+from jumok.data.table import Table
+from jumok.errors import Message, join_messages
 
 MAX_LABELS = 10  # in one line
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """How many rows of each split are longer than `max_length` tokens, which truncates them."""
+
+    max_length: int
+    longer: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -20,8 +33,10 @@ class SplitReport:
     rows: int
     labels: Mapping[str, int]
     repeated: int
+    contradictory: int  # of the repeated rows, those with another label
     blank: int  # lines of the file, which are skipped
-    bad: int
+    bad: int  # rows that cannot be used: without a text, a label or all cells
+    encodings: tuple[str, ...]  # of its files; () for rows of another split
 
 
 @dataclass(frozen=True)
@@ -29,25 +44,23 @@ class DataReport:
     """The counts of all splits, and the faults between them."""
 
     splits: Mapping[str, SplitReport]
-    overlap: Mapping[str, Contamination]  # of each split with train
-    missing: Mapping[str, tuple[str, ...]]  # the labels of other splits that a split lacks
-    similar: tuple[tuple[str, ...], ...]
+    overlap: Mapping[str, Contamination] = field(default_factory=dict)  # with train
+    missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # labels of other splits
+    similar: tuple[tuple[str, ...], ...] = ()
+    lengths: Lengths | None = None  # None: unknown without a vocabulary
 
     def messages(self) -> Iterator[Message]:
         """The lines that a training prints."""
         for name, split in self.splits.items():
+            parts = [*_counts(split), *self._compared(name)]
             shown = [f"{label} {n:,}" for label, n in [*split.labels.items()][:MAX_LABELS]]
             more = ["…"] if len(split.labels) > MAX_LABELS else []
             yield Message(
                 "data.split_counts",
-                "{name}: {rows:,} rows, {repeated:,} repeated, {overlap:,} also in train, "
-                "{blank:,} blank lines. {labels}",
+                "{name}: {counts}{labels}",
                 name=name,
-                rows=split.rows,
-                repeated=split.repeated,
-                overlap=self.overlap[name].inputs if name in self.overlap else 0,
-                blank=split.blank,
-                labels=", ".join([*shown, *more]),
+                counts=join_messages(", ", parts),
+                labels=f". {', '.join([*shown, *more])}" if shown else "",
             )
         for name, labels in self.missing.items():
             yield Message(
@@ -63,27 +76,54 @@ class DataReport:
                 labels=", ".join(map(repr, group)),
             )
 
+    def _compared(self, name: str) -> Iterator[Message]:
+        """The counts of a split that depend on train or on the model."""
+        if name in self.overlap:
+            n = self.overlap[name].inputs
+            yield Message("data.n_also_in_train", "{n:,} also in train", n=n)
+        if self.lengths is not None:
+            longer, rows = self.lengths.longer[name], self.splits[name].rows
+            yield Message(
+                "data.n_longer",
+                "{n:,} ({share:.1%}) longer than {limit:,} tokens",
+                n=longer,
+                share=longer / max(rows, 1),
+                limit=self.lengths.max_length,
+            )
 
-def data_report(splits: Splits) -> DataReport:
-    """Count the rows and labels of each split.
 
-    >>> from jumok.data.table import Table
+def _counts(split: SplitReport) -> Iterator[Message | str]:
+    """The counts of a split by itself."""
+    yield Message("data.n_rows", "{n:,} rows", n=split.rows)
+    yield from split.encodings
+    yield Message("data.n_repeated", "{n:,} repeated", n=split.repeated)
+    if split.contradictory:
+        n = split.contradictory
+        yield Message("data.n_contradictory", "{n:,} of them with another label", n=n)
+    if split.encodings:
+        yield Message("data.n_blank", "{n:,} blank lines", n=split.blank)
+    if split.bad:
+        yield Message("data.n_unusable", "{n:,} unusable", n=split.bad)
+
+
+def data_report(
+    splits: Splits, config: DataConfig | None = None, lengths: Lengths | None = None
+) -> DataReport:
+    """Count the rows and labels of each split; `config` names its files.
+
     >>> train = Table.from_columns({"text": ["가", "가", "나"], "label": ["True", "True", "TRUE"]})
     >>> dev = Table.from_columns({"text": ["가"], "label": ["True"]})
     >>> for message in data_report(Splits({"train": train, "dev": dev})).messages():
     ...     print(message)
-    train: 3 rows, 1 repeated, 0 also in train, 0 blank lines. True 2, TRUE 1
-    dev: 1 rows, 0 repeated, 1 also in train, 0 blank lines. True 1
+    train: 3 rows, 1 repeated. True 2, TRUE 1
+    dev: 1 rows, 0 repeated, 1 also in train. True 1
     dev has no row of the label TRUE
     the labels 'TRUE', 'True' differ only in case or spaces, and are different labels
     """
-    reports: dict[str, SplitReport] = {}
-    for name, table in splits.tables.items():
-        column = next((c for c in ("label", "labels", "tags") if c in table.column_names), "")
-        labels = counted_labels(table.column(column), column) if column else {}
-        repeated = len(table) - len(Counter(inputs_of(table)))
-        bad = table.bad_rows
-        reports[name] = SplitReport(len(table), labels, repeated, bad.blank, bad.count)
+    files = config or DataConfig()
+    reports = {
+        name: _split_report(table, files.paths(name)) for name, table in splits.tables.items()
+    }
     known = dict.fromkeys(label for report in reports.values() for label in report.labels)
     missing = {
         name: tuple(label for label in known if label not in report.labels)
@@ -94,4 +134,33 @@ def data_report(splits: Splits) -> DataReport:
         contamination(splits) if "train" in splits.tables else {},
         {name: labels for name, labels in missing.items() if labels},
         tuple(similar_labels(known)),
+        lengths,
     )
+
+
+def _split_report(table: Table, paths: tuple[Path, ...]) -> SplitReport:
+    column = next((name for name in ("label", "labels", "tags") if name in table.column_names), "")
+    labels = counted_labels(table.column(column), column) if column else {}
+    repeated, contradictory = _repeated(table, column)
+    return SplitReport(
+        len(table),
+        labels,
+        repeated,
+        contradictory,
+        table.bad_rows.blank,
+        table.bad_rows.count,
+        tuple(dict.fromkeys(map(encoding_of, paths))),
+    )
+
+
+def _repeated(table: Table, column: str) -> tuple[int, int]:
+    """The rows with the input of an earlier row, and those of them with another label."""
+    hashes = np.fromiter(map(hash, inputs_of(table)), np.int64, len(table))
+    _, group, sizes = np.unique(hashes, return_inverse=True, return_counts=True)
+    suspects = table.keep(sizes[group] > 1)  # only these texts are in memory at once
+    cells = suspects.column(column) if column else [""] * len(suspects)
+    first: dict[str, str] = {}  # the label of each input where it occurs first
+    contradictory = 0
+    for text, label in zip(inputs_of(suspects), cells, strict=True):
+        contradictory += first.setdefault(text, label) != label
+    return len(suspects) - len(first), contradictory

@@ -115,7 +115,7 @@ def _rarest(cells: Iterable[list[str]]) -> list[str]:
 def inputs_of(table: Table) -> Iterator[str]:
     """The texts that a model reads of each row, as one text, composed (NFC) as tokenizers do."""
     names = [name for name in _INPUTS if name in table.column_names]
-    columns = [map(str, table.arrow.column(name).to_pylist()) for name in names]
+    columns = [map(str, table.cells(name)) for name in names]
     return (normalize("NFC", "\0".join(texts)) for texts in zip(*columns, strict=True))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +105,10 @@ class Table:
     def pieces(self, name: str) -> Column[list[str]]:
         """The cells of a column of lists of pieces, from pre-tokenized files."""
         return Column[list[str]](self._of_type(name, "lists of pieces"))
+
+    def cells(self, name: str) -> Column[Any]:
+        """The cells of a column of any type."""
+        return Column(self.arrow.column(name))
 
     def slice(self, start: int, stop: int | None = None) -> "Table":
         """The rows from `start` up to `stop`, without copying."""

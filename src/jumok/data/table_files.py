@@ -1,15 +1,20 @@
 """Read files by the `[data]` table of a recipe: data of the recipe, or a file to evaluate."""
 
+import os
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 from jumok.data.config import DataConfig, Files
 from jumok.data.corpora.registry import corpus_by_name
-from jumok.data.files.formats import Format
+from jumok.data.files.formats import READERS, Format
 from jumok.data.files.labels import label_cells
 from jumok.data.files.lines import read_lines, suffix
 from jumok.data.files.tables import FORMATS, read_parallel, read_table
 from jumok.data.table import Table
+from jumok.errors import DataError
+
+MAX_SEARCHED = 1_000  # rows in which an optional column is looked for
 
 
 def read_files(
@@ -50,7 +55,10 @@ def read_files(
 
 
 def evaluation_table(
-    path: Path | str, config: DataConfig, columns: Sequence[str], labels: Sequence[str] = ()
+    path: Path | str | os.PathLike[str],
+    config: DataConfig,
+    columns: Sequence[str],
+    labels: Sequence[str] = (),
 ) -> Table:
     """A file to evaluate: the recipe's columns, in TSV unless the suffix is that of CSV or JSON.
 
@@ -62,14 +70,36 @@ def evaluation_table(
     """
     path = Path(path)
     recipe_format = corpus_by_name(config.corpus).format if config.corpus else config.format
-    kind = FORMATS.get(suffix(path), recipe_format or "tsv")
     headers = {name: config.header(name) for name in columns}
-    if kind == "lines":
-        kind = "tsv" if len(columns) > 1 else "text" if recipe_format == "text" else "lines"
+    kind = _format(path, recipe_format, columns)
     if recipe_format == "bio" and kind == "tsv" and "tags" in headers:
         kind = "tsv" if headers["tags"] in _first_line(path).split("\t") else "bio"
     numbered = _stated_order(config, labels)
     return read_files(path, config, headers, labels, kind, skip_with="", numbered=numbered)
+
+
+def has_column(path: str | os.PathLike[str], config: DataConfig, column: str) -> bool:
+    """Whether a file to evaluate has a column that its task need not have: `pair`.
+
+    Of JSON lines, the first rows decide. Raises InputError or StorageError for an unreadable file.
+    """
+    path = Path(path)
+    kind = _format(path, config.format, ("text", column))
+    try:
+        rows = READERS[kind](path, read_lines(path), [config.header(column)], frozenset())
+        return any(not row.fault and not row.blank for row in islice(rows, MAX_SEARCHED))
+    except DataError as error:
+        if error.code == "file.no_column_header":
+            return False
+        raise
+
+
+def _format(path: Path, recipe_format: Format | None, columns: Sequence[str]) -> Format:
+    """The format of a file to evaluate."""
+    kind = FORMATS.get(suffix(path), recipe_format or "tsv")
+    if kind != "lines":
+        return kind
+    return "tsv" if len(columns) > 1 else "text" if recipe_format == "text" else "lines"
 
 
 def _stated_order(config: DataConfig, labels: Sequence[str]) -> Sequence[str]:

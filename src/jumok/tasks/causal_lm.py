@@ -102,6 +102,7 @@ class CausalLMTask(GenerativeTask):
     metrics = ("bits_per_byte", "perplexity")
     columns = ("text",)
     tables = ("decoding", "windows")
+    truncates = False
     special_pieces = ("eos_id", "bos_id")
     reads_source = False
     head = "language_model"

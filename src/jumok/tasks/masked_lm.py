@@ -124,6 +124,7 @@ class MaskedLMTask(Task):
     tables = ("masking", "distillation")
     augmentations = ("subword_sampling",)
     model_keys = ("generator",)
+    truncates = False
     special_pieces = ("mask_id",)
     answer = "masks"
     examples = ("오늘 날씨가 정말 [MASK]", "나는 [MASK]에 갔다", "겨울에는 [MASK]이 온다")

@@ -47,6 +47,7 @@ class Task(ABC):
     pretokenizes: ClassVar[bool] = False  # whether spaces between morphemes change no output
     two_vocabularies: ClassVar[bool] = False  # vocabulary.joint may be false
     joins_pairs: ClassVar[bool] = True  # whether the model reads both texts of a pair in one row
+    truncates: ClassVar[bool] = True  # False: a long text is read in several windows
     special_pieces: ClassVar[tuple[str, ...]] = ()  # attributes of the tokenizer: "mask_id"
     head_keys: ClassVar[tuple[str, ...]] = ("kind", "tagging")  # of [model]: equal, equal head
 

@@ -114,6 +114,19 @@ def test_unknown_characters_are_counted(note: GenerationPipeline) -> None:
     assert unknown_characters(WINTER, note.vocabulary) == 0
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["뷁은 추워요.", "", f"{WINTER}\n\n뷁은 추워요.\n{WINTER}", "감기 " * 200, WINTER],
+    ids=["unknown", "empty", "lines", "truncated", "none"],
+)
+def test_a_stream_is_the_same_output(note: GenerationPipeline, text: str) -> None:
+    parts: list[str] = []
+    streamed, whole = note.stream(text, parts.append), output_of(note, text)
+    assert streamed == whole  # warnings included
+    assert "".join(parts) == whole.output
+    assert bool(codes(whole)) == (text != WINTER)
+
+
 def test_classifiers_have_warnings() -> None:
     vectors = jumok.load("ko-small", device="cpu")
     assert codes(vectors("오늘 날씨가 정말 [MASK]")) == []

@@ -22,6 +22,7 @@ MIN_EXPANDED_BYTES = 16 * 2**20  # allowed for archives of any size
 
 _BLOCK = 2**18
 _DAMAGED = (gzip.BadGzipFile, lzma.LZMAError, zlib.error)
+_UTF8_MARK = b"\xef\xbb\xbf"
 _WIDE_MARKS = {b"\xff\xfe\x00\x00": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
@@ -147,6 +148,16 @@ def read_lines(
             number += 1
 
 
+def encoding_of(path: Path) -> str:
+    """The encoding of a file that can be read: UTF-8, with a byte order mark (BOM) or without."""
+    with _open(path, MAX_EXPANSION) as stream:
+        try:
+            marked = stream.read(len(_UTF8_MARK)) == _UTF8_MARK
+        except (EOFError, *_DAMAGED, _ExpansionError):
+            marked = False  # `read_lines` reports it with its line
+    return "UTF-8 with BOM" if marked else "UTF-8"
+
+
 def decode_line(content: bytes) -> tuple[str, str]:
     r"""The text of a line, and the fault if it cannot be used.
 
@@ -242,7 +253,7 @@ def _without_mark(path: Path, content: bytes) -> bytes:
             "with tr '\\r' '\\n'",
             path=path,
         )
-    return content.removeprefix(b"\xef\xbb\xbf")
+    return content.removeprefix(_UTF8_MARK)
 
 
 def cp949_hint(content: bytes) -> str:

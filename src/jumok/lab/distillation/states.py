@@ -29,7 +29,7 @@ from jumok.tasks.inputs.batches import (
     batches_by_length,
     collate,
 )
-from jumok.tasks.inputs.special_tokens import build_inputs
+from jumok.tasks.inputs.special_tokens import build_inputs, length_limit
 from jumok.tasks.masked_lm import (
     MaskedBatch,
     MaskedLMJob,
@@ -99,7 +99,7 @@ class TeacherStates:
         """
         encodings = [self.tokenizer.encode_with_offsets(text) for text in texts]
         before, after = self.tokenizer.input_template.n_before_and_after()
-        limit = min(self.max_length, self.tokenizer.model_max_length or self.max_length)
+        limit = length_limit(self.tokenizer, self.max_length)
         ids = [encoding.ids[: limit - before - after] for encoding in encodings]
         rows = build_inputs(self.tokenizer, Ragged.from_lists(ids), None, limit)
         first = np.cumsum([0, *map(len, spans)])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from jumok.data.packing import pad
 from jumok.models.character_classifier import FIRST, LATER, NGRAM_ROWS, NO_TOKEN, Characters
+from jumok.tasks.inputs.special_tokens import length_limit
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.inputs.token_labels import TokenizedTexts
 from jumok.text.character_ngrams import WINDOWS, ngram_rows
@@ -70,7 +71,7 @@ class CharacterTexts(TokenizedTexts):
         """
         tokenizer = encode.tokenizer
         before, after = tokenizer.input_template.n_before_and_after()
-        limit = min(encode.max_length, tokenizer.model_max_length or encode.max_length)
+        limit = length_limit(tokenizer, encode.max_length)
         fits = before + sampled.lengths + after <= limit
         known = [tokenizer.unk_id not in sampled[row] for row in range(len(sampled))]
         rows = np.flatnonzero(fits & np.array(known, np.bool_))

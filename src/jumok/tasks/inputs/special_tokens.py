@@ -33,12 +33,18 @@ def build_target(tokenizer: Tokenizer, rows: Ragged, max_length: int) -> Ragged:
     return Ragged.hstack([start, build_source(tokenizer, rows, max_length)])
 
 
+def length_limit(tokenizer: Tokenizer, max_length: int) -> int:
+    """The tokens of a row at most: the limit of the model or of its tokenizer."""
+    return min(max_length, tokenizer.model_max_length or max_length)
+
+
 def _apply(
     template: Template, tokenizer: Tokenizer, rows: Ragged, pairs: Ragged | None, max_length: int
 ) -> Ragged:
-    limit = min(max_length, tokenizer.model_max_length or max_length)
+    limit = length_limit(tokenizer, max_length)
     lengths = rows.lengths + (0 if pairs is None else pairs.lengths)
-    if len(rows) and int(lengths.max()) + template.n_special(paired=pairs is not None) > limit:
+    n_special = template.n_special(paired=pairs is not None)
+    if len(rows) and int(lengths.max()) + n_special > limit:
         _warn_truncated(limit, template.side)
     return template.apply(rows, pairs, limit)
 

@@ -17,7 +17,7 @@ from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.pipeline.generation_rules import describe_processors, generation_processors
 from jumok.tasks.pipeline.output_warnings import unread_tokens, with_warnings
 from jumok.tasks.pipeline.outputs import GeneratedText, Output
-from jumok.tasks.pipeline.pipeline import Pipeline, draft_error, ensemble_error
+from jumok.tasks.pipeline.pipeline import Pair, Pipeline, draft_error, ensemble_error
 from jumok.tasks.pipeline.segments import join_outputs, split_sentences, split_text, translates
 from jumok.tasks.recipe.recipe import Recipe
 
@@ -54,13 +54,14 @@ class GenerationPipeline(Pipeline):
         other.recipe = replace(self.recipe, decoding=replace(decoding, seed=seed))
         return other
 
-    def predict(self, texts: Sequence[str], *, sentences: bool = False) -> list[Output]:
+    def predict(self, texts: Sequence[str | Pair], *, sentences: bool = False) -> list[Output]:
         """One output per text, in order; see `Pipeline.predict`.
 
         Without `decoding.seed` each call draws another sample, whose seed is in the output. A model
         that is known to translate reads a text line by line, and the sentences of a line that is
         too long one by one; with `sentences` all of them.
         """
+        texts = self.lines_of(texts)
         self.check_texts(texts)
         seeded = self.with_drawn_seed()
         split = seeded._splitter(sentences)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from jumok.models import CharacterClassifier, LanguageModel
+from jumok.tasks.inputs.special_tokens import length_limit
 from jumok.tasks.pipeline.outputs import GeneratedText, Output, OutputWarning
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer, unk_id
@@ -47,7 +48,8 @@ def text_warnings(pipeline: "Pipeline", text: str) -> list[OutputWarning]:
     if tokenizer is None or isinstance(pipeline.model, CharacterClassifier):
         return []
     found = []
-    parts = text.split("\t") if pipeline.recipe.paired else [text]
+    paired = pipeline.recipe.paired or pipeline.is_pair(text)
+    parts = text.split("\t") if paired else [text]
     if n := sum(unknown_characters(part, tokenizer) for part in parts):
         message = f"{n:,} character{'s are' if n > 1 else ' is'} not in the vocabulary"
         found.append(OutputWarning("unknown_characters", message))
@@ -78,9 +80,8 @@ def unknown_characters(text: str, tokenizer: Tokenizer) -> int:
 
 def unread_tokens(pipeline: "Pipeline", parts: Sequence[str]) -> int:
     """The number of tokens of a text, or of a pair, beyond the length of the model."""
-    limit = pipeline.recipe.model.max_length
     tokenizer = pipeline.vocabulary
-    limit = min(limit, tokenizer.model_max_length or limit)
+    limit = length_limit(tokenizer, pipeline.recipe.model.max_length)
     if isinstance(pipeline.model, LanguageModel):  # its window slides
         return 0
     if sum(len(part.encode()) for part in parts) + SPECIAL_TOKENS <= limit:

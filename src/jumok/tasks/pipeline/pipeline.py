@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, overload
+from typing import TYPE_CHECKING, Self, TypeGuard, TypeVar, overload
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from jumok.native.kernel_choice import KernelChoice
     from jumok.tasks.pipeline.text_vectors import Vectors
     from jumok.tasks.task import Task
+
+Pair = tuple[str, str]
+Text = TypeVar("Text", str, str | Pair)
 
 
 class Pipeline:
@@ -146,18 +149,20 @@ class Pipeline:
     @overload
     def __call__(self, texts: str) -> Output: ...  # type: ignore[overload-overlap]  # a str is one
     @overload
-    def __call__(self, texts: Sequence[str]) -> list[Output]: ...
-    def __call__(self, texts: str | Sequence[str]) -> Output | list[Output]:
+    def __call__(self, texts: Sequence[str | Pair]) -> list[Output]: ...
+    def __call__(self, texts: str | Sequence[str | Pair]) -> Output | list[Output]:
         """One output per text: the dataclass of the task in `jumok.tasks.pipeline.outputs`."""
         if isinstance(texts, str):
             return self.predict([texts])[0]
         return self.predict(_as_list(texts))
 
-    def predict(self, texts: Sequence[str]) -> list[Output]:
+    def predict(self, texts: Sequence[str | Pair]) -> list[Output]:
         """One output per text, in order, also for an empty text.
 
-        Raises InputError for what is not a text, or too long, before any prediction.
+        A model of pairs reads a tuple of two texts, or a line with a TAB between them. Raises
+        InputError for what is not a text, or too long, before any prediction.
         """
+        texts = self.lines_of(texts)
         self.check_texts(texts)
         self.check_supported()
         from jumok.tasks.pipeline.output_warnings import with_warnings
@@ -229,16 +234,55 @@ class Pipeline:
             return SentenceEncoding(pooling=self.model.pooling)
         return SentenceEncoding()
 
+    @property
+    def optional_pairs(self) -> bool:
+        """Whether a row may be a text or a pair: of an imported classifier with a pair template.
+
+        The files of such a model do not contain whether it was trained on pairs.
+        """
+        if self.origin is None or self.recipe.reads_pairs:
+            return False
+        has_pairs = self.task.joins_pairs and "pair" in self.task.columns
+        return has_pairs and bool(self.vocabulary.input_template.pair)
+
+    @property
+    def paired_columns(self) -> tuple[str, ...]:
+        """The columns of pairs to evaluate, where they are optional; else ()."""
+        return self.task.columns if self.optional_pairs else ()
+
     def is_pair(self, line: str) -> bool:
         """Whether the model reads a line as a pair of texts with a TAB between them.
 
-        A recipe with pairs has nothing else. The files of an imported model do not contain whether
-        it was trained on pairs, so there a line with exactly one TAB is a pair.
+        A recipe with pairs has nothing else; where they are optional, a line with exactly one TAB
+        is a pair.
         """
-        if self.origin is None or self.recipe.reads_pairs:
-            return self.recipe.reads_pairs
-        has_pairs = self.task.joins_pairs and "pair" in self.task.columns
-        return has_pairs and line.count("\t") == 1 and bool(self.vocabulary.input_template.pair)
+        return self.recipe.reads_pairs or (line.count("\t") == 1 and self.optional_pairs)
+
+    def lines_of(self, texts: Sequence[str | Pair]) -> list[str]:
+        """The texts as lines, with a TAB between the texts of a pair.
+
+        Raises InputError for a pair where the model reads none, and for one with a TAB in a text.
+        """
+        return [
+            self._joined(text, index) if _is_pair(text) else text  # type: ignore[misc]  # checked later
+            for index, text in enumerate(texts)
+        ]
+
+    def _joined(self, pair: Pair, index: int) -> str:
+        if not (self.recipe.paired or self.optional_pairs):
+            raise InputError(
+                "pipeline.reads_one_text",
+                "the model reads one text a row, got a pair at index {index}; give a str",
+                index=index,
+            )
+        if any("\t" in text for text in pair):
+            raise InputError(
+                "pipeline.tab_in_pair",
+                "the texts of a pair must have no TAB, got one in the pair at index {index}; "
+                "replace it by a space",
+                index=index,
+            )
+        return "\t".join(pair)
 
     def check_supported(self) -> None:
         """Raise InputError for an imported model whose logits are not outputs for texts."""
@@ -364,7 +408,14 @@ class Pipeline:
         )
 
 
-def _as_list(texts: str | Sequence[str]) -> list[str]:
+def _is_pair(text: object) -> TypeGuard[Pair]:
+    """Whether a row is a tuple, or a list, of two texts."""
+    if not isinstance(text, tuple | list):
+        return False
+    return len(text) == 2 and all(isinstance(part, str) for part in text)
+
+
+def _as_list(texts: str | Sequence[Text]) -> list[Text]:
     """Raise InputError for what is neither a text nor several."""
     if isinstance(texts, str):
         return [texts]

@@ -8,6 +8,7 @@ from typing import Any
 
 from jumok.atomic_io import expand_home
 from jumok.config_io import (
+    ConfigDict,
     Overrides,
     apply_overrides,
     from_dict,
@@ -206,6 +207,23 @@ def load_recipe(source: str, overrides: Overrides = ()) -> Recipe:
         )
     path = builtin[source]
     return _recipe_with({"name": path.stem} | read_toml(path), overrides)
+
+
+def recipe_of_file(file: str, task: str, overrides: Overrides = ()) -> Recipe:
+    """The recipe of a task whose training rows are those of a file.
+
+    >>> recipe = recipe_of_file("reviews.tsv", "classification", ["data.text=review"])
+    >>> recipe.data.train, recipe.data.text, recipe.model.init
+    ('reviews.tsv', 'review', 'ko-small')
+    """
+    tree: ConfigDict = {
+        "name": "data",
+        "task": task,
+        "training": {"epochs": 1},
+        "model": {"kind": get_task(task).kinds[0]},
+        "data": {"train": file},
+    }
+    return _recipe_with(with_shipped_model(tree, overrides) or tree, overrides)
 
 
 def change_recipe(recipe: Recipe, overrides: Overrides) -> Recipe:

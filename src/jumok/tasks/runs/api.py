@@ -212,12 +212,11 @@ def evaluate_all(
             "run.data_split_exclude",
             "data and split exclude each other; use one of them",
         )
-    recipe, labels = pipeline.recipe, pipeline.labels
     if data is None:
-        tables = evaluation_tables(recipe, split, labels)
+        tables = evaluation_tables(pipeline.recipe, split, pipeline.labels)
     else:
         name = Path(data).name if isinstance(data, str | os.PathLike) else "data"
-        tables = {name: table_of(data, recipe, labels)}
+        tables = {name: table_of(data, pipeline.recipe, pipeline.labels, pipeline.paired_columns)}
     report_bad_rows(tables.values())
     return [
         evaluate_table(pipeline, table, name).scores

@@ -16,7 +16,7 @@ from jumok.atomic_io import storage_errors, write_atomically
 from jumok.config_io import suggest
 from jumok.data.config import KEPT_DATA, DataConfig
 from jumok.data.table import Table
-from jumok.data.table_files import evaluation_table
+from jumok.data.table_files import evaluation_table, has_column
 from jumok.errors import InputError
 from jumok.processes import is_elastic, is_main_process
 from jumok.tasks.recipe.recipe import Recipe
@@ -64,18 +64,53 @@ def kept_data(recipe: Recipe, given: Mapping[str, object], folder: Path) -> Iter
         raise
 
 
-def table_of(data: object, recipe: Recipe, labels: Sequence[str]) -> Table:
-    """Data to evaluate, a path or rows in memory, with the columns of the recipe's task."""
+def table_of(
+    data: object, recipe: Recipe, labels: Sequence[str], paired: tuple[str, ...] = ()
+) -> Table:
+    """Data to evaluate, a path or rows in memory, with the columns of the recipe's task.
+
+    Where a row may be a text or a pair, `paired` are the columns of pairs, which are read if the
+    data have the column `pair`.
+    """
     if isinstance(data, str | os.PathLike):
-        return evaluation_table(Path(data), recipe.data, recipe.columns, labels)
+        pairs = paired and has_column(data, recipe.data, "pair")
+        columns = paired if pairs else recipe.columns
+        return evaluation_table(data, recipe.data, columns, labels)
+    data = list(data) if isinstance(data, Iterator) else data
     config = replace(recipe.data, sha256={})
-    names = {column: (recipe.data.header(column), column) for column in recipe.columns}
+    pairs = paired and _has_column(data, "pair", len(paired))
+    columns = paired if pairs else recipe.columns
+    names = {column: (recipe.data.header(column), column) for column in columns}
     rows, _ = rows_of(data, names)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "data.jsonl"
-        headers = {column: config.header(column) for column in recipe.columns}
+        headers = {column: config.header(column) for column in columns}
         path.write_bytes(_json_lines(rows, headers))
-        return evaluation_table(path, config, recipe.columns, labels)
+        return evaluation_table(path, config, columns, labels)
+
+
+def _has_column(data: object, name: str, n_columns: int) -> bool:
+    """Whether a frame, a row that is a dict or a row that is a tuple has another column."""
+    found = _column_names(data)
+    if isinstance(found, Iterable):
+        return name in found
+    rows = data if isinstance(data, Sequence) and not isinstance(data, str | bytes) else ()
+    return any(
+        name in row if isinstance(row, Mapping) else _is_row(row) and len(row) == n_columns
+        for row in rows
+    )
+
+
+def _is_row(row: object) -> bool:
+    return isinstance(row, Sequence) and not isinstance(row, str)
+
+
+def _column_names(data: Any) -> Any:
+    """The names of the columns of a frame, None for rows."""
+    found = getattr(data, "column_names", None)
+    if found is None and hasattr(data, "to_dict"):
+        found = getattr(data, "columns", None)
+    return found
 
 
 def _with_data(
@@ -126,9 +161,7 @@ def rows_of(data: object, names: Names) -> tuple[list[dict[str, Any]], tuple[str
     >>> rows_of([("좋다", 1)], {"text": ("document", "text"), "label": ("label",)})
     ([{'text': '좋다', 'label': 1}], ())
     """
-    found = getattr(data, "column_names", None)
-    if found is None and hasattr(data, "to_dict"):
-        found = getattr(data, "columns", None)
+    found = _column_names(data)
     if isinstance(data, Mapping) or callable(found):
         raise InputError(
             "run.data_rows_table",

@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 from jumok.data.load import load_splits
-from jumok.data.report import data_report
 from jumok.data.splits import Splits
 from jumok.device import find_device, peak_memory_bytes, tune_threads, versions
 from jumok.errors import InputError
@@ -29,6 +28,7 @@ from jumok.processes import (
 from jumok.tasks.pipeline.outputs import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.registry import get_task
+from jumok.tasks.runs.check_data import report_on
 from jumok.tasks.runs.evaluate import evaluate, report_bad_rows
 from jumok.tasks.runs.initialize_from import LoadReport
 from jumok.tasks.runs.run import Run
@@ -191,13 +191,13 @@ def _train(
 ) -> TrainingResult:
     """Train, evaluate and write all files; `start_time` is that of the command, in seconds."""
     run, splits, model = started.run, started.splits, started.model
-    if processes.rank == 0:
-        report_bad_rows(splits.tables.values())
-        if not started.recipe.data.corpus and not started.recipe.data.pieces:
-            for message in data_report(splits).messages():
-                print_notice(message)
     tokenizers = run.tokenizers()
     recipe = started.recipe.with_vocabulary(*tokenizers.sizes)
+    if processes.rank == 0:
+        report_bad_rows(splits.tables.values())
+        if not recipe.data.corpus:
+            for message in report_on(splits, recipe, tokenizers).messages():
+                print_notice(message)
     metadata = {
         "recipe": run.recipe_fingerprint(),
         **tokenizers.fingerprints,

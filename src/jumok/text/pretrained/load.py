@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Tokenizer
+
 from jumok.errors import InputError, Message, TokenizerError
 from jumok.text.pretrained.backend import TokenizersBackend
 from jumok.text.pretrained.files import CONFIG, TOKENIZER, TokenizerFiles
@@ -69,7 +71,10 @@ def _load(files: TokenizerFiles, model_config: Mapping[str, Any]) -> PretrainedT
         return _load_marian(files, config, side, (vocab_size, target_size or vocab_size))
     if is_kobert(files, model_config):
         return _load_kobert(files, config, side, vocab_size)
-    spec = find_class(name, tokenizer_json).build(files, config, tokenizer_json)
+    found = find_class(name, tokenizer_json)
+    spec = found.build(files, config, tokenizer_json)
+    if tokenizer_json and not found.has_steps(tokenizer_json):
+        _use_own_steps(spec.tokenizer, tokenizer_json)
     backend = TokenizersBackend(
         spec.tokenizer,
         unk_id=spec.unk_id,
@@ -98,6 +103,18 @@ def _load(files: TokenizerFiles, model_config: Mapping[str, Any]) -> PretrainedT
         has_token_type_ids=spec.has_token_type_ids,
         model_vocab_size=vocab_size,
     )
+
+
+def _use_own_steps(tokenizer: Tokenizer, tokenizer_json: TokenizerJson) -> None:
+    """Normalize and split texts as the file does, which the model was trained with.
+
+    transformers 5 replaces these steps by those of the class, and so reads other ids than 4.
+    """
+    own = tokenizer_json.build()
+    tokenizer.model = own.model
+    tokenizer.normalizer = own.normalizer
+    tokenizer.pre_tokenizer = own.pre_tokenizer
+    tokenizer.decoder = own.decoder
 
 
 def _load_marian(

@@ -24,23 +24,49 @@ _GENERIC = "TokenizersBackend"
 class TokenizerClass:
     """How a class of tokenizers is built, and from which model in a tokenizer.json.
 
-    `model` is "" if the file may contain any model, which is then used without changes.
+    `model` is "" if the file may contain any model, which is then used without changes. The class
+    normalizes and splits texts by steps of its own; `has_steps` is whether the file has those too.
     """
 
     build: Build
     model: str = ""
     byte_level: bool = False
+    has_steps: Callable[[TokenizerJson], bool] = lambda tokenizer_json: True
+
+
+def _has_bert_steps(tokenizer_json: TokenizerJson) -> bool:
+    prefix = tokenizer_json.model.get("continuing_subword_prefix", "##")
+    steps = tokenizer_json.step_types("normalizer"), tokenizer_json.step_types("pre_tokenizer")
+    return steps == ({"BertNormalizer"}, {"BertPreTokenizer"}) and prefix == "##"
+
+
+def _has_byte_level_steps(tokenizer_json: TokenizerJson) -> bool:
+    """Words as GPT-2 splits them: not with a pattern of the file, as for digits."""
+    steps = tokenizer_json.step_types("normalizer"), tokenizer_json.step_types("pre_tokenizer")
+    flags = ("ignore_merges", "byte_fallback", "fuse_unk", "end_of_word_suffix")
+    plain = not any(map(tokenizer_json.model.get, flags))
+    return steps == (set(), {"ByteLevel"}) and tokenizer_json.splits_bytes and plain
+
+
+def _has_unigram_steps(tokenizer_json: TokenizerJson) -> bool:
+    """The table of characters and the spaces of SentencePiece, as each class has them."""
+    normalizer = tokenizer_json.step_types("normalizer")
+    pre_tokenizer = tokenizer_json.step_types("pre_tokenizer")
+    return normalizer <= {"Precompiled", "Replace", "Strip"} and pre_tokenizer <= {
+        "WhitespaceSplit",
+        "Metaspace",
+    }
 
 
 _CLASSES = {
-    "BertTokenizer": TokenizerClass(bert, "WordPiece"),
-    "DistilBertTokenizer": TokenizerClass(distilbert, "WordPiece"),
-    "RobertaTokenizer": TokenizerClass(roberta, "BPE", byte_level=True),
-    "GPT2Tokenizer": TokenizerClass(gpt2, "BPE", byte_level=True),
-    "T5Tokenizer": TokenizerClass(t5, "Unigram"),
-    "XLMRobertaTokenizer": TokenizerClass(xlm_roberta, "Unigram"),
-    "MBartTokenizer": TokenizerClass(mbart, "Unigram"),
-    "MBart50Tokenizer": TokenizerClass(mbart50, "Unigram"),
+    "BertTokenizer": TokenizerClass(bert, "WordPiece", False, _has_bert_steps),
+    "DistilBertTokenizer": TokenizerClass(distilbert, "WordPiece", False, _has_bert_steps),
+    "RobertaTokenizer": TokenizerClass(roberta, "BPE", True, _has_byte_level_steps),
+    "GPT2Tokenizer": TokenizerClass(gpt2, "BPE", True, _has_byte_level_steps),
+    "T5Tokenizer": TokenizerClass(t5, "Unigram", False, _has_unigram_steps),
+    "XLMRobertaTokenizer": TokenizerClass(xlm_roberta, "Unigram", False, _has_unigram_steps),
+    "MBartTokenizer": TokenizerClass(mbart, "Unigram", False, _has_unigram_steps),
+    "MBart50Tokenizer": TokenizerClass(mbart50, "Unigram", False, _has_unigram_steps),
     _GENERIC: TokenizerClass(generic),
 }
 _ALIASES = {

@@ -136,6 +136,20 @@ class TokenizerJson:
             step.get("type") == "ByteLevel" for step in steps(self.state.get("pre_tokenizer"))
         )
 
+    @property
+    def splits_bytes(self) -> bool:
+        """Whether every step of bytes splits words by the pattern of GPT-2."""
+        return all(
+            step.get("use_regex", True) is True
+            for step in steps(self.state.get("pre_tokenizer"))
+            if step.get("type") == "ByteLevel"
+        )
+
+    def step_types(self, part: str) -> set[str]:
+        """The types of the steps of a part of the file, without those of sequences."""
+        types = {str(step.get("type")) for step in steps(self.state.get(part))}
+        return types - {"Sequence"}
+
     def option(self, part: str, name: str) -> str | None:
         """A string in the file's `truncation` or `padding`, such as the direction."""
         table = self.state.get(part)
