@@ -92,6 +92,11 @@ def choose_kernel(
     return _torch(precision, reason)
 
 
+def is_compiled(precision: DecoderPrecision) -> bool:
+    """Whether a kernel is compiled that is known to be faster than PyTorch in this precision."""
+    return precision in FASTER[best_instruction_set().name] and compiled_kernel() is not None
+
+
 def check_faster(precision: DecoderPrecision) -> None:
     """Raise KernelError on a processor on which the kernel is not known to be faster."""
     instructions = best_instruction_set().name

@@ -55,14 +55,39 @@ class ComputeTurn:
     ) -> None:
         self._fd, self._group, self._on_wait, self._seconds = fd, group, on_wait, seconds
         self._patient, self._waits, self._until = True, False, 0.0
+        self._held = False
         if fd is not None:
             signal.signal(signal.SIGALRM, lambda *_: self._on_alarm())
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
         """Wait for the turn and hold it."""
-        if self._fd is None:
+        self._take()
+        try:
             yield
+        finally:
+            self._give()
+
+    @contextmanager
+    def released(self) -> Iterator[None]:
+        """Let others compute meanwhile, if this process has the turn."""
+        held = self._held
+        if held:
+            self._give()
+        try:
+            yield
+        finally:
+            if held:
+                self._take()
+
+    def _give(self) -> None:
+        self._held = False
+        if self._fd is not None:
+            fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, 2 * self._group)
+
+    def _take(self) -> None:
+        self._held = True
+        if self._fd is None:
             return
         turn, queue = 2 * self._group, 2 * self._group + 1
         self._until = time.monotonic() + (self._seconds if self._patient else 0.0)
@@ -76,10 +101,6 @@ class ComputeTurn:
             self._waits = False
             signal.setitimer(signal.ITIMER_REAL, 0)
             fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, queue)
-        try:
-            yield
-        finally:
-            fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, turn)
 
     def _lock(self, fd: int, byte: int) -> None:
         """Lock a byte of a file, with an alarm each second while another process has it."""
@@ -347,7 +368,9 @@ def main(fd: int) -> None:
         end_signs()
         frames.send({"op": "ready", "pid": os.getpid(), **info})
         frames.flush()
-        Worker(frames, hub, engine).run(ComputeTurn(turn_fd, message["turn_group"], send_heartbeat))
+        turn = ComputeTurn(turn_fd, message["turn_group"], send_heartbeat)
+        engine.tokenize_in(turn.released)
+        Worker(frames, hub, engine).run(turn)
     except (EOFError, ConnectionError):
         return
 
