@@ -71,6 +71,9 @@ def serve(
         ),
     ] = False,
     log: Annotated[str, typer.Option(metavar="FORMAT", help="text or json.")] = "text",
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Log the requests of probes and of /metrics too.")
+    ] = False,
 ) -> None:
     """Serve models over HTTP, with the answers of jumok predict.
 
@@ -106,6 +109,7 @@ def serve(
             token=None if token_file is None else read_token(token_file),
             traces=traces,
             log="json" if log == "json" else "text",
+            log_level="debug" if debug else "info",
             limits=replace(Limits(), max_wait=max_wait),
         )
         run(options)

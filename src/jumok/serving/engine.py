@@ -58,6 +58,7 @@ class Engine:
         if isinstance(pipeline, GenerationPipeline):
             pipeline.backends = backends = SharedBackends(pipeline.recipe.decoding, hub)
             backends.prepare(pipeline.model)
+        self._lengths: dict[str, int] = {}  # the tokens of the texts that were tokenized last
         self.pipeline = lru_cache(MAX_PIPELINES)(self._with_decoding)
         self.batched = {  # the kinds of requests whose answers do not depend on the batch
             kind
@@ -135,10 +136,20 @@ class Engine:
         tokenizer = self._pipeline.vocabulary
         for name in ("encode", "encode_batch", "encode_with_offsets"):
             vars(tokenizer)[name] = _tokenizes_in(context, getattr(tokenizer, name))  # frozen
+        encode_batch = tokenizer.encode_batch
+
+        def counted(texts: Sequence[str]) -> list[list[int]]:
+            found = encode_batch(texts)
+            if len(found) <= BATCH_WORK:
+                self._lengths = dict(zip(texts, map(len, found), strict=True))
+            return found
+
+        vars(tokenizer)["encode_batch"] = counted
 
     def count_tokens(self, text: str) -> int:
         """The number of tokens of a text without special tokens."""
-        return len(self._pipeline.vocabulary.encode(text))
+        known = self._lengths.get(text)
+        return len(self._pipeline.vocabulary.encode(text)) if known is None else known
 
     def output_tokens(self, line: str, decoding: str = "") -> int:
         """The number of generated tokens in an answer, counted on its text."""

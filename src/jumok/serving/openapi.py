@@ -71,7 +71,12 @@ def openapi(version: str, routes: Sequence[Route], *, token: bool) -> Schema:
     paths: dict[str, Schema] = {}
     for route in routes:
         if isinstance(route, ApiRoute):
-            paths.setdefault(route.path, {})[route.method.lower()] = route.describe()
+            described = route.describe()
+            if route.path.endswith("/*"):
+                one = {"name": "name", "in": "path", "required": True, "schema": STRING}
+                described["parameters"] = [one]
+            path = route.path.replace("*", "{name}")
+            paths.setdefault(path, {})[route.method.lower()] = described
     found: Schema = {
         "openapi": "3.1.0",
         "info": {"title": "jumok serve", "version": version},

@@ -17,7 +17,7 @@ from jumok.serving.replies import join_lines, json_reply
 from jumok.serving.requests import deadline_seconds, decoding
 from jumok.serving.scheduler import Answer, Item
 from jumok.serving.service import ServedModel, Service, gather_answers
-from jumok.web.app import Route
+from jumok.web.app import Route, last_part
 from jumok.web.errors import RequestError, invalid
 from jumok.web.requests import read_object, watched
 
@@ -51,6 +51,7 @@ class NativeRoutes:
             ApiRoute("GET", "/v1/limits", self.limits, summary="All limits."),
             ApiRoute("GET", "/health", self.health, summary="200 while the server runs."),
             ApiRoute("GET", "/ready", self.ready, summary="200 when all models are warm."),
+            ApiRoute("GET", "/ready/*", self.ready, summary="200 when the named model is warm."),
             ApiRoute(
                 *("GET", "/metrics", self.metrics),
                 summary="Prometheus metrics.",
@@ -112,8 +113,11 @@ class NativeRoutes:
         return json_reply({"status": "ok", "not_ready": reasons})
 
     async def ready(self, request: Request) -> Response:
-        """200 when all models are warm and the server is not ending."""
-        if self._service.ready:
+        """200 when all models, or the named one, are warm and the server is not ending."""
+        ready = self._service.ready
+        if request.scope["path"] != "/ready":
+            ready = self._service.model(last_part(request)).ready and not self._service.draining
+        if ready:
             return json_reply({"status": "ready"})
         reason = "the server is shutting down" if self._service.draining else "a model is loading"
         raise RequestError(
