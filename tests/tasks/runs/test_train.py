@@ -14,11 +14,11 @@ from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.evaluate import evaluate
 from jumok.tasks.runs.examples import examples
 from jumok.tasks.runs.run import Run
-from jumok.tasks.runs.train import train
+from jumok.tasks.runs.train import resume, train
 from jumok.text.sentencepiece import SentencePieceTokenizer
 from tests.errors import raises
 from tests.tasks.tiny_jobs import review_vocabulary
-from tests.tiny_runs import REVIEWS, reviews
+from tests.tiny_runs import REVIEWS, reviews, write_reviews
 
 SHORT = ["training.steps=4", "training.evaluate_every=4"]
 
@@ -184,3 +184,15 @@ def test_a_vocabulary_without_sampling_is_an_error_before_the_run(
     with raises(InputError, "text.vocabulary_segmentation_every"):
         train(load_recipe(str(review_recipe), overrides), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_finished_run_with_another_recipe_says_how_to_train_on(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    finished = train(load_recipe(str(write_reviews(tmp_path)), SHORT), run)
+    assert resume(run).results == finished.results
+    recipe = run / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace("steps = 4", "steps = 8", 1), encoding="utf-8")
+    with raises(InputError, "run.finished_recipe_changed"):
+        resume(run)
+    plan = load_recipe(str(recipe), [f'model.init="{run}"'])  # what the message advises
+    assert train(plan, tmp_path / "more").results["steps"] == 8
