@@ -7,6 +7,7 @@ order, or in another format, have the same development split. Shapes: n rows.
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from jumok.data.files.label_sets import split_labels
 from jumok.data.table import Table
 
 _INPUTS = ("text", "pair", "source")
+CELLS = 10_000  # that are Python objects at a time
 
 
 def strata_and_keys(table: Table) -> tuple[list[str], Iterator[str]]:
@@ -114,8 +116,14 @@ def _rarest(cells: Iterable[list[str]]) -> list[str]:
 def inputs_of(table: Table) -> Iterator[str]:
     """The texts that a model reads of each row, as one text."""
     names = [name for name in _INPUTS if name in table.column_names]
-    columns = [map(str, table.arrow.column(name).to_pylist()) for name in names]
+    columns = [map(str, _cells(table.arrow.column(name))) for name in names]
     return map("\0".join, zip(*columns, strict=True))
+
+
+def _cells(column: Any) -> Iterator[object]:
+    """The cells of a column, some at a time."""
+    for first in range(0, len(column), CELLS):
+        yield from column.slice(first, CELLS).to_pylist()
 
 
 def _hashes(keys: Iterable[str], seed: int, n: int) -> NDArray[np.uint64]:
