@@ -109,7 +109,7 @@ def resume(folder: Path, callbacks: Sequence[Callback] = ()) -> TrainingResult:
 
 
 def _check_unchanged(run: Run) -> None:
-    """Raise InputError for a finished run whose recipe.toml is no longer that of its training."""
+    """Raise InputError for a finished run whose recipe.toml differs from that of its training."""
     newest = CheckpointStore(run.folder).last(1)
     if newest and newest[0].metadata.get("recipe") != run.recipe_fingerprint():
         raise InputError(
