@@ -4,7 +4,6 @@ gloo connects to the address of the machine's name. Debian and Ubuntu resolve th
 which no other machine reaches.
 """
 
-import fcntl
 import ipaddress
 import os
 import socket
@@ -68,6 +67,8 @@ def is_loopback(host: str) -> bool:
 
 def interface_addresses() -> dict[str, str]:
     """The IPv4 address of each interface that has one; on Linux."""
+    import fcntl
+
     found = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
