@@ -23,6 +23,7 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous as open_store
 
 from jumok.errors import InputError, JumokError, ProcessLostError
+from jumok.gloo_interface import VARIABLE, set_interface
 
 POLL_SECONDS = 0.01  # between two looks at the store
 
@@ -164,12 +165,30 @@ class TorchProcessGroup:
         except RuntimeError as error:
             raise self._lost() from error
 
+    @contextmanager
+    def _raise_unconnected(self) -> Iterator[None]:
+        """Raise ProcessLostError for every RuntimeError before the processes are connected."""
+        try:
+            yield
+        except RuntimeError as error:
+            raise ProcessLostError(
+                "process.not_connected",
+                "process {rank} of 0 to {size} must reach the others, got no connection to all of "
+                "them within {timeout:g} s ({interface}); start all of them, and set "
+                "GLOO_SOCKET_IFNAME (GPUs: NCCL_SOCKET_IFNAME) to the network interface between "
+                "the machines",
+                rank=self.rank,
+                size=self.size - 1,
+                timeout=self.timeout,
+                interface=f"GLOO_SOCKET_IFNAME={os.environ.get(VARIABLE, '')}",
+            ) from error
+
     def _lost(self) -> ProcessLostError:
         return ProcessLostError(
             "process.process_lost_contact",
             "process {rank} of 0 to {size} lost contact: another one ended, or did not answer "
-            "for {timeout:g} s (training.timeout); resume from the newest checkpoint with jumok "
-            "train --resume and the run's folder",
+            "for {timeout:g} s (training.timeout); continue with jumok train --resume and the "
+            "run's folder",
             rank=self.rank,
             size=self.size - 1,
             timeout=self.timeout,
@@ -210,7 +229,8 @@ def init_process_group(device: torch.device, timeout: float) -> Iterator[Process
         torch.cuda.set_device(device)
     processes = TorchProcessGroup(int(os.environ["RANK"]), size, timeout)
     limit = timedelta(seconds=timeout)
-    with processes._raise_lost():
+    set_interface()
+    with processes._raise_unconnected():
         store, rank, _ = next(open_store("env://", timeout=limit))
         dist.init_process_group(
             backends[device.type],

@@ -222,6 +222,27 @@ def test_the_logits_of_tokens_do_not_depend_on_the_batch(
 
 @needs_the_kernel
 @torch.no_grad()
+def test_float32_of_padded_texts_uses_a_compiled_kernel(
+    compiled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = seeded(TokenClassifier, config("untied", "learned", d_model=96, n_heads=4), 5)
+    fast = optimize(model, padding_only=True)
+    assert is_batch_invariant(fast)
+    lengths = torch.tensor([9, 5, 1, 3, 20])
+    ids = torch.randint(3, 77, (5, 20), generator=torch.Generator().manual_seed(3))
+    mask = torch.arange(20)[None] < lengths[:, None]
+    together = fast(ids.masked_fill(~mask, 0), mask)
+    assert error(together[mask], model(ids, mask)[mask]) < TOLERANCES["float32"]
+    for row, length in enumerate(lengths):
+        alone = fast(ids[None, row, :length])
+        assert torch.equal(together[row : row + 1, :length], alone)
+    assert not has_invariant_states(optimize(model))  # any mask
+    monkeypatch.setattr(jumok.inference.optimization, "is_compiled", lambda _: False)
+    assert not has_invariant_states(optimize(model, padding_only=True))
+
+
+@needs_the_kernel
+@torch.no_grad()
 def test_the_logits_of_characters_do_not_depend_on_the_batch(compiled: Path) -> None:
     size = config("untied", "learned", d_model=96, n_heads=4)
     model = seeded(CharacterClassifier, size, 5)

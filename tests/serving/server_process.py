@@ -17,6 +17,10 @@ from typing import Any
 
 import psutil
 
+from jumok.tasks.pipeline.encoder_choice import with_packed_encoder
+from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.runs.load import load
+
 START = """
 import json, sys
 from jumok.serving.limits import Limits
@@ -49,6 +53,11 @@ class Reply:
         assert set(error) == {"message", "type", "param", "code"}
         assert re.fullmatch(r"[a-z]+\.[a-z0-9_]+", error["code"])
         return error
+
+
+def served(run: Path | str) -> Pipeline:
+    """What `jumok predict` and `jumok serve` compute with without --precision."""
+    return with_packed_encoder(load(run), None)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ import pytest
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.import_checkpoint import import_checkpoint
-from jumok.tasks.runs.load import load
 from tests import hf_folders
-from tests.serving.server_process import Server, serving
+from tests.serving.server_process import Server, served, serving
 from tests.text.pretrained.test_streaming import spelling
 
 TEXTS = ["겨울은 추워요.", "비가 와요", "a"]
@@ -55,7 +54,7 @@ def hosts(
 
 
 def pipeline(folders: dict[str, Path | str], name: str, *more: str) -> Pipeline:
-    found = load(folders[name])
+    found = served(folders[name])
     overrides = HANGUL if name in ("bytes", "fallback") else ()
     if name == "imported":
         overrides = ("max_length=20",)

@@ -1,19 +1,22 @@
 """POST /v1/predict: the bytes of `jumok predict --json`, alone and in company."""
 
 import json
+import re
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
 
 from jumok.serving.engine import with_precision
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.runs.load import load
-from tests.serving.server_process import Reply, Server
+from tests.serving.server_process import Reply, Server, served
 from tests.tiny_runs import readings, reviews
 
 pytestmark = pytest.mark.usefixtures("threads_of_the_server")
@@ -36,14 +39,18 @@ def test_answers_are_the_bytes_of_the_command(server: Server, review_run: Path) 
 
 
 @given(
-    st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), min_size=1, max_size=4)
+    st.lists(
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40),
+        min_size=1,
+        max_size=4,
+    )
 )
 @example([""])
 @example(["", " ", "이 영화 정말 재미있어요 ㅋㅋ"])
 def test_any_text_has_the_answer_of_the_pipeline(
     server: Server, review_run: Path, texts: list[str]
 ) -> None:
-    pipeline = load(review_run)
+    pipeline = served(review_run)
     expected = ", ".join(to_json(pipeline(text)) for text in texts)
     assert answers(server.predict(*texts)) == f"[{expected}]".encode()
 
@@ -166,11 +173,62 @@ def test_state_of_the_server(server: Server) -> None:
     names = [model["id"] for model in server.request("/v1/models").json["data"]]
     assert names == ["reviews", "reading"]
     assert server.request("/v1/limits").json["body_bytes"] == 2**22
+    assert server.request("/ready/reading").status == 200
+    assert server.request("/ready/nothing").status == 404
+
+
+def samples(server: Server) -> dict[tuple[str, str], float]:
+    """The value of each metric of a model, by its name and the model."""
+    text = server.request("/metrics").body.decode()
+    assert "evil" not in text
+    return {
+        (sample.name, sample.labels.get("model", "")): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.labels.get("route", "/v1/predict") == "/v1/predict"
+        and sample.labels.get("status", "200") == "200"
+    }
+
+
+def test_metrics_of_each_model(server: Server, review_run: Path, reading_run: Path) -> None:
     server.predict("a")
-    metrics = server.request("/metrics").body.decode()
-    assert 'jumok_requests_total{route="/v1/predict",status="200"}' in metrics
-    assert 'jumok_waiting_texts{model="reviews"} 0.0' in metrics
-    assert "evil" not in metrics
+    before = samples(server)
+    assert server.predict("좋다", "별로예요").status == 200
+    reading = server.predict("일곱 시", model="reading")
+    after = samples(server)
+    change = {key: value - before.get(key, 0.0) for key, value in after.items()}
+    vocabularies = [load(run).vocabulary for run in (review_run, reading_run)]
+    tokens = [vocabularies[0].encode("좋다"), vocabularies[0].encode("별로예요")]
+    assert change["jumok_requests_total", "reviews"] == 1
+    assert change["jumok_request_seconds_count", "reviews"] == 1
+    assert change["jumok_texts_total", "reviews"] == 2
+    assert change["jumok_input_tokens_total", "reviews"] == sum(map(len, tokens))
+    assert 1 <= change["jumok_batches_total", "reviews"] <= 4
+    assert change["jumok_compute_seconds_total", "reviews"] > 0
+    assert change["jumok_generated_tokens_total", "reviews"] == 0
+    assert change["jumok_texts_total", "reading"] == 1
+    written = vocabularies[1].encode(reading.json["answers"][0]["output"])
+    assert change["jumok_generated_tokens_total", "reading"] >= len(written)
+    assert after["jumok_ready", "reading"] == 1
+    assert after["jumok_waiting_texts", "reviews"] == 0
+    assert {"jumok_build_info", "process_resident_memory_bytes"} <= {name for name, _ in after}
+    assert ("jumok_model_info", "reviews") in after
+
+
+def test_a_request_has_an_id_in_the_log(server: Server) -> None:
+    own = server.request("/v1/predict", {"texts": ["a", "b"]}, X_Request_Id="trace-7/a=b")
+    assert own.headers["x-request-id"] == "trace-7/a=b"
+    made = server.request("/v1/predict", {"texts": ["a"]}, X_Request_Id='evil" id')
+    assert re.fullmatch("[0-9a-f]{16}", made.headers["x-request-id"])
+    server.request("/ready")
+    end = time.monotonic() + 60
+    while made.headers["x-request-id"] not in (log := server.log.read_text(encoding="utf-8")):
+        assert time.monotonic() < end
+    (line,) = [line for line in log.splitlines() if 'id="trace-7/a=b"' in line]
+    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z reply ", line)
+    assert 'model="reviews" texts=2' in line
+    assert "evil" not in log
+    assert 'route="/ready"' not in log  # a probe
 
 
 def test_log_lines_do_not_contain_input(server: Server) -> None:

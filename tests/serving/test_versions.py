@@ -24,12 +24,11 @@ from jumok.serving.logs import Log
 from jumok.serving.routes import answer
 from jumok.serving.service import ServedModel, gather_answers
 from jumok.tasks.pipeline.outputs import to_json
-from jumok.tasks.runs.load import load
 from jumok.threads import compute_threads
 from jumok.web.errors import RequestError
 from jumok.web.requests import ClientGone
 from tests.errors import raises
-from tests.serving.server_process import Server, serving
+from tests.serving.server_process import Server, served, serving
 from tests.serving.test_life import TEXT, copy_of, retrain, wait_until
 from tests.serving.test_scheduler import Recorder, finish
 from tests.tiny_runs import reviews
@@ -246,7 +245,7 @@ def test_each_request_is_answered_by_one_version_during_reloads(
     texts = [text for text, _ in reviews(12, 5)]
     before = torch.get_num_threads()
     torch.set_num_threads(compute_threads())  # the sums of PyTorch depend on it
-    expected = [[to_json(load(version)(text)) for text in texts] for version in versions]
+    expected = [[to_json(served(version)(text)) for text in texts] for version in versions]
     torch.set_num_threads(before)
     assert expected[0] != expected[1]
     run = copy_of(review_run, tmp_path, "model")

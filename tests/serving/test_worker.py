@@ -8,8 +8,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
@@ -20,9 +23,11 @@ from jumok.serving.engine import Engine, EngineOptions, with_precision
 from jumok.serving.frames import BATCH_WORK, FrameBuffer, FrameSocket, pack
 from jumok.serving.merging import JobHub
 from jumok.serving.worker import ComputeTurn, Worker
+from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.load import load
 from jumok.tasks.runs.train import train
+from tests.serving.server_process import served
 from tests.tasks.tiny_jobs import tag_rows
 from tests.tiny_runs import REVIEWS, reviews
 
@@ -60,10 +65,10 @@ def replies(engine: Engine, sent: bytes, n: int) -> Found:
     return found
 
 
-@pytest.fixture(scope="module")
-def engine(compiled: Path, review_run: Path) -> Engine:
-    """The classifier of reviews in int8."""
-    return Engine(str(review_run), EngineOptions("int8"), HUB)
+@pytest.fixture(scope="module", params=["int8", None])
+def engine(compiled: Path, review_run: Path, request: pytest.FixtureRequest) -> Engine:
+    """The classifier of reviews in int8, and in the float32 of a compiled kernel."""
+    return Engine(str(review_run), EngineOptions(request.param), HUB)
 
 
 def test_waiting_texts_are_batches_with_the_bytes_of_texts_alone(
@@ -84,6 +89,24 @@ def test_waiting_texts_are_batches_with_the_bytes_of_texts_alone(
     assert [text for batch in batches for text in batch] == TEXTS  # in the order of arrival
     assert 1 < len(batches) < 20
     assert all(len("".join(batch).encode()) <= BATCH_WORK for batch in batches)
+
+
+def test_float32_without_a_kernel_computes_each_text_alone(
+    review_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jumok.tasks.pipeline.encoder_choice.is_compiled", lambda _: False)
+    engine = Engine(str(review_run), EngineOptions(), HUB)
+    assert not engine.uses_kernel
+    assert engine.batched == set()
+
+
+def test_the_float32_of_the_server_is_that_of_predict(compiled: Path, review_run: Path) -> None:
+    engine = Engine(str(review_run), EngineOptions(), HUB)
+    pipeline, plain = served(review_run), load(review_run)
+    assert str(pipeline.kernel).startswith("native in float32")
+    for text in TEXTS[:5]:
+        assert engine.predict(text) == to_json(pipeline(text))
+    np.testing.assert_allclose(pipeline.encode(TEXTS), plain.encode(TEXTS), atol=1e-5)
 
 
 def test_a_wrong_text_fails_alone(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,6 +162,43 @@ with open(sys.argv[1], "r+b") as file:
     except OSError:
         print("taken")
 """
+
+
+def test_long_texts_are_tokenized_without_the_turn(
+    compiled: Path, review_run: Path, tmp_path: Path
+) -> None:
+    path, found = tmp_path / "turns", []
+    path.touch()
+    former = signal.getsignal(signal.SIGALRM)
+
+    def is_taken() -> bool:
+        command = [sys.executable, "-c", TRY_TURN, str(path)]
+        return bool(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+
+    with path.open("r+b") as file:
+        try:
+            turn = ComputeTurn(file.fileno(), 0)
+
+            @contextmanager
+            def released() -> Iterator[None]:
+                with turn.released():
+                    found.append(is_taken())
+                    yield
+                found.append(is_taken())
+
+            engine = Engine(str(review_run), EngineOptions("int8"), HUB)
+            engine.tokenize_in(released)
+            expected = engine.predict("좋다")
+            with turn():
+                assert engine.predict("좋다") == expected
+                assert found == []
+                engine.predict("좋다 " * BATCH_WORK)
+                assert found[:2] == [False, True]
+            assert not is_taken()
+            engine.predict("좋다 " * BATCH_WORK)
+            assert not is_taken()
+        finally:
+            signal.signal(signal.SIGALRM, former)
 
 
 def test_a_process_that_waits_for_its_turn_gives_signs(tmp_path: Path) -> None:

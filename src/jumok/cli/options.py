@@ -75,7 +75,7 @@ def with_precision(pipeline: "Pipeline", precision: str | None) -> "Pipeline":
     """
     if precision is None:
         return pipeline
-    from jumok.inference import optimize
+    from jumok.tasks.pipeline.encoder_choice import with_packed_encoder
 
     if pipeline.recipe.model.kind == "decoder":
         raise UsageError(
@@ -84,7 +84,16 @@ def with_precision(pipeline: "Pipeline", precision: str | None) -> "Pipeline":
             "precision={precision}",
             precision=precision,
         )
-    return pipeline.with_models(lambda model: optimize(model, precision))  # type: ignore[arg-type]
+    return with_packed_encoder(pipeline, precision)  # type: ignore[arg-type]  # checks it
+
+
+def with_fast_encoder(pipeline: "Pipeline", precision: str | None) -> "Pipeline":
+    """The same; for precision None float32 in a compiled kernel, as `jumok serve`."""
+    if precision is not None:
+        return with_precision(pipeline, precision)
+    from jumok.tasks.pipeline.encoder_choice import with_packed_encoder
+
+    return with_packed_encoder(pipeline, None)
 
 
 def load_encoder(run: Path, precision: str | None, device: str) -> "tuple[Pipeline, Pipeline]":
@@ -97,7 +106,8 @@ def load_encoder(run: Path, precision: str | None, device: str) -> "tuple[Pipeli
 
     pipeline = load(run, device)
     check_encodes(pipeline.model)
-    return pipeline, apply_decoding(with_precision(pipeline, precision), (), precision=precision)
+    fast = with_fast_encoder(pipeline, precision)
+    return pipeline, apply_decoding(fast, (), precision=precision)
 
 
 def ensemble_info(others: Sequence[Path] | None, precision: str | None) -> dict[str, Any]:

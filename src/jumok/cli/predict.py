@@ -20,7 +20,7 @@ from jumok.cli.options import (
     apply_decoding,
     load_ensemble,
     read_template,
-    with_precision,
+    with_fast_encoder,
 )
 from jumok.errors import Message, UsageError
 from jumok.language import translate
@@ -95,7 +95,7 @@ def predict(
     )
     _report_file_names(run, texts or [])
     overrides = decoding or []
-    pipeline = with_precision(load_ensemble(run, ensemble, overrides, device), precision)
+    pipeline = with_fast_encoder(load_ensemble(run, ensemble, overrides, device), precision)
     if n_best is not None:
         overrides = [*overrides, *_n_best_overrides(pipeline, overrides, n_best)]
     if tokens or alignment:

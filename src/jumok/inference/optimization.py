@@ -29,7 +29,7 @@ from jumok.models import (
     TokenClassifier,
 )
 from jumok.native import KernelError, NativeEncoder, WeightPrecision
-from jumok.native.choice import check_faster, warn_once
+from jumok.native.choice import check_faster, is_compiled, warn_once
 from jumok.nn import (
     Dropout,
     GatedFeedForward,
@@ -56,7 +56,9 @@ LINEAR_FACTORIES: dict[WeightPrecision, LinearFactory] = {
 }
 
 
-def optimize(model: nn.Module, precision: WeightPrecision = "float32") -> nn.Module:
+def optimize(
+    model: nn.Module, precision: WeightPrecision = "float32", *, padding_only: bool = False
+) -> nn.Module:
     """A copy of the model in eval mode that runs faster on the CPU; the model does not change.
 
     Supports an `Encoder` and every model of `jumok.models` that has one. The copy is called like
@@ -68,6 +70,10 @@ def optimize(model: nn.Module, precision: WeightPrecision = "float32") -> nn.Mod
     between layers to 8 bits. int8: quantizes weights per output and inputs per token to one byte,
     and computes the rest in float32; runs in the C++ kernel, or slower in PyTorch if there is no
     compiler. `benchmarks/encoder_speed.py` measures errors and speed.
+
+    `padding_only` promises masks that hide nothing but padding, as for texts that are not packed:
+    float32 then runs in the C++ kernel too if one is compiled, and hidden states do not depend on
+    the batch.
 
     Raises InputError if the model is not supported.
 
@@ -91,7 +97,7 @@ def optimize(model: nn.Module, precision: WeightPrecision = "float32") -> nn.Mod
     fast = shared_copy(model).eval()
     for module in list(fast.modules()):
         if isinstance(module, Encoder):
-            stack = UnpaddedStack(_backend(module, precision), precision)
+            stack = UnpaddedStack(_backend(module, precision, padding_only), precision)
             module.stack = stack  # type: ignore[assignment]
             if has_invariant_states(module):  # no projection, which needs all threads
                 module.embedding.__class__ = OneThreadEmbedding
@@ -170,22 +176,24 @@ _SUPPORTED = (
 )
 
 
-def _backend(encoder: Encoder, precision: WeightPrecision) -> StackBackend:
-    if precision == "int8":
+def _backend(encoder: Encoder, precision: WeightPrecision, padding_only: bool) -> StackBackend:
+    uses_kernel = padding_only and precision == "float32" and is_compiled(precision)
+    if precision == "int8" or uses_kernel:
         try:
             check_faster(precision)
             return NativeBackend(
                 NativeEncoder(encoder.stack, encoder.embedding.max_length, precision)
             )
         except KernelError as error:
-            warn_once(
-                Message(
-                    "inference.precision_int8_may",
-                    "precision int8 may be slower than float32 without the C++ kernel, which is "
-                    "not used: {error}",
-                    error=error,
+            if precision == "int8":
+                warn_once(
+                    Message(
+                        "inference.precision_int8_may",
+                        "precision int8 may be slower than float32 without the C++ kernel, which "
+                        "is not used: {error}",
+                        error=error,
+                    )
                 )
-            )
     if precision == "bfloat16" and not has_fast_bfloat16(torch.device("cpu")):
         warn_once(
             Message(

@@ -149,8 +149,8 @@ class NativeBackend(nn.Module):
         if not layout.is_padding_only:
             raise InputError(
                 "inference.mask_hide_only",
-                "the mask must hide only padding for the int8 kernel; pad texts instead of "
-                'packing them, or optimize with precision="float32"',
+                "the mask must hide only padding for the kernel; pad texts instead of packing "
+                'them, or optimize with precision="float32" and without padding_only',
             )
         token_positions = layout.unpad(positions)  # (n)
         return self.encoder(x, layout.lengths, token_positions, layout.columns).to(x.dtype)

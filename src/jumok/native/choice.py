@@ -96,6 +96,11 @@ def choose_kernel(
     return _torch(precision, reason)
 
 
+def is_compiled(precision: DecoderPrecision) -> bool:
+    """Whether a kernel is compiled that is known to be faster than PyTorch in this precision."""
+    return precision in FASTER[best_instruction_set().name] and compiled_kernel() is not None
+
+
 def check_faster(precision: DecoderPrecision) -> None:
     """Raise KernelError where the kernel is not known to be faster for an encoder."""
     instructions = best_instruction_set().name

@@ -99,6 +99,9 @@ def serve(
         ),
     ] = False,
     log: Annotated[str, typer.Option(metavar="FORMAT", help="text or json.")] = "text",
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Log the requests of probes and of /metrics too.")
+    ] = False,
 ) -> None:
     """Serve models over HTTP, with the answers of jumok predict.
 
@@ -135,6 +138,7 @@ def serve(
             traces=traces,
             cors_origins=tuple(cors_origin or ()),
             log="json" if log == "json" else "text",
+            log_level="debug" if debug else "info",
             limits=limits_of(max_wait, request_timeout, max_body, keep_alive),
         )
         run(options)

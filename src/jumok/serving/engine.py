@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from jumok.errors import InputError
-from jumok.inference import has_invariant_states, is_batch_invariant, optimize
+from jumok.inference import has_invariant_states, is_batch_invariant
 from jumok.inference.unpadded_stack import NativeBackend
 from jumok.pretrained.memory_map import copy_weights
 from jumok.serving.completions import Completions, can_chat
+from jumok.serving.frames import BATCH_WORK
 from jumok.serving.merging import JobHub, MergedEncoder, SharedBackends
+from jumok.tasks.pipeline.encoder_choice import with_packed_encoder
 from jumok.tasks.pipeline.generation_pipeline import GenerationPipeline, as_generation
 from jumok.tasks.pipeline.outputs import Output, to_json
 from jumok.tasks.pipeline.pipeline import Pipeline
@@ -48,8 +50,7 @@ class Engine:
         weights = sorted(Path(folder).glob("*.safetensors"))
         self.hash = model_hash(weights or [pipeline.weights_path], description(pipeline))
         self._traced = pipeline if options.traces else None  # an optimized encoder has no weights
-        if options.precision is not None:
-            pipeline = with_precision(pipeline, options.precision)
+        pipeline = with_precision(pipeline, options.precision)
         if options.decoding:
             pipeline = pipeline.with_decoding(options.decoding)
         pipeline.check_supported()
@@ -58,6 +59,7 @@ class Engine:
         if isinstance(pipeline, GenerationPipeline):
             pipeline.backends = backends = SharedBackends(pipeline.recipe.decoding, hub)
             backends.prepare(pipeline.model)
+        self._lengths: dict[str, int] = {}  # the tokens of the texts that were tokenized last
         self.pipeline = lru_cache(MAX_PIPELINES)(self._with_decoding)
         self.batched = {  # the kinds of requests whose answers do not depend on the batch
             kind
@@ -151,11 +153,27 @@ class Engine:
         self._traced.check_texts([text])
         return render_page(trace(self._traced, text))
 
+    def tokenize_in(self, context: Callable[[], AbstractContextManager[None]]) -> None:
+        """Tokenize long texts in a context: without the turn, so that other processes compute."""
+        tokenizer = self._pipeline.vocabulary
+        for name in ("encode", "encode_batch", "encode_with_offsets"):
+            vars(tokenizer)[name] = _tokenizes_in(context, getattr(tokenizer, name))  # frozen
+        encode_batch = tokenizer.encode_batch
+
+        def counted(texts: Sequence[str]) -> list[list[int]]:
+            found = encode_batch(texts)
+            if len(found) <= BATCH_WORK:
+                self._lengths = dict(zip(texts, map(len, found), strict=True))
+            return found
+
+        vars(tokenizer)["encode_batch"] = counted
+
     def count_tokens(self, text: str, *, ids: bool = False) -> int:
         """The number of tokens of a text without special tokens, or of ids as JSON."""
         if ids:
             return len(json.loads(text))
-        return len(self._pipeline.vocabulary.encode(text))
+        known = self._lengths.get(text)
+        return len(self._pipeline.vocabulary.encode(text)) if known is None else known
 
     def count_embedded(self, text: str, *, ids: bool = False) -> int:
         """The tokens of a text that its embedding is computed from, without special tokens."""
@@ -206,16 +224,29 @@ class Engine:
         return self._pipeline.with_decoding(decoding_overrides(json.loads(decoding)))
 
 
-def with_precision(pipeline: Pipeline, precision: str) -> Pipeline:
-    """The pipeline with an optimized encoder, as `--precision` of `jumok predict`."""
-    if pipeline.recipe.model.kind == "decoder":
+def _tokenizes_in(
+    context: Callable[[], AbstractContextManager[None]], encode: Callable[[Any], Any]
+) -> Callable[[Any], Any]:
+    """The method of a tokenizer, called in a context where its text or texts are long."""
+
+    def call(given: str | Sequence[str]) -> Any:
+        chars = len(given) if isinstance(given, str) else sum(map(len, given))
+        with context() if chars > BATCH_WORK else nullcontext():
+            return encode(given)
+
+    return call
+
+
+def with_precision(pipeline: Pipeline, precision: str | None) -> Pipeline:
+    """The pipeline with an optimized encoder, as `jumok predict` with or without `--precision`."""
+    if precision is not None and pipeline.recipe.model.kind == "decoder":
         raise InputError(
             "server.precision_needs_model",
             "--precision needs a model with an encoder, got a language model; use --decoding "
             "precision={precision}",
             precision=precision,
         )
-    return pipeline.with_models(lambda model: optimize(model, precision))  # type: ignore[arg-type]
+    return with_packed_encoder(pipeline, precision)  # type: ignore[arg-type]  # checks it
 
 
 def decoding_overrides(settings: Mapping[str, Any]) -> list[str]:

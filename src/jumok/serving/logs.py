@@ -10,10 +10,12 @@ import logging
 import sys
 import time
 import traceback
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TextIO
 
 LogFormat = Literal["text", "json"]
+LogLevel = Literal["info", "debug"]
 
 _encode = json.JSONEncoder().encode
 
@@ -21,21 +23,23 @@ _encode = json.JSONEncoder().encode
 class Log:
     r"""Writes events.
 
-    >>> Log("text").line("reply", route="/v1/predict", status=200, seconds=0.0123)
+    >>> line = Log("text").line("reply", route="/v1/predict", status=200, seconds=0.0123)
+    >>> line.partition(" ")[2]
     'reply route="/v1/predict" status=200 seconds=0.0123'
-    >>> Log("text").line("load", name="a\nb\u202e")
+    >>> Log("text").line("load", name="a\nb\u202e").partition(" ")[2]
     'load name="a\\nb\\u202e"'
     """
 
-    def __init__(self, kind: LogFormat) -> None:
-        self._kind = kind
+    def __init__(self, kind: LogFormat, level: LogLevel = "info") -> None:
+        self._kind, self._level = kind, level
 
     def line(self, event: str, **fields: object) -> str:
         """The line of an event."""
         if self._kind == "json":
             values = {key: _rounded(value) for key, value in fields.items()}
             return _encode({"time": round(time.time(), 3), "event": event, **values})
-        return " ".join([event, *[f"{key}={_text(value)}" for key, value in fields.items()]])
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return " ".join([now, event, *[f"{key}={_text(value)}" for key, value in fields.items()]])
 
     def __call__(self, event: str, **fields: object) -> None:
         """Write the line of an event to stderr."""
@@ -44,6 +48,11 @@ class Log:
             sys.stderr.flush()
         except (OSError, ValueError, AttributeError):
             return
+
+    def debug(self, event: str, **fields: object) -> None:
+        """Write the line of an event at level debug only."""
+        if self._level == "debug":
+            self(event, **fields)
 
     def capture(self, *names: str) -> None:
         """Write the warnings of these loggers in the same form."""

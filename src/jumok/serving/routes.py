@@ -52,6 +52,7 @@ class NativeRoutes:
             ApiRoute("GET", "/v1/limits", self.limits, summary="All limits."),
             ApiRoute("GET", "/health", self.health, summary="200 while the server runs."),
             ApiRoute("GET", "/ready", self.ready, summary="200 when all models are warm."),
+            ApiRoute("GET", "/ready/*", self.ready, summary="200 when the named model is warm."),
             ApiRoute(
                 *("GET", "/metrics", self.metrics),
                 summary="Prometheus metrics.",
@@ -105,8 +106,11 @@ class NativeRoutes:
         return json_reply({"status": "ok", "not_ready": reasons})
 
     async def ready(self, request: Request) -> Response:
-        """200 when all models are warm and the server is not ending."""
-        if self._service.ready:
+        """200 when all models, or the named one, are warm and the server is not ending."""
+        ready = self._service.ready
+        if request.scope["path"] != "/ready":
+            ready = self._service.model(last_part(request)).ready and not self._service.draining
+        if ready:
             return json_reply({"status": "ready"})
         reason = "the server is shutting down" if self._service.draining else "a model is loading"
         raise RequestError(

@@ -20,7 +20,7 @@ from typing import Any
 
 from jumok.errors import Message
 from jumok.serving.computing import ComputingProcess
-from jumok.serving.frames import BATCH_WORK, TEXT_WORK
+from jumok.serving.frames import BATCH_WORK, TEXT_WORK, WORK
 from jumok.serving.limits import Limits
 from jumok.web.errors import RequestError
 
@@ -174,6 +174,7 @@ class ModelQueue:
         self.speed = Speed(speed)
         self.processes: list[ComputingProcess] = []
         self.cancelled = 0
+        self.work: dict[str, float] = dict.fromkeys(WORK, 0)  # of all answers
         self._waiting: list[Item] = []
         self._in_flight: dict[int, Item] = {}
         self._loads: dict[ComputingProcess, tuple[int, int]] = {}  # their texts and work
@@ -363,6 +364,8 @@ class ModelQueue:
     def on_frame(self, process: ComputingProcess, message: dict[str, Any], payload: bytes) -> None:
         """Handle a frame of a computing process; `pump` follows after all that came together."""
         process.unanswered_seconds = 0.0
+        for key, value in message.get("work", {}).items():
+            self.work[key] += value
         item = self._in_flight.get(message.get("id", -1))
         if item is None:  # cancelled, or a pong
             return

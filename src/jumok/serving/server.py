@@ -24,7 +24,7 @@ from jumok.errors import InputError, JumokError
 from jumok.serving.app import HASH_HEADER, create_app
 from jumok.serving.computing import ModelSource
 from jumok.serving.limits import Limits
-from jumok.serving.logs import Log, LogFormat
+from jumok.serving.logs import Log, LogFormat, LogLevel
 from jumok.serving.metrics import Metrics
 from jumok.serving.openapi import ApiRoute, openapi
 from jumok.serving.page import page_routes
@@ -60,6 +60,7 @@ class ServeOptions:
     decoding: tuple[str, ...] = ()  # likewise
     token: str | None = None
     log: LogFormat = "text"
+    log_level: LogLevel = "info"
     traces: bool = False
     cors_origins: Sequence[str] = ()  # "*": all
     limits: Limits = field(default_factory=Limits)
@@ -192,7 +193,7 @@ class _Server(uvicorn.Server):
 async def _run(
     options: ServeOptions, names: Sequence[str], listener: socket.socket, turn_fd: int
 ) -> None:
-    log = Log(options.log)
+    log = Log(options.log, options.log_level)
     log.capture("uvicorn.error", "uvicorn.access", "asyncio")
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # warnings are made by clients
     sources = model_sources(options, names, turn_fd)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,18 @@ KINDS = ("task", "labels", "paired")  # what all versions of a model have in com
 DRAIN_POLL_SECONDS = 0.02
 
 
+@dataclass
+class Served:
+    """What a request was answered with, for its log line and the metrics."""
+
+    id: str = ""
+    model: str = ""
+    texts: int = 0
+
+
+SERVED: ContextVar[Served] = ContextVar("served")  # of the request that the task answers
+
+
 class ServedModel:
     """A model by its name: one or several computing processes and their queue."""
 
@@ -30,7 +43,7 @@ class ServedModel:
         self.name = sources[0].name
         self.info: dict[str, Any] = {}
         self.queue = ModelQueue(limits, generates=False, speed=1.0)
-        self.restarts = 0
+        self.restarts = self.reloads = 0
         self.reason = "the model is loading"  # why it does not answer
         self._tasks: set[asyncio.Task[None]] = set()
         self._reloading = asyncio.Lock()
@@ -104,6 +117,7 @@ class ServedModel:
             before, self.queue.processes = self.queue.processes, []
             former, self.info = self.info, info
             self._generation += 1
+            self.reloads += 1
             self.queue.cost = generation_cost(info)
             for source, process in zip(self.sources, processes, strict=True):
                 self._adopt(source, process)
@@ -227,6 +241,8 @@ class ServedModel:
 
         Raises RequestError 429 or 503.
         """
+        served = SERVED.get(Served())
+        served.model, served.texts = self.name, served.texts + len(texts)
         if self._ending and not accepted:
             raise RequestError(
                 503,

@@ -27,7 +27,7 @@ import torch
 from jumok.errors import InputError, JumokError, Message
 from jumok.native.threads import set_kernel_threads
 from jumok.serving.engine import Engine, EngineOptions, agreement
-from jumok.serving.frames import BATCH_WORK, TEXT_WORK, TURN_BYTE, FrameSocket
+from jumok.serving.frames import BATCH_WORK, TEXT_WORK, TURN_BYTE, WORK, FrameSocket
 from jumok.serving.logs import location
 from jumok.serving.merging import JobHub
 from jumok.tasks.pipeline.outputs import GeneratedText, Output, to_json
@@ -55,14 +55,39 @@ class ComputeTurn:
     ) -> None:
         self._fd, self._group, self._on_wait, self._seconds = fd, group, on_wait, seconds
         self._patient, self._waits, self._until = True, False, 0.0
+        self._held = False
         if fd is not None:
             signal.signal(signal.SIGALRM, lambda *_: self._on_alarm())
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
         """Wait for the turn and hold it."""
-        if self._fd is None:
+        self._take()
+        try:
             yield
+        finally:
+            self._give()
+
+    @contextmanager
+    def released(self) -> Iterator[None]:
+        """Let others compute meanwhile, if this process has the turn."""
+        held = self._held
+        if held:
+            self._give()
+        try:
+            yield
+        finally:
+            if held:
+                self._take()
+
+    def _give(self) -> None:
+        self._held = False
+        if self._fd is not None:
+            fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, 2 * self._group)
+
+    def _take(self) -> None:
+        self._held = True
+        if self._fd is None:
             return
         turn, queue = 2 * self._group, 2 * self._group + 1
         self._until = time.monotonic() + (self._seconds if self._patient else 0.0)
@@ -76,10 +101,6 @@ class ComputeTurn:
             self._waits = False
             signal.setitimer(signal.ITIMER_REAL, 0)
             fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, queue)
-        try:
-            yield
-        finally:
-            fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, turn)
 
     def _lock(self, fd: int, byte: int) -> None:
         """Lock a byte of a file, with an alarm each second while another process has it."""
@@ -107,12 +128,50 @@ class ComputeTurn:
 NO_TURNS = ComputeTurn(None, 0)
 
 
+class Work:
+    """Counts of texts, tokens and batches, and the seconds of computing.
+
+    >>> work = Work()
+    >>> with work.timed():
+    ...     work.add(5)
+    >>> counts = work.take()
+    >>> counts["texts"], counts["tokens"], counts["batches"]
+    (1, 5, 1)
+    >>> work.take()["batches"]
+    0
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[str, float] = dict.fromkeys(WORK, 0)
+
+    def add(self, tokens: int, new_tokens: int = 0) -> None:
+        """One answered text."""
+        for key, value in (("texts", 1), ("tokens", tokens), ("new_tokens", new_tokens)):
+            self._counts[key] += value
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """One batch."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._counts["batches"] += 1
+            self._counts["seconds"] += time.perf_counter() - started
+
+    def take(self) -> dict[str, float]:
+        """What has been added since the last call."""
+        found, self._counts = self._counts, dict.fromkeys(WORK, 0)
+        return found
+
+
 class Worker:
     """Answers the frames of the front process."""
 
     def __init__(self, frames: FrameSocket, hub: JobHub, engine: Engine) -> None:
         self._frames, self._hub, self._engine = frames, hub, engine
         self._texts: dict[int, tuple[dict[str, Any], str]] = {}  # wait for the next batch
+        self._work = Work()  # since the last frame that reported it
 
     def run(self, turn: ComputeTurn) -> None:
         """Answer frames until the connection ends."""
@@ -123,7 +182,7 @@ class Worker:
                         self._texts[message["id"]] = message, payload.decode()
                         continue
                     self._frames.flush()  # the answers before this one
-                    with turn():
+                    with turn(), self._work.timed():
                         self._start(message, payload.decode())
                 elif message["op"] == "cancel":
                     if self._texts.pop(message["id"], None) is None:
@@ -132,10 +191,10 @@ class Worker:
                     self._frames.send({"op": "pong"})
             self._frames.flush()
             if self._texts:
-                with turn():
+                with turn(), self._work.timed():
                     self._answer_batch(self._next_batch())
             if self._hub:
-                with turn():
+                with turn(), self._work.timed():
                     self._hub.step()
             self._frames.flush()
 
@@ -164,8 +223,7 @@ class Worker:
             else:
                 found = [line.encode() for line in self._engine.predict_batch(texts)]
             for (message, text), payload in zip(batch, found, strict=True):
-                header = self._counts(message, text)
-                self._frames.send({"op": "done", "id": message["id"], **header}, payload)
+                self._done(message, self._counts(message, text), payload)
         except Exception as error:
             if len(batch) > 1:
                 for each in batch:
@@ -175,13 +233,18 @@ class Worker:
                 {"op": "error", "id": batch[0][0]["id"], **describe_error(error, batch[0][1])}
             )
 
+    def _done(self, message: dict[str, Any], header: dict[str, Any], payload: bytes) -> None:
+        """Send an answer, with the work since the last one."""
+        work = self._work.take()
+        self._frames.send({"op": "done", "id": message["id"], **header, "work": work}, payload)
+
     def _start(self, message: dict[str, Any], text: str) -> None:
         number = message["id"]
 
         def job() -> None:
             try:
                 header, payload = self._answer(message, text)
-                self._frames.send({"op": "done", "id": number, **header}, payload)
+                self._done(message, header, payload)
             except Exception as error:
                 self._frames.send({"op": "error", "id": number, **describe_error(error, text)})
 
@@ -224,7 +287,8 @@ class Worker:
         if isinstance(output, GeneratedText):
             counts["new_tokens"] = len(output.tokens)
             counts["finish_reason"] = output.finish_reason
-        return counts
+        self._work.add(counts["tokens"], counts.get("new_tokens", 0))
+        return counts if message.get("count") else {}
 
 
 def _kind(message: dict[str, Any]) -> tuple[str, bool | None, bool]:
@@ -353,7 +417,9 @@ def main(fd: int) -> None:
         end_signs()
         frames.send({"op": "ready", "pid": os.getpid(), **info})
         frames.flush()
-        Worker(frames, hub, engine).run(ComputeTurn(turn_fd, message["turn_group"], send_heartbeat))
+        turn = ComputeTurn(turn_fd, message["turn_group"], send_heartbeat)
+        engine.tokenize_in(turn.released)
+        Worker(frames, hub, engine).run(turn)
     except (EOFError, ConnectionError):
         return
 

@@ -11,6 +11,9 @@ Ids = NDArray[np.int32]
 Offsets = NDArray[np.int64]
 
 
+ROWS = 2**16  # that are copied at a time: the indices take 16 bytes for each id
+
+
 @dataclass(frozen=True, eq=False)
 class Ragged:
     """Rows of ids without padding: row i is `ids[offsets[i] : offsets[i + 1]]`.
@@ -125,8 +128,14 @@ class Ragged:
     def _slices(self, starts: Offsets, lengths: Offsets) -> "Ragged":
         """The rows that begin at `starts` in `ids` and have these lengths, copied."""
         offsets = _offsets(lengths)
-        shift = np.repeat(starts - offsets[:-1], lengths)  # from a new position to the old one
-        return Ragged(self.ids[shift + np.arange(offsets[-1])], offsets)
+        ids = np.empty(offsets[-1], self.ids.dtype)
+        shifts = starts - offsets[:-1]  # from a new position to the old one
+        for first in range(0, len(lengths), ROWS):
+            rows = slice(first, first + ROWS)
+            begin, end = offsets[first], offsets[min(first + ROWS, len(lengths))]
+            shift = np.repeat(shifts[rows], lengths[rows])
+            ids[begin:end] = self.ids[shift + np.arange(begin, end)]
+        return Ragged(ids, offsets)
 
 
 def _offsets(lengths: Offsets) -> Offsets:

@@ -4,7 +4,9 @@ import io
 import json
 from pathlib import Path
 
+import pytest
 import sentencepiece
+import torch
 
 import jumok
 from jumok.data.load import load_splits
@@ -14,11 +16,12 @@ from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.evaluate import evaluate
 from jumok.tasks.runs.examples import examples
 from jumok.tasks.runs.run import Run
-from jumok.tasks.runs.train import train
+from jumok.tasks.runs.setup import prepare_training
+from jumok.tasks.runs.train import resume, train
 from jumok.text.sentencepiece import SentencePieceTokenizer
 from tests.errors import raises
 from tests.tasks.tiny_jobs import review_vocabulary
-from tests.tiny_runs import REVIEWS, reviews
+from tests.tiny_runs import REVIEWS, reviews, write_reviews
 
 SHORT = ["training.steps=4", "training.evaluate_every=4"]
 
@@ -184,3 +187,29 @@ def test_a_vocabulary_without_sampling_is_an_error_before_the_run(
     with raises(InputError, "text.vocabulary_segmentation_every"):
         train(load_recipe(str(review_recipe), overrides), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_finished_run_with_another_recipe_says_how_to_train_on(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    finished = train(load_recipe(str(write_reviews(tmp_path)), SHORT), run)
+    assert resume(run).results == finished.results
+    recipe = run / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace("steps = 4", "steps = 8", 1), encoding="utf-8")
+    with raises(InputError, "run.finished_recipe_changed"):
+        resume(run)
+    plan = load_recipe(str(recipe), [f'model.init="{run}"'])  # what the message advises
+    assert train(plan, tmp_path / "more").results["steps"] == 8
+
+
+def test_large_files_are_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = load_recipe(str(write_reviews(tmp_path)))
+    prepare_training(recipe, torch.device("cpu"))
+    assert "reading" not in capsys.readouterr().err
+    monkeypatch.setattr("jumok.tasks.runs.setup.LARGE_BYTES", 1)
+    prepare_training(recipe, torch.device("cpu"))
+    assert capsys.readouterr().err.splitlines()[:2] == [
+        "reading train.tsv (0 MB)",
+        "training or loading the vocabulary, and tokenizing 120 rows",
+    ]

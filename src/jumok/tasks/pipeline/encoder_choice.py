@@ -2,11 +2,14 @@
 
 from torch import nn
 
+from jumok.inference import optimize
+from jumok.inference.optimization import unsupported_reason
+from jumok.native.choice import is_compiled
 from jumok.native.kernel_choice import KernelChoice
+from jumok.native.packed_weights import WeightPrecision
+from jumok.tasks.pipeline.pipeline import Pipeline
 
-PLAIN_ENCODER = (
-    "an encoder runs in float32 with PyTorch: packing its weights takes longer than reading a text"
-)
+PLAIN_ENCODER = "an encoder whose weights are not packed for the kernel"
 
 
 def encoder_choice(model: nn.Module) -> KernelChoice:
@@ -16,3 +19,18 @@ def encoder_choice(model: nn.Module) -> KernelChoice:
         if isinstance(choice, KernelChoice):
             return choice
     return KernelChoice("torch", "float32", PLAIN_ENCODER)
+
+
+def with_packed_encoder(pipeline: Pipeline, precision: WeightPrecision | None) -> Pipeline:
+    """The pipeline with an encoder for many texts: the one that commands and the server use.
+
+    None is float32 in a compiled kernel, and without one PyTorch: the pipeline does not change.
+    Raises InputError for unknown precisions, and for models without a supported encoder.
+    """
+    if precision is None:
+        packs = pipeline.recipe.model.kind == "encoder" and is_compiled("float32")
+        if not packs or unsupported_reason(pipeline.model) is not None:
+            return pipeline
+        precision = "float32"
+    packed = precision
+    return pipeline.with_models(lambda model: optimize(model, packed, padding_only=True))

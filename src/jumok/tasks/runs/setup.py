@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from jumok.data.config import DataConfig
 from jumok.data.load import load_splits
 from jumok.data.splits import SEQUENCES, Splits
 from jumok.data.table import Table
@@ -31,6 +33,8 @@ from jumok.training.config import TrainingConfig
 from jumok.training.estimate import Cost, estimate
 from jumok.training.layer_decay import frozen_parameters
 
+LARGE_BYTES = 10_000_000  # of training files that are read and tokenized for seconds
+MAX_NAMES = 3
 WEIGHT_COPIES = 4  # float32 per weight: itself, its gradient, AdamW's two moments
 
 
@@ -52,7 +56,16 @@ def prepare_training(recipe: Recipe, device: torch.device) -> TrainingSetup:
     """
     task = get_task(recipe.task)
     task.check_device(recipe, device)
+    large = _report_reading(recipe.data)
     splits = load_splits(recipe.data, recipe.columns)
+    if large:
+        print_notice(
+            Message(
+                "train.tokenizing",
+                "training or loading the vocabulary, and tokenizing {rows:,} rows",
+                rows=len(splits.train),
+            )
+        )
     tokenizers = get_tokenizers(recipe, splits.train)
     check_tokenizers(recipe, tokenizers)
     recipe = recipe.with_vocabulary(*tokenizers.sizes)
@@ -63,6 +76,23 @@ def prepare_training(recipe: Recipe, device: torch.device) -> TrainingSetup:
     add_adapters(recipe, model)
     job = task.job(recipe)(recipe, model, tokenizers, splits, device)
     return TrainingSetup(splits, tokenizers, model, load_report, job)
+
+
+def _report_reading(data: DataConfig) -> bool:
+    """Print a line before files are read that take seconds; whether there are such files."""
+    if not data.train:
+        return False
+    files = data.absolute().train
+    paths = [Path(each) for each in ((files,) if isinstance(files, str) else files)]
+    size = sum(path.stat().st_size for path in paths if path.is_file())
+    if size >= LARGE_BYTES:
+        names = ", ".join(path.name for path in paths[:MAX_NAMES])
+        print_notice(
+            Message(
+                "train.reading", "reading {names} ({size:,.0f} MB)", names=names, size=size / 1e6
+            )
+        )
+    return size >= LARGE_BYTES
 
 
 def dry_run(recipe: Recipe) -> Cost:

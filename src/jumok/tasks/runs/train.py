@@ -86,7 +86,7 @@ def resume(folder: Path, callbacks: Sequence[Callback] = ()) -> TrainingResult:
 
     The number of processes may differ. For a finished run its results are returned. Raises
     CheckpointError when every checkpoint is damaged, InputError while another process trains the
-    run.
+    run, and for a finished run whose recipe was changed since.
     """
     start_time = time.monotonic()
     run = Run.open(folder)
@@ -100,11 +100,26 @@ def resume(folder: Path, callbacks: Sequence[Callback] = ()) -> TrainingResult:
                 "that it was made from",
                 folder=folder,
             )
+        _check_unchanged(run)
         return TrainingResult(run, results)
     tune_threads()
     device = find_device(recipe.device)
     with init_process_group(device, recipe.training.timeout) as processes, ExitStack() as stack:
         return _resume(run, recipe, device, processes, stack, start_time, callbacks)
+
+
+def _check_unchanged(run: Run) -> None:
+    """Raise InputError for a finished run whose recipe.toml differs from that of its training."""
+    newest = CheckpointStore(run.folder).last(1)
+    if newest and newest[0].metadata.get("recipe") != run.recipe_fingerprint():
+        raise InputError(
+            "run.finished_recipe_changed",
+            "{folder} must have the recipe that it was trained with, got another one in "
+            "recipe.toml; its learning rate has come to its end, so that more steps are a new "
+            "run from these weights: jumok train {recipe} model.init={folder} --out FOLDER",
+            folder=run.folder,
+            recipe=run.recipe_path,
+        )
 
 
 def _already_started(recipe: Recipe, run: Run, processes: ProcessGroup) -> bool:
