@@ -339,10 +339,10 @@ def test_a_tag_is_needed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tags", "fault"),
     [
-        ("B-LC I-LC", "2 tags for 4 characters"),
+        ("B-LC I-LC O", "3 tags for 4 characters"),
         ("B-LC I-LC  O", "tag '', expected O, B-X or I-X"),
         ("B-LC I-LC O X", "tag 'X', expected O, B-X or I-X"),
-        ("", "1 tags for 4 characters"),
+        ("", "tag '', expected O, B-X or I-X"),
     ],
 )
 def test_invalid_tags(tmp_path: Path, tags: str, fault: str) -> None:

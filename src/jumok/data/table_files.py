@@ -9,6 +9,7 @@ from jumok.data.files.formats import Format
 from jumok.data.files.labels import label_cells
 from jumok.data.files.lines import read_lines, suffix
 from jumok.data.files.tables import FORMATS, read_parallel, read_table
+from jumok.data.files.tagged import bio_tag, is_conll_line
 from jumok.data.table import Table
 
 
@@ -28,11 +29,10 @@ def read_files(
     `skip_with` is what a user sets to skip bad rows.
     """
     paths = files if isinstance(files, tuple) else (files,)
-    cells = (
-        label_cells(labels, numbered)
-        if {"label", "labels"} & set(headers)
-        else {tag: tag for tag in labels}
-    )
+    cells = label_cells(labels, numbered) if {"label", "labels", "tags"} & set(headers) else {}
+    if format is None and "tags" in headers and len(paths) == 1:
+        path = Path(paths[0])
+        format = _tags_format(path, FORMATS.get(suffix(path), "tsv"), headers["tags"], "conll")  # noqa: A001
     if len(paths) > 1:
         columns = tuple(headers)
         return read_parallel(
@@ -66,19 +66,27 @@ def evaluation_table(
     headers = {name: config.header(name) for name in columns}
     if kind == "lines":
         kind = "tsv" if len(columns) > 1 else "text" if recipe_format == "text" else "lines"
-    if recipe_format == "bio" and kind == "tsv" and "tags" in headers:
-        kind = "tsv" if headers["tags"] in _first_line(path).split("\t") else "bio"
+    if "tags" in headers:
+        characters = recipe_format == "bio"
+        kind = _tags_format(path, kind, headers["tags"], "bio" if characters else "conll")
     numbered = _stated_order(config, labels)
     return read_files(path, config, headers, labels, kind, skip_with="", numbered=numbered)
 
 
 def _stated_order(config: DataConfig, labels: Sequence[str]) -> Sequence[str]:
     """The labels in the order of the configuration; () if they were found in training rows."""
-    if set(config.labels) == set(labels):
-        return config.labels
+    for stated in (config.labels, tuple(map(bio_tag, config.labels))):
+        if set(stated) == set(labels):
+            return stated
     return () if config.train and not config.corpus else labels
 
 
-def _first_line(path: Path) -> str:
-    """The first line of a file."""
-    return next((line.content.decode("utf-8", "replace") for line in read_lines(path)), "")
+def _tags_format(path: Path, kind: Format, header: str, other: Format) -> Format:
+    """The format of a file of tags: `other` for lines of a word (or character) and its tag."""
+    if kind not in ("tsv", "lines"):
+        return kind
+    lines = (line.content.decode("utf-8", "replace") for line in read_lines(path))
+    first = next((text for text in lines if text.strip() and not text.startswith("#")), "")
+    if header in first.split("\t"):
+        return "tsv"
+    return other if is_conll_line(first) else kind

@@ -78,7 +78,7 @@ def _q5_1(x: Bytes) -> Floats:
 def _five_bits(high: Bytes, low: Bytes) -> Bytes:
     """Upper bits (N, 4) and lower halves (N, 16) -> numbers of 5 bits (N, 32)."""
     upper = np.unpackbits(high, axis=1, bitorder="little")
-    numbers: Bytes = _bits(low, 16, 4).reshape(len(low), -1) | upper << 4
+    numbers: Bytes = _bits(low, 16, 4).reshape(len(low), -1) | upper << np.uint8(4)
     return numbers
 
 
@@ -109,7 +109,7 @@ def _q4_k(x: Bytes) -> Floats:
 
 def _q5_k(x: Bytes) -> Floats:
     """As Q4_K with a fifth bit of all weights in 32 bytes."""
-    return _groups_of_32(x, _bits(x[:, 48:], 32, 4) | _bits(x[:, 16:48], 32, 1) << 4)
+    return _groups_of_32(x, _bits(x[:, 48:], 32, 4) | _bits(x[:, 16:48], 32, 1) << np.uint8(4))
 
 
 def _groups_of_32(x: Bytes, q: Bytes) -> Floats:
