@@ -90,6 +90,7 @@ def tensor(name: bytes, shape: tuple[int, ...], kind: int = 0, offset: int = 0) 
     ("data", "sentence"),
     [
         (b"GGML" + bytes(20), "must begin with GGUF"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
         (header(version=1), "must be 2 or 3 and little-endian, got 1"),
         (b"GGUF\0\0", "must hold its whole header"),
         (header(tensors=2**63), "at most .* tensors"),

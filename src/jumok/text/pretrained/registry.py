@@ -41,6 +41,9 @@ _CLASSES = {
     "XLMRobertaTokenizer": TokenizerClass(xlm_roberta, "Unigram"),
     "MBartTokenizer": TokenizerClass(mbart, "Unigram"),
     "MBart50Tokenizer": TokenizerClass(mbart50, "Unigram"),
+    # without a tokenizer.json the ids of SentencePiece; Gemma's has no space before a text
+    "LlamaTokenizer": TokenizerClass(generic),
+    "GemmaTokenizer": TokenizerClass(generic),
     _GENERIC: TokenizerClass(generic),
 }
 _ALIASES = {
