@@ -276,7 +276,7 @@ def _check_parallel_files(config: DataConfig) -> None:
 
 def _split_off_dev(train: Table, config: DataConfig) -> dict[str, Table]:
     """The training rows split into train and dev, as `data.dev_split` says."""
-    if config.format == "text":
+    if config.format == "text" and len(train) == 1:
         return {
             "train": slice_text(train, 0, 900),
             "dev": slice_text(train, 900, N_BUCKETS),

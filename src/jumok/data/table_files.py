@@ -1,6 +1,9 @@
 """Read files by the `[data]` table of a recipe: data of the recipe, or a file to evaluate."""
 
+import glob
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from jumok.data.config import DataConfig, Files
@@ -8,9 +11,11 @@ from jumok.data.corpora.registry import corpus_by_name
 from jumok.data.files.formats import Format
 from jumok.data.files.labels import label_cells
 from jumok.data.files.lines import read_lines, suffix
-from jumok.data.files.tables import FORMATS, read_parallel, read_table
+from jumok.data.files.rows import MAX_KEPT, BadRows
+from jumok.data.files.tables import FORMATS, combined_checksum, read_parallel, read_table
 from jumok.data.files.tagged import bio_tag, is_conll_line
 from jumok.data.table import Table
+from jumok.errors import DataError
 
 
 def read_files(
@@ -30,6 +35,21 @@ def read_files(
     """
     paths = files if isinstance(files, tuple) else (files,)
     cells = label_cells(labels, numbered) if {"label", "labels", "tags"} & set(headers) else {}
+    if several := several_files(paths[0]) if len(paths) == 1 else ():
+        if len(headers) > 1:
+            raise DataError(
+                "data.several_files_one_column",
+                "{path} must be one file for a task with the columns {columns}, got {n} files; "
+                "name one, or join them",
+                path=paths[0],
+                columns=", ".join(headers),
+                n=len(several),
+            )
+        tables = [
+            read_files(path, config, headers, labels, format, skip_with, numbered)
+            for path in several
+        ]
+        return _joined(tables)
     if format is None and "tags" in headers and len(paths) == 1:
         path = Path(paths[0])
         format = _tags_format(path, FORMATS.get(suffix(path), "tsv"), headers["tags"], "conll")  # noqa: A001
@@ -47,6 +67,39 @@ def read_files(
         on_bad_rows=config.on_bad_rows,
         skip_with=skip_with,
     )
+
+
+def several_files(path: Path | str) -> tuple[Path, ...]:
+    """The .txt files of a folder, or the files of a pattern, in the order of their paths.
+
+    () for the path of a file. Raises DataError if there are none.
+    """
+    name = str(path)
+    if os.path.isfile(name) or not (os.path.isdir(name) or set(name) & set("*?[")):
+        return ()
+    pattern = os.path.join(glob.escape(name), "**", "*.txt") if os.path.isdir(name) else name
+    found = sorted(Path(each) for each in glob.glob(pattern, recursive=True))
+    files = tuple(each for each in found if each.is_file())
+    if not files:
+        raise DataError(
+            "data.no_such_files",
+            "{path} must have files, got none; name a folder with .txt files or a pattern such as "
+            "texts/*.txt",
+            path=path,
+        )
+    return files
+
+
+def _joined(tables: Sequence[Table]) -> Table:
+    """The rows of several files, with their checksum and their bad rows."""
+    bad = BadRows(sum((tuple(table.bad_rows.files) for table in tables), ()))
+    for number, table in enumerate(tables):
+        found = table.bad_rows
+        bad.count, bad.blank = bad.count + found.count, bad.blank + found.blank
+        bad.first += [row._replace(file=number) for row in found.first]
+    del bad.first[MAX_KEPT:]
+    sha256 = combined_checksum([table.sha256 for table in tables])
+    return replace(Table.concat(tables), bad_rows=bad, sha256=sha256)
 
 
 def evaluation_table(
