@@ -499,6 +499,8 @@ def test_a_folder_of_texts(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     relative = replace(config, train=name, folder="").of_run(tmp_path / "run")
     monkeypatch.chdir("/")
+    table = evaluation_table(tmp_path / name, config, TEXTS)
+    assert list(table.column("text")) == expected
     again = load_splits(relative.relocated(tmp_path / "run"), TEXTS)
     assert list(again.train.column("text")) == expected
 

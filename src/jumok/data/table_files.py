@@ -115,8 +115,10 @@ def evaluation_table(
     """
     path = Path(path)
     recipe_format = corpus_by_name(config.corpus).format if config.corpus else config.format
-    kind = FORMATS.get(suffix(path), recipe_format or "tsv")
     headers = {name: config.header(name) for name in columns}
+    if several_files(path):
+        return read_files(path, config, headers, labels, recipe_format, skip_with="")
+    kind = FORMATS.get(suffix(path), recipe_format or "tsv")
     if kind == "lines":
         kind = "tsv" if len(columns) > 1 else "text" if recipe_format == "text" else "lines"
     if "tags" in headers:
