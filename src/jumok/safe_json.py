@@ -30,7 +30,7 @@ def read_json(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
 
 def check_no_lfs_pointer(data: bytes) -> None:
     """Raise ModelFileError for the text that git-lfs leaves where a file was not fetched."""
-    if data.startswith(b"version https://git-lfs"):
+    if data.startswith(b"version ") and b"git-lfs" in data[:40]:
         raise ModelFileError(
             "file.git_lfs_pointer",
             "it must be the file itself, got a pointer of git-lfs to it; run git lfs pull in its "

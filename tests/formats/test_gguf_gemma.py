@@ -63,7 +63,7 @@ def loaded(gemma: Path, tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
 
 
 def test_types_of_a_q4_k_m(gemma: Path) -> None:
-    """640 is no multiple of 256, so that most matrices are not of the type in the name."""
+    """640 is not a multiple of 256, so that most matrices are not of the type in the name."""
     types = Counter(tensor.type.name for tensor in read_gguf(gemma).tensors.values())
     assert types == {"F32": 109, "Q5_0": 81, "Q4_K": 27, "Q8_0": 10, "Q6_K": 9}
 
