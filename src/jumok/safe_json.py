@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jumok.atomic_io import read_regular
-from jumok.errors import InputError
+from jumok.errors import InputError, ModelFileError
 
 MAX_BYTES = 4 * 2**20  # a long config.json, with the names of 10,000 labels, has 0.5 MiB
 MAX_DEPTH = 64
@@ -28,6 +28,16 @@ def read_json(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
         raise error.at(path) from error
 
 
+def check_no_lfs_pointer(data: bytes) -> None:
+    """Raise ModelFileError for the text that git-lfs leaves where a file was not fetched."""
+    if data.startswith(b"version ") and b"git-lfs" in data[:40]:
+        raise ModelFileError(
+            "file.git_lfs_pointer",
+            "it must be the file itself, got a pointer of git-lfs to it; run git lfs pull in its "
+            "repository, or download it again",
+        )
+
+
 def parse_json(data: bytes, *, allow_surrogates: bool = False) -> dict[str, Any]:
     """The JSON object in these bytes of UTF-8.
 
@@ -40,6 +50,7 @@ def parse_json(data: bytes, *, allow_surrogates: bool = False) -> dict[str, Any]
     Traceback (most recent call last):
     jumok.errors.InputError: not usable JSON: it holds the number NaN; correct it or get it again
     """
+    check_no_lfs_pointer(data)
     try:
         value = _decoder.decode(data.decode("utf-8-sig"))
     except InputError:

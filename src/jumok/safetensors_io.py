@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 
 from jumok.atomic_io import open_regular, read_regular
 from jumok.errors import InputError, ModelFileError
-from jumok.safe_json import parse_json
+from jumok.safe_json import check_no_lfs_pointer, parse_json
 
 if TYPE_CHECKING:
     import torch
@@ -234,6 +234,7 @@ def parse_header(start: bytes, size: int) -> dict[str, TensorEntry]:
 
 def _parse(start: bytes, size: int) -> tuple[dict[str, TensorEntry], dict[str, str]]:
     """The entries and the metadata of a header."""
+    check_no_lfs_pointer(start)
     length = int.from_bytes(start[:8], "little")
     if size < 8:
         raise _invalid(f"{size} bytes, the length of the header alone takes 8")

@@ -121,6 +121,7 @@ def test_a_corpus_of_another_kind_is_refused() -> None:
 
 
 def write(path: Path, text: str) -> str:
+    path.parent.mkdir(exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return str(path)
 
@@ -339,10 +340,10 @@ def test_a_tag_is_needed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tags", "fault"),
     [
-        ("B-LC I-LC", "2 tags for 4 characters"),
+        ("B-LC I-LC O", "3 tags for 4 characters"),
         ("B-LC I-LC  O", "tag '', expected O, B-X or I-X"),
         ("B-LC I-LC O X", "tag 'X', expected O, B-X or I-X"),
-        ("", "1 tags for 4 characters"),
+        ("", "tag '', expected O, B-X or I-X"),
     ],
 )
 def test_invalid_tags(tmp_path: Path, tags: str, fault: str) -> None:
@@ -480,3 +481,45 @@ def test_a_missing_file_names_the_searched_folders(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(StorageError, match=f"own.tsv cannot be read .* relative to {tmp_path}"):
         load_splits(DataConfig(train="own.tsv"))
+
+
+@pytest.mark.parametrize("name", ["texts", "texts/*.txt", "texts/**/*.txt"])
+def test_a_folder_of_texts(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "texts" / "b.txt", "다\n\n라\n")
+    write(tmp_path / "texts" / "a.txt", "가\n나\n")
+    write(tmp_path / "texts" / "notes.md", "마\n")
+    if "**" in name or name == "texts":
+        write(tmp_path / "texts" / "c" / "c.txt", "바\n")
+    config = DataConfig(train="texts", dev="texts/a.txt", folder=str(tmp_path))
+    splits = load_splits(replace(config, train=name), TEXTS)
+    expected = ["가", "나", "다", "라", *(["바"] if name != "texts/*.txt" else [])]
+    assert list(splits.train.column("text")) == expected
+    assert splits.train.bad_rows.blank == 1
+    assert splits.train.sha256 not in ("", splits.dev.sha256)
+    (tmp_path / "run").mkdir()
+    monkeypatch.chdir(tmp_path)
+    relative = replace(config, train=name, folder="").of_run(tmp_path / "run")
+    monkeypatch.chdir("/")
+    table = evaluation_table(tmp_path / name, config, TEXTS)
+    assert list(table.column("text")) == expected
+    again = load_splits(relative.relocated(tmp_path / "run"), TEXTS)
+    assert list(again.train.column("text")) == expected
+
+
+def test_whole_texts_of_a_folder(tmp_path: Path) -> None:
+    for n in range(10):
+        write(tmp_path / "texts" / f"{n}.txt", f"문서 {n}\n둘째 줄\n")
+    splits = load_splits(DataConfig(train=str(tmp_path / "texts"), format="text"), TEXTS)
+    assert len(splits.train) == 9
+    assert len(splits.dev) == 1
+
+
+def test_folders_that_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with raises(InputError, "data.no_such_files"):
+        load_splits(DataConfig(train=str(tmp_path / "empty")), TEXTS)
+    with raises(InputError, "data.no_such_files"):
+        load_splits(DataConfig(train=str(tmp_path / "*.txt")), TEXTS)
+    write(tmp_path / "texts" / "a.txt", "가\n")
+    with raises(InputError, "data.several_files_one_column"):
+        load_splits(DataConfig(train=str(tmp_path / "texts")), CLASSIFICATION)

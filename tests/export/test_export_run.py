@@ -1,13 +1,15 @@
 """Complete exports of tiny runs."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from jumok import GeneratedText, load
+from jumok import GeneratedText, Prediction, load
 from jumok.errors import InputError, JumokError
 from jumok.export import TARGETS, export, export_difference, get_target
 from jumok.export.report import NotMeasured, QuantizationCost
@@ -39,12 +41,38 @@ def classifier(
 
 def test_a_classifier_in_int8(classifier: tuple[Path, list[str]], review_run: Path) -> None:
     out, printed = classifier
-    assert names_in(out) == ["README.md", "model.onnx", "vocabulary.model"]
+    tokenizer = ["tokenizer.json", "tokenizer_config.json", "vocabulary.model"]
+    assert names_in(out) == ["README.md", "config.json", "model.onnx", *tokenizer]
     assert printed[-1] == "measuring int8 on all 30 rows of dev"
     loaded, ids = load(review_run, device="cpu"), torch.tensor([[5, 9, 11, 14]])
     actual, reference = loaded.logits(ids), exported_logits(out)(ids)
     torch.testing.assert_close(reference, actual, atol=0.3, rtol=0.1)
     assert not torch.allclose(reference, actual, atol=1e-5)
+
+
+def test_other_tools_use_the_folder(classifier: tuple[Path, list[str]], review_run: Path) -> None:
+    """tokenizers, onnxruntime and the labels in config.json give the labels of jumok."""
+    import onnxruntime
+    from tokenizers import Tokenizer
+
+    out, _ = classifier
+    config = json.loads((out / "config.json").read_text(encoding="utf-8"))
+    tokenizer = Tokenizer.from_file(str(out / "tokenizer.json"))
+    session = onnxruntime.InferenceSession(out / "model.onnx")
+    model = load(review_run, device="cpu")
+    assert list(config["id2label"].values()) == list(model.labels)
+    assert config["label2id"] == {name: i for i, name in enumerate(model.labels)}
+    assert config["pad_token_id"] == model.vocabulary.padding_id
+    texts = ["정말 재미있는 영화", "지루하고 아까운 시간", "배우의 연기가 좋다"]
+    for text, expected in zip(texts, model.predict(texts), strict=True):
+        ids = np.array([tokenizer.encode(text).ids])
+        feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": 0 * ids}
+        names = [each.name for each in session.get_inputs()]
+        (logits,) = session.run(["logits"], {name: feed[name] for name in names})
+        probabilities = torch.tensor(logits[0]).softmax(0)
+        assert isinstance(expected, Prediction)
+        for i, name in config["id2label"].items():  # int8
+            assert abs(float(probabilities[int(i)]) - expected.probabilities[name]) < 0.1
 
 
 def test_the_card_of_a_classifier(

@@ -106,7 +106,11 @@ def add_sentencepiece(writer: Any, path: Path) -> None:
     model = read_model(path.read_bytes())
     writer.add_tokenizer_model("llama")
     writer.add_tokenizer_pre("default")
-    writer.add_token_list([processor.id_to_piece(i) for i in ids])
+    pieces = [processor.id_to_piece(i) for i in ids]
+    for i, kind in enumerate(model.types):
+        if int(kind) == 4:  # user-defined: llama.cpp compares them with the text itself
+            pieces[i] = pieces[i].replace("▁", " ")
+    writer.add_token_list(pieces)
     writer.add_token_scores([processor.get_score(i) for i in ids])
     writer.add_token_types([int(kind) for kind in model.types])
     writer.add_bos_token_id(processor.bos_id())

@@ -247,7 +247,7 @@ def test_sentencepiece_alone(prefix: bool, tmp_path: Path) -> None:
         add_dummy_prefix=prefix,
         remove_extra_whitespaces=False,
         normalization_rule_name="identity",
-        user_defined_symbols=["<start_of_turn>"],
+        user_defined_symbols=["<start_of_turn>", "▁▁"],
     )
     make(tmp_path / "hf", "llama", vocab_size=400, bos_token_id=1, eos_token_id=2)
     (tmp_path / "hf" / "tokenizer.json").unlink()
@@ -258,6 +258,9 @@ def test_sentencepiece_alone(prefix: bool, tmp_path: Path) -> None:
     metadata = read_gguf(tmp_path / "a.gguf").metadata
     assert metadata["tokenizer.ggml.model"] == "llama"
     assert metadata["tokenizer.ggml.add_space_prefix"] is prefix
+    tokens = metadata["tokenizer.ggml.tokens"]
+    assert isinstance(tokens, tuple)
+    assert "  " in tokens  # user-defined tokens are compared with the text itself
     assert metadata["tokenizer.ggml.add_bos_token"] is True
     import_checkpoint(tmp_path / "a.gguf", tmp_path / "run")
     found = jumok.load(tmp_path / "run").vocabulary

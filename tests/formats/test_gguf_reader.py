@@ -90,6 +90,7 @@ def tensor(name: bytes, shape: tuple[int, ...], kind: int = 0, offset: int = 0) 
     ("data", "sentence"),
     [
         (b"GGML" + bytes(20), "must begin with GGUF"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
         (header(version=1), "must be 2 or 3 and little-endian, got 1"),
         (b"GGUF\0\0", "must hold its whole header"),
         (header(tensors=2**63), "at most .* tensors"),
@@ -112,7 +113,8 @@ def tensor(name: bytes, shape: tuple[int, ...], kind: int = 0, offset: int = 0) 
         (header(tensors=1) + tensor(b"a", ()) + bytes(9), "1 to 4 dimensions, got 0"),
         (header(tensors=1) + tensor(b"a", (2**40, 2**40)), "elements"),
         (header(tensors=1) + tensor(b"a", (0,)), "elements"),
-        (header(tensors=1) + tensor(b"a", (8,), kind=9), "of a type among F32, .*got number 9"),
+        (header(tensors=1) + tensor(b"a", (8,), kind=20), "of a type among F32, .*got IQ4_NL"),
+        (header(tensors=1) + tensor(b"a", (8,), kind=99), "of a type among F32, .*got number 99"),
         (header(tensors=1) + tensor(b"a", (8,), kind=8), "whole blocks of 32"),
         (header(tensors=1) + tensor(b"a", (8,)), "within the 0 bytes of data"),
         (header(tensors=2) + 2 * tensor(b"a", (1,)) + bytes(64), "got 'a' twice"),

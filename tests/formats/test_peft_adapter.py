@@ -9,7 +9,8 @@ import torch
 
 import jumok
 from jumok.errors import ModelFileError
-from jumok.formats.peft_adapter import ADAPTER_CONFIG, KEYS
+from jumok.formats.peft_adapter import ADAPTER_CONFIG, ADAPTER_WEIGHTS, KEYS, OLD_WEIGHTS
+from jumok.safetensors_io import read_tensors
 from jumok.tasks.runs.import_checkpoint import import_checkpoint
 from tests import hf_folders
 from tests.errors import raises
@@ -144,3 +145,41 @@ def test_tied_tensors_of_an_encoder_decoder_are_refused(tmp_path: Path) -> None:
     peft.get_peft_model(model, settings).save_pretrained(folder)
     with raises(ModelFileError, "pretrained.adapter_tied"):
         import_checkpoint(folder, tmp_path / "out", str(base))
+
+
+@pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
+def test_an_adapter_with_added_tokens(tied: bool, tmp_path: Path) -> None:
+    """Its embedding has more rows than that of the checkpoint, and it is saved as a pickle too."""
+    peft, transformers = pytest.importorskip("peft"), pytest.importorskip("transformers")
+    base, folder = llama(tmp_path / "base", tied), tmp_path / "adapter"
+
+    def resized() -> Any:
+        torch.manual_seed(4)
+        model = transformers.LlamaForCausalLM.from_pretrained(base)
+        rows = model.config.vocab_size + 4
+        model.resize_token_embeddings(rows, mean_resizing=False)
+        return model
+
+    tuned = peft.get_peft_model(resized(), peft.LoraConfig(**PLAIN))
+    with torch.no_grad():
+        for parameter in tuned.parameters():
+            if parameter.requires_grad:
+                parameter += torch.randn_like(parameter) * 0.05
+    tuned.save_pretrained(folder, save_embedding_layers=True)
+    ids = torch.cat([IDS, torch.tensor([[tuned.config.vocab_size - 1]])], 1)
+    with torch.no_grad():
+        expected = peft.PeftModel.from_pretrained(resized(), folder).eval()(ids).logits
+    import_checkpoint(folder, tmp_path / "out", str(base))
+    ours = jumok.load(tmp_path / "out", device="cpu").logits(ids)
+    torch.testing.assert_close(ours, expected, atol=1e-5, rtol=0)
+    # before PEFT 0.6
+    tensors = read_tensors(folder / ADAPTER_WEIGHTS)
+    torch.save(tensors, folder / OLD_WEIGHTS)
+    (folder / ADAPTER_WEIGHTS).unlink()
+    import_checkpoint(folder, tmp_path / "old", str(base))
+    assert torch.equal(jumok.load(tmp_path / "old", device="cpu").logits(ids), ours)
+    if not tied:  # the embedding alone
+        name = "base_model.model.lm_head.weight"
+        torch.save({n: t for n, t in tensors.items() if n != name}, folder / OLD_WEIGHTS)
+        with raises(ModelFileError, "pretrained.adapter_vocabulary"):
+            import_checkpoint(folder, tmp_path / "half", str(base))

@@ -165,3 +165,25 @@ def test_index_with_too_many_shards(tmp_path: Path) -> None:
     sharded(tmp_path, many, {})
     with raises(InputError, "pretrained.name_most_files"):
         open_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "_orig_mod.module."])
+def test_names_of_wrapped_modules(prefix: str, tmp_path: Path) -> None:
+    """DataParallel and torch.compile put a prefix before all names."""
+    tensors = {f"{prefix}{name}": torch.ones(2) for name in ("bert.a", "bert.b")}
+    write(tmp_path, config__json=CONFIG, model__safetensors=serialize(tensors))
+    assert sorted(open_checkpoint(tmp_path).tensors) == ["bert.a", "bert.b"]
+    tensors["other"] = torch.ones(2)  # not of a wrapper
+    write(tmp_path, model__safetensors=serialize(tensors))
+    assert sorted(open_checkpoint(tmp_path).tensors) == sorted(tensors)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin", "config.json"])
+def test_pointers_of_git_lfs(name: str, tmp_path: Path) -> None:
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 9\n"
+    write(tmp_path, config__json=CONFIG)
+    (tmp_path / name).write_text(pointer)
+    with raises(InputError, "file.git_lfs_pointer") as caught:
+        open_checkpoint(tmp_path)
+    assert str(caught.value).startswith(f"{tmp_path / name}: ")
+    assert "run git lfs pull" in str(caught.value)

@@ -1,5 +1,6 @@
 """The `[data]` table of a recipe: its data, and how files are read."""
 
+import glob
 import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -129,7 +130,7 @@ class DataConfig:
 
         def found(file: str) -> str:
             path = os.path.normpath(start / file)
-            return path if os.path.exists(path) else file
+            return path if os.path.exists(path) or glob.glob(path) else file
 
         for split in {"train", "dev", "test"} - moved.keys() if self.folder else ():
             moved[split] = _each(getattr(self, split), found)

@@ -17,6 +17,7 @@ from jumok.data.files.labels import combined_label
 from jumok.data.files.lines import suffix
 from jumok.data.files.rows import BadRows
 from jumok.data.files.tables import FORMATS, combined_checksum
+from jumok.data.files.tagged import OUTSIDE, bio_tag
 from jumok.data.split_rules import N_BUCKETS, select_split, slice_text, split_keys
 from jumok.data.splits import CLASSIFICATION, SEQUENCES, Splits
 from jumok.data.stratified_split import strata_and_keys, stratified_draw
@@ -218,6 +219,8 @@ def _user_splits(
     headers = {name: config.header(name) for name in columns}
     labelled = bool({"label", "labels", "tags"} & set(columns))
     labels = tuple(known) or config.labels if labelled else ()
+    if "tags" in columns:
+        labels = tuple(map(bio_tag, labels))
     splits = [split for split in ("train", "dev", "test") if not only or split in only]
     splits_train = not config.dev and "dev" in splits
     tables: dict[str, Table] = {}
@@ -238,7 +241,8 @@ def _read_split(
 ) -> Table:
     """The file of a split. Raises InputError when its content is not that of `data.sha256`."""
     files = getattr(config, split)
-    numbered = config.labels if set(config.labels) == set(labels) else ()
+    stated = tuple(map(bio_tag, config.labels)) if "tags" in headers else config.labels
+    numbered = stated if set(stated) == set(labels) else ()
     table = read_files(files, config, headers, labels, config.format, numbered=numbered)
     expected = config.sha256.get(split)
     if expected and table.sha256 != expected:
@@ -272,7 +276,7 @@ def _check_parallel_files(config: DataConfig) -> None:
 
 def _split_off_dev(train: Table, config: DataConfig) -> dict[str, Table]:
     """The training rows split into train and dev, as `data.dev_split` says."""
-    if config.format == "text":
+    if config.format == "text" and len(train) == 1:
         return {
             "train": slice_text(train, 0, 900),
             "dev": slice_text(train, 900, N_BUCKETS),
@@ -302,7 +306,7 @@ def _labels_of(train: Table) -> tuple[str, ...]:
                 "data.train_tag_other",
                 "train must have a tag other than O, got O for every character",
             )
-        return ("O", *sorted(tags, key=lambda tag: (tag[2:], tag)))
+        return (OUTSIDE, *sorted(tags, key=lambda tag: (tag[2:], tag)))
     if "labels" in train.column_names:
         cells = train.column("labels")
         found = {label for cell in cells for label in split_labels(cell)}

@@ -13,6 +13,7 @@ from jumok.data.files.lines import encoding_of
 from jumok.data.splits import Splits
 from jumok.data.stratified_split import inputs_of
 from jumok.data.table import Table
+from jumok.data.table_files import several_files
 from jumok.errors import Message, join_messages
 
 MAX_LABELS = 10  # in one line
@@ -142,6 +143,7 @@ def _split_report(table: Table, paths: tuple[Path, ...]) -> SplitReport:
     column = next((name for name in ("label", "labels", "tags") if name in table.column_names), "")
     labels = counted_labels(table.column(column), column) if column else {}
     repeated, contradictory = _repeated(table, column)
+    files = [file for path in paths for file in several_files(path) or (path,)]
     return SplitReport(
         len(table),
         labels,
@@ -149,7 +151,7 @@ def _split_report(table: Table, paths: tuple[Path, ...]) -> SplitReport:
         contradictory,
         table.bad_rows.blank,
         table.bad_rows.count,
-        tuple(dict.fromkeys(map(encoding_of, paths))),
+        tuple(dict.fromkeys(map(encoding_of, files))),
     )
 
 

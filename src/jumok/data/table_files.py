@@ -1,7 +1,9 @@
 """Read files by the `[data]` table of a recipe: data of the recipe, or a file to evaluate."""
 
+import glob
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -10,7 +12,9 @@ from jumok.data.corpora.registry import corpus_by_name
 from jumok.data.files.formats import READERS, Format
 from jumok.data.files.labels import label_cells
 from jumok.data.files.lines import read_lines, suffix
-from jumok.data.files.tables import FORMATS, read_parallel, read_table
+from jumok.data.files.rows import MAX_KEPT, BadRows
+from jumok.data.files.tables import FORMATS, combined_checksum, read_parallel, read_table
+from jumok.data.files.tagged import bio_tag, is_conll_line
 from jumok.data.table import Table
 from jumok.errors import DataError
 
@@ -33,11 +37,25 @@ def read_files(
     `skip_with` is what a user sets to skip bad rows.
     """
     paths = files if isinstance(files, tuple) else (files,)
-    cells = (
-        label_cells(labels, numbered)
-        if {"label", "labels"} & set(headers)
-        else {tag: tag for tag in labels}
-    )
+    cells = label_cells(labels, numbered) if {"label", "labels", "tags"} & set(headers) else {}
+    if several := several_files(paths[0]) if len(paths) == 1 else ():
+        if len(headers) > 1:
+            raise DataError(
+                "data.several_files_one_column",
+                "{path} must be one file for a task with the columns {columns}, got {n} files; "
+                "name one, or join them",
+                path=paths[0],
+                columns=", ".join(headers),
+                n=len(several),
+            )
+        tables = [
+            read_files(path, config, headers, labels, format, skip_with, numbered)
+            for path in several
+        ]
+        return _joined(tables)
+    if format is None and "tags" in headers and len(paths) == 1:
+        path = Path(paths[0])
+        format = _tags_format(path, FORMATS.get(suffix(path), "tsv"), headers["tags"], "conll")  # noqa: A001
     if len(paths) > 1:
         columns = tuple(headers)
         return read_parallel(
@@ -52,6 +70,39 @@ def read_files(
         on_bad_rows=config.on_bad_rows,
         skip_with=skip_with,
     )
+
+
+def several_files(path: Path | str) -> tuple[Path, ...]:
+    """The .txt files of a folder, or the files of a pattern, in the order of their paths.
+
+    () for the path of a file. Raises DataError if there are none.
+    """
+    name = str(path)
+    if os.path.isfile(name) or not (os.path.isdir(name) or set(name) & set("*?[")):
+        return ()
+    pattern = os.path.join(glob.escape(name), "**", "*.txt") if os.path.isdir(name) else name
+    found = sorted(Path(each) for each in glob.glob(pattern, recursive=True))
+    files = tuple(each for each in found if each.is_file())
+    if not files:
+        raise DataError(
+            "data.no_such_files",
+            "{path} must have files, got none; name a folder with .txt files or a pattern such as "
+            "texts/*.txt",
+            path=path,
+        )
+    return files
+
+
+def _joined(tables: Sequence[Table]) -> Table:
+    """The rows of several files, with their checksum and their bad rows."""
+    bad = BadRows(sum((tuple(table.bad_rows.files) for table in tables), ()))
+    for number, table in enumerate(tables):
+        found = table.bad_rows
+        bad.count, bad.blank = bad.count + found.count, bad.blank + found.blank
+        bad.first += [row._replace(file=number) for row in found.first]
+    del bad.first[MAX_KEPT:]
+    sha256 = combined_checksum([table.sha256 for table in tables])
+    return replace(Table.concat(tables), bad_rows=bad, sha256=sha256)
 
 
 def evaluation_table(
@@ -71,9 +122,12 @@ def evaluation_table(
     path = Path(path)
     recipe_format = corpus_by_name(config.corpus).format if config.corpus else config.format
     headers = {name: config.header(name) for name in columns}
+    if several_files(path):
+        return read_files(path, config, headers, labels, recipe_format, skip_with="")
     kind = _format(path, recipe_format, columns)
-    if recipe_format == "bio" and kind == "tsv" and "tags" in headers:
-        kind = "tsv" if headers["tags"] in _first_line(path).split("\t") else "bio"
+    if "tags" in headers:
+        characters = recipe_format == "bio"
+        kind = _tags_format(path, kind, headers["tags"], "bio" if characters else "conll")
     numbered = _stated_order(config, labels)
     return read_files(path, config, headers, labels, kind, skip_with="", numbered=numbered)
 
@@ -104,11 +158,18 @@ def _format(path: Path, recipe_format: Format | None, columns: Sequence[str]) ->
 
 def _stated_order(config: DataConfig, labels: Sequence[str]) -> Sequence[str]:
     """The labels in the order of the configuration; () if they were found in training rows."""
-    if set(config.labels) == set(labels):
-        return config.labels
+    for stated in (config.labels, tuple(map(bio_tag, config.labels))):
+        if set(stated) == set(labels):
+            return stated
     return () if config.train and not config.corpus else labels
 
 
-def _first_line(path: Path) -> str:
-    """The first line of a file."""
-    return next((line.content.decode("utf-8", "replace") for line in read_lines(path)), "")
+def _tags_format(path: Path, kind: Format, header: str, other: Format) -> Format:
+    """The format of a file of tags: `other` for lines of a word (or character) and its tag."""
+    if kind not in ("tsv", "lines"):
+        return kind
+    lines = (line.content.decode("utf-8", "replace") for line in read_lines(path))
+    first = next((text for text in lines if text.strip() and not text.startswith("#")), "")
+    if header in first.split("\t"):
+        return "tsv"
+    return other if is_conll_line(first) else kind

@@ -6,7 +6,7 @@ is written back byte for byte.
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,7 +124,7 @@ class HuggingFace:
             return
         hf_model = convert_pipeline(pipeline)
         write_hf_model(pipeline, hf_model, folder)
-        _write_json(folder / "generation_config.json", generation_config(pipeline, hf_model.config))
+        write_json(folder / "generation_config.json", generation_config(pipeline, hf_model.config))
 
     def difference(self, pipeline: Pipeline, folder: Path, samples: Samples) -> float:
         """The difference of the logits of padded batches, over real tokens."""
@@ -184,10 +184,10 @@ def write_hf_model(pipeline: Pipeline, hf_model: HFModel, folder: Path) -> None:
     config = hf_model.config | _tokenizer_class(pipeline.vocabulary)
     if pipeline.task.problem_type:
         config["problem_type"] = pipeline.task.problem_type
-    _write_json(folder / "config.json", config)
+    write_json(folder / "config.json", config)
     weights = tensorfile.serialize(hf_model.tensors, {"format": "pt"})
     write_atomically(folder / "model.safetensors", weights)
-    _write_tokenizer(pipeline, folder)
+    write_tokenizer(pipeline, folder)
 
 
 def _write_imported(pipeline: Pipeline, folder: Path) -> None:
@@ -216,7 +216,11 @@ def _tokenizer_class(vocabulary: Tokenizer) -> dict[str, str]:
     }
 
 
-def _write_tokenizer(pipeline: Pipeline, folder: Path) -> None:
+def write_tokenizer(pipeline: Pipeline, folder: Path) -> None:
+    """Write the tokenizer as AutoTokenizer reads it.
+
+    Raises TokenizerError for vocabularies that tokenizer.json cannot represent.
+    """
     vocabulary = pipeline.vocabulary
     if isinstance(vocabulary, PretrainedTokenizer):
         vocabulary.save(folder)
@@ -242,7 +246,8 @@ def _write_tokenizer(pipeline: Pipeline, folder: Path) -> None:
             write_atomically(target_folder / name, data)
 
 
-def _write_json(path: Path, tree: dict[str, Any]) -> None:
+def write_json(path: Path, tree: Mapping[str, Any]) -> None:
+    """Write a JSON file with an indent of two spaces."""
     write_atomically(path, (json.dumps(tree, ensure_ascii=False, indent=2) + "\n").encode())
 
 

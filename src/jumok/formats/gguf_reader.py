@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from jumok.atomic_io import storage_errors
 from jumok.errors import InputError, ModelFileError
-from jumok.native.gguf_types import TYPES, BlockType, dequantize
+from jumok.native.gguf_types import OTHER_TYPES, TYPES, BlockType, dequantize
+from jumok.safe_json import check_no_lfs_pointer
 from jumok.safetensors_io import MAX_TENSORS
 
 MAGIC = b"GGUF"
@@ -119,6 +120,7 @@ def read_gguf(path: Path) -> GGUFFile:
 
 def parse_gguf(data: bytes, size: int, path: Path) -> GGUFFile:
     """The header in the first bytes of a file of `size` bytes."""
+    check_no_lfs_pointer(data)
     reader = _Reader(data)
     if reader.take(4) != MAGIC:
         raise ModelFileError(
@@ -256,11 +258,11 @@ class _Reader:
             known = ", ".join(each.name for each in TYPES.values())
             raise ModelFileError(
                 "pretrained.type_among",
-                "{name} must be of a type among {known}, got number {kind}; convert the file to "
-                "one of them",
+                "{name} must be of a type among {known}, got {kind}; convert the file to one "
+                "of them",
                 name=name[:80],
                 known=known,
-                kind=kind,
+                kind=OTHER_TYPES.get(kind, f"number {kind}"),
             )
         found = TYPES[kind]
         if shape[-1] % found.weights:

@@ -175,12 +175,17 @@ def _sentencepiece(
             n_tokens=len(tokens),
             n_scores=len(scores),
         )
+    types = _types(metadata, len(tokens))
+    pieces = [  # llama.cpp compares user-defined tokens with the text itself
+        str(token).replace(" ", "▁") if kind == PieceType.USER_DEFINED else str(token)
+        for token, kind in zip(tokens, types, strict=True)
+    ]
     ids = {name: config.get(f"{name}_token_id", 0 if name == "unk" else -1) for name in SPECIAL}
-    special = {name: (i, str(tokens[i])) for name, i in ids.items() if 0 <= i < len(tokens)}
+    special = {name: (i, pieces[i]) for name, i in ids.items() if 0 <= i < len(pieces)}
     return bpe_model(
-        [str(token) for token in tokens],
+        pieces,
         scores,
-        _types(metadata, len(tokens)),
+        types,
         special,
         dummy_prefix=metadata.get("tokenizer.ggml.add_space_prefix", True) is True,
         remove_extra_spaces=metadata.get("tokenizer.ggml.remove_extra_whitespaces") is True,
@@ -220,6 +225,10 @@ def tokenizer_metadata(folder: Path, config: Mapping[str, Any]) -> Iterator[tupl
         types[model["unk_id"]] = PieceType.UNKNOWN
     if sentencepiece is not None:
         types[: len(sentencepiece.types)] = sentencepiece.types
+        tokens = [
+            token.replace("▁", " ") if kind == PieceType.USER_DEFINED else token
+            for token, kind in zip(tokens, types, strict=True)
+        ]
     is_bytes = '"ByteLevel"' in json.dumps(tree.get("pre_tokenizer"))
     yield "tokenizer.ggml.model", "t5" if unigram else "gpt2" if is_bytes else "llama"
     if is_bytes:

@@ -1,15 +1,19 @@
 """`--to onnx`: encoders and their heads for onnxruntime and other ONNX runtimes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from jumok.data.packing import pad
 from jumok.data.table import Table
+from jumok.errors import TokenizerError
+from jumok.export.huggingface import HuggingFace, convert_pipeline, write_json, write_tokenizer
 from jumok.export.report import ExportReport, NumericComparison, relative_difference
 from jumok.export.samples import Samples, Scores, backbone_of, numeric_scores
 from jumok.export.target import Progress, Quantization
@@ -75,6 +79,7 @@ class Onnx:
     ) -> ExportReport:
         """Write the graph in float32 and compare; with int8, measure its cost."""
         graph = folder / GRAPH
+        _write_config_and_tokenizer(pipeline, folder)
         if quantize is None:
             return ExportReport(self._write_and_compare(pipeline, graph, samples, progress))
         with TemporaryDirectory(dir=folder) as scratch:
@@ -122,6 +127,39 @@ session = onnxruntime.InferenceSession("model.onnx")
 ids = np.array([[...]], dtype=np.int64)  # (texts, tokens), from the tokenizer in this folder
 feed = {{"input_ids": ids, "attention_mask": np.ones_like(ids){types}}}
 (found,) = session.run(["{inputs.output}"], feed)"""
+
+
+def _write_config_and_tokenizer(pipeline: Pipeline, folder: Path) -> None:
+    """Write config.json with the labels, and the tokenizer as `tokenizers` reads it.
+
+    The configuration is that of transformers if one of its families has the model; otherwise it has
+    the sizes and the labels. A vocabulary that tokenizer.json cannot represent is written as
+    vocabulary.model only.
+    """
+    write_json(folder / "config.json", _config(pipeline))
+    if pipeline.vocabulary_or_none is not None:
+        with suppress(TokenizerError):
+            write_tokenizer(pipeline, folder)
+
+
+def _config(pipeline: Pipeline) -> Mapping[str, Any]:
+    if pipeline.origin is not None:
+        return pipeline.origin.config
+    model = pipeline.recipe.model
+    config: dict[str, Any] = {
+        "vocab_size": model.vocabulary_size,
+        "hidden_size": model.d_model,
+        "max_position_embeddings": model.max_length,
+        "pad_token_id": pipeline.vocabulary.padding_id,
+    }
+    if HuggingFace().unsupported_reason(pipeline) is None:
+        config = convert_pipeline(pipeline).config
+    if pipeline.labels:
+        config["id2label"] = {str(i): name for i, name in enumerate(pipeline.labels)}
+        config["label2id"] = {name: i for i, name in enumerate(pipeline.labels)}
+    if pipeline.task.problem_type:
+        config["problem_type"] = pipeline.task.problem_type
+    return config
 
 
 @torch.inference_mode()

@@ -23,10 +23,12 @@ from jumok.pretrained.checkpoint import HFCheckpoint, open_checkpoint
 from jumok.pretrained.config_reader import ConfigReader
 from jumok.pretrained.family import HeadKind
 from jumok.pretrained.hub import CONFIG_FILES
+from jumok.pretrained.pickle_reader import read_pickle
 from jumok.safe_json import read_json
 from jumok.safetensors_io import read_tensors, serialize
 
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+OLD_WEIGHTS = "adapter_model.bin"
 PREFIX = "base_model.model."
 HEAD_OF_TASK: Mapping[str, HeadKind] = {
     "SEQ_CLS": "text_classifier",
@@ -157,7 +159,7 @@ def read_adapter(folder: Path) -> Adapter:
         )
     halves: dict[str, dict[str, Tensor]] = {}
     replaced: dict[str, Tensor] = {}
-    for key, tensor in read_tensors(folder / ADAPTER_WEIGHTS).items():
+    for key, tensor in _read_weights(folder).items():
         name, lora, last = key.removeprefix(PREFIX).rpartition(".lora_")
         if not key.startswith(PREFIX) or (lora and last not in ("A.weight", "B.weight")):
             raise ModelFileError(
@@ -177,6 +179,13 @@ def read_adapter(folder: Path) -> Adapter:
     return Adapter(folder, config, changes, replaced)
 
 
+def _read_weights(folder: Path) -> dict[str, Tensor]:
+    """The tensors of an adapter; PEFT before 0.6 wrote a pickle."""
+    if not (folder / ADAPTER_WEIGHTS).exists() and (folder / OLD_WEIGHTS).exists():
+        return read_pickle(folder / OLD_WEIGHTS)
+    return read_tensors(folder / ADAPTER_WEIGHTS)
+
+
 def merge_adapter(adapter: Adapter, base: HFCheckpoint, out: Path) -> None:
     """Write the checkpoint with the merged weights, its config and tokenizer into a folder.
 
@@ -192,6 +201,7 @@ def merge_adapter(adapter: Adapter, base: HFCheckpoint, out: Path) -> None:
     for name, tensor in adapter.replaced.items():
         found = [stored for stored in _spellings(name, config) if stored in tensors]
         tensors[found[0] if found else name] = tensor
+    _resize(adapter, config, tensors)
     for name in adapter.changes:
         stored = _stored_name(adapter, f"{name}.weight", tensors, config)
         change = adapter.change(name)
@@ -217,6 +227,30 @@ def merge_adapter(adapter: Adapter, base: HFCheckpoint, out: Path) -> None:
     write_atomically(out / "model.safetensors", serialize(copies, {"format": "pt"}))
 
 
+def _resize(adapter: Adapter, config: dict[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """Set `vocab_size` to the rows of an embedding that was saved with added tokens.
+
+    Raises InputError if the output map of the checkpoint has other rows.
+    """
+    head = parse_config({**config, "tie_word_embeddings": True}, ()).head  # names both
+    for output, embedding in head.aliases.items() if head.kind == "language_model" else ():
+        names = _spellings(embedding, config)
+        saved = [adapter.replaced[name] for name in names if name in adapter.replaced]
+        if not saved or len(saved[0]) == config.get("vocab_size"):
+            continue
+        config["vocab_size"] = len(saved[0])
+        if output in tensors and len(tensors[output]) != len(saved[0]):
+            raise ModelFileError(
+                "pretrained.adapter_vocabulary",
+                "{folder}: {output} must have the {rows} rows of the embedding in the adapter, "
+                "got {found}; save both with PEFT (save_embedding_layers=True)",
+                folder=adapter.folder,
+                output=output,
+                rows=len(saved[0]),
+                found=len(tensors[output]),
+            )
+
+
 def _untie(adapter: Adapter, config: dict[str, Any], tensors: dict[str, Tensor]) -> None:
     """Store the output map of a language model whose embedding, or output map alone, is replaced.
 
@@ -231,6 +265,8 @@ def _untie(adapter: Adapter, config: dict[str, Any], tensors: dict[str, Tensor])
             continue
         if {output, embedding} <= replaced or adapter.config.get("ensure_weight_tying"):
             continue
+        if embedding in replaced and not _is_module(embedding, adapter):
+            continue  # saved with added tokens: loaded into the tied table itself
         tied_name = output if output in replaced | changed else embedding
         if architecture.head.kind != "language_model":
             raise ModelFileError(
@@ -244,6 +280,13 @@ def _untie(adapter: Adapter, config: dict[str, Any], tensors: dict[str, Tensor])
         stored = next(name for name in _spellings(embedding, config) if name in tensors)
         tensors[output] = tensors[stored]
         config["tie_word_embeddings"] = False
+
+
+def _is_module(name: str, adapter: Adapter) -> bool:
+    """Whether PEFT has a copy of the module of this weight, not the module of the checkpoint."""
+    module = f".{name.removesuffix('.weight')}"
+    saved = adapter.config.get("modules_to_save") or ()
+    return any(module.endswith(f".{each}") for each in saved)
 
 
 def _both(folder: Path, name: str, pair: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:

@@ -24,6 +24,8 @@ MAX_INDEX_BYTES = 32 * 2**20
 
 Tensors = dict[str, Tensor]
 
+_WRAPPERS = ("module.", "_orig_mod.")  # of DataParallel and torch.compile
+
 # The first existing file is read; a pickle only if there are no safetensors.
 _WEIGHTS: tuple[tuple[str, Callable[[Path], Tensors]], ...] = (
     ("model.safetensors", mmap_safetensors),
@@ -53,10 +55,10 @@ class HFCheckpoint:
 def open_checkpoint(folder: Path) -> HFCheckpoint:
     """The checkpoint in `folder`: config.json, generation_config.json (optional) and tensors.
 
-    The tensors keep the names and dtypes of the file and are mapped into memory (`memory_map`). The
-    first existing file is read: `model.safetensors`, `model.safetensors.index.json` for several
-    files, `pytorch_model.bin` (`pickle_reader`), its index. Raises InputError if a file is missing
-    or invalid, StorageError if it cannot be read.
+    The tensors keep the names (see `without_wrapper`) and dtypes of the file and are mapped into
+    memory (`memory_map`). The first existing file is read: `model.safetensors`,
+    `model.safetensors.index.json` for several files, `pytorch_model.bin` (`pickle_reader`), its
+    index. Raises InputError if a file is missing or invalid, StorageError if it cannot be read.
     """
     if not folder.is_dir():
         raise ModelFileError(
@@ -78,8 +80,23 @@ def open_checkpoint(folder: Path) -> HFCheckpoint:
     if generation_path.exists():
         generation_config = read_json(generation_path)
         paths.append(generation_path)
-    tensors, files = _read_weights(folder)
+    stored, files = _read_weights(folder)
+    tensors = without_wrapper(stored)
     return HFCheckpoint(folder, config, generation_config, tensors, (*paths, *files))
+
+
+def without_wrapper(tensors: Tensors) -> Tensors:
+    """The tensors without a prefix of all names that DataParallel or torch.compile puts there.
+
+    >>> without_wrapper({"_orig_mod.module.a": Tensor()}).keys()
+    dict_keys(['a'])
+    """
+    while tensors:
+        prefix = next((p for p in _WRAPPERS if all(n.startswith(p) for n in tensors)), None)
+        if prefix is None:
+            break
+        tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
+    return tensors
 
 
 def _check_no_code(path: Path, config: Mapping[str, Any]) -> None:

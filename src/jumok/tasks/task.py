@@ -126,6 +126,10 @@ class Task(ABC):
     def check_imported(self, origin: "Origin", labels: Sequence[str]) -> None:  # noqa: B027
         """Raise InputError for an imported model whose logits are not outputs of the task."""
 
+    def imported_labels(self, labels: Sequence[str]) -> tuple[str, ...]:
+        """The labels of a checkpoint, by the names that the task reads."""
+        return tuple(labels)
+
     def imported_as(self, origin: "Origin", labels: Sequence[str]) -> str | None:
         """The name of the task of an imported model with this head; None: this one."""
         return None

@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from jumok.data.files.tagged import bio_tag
 from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.decoding.finite import non_finite_error
@@ -104,6 +105,11 @@ class TokenClassificationTask(Task):
                 "vocabulary.byte_fallback must be false for the task tagging: it splits rare "
                 "characters into bytes, which have no tags",
             )
+
+    def imported_labels(self, labels: Sequence[str]) -> tuple[str, ...]:
+        """The tags of a checkpoint as B-TYPE and I-TYPE; Naver NER writes TYPE-B and TYPE-I."""
+        tags = tuple(map(bio_tag, labels))
+        return tags if len(set(tags)) == len(tags) else tuple(labels)
 
     def check_imported(self, origin: Origin, labels: Sequence[str]) -> None:
         """Raise InputError for labels that are no BIO tags."""

@@ -981,6 +981,19 @@ def test_tags_that_are_not_bio_are_an_error(copied: Made) -> None:
     assert loaded.logits(torch.tensor([[2, 9, 3]])).shape == (1, 3, len(TAGS))
 
 
+def test_tags_of_naver_ner(made: Made, copied: Made) -> None:
+    """TYPE-B and TYPE-I, as KoBERT-NER and KoELECTRA have them."""
+    folder = copied("tokens")
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    names = {i: "-".join(reversed(tag.split("-"))) for i, tag in config["id2label"].items()}
+    assert names != config["id2label"]
+    path.write_text(json.dumps(config | {"id2label": names}))
+    texts = ["철수가 서울에 가요", "영희는 제주 공항에 있다"]
+    expected = jumok.load(made("tokens"), device="cpu").predict(texts)
+    assert jumok.load(folder, device="cpu").predict(texts) == expected
+
+
 @pytest.mark.parametrize("name", ["bare", "bare-gpt2"])
 def test_a_model_without_a_head_is_not_scored(made: Made, name: str) -> None:
     loaded = jumok.load(made(name), device="cpu")

@@ -98,3 +98,23 @@ def test_too_many_pieces_that_the_table_changes_are_refused(tmp_path: Path) -> N
     save(tmp_path, {"model_type": "bpe", "user_defined_symbols": own, "vocab_size": 1_100})
     with raises(InputError, "tokenizer.tokenizer_model_most"):
         load_tokenizer(tmp_path, {"model_type": "umt5"})
+
+
+@pytest.mark.parametrize("name", ["LlamaTokenizer", "LlamaTokenizerFast", "GemmaTokenizer"])
+@pytest.mark.parametrize("bos", [True, False])
+def test_a_tokenizer_model_alone(name: str, bos: bool, tmp_path: Path) -> None:
+    """As AutoTokenizer reads it, of Llama 2 and of Gemma, whose model adds no space."""
+    transformers = pytest.importorskip("transformers")
+    settings = {"model_type": "bpe", "byte_fallback": True, "remove_extra_whitespaces": False}
+    settings |= {"normalization_rule_name": "identity"}
+    own: dict[str, Any] = {"tokenizer_class": name, "add_bos_token": bos, "legacy": False}
+    own |= {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+    save(tmp_path, settings | {"add_dummy_prefix": name != "GemmaTokenizer"}, **own)
+    model = "gemma" if name == "GemmaTokenizer" else "llama"
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": model}))
+    expected = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    tokenizer = load_tokenizer(tmp_path, {"model_type": model})
+    assert tokenizer is not None
+    for text in (*TEXTS, *ODD):
+        ids = tokenizer.apply_template(tokenizer.encode_hf([text])[0]).ids
+        assert list(ids) == expected(text).input_ids, text

@@ -5,10 +5,10 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from jumok.data.files.lines import Line, decode_line, quote
 from jumok.data.files.rows import (
@@ -22,13 +22,14 @@ from jumok.data.files.rows import (
     missing_header_error,
     reject_lists,
 )
+from jumok.data.files.tagged import BIO_TAG, TagError, bio_tag, conll_rows
 from jumok.errors import DataError, InputError
 from jumok.unicode_forms import normalize
 
-Format = Literal["tsv", "csv", "jsonl", "json", "lines", "text", "bio"]
+Format = Literal["tsv", "csv", "jsonl", "json", "lines", "text", "bio", "conll"]
+Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]  # of a JSON object
 
 BIO_COLUMNS = ("id", "text", "tags")
-BIO_TAG = re.compile(r"O|[BI]-\S+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -188,9 +189,16 @@ def _csv_fault(error: Exception) -> str:
 
 
 def jsonl_rows(
-    path: Path, lines: Iterator[Line], columns: Sequence[str], lists: frozenset[str]
+    path: Path,
+    lines: Iterator[Line],
+    columns: Sequence[str],
+    lists: frozenset[str],
+    change: Change | None = None,
 ) -> Iterator[Row]:
-    """Rows of a file with one JSON object per line; the columns in `lists` are lists of pieces."""
+    """Rows of a file with one JSON object per line; the columns in `lists` are lists of pieces.
+
+    `change` is applied to each object first.
+    """
     for line in lines:
         text, fault = line_text(line)
         if fault:
@@ -204,11 +212,15 @@ def jsonl_rows(
         except (ValueError, RecursionError) as error:
             yield Row(line.number, fault=f"not JSON: {error} (got {quote(text)})")
             continue
-        yield _json_row(line.number, row, text, columns, lists)
+        yield _json_row(line.number, row, text, columns, lists, change)
 
 
 def json_rows(
-    path: Path, lines: Iterator[Line], columns: Sequence[str], lists: frozenset[str]
+    path: Path,
+    lines: Iterator[Line],
+    columns: Sequence[str],
+    lists: frozenset[str],
+    change: Change | None = None,
 ) -> Iterator[Row]:
     """Rows of a file that is one JSON array of objects; line numbers are object numbers.
 
@@ -231,7 +243,7 @@ def json_rows(
         rows = json.loads("\n".join(parts), object_pairs_hook=_json_object)
     except (ValueError, RecursionError) as error:
         if parts and _is_json_object(parts[0]):
-            yield from jsonl_rows(path, iter(kept), columns, lists)
+            yield from jsonl_rows(path, iter(kept), columns, lists, change)
             return
         raise DataError(
             "file.not_json",
@@ -246,7 +258,7 @@ def json_rows(
             path=path,
         )
     for number, row in enumerate(rows, start=1):
-        yield _json_row(number, row, repr(row), columns, lists)
+        yield _json_row(number, row, repr(row), columns, lists, change)
 
 
 def _joined_pieces(value: object) -> str | None:
@@ -284,10 +296,19 @@ def _json_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _json_row(
-    line: int, row: object, text: str, columns: Sequence[str], lists: frozenset[str]
+    line: int,
+    row: object,
+    text: str,
+    columns: Sequence[str],
+    lists: frozenset[str],
+    change: Change | None,
 ) -> Row:
     if not isinstance(row, dict):
         return Row(line, fault=f"not a JSON object (got {quote(text)})")
+    try:
+        row = change(row) if change else row
+    except TagError as error:
+        return Row(line, fault=str(error))
     cells: list[Cell] = []
     for name in columns:
         key = name if name in row else _composed_keys(row).get(normalize("NFC", name))
@@ -407,6 +428,7 @@ def bio_rows(
                 cells["id"] = text.removeprefix("##").strip().split("\t")[0]
                 continue
             character, _, tag = text.partition("\t")
+            tag = bio_tag(tag)
             if not fault and (len(character) != 1 or not BIO_TAG.fullmatch(tag)):
                 fault = f"not a character with a tag O, B-X or I-X (got {quote(text)})"
             if fault:
@@ -475,4 +497,5 @@ READERS: dict[Format, RowReader] = {
     "lines": line_rows,
     "text": text_rows,
     "bio": bio_rows,
+    "conll": conll_rows,
 }

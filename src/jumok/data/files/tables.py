@@ -6,14 +6,14 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
 from jumok.data.arrow_cache import cache_folder, cached_table, write_table
-from jumok.data.files.formats import BIO_TAG, READERS, Format, parallel_rows
+from jumok.data.files.formats import READERS, Format, json_rows, jsonl_rows, parallel_rows
 from jumok.data.files.label_sets import SEPARATOR, join_labels, split_labels
 from jumok.data.files.labels import is_number, label_text
 from jumok.data.files.lines import (
@@ -32,6 +32,7 @@ from jumok.data.files.rows import (
     OnBadRows,
     Row,
 )
+from jumok.data.files.tagged import BIO_TAG, TagError, bio_tag, character_tags, tagged_object
 from jumok.data.table import Table
 from jumok.errors import DataError, Message
 from jumok.unicode_forms import normalize
@@ -49,10 +50,14 @@ FORMATS: dict[str, Format] = {
     ".ndjson": "jsonl",
     ".json": "json",
     ".txt": "lines",
+    ".conll": "conll",
+    ".iob": "conll",
 }
 
-_VERSION = 10  # to be increased when the same file is read or reported differently
+_VERSION = 11  # to be increased when the same file is read or reported differently
 _BATCH_ROWS = 8_192  # of one Arrow batch
+
+_JSON_READERS = {"json": json_rows, "jsonl": jsonl_rows}
 
 # The two official NSMC files, whose texts were quoted twice and whose few empty reviews are kept.
 DOUBLE_QUOTED_SHA256 = frozenset(
@@ -96,7 +101,7 @@ def read_table(
     empty: Empty = "bad",
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Table:
-    r"""Columns of a TSV, CSV, JSON, BIO or text file, also .gz and .xz.
+    r"""Columns of a TSV, CSV, JSON, CoNLL, BIO or text file, also .gz and .xz.
 
     `columns` are names in the header, or a mapping from column names to names in the header. The
     suffix decides the format unless `format` is given. TSV cells are never quoted, except in the
@@ -105,7 +110,8 @@ def read_table(
     `labels` are the allowed values of the column `label`, or a mapping from values to names; white
     space around a label is ignored, and labels are compared in NFC. A cell of the column `labels`
     has any number of them, separated by "|", or is a list of them in JSON. For the column `tags`,
-    whose cells have a tag for each character of `text`, they are the tags. The column `score` has
+    whose cells have a tag for each character of `text` or for each word, they are the tags; JSON
+    may have entities in the forms of `tagged`. The column `score` has
     numbers, the columns in `lists` have lists of pieces (JSON only).
 
     A row is bad if it has too few or too many cells or tags, a cell that is not UTF-8, has a NUL or
@@ -143,8 +149,13 @@ def read_table(
 
     max_bytes = MAX_DOCUMENT_BYTES if kind in ("json", "text") else max_line_bytes
 
+    reader = READERS[kind]
+    if "tags" in options.columns and (json_reader := _JSON_READERS.get(kind)):
+        names = options.columns.get("text", "text"), options.columns["tags"]
+        reader = partial(json_reader, change=lambda row: tagged_object(row, *names, options.labels))
+
     def rows() -> Iterator[Row]:
-        return READERS[kind](path, read_lines(path, max_bytes), headers, in_lists)
+        return reader(path, read_lines(path, max_bytes), headers, in_lists)
 
     return _table([path], options, rows, skip_with)
 
@@ -341,8 +352,7 @@ class _Reader:
                 if not math.isfinite(number):
                     fault = f"score {quote(str(cell))} is not a number"
             elif name == "tags":
-                tags = cells[index] = normalize("NFC", str(cell))
-                fault = _tags_fault(tags, named.get("text"), self.options.labels)
+                cells[index], fault = _tags(str(cell), named.get("text"), self.options.labels)
             elif not self.keeps_empty and not (cell.strip() if isinstance(cell, str) else cell):
                 fault = f"empty {name} (got {quote(cell) if isinstance(cell, str) else cell})"
             if fault:
@@ -402,21 +412,28 @@ def _number(cell: str) -> float:
         return math.nan
 
 
-def _tags_fault(tags: str, text: Cell | None, known: Mapping[str, str]) -> str:
-    """The fault of the tags of a text ("" if none); `text` is None if it is not read.
+def _tags(cell: str, text: Cell | None, known: Mapping[str, str]) -> tuple[str, str]:
+    """The tags of the characters of a text by their names, and their fault; "" if there is none.
 
-    >>> _tags_fault("B-LC I-LC O", "서울 가", {})
-    "3 tags for 4 characters (got 'B-LC I-LC O')"
+    `text` is None if it is not read.
+
+    >>> _tags("LC-B O", "서울 가", {}), _tags("B-LC I-LC O", "서울 가", {})[1]
+    (('B-LC I-LC O O', ''), "3 tags for 4 characters (got 'B-LC I-LC O')")
     """
-    cells = tags.split(" ")
-    if isinstance(text, str) and len(cells) != len(text):
-        return f"{len(cells)} tags for {len(text)} characters (got {quote(tags)})"
-    for tag in cells:
-        if known and tag not in known:
-            return f"unknown tag {quote(tag)}, expected one of {', '.join(known)}"
-        if not BIO_TAG.fullmatch(tag):
-            return f"tag {quote(tag)}, expected O, B-X or I-X"
-    return ""
+    tags = []
+    for tag in normalize("NFC", cell).split(" "):
+        name = known.get(tag) or bio_tag(tag)
+        if known and name not in known:
+            return "", f"unknown tag {quote(tag)}, expected one of {', '.join(known)}"
+        if not BIO_TAG.fullmatch(name):
+            return "", f"tag {quote(tag)}, expected O, B-X or I-X"
+        tags.append(name)
+    if not isinstance(text, str):
+        return " ".join(tags), ""
+    try:
+        return " ".join(character_tags(text, tags)), ""
+    except TagError as error:
+        return "", str(error)
 
 
 def _batch(rows: Sequence[tuple[Cell, ...]], schema: pa.Schema) -> pa.RecordBatch:

@@ -387,7 +387,8 @@ def _imported(
     )
     if not joint:
         recipe = replace(recipe, vocabulary=replace(recipe.vocabulary, joint=False))
-    return ImportedCheckpoint(recipe, model, architecture.labels, tokenizers, origin)
+    labels = get_task(task).imported_labels(architecture.labels)
+    return ImportedCheckpoint(recipe, model, labels, tokenizers, origin)
 
 
 def _model_config(architecture: HFArchitecture) -> ModelConfig:

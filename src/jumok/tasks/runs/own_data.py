@@ -80,7 +80,7 @@ def table_of(
     config = replace(recipe.data, sha256={})
     pairs = paired and _has_column(data, "pair", len(paired))
     columns = paired if pairs else recipe.columns
-    names = {column: (recipe.data.header(column), column) for column in columns}
+    names = _names(recipe.data, columns)
     rows, _ = rows_of(data, names)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "data.jsonl"
@@ -126,7 +126,7 @@ def _with_data(
             "as well",
             corpus=before.corpus,
         )
-    names = {column: (before.header(column), column) for column in columns}
+    names = _names(before, columns)
     headers = {column: config.header(column) for column in columns}
     changes: dict[str, Any] = {}
     checksums, files = dict(before.sha256), {}
@@ -143,6 +143,16 @@ def _with_data(
         checksums[split] = hashlib.sha256(files[path]).hexdigest()
         changes |= {split: str(path), "format": None}
     return replace(recipe, data=replace(config, **changes, sha256=checksums)), files
+
+
+def _names(config: DataConfig, columns: Sequence[str]) -> Names:
+    """The names that each column may have; of tags also those of `datasets`."""
+    names: dict[str, tuple[str, ...]] = {
+        column: (config.header(column), column) for column in columns
+    }
+    if "tags" in names:
+        names["text"], names["tags"] = (*names["text"], "tokens"), (*names["tags"], "ner_tags")
+    return names
 
 
 def _own_files(config: DataConfig, *, paired: bool) -> DataConfig:
@@ -199,7 +209,7 @@ def _table_rows(
     cells = {column: _cells(data[header]) for column, header in headers.items()}
     rows = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
     features = getattr(data, "features", None)
-    label = headers.get("label") or headers.get("labels")
+    label = headers.get("label") or headers.get("labels") or headers.get("tags")
     feature = features.get(label) if isinstance(features, Mapping) else None
     feature = getattr(feature, "feature", feature)  # of a list of labels
     return _not_empty(rows), tuple(getattr(feature, "names", None) or ())
@@ -274,8 +284,6 @@ def _cell(column: str, value: Any) -> str | int | float | list[str] | None:
         value = value.item()
     if isinstance(value, bool):
         return str(value)
-    if column == "tags" and isinstance(value, list | tuple):
-        return " ".join(map(str, value))
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, float):

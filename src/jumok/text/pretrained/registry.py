@@ -67,6 +67,9 @@ _CLASSES = {
     "XLMRobertaTokenizer": TokenizerClass(xlm_roberta, "Unigram", False, _has_unigram_steps),
     "MBartTokenizer": TokenizerClass(mbart, "Unigram", False, _has_unigram_steps),
     "MBart50Tokenizer": TokenizerClass(mbart50, "Unigram", False, _has_unigram_steps),
+    # without a tokenizer.json the ids of SentencePiece; Gemma's has no space before a text
+    "LlamaTokenizer": TokenizerClass(generic),
+    "GemmaTokenizer": TokenizerClass(generic),
     _GENERIC: TokenizerClass(generic),
 }
 _ALIASES = {
