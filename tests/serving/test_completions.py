@@ -194,14 +194,14 @@ def test_a_sampled_chat_has_a_seed(writer: Server) -> None:
         ("completions", {"prompt": "가", "logit_bias": {"1": 1}}, "request.unsupported_key"),
         ("completions", {"prompt": "가", "echo": True, "stream": True}, "request.stream_several_"),
         ("chat/completions", {"messages": MESSAGES, "model": "run"}, "request.unsuitable_model"),
-        ("chat/completions", {"messages": MESSAGES[:1]}, "text.messages_system"),
+        ("chat/completions", {"messages": MESSAGES[:1]}, "text.message_order"),
         ("chat/completions", {"messages": []}, "request.not_messages"),
         ("chat/completions", {"messages": [{"role": "user"}]}, "request.not_a_string"),
         ("chat/completions", {"messages": MESSAGES, "tools": [{}]}, "request.unsupported_key"),
         (
             "chat/completions",
             {"messages": MESSAGES, "max_tokens": 600},
-            "pipeline.chat_most_tokens",
+            "pipeline.chat_too_long",
         ),
     ],
 )

@@ -47,7 +47,7 @@ def native(precision: WeightPrecision) -> Callable[[CheckTarget], Outputs]:
             )
         if target.pipeline.device.type != "cpu":
             raise NotApplicable(
-                "check.c_kernel_runs",
+                "check.kernel_needs_cpu",
                 "the C++ kernel runs on the CPU only",
             )
         try:

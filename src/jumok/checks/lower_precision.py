@@ -49,7 +49,7 @@ class Int8Variant:
         """NotApplicable if int8 arithmetic is not available."""
         if target.pipeline.device.type != "cpu":
             raise NotApplicable(
-                "check.int8_runs_cpu",
+                "check.int8_needs_cpu",
                 "int8 runs on the CPU only",
             )
         try:

@@ -52,7 +52,7 @@ class ExportCheck:
     def _measure(self, target: CheckTarget) -> Measurement:
         if target.pipeline.device.type != "cpu":
             raise NotApplicable(
-                "check.exports_compared_cpu",
+                "check.exports_need_cpu",
                 "exports are compared on the CPU only",
             )
         try:

@@ -241,7 +241,7 @@ def with_precision(pipeline: Pipeline, precision: str | None) -> Pipeline:
     """The pipeline with an optimized encoder, as `jumok predict` with or without `--precision`."""
     if precision is not None and pipeline.recipe.model.kind == "decoder":
         raise InputError(
-            "server.precision_needs_model",
+            "server.precision_needs_encoder",
             "--precision needs a model with an encoder, got a language model; use --decoding "
             "precision={precision}",
             precision=precision,

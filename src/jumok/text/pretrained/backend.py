@@ -179,7 +179,7 @@ def check_encodable(text: str) -> str:
     """
     if not isinstance(text, str):
         raise TokenizerError(
-            "tokenizer.text_string",
+            "tokenizer.text_not_a_string",
             "a text must be a string, got {text!r}",
             text=str(text)[:80],
         )
