@@ -45,6 +45,7 @@ def test_every_example_is_short_and_tested() -> None:
         "explain_classifier.py",
         "note_classifier.py",
         "own_attention.py",
+        "own_positions.py",
         "own_task.py",
         "ray_serve.py",
         "simultaneous_translation.py",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from jumok.config_io import check_choices
 from jumok.errors import ConfigError
 from jumok.nn.feedforward import Activation, Projection
-from jumok.nn.norms import NormKind
+from jumok.nn.norms import NORMS
 from jumok.nn.rope import DEFAULT_ROPE, RopeConfig
 from jumok.registry import Registry
 
@@ -41,7 +41,8 @@ class LayerConfig:
     gated            multiply the activations by a second projection (T5 v1.1, Llama)
     bias             whether the linear layers have biases
     attention_bias   biases of attention: "all", "qkv", "none"; None: as `bias`
-    norm             "layer" (LayerNorm), "rms", or "rms_offset" (multiplied by 1 + weight)
+    norm             "layer" (LayerNorm), "rms", "rms_offset" (multiplied by 1 + weight), or a
+                     name in the registry "jumok.norms"
     norm_first       normalize before each sublayer (pre-norm), not after it as in the paper
     sublayer_norm    normalize each sublayer's output before it is added (Gemma, EXAONE 4)
     norm_eps         added to the variance
@@ -73,7 +74,7 @@ class LayerConfig:
     gated: bool = False  # True in T5 v1.1
     bias: bool = True  # False in T5: its linear layers have none
     attention_bias: Literal["all", "qkv", "none"] | None = None  # None: as `bias`; qkv in Qwen2
-    norm: NormKind = "layer"  # rms_offset in Gemma: multiplied by 1 + weight
+    norm: str = "layer"  # rms_offset in Gemma: multiplied by 1 + weight
     norm_first: bool = False  # True in GPT-2 and T5
     sublayer_norm: bool = False  # of each sublayer's output before it is added; Gemma, EXAONE 4
     norm_eps: float = 1e-5
@@ -92,6 +93,7 @@ class LayerConfig:
     def __post_init__(self) -> None:
         check_choices(self)
         ATTENTION.check(self.attention)
+        NORMS.check(self.norm)
         _check_attention_and_norm(self)
         _check_layer_pattern(self)
         for name in ("d_model", "n_heads", "d_ff"):

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from jumok.config_io import check_choices
 from jumok.errors import InputError
 from jumok.nn.lora import LoraConfig
+from jumok.training.optimizers import OPTIMIZERS
 from jumok.training.schedules import SCHEDULES
 
 
@@ -29,7 +30,7 @@ class TrainingConfig:
     minutes: float | None = None
     batch_tokens: int = 4096  # padded tokens of one microbatch
     gradient_accumulation_steps: int = 1  # microbatches a step, shared by all processes
-    optimizer: Literal["adamw", "muon"] = "adamw"  # muon: of the matrices of the layers
+    optimizer: str = "adamw"  # or "muon", of the matrices of the layers, or of an extension
     learning_rate: float = 1e-3  # the peak
     schedule: str = "inverse_sqrt"  # or "cosine", "linear", "constant", or of an extension
     warmup_steps: int = 400
@@ -59,6 +60,7 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         check_choices(self, "training")
         SCHEDULES.check(self.schedule)
+        OPTIMIZERS.check(self.optimizer)
         if self.steps is None and self.epochs is None and self.minutes is None:
             raise InputError(
                 "training.training_end",
@@ -90,11 +92,12 @@ class TrainingConfig:
                     name=name,
                     sharding=self.sharding,
                 )
-        if self.optimizer == "muon" and self.sharding != "none":
+        if self.sharding != "none" and not OPTIMIZERS.get(self.optimizer).elementwise:
             raise InputError(
                 "training.training_sharding_none",
-                'training.sharding must be "none" with training.optimizer = "muon", which needs '
-                'whole matrices, got "{sharding}"',
+                'training.sharding must be "none" with training.optimizer = "{optimizer}", which '
+                'needs whole matrices, got "{sharding}"',
+                optimizer=self.optimizer,
                 sharding=self.sharding,
             )
         if self.lora.rank and self.sharding != "none":
