@@ -180,11 +180,7 @@ def from_dict(
     }
     for name, (_, required) in fields.items():
         if name not in values and (required or complete):
-            raise ConfigError(
-                "config.missing_key",
-                "{join} is missing",
-                join=_join(where, name),
-            )
+            raise ConfigError("config.missing_key", "{join} is missing", join=_join(where, name))
     return cls(**values)
 
 

@@ -52,8 +52,7 @@ class ExportCheck:
     def _measure(self, target: CheckTarget) -> Measurement:
         if target.pipeline.device.type != "cpu":
             raise NotApplicable(
-                "check.exports_compared_cpu",
-                "exports are compared on the CPU only",
+                "check.exports_compared_cpu", "exports are compared on the CPU only"
             )
         try:
             difference = export_difference(target.pipeline, self.format)

@@ -156,9 +156,7 @@ def _trace(run: Path, text: str | None, target: str | None, *, explain: bool) ->
         return Trace.open(run)
     if text is None:
         raise UsageError(
-            "cli.no_text_given",
-            "no text was given for {run}; add it after the run",
-            run=run,
+            "cli.no_text_given", "no text was given for {run}; add it after the run", run=run
         )
     from jumok.interpret.tracing import trace
     from jumok.tasks.runs.load import load

@@ -260,8 +260,7 @@ def _check_token_output(pipeline: "Pipeline", as_json: bool) -> None:
     _check_generates(pipeline, "--tokens and --alignment")
     if not as_json:
         raise UsageError(
-            "cli.tokens_alignment_need",
-            "--tokens and --alignment need JSON output; add --json",
+            "cli.tokens_alignment_need", "--tokens and --alignment need JSON output; add --json"
         )
 
 
@@ -270,8 +269,7 @@ def _check_streamable(pipeline: "Pipeline", as_json: bool) -> None:
     decoding = pipeline.recipe.decoding
     if as_json:
         raise UsageError(
-            "cli.stream_json_exclude",
-            "--stream and --json exclude each other; use one of them",
+            "cli.stream_json_exclude", "--stream and --json exclude each other; use one of them"
         )
     if decoding.n_best > 1:
         raise UsageError(

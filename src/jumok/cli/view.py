@@ -131,8 +131,7 @@ def _trace_request(
     if text is None and not lesson:
         if given:
             raise UsageError(
-                "cli.target_decode_mute",
-                "--target, --decode and --mute need a text; add TEXT",
+                "cli.target_decode_mute", "--target, --decode and --mute need a text; add TEXT"
             )
         return None
     from jumok.config_io import apply_overrides
@@ -154,10 +153,7 @@ def _trace(run: Path, request: "TraceRequest | None", device: str) -> "Trace":
 
         return Trace.open(run)
     if request is None:
-        raise UsageError(
-            "cli.export_needs_text",
-            "--export needs a text; add TEXT after the run",
-        )
+        raise UsageError("cli.export_needs_text", "--export needs a text; add TEXT after the run")
     from jumok.tasks.runs.load import load
     from jumok.viewer.live_model import LiveModel
 
@@ -195,12 +191,7 @@ def _serve(
                     host=server_address.host,
                 )
             )
-        print_notice(
-            Message(
-                "cli.press_ctrl_c",
-                "jumok: press Ctrl-C to stop",
-            )
-        )
+        print_notice(Message("cli.press_ctrl_c", "jumok: press Ctrl-C to stop"))
         if browse and has_display():
             webbrowser.open(f"{address.origin}open/{tickets.issue(page)}")
         serve(listener, server)

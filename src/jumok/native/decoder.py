@@ -329,8 +329,7 @@ def step_together(steps: Sequence[DecoderStep]) -> list[Tensor | tuple[Tensor, T
         )
     if len({id(step.decoder) for step in steps}) < len(steps):
         raise InputError(
-            "kernel.decoder_step",
-            "each decoder must have one step, got two of one decoder",
+            "kernel.decoder_step", "each decoder must have one step, got two of one decoder"
         )
     checked = []
     for decoder, ids, k in steps:

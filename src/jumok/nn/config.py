@@ -151,10 +151,7 @@ def check_dimension(name: str, size: int) -> None:
     """Raises InputError for a dimension below 1 or above `MAX_DIMENSION`."""
     if size < 1:
         raise ConfigError(
-            "nn.dimension_below_1",
-            "{name} must be at least 1, got {size}",
-            name=name,
-            size=size,
+            "nn.dimension_below_1", "{name} must be at least 1, got {size}", name=name, size=size
         )
     if size > MAX_DIMENSION:
         raise ConfigError(

@@ -164,8 +164,7 @@ class _Endpoints:
     def _tracer(self) -> Tracer:
         if self._content.tracer is None:
             raise TraceError(
-                "page.page_shows_trace",
-                "this page shows a trace file; start jumok view with a run",
+                "page.page_shows_trace", "this page shows a trace file; start jumok view with a run"
             )
         return self._content.tracer
 
@@ -188,9 +187,7 @@ class _Endpoints:
             part = parse_range(request.headers["range"], size)
             if part is None:
                 error = invalid(
-                    "page.invalid_range",
-                    "invalid range; request bytes=first-last",
-                    status=416,
+                    "page.invalid_range", "invalid range; request bytes=first-last", status=416
                 )
                 korean = prefers_korean(request.headers.get("accept-language"))
                 headers = {"content-range": f"bytes */{size}", "vary": "accept-language"}
@@ -271,7 +268,5 @@ async def _read_json(request: Request) -> dict[str, object]:
 
 def _not_found() -> RequestError:
     return invalid(
-        "page.not_found",
-        "not found; the server may have removed an old trace",
-        status=404,
+        "page.not_found", "not found; the server may have removed an old trace", status=404
     )

@@ -209,8 +209,7 @@ def evaluate_all(
     """The scores of each table that `data` or `split` names; by default of all test sets."""
     if data is not None and split is not None:
         raise InputError(
-            "run.data_split_exclude",
-            "data and split exclude each other; use one of them",
+            "run.data_split_exclude", "data and split exclude each other; use one of them"
         )
     recipe, labels = pipeline.recipe, pipeline.labels
     if data is None:

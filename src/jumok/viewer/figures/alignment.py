@@ -69,9 +69,7 @@ def alignment(
         )
     if all_layers and isinstance(head, int):
         raise TraceError(
-            "page.head_mean_max",
-            "head must be mean or max for all layers, got {head}",
-            head=head,
+            "page.head_mean_max", "head must be mean or max for all layers, got {head}", head=head
         )
     every = range(layer_ref.block.layers) if all_layers else (layer_ref.layer,)
     layers = [

@@ -53,8 +53,7 @@ def explanation(
     predictions = trace.info.classification
     if predictions is None:
         raise TraceError(
-            "page.figure_explanation_needs",
-            "the figure explanation needs a trace of a classifier",
+            "page.figure_explanation_needs", "the figure explanation needs a trace of a classifier"
         )
     if not 0 <= sequence < len(predictions.sequences):
         raise TraceError(
