@@ -214,14 +214,14 @@ def test_a_text_without_a_pair_is_refused(scored: Path) -> None:
         ('label = "label"', "", "task.similarity_positive_name"),
         (f'score = "score"\n{LABELS}', "", "task.data_score_similarity"),
         ('[similarity]\nnegative = "different"', "", "recipe.similarity_negative_needs"),
-        ("[similarity]\ntemperature = 0.0", "", "recipe.similarity_temperature_finite"),
+        ("[similarity]\ntemperature = 0.0", "", "config.out_of_range"),
         (
             '[similarity]\ntexts = "a.txt"',
             "",
             "task.model_dropout_above",
         ),
         ('[similarity]\ntexts = "a"\ncorpus = "nsmc"', "", "recipe.corpus_texts_both"),
-        ("[similarity]\nrows = -1", "", "recipe.negative_rows"),
+        ("[similarity]\nrows = -1", "", "config.out_of_range"),
     ],
 )
 def test_settings_that_conflict(tmp_path: Path, supervision: str, model: str, message: str) -> None:

@@ -224,7 +224,7 @@ def test_adapters_that_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("overrides", "match"),
     [
-        (["training.lora.rank=-1"], "nn.lora_rank"),
+        (["training.lora.rank=-1"], "config.out_of_range"),
         (["training.lora.targets=['quary']"], "config.wrong_type"),
         (["training.sharding=full"], "training.training_sharding_none_training"),
         (["model.init="], "recipe.training_lora_needs"),

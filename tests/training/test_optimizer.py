@@ -289,5 +289,5 @@ def test_muon_needs_whole_matrices() -> None:
 
 @pytest.mark.parametrize("decay", [0.0, -0.5, 1.5, float("nan")])
 def test_layer_decay_is_at_most_one(decay: float) -> None:
-    with raises(InputError, "training.wrong_value"):
+    with raises(InputError, "config.out_of_range"):
         TrainingConfig(steps=1, layer_decay=decay)

@@ -1,9 +1,9 @@
 """The hyperparameters of a model; the defaults are the base model of the paper (table 3)."""
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
+from jumok.config_io import check_range
 from jumok.errors import ConfigError
 from jumok.nn.config import LayerConfig, check_dimension
 from jumok.nn.feedforward import Activation
@@ -85,12 +85,7 @@ sinusoidal?
             check_dimension(name, getattr(self, name))
         if self.target_vocabulary_size is not None:
             check_dimension("target_vocabulary_size", self.target_vocabulary_size)
-        if self.position_offset < 0:
-            raise ConfigError(
-                "model.position_offset_least",
-                "position_offset must be at least 0, got {position_offset}",
-                position_offset=self.position_offset,
-            )
+        check_range("position_offset", self.position_offset, "[0, inf)")
         encoding = POSITIONS.get(self.positions)
         if self.position_offset and not encoding.has_table:
             raise ConfigError(
@@ -100,24 +95,11 @@ sinusoidal?
                 positions=self.positions,
                 position_offset=self.position_offset,
             )
-        if self.n_segments < 0:
-            raise ConfigError(
-                "model.n_segments_least",
-                "n_segments must be at least 0, got {n_segments}; 0 means none",
-                n_segments=self.n_segments,
-            )
-        if self.n_decoder_layers is not None and self.n_decoder_layers < 1:
-            raise ConfigError(
-                "model.n_decoder_layers_least",
-                "n_decoder_layers must be at least 1, got {n_decoder_layers}; or leave it out",
-                n_decoder_layers=self.n_decoder_layers,
-            )
-        if self.output_softcap is not None and not 0.0 < self.output_softcap < math.inf:
-            raise ConfigError(
-                "model.output_softcap_positive_finite",
-                "output_softcap must be positive and finite, got {output_softcap}; or leave it out",
-                output_softcap=self.output_softcap,
-            )
+        check_range("n_segments", self.n_segments, "[0, inf)", "; 0 means none")
+        if self.n_decoder_layers is not None:
+            check_range("n_decoder_layers", self.n_decoder_layers, "[1, inf)", "; or leave it out")
+        if self.output_softcap is not None:
+            check_range("output_softcap", self.output_softcap, "(0, inf)", "; or leave it out")
         if not encoding.rotates and (self.local_rope, self.rope) != (None, DEFAULT_ROPE):
             raise ConfigError(
                 "model.positions_rotary_rope",

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from jumok.config_io import check_choices
+from jumok.config_io import check_choices, check_range
 from jumok.errors import ConfigError
 from jumok.nn.feedforward import Activation, Projection
 from jumok.nn.norms import NORMS
@@ -119,13 +119,7 @@ class LayerConfig:
                 nearest_divisor=_nearest_divisor(self.d_model, self.n_heads),
             )
         for name in ("dropout", "attention_dropout", "activation_dropout"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ConfigError(
-                    "nn.dropout_range",
-                    "{name} must be at least 0 and below 1, got {getattr}",
-                    name=name,
-                    getattr=getattr(self, name),
-                )
+            check_range(name, getattr(self, name), "[0, 1)")
 
     @property
     def qkv_bias(self) -> bool:
@@ -149,18 +143,8 @@ class LayerConfig:
 
 def check_dimension(name: str, size: int) -> None:
     """Raises InputError for a dimension below 1 or above `MAX_DIMENSION`."""
-    if size < 1:
-        raise ConfigError(
-            "nn.dimension_below_1", "{name} must be at least 1, got {size}", name=name, size=size
-        )
-    if size > MAX_DIMENSION:
-        raise ConfigError(
-            "nn.dimension_too_large",
-            "{name} must be at most {max_dimension:,}, got {size}",
-            name=name,
-            max_dimension=MAX_DIMENSION,
-            size=str(size)[:24],
-        )
+    check_range(name, size, "[1, inf)")
+    check_range(name, size, f"[1, {MAX_DIMENSION}]")
 
 
 def _check_attention_and_norm(config: LayerConfig) -> None:
@@ -169,13 +153,8 @@ def _check_attention_and_norm(config: LayerConfig) -> None:
         check_dimension("d_head", config.d_head)
     for name in ("norm_eps", "attention_scale", "attention_softcap"):
         value = getattr(config, name)
-        if value is not None and not 0.0 < value < math.inf:
-            raise ConfigError(
-                "nn.not_positive",
-                "{name} must be positive and finite, got {value}; or leave it out",
-                name=name,
-                value=value,
-            )
+        if value is not None:
+            check_range(name, value, "(0, inf)", "; or leave it out")
     buckets = config.relative_attention_num_buckets
     distance = config.relative_attention_max_distance
     if buckets < 4 or distance <= buckets // 2 or max(buckets, distance) > MAX_DIMENSION:
