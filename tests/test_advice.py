@@ -47,32 +47,32 @@ class Case:
 
 CASES = (
     Case(
-        "cli.overlap_needs_name",
+        "cli.overlap_without_corpus",
         "data verify --overlap",
         "data verify numbers --overlap",
     ),
     Case(
-        "cli.data_split_exclude",
+        "cli.data_and_split",
         "evaluate {review} --data {rows} --split test",
         "evaluate {review} --split test",
     ),
     Case(
-        "cli.precision_needs_model",
+        "cli.precision_needs_encoder",
         "predict {lm} 안녕 --precision int8",
         "predict {lm} 안녕 --decoding precision=int8",
     ),
     Case(
-        "cli.head_number_mean",
+        "cli.head_option",
         "plot attention {review} 안녕 --head first --out {tmp}/a.png",
         "plot attention {review} 안녕 --head 0 --out {tmp}/a.png",
     ),
     Case(
-        "cli.tokens_alignment_need",
+        "cli.tokens_and_alignment_need_json",
         "predict {reading} 일 --tokens",
         "predict {reading} 일 --tokens --json",
     ),
     Case(
-        "cli.stream_json_exclude",
+        "cli.stream_and_json",
         "predict {reading} 일 --stream --json",
         "predict {reading} 일 --stream",
     ),
@@ -92,7 +92,7 @@ CASES = (
         "train {recipe} --dry-run",
     ),
     Case(
-        "cli.resume_takes_no",
+        "cli.resume_with_recipe",
         "train {recipe} --resume {review}",
         "train --resume {review}",
     ),
@@ -108,7 +108,7 @@ CASES = (
         "view {review} 안녕 --export {tmp}/a.html",
     ),
     Case(
-        "cli.target_decode_mute",
+        "cli.target_decode_and_mute_need_a_text",
         "view {review} --mute encoder.0.0 --export {tmp}/a.html",
         "view {review} 안녕 --mute encoder.0.0 --export {tmp}/a.html",
     ),
@@ -118,7 +118,7 @@ CASES = (
         "vocab report {review} --column text {rows}",
     ),
     Case(
-        "cli.ids_integers",
+        "cli.ids_not_integers",
         "vocab decode {review} 안녕",
         "vocab encode {review} 안녕 --ids",
     ),
@@ -128,27 +128,27 @@ CASES = (
         "export {reading} {tmp}/out --to hf",
     ),
     Case(
-        "cli.answer_out_need",
+        "cli.answer_and_out_need_sweep_or_patch",
         "heads {review} 안녕 --answer negative",
         "heads {review} 안녕 --sweep --answer negative",
     ),
     Case(
-        "cli.sort_sweep_patch",
+        "cli.sort_sweep_and_patch",
         "heads {review} 안녕 --sweep --sort induction",
         "heads {review} 안녕 --sweep",
     ),
     Case(
-        "cli.sweep_patch_need",
+        "cli.sweep_and_patch_need_one_text",
         "heads {review} 안녕 좋아요 --sweep",
         "heads {review} 안녕 --sweep",
     ),
     Case(
-        "cli.compare_needs_least",
+        "cli.compare_needs_two_runs",
         "compare {review}",
         "evaluate {review}",
     ),
     Case(
-        "run.runs_task_no",
+        "run.rows_not_comparable",
         "compare {lm} {lm}",
         "evaluate {lm} --data {texts}",
     ),
@@ -158,12 +158,12 @@ CASES = (
         "export {reading} {tmp}/out --to hf",
     ),
     Case(
-        "pipeline.decoding_precision_float32",
+        "pipeline.two_precisions",
         "predict {reading} 일 --precision bfloat16 --decoding precision=int8",
         "predict {reading} 일 --precision bfloat16",
     ),
     Case(
-        "task.perplexity_needs_single",
+        "task.perplexity_of_ensemble",
         "evaluate {lm} --with {lm} --data {texts}",
         "evaluate {lm} --data {texts}",
     ),
@@ -193,7 +193,7 @@ CASES = (
         "view {review} 안녕 --token a-token-of-22-letters- --export {tmp}/a.html",
     ),
     Case(
-        "web.cannot_listen_port",
+        "web.port_not_usable",
         "view {review} --host 192.0.2.1 --token a-token-of-22-letters- --no-browser",
         "view {review} 안녕 --host 127.0.0.1 --export {tmp}/a.html",
     ),

@@ -64,7 +64,7 @@ def test_the_current_folder_is_rejected_at_once(
     monkeypatch.chdir(tmp_path)
     for here in (".", ".."):
         with (
-            raises(InputError, "storage.output_new_folder"),
+            raises(InputError, "storage.not_a_new_folder"),
             atomic_directory(Path(here)),
         ):
             pass

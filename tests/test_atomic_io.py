@@ -156,7 +156,7 @@ def test_checksums_and_bytes_of_regular_files_only(tmp_path: Path) -> None:
     path.write_bytes(b"abc")
     assert sha256_of(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert read_regular(path, limit=3) == b"abc"
-    with raises(StorageError, "storage.file_most_bytes"):
+    with raises(StorageError, "storage.file_too_large"):
         read_regular(path, limit=2)
     with pytest.raises(StorageError, match=r"cannot be read \(No such file.*; check the path"):
         sha256_of(tmp_path / "absent")

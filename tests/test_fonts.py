@@ -105,7 +105,7 @@ def test_a_figure_saved_outside_the_style_keeps_its_font(tmp_path: Path) -> None
 
 
 def test_wrong_suffix_and_missing_folder(tmp_path: Path) -> None:
-    with raises(InputError, "font.figure_file_end"):
+    with raises(InputError, "font.unknown_figure_suffix"):
         save_figure(Figure(), tmp_path / "a.docx")
     with pytest.raises(StorageError, match="cannot be written"):
         save_figure(Figure(), tmp_path / "nowhere" / "a.png")

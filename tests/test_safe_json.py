@@ -66,5 +66,5 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
         read_json(path)
     with path.open("r+b") as file:
         file.truncate(MAX_BYTES + 1)
-    with raises(StorageError, "storage.file_most_bytes"):
+    with raises(StorageError, "storage.file_too_large"):
         read_json(path)

@@ -28,7 +28,7 @@ def test_names_and_paths(tmp_path: Path, review_run: Path, monkeypatch: pytest.M
     assert resolve_model("reviews", here) == here / "reviews"
     assert resolve_model(tmp_path / "run", here) == tmp_path / "run"
     assert resolve_vocabulary("words", here) == here / "words" / VOCABULARY
-    with raises(InputError, "jumok.weights_not_shipped"):
+    with raises(InputError, "run.weights_not_shipped"):
         resolve_model("words", here)
     monkeypatch.chdir(tmp_path)
     Path("reviews").mkdir()  # a folder of one's own has precedence

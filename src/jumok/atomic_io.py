@@ -140,7 +140,7 @@ def sha256_of(path: Path, limit: int = 2**60) -> str:
 def _check_size(path: Path, size: int, limit: int) -> None:
     if size > limit:
         raise StorageError(
-            "storage.file_most_bytes",
+            "storage.file_too_large",
             "{path}: the file must have at most {limit:,} bytes, got {size:,}; check the path",
             path=path,
             limit=limit,
@@ -236,7 +236,7 @@ def check_empty(out: Path) -> None:
     """
     if out.name in ("", ".."):
         raise InputError(
-            "storage.output_new_folder",
+            "storage.not_a_new_folder",
             "the output must be a new folder, got {out}; try {out_2}",
             out=out,
             out_2=out / "out",

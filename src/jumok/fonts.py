@@ -91,7 +91,7 @@ def save_figure(figure: "Figure", path: Path) -> None:
     ending = path.suffix[1:].lower()
     if ending not in known:
         raise InputError(
-            "font.figure_file_end",
+            "font.unknown_figure_suffix",
             "a figure file must end with .png, .svg or .pdf, got {path!r}",
             path=path.name,
         )

@@ -166,7 +166,7 @@ class TorchProcessGroup:
 
     def _lost(self) -> ProcessLostError:
         return ProcessLostError(
-            "process.process_lost_contact",
+            "process.lost_contact",
             "process {rank} of 0 to {size} lost contact: another one ended, or did not answer "
             "for {timeout:g} s (training.timeout); resume from the newest checkpoint with jumok "
             "train --resume and the run's folder",
@@ -200,7 +200,7 @@ def init_process_group(device: torch.device, timeout: float) -> Iterator[Process
     backends = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}
     if device.type not in backends:
         raise InputError(
-            "process.device_cpu_cuda",
+            "process.unsupported_device",
             "device must be cpu or cuda for several processes, got {type} with {size} processes; "
             "set device=cpu, or start one process",
             type=device.type,

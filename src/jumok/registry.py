@@ -56,7 +56,7 @@ def register(group: str, name: str, part: object = None) -> Callable[[PartT], Pa
         known = _REGISTERED.setdefault((group, name), part)
         if _place(known) != _place(part):
             raise InputError(
-                "extension.name_once_2",
+                "extension.name_taken",
                 "{group} must have each name once, got {name!r} of {place} and of {place_2}; "
                 "rename one of them",
                 group=group,

@@ -95,7 +95,7 @@ _decoder = json.JSONDecoder(
 
 def _invalid(reason: str) -> InputError:
     return InputError(
-        "json.not_usable_json",
+        "json.unusable",
         "not usable JSON: {reason}; correct it or get it again",
         reason=reason,
     )

@@ -129,7 +129,7 @@ def iter_lazy_chunks(
         dtype = _HEADER_NAMES.get(str(tensor.dtype).removeprefix("torch."))
         if dtype is None:
             raise ModelFileError(
-                "safetensors.tensor_dtype_safetensors",
+                "safetensors.unknown_dtype",
                 "tensor {name!r} must have a dtype of safetensors, got {dtype}; convert it",
                 name=name,
                 dtype=tensor.dtype,
@@ -151,7 +151,7 @@ def _check_memory(tensors: "Mapping[str, Tensor]") -> None:
     for (_, end, name), (start, _, other) in pairwise(ranges):
         if start < end:
             raise ModelFileError(
-                "safetensors.tensors_share_memory",
+                "safetensors.shared_memory",
                 "tensors {name!r} and {other!r} share memory; give only one of them",
                 name=name,
                 other=other,

@@ -72,7 +72,7 @@ def _requested() -> int | None:
         return None
     if not text.isdecimal() or not 1 <= int(text[:9]) <= MAX_THREADS:
         raise InputError(
-            "device.jumok_threads_whole_number",
+            "device.jumok_threads",
             "JUMOK_THREADS must be a whole number from 1 to {max_threads}, got {text!r:.40}; set "
             "it to a number of cores, or unset it",
             max_threads=MAX_THREADS,

@@ -75,5 +75,5 @@ def test_decoders_get_targets() -> None:
 
 
 def test_texts_need_a_vocabulary() -> None:
-    with raises(InputError, "pipeline.text_needs_tokenizer"):
+    with raises(InputError, "pipeline.no_tokenizer"):
         text_samples(check_target(TextClassifier).pipeline, ["가"])

@@ -79,5 +79,5 @@ def test_a_folder_without_its_weights(tmp_path: Path) -> None:
     variant.save(tmp_path)
     target = opened(tmp_path)
     (tmp_path / "model.safetensors").unlink()
-    with torch.inference_mode(), raises(NotApplicable, "check.imported_folder_keeps"):
+    with torch.inference_mode(), raises(NotApplicable, "check.original_folder_needed"):
         transformers_outputs(target)

@@ -140,7 +140,7 @@ def test_numbers_for_named_labels_are_refused_and_columns_have_any_order(
     numbers.write_bytes("\r\n".join(lines).encode("utf-8-sig"))  # BOM, CRLF, no last line end
     (first,) = call(capsys, "evaluate", review_run, "--data", names, "--json").rows
     refused = call(capsys, "evaluate", review_run, "--data", numbers, "--json")
-    assert (refused.code, refused.error) == (2, "file.labels_numbers")
+    assert (refused.code, refused.error) == (2, "file.labels_are_numbers")
     lines = ["id\tlabel\ttext"] + [f"{i}\t{y}\t{x}" for i, (x, y) in enumerate(rows)]
     numbers.write_bytes("\r\n".join(lines).encode("utf-8-sig"))
     (second,) = call(capsys, "evaluate", review_run, "--data", numbers, "--json").rows

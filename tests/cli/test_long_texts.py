@@ -58,7 +58,7 @@ def test_memory_is_bounded(review_run: Path, tmp_path: Path) -> None:
 def test_earlier_lines_are_predicted() -> None:
     lines = read_lines(io.BytesIO(b"a\n" + b"x" * (MAX_TEXT_BYTES + 1) + b"\nb\n"))
     assert next(lines) == "a"
-    with raises(InputError, "cli.stdin_lines_most"):
+    with raises(InputError, "cli.stdin_line_too_long"):
         next(lines)
 
 

@@ -165,7 +165,7 @@ def test_an_alignment_needs_a_source(tmp_path: Path) -> None:
     loaded = jumok.load(write_run(tmp_path / "run", "language_modeling"))
     answer = loaded.with_decoding(["max_length=2"])("이")
     assert isinstance(answer, jumok.GeneratedText)
-    with raises(InputError, "pipeline.alignments_need_run"):
+    with raises(InputError, "pipeline.no_alignments"):
         align_output(loaded, answer)
 
 

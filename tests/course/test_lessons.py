@@ -30,7 +30,7 @@ every_language = pytest.mark.parametrize("language", LANGUAGES)
 def test_numbers_are_unique_and_an_unknown_one_is_an_error() -> None:
     numbers = [lesson.number for lesson in lessons()]
     assert numbers == sorted(set(numbers))
-    with raises(InputError, "course.number_lesson"):
+    with raises(InputError, "course.unknown_lesson"):
         find_lesson(77)
 
 

@@ -282,7 +282,7 @@ def test_coverage_is_that_of_the_alignment(beta: float) -> None:
 def test_coverage_needs_a_source() -> None:
     model = model_of("language_model")
     assert isinstance(model, LanguageModel)
-    with raises(InputError, "decoding.decoder_return_attention"):
+    with raises(InputError, "decoding.coverage_needs_attention"):
         write(model, *texts(), DecodingConfig(beam=2, coverage=1.0, max_length=4))
 
 

@@ -88,9 +88,9 @@ def test_allowed_words(model: LanguageModel, vocabulary: SentencePieceTokenizer)
 def test_a_prefix_that_other_settings_do_not_allow(
     model: LanguageModel, vocabulary: SentencePieceTokenizer
 ) -> None:
-    with raises(InputError, "decoding.decoding_prefix_contains"):
+    with raises(InputError, "decoding.prefix_forbidden"):
         texts_of(model, vocabulary, DecodingConfig(max_length=9, prefix="나라", forbidden=("라",)))
-    with raises(InputError, "decoding.decoding_prefix_start"):
+    with raises(InputError, "decoding.prefix_not_allowed"):
         texts_of(model, vocabulary, DecodingConfig(max_length=9, prefix="나라", allowed=("가",)))
     with raises(InputError, "decoding.allowed_not_in_vocabulary"):
         texts_of(model, vocabulary, DecodingConfig(max_length=9, allowed=("가", "")))
@@ -173,7 +173,7 @@ def test_an_output_without_a_prompt_starts_a_text(
         )
         assert vocabulary.decode([vocabulary.bos_id, *one.ids]).startswith("나라")
     both = torch.tensor([[vocabulary.bos_id], vocabulary.encode("가")[:1]])
-    with raises(InputError, "decoding.prompts_all_decode"):
+    with raises(InputError, "decoding.mixed_prompts"):
         generate_lm(
             model, both, None, GenerationRequest(config, end_id=end_id, tokenizer=vocabulary)
         )
@@ -189,7 +189,7 @@ def test_a_prefix_is_generated_completely_or_rejected(
     model: LanguageModel, vocabulary: SentencePieceTokenizer
 ) -> None:
     config = DecodingConfig(max_length=1, prefix="나라 다 나라 다")
-    with raises(InputError, "decoding.decoding_prefix_take"):
+    with raises(InputError, "decoding.prefix_too_long"):
         texts_of(model, vocabulary, config)
 
 
@@ -367,7 +367,7 @@ def test_a_possible_stop_string_is_held_back(vocabulary: SentencePieceTokenizer)
 
 
 def test_an_empty_stop_text(vocabulary: SentencePieceTokenizer) -> None:
-    with raises(InputError, "decoding.stop_string_least"):
+    with raises(InputError, "decoding.empty_stop"):
         StopStrings(vocabulary, ("가", ""))
 
 
@@ -393,5 +393,5 @@ def test_words_that_cannot_be_spelled() -> None:
         all_spellings("뷁", read_token_bytes(plain))
     with raises(InputError, "constraint.vocabulary_cannot_spell"):
         all_spellings("", read_token_bytes(plain))
-    with raises(InputError, "constraint.word_most_bytes"):
+    with raises(InputError, "constraint.word_too_long"):
         all_spellings("가" * 400, read_token_bytes(plain))

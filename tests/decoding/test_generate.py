@@ -226,7 +226,7 @@ def test_as_long_as_the_max_length_of_the_model() -> None:
         )
         assert len(one.ids) == 64
         too_far = DecodingConfig(beam=beam, max_length=65)
-        with raises(InputError, "model.cache_most_max_length"):
+        with raises(InputError, "model.cache_too_long"):
             generate_seq2seq(model, source, None, GenerationRequest(too_far, end_id=-1), bos_id=BOS)
     assert too_far.capped_at(64) == config
 
@@ -260,10 +260,10 @@ def test_every_token_banned_ends_the_text(kind: str, name: str) -> None:
 
 
 def test_invalid_generation_inputs() -> None:
-    with raises(InputError, "decoding.prompt_ids_row_least"):
+    with raises(InputError, "decoding.prompt_ids_shape"):
         GenerationInputs(torch.zeros(2, 1, dtype=torch.int64), StoppingCriteria(EOS, [3]))
-    with raises(InputError, "decoding.limit_least_token"):
+    with raises(InputError, "decoding.limit_below_1"):
         GenerationInputs(torch.zeros(1, 1, dtype=torch.int64), StoppingCriteria(EOS, [0]))
     bare = GenerationInputs(torch.full((2, 1), BOS), StoppingCriteria(EOS, [3, 3]))
-    with raises(InputError, "decoding.sample_keys_number_texts"):
+    with raises(InputError, "decoding.sample_keys_of_texts"):
         generate(MarkovDecoder(torch.zeros(12, 12)), bare, DecodingConfig(sample=True))

@@ -207,13 +207,13 @@ def test_processors_are_in_the_documented_order() -> None:
 
 
 def test_text_settings_need_a_tokenizer() -> None:
-    with raises(InputError, "decoding.decoding_text_needs"):
+    with raises(InputError, "decoding.text_needs_tokenizer"):
         build_processors(DecodingConfig(forbidden=("가",)), 3)
-    with raises(InputError, "decoding.decoding_text_needs"):
+    with raises(InputError, "decoding.text_needs_tokenizer"):
         build_constraints(DecodingConfig(allowed=("가",)), 3, [9])
-    with raises(InputError, "decoding.decoding_text_needs"):
+    with raises(InputError, "decoding.text_needs_tokenizer"):
         build_processors(DecodingConfig(prefix="가"), 3)
-    with raises(InputError, "decoding.decoding_text_needs"):
+    with raises(InputError, "decoding.text_needs_tokenizer"):
         build_stopping(DecodingConfig(stop=("가",)), 3, [1])
 
 

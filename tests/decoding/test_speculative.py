@@ -368,7 +368,7 @@ def test_a_draft_token_without_continuation_is_not_an_error() -> None:
     found = both(target, draft, prompt_inputs([2], 9), config, constrained_to("5", "677"))
     assert found.hypothesis.ids == [6, 7, 7]
     assert found.proposed > found.accepted
-    with raises(InputError, "constraint.least_token_allowed"):
+    with raises(InputError, "constraint.no_token_allowed"):
         both(target, draft, prompt_inputs([2], 9), config, constrained_to("6"))
 
 
@@ -383,16 +383,16 @@ def test_refused() -> None:
         speculative(*decoders, start, config, n_draft_tokens=ahead)
 
     two = GenerationInputs(torch.tensor([[2], [2]]), StoppingCriteria(END, [9, 9]), [0, 0])
-    with raises(InputError, "decoding.speculative_decoding_text"):
+    with raises(InputError, "decoding.speculative_needs_one_text"):
         write(two, DecodingConfig())
-    with raises(InputError, "decoding.speculative_decoding_text"):
+    with raises(InputError, "decoding.speculative_needs_one_text"):
         write(prompt_inputs([2], 9), DecodingConfig(beam=3))
-    with raises(InputError, "decoding.speculative_decoding_text"):
+    with raises(InputError, "decoding.speculative_needs_one_text"):
         write(prompt_inputs([2], 9), DecodingConfig(sample=True, n_best=2))
-    with raises(InputError, "decoding.draft_target_s"):
+    with raises(InputError, "decoding.draft_of_other_vocabulary"):
         write(prompt_inputs([2], 9), DecodingConfig(), size=7)
     keyless = GenerationInputs(torch.tensor([[2]]), StoppingCriteria(END, [9]))
-    with raises(InputError, "decoding.sample_keys_number"):
+    with raises(InputError, "decoding.one_sample_key_needed"):
         write(keyless, DecodingConfig(sample=True))
-    with raises(InputError, "decoding.n_draft_tokens_least"):
+    with raises(InputError, "decoding.too_few_draft_tokens"):
         write(prompt_inputs([2], 9), DecodingConfig(), ahead=0)

@@ -19,7 +19,7 @@ from tests.errors import raises
 
 @pytest.mark.parametrize("difference", [2e-5, float("nan"), float("inf")])
 def test_a_difference_above_the_tolerance_raises(difference: float) -> None:
-    with raises(JumokError, "export.exported_model_differ"):
+    with raises(JumokError, "export.outputs_differ"):
         NumericComparison("logits", "all 3 rows of dev", difference, 1e-5).check_tolerance()
     NumericComparison("logits", "all 3 rows of dev", 1e-5, 1e-5).check_tolerance()
 

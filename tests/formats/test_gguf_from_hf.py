@@ -154,7 +154,7 @@ def test_a_table_of_another_width_is_refused(tmp_path: Path) -> None:
         assert data.count(key + (16).to_bytes(4, "little")) == 1
         data = data.replace(key + (16).to_bytes(4, "little"), key + (12).to_bytes(4, "little"))
     (tmp_path / "a.gguf").write_bytes(data)
-    with raises(InputError, "pretrained.vector_shape"):
+    with raises(InputError, "pretrained.rope_table_shape"):
         import_checkpoint(tmp_path / "a.gguf", tmp_path / "run")
 
 
@@ -173,7 +173,7 @@ def test_settings_of_published_models_are_found(
     "table", [[1.0, 2.0, 8.0, 4.0], [1.0, 1.0, 8.0, 8.0], [0.5, 1.0], [1.0, np.nan], [np.inf, 1.0]]
 )
 def test_other_tables_are_refused(table: list[float]) -> None:
-    with raises(InputError, "pretrained.scaling_llama_limits"):
+    with raises(InputError, "pretrained.unknown_rope_table"):
         rope_of_table(np.array(table, np.float32), 1e4)
     assert rope_of_table(np.ones(4, np.float32), 1e4) == RopeConfig()
 

@@ -153,7 +153,7 @@ def test_packed_texts() -> None:
         assert error(fast, reference) < TOLERANCES[precision]
     kernel = optimize(model, "int8")
     if isinstance(kernel.encoder.stack.backend, NativeBackend):
-        with raises(InputError, "inference.mask_hide_only"):
+        with raises(InputError, "inference.mask_not_of_padding"):
             kernel(ids, mask, positions=positions)
 
 

@@ -218,21 +218,21 @@ def test_bertviz_shows_it(view: str, kind: str) -> None:
 
 def test_what_is_refused() -> None:
     four = ["a", "b", "c", "d"]
-    with raises(InputError, "trace.attention_tensor"):
+    with raises(InputError, "trace.no_attention"):
         from_attention(tokens=four)
-    with raises(InputError, "trace.attention_stack_encoder_decoder"):
+    with raises(InputError, "trace.two_attentions"):
         from_attention(weights(4, 4), four, cross_attention=weights(4, 4))
-    with raises(InputError, "trace.tokens_piece_position"):
+    with raises(InputError, "trace.tokens_without_pieces"):
         from_attention(weights(4, 4))
-    with raises(InputError, "trace.tokens_piece_position"):
+    with raises(InputError, "trace.tokens_without_pieces"):
         from_attention(weights(4, 4), [])
-    with raises(InputError, "trace.tokens_rows_piece"):
+    with raises(InputError, "trace.token_rows"):
         from_attention(weights(4, 4), four[:3])
-    with raises(InputError, "trace.tokens_rows_piece"):
+    with raises(InputError, "trace.token_rows"):
         from_attention(weights(4, 4, B=2), four)
     with raises(InputError, "trace.attention_shape"):
         from_attention([each[0] for each in weights(4, 4)], four)
     with raises(InputError, "trace.attention_shape"):
         from_attention([], four)
-    with raises(InputError, "trace.finite_least"):
+    with raises(InputError, "trace.weights_not_finite"):
         from_attention([-each for each in weights(4, 4)], four)

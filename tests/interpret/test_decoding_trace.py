@@ -285,15 +285,15 @@ def test_forcing_the_output_gives_the_same_steps(reading_run: Path) -> None:
 def test_what_is_refused(review_run: Path, tmp_path: Path) -> None:
     classifier = load(review_run, "cpu")
     for ask in (trace_generation, trace_forced):
-        with raises(InputError, "trace.task_generate_text"):
+        with raises(InputError, "trace.task_without_generation"):
             ask(classifier, "재미있어요", *(["3 1"] if ask is trace_forced else []))
     headless = load(headless_folder(tmp_path), "cpu")
-    with raises(InputError, "trace.model_language_modeling"):
+    with raises(InputError, "trace.no_language_model_head"):
         trace_generation(headless, "하나")
     model = loaded_of("language_modeling")
-    with raises(InputError, "task.target_least_token"):
+    with raises(InputError, "task.empty_target"):
         trace_forced(model, "일", "")
-    with raises(InputError, "task.text_target_most"):
+    with raises(InputError, "task.target_too_long"):
         trace_forced(model, "일", "이 " * 40)
     with raises(InputError, "config.unknown_key"):
         trace_generation(model, "일", ["beem=3"])

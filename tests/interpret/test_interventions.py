@@ -250,8 +250,8 @@ def test_rows_and_table() -> None:
     ("kind", "call", "message"),
     [
         ("classifier", {"answer": "maybe"}, "trace.unknown_answer"),
-        ("tagging", {"answer": "O"}, "trace.model_task_measures"),
-        ("sequences", {"answer": "1", "decode": {"beam": 2}}, "trace.decode_left_out"),
+        ("tagging", {"answer": "O"}, "trace.answer_not_for_task"),
+        ("sequences", {"answer": "1", "decode": {"beam": 2}}, "trace.decode_and_answer"),
     ],
 )
 def test_refused_answers(kind: str, call: dict[str, Any], message: str) -> None:
@@ -260,9 +260,9 @@ def test_refused_answers(kind: str, call: dict[str, Any], message: str) -> None:
 
 
 def test_refused_texts() -> None:
-    with raises(InputError, "trace.both_texts_equally"):
+    with raises(InputError, "trace.different_token_counts"):
         patch_heads(loaded_of("classifier"), "이 영화", "이 영화 정말 재미있어요")
-    with raises(InputError, "trace.text_least_mask"):
+    with raises(InputError, "trace.no_mask"):
         sweep_heads(loaded_of("masked"), "이 영화")
 
 
@@ -274,5 +274,5 @@ def test_weights_that_are_not_finite() -> None:
     layer.self_attention.output.weight = torch.nn.Parameter(
         torch.full_like(layer.self_attention.output.weight, float("nan"))
     )
-    with raises(InputError, "trace.measure_answer_finite"):
+    with raises(InputError, "trace.answer_not_finite"):
         sweep_heads(loaded, text_of("classifier"))

@@ -156,7 +156,7 @@ def test_each_layer_has_the_mask_of_its_window_and_its_own_angles(tmp_path: Path
     assert np.array_equal(made.mask("decoder", layer=0), np.triu(causal, -5))
     assert np.array_equal(made.mask("decoder", layer=1), causal)
     assert not np.array_equal(made.tensor("decoder.0.rotary"), made.tensor("rotary"))
-    with raises(InputError, "trace.layer_block"):
+    with raises(InputError, "trace.layer_range"):
         made.mask("decoder", layer=2)
 
 
@@ -375,17 +375,17 @@ def test_texts_without_words_are_traced_too() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ({"text": []}, "trace.trace_least_text"),
-        ({"text": ["가", "나"], "target": "다"}, "trace.trace_least_text"),
-        ({"text": "가", "target": "나"}, "trace.model_task_generates_no"),
-        ({"text": "가", "decode": {"beam": 2}}, "trace.model_task_generates"),
+        ({"text": []}, "trace.no_text"),
+        ({"text": ["가", "나"], "target": "다"}, "trace.no_text"),
+        ({"text": "가", "target": "나"}, "trace.target_without_generation"),
+        ({"text": "가", "decode": {"beam": 2}}, "trace.decode_without_generation"),
         (
             {"text": "가", "target": "나", "decode": {"beam": 2}},
-            "trace.decode_left_out_target",
+            "trace.decode_and_target",
         ),
-        ({"text": "가", "mute": [("decoder", 0, 0)]}, "trace.block_muted_head"),
-        ({"text": "가", "mute": [("encoder", 2, 0)]}, "trace.muted_head_block"),
-        ({"text": "가", "mute": [("encoder", 0, 2)]}, "trace.muted_head_block"),
+        ({"text": "가", "mute": [("decoder", 0, 0)]}, "trace.muted_block"),
+        ({"text": "가", "mute": [("encoder", 2, 0)]}, "trace.muted_head_range"),
+        ({"text": "가", "mute": [("encoder", 0, 2)]}, "trace.muted_head_range"),
         ({"text": "가\ud800나"}, "text.lone_surrogate"),
     ],
 )

@@ -162,7 +162,7 @@ def test_a_decoder_without_layers_is_rejected() -> None:
 
 def test_a_cache_longer_than_max_length_is_rejected() -> None:
     decoder = Decoder(TransformerConfig(vocabulary_size=9, d_model=8, n_heads=2, max_length=16))
-    with raises(InputError, "model.cache_most_max_length"):
+    with raises(InputError, "model.cache_too_long"):
         decoder.make_cache(17)
 
 

@@ -254,36 +254,36 @@ def test_a_claimed_length_has_no_tables() -> None:
 
 def test_invalid_arguments_raise_input_error() -> None:
     language, seq2seq = NativeModel(language_model()), NativeModel(encoder_decoder())
-    with raises(InputError, "kernel.source_given_encoder_decoder"):
+    with raises(InputError, "kernel.source_of_decoder"):
         NativeDecoder(seq2seq, capacity=4)
-    with raises(InputError, "kernel.source_given_encoder_decoder"):
+    with raises(InputError, "kernel.source_of_decoder"):
         NativeDecoder(language, SOURCE, capacity=4)
     with raises(InputError, "kernel.capacity_too_large"):
         NativeDecoder(language, capacity=41)
-    with raises(InputError, "kernel.source_most_tokens"):
+    with raises(InputError, "kernel.source_too_long"):
         NativeDecoder(seq2seq, tokens(1, 41), capacity=4)
-    with raises(InputError, "kernel.token_ids"):
+    with raises(InputError, "kernel.token_id_range"):
         NativeDecoder(seq2seq, torch.tensor([[77]]), capacity=4)
-    with raises(InputError, "kernel.source_source_mask_both"):
+    with raises(InputError, "kernel.source_shape"):
         NativeDecoder(seq2seq, SOURCE, SOURCE_MASK[:2], capacity=4)
-    with raises(InputError, "kernel.padding_tokens"):
+    with raises(InputError, "kernel.negative_padding"):
         NativeDecoder(language, padding=torch.tensor([0, -1]), capacity=4)
     decoder = NativeDecoder(language, capacity=4)
     decoder.step(tokens(2, 3))
     for wrong in (tokens(3, 1), tokens(2, 0), tokens(2)):
         with raises(InputError, "kernel.ids_shape"):
             decoder.step(wrong)
-    with raises(InputError, "kernel.token_ids"):
+    with raises(InputError, "kernel.token_id_range"):
         decoder.step(torch.tensor([[5], [-1]]))
-    with raises(InputError, "kernel.decoder_not_exceed"):
+    with raises(InputError, "kernel.capacity_exceeded"):
         decoder.step(tokens(2, 2))
     with raises(InputError, "kernel.not_on_cpu"):
         decoder.step(tokens(2, 1).to("meta"))
     with raises(InputError, "kernel.rows_range"):
         decoder.reorder(torch.tensor([0, 2]))
-    with raises(InputError, "kernel.rewind_positions"):
+    with raises(InputError, "kernel.rewind_range"):
         decoder.rewind(4)
-    with raises(InputError, "kernel.k_tokens"):
+    with raises(InputError, "kernel.k_range"):
         decoder.top_k(tokens(2, 1), 78)
     assert decoder.length == 3
     decoder.step(tokens(2, 1))

@@ -52,7 +52,7 @@ def test_weights_that_are_not_finite_are_not_packed(precision: DecoderPrecision,
             model.get_parameter(name).view(-1)[-1] = value
         if value == 3.4e38 and "norm" in name:  # a vector stays in float32
             continue
-        with raises(InputError, "model.finite_weights"):
+        with raises(InputError, "model.weights_not_finite"):
             NativeModel(model, precision)
 
 

@@ -123,7 +123,7 @@ def test_a_rewound_step_is_written_again() -> None:
     [
         ("cross", [(2, 0)], "kernel.heads_range"),
         ("self", [(0, -1)], "kernel.heads_range"),
-        ("self", [(0, 0), (0, 0)], "kernel.head_given_once"),
+        ("self", [(0, 0), (0, 0)], "kernel.head_twice"),
     ],
 )
 def test_heads_that_do_not_exist(block: str, heads: list[tuple[int, int]], sentence: str) -> None:

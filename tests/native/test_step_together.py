@@ -76,18 +76,18 @@ def test_one_token_for_each_row(make, precision: str) -> None:
 def test_wrong_tokens_of_rows() -> None:
     model = NativeModel(language_model(), "float32")
     first, second = (NativeDecoder(model, capacity=1) for _ in range(2))
-    with raises(InputError, "kernel.k_tokens"):
+    with raises(InputError, "kernel.k_range"):
         step_rows([first, second], torch.tensor([[5], [6]]), 78)
-    with raises(InputError, "kernel.ids_token_row"):
+    with raises(InputError, "kernel.step_ids_shape"):
         step_rows([first, second], torch.tensor([[5], [6], [7]]))
-    with raises(InputError, "kernel.token_ids"):
+    with raises(InputError, "kernel.token_id_range"):
         step_rows([first, second], torch.tensor([[5], [99]]))
     other = NativeDecoder(NativeModel(language_model(), "float32"), capacity=4)
-    with raises(InputError, "kernel.all_decoders_nativemodel"):
+    with raises(InputError, "kernel.decoders_of_several_models"):
         step_rows([first, other], torch.tensor([[5], [6]]))
     assert first.length == second.length == 0
     step_rows([first, second], torch.tensor([[5], [6]]))
-    with raises(InputError, "kernel.decoder_not_exceed"):
+    with raises(InputError, "kernel.capacity_exceeded"):
         step_rows([first, second], torch.tensor([[5], [6]]))
 
 
@@ -95,16 +95,16 @@ def test_wrong_arguments_change_no_decoder() -> None:
     model = NativeModel(language_model(), "float32")
     first, second = (NativeDecoder(model, capacity=4) for _ in range(2))
     ids = torch.tensor([[5]])
-    with raises(InputError, "kernel.token_ids"):
+    with raises(InputError, "kernel.token_id_range"):
         step_together([DecoderStep(first, ids), DecoderStep(second, torch.tensor([[99]]))])
-    with raises(InputError, "kernel.k_tokens"):
+    with raises(InputError, "kernel.k_range"):
         step_together([DecoderStep(first, ids), DecoderStep(second, ids, k=78)])
-    with raises(InputError, "kernel.decoder_not_exceed"):
+    with raises(InputError, "kernel.capacity_exceeded"):
         step_together([DecoderStep(first, ids), DecoderStep(second, ids.expand(1, 5))])
-    with raises(InputError, "kernel.decoder_step"):
+    with raises(InputError, "kernel.decoder_twice"):
         step_together([DecoderStep(first, ids), DecoderStep(first, ids)])
     other = NativeDecoder(NativeModel(language_model(), "float32"), capacity=4)
-    with raises(InputError, "kernel.all_decoders_nativemodel"):
+    with raises(InputError, "kernel.decoders_of_several_models"):
         step_together([DecoderStep(first, ids), DecoderStep(other, ids)])
     assert first.length == second.length == 0
     fresh = NativeDecoder(model, capacity=4)

@@ -73,7 +73,7 @@ def test_local_folder_takes_precedence(tmp_path: Path) -> None:
     ["a/b/c", "../a", "a/../b", "/a/b", "a b", "a--b", "a/", "https://a/b", "x" * 200, "한/글"],
 )
 def test_invalid_names(name: str) -> None:
-    with raises(InputError, "pretrained.no_such_folder_not"):
+    with raises(InputError, "pretrained.not_a_model_name"):
         resolve(name)
 
 

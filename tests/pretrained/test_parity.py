@@ -75,7 +75,7 @@ def test_too_many_tokens(name: str) -> None:
         torch.cat([whole.attention_mask, whole.attention_mask[:, :1]], 1),
         target=whole.target,
     )
-    with raises(InputError, "model.text_most_tokens"):
+    with raises(InputError, "model.text_too_long"):
         jumok_outputs(pair, more)
 
 

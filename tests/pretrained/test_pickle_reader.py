@@ -84,10 +84,10 @@ def test_invalid_archives_are_not_unpickled(tmp_path: Path) -> None:
     marker, path = tmp_path / "executed", tmp_path / "pytorch_model.bin"
     call = Call(os.system, f"touch '{marker}'")
     path.write_bytes(pickle.dumps(call))
-    with raises(InputError, "pretrained.pickle_zip_archive"):
+    with raises(InputError, "pretrained.old_pytorch_file"):
         read_pickle(path)
     torch.save({"a": call}, path, _use_new_zipfile_serialization=False)
-    with raises(InputError, "pretrained.pickle_zip_archive"):
+    with raises(InputError, "pretrained.old_pytorch_file"):
         read_pickle(path)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a/data.pkl", pickle.dumps(call))

@@ -122,7 +122,7 @@ def test_search_uses_the_prompts(folder: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(
         query, pipeline.encode("질문 최고", normalize=True, prompt_name=""), atol=1e-6
     )
-    with raises(InputError, "pretrained.prompt_name_model_s"):
+    with raises(InputError, "pretrained.unknown_prompt"):
         pipeline.encode(TEXTS, prompt_name="qeury")
 
 

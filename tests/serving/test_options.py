@@ -19,13 +19,13 @@ from tests.errors import raises
 
 
 def test_another_address_needs_a_token() -> None:
-    with raises(InputError, "server.other_machines_reach"):
+    with raises(InputError, "server.no_token"):
         serve(ServeOptions(folders=["run"], host="0.0.0.0"))
 
 
 def test_the_token_file(tmp_path: Path) -> None:
     path = tmp_path / "token"
-    with raises(InputError, "server.token_file_readable_file"):
+    with raises(InputError, "server.token_file_unreadable"):
         read_token(path)
     path.write_text("short\n", encoding="utf-8")
     with raises(InputError, "web.short_token"):
@@ -35,7 +35,7 @@ def test_the_token_file(tmp_path: Path) -> None:
 
 
 def test_names_are_different() -> None:
-    with raises(InputError, "server.served_models_different"):
+    with raises(InputError, "server.model_name_twice"):
         unique_names(["runs/nsmc", "old/nsmc/"])
 
 

@@ -291,7 +291,7 @@ def test_what_needs_logits_of_tokens_is_refused(run: Path, tmp_path: Path) -> No
     assert loaded.hidden_states(ids).shape[:2] == ids.shape
     with raises(InputError, "model.needs_characters"):
         loaded.logits(ids)
-    with raises(InputError, "trace.model_tag_pieces"):
+    with raises(InputError, "trace.tags_of_characters"):
         sweep_heads(loaded, "영희가 서울에 가요")
     with pytest.raises(InputError, match="no equivalent of the class CharacterClassifier"):
         export(run, "hf", tmp_path / "hf")
@@ -300,5 +300,5 @@ def test_what_needs_logits_of_tokens_is_refused(run: Path, tmp_path: Path) -> No
 
 
 def test_settings_that_are_refused() -> None:
-    with raises(InputError, "recipe.model_tagging_left"):
+    with raises(InputError, "recipe.tagging_not_for_task"):
         load_recipe("nsmc", ["model.tagging=characters"])

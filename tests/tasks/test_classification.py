@@ -57,7 +57,7 @@ def test_an_unknown_piece_is_unk() -> None:
     row = encoder().encode_pieces([[*known, "뷁", *known]])[0].tolist()
     ids = vocabulary.encode("이 영화")
     assert row == [vocabulary.cls_id, *ids, vocabulary.unk_id, *ids]
-    with raises(InputError, "input.vocabulary_lacks_pieces"):
+    with raises(InputError, "input.unknown_pieces"):
         encoder().encode_pieces([["뷁", "쀍", "쀏", known[0]]])
     assert encoder().encode_pieces([[]])[0].tolist() == [vocabulary.cls_id]
 

@@ -209,7 +209,7 @@ def test_labels_are_those_of_the_training_rows(tmp_path: Path) -> None:
     assert load_splits(config, MULTI_LABEL).labels == LABELS
     empty = tmp_path / "empty.tsv"
     empty.write_text("text\tlabel\n하나\t\n둘\t\n", encoding="utf-8")
-    with raises(InputError, "data.train_least_two"):
+    with raises(InputError, "data.one_label"):
         load_splits(DataConfig(train=str(empty)), MULTI_LABEL)
 
 
@@ -233,12 +233,12 @@ def test_labels_with_another_separator_are_refused(tmp_path: Path) -> None:
     [
         ("multi_label.threshold=0", "config.out_of_range"),
         ("multi_label.threshold=1.5", "config.out_of_range"),
-        ('data.labels=["a|b", "c"]', "task.data_labels_names"),
-        ("training.label_smoothing=0.1", "recipe.training_label_smoothing_task"),
-        ("augmentation.rdrop_alpha=1", "recipe.augmentation_task"),
-        ("metric=accuracy", "recipe.metric_task"),
-        ("model.kind=decoder", "recipe.model_kind_task"),
-        ("data.pieces=true", "recipe.data_pieces_false"),
+        ('data.labels=["a|b", "c"]', "task.separator_in_label"),
+        ("training.label_smoothing=0.1", "recipe.label_smoothing_not_for_task"),
+        ("augmentation.rdrop_alpha=1", "recipe.augmentation_not_for_task"),
+        ("metric=accuracy", "recipe.metric_not_for_task"),
+        ("model.kind=decoder", "recipe.model_kind_not_for_task"),
+        ("data.pieces=true", "recipe.pieces_not_for_task"),
     ],
 )
 def test_invalid_settings(tmp_path: Path, override: str, message: str) -> None:

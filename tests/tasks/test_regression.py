@@ -117,7 +117,7 @@ def test_an_exported_model_predicts_on_the_scale_of_the_data(run: Path) -> None:
 
 
 def test_an_invalid_range() -> None:
-    with raises(InputError, "recipe.regression_lowest_below"):
+    with raises(InputError, "recipe.regression_range"):
         RegressionConfig(lowest=5.0)
 
 

@@ -203,24 +203,24 @@ def test_predict_evaluate_and_compare(scored: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_text_without_a_pair_is_refused(scored: Path) -> None:
-    with raises(InputError, "input.pair_two_texts"):
+    with raises(InputError, "input.not_a_pair"):
         jumok.load(scored)("혼자")
 
 
 @pytest.mark.parametrize(
     ("supervision", "model", "message"),
     [
-        (SCORES, 'pooling = "compare"\nn_segments = 2', "task.model_pooling_mean"),
-        ('label = "label"', "", "task.similarity_positive_name"),
-        (f'score = "score"\n{LABELS}', "", "task.data_score_similarity"),
-        ('[similarity]\nnegative = "different"', "", "recipe.similarity_negative_needs"),
+        (SCORES, 'pooling = "compare"\nn_segments = 2', "task.pooling_of_vectors"),
+        ('label = "label"', "", "task.no_positive_label"),
+        (f'score = "score"\n{LABELS}', "", "task.two_measures_of_similarity"),
+        ('[similarity]\nnegative = "different"', "", "recipe.negative_without_positive"),
         ("[similarity]\ntemperature = 0.0", "", "config.out_of_range"),
         (
             '[similarity]\ntexts = "a.txt"',
             "",
-            "task.model_dropout_above",
+            "task.no_dropout",
         ),
-        ('[similarity]\ntexts = "a"\ncorpus = "nsmc"', "", "recipe.corpus_texts_both"),
+        ('[similarity]\ntexts = "a"\ncorpus = "nsmc"', "", "recipe.corpus_and_texts"),
         ("[similarity]\nrows = -1", "", "config.out_of_range"),
     ],
 )
@@ -232,9 +232,9 @@ def test_settings_that_conflict(tmp_path: Path, supervision: str, model: str, me
 def test_single_texts_and_metrics_of_other_data_are_refused(tmp_path: Path) -> None:
     _recipe(tmp_path, SCORES)
     path = str(tmp_path / "similar.toml")
-    with raises(InputError, "task.task_similarity_needs"):
+    with raises(InputError, "task.no_pairs"):
         load_recipe(path, ["data.pair="])
-    with raises(InputError, "task.metric_pairs_scores"):
+    with raises(InputError, "task.metric_of_pairs"):
         load_recipe(path, ["metric=accuracy"])
     with pytest.raises(InputError, match="must be left out for the task classification"):
         load_recipe(path, ["task=classification", "data.score=", "similarity.positive=same"])
@@ -242,7 +242,7 @@ def test_single_texts_and_metrics_of_other_data_are_refused(tmp_path: Path) -> N
 
 def test_an_unknown_positive_label_lists_the_labels(tmp_path: Path) -> None:
     recipe = _recipe(tmp_path, LABELS.replace('"same"', '"equal"'))
-    with raises(InputError, "task.similarity_positive_label"):
+    with raises(InputError, "task.unknown_positive_label"):
         train(recipe, tmp_path / "run")
 
 

@@ -81,7 +81,7 @@ def test_lines_of_pairs() -> None:
     assert TextInputs.from_lines(lines, paired=True) == TextInputs(["가", "", ""], ["나", "", "나"])
     assert TextInputs.from_lines(lines, paired=False) == TextInputs(lines)
     for line in ("가", "가\t나\t다"):
-        with raises(InputError, "input.pair_two_texts"):
+        with raises(InputError, "input.not_a_pair"):
             TextInputs.from_lines([line], paired=True)
 
 
@@ -226,7 +226,7 @@ def test_compare_pooling_trains_and_is_independent_of_the_batch() -> None:
 
 def test_compare_pooling_needs_pairs() -> None:
     for overrides in (["data.corpus=nsmc"], ["data.corpus=kornli", "model.n_segments=0"]):
-        with raises(InputError, "recipe.model_pooling_compare"):
+        with raises(InputError, "recipe.compare_needs_pairs"):
             load_recipe("nsmc", ["model.pooling=compare", *overrides])
 
 
@@ -253,7 +253,7 @@ def test_a_run_predicts_pairs(run: Path) -> None:
     answers = loaded(lines)
     assert [answer.text for answer in answers] == lines
     assert loaded(lines[0]).probabilities == pytest.approx(answers[0].probabilities, abs=1e-5)
-    with raises(InputError, "input.pair_two_texts"):
+    with raises(InputError, "input.not_a_pair"):
         loaded("이 영화")
 
 
@@ -288,7 +288,7 @@ def test_initialization_from_a_run_without_segments(
 
 @pytest.mark.parametrize("overrides", [["model.n_segments=1"], ["data.pieces=true"]])
 def test_invalid_settings_for_pairs(overrides: list[str]) -> None:
-    with raises(InputError, "recipe.text_pairs_need"):
+    with raises(InputError, "recipe.unusable_pairs"):
         load_recipe("nsmc", ["data.corpus=question_pair", "augmentation={}", *overrides])
 
 

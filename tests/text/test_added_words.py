@@ -127,25 +127,25 @@ def test_models_of_other_programs() -> None:
     after = add_words(before, ["코로나"]).tokenizer
     assert after.pieces("코로나가")[0] == "▁코로나"
     assert [after.encode(t) for t in CORPUS] == [before.encode(t) for t in CORPUS]
-    with raises(InputError, "text.word_add_vocabulary"):
+    with raises(InputError, "text.word_not_normalized"):
         add_words(before, ["㈜한글"])
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "text.words_add_least"),
-        (["코로나", ""], "text.word_add_not"),
-        ([" "], "text.word_add_not"),
-        (["두 단어"], "text.word_add_no"),
-        (["앞▁뒤"], "text.word_add_no"),
-        (["코로나", "코로나"], "text.word_added_once"),
-        (["영화"], "text.word_add_no_piece"),
+        ([], "text.no_words"),
+        (["코로나", ""], "text.empty_word"),
+        ([" "], "text.empty_word"),
+        (["두 단어"], "text.word_with_spaces"),
+        (["앞▁뒤"], "text.word_with_spaces"),
+        (["코로나", "코로나"], "text.word_twice"),
+        (["영화"], "text.word_is_a_piece"),
         (
             ["cafe\u0301s"],
-            "text.word_add_vocabulary",
+            "text.word_not_normalized",
         ),
-        (["가" * 1000], "text.word_add_fewer"),
+        (["가" * 1000], "text.word_too_long"),
         (["a\0b"], "text.nul"),
     ],
 )
@@ -156,10 +156,10 @@ def test_words_that_cannot_be_added(words: list[str], sentence: str) -> None:
 
 def test_kinds_and_numbers_that_cannot_be_added() -> None:
     characters = SentencePieceTokenizer.train(CORPUS, VocabularyConfig(kind="char"))
-    with raises(InputError, "text.words_added_unigram"):
+    with raises(InputError, "text.words_of_other_kind"):
         add_words(characters, ["코로나"])
     many = [f"새말{i}" for i in range(MAX_USER_DEFINED + 1)]
-    with raises(InputError, "text.most_words_added"):
+    with raises(InputError, "text.too_many_words"):
         add_words(trained("bpe"), many)
     size = read_model(trained().to_bytes())
     assert len(add_words(trained(), many).tokenizer) == len(size.pieces) + len(many)

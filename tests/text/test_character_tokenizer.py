@@ -47,10 +47,10 @@ def test_the_size_limits_the_rarest_characters() -> None:
 
 
 def test_characters_have_one_segmentation_and_no_sampling() -> None:
-    with raises(InputError, "text.vocabulary_segmentation_every"):
+    with raises(InputError, "text.one_segmentation"):
         VOCABULARY.sample_batch(["밥을"], alpha=0.1, seed=0)
 
 
 def test_a_vocabulary_of_characters_has_no_byte_fallback() -> None:
-    with raises(InputError, "text.byte_fallback_false_kind"):
+    with raises(InputError, "text.byte_fallback_of_characters"):
         VocabularyConfig(kind="char", byte_fallback=True)

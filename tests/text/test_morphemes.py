@@ -76,29 +76,29 @@ def test_a_run_keeps_it(tmp_path: Path) -> None:
         "size = 66", f'file = "{tmp_path}/run/vocabulary.model"'
     )
     (tmp_path / "mlm.toml").write_text(again, encoding="utf-8")
-    with raises(InputError, "recipe.vocabulary_pretokenizer_none"):
+    with raises(InputError, "recipe.pretokenizer_not_for_task"):
         jumok.train(str(tmp_path / "mlm.toml"), out=tmp_path / "mlm")
 
 
 @pytest.mark.parametrize(
     ("recipe", "overrides", "message"),
     [
-        ("numbers", [], "recipe.vocabulary_pretokenizer_none"),
-        ("klue-ner", ["vocabulary.kind=bpe"], "recipe.vocabulary_pretokenizer_none"),
+        ("numbers", [], "recipe.pretokenizer_not_for_task"),
+        ("klue-ner", ["vocabulary.kind=bpe"], "recipe.pretokenizer_not_for_task"),
         (
             "nsmc",
             ["data.pieces=true", "augmentation.subword_sampling=0"],
-            "recipe.vocabulary_pretokenizer_none",
+            "recipe.pretokenizer_not_for_task",
         ),
-        ("nsmc", ["vocabulary.kind=char"], "text.pretokenizer_kiwi_needs"),
-        ("nsmc", ["vocabulary.normalization=none"], "text.pretokenizer_kiwi_needs"),
+        ("nsmc", ["vocabulary.kind=char"], "text.kiwi_with_other_kind"),
+        ("nsmc", ["vocabulary.normalization=none"], "text.kiwi_with_other_kind"),
         ("nsmc", ["vocabulary.pretokenizer=mecab"], "config.wrong_type"),
     ],
 )
 def test_where_it_does_not_fit(recipe: str, overrides: list[str], message: str) -> None:
     with raises(InputError, message):
         load_recipe(recipe, ["vocabulary.pretokenizer=kiwi", *overrides])
-    with raises(InputError, "text.pretokenizer_none_kiwi"):
+    with raises(InputError, "text.unknown_pretokenizer"):
         VocabularyConfig(pretokenizer="mecab")  # type: ignore[arg-type]
 
 

@@ -48,7 +48,7 @@ def test_a_text_of_several_parts_has_the_offsets_of_each_part(
 
 
 def test_another_text_is_refused() -> None:
-    with raises(InputError, "text.tokenizer_rewrites_pieces"):
+    with raises(InputError, "text.no_offsets"):
         offsets("㈜ 한글", ["▁(주)", "▁한글"])
-    with raises(InputError, "text.tokenizer_rewrites_pieces"):
+    with raises(InputError, "text.no_offsets"):
         offsets("뷁", trained(byte_fallback=True).pieces("뷁"))

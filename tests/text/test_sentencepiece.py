@@ -106,8 +106,8 @@ def test_texts_full_of_special_pieces_train_words_not_specials() -> None:
 @pytest.mark.parametrize(
     ("texts", "config", "message"),
     [
-        ([], VocabularyConfig(), "text.no_text_train"),
-        (["", " \n"], VocabularyConfig(), "text.no_text_train"),
+        ([], VocabularyConfig(), "text.no_training_text"),
+        (["", " \n"], VocabularyConfig(), "text.no_training_text"),
         (
             ["가나"],
             VocabularyConfig(size=9),
@@ -225,12 +225,12 @@ def test_decode_leaves_special_pieces_out() -> None:
 def test_an_id_out_of_range_is_refused(wrong: int) -> None:
     with pytest.raises(InputError, match=f"in a vocabulary of 200 pieces, got {wrong}"):
         trained().decode([5, wrong])
-    with raises(InputError, "text.ids_vocabulary_pieces"):
+    with raises(InputError, "text.id_range"):
         trained().piece(wrong)
 
 
 def test_an_unknown_piece_is_never_silently_unk() -> None:
-    with raises(InputError, "text.vocabulary_no_piece"):
+    with raises(InputError, "text.no_such_piece"):
         trained().id("[XYZ]")
 
 
@@ -248,7 +248,7 @@ def test_nul_and_lone_surrogates_are_refused_by_every_method() -> None:
 
 
 def test_one_text_for_a_list_of_texts_is_refused() -> None:
-    with raises(InputError, "text.texts_list_strings"):
+    with raises(InputError, "text.one_string"):
         trained().encode_batch("한글")
 
 

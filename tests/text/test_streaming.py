@@ -107,5 +107,5 @@ def test_the_time_per_token_does_not_grow() -> None:
 
 
 def test_an_id_out_of_range_is_refused() -> None:
-    with raises(InputError, "text.ids_vocabulary_pieces"):
+    with raises(InputError, "text.id_range"):
         StreamingDecoder(trained()).push(10_000)

@@ -185,7 +185,7 @@ def test_very_long_words_are_sampled() -> None:
         ("unigram", -0.1, 0, "text.unigram_alpha"),
         ("unigram", float("nan"), 0, "text.unigram_alpha"),
         ("bpe", 1.5, 0, "text.bpe_alpha"),
-        ("bpe", 0.1, -1, "text.seed_integer_least"),
+        ("bpe", 0.1, -1, "text.seed"),
     ],
 )
 def test_invalid_alpha_and_seed_are_errors(

@@ -89,12 +89,12 @@ def test_python_truncation_equals_that_of_transformers(side: str) -> None:
 def test_a_limit_below_the_special_tokens_is_an_error() -> None:
     template = roberta_template(0, 2)
     assert template.apply_one([7], [8], 4).ids == [0, 2, 2, 2]
-    with raises(InputError, "text.max_length_least_number"):
+    with raises(InputError, "text.no_room_for_special_tokens"):
         template.apply_one([7], [8], 3)
 
 
 def test_a_template_without_pairs_rejects_a_pair() -> None:
-    with raises(InputError, "text.tokenizer_no_template"):
+    with raises(InputError, "text.no_pair_template"):
         Template((TextSlot(0), SpecialToken((1,))), ()).apply_one([5], [6], None)
 
 

@@ -226,8 +226,8 @@ def test_adapters_that_are_refused(tmp_path: Path) -> None:
     [
         (["training.lora.rank=-1"], "config.out_of_range"),
         (["training.lora.targets=['quary']"], "config.wrong_type"),
-        (["training.sharding=full"], "training.training_sharding_none_training"),
-        (["model.init="], "recipe.training_lora_needs"),
+        (["training.sharding=full"], "training.lora_with_sharding"),
+        (["model.init="], "recipe.lora_without_init"),
     ],
 )
 def test_settings_that_are_refused(recipe: Path, overrides: list[str], match: str) -> None:

@@ -223,12 +223,12 @@ def test_the_state_of_a_frozen_model_resumes_bit_for_bit(choice: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["layers.3", "layers.2-", "embedding", "encode", "layers", ""])
 def test_freeze_must_match_weights(pattern: str) -> None:
-    with raises(InputError, "training.training_freeze_name"):
+    with raises(InputError, "training.freeze_matches_nothing"):
         Optimizer(classifier_weights(), TrainingConfig(steps=1, freeze=(pattern,)))
 
 
 def test_some_weights_must_be_trainable() -> None:
-    with raises(InputError, "training.training_freeze_leave"):
+    with raises(InputError, "training.all_weights_frozen"):
         Optimizer(classifier_weights(), TrainingConfig(steps=1, freeze=("encoder", "output")))
 
 
@@ -283,7 +283,7 @@ def test_muon_equals_numpy_and_leaves_the_other_weights_to_adamw() -> None:
 
 
 def test_muon_needs_whole_matrices() -> None:
-    with raises(InputError, "training.training_sharding_none"):
+    with raises(InputError, "training.optimizer_with_sharding"):
         TrainingConfig(steps=1, optimizer="muon", sharding="full")
 
 

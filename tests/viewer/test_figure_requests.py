@@ -173,5 +173,5 @@ def test_lines_keep_their_heads_their_mass_and_their_colours() -> None:
 
 
 def test_a_view_without_a_figure() -> None:
-    with raises(InputError, "page.no_figure_corresponds"):
+    with raises(InputError, "page.no_figure_of_view"):
         FigureRequest.of_state(ViewState.parse("v=generation"), TRACE.info, "pdf")

@@ -137,25 +137,25 @@ def test_an_alignment_of_all_layers_pools_every_head() -> None:
 @pytest.mark.parametrize(
     ("figure_options", "sentence"),
     [
-        ({"kind": "lines", "mass": 0.0}, "page.mass_above_most"),
-        ({"kind": "lines", "mass": float("nan")}, "page.mass_above_most"),
+        ({"kind": "lines", "mass": 0.0}, "page.mass_range"),
+        ({"kind": "lines", "mass": float("nan")}, "page.mass_range"),
         (
             {"kind": "lines", "pins": [("cross", 0, 0)]},
-            "page.pins_heads_block",
+            "page.pins_of_other_block",
         ),
         (
             {"kind": "lines", "pins": [("encoder", 7, 0)]},
-            "page.layer_block_negative",
+            "page.layer_range",
         ),
         ({"kind": "lines", "pins": [("encoder", 0, 9)]}, "page.head_range"),
         (
             {"kind": "heads", "pins": [("encoder", 0, 0)]},
-            "page.pins_figure_lines",
+            "page.pins_of_other_figure",
         ),
-        ({"kind": "heads", "layer": "all"}, "page.layer_number_figure"),
+        ({"kind": "heads", "layer": "all"}, "page.layer_not_a_number"),
         (
             {"kind": "alignment", "layer": "all", "head": 1},
-            "page.head_mean_max",
+            "page.head_of_all_layers",
         ),
     ],
 )
@@ -279,7 +279,7 @@ def test_angles_and_biases_are_positions_too() -> None:
     for query in range(6):
         for key in range(6):
             assert (shown[:, key - query + 5] == bias[:, query, key]).all()
-    with raises(InputError, "page.trace_learned_sinusoidal"):
+    with raises(InputError, "page.positions_not_drawn"):
         trace_of(positions="none").figure("positions")
 
 
@@ -291,7 +291,7 @@ def test_an_explanation_shows_what_each_word_does() -> None:
     expected = [0.7 - word.without[1] for word in answer.sequences[0].words]
     np.testing.assert_allclose(widths, expected, rtol=1e-6)
     assert "긍정 <b> 70.0%" in [text.get_text() for text in texts(figure)]
-    with raises(InputError, "page.figure_explanation_needs"):
+    with raises(InputError, "page.explanation_needs_classifier"):
         ENCODER_ONLY.figure("explanation")
 
 
@@ -424,7 +424,7 @@ def test_any_shape_fits(kind: Kind, n_read: int, n_written: int) -> None:
 
 
 def test_an_alignment_without_predictions() -> None:
-    with raises(InputError, "page.sequence_no_tokens"):
+    with raises(InputError, "page.empty_sequence"):
         trace_of(written=["[BOS]"]).figure("alignment")
 
 
@@ -537,20 +537,20 @@ def test_the_options_of_a_figure_are_keywords() -> None:
     [
         ({"kind": "pie"}, "page.unknown_value"),
         ({"block": "middle"}, "trace.unknown_block"),
-        ({"layer": 2}, "page.layer_block_negative"),
+        ({"layer": 2}, "page.layer_range"),
         ({"head": 4}, "page.head_range"),
         ({"head": "min"}, "page.unknown_value"),
         ({"sequence": 1}, "trace.sequence_range"),
         ({"unit": "letter"}, "trace.unknown_value"),
-        ({"width": 0.5}, "page.width_inches"),
-        ({"font_size": 3.0}, "page.font_size_points"),
+        ({"width": 0.5}, "page.width_range"),
+        ({"font_size": 3.0}, "page.font_size_range"),
         ({"palette": "rainbow"}, "page.unknown_palette"),
         ({"scale": "log"}, "page.unknown_scale"),
         ({"rows": "said"}, "page.unknown_value"),
-        ({"kind": "alignment", "block": "encoder"}, "page.figure_alignment_needs"),
-        ({"kind": "neuron", "head": "mean"}, "page.head_number_figure"),
+        ({"kind": "alignment", "block": "encoder"}, "page.alignment_needs_cross_block"),
+        ({"kind": "neuron", "head": "mean"}, "page.head_not_a_number"),
         ({"kind": "neuron", "query": 99}, "page.query_range"),
-        ({"kind": "neuron", "unit": "word"}, "page.figure_neuron_shows"),
+        ({"kind": "neuron", "unit": "word"}, "page.neuron_shows_pieces"),
     ],
 )
 def test_invalid_options(choice: dict[str, object], sentence: str) -> None:
@@ -559,7 +559,7 @@ def test_invalid_options(choice: dict[str, object], sentence: str) -> None:
 
 
 def test_a_trace_without_what_a_figure_needs() -> None:
-    with raises(InputError, "page.figure_alignment_needs_cross_attention"):
+    with raises(InputError, "page.alignment_needs_cross_attention"):
         ENCODER_ONLY.figure("alignment")
 
 

@@ -95,5 +95,5 @@ def test_the_bundle_is_json() -> None:
 
 
 def test_an_invalid_state_raises_at_once() -> None:
-    with raises(InputError, "page.whole_number"):
+    with raises(InputError, "page.not_a_whole_number"):
         random_trace().show("L=first")

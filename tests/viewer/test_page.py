@@ -135,7 +135,7 @@ def test_the_state_is_checked_and_the_token_left_out() -> None:
         "mode": "embedded",
         "state": "v=matrix&x=%3Cscript%3E",
     }
-    with raises(InputError, "page.whole_number"):
+    with raises(InputError, "page.not_a_whole_number"):
         render_page(random_trace(20, 12, 12, 8), "H=-1")
 
 

@@ -39,7 +39,7 @@ def test_only_the_fifth_line_lies_at_zero() -> None:
 
 
 def test_invalid_sizes() -> None:
-    with raises(InputError, "page.length_least_width"):
+    with raises(InputError, "page.length_or_width_too_small"):
         positional_comparison(3, 8)
-    with raises(InputError, "page.number_dimensions_even"):
+    with raises(InputError, "page.odd_dimensions"):
         positional_comparison(16, 7)

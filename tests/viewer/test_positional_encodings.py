@@ -85,7 +85,7 @@ def test_only_pairs_can_be_shifted_by_one_matrix(k: int) -> None:
 
 
 def test_an_odd_number_of_dimensions_raises() -> None:
-    with raises(InputError, "page.number_dimensions_even"):
+    with raises(InputError, "page.odd_dimensions"):
         sinusoid_pairs(4, 7)
-    with raises(InputError, "page.number_dimensions_even"):
+    with raises(InputError, "page.odd_dimensions"):
         shift_matrix(1, 7)

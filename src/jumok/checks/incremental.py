@@ -45,7 +45,7 @@ def native(precision: WeightPrecision) -> Callable[[CheckTarget], Outputs]:
                 "check.model_without_head", "a model without a head does not generate text"
             )
         if target.pipeline.device.type != "cpu":
-            raise NotApplicable("check.c_kernel_runs", "the C++ kernel runs on the CPU only")
+            raise NotApplicable("check.kernel_needs_cpu", "the C++ kernel runs on the CPU only")
         try:
             kernel = NativeModel(model, precision)
         except KernelError as reason:

@@ -142,7 +142,7 @@ def max_difference(outputs: Outputs, expected: Outputs) -> float:
     for a, b in _pairs(outputs, expected):
         if a.shape != b.shape:
             raise JumokError(
-                "check.outputs_equal_shapes",
+                "check.different_shapes",
                 "outputs must have equal shapes, got {shape} and {shape_2}; compute both "
                 "variants on the same samples",
                 shape=tuple(a.shape),

@@ -58,7 +58,7 @@ def packed(target: CheckTarget) -> Outputs:
             outputs = model.hidden_states(source.ids, source.mask(), positions=source.positions)
         case _:
             raise NotApplicable(
-                "check.does_not_take",
+                "check.no_packed_rows",
                 "a {type_model} does not take packed rows",
                 type_model=type(model).__name__,
             )

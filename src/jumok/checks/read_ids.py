@@ -88,7 +88,7 @@ class ReadIdsCheck:
         if different:
             text, ids, expected = different[0]
             raise JumokError(
-                "check.other_ids_read",
+                "check.different_ids",
                 "{n_different} of {n} sentences have other ids: {text!r} is read as {ids}, and "
                 "AutoTokenizer gives {expected}",
                 n_different=len(different),

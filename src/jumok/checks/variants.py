@@ -35,7 +35,8 @@ class Compiled:
                 find_compiler()
             except KernelError:
                 raise NotApplicable(
-                    "check.torch_compile_needs", "torch.compile needs a C++ compiler; install g++"
+                    "check.compile_needs_compiler",
+                    "torch.compile needs a C++ compiler; install g++",
                 ) from None
         model = shared_copy(target.pipeline.model)
         for module in backbones(model).values():
@@ -45,7 +46,7 @@ class Compiled:
         except RuntimeError as error:
             why = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise JumokError(
-                "check.torch_compile_failed", "torch.compile failed ({why})", why=why
+                "check.compile_failed", "torch.compile failed ({why})", why=why
             ) from error
 
 
@@ -57,7 +58,7 @@ def saved_and_loaded(target: CheckTarget) -> Outputs:
     if type(expected) is not type(pipeline.model):
         name = type(pipeline.model).__name__
         raise NotApplicable(
-            "check.runs_saved_task",
+            "check.no_task_for_model",
             "runs are saved with their task, and no task has a {name}",
             name=name,
         )
@@ -91,7 +92,7 @@ def transformers_outputs(target: CheckTarget) -> Outputs:
         raise NotApplicable("check.model_not_imported", "the model was not imported")
     if not any(found for pattern in WEIGHT_FILES for found in origin.folder.glob(pattern)):
         raise NotApplicable(
-            "check.imported_folder_keeps",
+            "check.original_folder_needed",
             "the imported folder keeps only the config; check the original folder",
         )
     try:

@@ -209,7 +209,10 @@ def _os_error_message(error: OSError) -> Message:
     why = error.strerror or str(error)
     if error.filename is not None:
         return Message(
-            "cli.path", "{path}: {why}; check the path", path=ascii(error.filename)[:80], why=why
+            "cli.unusable_path",
+            "{path}: {why}; check the path",
+            path=ascii(error.filename)[:80],
+            why=why,
         )
     if error.errno in DISK_FULL_ERRNOS:
         return Message(
@@ -217,7 +220,7 @@ def _os_error_message(error: OSError) -> Message:
             "stdout: {why}; free some space, or write the output to another place",
             why=why,
         )
-    return Message("cli.redirections", "stdin or stdout: {why}; check the redirections", why=why)
+    return Message("cli.unusable_stream", "stdin or stdout: {why}; check the redirections", why=why)
 
 
 def _discard_stdout() -> None:

@@ -47,7 +47,7 @@ def compare(
 
     if len(runs) < 2:
         raise UsageError(
-            "cli.compare_needs_least",
+            "cli.compare_needs_two_runs",
             "compare needs at least two runs, got one; use jumok evaluate",
         )
     pipelines = [jumok.load(run) for run in runs]

@@ -90,7 +90,7 @@ def _shell(given: str | None, option: str) -> str:
         name = Path(os.environ.get("SHELL", "")).name
         if name not in SCRIPTS:
             raise UsageError(
-                "cli.shell_not_known",
+                "cli.shell_not_detected",
                 "the shell is not known; give its name: jumok {option} bash, zsh or fish",
                 option=option,
             )

@@ -83,13 +83,13 @@ def heads(
     if sweep or patch is not None:
         if sort is not None or (sweep and patch is not None):
             raise UsageError(
-                "cli.sort_sweep_patch", "use one of --sort, --sweep and --patch, got several"
+                "cli.sort_sweep_and_patch", "use one of --sort, --sweep and --patch, got several"
             )
         _print_effects(_effects(model, texts, patch, answer), as_json, out)
         return
     if answer is not None or out is not None:
         raise UsageError(
-            "cli.answer_out_need",
+            "cli.answer_and_out_need_sweep_or_patch",
             "--answer and --out need --sweep or --patch OTHER; add one of them",
         )
 
@@ -130,7 +130,7 @@ def _traces(model: Path, texts: list[str] | None) -> "list[Trace]":
 
         if texts:
             raise UsageError(
-                "cli.trace_takes_no",
+                "cli.text_with_trace",
                 "{model} is a trace and takes no text; give the run instead",
                 model=model,
             )
@@ -142,7 +142,7 @@ def _traces(model: Path, texts: list[str] | None) -> "list[Trace]":
     lines = [text for text in texts or read_lines() if text.strip()]
     if not lines:
         raise UsageError(
-            "cli.heads_least_text",
+            "cli.heads_need_a_text",
             "heads must have at least one text, got none; give TEXT or lines on stdin",
         )
     return [trace(pipeline, text, explain=False) for text in lines]
@@ -157,7 +157,7 @@ def _effects(
 
     if model.is_file():
         raise UsageError(
-            "cli.effect_heads_needs",
+            "cli.effects_need_a_model",
             "the effect of heads needs a model, got the trace {model}; give the run",
             model=model,
         )
@@ -165,7 +165,7 @@ def _effects(
     lines = [text for text in texts or read_lines() if text.strip()]
     if len(lines) != 1:
         raise UsageError(
-            "cli.sweep_patch_need",
+            "cli.sweep_and_patch_need_one_text",
             "--sweep and --patch need exactly one text, got {n_lines}",
             n_lines=len(lines),
         )

@@ -79,7 +79,7 @@ def with_precision(pipeline: "Pipeline", precision: str | None) -> "Pipeline":
 
     if pipeline.recipe.model.kind == "decoder":
         raise UsageError(
-            "cli.precision_needs_model",
+            "cli.precision_needs_encoder",
             "--precision needs a model with an encoder, got a language model; use --decoding "
             "precision={precision}",
             precision=precision,
@@ -148,7 +148,7 @@ def read_template(file: Path | None) -> str | None:
         return read_regular(file, MAX_BYTES).decode()
     except UnicodeDecodeError as error:
         raise UsageError(
-            "cli.utf_8",
+            "cli.not_utf8",
             "{file} must be UTF-8, got an invalid byte at {start}; download it again",
             file=file,
             start=error.start,

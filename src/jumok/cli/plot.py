@@ -149,7 +149,7 @@ def _trace(run: Path, text: str | None, target: str | None, *, explain: bool) ->
 
         if text is not None or target is not None:
             raise UsageError(
-                "cli.trace_takes_no_text",
+                "cli.text_with_trace_run",
                 "{run} is a trace and takes no text; remove the text, or give a run",
                 run=run,
             )
@@ -175,7 +175,7 @@ def _parse_head(word: str | None) -> "Head | None":
     if word.isascii() and word.isdecimal():
         return int(word)
     raise UsageError(
-        "cli.head_number_mean",
+        "cli.head_option",
         "--head must be a number from 0, mean or max, got {word!r}",
         word=word,
     )

@@ -248,7 +248,7 @@ def _check_generates(pipeline: "Pipeline", options: str) -> None:
     """Raises InputError for a model that does not generate text."""
     if not pipeline.task.generates:
         raise UsageError(
-            "cli.needs_model_generates",
+            "cli.options_need_generation",
             "{options} needs a model that generates text, got task {task}",
             options=options,
             task=pipeline.recipe.task,
@@ -260,7 +260,8 @@ def _check_token_output(pipeline: "Pipeline", as_json: bool) -> None:
     _check_generates(pipeline, "--tokens and --alignment")
     if not as_json:
         raise UsageError(
-            "cli.tokens_alignment_need", "--tokens and --alignment need JSON output; add --json"
+            "cli.tokens_and_alignment_need_json",
+            "--tokens and --alignment need JSON output; add --json",
         )
 
 
@@ -269,7 +270,7 @@ def _check_streamable(pipeline: "Pipeline", as_json: bool) -> None:
     decoding = pipeline.recipe.decoding
     if as_json:
         raise UsageError(
-            "cli.stream_json_exclude", "--stream and --json exclude each other; use one of them"
+            "cli.stream_and_json", "--stream and --json exclude each other; use one of them"
         )
     if decoding.n_best > 1:
         raise UsageError(

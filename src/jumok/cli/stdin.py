@@ -98,7 +98,7 @@ def read_lines(stream: LineStream | None = None) -> Iterator[str]:
         content = line.removesuffix(b"\n").removesuffix(b"\r")
         if len(content) > MAX_TEXT_BYTES:
             raise UsageError(
-                "cli.stdin_lines_most",
+                "cli.stdin_line_too_long",
                 "stdin:{number}: lines must have at most {max_text_bytes:,} bytes; split the line",
                 number=number,
                 max_text_bytes=MAX_TEXT_BYTES,
@@ -107,7 +107,7 @@ def read_lines(stream: LineStream | None = None) -> Iterator[str]:
             yield check_text(content.decode("utf-8-sig" if number == 1 else "utf-8"))
         except UnicodeDecodeError as error:
             raise UsageError(
-                "cli.stdin_byte_not",
+                "cli.stdin_not_utf8",
                 "stdin:{number}: byte {start} is not UTF-8 (0x{line:02x}); convert the input to "
                 "UTF-8{cp949_hint}",
                 number=number,
@@ -117,5 +117,5 @@ def read_lines(stream: LineStream | None = None) -> Iterator[str]:
             ) from error
         except InputError as error:
             raise UsageError(
-                "cli.stdin_line", "stdin:{number}: {error}", number=number, error=error
+                "cli.stdin_bad_line", "stdin:{number}: {error}", number=number, error=error
             ) from error

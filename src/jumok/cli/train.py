@@ -76,7 +76,7 @@ def train(
     if resume is not None:
         if recipe is not None or out is not None:
             raise UsageError(
-                "cli.resume_takes_no", "--resume takes no recipe and no --out; give only the run"
+                "cli.resume_with_recipe", "--resume takes no recipe and no --out; give only the run"
             )
         run = api.resume(resume, callbacks=callbacks)
     elif recipe is None:

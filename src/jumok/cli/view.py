@@ -123,7 +123,7 @@ def _trace_request(
     if run.is_file():
         if given:
             raise UsageError(
-                "cli.trace_takes_no_text_decoding",
+                "cli.decoding_with_trace",
                 "{run} is a trace and takes no text or decoding options; give the run instead",
                 run=run,
             )
@@ -131,7 +131,8 @@ def _trace_request(
     if text is None and not lesson:
         if given:
             raise UsageError(
-                "cli.target_decode_mute", "--target, --decode and --mute need a text; add TEXT"
+                "cli.target_decode_and_mute_need_a_text",
+                "--target, --decode and --mute need a text; add TEXT",
             )
         return None
     from jumok.config_io import apply_overrides

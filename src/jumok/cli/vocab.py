@@ -126,7 +126,7 @@ def add(
 
         if side is not None:
             raise UsageError(
-                "cli.side_left_out",
+                "cli.side_of_vocabulary_file",
                 "side must be left out for a vocabulary file, got {side}",
                 side=side,
             )
@@ -297,7 +297,7 @@ def _visible(piece: str) -> str:
 def _id(token: str) -> int:
     if not (token.isascii() and token.removeprefix("-").isdigit()):
         raise UsageError(
-            "cli.ids_integers",
+            "cli.ids_not_integers",
             "ids must be integers, got {token!r}; use the output of `encode --ids`",
             token=token,
         )

@@ -141,7 +141,7 @@ def find_lesson(number: int) -> Lesson:
     known = {lesson.number: lesson for lesson in lessons()}
     if number not in known:
         raise InputError(
-            "course.number_lesson",
+            "course.unknown_lesson",
             "the number of a lesson must be one of {map}, got {number}",
             map=", ".join(map(str, known)),
             number=number,

@@ -61,13 +61,13 @@ class DataConfig:
             _corpus(name)
         if self.corpus and (self.train or self.dev or self.test):
             raise DataError(
-                "data.data_corpus_files",
+                "data.corpus_and_files",
                 "data must be a corpus or files, got both ({corpus!r} and files); remove one",
                 corpus=self.corpus,
             )
         if self.corpus and self.format:
             raise DataError(
-                "data.data_format_not",
+                "data.format_with_corpus",
                 "data.format must not be set with a corpus, got {format!r} with {corpus!r}; "
                 "remove it",
                 format=self.format,
@@ -78,7 +78,7 @@ class DataConfig:
             several = isinstance(files, tuple)
             if not several and files.startswith("[") and files.endswith("]"):
                 raise DataError(
-                    "data.data_file_list",
+                    "data.not_files",
                     "data.{name} must be a file, or a list of files in quotes, got {files!r}; "
                     'write \'data.{name}=["a", "b"]\' in single quotes in a shell',
                     name=name,
@@ -90,7 +90,7 @@ class DataConfig:
         labels = tuple(normalize("NFC", label) for label in self.labels)
         if labels and len(set(labels)) < max(len(labels), 2):
             raise DataError(
-                "data.data_labels_least",
+                "data.too_few_labels",
                 "data.labels must be at least two distinct names, got {map}",
                 map=", ".join(map(repr, labels)),
             )
@@ -98,7 +98,7 @@ class DataConfig:
         for name in self.sha256:
             if name not in ("train", "dev", "test"):
                 raise DataError(
-                    "data.data_sha256_train",
+                    "data.sha256_of_unknown_split",
                     "data.sha256 must be of train, dev or test, got {name}",
                     name=name,
                 )

@@ -76,7 +76,7 @@ def _check_columns(corpus: Corpus, config: DataConfig, columns: Sequence[str]) -
     named = () if corpus.generated else [name for name in columns if getattr(config, name)]
     if not set(columns) <= {*corpus.columns, *named}:
         raise DataError(
-            "data.corpus_columns_task",
+            "data.corpus_without_columns",
             "the corpus must have the columns of the task ({columns}), got {columns_2} in "
             "{corpus!r}; choose another corpus or task",
             columns=" and ".join(columns),
@@ -175,7 +175,7 @@ def _with_extra(
         extra = load_splits(DataConfig(corpus=name), columns, only=["train"])
         if not set(extra.labels) <= set(splits.labels):
             raise DataError(
-                "data.extra_corpora_labels",
+                "data.extra_corpus_labels",
                 "extra corpora must have the labels {labels}, got {labels_2} in {name!r}; remove "
                 "it",
                 labels=", ".join(splits.labels),
@@ -243,7 +243,7 @@ def _read_split(
     expected = config.sha256.get(split)
     if expected and table.sha256 != expected:
         raise DataError(
-            "data.sha256_data_sha256",
+            "data.wrong_sha256",
             "{files} must have the sha256 {expected} of data.sha256, got {sha256}; restore the "
             "file",
             files=files,
@@ -261,7 +261,7 @@ def _check_parallel_files(config: DataConfig) -> None:
             kind = config.format or FORMATS.get(suffix(Path(file)), "lines")
             if kind != "lines":
                 raise DataError(
-                    "data.several_files_data",
+                    "data.several_files_not_plain",
                     "several files in data.{split} must be plain lines, one column each, got "
                     '{file}, which is {kind}; name one file, or set data.format = "lines"',
                     split=split,
@@ -280,7 +280,7 @@ def _split_off_dev(train: Table, config: DataConfig) -> dict[str, Table]:
     rows = config.dev_rows or max(1, len(train) // 10)
     if rows >= len(train):
         raise DataError(
-            "data.dev_fewer_rows",
+            "data.too_many_dev_rows",
             "dev must have fewer rows than train ({n_train}), got {rows}; name a data.dev file",
             n_train=len(train),
             rows=rows,
@@ -299,7 +299,7 @@ def _labels_of(train: Table) -> tuple[str, ...]:
         tags = {tag for cell in train.column("tags") for tag in cell.split(" ")} - {"O"}
         if not tags:
             raise DataError(
-                "data.train_tag_other",
+                "data.no_entities",
                 "train must have a tag other than O, got O for every character",
             )
         return ("O", *sorted(tags, key=lambda tag: (tag[2:], tag)))
@@ -322,7 +322,7 @@ def _labels_of(train: Table) -> tuple[str, ...]:
     if len(found) < 2:
         only = repr(found.pop()) if found else "none"
         raise DataError(
-            "data.train_least_two",
+            "data.one_label",
             "train must have at least two labels, got {only} only",
             only=only,
         )

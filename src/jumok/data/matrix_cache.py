@@ -92,7 +92,7 @@ def _cache_errors(what: str) -> Iterator[None]:
 def _warn(error: _CacheError) -> None:
     logger.warning(
         Message(
-            "data.s_vectors_computed",
+            "data.vectors_not_cached",
             "{error}: the vectors are computed in memory and not cached",
             error=error,
         )
@@ -274,7 +274,7 @@ def _turn(path: Path) -> Iterator[bool]:
         except Timeout:
             print_notice(
                 Message(
-                    "data.another_process_computing",
+                    "data.vectors_of_another_process",
                     "another process is computing the same vectors; waiting for it",
                 )
             )

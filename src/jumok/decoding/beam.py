@@ -139,7 +139,7 @@ def beam_search(
     """
     if config.coverage and not isinstance(decoder, SupportsAttention):
         raise DecodingError(
-            "decoding.decoder_return_attention",
+            "decoding.coverage_needs_attention",
             "the decoder must return attention weights with decoding.coverage {coverage}, got "
             "{type_decoder}; try an AttentionRecordingDecoder, or coverage 0",
             coverage=config.coverage,

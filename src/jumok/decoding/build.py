@@ -108,7 +108,7 @@ def build_processors(
         needed = forced + len(prefix) + forced_end
         if limits and needed > limit:
             raise DecodingError(
-                "decoding.decoding_prefix_take",
+                "decoding.prefix_too_long",
                 "decoding.prefix {prefix!r} must take at most {limit} tokens, got {needed}; try "
                 "a larger decoding.max_length (max_ratio, max_extra)",
                 prefix=config.prefix,
@@ -177,7 +177,7 @@ def build_constraints(
     automaton, state, prefix = _constraint_state(config, name, known, continues_text)
     if state == DEAD or not automaton.can_finish(state):
         raise DecodingError(
-            "decoding.decoding_prefix_start",
+            "decoding.prefix_not_allowed",
             "decoding.prefix {prefix!r} must be the start of a text that decoding.{name} allows; "
             "leave one of them out",
             prefix=config.prefix,
@@ -186,7 +186,7 @@ def build_constraints(
     needed = forced + len(prefix) + int(automaton.min_tokens[state]) + 1
     if prefix and min(limits, default=needed) < needed:
         raise DecodingError(
-            "decoding.limit_least_tokens",
+            "decoding.limit_too_small",
             "the limit must be at least {needed} tokens for decoding.prefix {prefix!r}, the rest "
             "of decoding.{name} and the end token, got {limits}; try a larger "
             "decoding.max_length (max_ratio, max_extra)",
@@ -242,7 +242,7 @@ def continues_text(
     texts = {bool(text) for text in tokenizer.decode_batch(prompts)}
     if len(texts) > 1:
         raise DecodingError(
-            "decoding.prompts_all_decode",
+            "decoding.mixed_prompts",
             "prompts must all decode to text, or all to none, with a text setting that "
             "constrains the output, got both; call once for each kind",
         )
@@ -319,7 +319,7 @@ def _check_not_forbidden(
     for word in words:
         if any(tuple(prefix[i : i + len(word)]) == word for i in range(len(prefix))):
             raise DecodingError(
-                "decoding.decoding_prefix_contains",
+                "decoding.prefix_forbidden",
                 "decoding.prefix {text!r} contains {tokenizer!r}, which decoding.forbidden bans; "
                 "leave one of them out",
                 text=text,
@@ -340,7 +340,7 @@ def _check_spelling(word: str, token_bytes: TokenBytes) -> None:
 def _require_tokenizer(tokenizer: Tokenizer | None, name: str) -> Tokenizer:
     if tokenizer is None:
         raise DecodingError(
-            "decoding.decoding_text_needs",
+            "decoding.text_needs_tokenizer",
             "decoding.{name} is text and needs a tokenizer, got none",
             name=name,
         )

@@ -117,14 +117,14 @@ class DecodingConfig:
         """Raises InputError for settings that contradict each other."""
         if self.sample and self.beam > 1:
             raise DecodingError(
-                "decoding.decoding_sample_false",
+                "decoding.sample_with_beam",
                 "decoding.sample must be false with decoding.beam {beam}, got true; use either "
                 "beam search or sampling",
                 beam=self.beam,
             )
         if not self.sample and self.n_best > self.beam:
             raise DecodingError(
-                "decoding.decoding_n_best_most",
+                "decoding.n_best_above_beam",
                 "decoding.n_best must be at most decoding.beam {beam}, got {n_best}; try a "
                 "larger decoding.beam, or decoding.sample = true",
                 beam=self.beam,
@@ -132,7 +132,7 @@ class DecodingConfig:
             )
         if self.coverage and self.beam == 1:
             raise DecodingError(
-                "decoding.decoding_coverage_decoding",
+                "decoding.coverage_without_beam",
                 "decoding.coverage must be 0 with decoding.beam 1, got {coverage}; try a larger "
                 "decoding.beam",
                 coverage=self.coverage,
@@ -140,35 +140,35 @@ class DecodingConfig:
         exclusive = [name for name in ("pattern", "choices", "allowed") if getattr(self, name)]
         if len(exclusive) > 1:
             raise DecodingError(
-                "decoding.decoding_all_constrain",
+                "decoding.several_constraints",
                 "decoding.{exclusive} all constrain the whole output; use only one of them",
                 exclusive=" and decoding.".join(exclusive),
             )
         if self.stop and (self.pattern or self.choices):
             name = "pattern" if self.pattern else "choices"
             raise DecodingError(
-                "decoding.decoding_stop_would",
+                "decoding.stop_with_constraint",
                 "decoding.stop would truncate an output that must match decoding.{name}; use "
                 "only one of them",
                 name=name,
             )
         if self.typical_p < 1.0 and not self.sample:
             raise DecodingError(
-                "decoding.decoding_typical_p_without",
+                "decoding.typical_p_without_sample",
                 "decoding.typical_p must be 1 without sampling, got {typical_p}: it may remove "
                 "the argmax; set decoding.sample = true",
                 typical_p=self.typical_p,
             )
         if self.kernel == "native" and self.coverage:
             raise DecodingError(
-                "decoding.decoding_coverage_native",
+                "decoding.coverage_with_native_kernel",
                 "decoding.coverage must be 0 with the native kernel, got {coverage}: the kernel "
                 'does not return attention weights; set decoding.kernel = "torch"',
                 coverage=self.coverage,
             )
         if self.min_length > self.max_length:
             raise DecodingError(
-                "decoding.decoding_min_length_most",
+                "decoding.min_length_above_max_length",
                 "decoding.min_length must be at most max_length {max_length}, got {min_length}; "
                 "try a smaller one",
                 max_length=self.max_length,

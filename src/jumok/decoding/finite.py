@@ -30,7 +30,7 @@ def check_log_p(log_p: Tensor) -> None:
 def non_finite_error(what: str) -> NonFiniteError:
     """The error for an answer that is not finite."""
     return NonFiniteError(
-        "decoding.model_finite",
+        "decoding.not_finite",
         "the {what} of the model must be finite, got nan or infinity; its weights are too large "
         "or damaged: get or train it again",
         what=what,

@@ -75,7 +75,7 @@ def generate(
     if config.sample:
         if len(inputs.sample_keys) != len(inputs.prompt_ids):
             raise DecodingError(
-                "decoding.sample_keys_number_texts",
+                "decoding.sample_keys_of_texts",
                 "sample_keys must have one number for each of the {n_prompt_ids} texts, got "
                 "{n_sample_keys}; try `text_key` of the tokens of each",
                 n_prompt_ids=len(inputs.prompt_ids),

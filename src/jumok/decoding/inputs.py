@@ -37,7 +37,7 @@ class GenerationInputs:
         limits = self.stopping.limits
         if len(limits) != len(self.prompt_ids) or self.prompt_ids.shape[1] < 1:
             raise DecodingError(
-                "decoding.prompt_ids_row_least",
+                "decoding.prompt_ids_shape",
                 "prompt_ids must have a row of at least one token for each of the {n_limits} "
                 "limits, got {shape}",
                 n_limits=len(limits),
@@ -45,7 +45,7 @@ class GenerationInputs:
             )
         if min(limits, default=1) < 1:
             raise DecodingError(
-                "decoding.limit_least_token",
+                "decoding.limit_below_1",
                 "a limit must be at least 1 token, got {limits}",
                 limits=min(limits),
             )

@@ -117,7 +117,7 @@ def speculative(
     """
     if len(inputs.prompt_ids) != 1 or config.beam > 1 or config.n_best > 1:
         raise DecodingError(
-            "decoding.speculative_decoding_text",
+            "decoding.speculative_needs_one_text",
             "speculative decoding must have 1 text, beam 1 and n_best 1, got {n_prompt_ids} "
             "texts, beam {beam} and n_best {n_best}; call it once for each text",
             n_prompt_ids=len(inputs.prompt_ids),
@@ -126,7 +126,7 @@ def speculative(
         )
     if target.vocabulary_size != draft.vocabulary_size:
         raise DecodingError(
-            "decoding.draft_target_s",
+            "decoding.draft_of_other_vocabulary",
             "the draft must have the target's vocabulary of {vocabulary_size} tokens, got "
             "{vocabulary_size_2}; train the draft with the target's vocabulary",
             vocabulary_size=target.vocabulary_size,
@@ -134,14 +134,14 @@ def speculative(
         )
     if config.sample and len(inputs.sample_keys) != 1:
         raise DecodingError(
-            "decoding.sample_keys_number",
+            "decoding.one_sample_key_needed",
             "sample_keys must have one number, got {n_sample_keys}; try `text_key` of the tokens "
             "of the text",
             n_sample_keys=len(inputs.sample_keys),
         )
     if n_draft_tokens < 1:
         raise DecodingError(
-            "decoding.n_draft_tokens_least",
+            "decoding.too_few_draft_tokens",
             "n_draft_tokens must be at least 1, got {n_draft_tokens}",
             n_draft_tokens=n_draft_tokens,
         )

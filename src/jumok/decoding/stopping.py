@@ -32,7 +32,7 @@ class StopStrings:
     def __post_init__(self) -> None:
         if not all(self.strings):
             raise DecodingError(
-                "decoding.stop_string_least",
+                "decoding.empty_stop",
                 "a stop string must have at least one character, got an empty one; leave it out",
             )
 

@@ -264,7 +264,7 @@ def transformers_class(name: str) -> Any:
     found = getattr(transformers, name, None)
     if found is None:
         raise ExportError(
-            "export.transformers_no_class",
+            "export.unknown_transformers_class",
             "transformers has no class {name}, and no code is run",
             name=name,
         )

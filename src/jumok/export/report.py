@@ -56,7 +56,7 @@ class NumericComparison:
         """Raises JumokError if the difference exceeds the tolerance."""
         if not self.difference <= self.tolerance:  # NaN fails
             raise JumokError(
-                "export.exported_model_differ",
+                "export.outputs_differ",
                 "{what} of the exported model must differ by at most {tolerance:.0e}, got "
                 "{difference:.1e}; nothing was saved, please report it with config.json",
                 what=self.what,

@@ -67,7 +67,7 @@ def _pieces(vocabulary: Tokenizer, n: int) -> list[str]:
     if len(set(pieces)) < len(pieces):
         duplicate = next(piece for piece in pieces if pieces.count(piece) > 1)
         raise ModelFileError(
-            "pretrained.ctranslate2_needs_unique",
+            "pretrained.piece_twice",
             "CTranslate2 needs unique pieces, got {duplicate!r} more than once",
             duplicate=duplicate,
         )

@@ -177,7 +177,7 @@ class _Metadata:
         found = self.number("block_count")
         if not isinstance(found, int) or not 1 <= found <= MAX_LAYERS:
             raise ModelFileError(
-                "pretrained.block_count_integer",
+                "pretrained.gguf_block_count",
                 "{architecture}.block_count must be an integer from 1 to {max_layers:,}, got "
                 "{found}; convert it again",
                 architecture=self._architecture,
@@ -193,7 +193,7 @@ def _config(file: GGUFFile, arch: GGUFArchitecture) -> dict[str, Any]:
     read = metadata.number
     if "token_embd.weight" not in file.tensors:
         raise ModelFileError(
-            "pretrained.tensor_token_embd_weight",
+            "pretrained.no_token_embeddings",
             "it must have the tensor token_embd.weight; download it again",
         )
     config: dict[str, Any] = {
@@ -258,7 +258,7 @@ def _rope_scaling(
     scaling = metadata.get("rope.scaling.type") or "linear"
     if scaling not in ("linear", "none"):
         raise ModelFileError(
-            "pretrained.rotary_positions_plain",
+            "pretrained.unsupported_rope_scaling",
             "its rotary positions must be plain, scaled linearly or those of Llama 3, got "
             "{scaling}; import the original checkpoint",
             scaling=str(scaling)[:40],
@@ -273,7 +273,7 @@ def _rope_scaling(
         return table
     if table:
         raise ModelFileError(
-            "pretrained.rotary_positions_scaled",
+            "pretrained.rope_scaled_twice",
             "its rotary positions must be scaled once, got the factor {factor:g} and "
             "{rope_table}; import the original checkpoint",
             factor=factor,
@@ -318,7 +318,7 @@ def _windows(metadata: _Metadata, layers: int, window: int, period: int) -> dict
     if isinstance(pattern, tuple):
         if len(pattern) != layers:
             raise ModelFileError(
-                "pretrained.attention_sliding_window_pattern_name",
+                "pretrained.gguf_window_pattern",
                 "attention.sliding_window_pattern must name {layers} layers, got {n_pattern}; "
                 "convert it again",
                 layers=layers,
@@ -337,7 +337,7 @@ def _scaled_rope(file: GGUFFile, config: Mapping[str, Any]) -> dict[str, Any]:
     d_head, shape = config["head_dim"], file.tensors[ROPE_TABLE].shape
     if shape != (d_head // 2,):
         raise ModelFileError(
-            "pretrained.vector_shape",
+            "pretrained.rope_table_shape",
             "{rope_table} must have the shape ({d_head},), got {shape}; import the original "
             "checkpoint",
             rope_table=ROPE_TABLE,
@@ -425,7 +425,7 @@ def unpermute(weight: Numbers, heads: int) -> Numbers:
     """
     if heads < 1 or len(weight) % (2 * heads):
         raise ModelFileError(
-            "pretrained.rows_queries_keys",
+            "pretrained.rows_not_of_heads",
             "the rows of queries and keys must be pairs for {heads} heads, got {n_weight}; "
             "download it again",
             heads=heads,

@@ -67,7 +67,7 @@ def write_gguf_file(folder: Path, path: Path, kind: GGUFType, name: str) -> None
         write_atomically(path, lambda file: write_gguf(file, metadata, tensors))
     except ValueError as error:
         raise ModelFileError(
-            "pretrained.use_f_or",
+            "pretrained.use_another_type",
             "{folder}: {error}; use f32 or bf16",
             folder=folder,
             error=error,

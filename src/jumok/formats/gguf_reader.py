@@ -122,13 +122,13 @@ def parse_gguf(data: bytes, size: int, path: Path) -> GGUFFile:
     reader = _Reader(data)
     if reader.take(4) != MAGIC:
         raise ModelFileError(
-            "pretrained.begin_gguf",
+            "pretrained.not_gguf",
             "it must begin with GGUF; give a .gguf file",
         )
     version = reader.number("I")
     if version not in VERSIONS:
         raise ModelFileError(
-            "pretrained.version_little_endian",
+            "pretrained.gguf_version",
             "its version must be 2 or 3 and little-endian, got {version}; convert it again",
             version=version,
         )
@@ -139,7 +139,7 @@ def parse_gguf(data: bytes, size: int, path: Path) -> GGUFFile:
         key = reader.string("a key", MAX_KEY_BYTES)
         if key in metadata:
             raise ModelFileError(
-                "pretrained.keys_unique",
+                "pretrained.key_twice",
                 "its keys must be unique, got {key!r} twice; download it again",
                 key=key[:80],
             )
@@ -149,7 +149,7 @@ def parse_gguf(data: bytes, size: int, path: Path) -> GGUFFile:
         tensor = reader.tensor()
         if tensor.name in tensors:
             raise ModelFileError(
-                "pretrained.tensors_unique",
+                "pretrained.tensor_twice",
                 "its tensors must be unique, got {tensor!r} twice; download it again",
                 tensor=tensor.name[:80],
             )
@@ -170,7 +170,7 @@ class _Reader:
         end = self.position + n
         if end > len(self._data):
             raise ModelFileError(
-                "pretrained.hold_whole_header",
+                "pretrained.header_truncated",
                 "it must hold its whole header, got its end; download it again",
             )
         found = self._data[self.position : end]
@@ -206,7 +206,7 @@ class _Reader:
             return data.decode()
         except UnicodeDecodeError:
             raise ModelFileError(
-                "pretrained.utf_8",
+                "pretrained.not_utf8",
                 "{what} must be UTF-8, got {data!r}; download it again",
                 what=what,
                 data=data[:40],
@@ -236,7 +236,7 @@ class _Reader:
         n_dims = self.number("I")
         if not 1 <= n_dims <= MAX_DIMS:
             raise ModelFileError(
-                "pretrained.n_dimensions",
+                "pretrained.number_of_dimensions",
                 "{name} must have 1 to {max_dims} dimensions, got {n_dims}; download it again",
                 name=name[:80],
                 max_dims=MAX_DIMS,
@@ -245,7 +245,7 @@ class _Reader:
         shape = tuple(self.number("Q") for _ in range(n_dims))[::-1]
         if math.prod(shape) > MAX_ELEMENTS or 0 in shape:
             raise ModelFileError(
-                "pretrained.n_elements",
+                "pretrained.number_of_elements",
                 "{name} must have 1 to {max_elements:,} elements, got {shape}; download it again",
                 name=name[:80],
                 max_elements=MAX_ELEMENTS,
@@ -255,7 +255,7 @@ class _Reader:
         if kind not in TYPES:
             known = ", ".join(each.name for each in TYPES.values())
             raise ModelFileError(
-                "pretrained.type_among",
+                "pretrained.unsupported_tensor_type",
                 "{name} must be of a type among {known}, got number {kind}; convert the file to "
                 "one of them",
                 name=name[:80],
@@ -265,7 +265,7 @@ class _Reader:
         found = TYPES[kind]
         if shape[-1] % found.weights:
             raise ModelFileError(
-                "pretrained.rows_whole_blocks",
+                "pretrained.rows_not_whole_blocks",
                 "the rows of {name} must be whole blocks of {weights}, got {shape}; download it "
                 "again",
                 name=name[:80],
@@ -279,7 +279,7 @@ def _code(kind: int) -> str:
     """The code of a number for `struct`."""
     if kind not in _NUMBERS:
         raise ModelFileError(
-            "pretrained.value_number_string",
+            "pretrained.unknown_value_type",
             "a value must be a number, a string or a list, got type {kind}; download it again",
             kind=kind,
         )
@@ -290,7 +290,7 @@ def _alignment(metadata: Mapping[str, Value]) -> int:
     found = metadata.get("general.alignment", 32)
     if type(found) is not int or not 8 <= found <= MAX_ALIGNMENT or found % 8:
         raise ModelFileError(
-            "pretrained.general_alignment_multiple",
+            "pretrained.gguf_alignment",
             "general.alignment must be a multiple of 8 up to {max_alignment}, got {found}; "
             "download it again",
             max_alignment=MAX_ALIGNMENT,
@@ -309,7 +309,7 @@ def _check_places(tensors: Mapping[str, GGUFTensor], alignment: int, size: int) 
             or tensor.offset + tensor.n_bytes > size
         ):
             raise ModelFileError(
-                "pretrained.within_bytes_data",
+                "pretrained.tensor_outside_data",
                 "{tensor} must be within the {size:,} bytes of data, aligned and apart from "
                 "others, got {n_bytes:,} bytes at {offset:,}; download it again",
                 tensor=tensor.name[:80],

@@ -42,7 +42,7 @@ def rope_of_table(table: NDArray[np.float32], base: float) -> RopeConfig:
     """
     divisors = table.astype(np.float64).ravel()
     refused = ModelFileError(
-        "pretrained.scaling_llama_limits",
+        "pretrained.unknown_rope_table",
         "{rope_table} must be the scaling of Llama 3 with limits {low:g} and {high:g}, got "
         "another table; import the original checkpoint",
         rope_table=ROPE_TABLE,

@@ -124,7 +124,7 @@ def _byte_level(
     pairs = [(left, right) for left, space, right in parts if space]
     if len(vocab) < len(tokens) or len(pairs) < len(merges):
         raise ModelFileError(
-            "pretrained.tokens_unique_merges",
+            "pretrained.token_twice",
             "its tokens must be unique and its merges pairs, got others; download it again",
         )
     with library_errors("the vocabulary cannot be used"):
@@ -169,7 +169,7 @@ def _sentencepiece(
     scores = [each for each in found if isinstance(each, float)] if isinstance(found, tuple) else []
     if len(scores) != len(tokens):
         raise ModelFileError(
-            "pretrained.tokenizer_ggml_scores",
+            "pretrained.number_of_scores",
             "tokenizer.ggml.scores must have a number for each of {n_tokens:,} tokens, got "
             "{n_scores:,}; download it again",
             n_tokens=len(tokens),

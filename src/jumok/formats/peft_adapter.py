@@ -128,7 +128,7 @@ def read_adapter(folder: Path) -> Adapter:
     config = read_json(path)
     if config.get("peft_type") != "LORA":
         raise ModelFileError(
-            "pretrained.peft_type_lora",
+            "pretrained.unsupported_peft_type",
             "{path}: peft_type must be LORA, got {get}; other adapters are not supported",
             path=path,
             get=str(config.get("peft_type"))[:40],
@@ -150,7 +150,7 @@ def read_adapter(folder: Path) -> Adapter:
     alpha = config.get("lora_alpha")
     if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not math.isfinite(alpha):
         raise ModelFileError(
-            "pretrained.lora_alpha_number",
+            "pretrained.lora_alpha",
             "{path}: lora_alpha must be a number, got {alpha}",
             path=path,
             alpha=str(alpha)[:40],
@@ -161,7 +161,7 @@ def read_adapter(folder: Path) -> Adapter:
         name, lora, last = key.removeprefix(PREFIX).rpartition(".lora_")
         if not key.startswith(PREFIX) or (lora and last not in ("A.weight", "B.weight")):
             raise ModelFileError(
-                "pretrained.tensors_name_lora_a",
+                "pretrained.adapter_tensor_name",
                 "{folder}: tensors must be {prefix}NAME.lora_A.weight, lora_B.weight, or of a "
                 "head, got {ascii}",
                 folder=folder / ADAPTER_WEIGHTS,
@@ -250,7 +250,7 @@ def _both(folder: Path, name: str, pair: Mapping[str, Tensor]) -> tuple[Tensor, 
     """A and B of a map; InputError for one without the other, or of different ranks."""
     if set(pair) != {"A", "B"}:
         raise ModelFileError(
-            "pretrained.lora_a_lora_b",
+            "pretrained.lora_half_missing",
             "{folder}: {name} must have lora_A and lora_B",
             folder=folder / ADAPTER_WEIGHTS,
             name=name,
@@ -258,7 +258,7 @@ def _both(folder: Path, name: str, pair: Mapping[str, Tensor]) -> tuple[Tensor, 
     a, b = pair["A"], pair["B"]
     if a.ndim != 2 or b.ndim != 2 or len(a) != b.shape[1] or not len(a):
         raise ModelFileError(
-            "pretrained.lora_a",
+            "pretrained.lora_ranks_differ",
             "{folder}: lora_A (r, inputs) and lora_B (outputs, r) of {name} must have the same "
             "r, got {shape} and {shape_2}",
             folder=folder / ADAPTER_WEIGHTS,
@@ -316,7 +316,7 @@ def _stored_name(
         if stored in tensors:
             return stored
     raise ModelFileError(
-        "pretrained.tensor_checkpoint_none",
+        "pretrained.adapter_of_unknown_tensor",
         "{folder}: {name} must be a tensor of its checkpoint {base}, which has none of that "
         "name; name the checkpoint that it was trained from",
         folder=adapter.folder,

@@ -180,7 +180,7 @@ def _backend(encoder: Encoder, precision: WeightPrecision) -> StackBackend:
         except KernelError as error:
             warn_once(
                 Message(
-                    "inference.precision_int8_may",
+                    "inference.int8_without_kernel",
                     "precision int8 may be slower than float32 without the C++ kernel, which is "
                     "not used: {error}",
                     error=error,
@@ -189,7 +189,7 @@ def _backend(encoder: Encoder, precision: WeightPrecision) -> StackBackend:
     if precision == "bfloat16" and not has_fast_bfloat16(torch.device("cpu")):
         warn_once(
             Message(
-                "inference.precision_bfloat16_slower",
+                "inference.slow_bfloat16",
                 "precision bfloat16 is slower than float32 on this processor, which has no "
                 "instructions for it; use float32 or int8",
             )

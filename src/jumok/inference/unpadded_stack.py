@@ -148,7 +148,7 @@ class NativeBackend(nn.Module):
         """x (n, D) in a layout, positions (b, w) -> (n, D), in the dtype of x."""
         if not layout.is_padding_only:
             raise InputError(
-                "inference.mask_hide_only",
+                "inference.mask_not_of_padding",
                 "the mask must hide only padding for the int8 kernel; pad texts instead of "
                 'packing them, or optimize with precision="float32"',
             )

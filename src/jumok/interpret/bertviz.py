@@ -149,12 +149,12 @@ def from_attention(
         pieces = dict.fromkeys(pieces, tokens)
     else:
         raise TraceError(
-            "trace.attention_stack_encoder_decoder",
+            "trace.two_attentions",
             "attention must be of one stack or of an encoder-decoder, got both; give one of them",
         )
     if not blocks:
         raise TraceError(
-            "trace.attention_tensor",
+            "trace.no_attention",
             "attention must be one tensor (B, H, T, S) for each layer, got none",
         )
     used = dict.fromkeys(side for name in blocks for side in SIDES[name])
@@ -178,7 +178,7 @@ def _arrays(name: str, layers: Layers) -> list[Floats]:
         )
     if not all(np.isfinite(layer).all() and (layer >= 0).all() for layer in found):
         raise TraceError(
-            "trace.finite_least",
+            "trace.weights_not_finite",
             "{name} must be finite and at least 0, got others; give weights after the softmax",
             name=name,
         )
@@ -208,7 +208,7 @@ def _rows(
     """The tokens of each sequence of a side; padding pieces without any weight are padding."""
     if not pieces:
         raise TraceError(
-            "trace.tokens_piece_position",
+            "trace.tokens_without_pieces",
             "the tokens of the {side} must have a piece for each position, got none",
             side=side,
         )
@@ -220,7 +220,7 @@ def _rows(
         for part, n in zip(SIDES[name], (T, S), strict=True):
             if part == side and (len(rows) != B or any(len(row) != n for row in rows)):
                 raise TraceError(
-                    "trace.tokens_rows_piece",
+                    "trace.token_rows",
                     "the tokens of the {side} must have {b} rows with a piece for each position "
                     "({n} in block {name}), got {n_rows} rows of {rows}",
                     side=side,

@@ -103,14 +103,14 @@ def _generative_task(pipeline: Pipeline) -> GenerativeTask:
     if not isinstance(pipeline.task, GenerativeTask):
         known = " or ".join(tasks_with(lambda task: task.generates))
         raise TraceError(
-            "trace.task_generate_text",
+            "trace.task_without_generation",
             "the task must be {known}, which generate text, got {task}",
             known=known,
             task=pipeline.recipe.task,
         )
     if not pipeline.has_logits:
         raise TraceError(
-            "trace.model_language_modeling",
+            "trace.no_language_model_head",
             "the model must have a language modeling head, got a {architecture} without",
             architecture=pipeline.architecture,
         )

@@ -32,7 +32,7 @@ def copy_for_hooks(pipeline: Pipeline, decode: Mapping[str, object]) -> Pipeline
         own = pipeline.with_decoding([*overrides, "kernel=torch", "precision=float32"])
     elif decode:
         raise TraceError(
-            "trace.model_task_generates",
+            "trace.decode_without_generation",
             "a model of the task {task} generates no text; leave decode out",
             task=pipeline.recipe.task,
         )

@@ -44,7 +44,7 @@ def trace_inputs(
     task = pipeline.task
     if targets is not None and not task.generates:
         raise TraceError(
-            "trace.model_task_generates_no",
+            "trace.target_without_generation",
             "a model of the task {task} generates no text; leave the target out",
             task=pipeline.recipe.task,
         )

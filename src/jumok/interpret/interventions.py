@@ -279,7 +279,7 @@ class _Subject:
             n, expected = rows.input_ids.shape[1], self.batch[side].input_ids.shape[1]
             if n != expected:
                 raise TraceError(
-                    "trace.both_texts_equally",
+                    "trace.different_token_counts",
                     "both texts must have equally many tokens, got {expected} and {n}; try texts "
                     "that differ in words of equally many pieces",
                     expected=expected,
@@ -298,7 +298,7 @@ class _Subject:
         tables = {name: np.array(table, np.float64) for name, table in values.items()}
         if not all(np.isfinite(table).all() for table in (np.array(value), *tables.values())):
             raise TraceError(
-                "trace.measure_answer_finite",
+                "trace.answer_not_finite",
                 "the measure of the answer must be finite after each change, got NaN or "
                 "infinity; check the weights of the model",
             )
@@ -328,13 +328,13 @@ def _subject(
     target = answer if generates else None
     if target is not None and decode:
         raise TraceError(
-            "trace.decode_left_out", "decode must be left out with an answer, got both"
+            "trace.decode_and_answer", "decode must be left out with an answer, got both"
         )
     pipeline.check_texts([text] if target is None else [text, target])
     pipeline.check_supported()
     if isinstance(pipeline.model, CharacterClassifier):
         raise TraceError(
-            "trace.model_tag_pieces",
+            "trace.tags_of_characters",
             "the model must tag pieces to measure its answer, got one with model.tagging = "
             '"characters"; jumok.trace records its attention',
         )
@@ -370,7 +370,7 @@ def _answer(
         return _token_answer(decoding.output, *zip(*chosen, strict=True))
     if requested is not None:
         raise TraceError(
-            "trace.model_task_measures",
+            "trace.answer_not_for_task",
             "a model of the task {task} measures its own answer; leave answer out",
             task=pipeline.recipe.task,
         )
@@ -388,7 +388,7 @@ def _answer(
         names = [piece_or_empty(pipeline.vocabulary, int(predicted[t])) for t in real]
     if not real:
         raise TraceError(
-            "trace.text_least_mask",
+            "trace.no_mask",
             "the text must have at least one [MASK] for an answer, got none; add one",
         )
     return _token_answer(" ".join(names), real, predicted[real].tolist())

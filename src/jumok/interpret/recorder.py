@@ -235,14 +235,14 @@ def mute_heads(model: nn.Module, heads: Iterable[tuple[str, int, int]]) -> tuple
         if not n_heads:
             names = ", ".join(dict.fromkeys(each.block for each in modules))
             raise TraceError(
-                "trace.block_muted_head",
+                "trace.muted_block",
                 "the block of a muted head must be one of {names}, got {block!r}",
                 names=names,
                 block=block,
             )
         if layer not in n_heads or not 0 <= head < n_heads[layer]:
             raise TraceError(
-                "trace.muted_head_block",
+                "trace.muted_head_range",
                 "a muted head of block {block} must be in layers 0 to {n_heads} and heads 0 to "
                 "{n_heads_2}, got head {head} of layer {layer}",
                 block=block,

@@ -288,7 +288,7 @@ class TraceInfo:
         names = [block.name for block in self.blocks]
         if not names or len(set(names)) < len(names):
             raise TraceError(
-                "trace.blocks_different_ones",
+                "trace.blocks",
                 "blocks must be one or more different ones, got {names}",
                 names=names,
             )
@@ -304,7 +304,7 @@ class TraceInfo:
                     )
         if len(set(rows.values())) > 1:
             raise TraceError(
-                "trace.sides_equally_many",
+                "trace.unequal_sides",
                 "the sides must have equally many sequences, got {rows}",
                 rows=rows,
             )
@@ -319,7 +319,7 @@ class TraceInfo:
         for name, count in (("regression", scores), ("classification", answers)):
             if count not in (None, self.sequences):
                 raise TraceError(
-                    "trace.entries_sequence",
+                    "trace.number_of_entries",
                     "{name} must have {sequences} entries, one a sequence, got {count}",
                     name=name,
                     sequences=self.sequences,
@@ -331,7 +331,7 @@ class TraceInfo:
             real = sum(self.tokens("target").real)
             if len(self.next) != real:
                 raise TraceError(
-                    "trace.next_entries_token",
+                    "trace.next_entries",
                     "next must have {real} entries, one for each token of the first target, got "
                     "{n_next}",
                     real=real,
@@ -342,7 +342,7 @@ class TraceInfo:
             for layer, row in enumerate(self.lens):
                 if len(row) != real:
                     raise TraceError(
-                        "trace.lens_entries_layer",
+                        "trace.lens_entries",
                         "lens must have {real} entries in each layer, one for each token of the "
                         "first {lens_side}, got {n_row} in layer {layer}",
                         real=real,
@@ -401,7 +401,7 @@ class TraceInfo:
             )  # ensure_ascii escapes lone surrogates, which UTF-8 cannot encode
         except ValueError as error:
             raise TraceError(
-                "trace.probabilities_scores_trace",
+                "trace.scores_not_finite",
                 "the probabilities and scores of a trace must be finite, got one that is not; "
                 "check the weights of the model",
             ) from error
@@ -420,7 +420,7 @@ class TraceInfo:
         except (InputError, UnicodeEncodeError) as error:
             reason = str(error).partition("; correct")[0]
             raise TraceError(
-                "trace.not_header_trace",
+                "trace.bad_header",
                 "not the header of a trace: {reason}; write the trace again",
                 reason=reason,
             ) from error
@@ -433,7 +433,7 @@ def _check_lengths(side: str, sequences: tuple[Tokens, ...]) -> None:
             values = getattr(tokens, name)
             if values is not None and len(values) != len(tokens):
                 raise TraceError(
-                    "trace.sequence_side_ids",
+                    "trace.sequence_values",
                     "sequence {number} of side {side} must have one of {name} for each of "
                     "{n_tokens} ids, got {n_values}",
                     number=number,
@@ -444,7 +444,7 @@ def _check_lengths(side: str, sequences: tuple[Tokens, ...]) -> None:
                 )
     if len({len(tokens) for tokens in sequences}) > 1:
         raise TraceError(
-            "trace.sequences_side_length",
+            "trace.unequal_lengths",
             "the sequences of side {side} must have one length; pad them",
             side=side,
         )

@@ -231,7 +231,7 @@ class Trace:
         block = self.info.block(name)
         if not 0 <= layer < block.layers:
             raise TraceError(
-                "trace.layer_block",
+                "trace.layer_range",
                 "the layer of block {name} must be 0 to {layers}, got {layer}",
                 name=name,
                 layers=block.layers - 1,
@@ -292,7 +292,7 @@ class _InFile:
             self._file: Any = safetensors.safe_open(path, framework="numpy")
         except safetensors.SafetensorError as error:
             raise TraceError(
-                "trace.not_usable_safetensors",
+                "trace.unusable_file",
                 "not a usable safetensors file: {error}; save the trace again",
                 error=error,
             ) from error

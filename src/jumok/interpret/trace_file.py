@@ -24,7 +24,7 @@ def read_info(path: Path) -> TraceInfo:
     try:
         if metadata.get("format") != FORMAT:
             raise TraceError(
-                "trace.format_2",
+                "trace.other_format",
                 "the format must be {format!r}, got {get!r}; trace the text again, or open the "
                 "file with the jumok that wrote it",
                 format=FORMAT,
@@ -33,7 +33,7 @@ def read_info(path: Path) -> TraceInfo:
         for name, entry in entries.items():
             if entry.dtype not in DTYPES:
                 raise TraceError(
-                    "trace.tensor_f32_f16",
+                    "trace.tensor_type",
                     "tensor {name!r} must be F32, F16 or U8, got {dtype}",
                     name=name,
                     dtype=entry.dtype,
@@ -56,7 +56,7 @@ def check_tensors(info: TraceInfo, shapes: Mapping[str, tuple[int, ...]]) -> Non
         L, H, G, K = block.layers, block.heads, block.key_heads, block.d_head
         if not 0 < G <= H or H % G:
             raise TraceError(
-                "trace.block_heads_multiple",
+                "trace.number_of_heads",
                 "block {block}: {h} heads must be a multiple of {g} key heads",
                 block=block.name,
                 h=H,
@@ -95,7 +95,7 @@ def check_tensors(info: TraceInfo, shapes: Mapping[str, tuple[int, ...]]) -> Non
             expected = (of_block if layer is None else of_layer).get(part)
             if found != expected or int(layer or 0) >= L:
                 raise TraceError(
-                    "trace.shape_layers_header",
+                    "trace.tensor_shape",
                     "{name} must have the shape {expected} in {l} layers by the header, got "
                     "{found}; save the trace again",
                     name=name,

@@ -73,7 +73,7 @@ def trace(
     texts, targets = _several(text), None if target is None else _several(target)
     if not texts or (targets is not None and len(targets) != len(texts)):
         raise TraceError(
-            "trace.trace_least_text",
+            "trace.no_text",
             "trace must have at least one text, and no targets or one for each, got {n_texts} "
             "texts and {n_targets} targets",
             n_texts=len(texts),
@@ -82,7 +82,7 @@ def trace(
     if not isinstance(model, Pipeline):
         if tokenizer is None or decode or mute or pad_to:
             raise TraceError(
-                "trace.model_jumok_load",
+                "trace.not_a_loaded_model",
                 "the model must be from jumok.load, got {type_model}; a model of transformers "
                 "needs its tokenizer, and supports only a text and a target",
                 type_model=type(model).__name__,
@@ -90,7 +90,7 @@ def trace(
         return trace_texts(model, tokenizer, texts, targets)
     if targets is not None and decode:
         raise TraceError(
-            "trace.decode_left_out_target", "decode must be left out with a target, got both"
+            "trace.decode_and_target", "decode must be left out with a target, got both"
         )
     model.check_texts([*texts, *(targets or [])])
     own = copy_for_hooks(model, decode or {})

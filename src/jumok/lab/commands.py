@@ -76,7 +76,7 @@ def assemble(
     repeated = repeated_lines(path)
     if repeated:
         raise DataError(
-            "data.repeat_no_sentence",
+            "data.held_out_repeated",
             "{path} must repeat no sentence of a dev or test set, got {n_repeated:,} lines, the "
             "first {repeated!r}; report this as a bug",
             path=path,

@@ -75,7 +75,7 @@ sinusoidal?
         sinusoidal = self.positions in ("sinusoidal", "sinusoidal_halves")
         if self.max_length > MAX_TABLE_POSITIONS and sinusoidal:
             raise ConfigError(
-                "model.max_length_most_sinusoidal",
+                "model.max_length_of_sinusoids",
                 "max_length must be at most {max_table_positions:,} with sinusoidal positions, "
                 "got {max_length:,}; use rotary positions for longer texts",
                 max_table_positions=MAX_TABLE_POSITIONS,
@@ -89,7 +89,7 @@ sinusoidal?
         encoding = POSITIONS.get(self.positions)
         if self.position_offset and not encoding.has_table:
             raise ConfigError(
-                "model.position_offset_positions_no",
+                "model.position_offset_without_table",
                 'position_offset must be 0 with positions="{positions}", which has no table of '
                 "positions, got {position_offset}; leave it out",
                 positions=self.positions,
@@ -102,14 +102,14 @@ sinusoidal?
             check_range("output_softcap", self.output_softcap, "(0, inf)", "; or leave it out")
         if not encoding.rotates and (self.local_rope, self.rope) != (None, DEFAULT_ROPE):
             raise ConfigError(
-                "model.positions_rotary_rope",
+                "model.rope_without_rotation",
                 'positions must be "rotary" with rope or local_rope, got "{positions}"',
                 positions=self.positions,
             )
         d_head = self.d_head or self.d_model // self.n_heads
         if encoding.rotates and d_head % 2:
             raise ConfigError(
-                "model.d_head_even_rotary",
+                "model.odd_d_head",
                 "d_head must be even for rotary positions, got {d_head}; try {d_head_2}",
                 d_head=d_head,
                 d_head_2=d_head + 1,

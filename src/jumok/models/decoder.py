@@ -33,7 +33,7 @@ class Decoder(nn.Module):
         super().__init__()
         if config.d_embedding is not None:
             raise ConfigError(
-                "model.d_embedding_unset_decoder",
+                "model.d_embedding_of_decoder",
                 "d_embedding must be unset for a decoder, got {d_embedding}; its embedding has "
                 "the width of its layers",
                 d_embedding=config.d_embedding,
@@ -91,7 +91,7 @@ class Decoder(nn.Module):
         """
         if capacity > self.embedding.max_length:
             raise ConfigError(
-                "model.cache_most_max_length",
+                "model.cache_too_long",
                 "a cache must have at most max_length={max_length} tokens, got {capacity}; "
                 "request fewer or train with a larger model.max_length",
                 max_length=self.embedding.max_length,

@@ -65,7 +65,7 @@ class InputEmbedding(nn.Module):
         """Raises InputError for more than `max_length` tokens."""
         if tokens > self.max_length:
             raise ConfigError(
-                "model.text_most_tokens",
+                "model.text_too_long",
                 "a text must have at most {max_length} tokens, got {tokens}; shorten it or train "
                 "with a larger model.max_length",
                 max_length=self.max_length,

@@ -31,7 +31,7 @@ class EncoderDecoder(nn.Module):
         shared = config.tying in ("all", "inputs")
         if shared and config.output_size != config.vocabulary_size:
             raise ConfigError(
-                "model.vocabularies_share_embedding",
+                "model.vocabularies_of_different_sizes",
                 "vocabularies that share one embedding must have the same size, got "
                 '{vocabulary_size} and {output_size}; set tie_embeddings = "target"',
                 vocabulary_size=config.vocabulary_size,

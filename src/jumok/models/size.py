@@ -45,7 +45,7 @@ def check_model_size(config: TransformerConfig, n_stored: int) -> None:
     n_weights = min_parameter_count(config)
     if n_weights > max(4 * n_stored, MAX_EXTRA_WEIGHTS):
         raise ConfigError(
-            "model.config_json_describe",
+            "model.config_of_other_weights",
             "config.json must describe the stored weights, got a model of at least {n_weights:,} "
             "weights and {n_stored:,} stored ones; give the checkpoint's own config.json and "
             "weights",

@@ -59,7 +59,7 @@ def check_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     ]
     if wrong:
         raise ConfigError(
-            "model.weights_do_not",
+            "model.weights_do_not_fit",
             "the weights do not fit the model: {wrong}; give the weights of this model",
             wrong="; ".join(wrong),
         )
@@ -85,7 +85,7 @@ train it again
         for value in torch.aminmax(values):
             if not abs(value.item()) <= FLOAT32_MAX:  # NaN compares as False
                 raise ConfigError(
-                    "model.finite_weights",
+                    "model.weights_not_finite",
                     "{where} must have finite weights, got {value} in {name}; get or train it "
                     "again",
                     where=where,

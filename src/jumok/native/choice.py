@@ -66,7 +66,7 @@ def choose_kernel(
         if not faster:
             warn_once(
                 Message(
-                    "kernel.decoding_kernel_native",
+                    "kernel.native_slower",
                     'decoding.kernel="native" is slower than PyTorch in {precision} on '
                     '{instructions}; leave it at "auto"',
                     precision=precision,
@@ -112,7 +112,7 @@ def _torch(precision: DecoderPrecision, reason: str) -> KernelChoice:
     if precision == "int8":
         warn_once(
             Message(
-                "kernel.decoding_precision_int8",
+                "kernel.slow_int8",
                 "decoding.precision=int8 is slower than float32 in PyTorch ({reason}); leave it "
                 "out, or make the C++ kernel available",
                 reason=reason,
@@ -121,7 +121,7 @@ def _torch(precision: DecoderPrecision, reason: str) -> KernelChoice:
     elif precision in ("q8_0", "q4_0"):
         warn_once(
             Message(
-                "kernel.decoding_precision_not",
+                "kernel.slow_precision",
                 "decoding.precision={precision} is not faster than float32 in PyTorch "
                 "({reason}); leave it out, or make the C++ kernel available",
                 precision=precision,
@@ -131,7 +131,7 @@ def _torch(precision: DecoderPrecision, reason: str) -> KernelChoice:
     if precision == "bfloat16" and not has_fast_bfloat16(torch.device("cpu")):
         warn_once(
             Message(
-                "kernel.decoding_precision_bfloat16",
+                "kernel.slow_bfloat16",
                 "decoding.precision=bfloat16 is slower than float32 on this processor, which has "
                 "no instructions for it; leave it out",
             )

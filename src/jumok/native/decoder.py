@@ -40,7 +40,7 @@ class NativeDecoder:
         """source (N, S) int64; source_mask (N, S) bool, None without padding; padding (B) int64."""
         if model.has_encoder != (source is not None):
             raise InputError(
-                "kernel.source_given_encoder_decoder",
+                "kernel.source_of_decoder",
                 "source must be given for an encoder-decoder only; {has_encoder} the source",
                 has_encoder="give" if model.has_encoder else "leave out",
             )
@@ -66,7 +66,7 @@ class NativeDecoder:
         elif padding is not None:
             if len(padding) and int(padding.min()) < 0:
                 raise InputError(
-                    "kernel.padding_tokens",
+                    "kernel.negative_padding",
                     "padding must be 0 or more tokens, got {min}",
                     min=int(padding.min()),
                 )
@@ -120,7 +120,7 @@ class NativeDecoder:
         """Remove the newest `tokens` positions of every row."""
         if not 0 <= tokens <= self._length:
             raise InputError(
-                "kernel.rewind_positions",
+                "kernel.rewind_range",
                 "rewind must be by 0 to {length} positions, got {tokens}; rewind by less",
                 length=self._length,
                 tokens=tokens,
@@ -151,7 +151,7 @@ class NativeDecoder:
                 )
         if len(set(heads)) < len(heads):
             raise InputError(
-                "kernel.head_given_once",
+                "kernel.head_twice",
                 "each head must be given once, got {heads}",
                 heads=list(heads),
             )
@@ -187,7 +187,7 @@ class NativeDecoder:
         if source.ndim != 2 or (source_mask is not None and source_mask.shape != source.shape):
             mask = "no mask" if source_mask is None else f"a mask {tuple(source_mask.shape)}"
             raise InputError(
-                "kernel.source_source_mask_both",
+                "kernel.source_shape",
                 "source and source_mask must both be (sources, tokens), got source {shape} and "
                 "{mask}",
                 shape=tuple(source.shape),
@@ -196,7 +196,7 @@ class NativeDecoder:
         N, S = source.shape
         if self.model.max_length < S:
             raise InputError(
-                "kernel.source_most_tokens",
+                "kernel.source_too_long",
                 "the source must have at most {max_length} tokens, got {s}; shorten the text or "
                 "train with a larger model.max_length",
                 max_length=self.model.max_length,
@@ -222,7 +222,7 @@ class NativeDecoder:
     def _check_k(self, k: int) -> None:
         if not 0 < k <= self.vocabulary_size:
             raise InputError(
-                "kernel.k_tokens",
+                "kernel.k_range",
                 "k must be from 1 to {vocabulary_size} tokens, got {k}",
                 vocabulary_size=self.vocabulary_size,
                 k=k,
@@ -254,14 +254,14 @@ class NativeDecoder:
     def _check_memory(self) -> None:
         if self._failed:
             raise JumokError(
-                "kernel.memory_ran_out",
+                "kernel.out_of_memory_before",
                 "memory ran out in an earlier step; start again with a new decoder",
             )
 
     def _check_capacity(self, n: int) -> None:
         if self._length + n > self._capacity:
             raise InputError(
-                "kernel.decoder_not_exceed",
+                "kernel.capacity_exceeded",
                 "the decoder must not exceed its capacity of {capacity} positions, got {length}; "
                 "create it with a larger capacity",
                 capacity=self._capacity,
@@ -286,7 +286,7 @@ class NativeDecoder:
         if status == OUT_OF_VOCABULARY:
             size = vocabulary_size or self.vocabulary_size
             raise InputError(
-                "kernel.token_ids",
+                "kernel.token_id_range",
                 "token ids must be from 0 to {size}, got one outside this range; use ids of the "
                 "model's own vocabulary",
                 size=size - 1,
@@ -300,7 +300,7 @@ class NativeDecoder:
         if status != OK:
             self._failed = True  # some rows may be ahead of others
             raise JumokError(
-                "kernel.memory_ran_out_while",
+                "kernel.out_of_memory_in_decoding",
                 "memory ran out while decoding; decode fewer rows at once",
             )
 
@@ -324,12 +324,12 @@ def step_together(steps: Sequence[DecoderStep]) -> list[Tensor | tuple[Tensor, T
     first = steps[0].decoder
     if any(step.decoder.model is not first.model for step in steps):
         raise InputError(
-            "kernel.all_decoders_nativemodel",
+            "kernel.decoders_of_several_models",
             "all decoders must be of one NativeModel; step those of others apart",
         )
     if len({id(step.decoder) for step in steps}) < len(steps):
         raise InputError(
-            "kernel.decoder_step", "each decoder must have one step, got two of one decoder"
+            "kernel.decoder_twice", "each decoder must have one step, got two of one decoder"
         )
     checked = []
     for decoder, ids, k in steps:
@@ -366,7 +366,7 @@ def step_rows(
     first, n = decoders[0], len(decoders)
     if any(decoder.model is not first.model for decoder in decoders):
         raise InputError(
-            "kernel.all_decoders_nativemodel",
+            "kernel.decoders_of_several_models",
             "all decoders must be of one NativeModel; step those of others apart",
         )
     if k:
@@ -379,7 +379,7 @@ def step_rows(
         address += rows * ids.element_size()
     if address != ids.data_ptr() + ids.numel() * ids.element_size() or ids.shape[1:] != (1,):
         raise InputError(
-            "kernel.ids_token_row",
+            "kernel.step_ids_shape",
             "ids must be one token for each row of the decoders, got {shape}; pass their rows in "
             "order",
             shape=tuple(ids.shape),

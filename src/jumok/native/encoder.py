@@ -84,7 +84,7 @@ class NativeEncoder:
         )
         if status == OUT_OF_MEMORY:
             raise JumokError(
-                "kernel.memory_ran_out_while_texts",
+                "kernel.out_of_memory_in_encoding",
                 "memory ran out while {n_lengths} texts of {n_x} tokens were encoded; use a "
                 "smaller batch",
                 n_lengths=len(lengths),

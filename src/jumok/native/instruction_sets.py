@@ -97,7 +97,7 @@ def usable() -> tuple[InstructionSet, ...]:
     known = any(cap == each.name for each in INSTRUCTION_SETS)
     problem = f"{cap}, which this processor lacks" if known else repr(cap)
     raise InputError(
-        "kernel.jumok_cpu",
+        "kernel.unknown_jumok_cpu",
         "JUMOK_CPU must be one of {names}, got {problem}; leave it unset for the fastest",
         names=", ".join(names),
         problem=problem,

@@ -131,7 +131,7 @@ class PackedWeights:
 def _check_status(status: int, name: str) -> None:
     if status == OUT_OF_MEMORY:
         raise JumokError(
-            "kernel.memory_ran_out_while_weights",
+            "kernel.out_of_memory_in_packing",
             "memory ran out while the weights of {name} were packed; free memory, or use a "
             "smaller precision",
             name=name,

@@ -136,7 +136,7 @@ def canonical_names(names: Sequence[str], architecture: HFArchitecture) -> dict[
             canonical = prefix + canonical
         if canonical in found:
             raise ModelFileError(
-                "pretrained.tensor_name",
+                "pretrained.tensor_of_two_names",
                 "a tensor must have one name, got its old and new names {found} and {name}; "
                 "leave one of them out",
                 found=found[canonical],

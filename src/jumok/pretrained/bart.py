@@ -99,7 +99,7 @@ def common_config(reader: ConfigReader, *, layers: int, d_ff: int, heads: int) -
         decoder_size = reader.positive_int(decoder, default)
         if encoder_size != decoder_size:
             raise ModelFileError(
-                "pretrained.config_json_equal",
+                "pretrained.unequal_config_values",
                 "config.json: {encoder} and {decoder} must be equal, got {encoder_size} and "
                 "{decoder_size}",
                 encoder=encoder,

@@ -92,7 +92,7 @@ def _check_no_code(path: Path, config: Mapping[str, Any]) -> None:
     classes.pop("AutoTokenizer", None)
     if classes:
         raise ModelFileError(
-            "pretrained.auto_map_not_name",
+            "pretrained.custom_code",
             "{path}: auto_map must not name custom code, got {next}; remove it if the model is "
             "of a supported family",
             path=path,
@@ -127,7 +127,7 @@ def _read_index(path: Path, suffix: str) -> dict[str, set[str]]:
     weight_map = read_json(path, MAX_INDEX_BYTES).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map or len(weight_map) > MAX_TENSORS:
         raise ModelFileError(
-            "pretrained.weight_map_map_tensor",
+            "pretrained.weight_map",
             "{path}: weight_map must map 1 to {max_tensors:,} tensor names to file names; get it "
             "again",
             path=path,
@@ -137,7 +137,7 @@ def _read_index(path: Path, suffix: str) -> dict[str, set[str]]:
     for name, shard in weight_map.items():
         if not _is_plain(shard, suffix):
             raise ModelFileError(
-                "pretrained.file_file_same",
+                "pretrained.file_of_other_folder",
                 "{path}: the file of {ascii} must be a {suffix} file in the same folder, got "
                 "{ascii_2}; get it again",
                 path=path,
@@ -148,7 +148,7 @@ def _read_index(path: Path, suffix: str) -> dict[str, set[str]]:
         shards.setdefault(shard, set()).add(name)
     if len(shards) > MAX_SHARDS:
         raise ModelFileError(
-            "pretrained.name_most_files",
+            "pretrained.too_many_files",
             "{path}: must name at most {max_shards:,} files, got {n_shards:,}",
             path=path,
             max_shards=MAX_SHARDS,

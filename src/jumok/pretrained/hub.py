@@ -72,7 +72,7 @@ def resolve(name_or_folder: str | Path, revision: str | None = None) -> Path:
         )
     if not HUB_NAME.fullmatch(name) or ".." in name or "--" in name:
         raise ModelFileError(
-            "pretrained.no_such_folder_not",
+            "pretrained.not_a_model_name",
             "{name}: no such folder, and not a valid model name on the Hub; give a folder with "
             "config.json and weights, or OWNER/NAME",
             name=name,
@@ -110,7 +110,7 @@ def upload(folder: Path, name: str, *, private: bool, revision: str | None = Non
     """Upload the model files of a run to OWNER/NAME; the URL of the commit."""
     if not HUB_NAME.fullmatch(name) or "/" not in name:
         raise ModelFileError(
-            "pretrained.name_model_hub",
+            "pretrained.hub_name",
             "the name of a model on the Hub must be OWNER/NAME, got {name!r}",
             name=name,
         )
@@ -128,7 +128,7 @@ def upload(folder: Path, name: str, *, private: bool, revision: str | None = Non
         )
     except Exception as error:  # of the HTTP library, which differs between versions
         raise ModelFileError(
-            "pretrained.hub_does_not",
+            "pretrained.upload_refused",
             "{name}: the Hub does not accept the upload ({type_error}: {first_line}); log in "
             "with hf auth login, and check the name",
             name=name,
@@ -172,14 +172,14 @@ def _download(name: str, revision: str | None, files: Sequence[str]) -> Path:
         return Path(snapshot_download(name, revision=revision, allow_patterns=list(files)))
     except errors.GatedRepoError as error:
         raise ModelFileError(
-            "pretrained.model_gated",
+            "pretrained.gated",
             "{name}: the model is gated; accept its terms on the model's page on the Hub, then "
             "log in with: hf auth login",
             name=name,
         ) from error
     except errors.RepositoryNotFoundError as error:
         raise ModelFileError(
-            "pretrained.no_such_folder_no",
+            "pretrained.no_such_model",
             "{name}: no such folder, and no such model on the Hub; check the name, or log in "
             "with hf auth login if the model is private",
             name=name,
@@ -193,7 +193,7 @@ def _download(name: str, revision: str | None, files: Sequence[str]) -> Path:
         ) from error
     except errors.LocalEntryNotFoundError as error:
         raise ModelFileError(
-            "pretrained.no_such_folder_not_cache",
+            "pretrained.not_in_the_cache",
             "{name}{at}: no such folder, not in the cache, and the Hub cannot be reached (no "
             "network, or HF_HUB_OFFLINE is set); download it where there is a network, or give a "
             "folder",
@@ -202,7 +202,7 @@ def _download(name: str, revision: str | None, files: Sequence[str]) -> Path:
         ) from error
     except OSError as error:
         raise StorageError(
-            "pretrained.cannot_downloaded_hub",
+            "pretrained.not_downloaded",
             "{name}{at}: cannot be downloaded to the Hub's cache ({first_line}); check the "
             "network and the disk",
             name=name,
@@ -211,7 +211,7 @@ def _download(name: str, revision: str | None, files: Sequence[str]) -> Path:
         ) from error
     except Exception as error:  # of the HTTP library, which differs between versions
         raise ModelFileError(
-            "pretrained.hub_does_not_respond",
+            "pretrained.hub_not_reached",
             "{name}{at}: the Hub does not respond ({type_error}: {first_line}); check the network",
             name=name,
             at=at,

@@ -147,7 +147,7 @@ def read_rope(
     kind = rope.string("rope_type", rope.string("type", "default"))
     if kind not in ("default", "linear", "llama3"):
         raise ModelFileError(
-            "pretrained.config_json_rope_type",
+            "pretrained.unknown_rope_type",
             "config.json: rope_type must be default, linear or llama3, got {ascii}, which jumok "
             "does not support; use another checkpoint",
             ascii=ascii(kind)[:40],
@@ -179,14 +179,14 @@ def _layers(reader: ConfigReader, default: str, window: int | None) -> dict[str,
         letters = {"full_attention": "G", "sliding_attention": "L"}
         if not isinstance(names, list) or not all(name in letters for name in map(str, names)):
             raise ModelFileError(
-                "pretrained.config_json_layer_types",
+                "pretrained.unknown_layer_types",
                 "config.json: layer_types must be a list of full_attention and "
                 "sliding_attention, got {ascii}",
                 ascii=ascii(names)[:60],
             )
         if len(names) != len(default):
             raise ModelFileError(
-                "pretrained.config_json_layer_types_name",
+                "pretrained.number_of_layer_types",
                 "config.json: layer_types must name {n_default} layers, got {n_names}",
                 n_default=len(default),
                 n_names=len(names),

@@ -46,7 +46,7 @@ def mmap_safetensors(path: Path) -> dict[str, Tensor]:
             return safetensors.torch.load_file(path)
     except SafetensorError as error:
         raise ModelFileError(
-            "pretrained.not_usable_safetensors",
+            "pretrained.unusable_safetensors",
             "{path}: not a usable safetensors file: {error}; get it again",
             path=path,
             error=error,

@@ -107,7 +107,7 @@ def assign_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     )
     if mismatched:
         raise ModelFileError(
-            "pretrained.weights_shapes_model",
+            "pretrained.wrong_shapes",
             "the weights must have the shapes of the model, got others or none for {join_names}; "
             "give the model's own weights",
             join_names=join_names(mismatched),

@@ -103,7 +103,7 @@ def _with_tied(tensors: dict[str, Tensor], tied: object) -> dict[str, Tensor]:
 
 def _pickle_error(reason: str) -> InputError:
     return ModelFileError(
-        "pretrained.jumok_reads_tensors",
+        "pretrained.code_in_pickle",
         "{reason}; jumok reads tensors only and never executes a file's code: get "
         "model.safetensors instead",
         reason=reason,

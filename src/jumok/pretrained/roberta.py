@@ -21,7 +21,7 @@ def _config(vocabulary_size: int, reader: ConfigReader) -> TransformerConfig:
     config = encoder_config(ConfigReader({"vocab_size": vocabulary_size, **reader.values}))
     if config.max_length <= offset:
         raise ModelFileError(
-            "pretrained.config_json_max_position_embeddings",
+            "pretrained.max_position_embeddings",
             "config.json: max_position_embeddings must be more than the offset {offset}, got "
             "{max_length}",
             offset=offset,

@@ -158,7 +158,7 @@ class SentenceEncoding:
         if name and name not in self.prompts:
             known = ", ".join(self.prompts) or "none"
             raise ModelFileError(
-                "pretrained.prompt_name_model_s",
+                "pretrained.unknown_prompt",
                 "prompt_name must be one of the model's prompts, {known}; got {name}",
                 known=known,
                 name=name,
@@ -180,7 +180,7 @@ def read_sentence_encoding(folder: Path) -> SentenceEncoding | None:
     paths = [_subfolder(folder, str(entry.get("path", ""))) for entry in entries]
     if kinds[:2] != ["Transformer", "Pooling"] or not set(kinds[2:]) <= {"Dense", "Normalize"}:
         raise ModelFileError(
-            "pretrained.modules_transformer_pooling",
+            "pretrained.unsupported_modules",
             "{folder}: the modules must be Transformer, Pooling and then Dense or Normalize, got "
             "{kinds}; such a model is not supported",
             folder=folder / MODULES,
@@ -188,7 +188,7 @@ def read_sentence_encoding(folder: Path) -> SentenceEncoding | None:
         )
     if paths[0] != folder:
         raise ModelFileError(
-            "pretrained.transformer_folder_itself",
+            "pretrained.transformer_in_other_folder",
             "{folder}: the Transformer must be in the folder itself, got {paths!r}; move its "
             "files there",
             folder=folder / MODULES,
@@ -285,7 +285,7 @@ def _pooling(path: Path) -> SentencePooling:
         )
     if config.get("include_prompt") is False:
         raise ModelFileError(
-            "pretrained.include_prompt_true",
+            "pretrained.prompt_not_pooled",
             "{path}: include_prompt must be true; such a model is not supported",
             path=path,
         )
@@ -302,7 +302,7 @@ def _dense(folder: Path) -> DenseLayer:
     own_input = all(name in (None, "sentence_embedding") for name in inputs)
     if activation is None or config.get("use_residual") or not own_input:
         raise ModelFileError(
-            "pretrained.dense_module_activations",
+            "pretrained.unsupported_dense_module",
             "{path}: a Dense module must have one of the activations {activations}, no residual, "
             "and the sentence embedding as input, got {name}; such a model is not supported",
             path=path,
@@ -313,7 +313,7 @@ def _dense(folder: Path) -> DenseLayer:
     weight, bias = tensors.get("linear.weight"), tensors.get("linear.bias")
     if weight is None or weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
         raise ModelFileError(
-            "pretrained.hold_tensor_linear",
+            "pretrained.dense_without_weight",
             "{folder}: must hold the tensor linear.weight and a bias that fits it",
             folder=folder,
         )
@@ -330,7 +330,7 @@ def _read_list(path: Path) -> list[dict[str, Any]]:
     listed = entries["modules"]
     if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
         raise ModelFileError(
-            "pretrained.list_modules",
+            "pretrained.modules_not_a_list",
             "{path}: must be a list of modules; restore the file",
             path=path,
         )
@@ -350,7 +350,7 @@ def _subfolder(folder: Path, name: str) -> Path:
         return folder
     if Path(name).name != name or name == "..":
         raise ModelFileError(
-            "pretrained.path_folder_s",
+            "pretrained.module_path",
             "{folder}: a path must be a folder's name, got {name!r}",
             folder=folder / MODULES,
             name=name[:80],

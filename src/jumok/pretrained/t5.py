@@ -82,7 +82,7 @@ def _config(reader: ConfigReader, defaults: _Defaults, *, may_scale: bool) -> Tr
     kind, _, activation = feed_forward.rpartition("-")
     if kind not in ("", "gated"):
         raise ModelFileError(
-            "pretrained.config_json_feed_forward_proj",
+            "pretrained.unknown_feed_forward_proj",
             "config.json: feed_forward_proj must be an activation such as relu, or gated-gelu, "
             "got {feed_forward!r}",
             feed_forward=feed_forward,

@@ -67,7 +67,7 @@ def convert_to_hf(source: SourceModel) -> HFModel:
             kind=source.kind.replace("_", " "),
         )
     raise ModelFileError(
-        "pretrained.no_family_transformers",
+        "pretrained.no_family_for_export",
         "no family of transformers supports this model; {family} does with {settings}; train it "
         "with these",
         family=closest.family,

@@ -48,7 +48,7 @@ get model.safetensors instead
     start = file.read(4)
     if start[:1] == b"\x80":
         raise ModelFileError(
-            "pretrained.pickle_zip_archive",
+            "pretrained.old_pytorch_file",
             "a pickle must be in a zip archive, got the format of PyTorch before 1.6; get "
             "model.safetensors instead",
         )
@@ -115,7 +115,7 @@ def _check_entries(entries: Sequence[zipfile.ZipInfo], end: int) -> None:
     """Check that entries are uncompressed, have names of `torch.save`, and do not overlap."""
     if any("/code/" in entry.filename or "constants.pkl" in entry.filename for entry in entries):
         raise ModelFileError(
-            "pretrained.archive_hold_weights",
+            "pretrained.torchscript",
             "the archive must hold weights, got a TorchScript program; get its weights",
         )
     tops = Counter(_check_entry(entry) for entry in entries)
@@ -147,7 +147,7 @@ def _check_entry(entry: zipfile.ZipInfo) -> str:
 
 def _zip_error(reason: str) -> InputError:
     return ModelFileError(
-        "pretrained.not_usable_pytorch",
+        "pretrained.unusable_pytorch_file",
         "not a usable PyTorch file: {reason}; get model.safetensors instead",
         reason=reason,
     )

@@ -80,12 +80,12 @@ def serve(
 
     if sys.platform == "win32":
         raise InputError(
-            "server.jumok_serve_needs",
+            "server.unsupported_system",
             "jumok serve needs Linux or macOS; use WSL on Windows",
         )
     if log not in ("text", "json"):
         raise InputError(
-            "server.log_text_json",
+            "server.unknown_log",
             "--log must be text or json, got {log!r}; choose one of them",
             log=log,
         )

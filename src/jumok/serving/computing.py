@@ -170,7 +170,7 @@ class ComputingProcess:
             process.kill()
             process.wait()
             raise StartError(
-                "server.computing_process_did",
+                "server.computing_process_silent",
                 "the computing process of {source} did not answer while it loaded, and was "
                 "ended; load the model again",
                 source=source.name,

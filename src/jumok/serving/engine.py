@@ -177,7 +177,7 @@ def with_precision(pipeline: Pipeline, precision: str) -> Pipeline:
     """The pipeline with an optimized encoder, as `--precision` of `jumok predict`."""
     if pipeline.recipe.model.kind == "decoder":
         raise InputError(
-            "server.precision_needs_model",
+            "server.precision_needs_encoder",
             "--precision needs a model with an encoder, got a language model; use --decoding "
             "precision={precision}",
             precision=precision,

@@ -68,7 +68,7 @@ def read_token(path: Path) -> str:
         text = path.read_text(encoding="ascii", errors="replace")
     except OSError as error:
         raise InputError(
-            "server.token_file_readable_file",
+            "server.token_file_unreadable",
             "--token-file must be a readable file, got {path} ({strerror}); check the path",
             path=path,
             strerror=error.strerror,
@@ -80,7 +80,7 @@ def serve(options: ServeOptions) -> None:
     """Serve until SIGTERM or Ctrl-C. Raises JumokError if a model cannot be loaded."""
     if options.token is None and not is_loopback(options.host):
         raise InputError(
-            "server.other_machines_reach",
+            "server.no_token",
             "other machines can reach {host}; add --token-file with a secret",
             host=options.host,
         )

@@ -86,7 +86,7 @@ class ServedModel:
             raise self.unavailable()
         if self._reloading.locked():
             raise InputError(
-                "server.reload_end_before",
+                "server.reload_in_progress",
                 "a reload of {value} must end before the next one; send the request later",
                 value=self.name,
             )
@@ -97,7 +97,7 @@ class ServedModel:
             if any(info[key] != self.info[key] for key in KINDS):
                 await _close_all(processes)
                 raise InputError(
-                    "server.new_version_task",
+                    "server.other_task_or_labels",
                     "the new version must have the task and the labels of the running one; start "
                     "another server for it",
                 )
@@ -170,7 +170,7 @@ class ServedModel:
                 if replacement.info["hash"] != self.hash:
                     await replacement.close()
                     raise InputError(
-                        "server.folder_running_version",
+                        "server.folder_of_other_version",
                         "the folder must be that of the running version, got another one; reload "
                         "the model",
                     )
@@ -276,7 +276,7 @@ async def _start_all(sources: Sequence[ModelSource], answers: list[str]) -> list
     if len({process.info["hash"] for process in started}) > 1:
         await _close_all(started)
         raise InputError(
-            "server.folder_not_change",
+            "server.folder_changed",
             "the folder of {sources} must not change while it is loaded; load it again",
             sources=sources[0].name,
         )
@@ -382,7 +382,7 @@ def unique_names(folders: Sequence[str]) -> list[str]:
     for name in names:
         if names.count(name) > 1:
             raise InputError(
-                "server.served_models_different",
+                "server.model_name_twice",
                 "served models must have different names, got {name} twice",
                 name=name,
             )

@@ -323,7 +323,7 @@ def main(fd: int) -> None:
             answers, seconds = warm_up(engine, turn)
             if not all(_is_finite(answer) for answer in answers):
                 raise InputError(
-                    "server.model_s_answers",
+                    "server.answers_not_finite",
                     "the model's answers must be finite, got NaN; check its weights",
                 )
             before = message["answers"]

@@ -39,7 +39,7 @@ def resolve_model(name: str | Path, here: Path = _HERE) -> Path:
         return path
     if not (folder / WEIGHTS).is_file():
         raise InputError(
-            "jumok.weights_not_shipped",
+            "run.weights_not_shipped",
             "{name} must have weights, but this version of jumok ships its vocabulary alone; "
             "train them with jumok train {name}, and name the folder of that run",
             name=name,

@@ -126,7 +126,7 @@ class CausalLMTask(GenerativeTask):
         ensemble = as_generation(pipeline).ensemble_models
         if ensemble:
             raise InputError(
-                "task.perplexity_needs_single",
+                "task.perplexity_of_ensemble",
                 "perplexity needs a single language model, got an ensemble of {n_ensemble}; "
                 "evaluate each by itself, without --with",
                 n_ensemble=1 + len(ensemble),
@@ -185,12 +185,12 @@ class CausalLMTask(GenerativeTask):
         max_length = pipeline.recipe.model.max_length
         if not tokens:
             raise InputError(
-                "task.target_least_token",
+                "task.empty_target",
                 "the target must have at least one token, got none; leave it out to generate one",
             )
         if len(inputs) > max_length:
             raise InputError(
-                "task.text_target_most",
+                "task.target_too_long",
                 "the text and its target must have at most {max_length} tokens, got {n_inputs}; "
                 "try shorter ones",
                 max_length=max_length,

@@ -75,7 +75,7 @@ class ClassificationTask(Task):
         """Raise InputError for another problem_type than that of single labels."""
         if not origin.single_label:
             raise InputError(
-                "task.config_json_problem_type",
+                "task.unknown_problem_type",
                 "config.json: problem_type must be single_label_classification or "
                 "multi_label_classification, got {config!r}; use .logits(...), or train a head "
                 "with model.init",

@@ -152,13 +152,13 @@ class MaskedLMTask(Task):
             return
         if config.temperature != 1.0 or config.corpus or config.texts or config.rows:
             raise InputError(
-                "task.distillation_temperature_corpus",
+                "task.unused_distillation_of_states",
                 "distillation.temperature, corpus, texts and rows must be left out for the task "
                 "masked_language_modeling, which learns the states of its own texts; remove them",
             )
         if recipe.augmentation.subword_sampling or recipe.model.generator:
             raise InputError(
-                "task.augmentation_subword_sampling_model",
+                "task.sampling_with_teachers",
                 "augmentation.subword_sampling and model.generator must be 0 with "
                 "distillation.teachers, whose states belong to the pieces of one model; leave "
                 "them out",

@@ -74,7 +74,7 @@ class MultiLabelTask(Task):
         wrong = [name for name in recipe.data.labels if SEPARATOR in name]
         if wrong:
             raise InputError(
-                "task.data_labels_names",
+                "task.separator_in_label",
                 "data.labels must be names without {separator}, which separates the labels of a "
                 "text, got {wrong!r}; rename it",
                 separator=SEPARATOR,

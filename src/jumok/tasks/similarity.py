@@ -143,7 +143,7 @@ class SimilarityTask(Task):
         pairs = read_pairs(table, pipeline.vocabulary, pipeline.recipe)
         if not pairs.has_scores:
             raise InputError(
-                "task.runs_task_similarity",
+                "task.no_scores_to_compare",
                 "runs of the task similarity need scores to compare rows, got pairs without; use "
                 "jumok evaluate",
             )
@@ -155,20 +155,20 @@ def check_pairs(recipe: Recipe) -> None:
     """Raise InputError where a recipe has no pairs, or a metric of other data."""
     if not recipe.paired:
         raise InputError(
-            "task.task_similarity_needs",
+            "task.no_pairs",
             "the task similarity needs pairs of texts, got single texts; name the column of the "
             "second text with data.pair",
         )
     if recipe.model.pooling == "compare":
         raise InputError(
-            "task.model_pooling_mean",
+            "task.pooling_of_vectors",
             'model.pooling must be "mean", "first" or "max" for the task similarity, whose '
             'vectors are of single texts, got "compare"',
         )
     has_scores = "score" in recipe.columns
     if recipe.metric is not None and has_scores == (recipe.metric == "accuracy"):
         raise InputError(
-            "task.metric_pairs_scores",
+            "task.metric_of_pairs",
             "metric must be {has_scores} for pairs {has_scores_2} scores, got {metric}; leave it "
             "out",
             has_scores="spearman or pearson" if has_scores else "accuracy",
@@ -178,20 +178,20 @@ def check_pairs(recipe: Recipe) -> None:
     plain = recipe.similarity.corpus or recipe.similarity.texts
     if plain and not recipe.model.dropout:
         raise InputError(
-            "task.model_dropout_above",
+            "task.no_dropout",
             "model.dropout must be above 0 with similarity.texts or corpus, whose pairs differ "
             "by dropout alone, got 0; try 0.1",
         )
     if recipe.data.label and not recipe.similarity.positive:
         raise InputError(
-            "task.similarity_positive_name",
+            "task.no_positive_label",
             "similarity.positive must name the label of similar pairs in {label!r}; set it, or "
             "leave out data.label",
             label=recipe.data.label,
         )
     if recipe.data.score and recipe.similarity.positive:
         raise InputError(
-            "task.data_score_similarity",
+            "task.two_measures_of_similarity",
             "data.score and similarity.positive both select the similar pairs; leave one out",
         )
 
@@ -201,7 +201,7 @@ def check_distillation(recipe: Recipe) -> None:
     config = recipe.distillation
     if (config.temperature, config.weight) != (1.0, 1.0):
         raise InputError(
-            "task.distillation_temperature_weight",
+            "task.unused_distillation_of_vectors",
             "distillation.temperature and weight must be left out for the task similarity, whose "
             "only loss is the cosine with the vectors of the teachers, got {temperature} and "
             "{weight}",
@@ -220,7 +220,7 @@ def check_distillation(recipe: Recipe) -> None:
     narrow = model.init or model.d_embedding or not model.norm_first or model.norm != "layer"
     if config.token_vectors and (narrow or model.positions not in ("rotary", "relative")):
         raise InputError(
-            "task.distillation_token_vectors_needs",
+            "task.token_vectors_of_other_model",
             "distillation.token_vectors needs a new model with norm_first = true, norm = "
             '"layer", positions = "rotary" or "relative" and no d_embedding; set these, or leave '
             "it out",
@@ -240,7 +240,7 @@ def read_pairs(table: Table, tokenizer: Tokenizer, recipe: Recipe) -> TextPairs:
         targets = (labels[kept] == config.positive).astype(np.float32)
         if not targets.any():
             raise InputError(
-                "task.similarity_positive_label",
+                "task.unknown_positive_label",
                 "similarity.positive must be a label of the pairs, got {positive!r}; the labels "
                 "are {labels}",
                 positive=config.positive,

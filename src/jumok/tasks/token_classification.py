@@ -100,7 +100,7 @@ class TokenClassificationTask(Task):
             )
         if recipe.vocabulary.byte_fallback:
             raise InputError(
-                "task.vocabulary_byte_fallback_false",
+                "task.byte_fallback_with_tags",
                 "vocabulary.byte_fallback must be false for the task tagging: it splits rare "
                 "characters into bytes, which have no tags",
             )

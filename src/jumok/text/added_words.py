@@ -55,7 +55,7 @@ def add_words(vocabulary: SentencePieceTokenizer, words: Iterable[str]) -> Added
     model = read_model(data)
     if model.kind not in ("unigram", "bpe"):
         raise TokenizerError(
-            "text.words_added_unigram",
+            "text.words_of_other_kind",
             "words can be added to a unigram or bpe vocabulary, got one of kind {kind}; train a "
             "unigram vocabulary",
             kind=model.kind,
@@ -84,18 +84,18 @@ def _checked_pieces(
     for word in words:
         if not word.strip():
             raise TokenizerError(
-                "text.word_add_not",
+                "text.empty_word",
                 "a word to add must not be empty, got an empty line; leave it out",
             )
         if len(word.split()) > 1 or word != word.strip() or SPACE in word:
             raise TokenizerError(
-                "text.word_add_no",
+                "text.word_with_spaces",
                 "a word to add must have no spaces, got {word!r}; add its words one by one",
                 word=word[:40],
             )
         if len(word) >= MAX_PIECE_CHARS:
             raise TokenizerError(
-                "text.word_add_fewer",
+                "text.word_too_long",
                 "a word to add must have fewer than {max_piece_chars} characters, got "
                 "{n_word:,}; leave it out",
                 max_piece_chars=MAX_PIECE_CHARS,
@@ -104,7 +104,7 @@ def _checked_pieces(
         piece = processor.normalize(vocabulary.normalize(word))
         if piece.removeprefix(SPACE).removesuffix(SPACE) != word:
             raise TokenizerError(
-                "text.word_add_vocabulary",
+                "text.word_not_normalized",
                 "a word to add must be as the vocabulary normalizes it, got {word!r}, which "
                 "becomes {piece!r}; add that instead",
                 word=word,
@@ -112,7 +112,7 @@ def _checked_pieces(
             )
         if piece in known:
             raise TokenizerError(
-                "text.word_add_no_piece",
+                "text.word_is_a_piece",
                 "a word to add must be no piece yet, got {word!r}, which has the id {id}; leave "
                 "it out",
                 word=word,
@@ -120,7 +120,7 @@ def _checked_pieces(
             )
         if piece in pieces:
             raise TokenizerError(
-                "text.word_added_once",
+                "text.word_twice",
                 "each word must be added once, got {word!r} twice; leave one out",
                 word=word,
             )
@@ -132,7 +132,7 @@ def _check_number(model: ModelFile, n: int) -> None:
     """Raise InputError for no words, or too many for the kind of vocabulary."""
     if n == 0:
         raise TokenizerError(
-            "text.words_add_least",
+            "text.no_words",
             "the words to add must be at least one, got none; give one word per line",
         )
     most = MAX_PIECES - len(model.pieces)
@@ -140,7 +140,7 @@ def _check_number(model: ModelFile, n: int) -> None:
         most = MAX_USER_DEFINED - sum(t is PieceType.USER_DEFINED for t in model.types)
     if n > most:
         raise TokenizerError(
-            "text.most_words_added",
+            "text.too_many_words",
             "at most {most:,} words can be added to this {kind} vocabulary, got {n:,}; add fewer",
             most=max(most, 0),
             kind=model.kind,

@@ -52,7 +52,7 @@ def parse_messages(tree: object) -> tuple[Message, ...]:
     expected = [ROLES[1 + number % 2] for number in range(len(turns))]
     if not turns or turns != expected or len(turns) % 2 == 0:
         raise TokenizerError(
-            "text.messages_system",
+            "text.message_order",
             "messages must be system (or none), then user and assistant in turn, user last, got "
             "{roles}",
             roles=", ".join(roles)[:80],
@@ -63,7 +63,7 @@ def parse_messages(tree: object) -> tuple[Message, ...]:
 def _message(number: int, tree: Any) -> Message:
     if not isinstance(tree, dict) or set(tree) != {"role", "content"}:
         raise TokenizerError(
-            "text.message_keys_role",
+            "text.message_keys",
             "message {number} must have the keys role and content, got {tree!r:.60}",
             number=number,
             tree=tree,
@@ -79,7 +79,7 @@ def _message(number: int, tree: Any) -> Message:
         )
     if not isinstance(content, str):
         raise TokenizerError(
-            "text.message_content_string",
+            "text.message_content",
             "message {number}: content must be a string, got {content!r:.40}",
             number=number,
             content=content,
@@ -128,7 +128,7 @@ class ChatTemplate:
                 [text] = run_program(WORKER, stdin=file, timeout=MAX_SECONDS)["texts"]
             except ProgramError as error:
                 raise TokenizerError(
-                    "text.chat_template_render",
+                    "text.chat_template_failed",
                     "the chat template must render these messages, got {error}; correct it, or "
                     "give another one with --template FILE",
                     error=error,

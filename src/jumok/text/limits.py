@@ -46,7 +46,7 @@ def check_pieces(pieces: Iterable[str]) -> None:
     pieces = list(pieces)
     if len(pieces) > MAX_PIECES:
         raise TokenizerError(
-            "text.vocabulary_most_pieces",
+            "text.too_many_pieces",
             "a vocabulary must have at most {max_pieces:,} pieces, got {n_pieces:,}; use another "
             "one",
             max_pieces=MAX_PIECES,

@@ -58,7 +58,7 @@ def _kiwi() -> Any:
         from kiwipiepy import Kiwi
     except ImportError:
         raise MissingDependencyError(
-            "text.vocabulary_pretokenizer_kiwi",
+            "text.kiwi_not_installed",
             'vocabulary.pretokenizer "kiwi" needs the package kiwipiepy, which is not installed; '
             'pip install "jumok[kiwi]"',
         ) from None

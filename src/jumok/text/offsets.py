@@ -43,7 +43,7 @@ def _align(text: str, spelled: str) -> list[Span]:
     inserted = len(spelled_owners) - len(owners)  # the space before the text
     if inserted not in (0, 1) or _decomposed(spelled) != " " * inserted + _decomposed(text):
         raise TokenizerError(
-            "text.tokenizer_rewrites_pieces",
+            "text.no_offsets",
             "the tokenizer rewrites {text!r} to {spelled!r}, so its pieces have no offsets; use "
             'one with normalization "nfc" and without byte_fallback',
             text=text,

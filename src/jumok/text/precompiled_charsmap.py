@@ -24,7 +24,7 @@ def max_expansion(charsmap: bytes) -> int:
     texts = charsmap[4 + size :]
     if not size or size % 4 or len(charsmap) < 4 + size or not is_utf8(texts):
         raise TokenizerError(
-            "text.table_character_replacements",
+            "text.bad_replacement_table",
             "the table of character replacements ({n_charsmap:,} bytes) is invalid; download the "
             "file again",
             n_charsmap=len(charsmap),

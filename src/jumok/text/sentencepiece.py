@@ -85,7 +85,7 @@ class VocabularyConfig:
             )
         if self.kind == "char" and self.byte_fallback:
             raise TokenizerError(
-                "text.byte_fallback_false_kind",
+                "text.byte_fallback_of_characters",
                 'byte_fallback must be false with kind "char", which has no byte pieces; set it '
                 'to false or kind to "bpe"',
             )
@@ -98,13 +98,13 @@ class VocabularyConfig:
             )
         if self.pretokenizer not in ("none", "kiwi"):
             raise TokenizerError(
-                "text.pretokenizer_none_kiwi",
+                "text.unknown_pretokenizer",
                 'pretokenizer must be "none" or "kiwi", got "{pretokenizer}"',
                 pretokenizer=self.pretokenizer,
             )
         if self.pretokenizer == "kiwi" and (self.kind == "char" or self.normalization != "nfc"):
             raise TokenizerError(
-                "text.pretokenizer_kiwi_needs",
+                "text.kiwi_with_other_kind",
                 'pretokenizer "kiwi" needs kind "unigram" or "bpe" and normalization "nfc", got '
                 '"{kind}" and "{normalization}"; set it to "none" otherwise',
                 kind=self.kind,
@@ -214,7 +214,7 @@ class SentencePieceTokenizer:
                 raise lines.failure from None
             if lines.count == 0:
                 raise TokenizerError(
-                    "text.no_text_train", "no text to train a vocabulary on; give some lines"
+                    "text.no_training_text", "no text to train a vocabulary on; give some lines"
                 ) from None
             raise TokenizerError(_explain(str(error), config)) from None
         data = model.getvalue()
@@ -418,7 +418,7 @@ class SentencePieceTokenizer:
         """The id of this piece; an unknown piece is an `InputError`, never silently [UNK]."""
         if piece not in self._ids:
             raise TokenizerError(
-                "text.vocabulary_no_piece",
+                "text.no_such_piece",
                 "the vocabulary has no piece {piece!r}; see `pieces(text)`",
                 piece=piece,
             )
@@ -471,7 +471,7 @@ class SentencePieceTokenizer:
     def _prepare(self, texts: Sequence[str]) -> list[str]:
         if isinstance(texts, str):
             raise TokenizerError(
-                "text.texts_list_strings",
+                "text.one_string",
                 "texts must be a list of strings, got one string; put it in a list",
             )
         composed = [self._normalize(check_text(text)) for text in texts]
@@ -481,7 +481,7 @@ class SentencePieceTokenizer:
         if ids and not (min(ids) >= 0 and max(ids) < len(self)):
             wrong = next(i for i in ids if not 0 <= i < len(self))
             raise TokenizerError(
-                "text.ids_vocabulary_pieces",
+                "text.id_range",
                 "ids must be from 0 to {n_self} in a vocabulary of {n_self_2} pieces, got "
                 "{wrong}; was it made by another vocabulary?",
                 n_self=len(self) - 1,

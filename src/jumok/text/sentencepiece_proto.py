@@ -106,7 +106,7 @@ def read_model(data: bytes) -> ModelFile:
         return _read(data)
     except (DecodeError, ValueError) as error:
         raise TokenizerError(
-            "text.bytes_not_sentencepiece",
+            "text.not_a_sentencepiece_model",
             "these {n_data} bytes are not a SentencePiece model ({error}); give a .model file "
             "written by SentencePiece or `jumok vocab train`",
             n_data=len(data),

@@ -30,7 +30,7 @@ class SubwordSampler:
         """Raise InputError for a vocabulary without sampling, or with too many whole pieces."""
         if model.kind not in ("unigram", "bpe"):
             raise TokenizerError(
-                "text.vocabulary_segmentation_every",
+                "text.one_segmentation",
                 "a {kind} vocabulary has one segmentation of every text; encode without "
                 "sampling, or train a unigram or bpe vocabulary",
                 kind=model.kind,
@@ -38,7 +38,7 @@ class SubwordSampler:
         user_defined = _ids_of_type(model, PieceType.USER_DEFINED)
         if len(user_defined) > _MAX_PLACEHOLDERS:
             raise TokenizerError(
-                "text.vocabulary_user_defined_pieces",
+                "text.too_many_user_defined_pieces",
                 "the vocabulary has {n_user_defined} user-defined pieces; sampling supports at "
                 "most {max_placeholders}, encode without it",
                 n_user_defined=len(user_defined),
@@ -74,7 +74,7 @@ class SubwordSampler:
         self._sampler.check_alpha(alpha)
         if seed < 0:
             raise TokenizerError(
-                "text.seed_integer_least",
+                "text.seed",
                 "seed must be an integer of at least 0, got {seed}",
                 seed=seed,
             )

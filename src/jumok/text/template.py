@@ -108,7 +108,7 @@ class Template:
     def _pieces(self, paired: bool) -> tuple[TemplatePiece, ...]:
         if paired and not self.pair:
             raise TokenizerError(
-                "text.tokenizer_no_template",
+                "text.no_pair_template",
                 "this tokenizer has no template for pairs of texts; give one text",
             )
         return self.pair if paired else self.single
@@ -125,7 +125,7 @@ class Template:
         capacity = max_length - n_special  # for the pieces of the texts
         if capacity < 0:
             raise TokenizerError(
-                "text.max_length_least_number",
+                "text.no_room_for_special_tokens",
                 "max_length must be at least {n_special}, the number of special tokens, got "
                 "{max_length}; give at least {value} more",
                 n_special=n_special,

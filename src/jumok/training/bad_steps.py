@@ -78,7 +78,7 @@ def skip_or_stop(
         count = f", {in_a_row} in a row" if in_a_row > 1 else ""
         with raise_together(processes):
             raise NonFiniteError(
-                "training.train_again_with",
+                "training.many_skipped_steps",
                 "{warning}{count}; train again with a lower training.learning_rate or a longer "
                 'training.warmup_steps, or skip such steps with training.on_nonfinite = "skip"',
                 warning=warning,

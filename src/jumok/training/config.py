@@ -61,7 +61,7 @@ class TrainingConfig:
         OPTIMIZERS.check(self.optimizer)
         if self.steps is None and self.epochs is None and self.minutes is None:
             raise InputError(
-                "training.training_end",
+                "training.no_end",
                 "training must have an end; set training.steps, training.epochs or "
                 "training.minutes",
             )
@@ -84,7 +84,7 @@ class TrainingConfig:
         for name in ("strict", "compile"):
             if self.sharding != "none" and getattr(self, name):
                 raise InputError(
-                    "training.training_false_training",
+                    "training.not_with_sharding",
                     'training.{name} must be false with training.sharding = "{sharding}": it '
                     'needs the whole model in every process; set one of them to false or "none"',
                     name=name,
@@ -92,7 +92,7 @@ class TrainingConfig:
                 )
         if self.sharding != "none" and not OPTIMIZERS.get(self.optimizer).elementwise:
             raise InputError(
-                "training.training_sharding_none",
+                "training.optimizer_with_sharding",
                 'training.sharding must be "none" with training.optimizer = "{optimizer}", which '
                 'needs whole matrices, got "{sharding}"',
                 optimizer=self.optimizer,
@@ -100,14 +100,14 @@ class TrainingConfig:
             )
         if self.lora.rank and self.sharding != "none":
             raise InputError(
-                "training.training_sharding_none_training",
+                "training.lora_with_sharding",
                 'training.sharding must be "none" with training.lora, whose few weights need no '
                 'sharding, got "{sharding}"',
                 sharding=self.sharding,
             )
         if self.strict and self.compile:
             raise InputError(
-                "training.training_compile_false",
+                "training.compile_with_strict",
                 "training.compile must be false with training.strict: compiled kernels round "
                 "differently; set one of them to false",
             )

@@ -68,7 +68,7 @@ embeddings, layers.0-1, encoder or the beginning of a weight's name
         matching = {name for name in names if _matches(pattern, name)}
         if not matching:
             raise InputError(
-                "training.training_freeze_name",
+                "training.freeze_matches_nothing",
                 'training.freeze must name weights of the model, got "{pattern}"; try '
                 "{valid_patterns} or the beginning of a weight's name",
                 pattern=pattern,
@@ -77,7 +77,7 @@ embeddings, layers.0-1, encoder or the beginning of a weight's name
         frozen |= matching
     if frozen and len(frozen) == len(names):
         raise InputError(
-            "training.training_freeze_leave",
+            "training.all_weights_frozen",
             "training.freeze must leave weights to train, got all; exclude the head",
         )
     return frozen

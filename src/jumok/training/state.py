@@ -99,7 +99,7 @@ class TrainerState:
         """
         if not isinstance(content, Mapping):
             raise InputError(
-                "training.progress_table",
+                "training.progress_not_a_table",
                 "progress must be a table",
             )
         unknown = {name for name in _MAY_BE_NAN if content.get(name, 0.0) is None}
@@ -118,7 +118,7 @@ class TrainerState:
         for name in ("best_step", "best_step_before", "evaluations_since_best", "skipped"):
             if getattr(state, name) > state.step:
                 raise InputError(
-                    "training.progress_most_steps",
+                    "training.progress_steps",
                     "progress.{name} must be at most the {step:,} steps, got {getattr:,}",
                     name=name,
                     step=state.step,
@@ -126,7 +126,7 @@ class TrainerState:
                 )
         if state.skipped_in_a_row > state.skipped:
             raise InputError(
-                "training.progress_skipped_in_a_row_most",
+                "training.progress_skipped",
                 "progress.skipped_in_a_row must be at most the {skipped:,} skipped steps, got "
                 "{skipped_in_a_row:,}",
                 skipped=state.skipped,

@@ -473,7 +473,7 @@ class Trainer(Generic[BatchT]):
         if batch and batch >= (n := len(self.loader.epoch)):
             with unusable(checkpoint.path):
                 raise InputError(
-                    "training.progress_batch_below",
+                    "training.progress_batch",
                     "progress.batch must be below the {n:,} of its epoch, got {batch:,}",
                     n=n,
                     batch=batch,

@@ -15,7 +15,7 @@ def write_effects(effects: Effects, path: Path) -> None:
     ending = path.suffix.lower()
     if ending not in (".tsv", ".json", *FIGURES):
         raise TraceError(
-            "page.file_end_tsv",
+            "page.unknown_file_suffix",
             "the file must end in .tsv, .json, {figures} or {figures_2}, got {path!r}",
             figures=", ".join(FIGURES[:-1]),
             figures_2=FIGURES[-1],

@@ -35,7 +35,7 @@ def export(trace: Trace, path: Path, state: str = "", full: bool = False) -> Pat
     else:
         known = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
         raise TraceError(
-            "page.export_files_end",
+            "page.unknown_export_suffix",
             "export files must end with {known}, got {path!r}",
             known=known,
             path=path.name,

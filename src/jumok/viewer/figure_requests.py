@@ -40,7 +40,7 @@ class FigureRequest(FigureOptions):
     def __post_init__(self) -> None:
         if isinstance(self.title, str) and len(self.title) > MAX_TITLE_CHARS:
             raise TraceError(
-                "page.title_most_characters",
+                "page.title_too_long",
                 "title must have at most {max_title_chars} characters, got {n_title:,}",
                 max_title_chars=MAX_TITLE_CHARS,
                 n_title=len(self.title),
@@ -74,7 +74,7 @@ class FigureRequest(FigureOptions):
         """
         if state.view not in FIGURE_OF_VIEW:
             raise TraceError(
-                "page.no_figure_corresponds",
+                "page.no_figure_of_view",
                 "no figure corresponds to the view {view!r}; use one of {figure_of_view}",
                 view=state.view[:40],
                 figure_of_view=", ".join(FIGURE_OF_VIEW),

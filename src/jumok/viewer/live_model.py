@@ -92,7 +92,7 @@ class LiveModel:
         if name not in self._checkpoints:
             known = ", ".join(self._checkpoints) or "none"
             raise TraceError(
-                "page.checkpoint_run",
+                "page.unknown_checkpoint",
                 "checkpoint must be one of the run ({known}), got {ascii}",
                 known=known,
                 ascii=ascii(name)[:40],

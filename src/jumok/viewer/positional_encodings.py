@@ -110,7 +110,7 @@ def _frequencies(d: int) -> Positions:
     """w_i = 10000^(-2i/d), i = 0 ... d/2 - 1."""
     if d % 2:
         raise TraceError(
-            "page.number_dimensions_even",
+            "page.odd_dimensions",
             "the number of dimensions must be even, got {d}; try {d_2}",
             d=d,
             d_2=d + 1,

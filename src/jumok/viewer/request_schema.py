@@ -71,7 +71,7 @@ class EffectsRequest:
         other, hidden = _parse_optional_text(content, "other"), content.get("hidden", False)
         if not isinstance(hidden, bool) or (hidden and other is None):
             raise TraceError(
-                "page.hidden_true_false",
+                "page.hidden_without_other",
                 "hidden must be true or false, and true only with another text; add other",
             )
         trace = {key: value for key, value in content.items() if key not in ("other", "hidden")}
@@ -91,14 +91,14 @@ def read_text(content: Mapping[str, object]) -> str:
 def _parse_text(content: Mapping[str, object]) -> str:
     text = content.get("text")
     if not isinstance(text, str):
-        raise TraceError("page.text_string", "text must be a string")
+        raise TraceError("page.text_not_a_string", "text must be a string")
     return text
 
 
 def _parse_optional_text(content: Mapping[str, object], key: str) -> str | None:
     text = content.get(key)
     if text is not None and not isinstance(text, str):
-        raise TraceError("page.string_null", "{key} must be a string or null", key=key)
+        raise TraceError("page.not_a_string_or_null", "{key} must be a string or null", key=key)
     return text
 
 
@@ -109,7 +109,7 @@ def _parse_decode(value: object) -> dict[str, object] | None:
         isinstance(setting, bool | int | float | str) for setting in value.values()
     ):
         raise TraceError(
-            "page.decode_object_plain", 'decode must be an object of plain values such as "beam": 4'
+            "page.decode_not_plain", 'decode must be an object of plain values such as "beam": 4'
         )
     return value
 
@@ -117,7 +117,7 @@ def _parse_decode(value: object) -> dict[str, object] | None:
 def _parse_mute(value: object) -> tuple[Muted, ...]:
     if not isinstance(value, list) or len(value) > MAX_MUTED:
         raise TraceError(
-            "page.mute_list_most",
+            "page.mute_not_a_list",
             "mute must be a list of at most {max_muted} heads",
             max_muted=MAX_MUTED,
         )
@@ -135,7 +135,7 @@ def head_from_json(value: object) -> Muted:
         if block in get_args(BlockName) and _is_index(layer) and _is_index(head):
             return block, layer, head
     raise TraceError(
-        "page.head_block_layer",
+        "page.head_not_a_list",
         "a head must be [block, layer, head] with a block of {blockname} and numbers from 0, got "
         "{ascii}",
         blockname=", ".join(get_args(BlockName)),

@@ -164,7 +164,8 @@ class _Endpoints:
     def _tracer(self) -> Tracer:
         if self._content.tracer is None:
             raise TraceError(
-                "page.page_shows_trace", "this page shows a trace file; start jumok view with a run"
+                "page.shows_a_trace_file",
+                "this page shows a trace file; start jumok view with a run",
             )
         return self._content.tracer
 

@@ -50,7 +50,7 @@ def static_file(name: str) -> StaticFile:
         return StaticFile(media_type, path.read_bytes())
     except OSError as error:
         raise StorageError(
-            "page.page_not_built",
+            "page.not_built",
             "{path}: the page is not built ({strerror}); run `npm run build` in web/",
             path=path,
             strerror=error.strerror,

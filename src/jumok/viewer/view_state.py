@@ -111,7 +111,7 @@ def normalize_state(text: str) -> str:
     """
     if len(text) > MAX_STATE_CHARS:
         raise TraceError(
-            "page.state_most_characters",
+            "page.state_too_long",
             "a state must have at most {max_state_chars:,} characters, got {n_text:,}",
             max_state_chars=MAX_STATE_CHARS,
             n_text=len(text),
@@ -137,7 +137,7 @@ def parse_head(text: str) -> Muted:
             if layer.isascii() and layer.isdecimal() and head.isascii() and head.isdecimal():
                 return block, int(layer), int(head)
     raise TraceError(
-        "page.head_block_layer_head",
+        "page.head_syntax",
         "a head must be block.layer.head such as encoder.0.3 with a block of {blockname}, got "
         "{text!r}",
         blockname=", ".join(get_args(BlockName)),
@@ -186,7 +186,7 @@ def _number(table: dict[str, str], key: str) -> int | None:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise TraceError(
-            "page.whole_number",
+            "page.not_a_whole_number",
             "{key} must be a whole number from 0, got {text!r}",
             key=key,
             text=text[:40],

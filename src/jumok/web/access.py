@@ -104,7 +104,7 @@ def open_listener(host: str, port: int, backlog: int = 128) -> socket.socket:
             on_failure.pop_all()
     except (OSError, UnicodeError) as error:
         raise InputError(
-            "web.cannot_listen_port",
+            "web.port_not_usable",
             "cannot listen on {host} port {port} ({error}); choose another --port or --host",
             host=host,
             port=port,

@@ -130,11 +130,11 @@ def test_a_whole_part_needs_no_server(tmp_path: Path) -> None:
 def test_other_content_is_never_kept(server: Server, tmp_path: Path) -> None:
     target = tmp_path / "train.txt"
     server.content["train.txt"] = CONTENT["train.txt"].replace(b"7", b"8")
-    with raises(InputError, "corpus.not_known_bytes"):
+    with raises(InputError, "corpus.wrong_file"):
         fetch(f"{server.base}/train.txt", target, known("train.txt"))
     assert list(tmp_path.iterdir()) == []
     server.content["train.txt"] = CONTENT["train.txt"] * 3
-    with raises(InputError, "corpus.not_known_bytes"):
+    with raises(InputError, "corpus.wrong_file"):
         fetch(f"{server.base}/train.txt", target, known("train.txt"))
     assert list(tmp_path.iterdir()) == []
 
@@ -156,7 +156,7 @@ def test_addresses_that_do_not_respond(server: Server, tmp_path: Path) -> None:
     server.server_close()
     with pytest.raises(StorageError, match=r"could not be downloaded .* --from"):
         fetch(f"{server.base}/train.txt", tmp_path / "train.txt", known("train.txt"))
-    with raises(InputError, "corpus.begin_https_http"):
+    with raises(InputError, "corpus.not_a_url"):
         fetch("file:///etc/passwd", tmp_path / "train.txt", known("train.txt"))
 
 
@@ -186,7 +186,7 @@ def test_a_local_copy_is_verified(tmp_path: Path) -> None:
     with raises(InputError, "corpus.file_missing"):
         list(copy_corpus(CORPUS, source, tmp_path / "cache"))
     (source / "train.txt").write_bytes(b"other")
-    with raises(InputError, "corpus.not_known_bytes"):
+    with raises(InputError, "corpus.wrong_file"):
         list(copy_corpus(CORPUS, source, tmp_path / "cache"))
     assert not (tmp_path / "cache").exists()
     (source / "train.txt").write_bytes(CONTENT["train.txt"])
@@ -206,7 +206,7 @@ def test_existing_files_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_built_in_corpora_cannot_be_fetched() -> None:
-    with raises(InputError, "corpus.corpus_built_no"):
+    with raises(InputError, "corpus.nothing_to_download"):
         list(download_corpus(NUMBERS))
     with raises(InputError, "corpus.unknown_content"):
         list(copy_corpus(replace(CORPUS, files=()), Path(__file__)))
@@ -231,7 +231,7 @@ def test_a_compressed_file_is_fetched_and_resumed_unchanged(server: Server, tmp_
 
 def test_derived_corpora_have_no_address(tmp_path: Path) -> None:
     made = replace(CORPUS, files=(replace(known("train.txt"), url=""),))
-    with raises(InputError, "corpus.corpus_derived_other"):
+    with raises(InputError, "corpus.derived_file"):
         list(download_corpus(made, tmp_path))
     (tmp_path / "train.txt").write_bytes(CONTENT["train.txt"])
     assert list(download_corpus(made, tmp_path)) == [tmp_path / "train.txt"]

@@ -157,7 +157,7 @@ def test_a_recipe_may_name_further_columns_of_a_corpus(shared: Path) -> None:
     table = load_splits(config, ("text", "pair"), only=["dev"]).dev
     dialogue = load_splits(DataConfig(corpus="chatbot"), SEQUENCES, only=["dev"]).dev
     assert list(table.column("pair")) == list(dialogue.column("target"))
-    with raises(InputError, "data.corpus_columns_task"):
+    with raises(InputError, "data.corpus_without_columns"):
         load_splits(DataConfig(corpus="chatbot"), ("text", "pair"))
 
 

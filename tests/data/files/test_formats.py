@@ -117,7 +117,7 @@ def test_json_that_is_not_utf8(tmp_path: Path) -> None:
 def test_one_text(tmp_path: Path) -> None:
     table = read(tmp_path, "\ufeff첫 줄\r\n\n둘째 줄", ("text",), "text")
     assert list(table.column("text")) == ["첫 줄\n\n둘째 줄\n"]
-    with raises(InputError, "file.read_text_expected"):
+    with raises(InputError, "file.text_file_has_no_columns"):
         read(tmp_path, "가", ("text", "label"), "text")
 
 

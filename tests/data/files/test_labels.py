@@ -136,9 +136,9 @@ def test_numbers_are_refused_where_nothing_states_their_order(
     numbers = tmp_path / "numbers.tsv"
     for on_bad_rows in ("stop", "skip"):
         config = replace(words, on_bad_rows=on_bad_rows)
-        with raises(InputError, "file.labels_numbers"):
+        with raises(InputError, "file.labels_are_numbers"):
             load_splits(replace(config, test=str(numbers)))
-        with raises(InputError, "file.labels_numbers"):
+        with raises(InputError, "file.labels_are_numbers"):
             evaluation_table(numbers, config, COLUMNS, ("긍정", "부정"))
 
 

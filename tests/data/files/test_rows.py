@@ -251,7 +251,7 @@ def test_errors_of_pieces(tmp_path: Path, doc: object) -> None:
 def test_parallel_files_of_unequal_length_report_both_counts(tmp_path: Path) -> None:
     (tmp_path / "a.ko").write_text("하나\n둘\n셋\n", encoding="utf-8")
     (tmp_path / "a.en").write_text("one\ntwo\n", encoding="utf-8")
-    with raises(InputError, "file.parallel_files_equally"):
+    with raises(InputError, "file.unequal_line_counts"):
         read_parallel([tmp_path / "a.ko", tmp_path / "a.en"], on_bad_rows="skip")
 
 

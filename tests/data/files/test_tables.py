@@ -165,20 +165,20 @@ def test_rows_without_text_are_left_out_on_request() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "file.header_line_rows"),
+        ("", "file.empty"),
         ("document\tlabel\n", "file.no_usable_row"),
         ("document\tlabels\n글\t1\n", "file.no_column_header"),
         ("글\t1\n글\t0\n", "file.no_column_header"),
         (
             "document\tlabel\tlabel\n글\t1\t1\n",
-            "file.column_names_unique",
+            "file.column_twice",
         ),
         (
             "\t".join(f"c{i}" for i in range(100_000)) + "\n글\n",
             r"a\.tsv:1: a header must have at most 10,000 columns, got 100,000; name the format",
         ),
         ("\t" * 1_000_000 + "\n글\n", "a header must have at most 10,000 columns, got 1,000,001"),
-        ("document\tlabel\r글\t1\r", "file.lines_end_lf"),
+        ("document\tlabel\r글\t1\r", "file.carriage_return_in_line"),
     ],
 )
 def test_invalid_headers(tmp_path: Path, content: str, message: str) -> None:
@@ -199,7 +199,7 @@ def test_wide_encodings_are_named(tmp_path: Path, encoding: str) -> None:
 def test_invalid_csv_headers(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"")
-    with raises(InputError, "file.header_line_rows"):
+    with raises(InputError, "file.empty"):
         read_table(path, COLUMNS)
     path.write_bytes(b"a," * 10_000 + b"b\n")
     with pytest.raises(InputError, match="a header must have at most 10,000 columns, got 10,001"):
@@ -222,9 +222,9 @@ def test_an_unknown_suffix_needs_a_format(tmp_path: Path) -> None:
     with raises(InputError, "file.unknown_suffix"):
         format_of(tmp_path / "ratings.dat")
     (tmp_path / "a.txt").write_text("글\n", encoding="utf-8")
-    with raises(InputError, "file.file_plain_lines"):
+    with raises(InputError, "file.plain_lines_have_one_column"):
         read_table(tmp_path / "a.txt", COLUMNS)
-    with raises(InputError, "file.lists_pieces_json"):
+    with raises(InputError, "file.pieces_need_json"):
         read_table(tmp_path / "a.txt", ["text"], lists=["text"])
-    with raises(InputError, "file.file_columns"):
+    with raises(InputError, "file.file_count"):
         read_parallel([tmp_path / "a.txt"])

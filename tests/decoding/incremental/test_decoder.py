@@ -163,9 +163,9 @@ def test_an_ensemble_of_one_model_equals_the_model(beam: int) -> None:
 
 
 def test_an_ensemble_needs_one_vocabulary_size() -> None:
-    with raises(InputError, "decoding.ensemble_least_decoder"):
+    with raises(InputError, "decoding.unusable_ensemble"):
         EnsembleDecoder([MarkovDecoder(noise(3, 3)), MarkovDecoder(noise(4, 4))])
-    with raises(InputError, "decoding.ensemble_least_decoder"):
+    with raises(InputError, "decoding.unusable_ensemble"):
         EnsembleDecoder([])
 
 

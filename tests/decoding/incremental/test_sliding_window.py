@@ -87,7 +87,7 @@ def test_reordered_rows() -> None:
 def test_rejected_lengths() -> None:
     decoder = SlidingWindowDecoder(model())
     decoder.step(tokens(5))
-    with raises(InputError, "decoding.step_all_get_most"):
+    with raises(InputError, "decoding.too_many_tokens_at_once"):
         decoder.step_all(tokens(4))
-    with raises(InputError, "decoding.rewind_most_tokens"):
+    with raises(InputError, "decoding.rewind_too_far"):
         decoder.rewind(6)

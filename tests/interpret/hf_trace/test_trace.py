@@ -496,21 +496,21 @@ def test_softcaps_and_the_window_of_each_layer_are_recorded() -> None:
 
 def test_what_is_refused() -> None:
     model = model_of("bert-bare")
-    with raises(InputError, "trace.model_pretrainedmodel_transformers"):
+    with raises(InputError, "trace.not_a_pretrained_model"):
         trace_transformers(nn.Linear(2, 2), IDS)
     with raises(InputError, "trace.takes_no_decoder_input_ids"):
         trace_transformers(model, IDS, decoder_input_ids=GIVEN)
     with raises(InputError, "trace.needs_decoder_input_ids"):
         trace_transformers(model_of("t5-relu"), IDS)
-    with raises(InputError, "trace.padding_right"):
+    with raises(InputError, "trace.padding_not_on_the_right"):
         trace_transformers(model, IDS, REAL.flip(-1))
-    with raises(InputError, "trace.attention_mask_shape_input_ids"):
+    with raises(InputError, "trace.attention_mask_shape"):
         trace_transformers(model, IDS, REAL[:, :2])
-    with raises(InputError, "trace.text_text_sequences"):
+    with raises(InputError, "trace.number_of_texts"):
         trace_transformers(model, IDS, REAL, text=["하나", "둘", "셋"])
-    with raises(InputError, "trace.model_transformers_attentioninterface"):
+    with raises(InputError, "trace.model_without_attention_interface"):
         trace_transformers(model_of("megatron-bert-bare", "eager"), IDS)
-    with raises(InputError, "trace.model_jumok_load"):
+    with raises(InputError, "trace.not_a_loaded_model"):
         jumok.trace(model, "하나")
 
 
@@ -520,9 +520,9 @@ def test_rejected_texts(tmp_path: Path) -> None:
     model = hf_folders.gpt2(tmp_path).eval()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     tokenizer.pad_token = None
-    with raises(InputError, "trace.targets"):
+    with raises(InputError, "trace.target_of_model"):
         jumok.trace(model, "하나", "둘", tokenizer=tokenizer)
-    with raises(InputError, "trace.tokenizer_padding_token"):
+    with raises(InputError, "trace.no_padding_token"):
         jumok.trace(model, ["하나", "둘"], tokenizer=tokenizer)
-    with raises(InputError, "trace.targets"):
+    with raises(InputError, "trace.target_of_model"):
         jumok.trace(model_of("t5-relu"), "하나", tokenizer=tokenizer)

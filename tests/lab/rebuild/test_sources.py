@@ -61,7 +61,7 @@ def test_a_clone_is_read(source: Source, tmp_path: Path, name: str) -> None:
 
 def test_a_clone_that_is_missing_or_too_young(source: Source, tmp_path: Path) -> None:
     (tmp_path / "clones").mkdir()
-    with raises(InputError, "data.contain_clone_named"):
+    with raises(InputError, "data.no_clone"):
         read_source(source, tmp_path / "clones")
     git(
         tmp_path,
@@ -111,9 +111,9 @@ def test_a_clone_runs_no_program(
 
 def test_other_files_are_refused(source: Source, tmp_path: Path) -> None:
     other = replace(source, sha256="0" * 64)
-    with raises(InputError, "data.files_sha256"):
+    with raises(InputError, "data.wrong_files"):
         read_source(other, tmp_path / "host" / "owner")
-    with raises(InputError, "data.files_sha256"):
+    with raises(InputError, "data.wrong_files"):
         read_source(replace(source, n_files=3), tmp_path / "host" / "owner")
 
 
@@ -124,5 +124,5 @@ def test_a_repository_that_cannot_be_fetched(source: Source, tmp_path: Path) -> 
 
 def test_git_is_needed(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with raises(InputError, "data.building_corpus_needs"):
+    with raises(InputError, "data.building_needs_git"):
         read_source(source, tmp_path / "host" / "owner")

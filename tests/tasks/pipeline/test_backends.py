@@ -62,7 +62,7 @@ def test_lower_precision_needs_no_compiler(
     assert requests
     assert next(loaded.model.parameters()).dtype is torch.float32
     fast = small.with_models(lambda model: optimize(model, "float32"))
-    with raises(InputError, "pipeline.decoding_precision_float32"):
+    with raises(InputError, "pipeline.two_precisions"):
         fast.predict(SPOKEN)
 
 

@@ -60,7 +60,7 @@ def test_a_tensor_that_is_not_finite_is_named(
 def test_a_pickle_and_numbers_beyond_float32(tmp_path: Path) -> None:
     hf_folders.bert(tmp_path, "ForSequenceClassification", ["neg", "pos"], dtype=torch.float64)
     change(tmp_path, "classifier.bias", lambda tensor: tensor[1].fill_(1e300))
-    with raises(InputError, "model.finite_weights"):
+    with raises(InputError, "model.weights_not_finite"):
         jumok.load(as_pickle(tmp_path))
 
 
@@ -142,7 +142,7 @@ def test_an_answer_that_is_not_finite_is_an_error(
     done = call(capsys, "predict", tmp_path, text)
     assert (done.code, done.out) == (4, ""), done.err
     assert "of the model must be finite, got nan or infinity; its weights" in done.err
-    with raises(NonFiniteError, "decoding.model_finite"):
+    with raises(NonFiniteError, "decoding.not_finite"):
         jumok.load(tmp_path)(text)
 
 
@@ -152,10 +152,10 @@ def test_every_search_refuses(tmp_path: Path, options: tuple[str, ...]) -> None:
     draft = jumok.load(tmp_path)
     change(tmp_path, "transformer.ln_f.weight", lambda tensor: tensor.fill_(HUGE))
     pipeline = jumok.load(tmp_path).with_decoding(options)
-    with raises(NonFiniteError, "decoding.model_finite"):
+    with raises(NonFiniteError, "decoding.not_finite"):
         pipeline("이 영화")
     if options != ("beam=2",):
-        with raises(NonFiniteError, "decoding.model_finite"):
+        with raises(NonFiniteError, "decoding.not_finite"):
             pipeline.with_draft(draft)("이 영화")
 
 
@@ -168,5 +168,5 @@ def test_a_score_of_answers_that_are_not_finite_is_an_error(trained: Path) -> No
     from jumok.tasks.runs.evaluate import evaluation_tables
 
     (table,) = evaluation_tables(pipeline.recipe, "dev", pipeline.labels).values()
-    with raises(NonFiniteError, "decoding.model_finite"):
+    with raises(NonFiniteError, "decoding.not_finite"):
         evaluate(pipeline, table, "dev")

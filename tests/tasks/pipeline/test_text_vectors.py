@@ -57,10 +57,10 @@ def test_normalized_vectors_have_length_one(model: TextClassifier) -> None:
 
 
 def test_wrong_requests(model: TextClassifier) -> None:
-    with raises(InputError, "pipeline.pooling_first_mean"):
+    with raises(InputError, "pipeline.unknown_pooling"):
         vectors(model, TEXTS, pooling="cls")
     plan = recipe("classification", {}).with_vocabulary(len(review_vocabulary()))
-    with raises(InputError, "pipeline.vectors_texts_need"):
+    with raises(InputError, "pipeline.vectors_need_encoder"):
         vectors(Decoder(plan.model), TEXTS)
 
 

@@ -182,7 +182,7 @@ def test_wrong_files(review_run: Path, tmp_path: Path) -> None:
     pipeline = jumok.load(review_run, device="cpu")
     path = tmp_path / "lines.txt"
     path.write_bytes(b"")
-    with raises(InputError, "pipeline.least_line"):
+    with raises(InputError, "pipeline.no_lines"):
         VectorIndex.build(pipeline, path)
     path.write_bytes("좋다\n".encode() + b"\xff\n")
     with pytest.raises(InputError, match=r"lines.txt:2: .*; correct the line"):

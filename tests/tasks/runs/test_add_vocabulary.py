@@ -100,7 +100,7 @@ def test_the_new_run_initializes_a_training_and_is_exported(
 
 
 def test_runs_that_cannot_grow(review_run: Path, tmp_path: Path) -> None:
-    with raises(InputError, "run.side_left_out"):
+    with raises(InputError, "run.side_of_one_vocabulary"):
         add_vocabulary(review_run, WORDS, tmp_path / "new", "source")
     with raises(InputError, "run.folder_has_a_run"):
         add_vocabulary(review_run, WORDS, review_run)

@@ -89,7 +89,7 @@ def test_data_in_memory_are_kept_with_their_checksum(tmp_path: Path) -> None:
     assert jumok.evaluate(moved, split="dev")["n"] == len(DEV)
     file = moved / "data/test.jsonl"
     file.write_text(file.read_text().replace("positive", "negative"))
-    with raises(InputError, "data.sha256_data_sha256"):
+    with raises(InputError, "data.wrong_sha256"):
         jumok.evaluate(moved)
 
 
@@ -157,13 +157,13 @@ def test_labels_of_a_datasets_feature_are_used(tmp_path: Path) -> None:
 
 
 BAD = [
-    ([], "run.data_rows"),
-    ([("a", "b", "c")], "run.row_data_dict"),
+    ([], "run.no_data_rows"),
+    ([("a", "b", "c")], "run.bad_row"),
     ([{"txet": "a", "label": "b"}], "run.no_such_column"),
     (pd.DataFrame({"text": ["a"]}), "run.no_such_column"),
-    (7, "run.data_path_list"),
-    ({"train": TRAIN, "test": TEST}, "run.data_rows_table"),
-    ([("좋다", object())], "run.cells_texts_numbers"),
+    (7, "run.unusable_data"),
+    ({"train": TRAIN, "test": TEST}, "run.data_of_several_splits"),
+    ([("좋다", object())], "run.cell_of_other_type"),
     ([("좋다", None)], "1 row cannot be used.*\n.*train.jsonl:1: label is not a text"),
 ]
 
@@ -190,11 +190,11 @@ def test_a_second_training_does_not_touch_the_data_of_the_first(
 def test_wrong_calls_are_explained(from_files: jumok.Run, tmp_path: Path) -> None:
     with raises(InputError, "config.unknown_key"):
         jumok.train("nsmc", training__stepz=3)
-    with raises(InputError, "run.dev_test_need"):
+    with raises(InputError, "run.dev_or_test_without_data"):
         jumok.train("nsmc", test=TEST, out=tmp_path / "run")
-    with raises(InputError, "run.data_split_exclude"):
+    with raises(InputError, "run.data_and_split"):
         jumok.evaluate(from_files, TEST, split="dev")
     with raises(InputError, "run.not_a_run"):
         jumok.Run(tmp_path)
-    with raises(InputError, "data.data_sha256_train"):
+    with raises(InputError, "data.sha256_of_unknown_split"):
         jumok.train("nsmc", data__sha256__tset="00")

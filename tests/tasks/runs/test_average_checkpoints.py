@@ -66,7 +66,7 @@ def test_an_average_is_a_run_that_predicts(kept_run: Path, tmp_path: Path) -> No
 
 def test_missing_checkpoints_are_an_error(kept_run: Path, tmp_path: Path) -> None:
     for last in (1, 4):
-        with raises(InputError, "run.number_checkpoints_many"):
+        with raises(InputError, "run.number_of_checkpoints"):
             average_checkpoints(kept_run, last, tmp_path / "mean")
     assert not (tmp_path / "mean").exists()
     with raises(InputError, "run.folder_has_a_run"):
@@ -83,7 +83,7 @@ def test_a_damaged_checkpoint_is_skipped(kept_run: Path, tmp_path: Path) -> None
 
 def test_an_average_cannot_be_resumed(kept_run: Path, tmp_path: Path) -> None:
     average_checkpoints(kept_run, 2, tmp_path / "mean")
-    with raises(InputError, "run.training_run"):
+    with raises(InputError, "run.average_not_resumable"):
         resume(tmp_path / "mean")
 
 
@@ -115,7 +115,7 @@ def test_average_of_a_classifier(review_recipe: Path, tmp_path: Path) -> None:
 def test_more_checkpoints_than_there_are(reading_recipe: Path, tmp_path: Path) -> None:
     overrides = ["training.steps=2", "training.evaluate_every=2", "training.keep_checkpoints=3"]
     train(load_recipe(str(reading_recipe), overrides), tmp_path / "run")
-    with raises(InputError, "run.hold_valid_checkpoints"):
+    with raises(InputError, "run.too_few_checkpoints"):
         average_checkpoints(tmp_path / "run", 3, tmp_path / "mean")
 
 

@@ -403,16 +403,16 @@ def test_generation_settings_in_config_json(copied: Made) -> None:
     [
         ({"num_beams": "four"}, "pretrained.config_value"),
         ({"num_beams": 2, "length_penalty": "long"}, "pretrained.config_value"),
-        ({"bad_words_ids": 5.5}, "pipeline.hold_ids"),
-        ({"bad_words_ids": [[]]}, "pipeline.hold_ids"),
-        ({"suppress_tokens": [40]}, "pipeline.hold_ids"),
+        ({"bad_words_ids": 5.5}, "pipeline.generation_config_ids"),
+        ({"bad_words_ids": [[]]}, "pipeline.generation_config_ids"),
+        ({"suppress_tokens": [40]}, "pipeline.generation_config_ids"),
         (
             {"forced_bos_token_id": 40},
-            "pipeline.hold_ids",
+            "pipeline.generation_config_ids",
         ),
         (
             {"decoder_start_token_id": 40},
-            "pipeline.hold_ids",
+            "pipeline.generation_config_ids",
         ),
         ({"forced_bos_token_id": -1}, "pretrained.config_value"),
         ({"early_stopping": [1], "num_beams": 2}, None),
@@ -477,15 +477,15 @@ def test_without_a_tokenizer_ids_are_accepted(copied: Made) -> None:
     with torch.no_grad():
         expected = theirs_alone(folder)(ids).logits
     torch.testing.assert_close(loaded.logits(ids), expected, atol=1e-5, rtol=0)
-    with raises(InputError, "pipeline.text_needs_tokenizer"):
+    with raises(InputError, "pipeline.no_tokenizer"):
         loaded("재미있어요")
     out = folder.parent / "out"
     import_checkpoint(folder, out)
     again = jumok.load(out, device="cpu")
     torch.testing.assert_close(again.logits(ids), loaded.logits(ids), atol=1e-6, rtol=0)
-    with raises(InputError, "run.hold_tokenizer_initialize"):
+    with raises(InputError, "run.no_tokenizer_to_initialize"):
         load_tokenizers(folder)
-    with raises(InputError, "run.hold_vocabulary"):
+    with raises(InputError, "run.no_vocabulary"):
         load_tokenizers(out)
 
 
@@ -518,9 +518,9 @@ def test_a_model_without_a_head_has_hidden_states(
     loaded = jumok.load(tmp_path / "bare", device="cpu")
     ids = torch.tensor([[5, 9, 11, 30]])
     given = ids[:, :2] if model.config.is_encoder_decoder else None
-    with raises(ValueError, "pipeline.no_head_no"):
+    with raises(ValueError, "pipeline.no_head"):
         loaded.logits(ids, decoder_input_ids=given)
-    with raises(ValueError, "pipeline.predictions_need_model"):
+    with raises(ValueError, "pipeline.no_text_head"):
         loaded("재미있어요")
     model_inputs = {"input_ids": ids} | ({} if given is None else {"decoder_input_ids": given})
     with torch.no_grad():
@@ -853,10 +853,10 @@ def test_a_tokenizer_of_another_model_is_an_error(
         file.write("낯섦\n")
     loaded = jumok.load(folder, device="cpu")
     assert loaded.logits(torch.tensor([[207]])).shape == (1, 1, 208)
-    with raises(InputError, "pipeline.tokenizer_most_pieces"):
+    with raises(InputError, "pipeline.too_many_pieces"):
         loaded("이 [MASK] 영화")
     recipe = load_recipe(str(recipes["classification"]), [f'model.init="{folder}"'])
-    with raises(InputError, "run.tokenizer_pieces_many"):
+    with raises(InputError, "run.tokenizer_size"):
         train(recipe, tmp_path / "run")
 
 
@@ -873,22 +873,27 @@ def test_a_tokenizer_of_another_model_is_an_error(
             "masked",
             "classification",
             ["augmentation.subword_sampling=0.1"],
-            "tokenizer.imported_tokenizer_segmentation",
+            "tokenizer.one_segmentation",
         ),
         (
             "gpt2",
             "masked_language_modeling",
             ["model.kind=encoder"],
-            "tokenizer.tokenizer_no_piece",
+            "tokenizer.no_special_piece",
         ),
-        ("marian", "sequence_to_sequence", [], "run.vocabulary_joint_initialize"),
+        ("marian", "sequence_to_sequence", [], "run.joint_differs_from_init"),
         (
             "bart",
             "sequence_to_sequence",
             ["vocabulary.joint=false"],
-            "run.vocabulary_joint_initialize",
+            "run.joint_differs_from_init",
         ),
-        ("masked", "classification", ["vocabulary.file=a.model"], "recipe.vocabulary_file_model"),
+        (
+            "masked",
+            "classification",
+            ["vocabulary.file=a.model"],
+            "recipe.vocabulary_file_with_init",
+        ),
     ],
 )
 def test_invalid_settings_with_init(
@@ -976,7 +981,7 @@ def test_tags_that_are_not_bio_are_an_error(copied: Made) -> None:
     names = {str(i): f"LABEL_{i}" for i in range(len(TAGS))}
     path.write_text(json.dumps(changed_config | {"id2label": names, "label2id": {}}))
     loaded = jumok.load(folder, device="cpu")
-    with raises(InputError, "input.tag_o_b_type"):
+    with raises(InputError, "input.unknown_tag_form"):
         loaded("철수가 서울에 가요")
     assert loaded.logits(torch.tensor([[2, 9, 3]])).shape == (1, 3, len(TAGS))
 
@@ -984,7 +989,7 @@ def test_tags_that_are_not_bio_are_an_error(copied: Made) -> None:
 @pytest.mark.parametrize("name", ["bare", "bare-gpt2"])
 def test_a_model_without_a_head_is_not_scored(made: Made, name: str) -> None:
     loaded = jumok.load(made(name), device="cpu")
-    with raises(InputError, "pipeline.predictions_need_model"):
+    with raises(InputError, "pipeline.no_text_head"):
         evaluate(loaded, Table.from_columns({"text": ["재미있어요"]}), "dev")
 
 
@@ -1047,7 +1052,7 @@ def test_a_tokenizer_without_unk(copied: Made) -> None:
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(changed_config))
     loaded = jumok.load(folder, device="cpu")
-    with raises(InputError, "tokenizer.tokenizer_no_piece"):
+    with raises(InputError, "tokenizer.no_special_piece"):
         _ = loaded.vocabulary.unk_id
     found = evaluate(loaded, Table.from_columns({"text": ["이 영화 정말"]}), "dev").scores
     assert found["unknown"] == 0

@@ -219,7 +219,7 @@ def test_init_must_be_a_finished_run(
 
 def test_freeze_is_checked_before_a_run_is_created(tmp_path: Path, review_recipe: Path) -> None:
     recipe = load_recipe(str(review_recipe), ['training.freeze=["layers.7"]'])
-    with raises(InputError, "training.training_freeze_name"):
+    with raises(InputError, "training.freeze_matches_nothing"):
         train(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

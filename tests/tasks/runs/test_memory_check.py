@@ -53,7 +53,7 @@ def test_narrow_layers_need_memory() -> None:
     ],
 )
 def test_each_hyperparameter_may_be_too_large(sizes: dict[str, int]) -> None:
-    with raises(InputError, "run.model_fit_into"):
+    with raises(InputError, "run.model_too_large"):
         check_memory(ModelConfig(**SMALL | sizes), STEPS)  # type: ignore[arg-type]
 
 

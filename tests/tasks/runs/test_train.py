@@ -81,7 +81,7 @@ def test_pieces_of_another_vocabulary_are_an_error(
 ) -> None:
     recipe = write_pieces(tmp_path, SentencePieceTokenizer.load(review_run / "vocabulary.model"))
     override = f'vocabulary.file="{reading_run / "vocabulary.model"}"'
-    with raises(InputError, "input.vocabulary_lacks_pieces"):
+    with raises(InputError, "input.unknown_pieces"):
         train(load_recipe(str(recipe), [*SHORT, override]), tmp_path / "run")
 
 
@@ -181,6 +181,6 @@ def test_a_vocabulary_without_sampling_is_an_error_before_the_run(
     review_recipe: Path, tmp_path: Path
 ) -> None:
     overrides = ["vocabulary.kind=char", "augmentation.subword_sampling=0.5"]
-    with raises(InputError, "text.vocabulary_segmentation_every"):
+    with raises(InputError, "text.one_segmentation"):
         train(load_recipe(str(review_recipe), overrides), tmp_path / "run")
     assert not (tmp_path / "run").exists()

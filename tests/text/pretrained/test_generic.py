@@ -89,12 +89,12 @@ def test_a_space_is_inserted_after_special_pieces_unless_legacy_is_false(tmp_pat
 
 def test_models_of_words_are_refused(tmp_path: Path) -> None:
     save(tmp_path, {"model_type": "word"})
-    with raises(InputError, "tokenizer.tokenizer_model_unigram"):
+    with raises(InputError, "tokenizer.unknown_model_kind"):
         load_tokenizer(tmp_path, {"model_type": "umt5"})
 
 
 def test_too_many_pieces_that_the_table_changes_are_refused(tmp_path: Path) -> None:
     own = [f"㈜{number}" for number in range(1_001)]
     save(tmp_path, {"model_type": "bpe", "user_defined_symbols": own, "vocab_size": 1_100})
-    with raises(InputError, "tokenizer.tokenizer_model_most"):
+    with raises(InputError, "tokenizer.too_many_changed_pieces"):
         load_tokenizer(tmp_path, {"model_type": "umt5"})

@@ -60,7 +60,7 @@ def test_a_tokenizer_encodes_and_decodes(small: Path) -> None:
 def test_missing_pieces_are_named(small: Path) -> None:
     vocabulary = read(small, vocab_size=12)
     for ask in (lambda: vocabulary.bos_id, lambda: vocabulary.eos_id):
-        with raises(InputError, "tokenizer.tokenizer_no_piece"):
+        with raises(InputError, "tokenizer.no_special_piece"):
             ask()
     with raises(InputError, "tokenizer.no_such_piece"):
         vocabulary.id("물")
@@ -68,9 +68,9 @@ def test_missing_pieces_are_named(small: Path) -> None:
         vocabulary.piece(11)
     assert vocabulary.decode([7, 11]) == "tree"  # an id the model can give, without a piece
     for wrong in (-1, 12, 2**40):
-        with raises(InputError, "tokenizer.ids_vocabulary_ids"):
+        with raises(InputError, "tokenizer.id_range"):
             vocabulary.decode([wrong])
-    with raises(InputError, "tokenizer.imported_tokenizer_segmentation"):
+    with raises(InputError, "tokenizer.one_segmentation"):
         vocabulary.sample_batch(["나무"], alpha=0.1, seed=0)
 
 
@@ -95,11 +95,11 @@ def test_templates_are_truncated_at_the_limit_of_the_model(small: Path) -> None:
     assert vocabulary.encode_batch_with_special_tokens(["tree"], [""]) == [
         vocabulary.apply_template([7], [])
     ]
-    with raises(InputError, "tokenizer.max_length_least"):
+    with raises(InputError, "tokenizer.max_length"):
         vocabulary.apply_template([7], max_length=0)
-    with raises(InputError, "tokenizer.pairs_many_texts"):
+    with raises(InputError, "tokenizer.number_of_pairs"):
         vocabulary.encode_batch_with_special_tokens(["a"], ["b", "c"])
-    with raises(InputError, "tokenizer.texts_list_strings"):
+    with raises(InputError, "tokenizer.one_string"):
         vocabulary.encode_batch("tree")
 
 
@@ -152,7 +152,7 @@ def test_offsets_are_trimmed_as_the_file_configures(
 def test_marian_has_no_offsets(folder: Folders) -> None:
     vocabulary = load_tokenizer(folder("marian"), {"model_type": "marian"})
     assert vocabulary is not None
-    with raises(InputError, "tokenizer.marian_tokenizer_no"):
+    with raises(InputError, "tokenizer.marian_without_offsets"):
         vocabulary.encode_with_offsets("안녕")
 
 
@@ -256,12 +256,12 @@ def test_the_class_that_transformers_takes(
 @pytest.mark.parametrize(
     ("config", "overrides"),
     [
-        ({"tokenizer_class": "KoBertTokenizer"}, "tokenizer.tokenizer_class_folder_without"),
-        ({"tokenizer_class": 7}, "tokenizer.tokenizer_class_name_class"),
-        ({"model_type": "roberta"}, "tokenizer.folder_no_tokenizer"),
-        ({"model_type": "t5"}, "tokenizer.folder_no_tokenizer"),
-        ({"model_type": "marian"}, "tokenizer.folder_no_tokenizer"),
-        ({"model_type": "umt5"}, "tokenizer.folder_no_tokenizer"),
+        ({"tokenizer_class": "KoBertTokenizer"}, "tokenizer.unknown_class"),
+        ({"tokenizer_class": 7}, "tokenizer.class_not_a_name"),
+        ({"model_type": "roberta"}, "tokenizer.file_missing"),
+        ({"model_type": "t5"}, "tokenizer.file_missing"),
+        ({"model_type": "marian"}, "tokenizer.file_missing"),
+        ({"model_type": "umt5"}, "tokenizer.file_missing"),
     ],
 )
 def test_files_of_another_kind_are_refused(
@@ -280,7 +280,7 @@ def test_a_file_that_is_not_a_tokenizer_is_refused(small: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "overrides"),
     [
-        ({"cls_token": None}, "tokenizer.tokenizer_s_files_no"),
+        ({"cls_token": None}, "tokenizer.no_special_token"),
         ({"do_lower_case": None}, "tokenizer.not_a_boolean"),
     ],
 )

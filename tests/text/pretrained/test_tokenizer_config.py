@@ -65,13 +65,13 @@ def test_huge_lengths_mean_no_limit() -> None:
 @pytest.mark.parametrize(
     ("config", "overrides"),
     [
-        ({"cls_token": 7}, "tokenizer.token_string_table"),
-        ({"cls_token": {"text": "[A]"}}, "tokenizer.token_string_table"),
-        ({"cls_token": {"content": "[A]", "lstrip": 1}}, "tokenizer.flags_token_true"),
-        ({"added_tokens_decoder": []}, "tokenizer.added_tokens_decoder_table_ids"),
-        ({"added_tokens_decoder": {"4000000000": {"content": "x"}}}, "tokenizer.id_integer_below"),
-        ({"added_tokens_decoder": {"-1": {"content": "x"}}}, "tokenizer.id_integer_below"),
-        ({"extra_special_tokens": "x"}, "tokenizer.list_tokens"),
+        ({"cls_token": 7}, "tokenizer.token_of_other_type"),
+        ({"cls_token": {"text": "[A]"}}, "tokenizer.token_of_other_type"),
+        ({"cls_token": {"content": "[A]", "lstrip": 1}}, "tokenizer.token_flags"),
+        ({"added_tokens_decoder": []}, "tokenizer.added_tokens_decoder"),
+        ({"added_tokens_decoder": {"4000000000": {"content": "x"}}}, "tokenizer.id_syntax"),
+        ({"added_tokens_decoder": {"-1": {"content": "x"}}}, "tokenizer.id_syntax"),
+        ({"extra_special_tokens": "x"}, "tokenizer.not_a_list_of_tokens"),
     ],
 )
 def test_invalid_settings_are_refused(config: object, overrides: str) -> None:

@@ -124,22 +124,22 @@ def test_damage_after_the_checkpoint_is_dropped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({"kind": "test", "step": 1}, "training.kind_record"),
-        ({**train(1), "step": 1.5}, "training.step_whole_number"),
+        ({"kind": "test", "step": 1}, "training.unknown_record"),
+        ({**train(1), "step": 1.5}, "training.step_not_whole"),
         (
             {k: v for k, v in dev(1, 0.5).items() if k != "score"},
             "training.record_incomplete",
         ),
         (
             {**train(1), "kind": ["train"]},
-            "training.kind_record",
+            "training.unknown_record",
         ),
-        ({**train(1), "loss": 10**400}, "training.number_text"),
+        ({**train(1), "loss": 10**400}, "training.not_a_number_or_text"),
         ({**train(1), "epoch": 1e308}, "training.too_large"),
         ({**dev(1, 0.5), "seconds": -(2**60)}, "training.too_large"),
-        ({**train(1), "more": {}}, "training.number_text"),
+        ({**train(1), "more": {}}, "training.not_a_number_or_text"),
         ({**dev(1, 0.5), "metric": 1.0}, "training.record_value"),
-        ({**dev(1, 0.5), "metric": "\ud800"}, "training.number_text"),
+        ({**dev(1, 0.5), "metric": "\ud800"}, "training.not_a_number_or_text"),
         ({**train(1), "seconds": "3"}, "training.record_value"),
     ],
 )

@@ -174,7 +174,7 @@ def test_the_most_confident_mistake_comes_first(tmp_path: Path) -> None:
 
 def test_a_confusion_matrix_must_fit_its_labels(tmp_path: Path) -> None:
     for confusion in ([[1, 2]], [[1, 2], [3]]):
-        with raises(InputError, "training.confusion_matrix_row"):
+        with raises(InputError, "training.confusion_matrix_shape"):
             write_report(
                 tmp_path,
                 title="",

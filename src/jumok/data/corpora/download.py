@@ -34,7 +34,7 @@ def download_corpus(corpus: Corpus, folder: Path | None = None, base: str = "") 
     """
     if corpus.generated:
         raise DataError(
-            "corpus.corpus_built_no",
+            "corpus.nothing_to_download",
             "the corpus {corpus!r} is built in and has no files to download",
             corpus=corpus.name,
         )
@@ -47,7 +47,7 @@ def download_corpus(corpus: Corpus, folder: Path | None = None, base: str = "") 
             if not url:
                 if corpus.built:
                     raise DataError(
-                        "corpus.corpus_made_other",
+                        "corpus.made_file",
                         "{file} of the corpus {corpus!r} is made from other files; make it with "
                         "{fetch_command}",
                         file=file.name,
@@ -55,7 +55,7 @@ def download_corpus(corpus: Corpus, folder: Path | None = None, base: str = "") 
                         fetch_command=corpus.fetch_command,
                     )
                 raise DataError(
-                    "corpus.corpus_derived_other",
+                    "corpus.derived_file",
                     "{file} of the corpus {corpus!r} is derived from other files, without a URL; "
                     "copy it with jumok data get {corpus} --from FOLDER",
                     file=file.name,
@@ -113,7 +113,7 @@ def fetch(url: str, target: Path, file: CorpusFile) -> None:
     """
     if not url.startswith(("https://", "http://")):
         raise DataError(
-            "corpus.begin_https_http",
+            "corpus.not_a_url",
             "{url} must begin with https:// or http://",
             url=url,
         )
@@ -124,7 +124,7 @@ def fetch(url: str, target: Path, file: CorpusFile) -> None:
         _download(url, part, file.compressed_size if compression else file.size)
     except (OSError, EOFError, HTTPException) as error:
         raise StorageError(
-            "corpus.could_not_downloaded",
+            "corpus.not_downloaded",
             "{url} could not be downloaded ({error}); run the same command again to resume, or "
             "give a local copy with --from",
             url=url,
@@ -203,7 +203,7 @@ def _set_aside_others(present: Path, file: CorpusFile) -> None:
             os.replace(path, damaged)
         except OSError as error:
             raise StorageError(
-                "corpus.not_known_hides",
+                "corpus.wrong_file_hides_another",
                 "{path} is not the known {file} and hides {present}; move it away ({error})",
                 path=path,
                 file=file.name,
@@ -238,7 +238,7 @@ def _copy(source: Path, folder: Path, file: CorpusFile) -> Path:
         os.replace(part, target)
     except OSError as error:
         raise StorageError(
-            "corpus.cannot_written",
+            "corpus.not_written",
             "{target} cannot be written ({error}); check the disk",
             target=target,
             error=error,
@@ -250,7 +250,7 @@ def _copy(source: Path, folder: Path, file: CorpusFile) -> Path:
 def _not_known(path: Path, file: CorpusFile) -> InputError:
     found = measure_content(path)
     return DataError(
-        "corpus.not_known_bytes",
+        "corpus.wrong_file",
         "{path} is not the known {file}: {size:,} bytes with sha256 {sha256}..., expected "
         "{size_2:,} with {sha256_2}...; download it again",
         path=path,

@@ -46,7 +46,7 @@ def corpus_file(corpus: Corpus, file: CorpusFile) -> Path:
     path = find_file(folders, file.name)
     if path is None:
         raise DataError(
-            "corpus.corpus_missing",
+            "corpus.missing",
             "the corpus {corpus!r} is missing (no {file} in {map}); get it with {fetch_command}, "
             "or set JUMOK_DATA to a folder that contains {folder}/",
             corpus=corpus.name,
@@ -58,7 +58,7 @@ def corpus_file(corpus: Corpus, file: CorpusFile) -> Path:
     reason = exposure(path) if path.parent == downloads(folder) else None
     if reason and measure_content(path).sha256 != file.sha256:
         raise DataError(
-            "corpus.content_corpus",
+            "corpus.wrong_content",
             "{path} must have the content of the corpus {corpus!r}, and {reason}; remove it, and "
             "get it again with {fetch_command}",
             path=path,

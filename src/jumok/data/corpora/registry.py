@@ -68,7 +68,7 @@ def corpus_by_name(name: str) -> Corpus:
     """
     if name not in CORPORA:
         raise DataError(
-            "corpus.no_corpus_named",
+            "corpus.unknown_corpus",
             "no corpus is named {name!r}; {suggest}",
             name=name,
             suggest=suggest(name, list(CORPORA)),

@@ -348,7 +348,7 @@ def line_rows(
     reject_lists(path, lists)
     if len(columns) != 1:
         raise DataError(
-            "file.file_plain_lines",
+            "file.plain_lines_have_one_column",
             "{path} is a file of plain lines with one column, expected {columns}; name a .tsv, "
             '.csv or .jsonl file, or set format = "tsv"',
             path=path,
@@ -371,7 +371,7 @@ def text_rows(
     reject_lists(path, lists)
     if len(columns) != 1:
         raise DataError(
-            "file.read_text_expected",
+            "file.text_file_has_no_columns",
             "{path} is read as one text, expected {columns}",
             path=path,
             columns=", ".join(columns),
@@ -461,7 +461,7 @@ def parallel_rows(paths: Sequence[Path], files: Sequence[Iterator[Line]]) -> Ite
     if len(set(counts)) > 1:
         found = ", ".join(f"{path} has {n:,} lines" for path, n in zip(paths, counts, strict=True))
         raise DataError(
-            "file.parallel_files_equally",
+            "file.unequal_line_counts",
             "parallel files must have equally many lines: {found}; align them first",
             found=found,
         )

@@ -118,7 +118,7 @@ def read_lines(
                 return
             except _DAMAGED as error:
                 raise DataError(
-                    "file.file_damaged_here",
+                    "file.damaged",
                     "{path}:{number}: the {suffix} file is damaged here or before ({error}); "
                     "download it again",
                     path=path,
@@ -237,7 +237,7 @@ def _without_mark(path: Path, content: bytes) -> bytes:
             )
     if b"\r" in content.removesuffix(b"\n").removesuffix(b"\r"):
         raise DataError(
-            "file.lines_end_lf",
+            "file.carriage_return_in_line",
             "{path}:1: lines must end with LF or CRLF, got a CR within a line; convert the file "
             "with tr '\\r' '\\n'",
             path=path,

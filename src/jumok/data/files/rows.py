@@ -93,7 +93,7 @@ def line_text(line: Line) -> tuple[str, str]:
 def missing_header_error(path: Path) -> InputError:
     """The error for a file without a header."""
     return DataError(
-        "file.header_line_rows",
+        "file.empty",
         "{path} must have a header line and rows, got an empty file",
         path=path,
     )
@@ -110,7 +110,7 @@ def check_header(path: Path, header: list[str], fault: str) -> list[str]:
         )
     if len(header) > MAX_COLUMNS:
         raise DataError(
-            "file.header_most_columns",
+            "file.too_many_columns",
             "{path}:1: a header must have at most {max_columns:,} columns, got {n_header:,}; "
             "name the format of the file, or leave out unused columns",
             path=path,
@@ -132,7 +132,7 @@ def column_indices(path: Path, header: Sequence[str], columns: Sequence[str]) ->
         wanted = normalize("NFC", name).strip()
         if counts[wanted] > 1:
             raise DataError(
-                "file.column_names_unique",
+                "file.column_twice",
                 "{path}:1: the name of a column that is read must be unique, got {twice!r} twice; "
                 "rename or remove one",
                 path=path,
@@ -155,7 +155,7 @@ def reject_lists(path: Path, lists: frozenset[str]) -> None:
     """Raises InputError for columns of lists in a format without lists."""
     if lists:
         raise DataError(
-            "file.lists_pieces_json",
+            "file.pieces_need_json",
             "{path}: lists of pieces must be in JSON lines; name a .jsonl file",
             path=path,
         )

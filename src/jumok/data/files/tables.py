@@ -167,7 +167,7 @@ def read_parallel(
     files = [Path(path) for path in paths]
     if len(files) != len(columns):
         raise DataError(
-            "file.file_columns",
+            "file.file_count",
             "there must be one file for each of {n_columns} columns, got {n_files} files",
             n_columns=len(columns),
             n_files=len(files),
@@ -365,7 +365,7 @@ class _Reader:
 
     def _refuse_numbers(self) -> None:
         raise DataError(
-            "file.labels_numbers",
+            "file.labels_are_numbers",
             "{path}: labels must be names ({names}), got numbers, and nothing states which number "
             "is which name; write the names, or set data.labels of the recipe to the names in the "
             "order of 0, 1, ...",

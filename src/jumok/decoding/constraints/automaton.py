@@ -238,7 +238,7 @@ def _check_states(number: int) -> int:
     """The number itself; InputError if it is MAX_STATES or more."""
     if number >= MAX_STATES:
         raise DecodingError(
-            "constraint.expression_most_states",
+            "constraint.too_many_states",
             "the expression must have at most {max_states:,} states, got more; try smaller "
             "repetition counts or fewer words",
             max_states=MAX_STATES,
@@ -250,7 +250,7 @@ def _check_edges(edges: int) -> int:
     """The number itself; InputError if it is more than MAX_EDGES."""
     if edges > MAX_EDGES:
         raise DecodingError(
-            "constraint.automaton_follow_most",
+            "constraint.too_many_edges",
             "the automaton must follow at most {max_edges:,} edges, got more; try fewer adjacent "
             "\\w, \\d and .",
             max_edges=MAX_EDGES,

@@ -86,7 +86,7 @@ class TokenAutomaton:
         self.min_tokens = self._min_tokens()
         if self.min_tokens[self.start] == _UNREACHABLE:
             raise DecodingError(
-                "constraint.vocabulary_tokens_least",
+                "constraint.no_spellable_text",
                 "the vocabulary must have tokens for at least one allowed text, got none; allow "
                 "other texts, or train it with byte_fallback",
             )
@@ -199,7 +199,7 @@ class Constraint:
         shortest = int(automaton.min_tokens[automaton.start]) + 1
         if min(limits, default=shortest) < shortest:
             raise DecodingError(
-                "constraint.limit_least_tokens",
+                "constraint.limit_too_small",
                 "the limit must be at least {shortest} tokens, the shortest allowed text with "
                 "the end token, got {limits}; try a larger decoding.max_length, max_ratio or "
                 "max_extra",
@@ -270,7 +270,7 @@ def can_end_here(processors: Iterable[Processor], context: ProcessorContext) -> 
 def no_continuation_error() -> InputError:
     """The error for an output that cannot be continued to a match."""
     return DecodingError(
-        "constraint.least_token_allowed",
+        "constraint.no_token_allowed",
         "at least one token must be allowed after those generated so far, got none: other "
         "settings ban every token that the constraint allows; leave out one of them (min_length, "
         "forbidden, no_repeat_ngram)",

@@ -97,7 +97,7 @@ class _Parser:
 
     def _error(self, problem: str, advice: str) -> InputError:
         return DecodingError(
-            "constraint.regular_expression_before",
+            "constraint.bad_regular_expression",
             "the regular expression {pattern!r} has {problem} before character {at}; {advice}",
             pattern=self._pattern,
             problem=problem,

@@ -124,7 +124,7 @@ def read_token_bytes(tokenizer: Tokenizer) -> TokenBytes:
     anchors = [token for token in tokens if initial[token].strip() and token not in raw]
     if not anchors:
         raise DecodingError(
-            "constraint.vocabulary_piece_decodes",
+            "constraint.no_text_pieces",
             "the vocabulary must have a piece that decodes to text, got none",
         )
     both = tokenizer.decode_batch([[anchors[0], token] for token in tokens])
@@ -151,7 +151,7 @@ def all_spellings(word: str, token_bytes: TokenBytes) -> list[tuple[int, ...]]:
     n_bytes = len(word.encode())
     if n_bytes > MAX_WORD_BYTES:
         raise DecodingError(
-            "constraint.word_most_bytes",
+            "constraint.word_too_long",
             "a word must have at most {max_word_bytes} bytes, got {n_bytes} ({word!r}...)",
             max_word_bytes=MAX_WORD_BYTES,
             n_bytes=n_bytes,
@@ -177,7 +177,7 @@ def all_spellings(word: str, token_bytes: TokenBytes) -> list[tuple[int, ...]]:
             found.append(spelling)
             if len(found) > MAX_SPELLINGS:
                 raise DecodingError(
-                    "constraint.most_tokenizations",
+                    "constraint.too_many_tokenizations",
                     "{word!r} must have at most {max_spellings:,} tokenizations, got more; try a "
                     "shorter word",
                     word=word,

@@ -31,7 +31,7 @@ class EnsembleDecoder:
         sizes = sorted({decoder.vocabulary_size for decoder in decoders})
         if len(sizes) != 1:
             raise DecodingError(
-                "decoding.ensemble_least_decoder",
+                "decoding.unusable_ensemble",
                 "an ensemble must have at least one decoder and one vocabulary size, got "
                 "{n_decoders} decoders with vocabularies of {sizes} tokens",
                 n_decoders=len(decoders),

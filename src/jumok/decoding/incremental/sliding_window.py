@@ -57,7 +57,7 @@ class SlidingWindowDecoder:
         slides = self.length + T - self._discarded > self._capacity
         if slides and self._half < T:
             raise DecodingError(
-                "decoding.step_all_get_most",
+                "decoding.too_many_tokens_at_once",
                 "step_all must get at most {half} tokens, half of a window of {capacity}, got {t}",
                 half=self._half,
                 capacity=self._capacity,
@@ -78,7 +78,7 @@ class SlidingWindowDecoder:
             return
         if self._ids is None or tokens > self.length:
             raise DecodingError(
-                "decoding.rewind_most_tokens",
+                "decoding.rewind_too_far",
                 "rewind must be at most {length} tokens, got {tokens}",
                 length=self.length,
                 tokens=tokens,

@@ -96,7 +96,7 @@ def collect_stacks(
     """
     if not calls:
         raise TraceError(
-            "trace.model_transformers_attentioninterface",
+            "trace.model_without_attention_interface",
             "the model must use transformers' AttentionInterface, and {type_model} does not; try "
             "a model of another family",
             type_model=type(model).__name__,
@@ -214,7 +214,7 @@ def _register() -> None:
         from transformers.masking_utils import eager_mask
     except ImportError as error:
         raise MissingDependencyError(
-            "trace.transformers_attentioninterface",
+            "trace.old_transformers",
             "transformers must have AttentionInterface (4.53 or newer); try pip install -U "
             "transformers",
         ) from error
@@ -254,7 +254,7 @@ def _eager_function(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
         if found is not None:
             return found  # type: ignore[no-any-return]
     raise TraceError(
-        "trace.file_define_returns",
+        "trace.no_eager_attention",
         "the file of {type_module} must define {eager_function}, which returns the weights; try "
         "a model of another family",
         type_module=type(module).__name__,
@@ -266,7 +266,7 @@ def _stack(name: BlockName, layers: Sequence[tuple[str, AttentionCall]]) -> Stac
     sizes = {(call.q.shape[1], call.k.shape[1], call.q.shape[-1]) for _, call in layers}
     if len(sizes) > 1:
         raise TraceError(
-            "trace.layers_block_equal",
+            "trace.layers_of_different_shapes",
             "the layers of block {name} must have equal heads, key heads and head width, got "
             "{sizes}",
             name=name,

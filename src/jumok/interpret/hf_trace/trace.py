@@ -149,14 +149,14 @@ def trace_texts(
     is_encoder_decoder = bool(getattr(config, "is_encoder_decoder", False))
     if is_encoder_decoder != (targets is not None):
         raise TraceError(
-            "trace.targets",
+            "trace.target_of_model",
             "a {model} {needs}",
             model=type(model).__name__,
             needs="needs one target for each text" if is_encoder_decoder else "takes no target",
         )
     if len(texts) > 1 and tokenizer.pad_token_id is None:
         raise TraceError(
-            "trace.tokenizer_padding_token",
+            "trace.no_padding_token",
             "the tokenizer must have a padding token for {n_texts} texts, got none; try one "
             "text, or set tokenizer.pad_token",
             n_texts=len(texts),
@@ -186,7 +186,7 @@ def _check_inputs(model: nn.Module, decoder_input_ids: Tensor | None) -> None:
     name = type(model).__name__
     if not is_transformers_model(model):
         raise TraceError(
-            "trace.model_pretrainedmodel_transformers",
+            "trace.not_a_pretrained_model",
             "the model must be a PreTrainedModel of transformers, got {name}",
             name=name,
         )
@@ -209,14 +209,14 @@ def _mask(ids: Tensor, mask: Tensor | None) -> Tensor:
         return torch.ones_like(ids)
     if mask.shape != ids.shape:
         raise TraceError(
-            "trace.attention_mask_shape_input_ids",
+            "trace.attention_mask_shape",
             "attention_mask must have the shape of input_ids {shape}, got {shape_2}",
             shape=tuple(ids.shape),
             shape_2=tuple(mask.shape),
         )
     if bool((mask.diff(dim=-1) > 0).any()) or not bool(mask[:, :1].all()):
         raise TraceError(
-            "trace.padding_right",
+            "trace.padding_not_on_the_right",
             "padding must be on the right, got some on the left or between tokens; try "
             'tokenizer.padding_side = "right"',
         )
@@ -242,7 +242,7 @@ def _tokens(
     texts = [text] if isinstance(text, str) else [None] * B if text is None else list(text)
     if len(texts) != B:
         raise TraceError(
-            "trace.text_text_sequences",
+            "trace.number_of_texts",
             "text must have one text for each of {b} sequences, got {n_texts}",
             b=B,
             n_texts=len(texts),

@@ -119,7 +119,7 @@ def soft_labels(
         teacher = load(name, str(device))
         if teacher.task.answer != "label" or teacher.labels != tuple(labels):
             raise InputError(
-                "task.distillation_teachers_runs",
+                "task.teacher_of_other_labels",
                 "distillation.teachers must be runs with the labels {labels}, got {labels_2} in "
                 "{name}; remove it",
                 labels=", ".join(labels),

@@ -65,7 +65,7 @@ class TeacherStates:
         encoder = getattr(teacher.model, "encoder", teacher.model)
         if not isinstance(encoder, Encoder):
             raise InputError(
-                "task.distillation_teachers_encoders",
+                "task.teacher_not_an_encoder",
                 "distillation.teachers must be encoders, got a {type_encoder} in {name}; remove it",
                 type_encoder=type(encoder).__name__,
                 name=name,
@@ -73,7 +73,7 @@ class TeacherStates:
         layers = encoder.stack.layers
         if layer > len(layers):
             raise InputError(
-                "task.distillation_layer_most",
+                "task.distillation_layer_range",
                 "distillation.layer must be at most {n_layers}, the layers of {name}, got {layer}",
                 n_layers=len(layers),
                 name=name,
@@ -175,7 +175,7 @@ class StateDistillationJob(MaskedLMJob):
         states, known = self._states(spelled, spans)
         if not known.any():
             raise InputError(
-                "task.tokenizer_keep_characters",
+                "task.tokenizer_changes_characters",
                 "the tokenizer must keep the characters of the training texts, so that their "
                 "pieces have the states of a teacher, but rewrites all {n_rows} that were read; "
                 'use one with normalization "nfc" and without byte_fallback',

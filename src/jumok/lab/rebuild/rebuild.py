@@ -66,7 +66,7 @@ def build_corpus(
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(
-                "data.cannot_written",
+                "data.not_written",
                 "{path} cannot be written ({error}); check the disk",
                 path=path,
                 error=error,

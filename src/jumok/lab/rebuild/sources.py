@@ -62,7 +62,7 @@ def read_source(source: Source, folder: Path | None = None, host: str = HOST) ->
     found = dict(_files(repository, source))
     if len(found) != source.n_files or digest(found) != source.sha256:
         raise DataError(
-            "data.files_sha256",
+            "data.wrong_files",
             "{repository} at {commit} must have the {n_files:,} files with sha256 {sha256}, got "
             "{n_found:,} with {digest}; clone it again",
             repository=source.repository,
@@ -92,7 +92,7 @@ def _local(source: Source, folder: Path) -> Path:
         if (path / "objects").is_dir():
             if not _has(path, source):
                 raise DataError(
-                    "data.contain_commit",
+                    "data.clone_without_commit",
                     "{path} must contain the commit {commit}, got a clone without it; fetch it "
                     "with git fetch {host}/{repository} {commit}",
                     path=path,
@@ -102,7 +102,7 @@ def _local(source: Source, folder: Path) -> Path:
                 )
             return path
     raise DataError(
-        "data.contain_clone_named",
+        "data.no_clone",
         "{folder} must contain a clone of {host}/{repository} named {source}, got none; clone it "
         "there",
         folder=folder,
@@ -126,7 +126,7 @@ def _fetched(source: Source, host: str) -> Path:
             output = getattr(error, "stderr", b"") or str(error).encode()
             reason = output.decode(errors="replace").strip().splitlines()[-1:]
             raise StorageError(
-                "data.could_not_fetched",
+                "data.not_fetched",
                 "{address} could not be fetched ({reason}); run the same command again, or name "
                 "a folder with a clone with --from",
                 address=address,
@@ -190,7 +190,7 @@ def _git(environment: Mapping[str, str], *words: str, data: bytes = b"") -> byte
     program = shutil.which("git")
     if program is None:
         raise DataError(
-            "data.building_corpus_needs",
+            "data.building_needs_git",
             "building a corpus needs the program git, which is not installed",
         )
     done = subprocess.run(  # noqa: S603 - the words are ours

@@ -26,7 +26,7 @@ use .logits(...), or correct id2label in config.json
     for tag in tags:
         if tag != OUTSIDE and not (tag[:2] in ("B-", "I-") and tag[2:]):
             raise InputError(
-                "input.tag_o_b_type",
+                "input.unknown_tag_form",
                 "a tag must be O, B-TYPE or I-TYPE, got {tag!r}; use .logits(...), or correct "
                 "id2label in config.json",
                 tag=tag[:80],

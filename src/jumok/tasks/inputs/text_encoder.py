@@ -45,7 +45,7 @@ class TextInputs:
         for line, texts in zip(lines, cells, strict=True):
             if len(texts) != 2:
                 raise InputError(
-                    "input.pair_two_texts",
+                    "input.not_a_pair",
                     "a pair must be two texts separated by one TAB, got {line!r}; use exactly "
                     "one TAB",
                     line=line,
@@ -115,7 +115,7 @@ class TextEncoder:
         unknown = int((rows.ids == self.tokenizer.unk_id).sum())
         if unknown > len(rows.ids) / 2:
             raise InputError(
-                "input.vocabulary_lacks_pieces",
+                "input.unknown_pieces",
                 "the vocabulary lacks {unknown:,} of {n_ids:,} pieces; set vocabulary.file to "
                 "the model that tokenized the texts",
                 unknown=unknown,

@@ -126,7 +126,7 @@ def load_imported(folder: Path) -> "PretrainedTokenizer":
     found = load_tokenizer(subfolder, read_json(subfolder / _MODEL_CONFIG))
     if found is None:
         raise InputError(
-            "input.hold_tokenizer",
+            "input.no_tokenizer",
             "{subfolder} must hold a tokenizer; restore the run's own files",
             subfolder=subfolder,
         )

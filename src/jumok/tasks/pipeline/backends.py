@@ -103,7 +103,7 @@ class DecoderBackends:
         if key not in self._copies:
             if any(map(is_optimized, model.modules())):
                 raise InputError(
-                    "pipeline.decoding_precision_float32",
+                    "pipeline.two_precisions",
                     "decoding.precision must be float32 for a model that --precision has "
                     "optimized, got {precision}; leave out one of the two",
                     precision=self.config.precision,
@@ -188,7 +188,7 @@ def _weights_version(model: nn.Module) -> tuple[tuple[int, int], ...]:
 
 def _not_on_cpu(setting: str) -> InputError:
     return InputError(
-        "pipeline.needs_model_cpu",
+        "pipeline.needs_cpu",
         '{setting} needs a model on the CPU; leave it out, or load the run with device="cpu"',
         setting=setting,
     )

@@ -29,20 +29,20 @@ class Chat:
         tokenizer = pipeline.vocabulary
         if not pipeline.task.generates or pipeline.task.reads_source:
             raise InputError(
-                "pipeline.chat_needs_language",
+                "pipeline.chat_needs_language_model",
                 "a chat needs a language model, got task {task}",
                 task=pipeline.recipe.task,
             )
         if not isinstance(tokenizer, PretrainedTokenizer):
             raise InputError(
-                "pipeline.chat_needs_imported",
+                "pipeline.chat_needs_imported_model",
                 "a chat needs an imported chat model with its tokenizer, got a model trained "
                 "with jumok; predict continues texts",
             )
         source = tokenizer.files.chat_template if template is None else template
         if source is None:
             raise InputError(
-                "pipeline.model_no_chat_template",
+                "pipeline.no_chat_template",
                 "the model has no chat template; give the one it was trained with: --template FILE",
             )
         chat_template = ChatTemplate(source, tokenizer.special_tokens)
@@ -63,7 +63,7 @@ class Chat:
         limit = self.pipeline.recipe.model.max_length
         if len(ids) + n_new > limit:
             raise InputError(
-                "pipeline.chat_most_tokens",
+                "pipeline.chat_too_long",
                 "a chat must have at most {limit:,} tokens with its answer, got {n_ids:,} and up "
                 "to {n_new:,} new ones; start again, or use less decoding.max_length",
                 limit=limit,

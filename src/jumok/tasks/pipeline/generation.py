@@ -244,7 +244,7 @@ def align_output(pipeline: Pipeline, output: GeneratedText) -> AlignedOutput:
     """
     if not isinstance(pipeline.model, EncoderDecoder):
         raise InputError(
-            "pipeline.alignments_need_run",
+            "pipeline.no_alignments",
             "alignments need a run of sequence_to_sequence, got {task}, which has no "
             "cross-attention",
             task=pipeline.recipe.task,

@@ -173,7 +173,7 @@ class GenerationPipeline(Pipeline):
             limit, required = each.recipe.model.max_length, self.recipe.model.max_length
             if limit < required and self.task.reads_source:
                 raise InputError(
-                    "pipeline.first_run_ensemble",
+                    "pipeline.ensemble_order",
                     "the first run of an ensemble must have the smallest model.max_length, got "
                     "{recipe} with {required} and {recipe_2} with {limit}",
                     recipe=self.recipe.name,
@@ -199,7 +199,7 @@ class GenerationPipeline(Pipeline):
         self._check_same_tokenizers(draft)
         if recipe.decoding.beam > 1 or recipe.decoding.n_best > 1:
             raise InputError(
-                "pipeline.speculative_decoding_needs",
+                "pipeline.speculative_needs_beam_1",
                 "speculative decoding needs decoding.beam=1 and n_best=1, got {beam} and {n_best}",
                 beam=recipe.decoding.beam,
                 n_best=recipe.decoding.n_best,
@@ -207,7 +207,7 @@ class GenerationPipeline(Pipeline):
         limit, required = draft.recipe.model.max_length, recipe.model.max_length
         if limit < required and self.task.reads_source:
             raise InputError(
-                "pipeline.model_max_length_draft",
+                "pipeline.draft_too_short",
                 "model.max_length of the draft {recipe} must be at least {required} as in "
                 "{recipe_2}, got {limit}",
                 recipe=draft.recipe.name,
@@ -233,7 +233,7 @@ class GenerationPipeline(Pipeline):
             other.target_vocabulary.fingerprint != self.target_vocabulary.fingerprint
         ):
             raise InputError(
-                "pipeline.runs_same_vocabulary",
+                "pipeline.different_vocabularies",
                 "the runs {recipe} and {recipe_2} must have the same vocabulary; train one with "
                 "vocabulary.file naming the other's",
                 recipe=self.recipe.name,
@@ -278,7 +278,7 @@ def _check_coverage(recipe: Recipe, ensemble: Sequence[nn.Module]) -> None:
     """Raise InputError for coverage in an ensemble: coverage reads the attention of one model."""
     if ensemble and recipe.decoding.coverage:
         raise InputError(
-            "pipeline.decoding_coverage_ensemble",
+            "pipeline.coverage_in_ensemble",
             "decoding.coverage must be 0 in an ensemble of {n_ensemble} runs, got {coverage}: "
             "attention weights are those of one model",
             n_ensemble=1 + len(ensemble),

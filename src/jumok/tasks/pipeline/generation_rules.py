@@ -183,7 +183,7 @@ def _sequences(name: str, generation: Mapping[str, Any]) -> list[list[Any]]:
 def _check_ids(name: str, ids: list[Any], size: int) -> None:
     if not ids or not all(type(i) is int and 0 <= i < size for i in ids):
         raise InputError(
-            "pipeline.hold_ids",
+            "pipeline.generation_config_ids",
             "{generation_config}: {name} must hold ids from 0 to {size}, got {ids}",
             generation_config=GENERATION_CONFIG,
             name=name,

@@ -71,7 +71,7 @@ def _decoder_ids(
         _check_range("decoder_input_ids", decoder_input_ids, config.output_size)
         if len(decoder_input_ids) != len(input_ids):
             raise InputError(
-                "pipeline.decoder_input_ids_rows_like",
+                "pipeline.decoder_input_ids_rows",
                 "decoder_input_ids must have {n_input_ids} rows like input_ids, got "
                 "{n_decoder_input_ids}; give one row per text",
                 n_input_ids=len(input_ids),
@@ -90,7 +90,7 @@ def _decoder_ids(
 def _check_range(name: str, ids: Tensor, size: int) -> None:
     if ids.ndim != 2 or ids.is_floating_point():
         raise InputError(
-            "pipeline.integers_shape",
+            "pipeline.ids_shape",
             "{name} must be integers of shape (texts, tokens), got {dtype} {shape}",
             name=name,
             dtype=ids.dtype,
@@ -111,7 +111,7 @@ def _check_range(name: str, ids: Tensor, size: int) -> None:
 def _check_shape(name: str, ids: Tensor, input_ids: Tensor) -> None:
     if ids.shape != input_ids.shape:
         raise InputError(
-            "pipeline.shape_input_ids",
+            "pipeline.not_the_shape_of_input_ids",
             "{name} must have the shape of input_ids {shape}, got {shape_2}; give one number per "
             "id",
             name=name,

@@ -122,7 +122,7 @@ class Pipeline:
         """The tokenizer of the inputs, and usually of the outputs too."""
         if self._vocabulary is None:
             raise InputError(
-                "pipeline.text_needs_tokenizer",
+                "pipeline.no_tokenizer",
                 "text needs a tokenizer, and the folder has none; put its vocabulary.model or "
                 "its tokenizer files there, or pass ids to .logits(...)",
             )
@@ -136,7 +136,7 @@ class Pipeline:
             return self.vocabulary
         if self._target_vocabulary is None:
             raise InputError(
-                "pipeline.generated_text_needs",
+                "pipeline.no_target_tokenizer",
                 "generated text needs a tokenizer, and the folder has none for the targets; put "
                 "its vocabulary.target.model there, or pass ids to .logits(...)",
             )
@@ -222,7 +222,7 @@ class Pipeline:
         """Raise InputError for an imported model whose logits are not outputs for texts."""
         if not self.has_text_head:
             raise InputError(
-                "pipeline.predictions_need_model",
+                "pipeline.no_text_head",
                 "predictions need a model with a head for texts, got a {architecture}; use "
                 ".hidden_states(...) or .logits(...), or train a head with model.init",
                 architecture=self.architecture,
@@ -304,7 +304,7 @@ class Pipeline:
             raise InputError("model.needs_characters", NEEDS_CHARACTERS)
         if not self.has_logits:
             raise InputError(
-                "pipeline.no_head_no",
+                "pipeline.no_head",
                 "a {architecture} has no head and so no logits; use .hidden_states(...)",
                 architecture=self.architecture,
             )
@@ -359,7 +359,7 @@ def _check_tokenizer_size(tokenizer: Tokenizer, size: int) -> None:
     """Raise InputError for a tokenizer with ids beyond the model's embedding."""
     if len(tokenizer) > size:
         raise InputError(
-            "pipeline.tokenizer_most_pieces",
+            "pipeline.too_many_pieces",
             "the tokenizer must have at most {size:,} pieces, as many as the model, got "
             "{n_tokenizer:,}; put the model's own tokenizer into the folder, or pass ids to "
             ".logits(...)",
@@ -372,7 +372,7 @@ def ensemble_error(first: Pipeline, other: Pipeline) -> InputError:
     """The error for runs that are no ensemble."""
     generative = tasks_with(lambda task: task.generates)
     return InputError(
-        "pipeline.ensemble_consist_runs",
+        "pipeline.ensemble_of_other_tasks",
         "an ensemble must consist of runs of {generative}, got {task} and {task_2}",
         generative=" or all of ".join(generative),
         task=first.recipe.task,
@@ -384,7 +384,7 @@ def draft_error(pipeline: Pipeline, draft: Pipeline) -> InputError:
     """The error for a draft of another task, or of a task that generates no text."""
     generative = tasks_with(lambda task: task.generates)
     return InputError(
-        "pipeline.draft_same_task",
+        "pipeline.draft_of_other_task",
         "a draft must be of the same task, {generative}, got {task} for {task_2}",
         generative=" or ".join(generative),
         task=draft.recipe.task,

@@ -66,7 +66,7 @@ def check_encodes(model: nn.Module) -> None:
     """Raise InputError for a model that is not an encoder."""
     if isinstance(model, Decoder | EncoderDecoder | EncoderDecoderClassifier | LanguageModel):
         raise InputError(
-            "pipeline.vectors_texts_need",
+            "pipeline.vectors_need_encoder",
             "vectors of texts need an encoder, got a {type_model}; load a run with model.kind = "
             '"encoder"',
             type_model=type(model).__name__,
@@ -106,7 +106,7 @@ def check_pooling(name: str) -> SentencePooling:
         if name == known:
             return known  # type: ignore[no-any-return]
     raise InputError(
-        "pipeline.pooling_first_mean",
+        "pipeline.unknown_pooling",
         'pooling must be "first", "mean", "max" or "last", got {name!r}',
         name=name,
     )

@@ -71,7 +71,7 @@ def check_extensions(folder: Path) -> None:
         registry = registries.get(extension.group)
         if registry is None or extension.name not in registry:
             raise RecipeError(
-                "recipe.trained_extension_not",
+                "recipe.extension_missing",
                 "{folder} was trained with the extension {extension!r} of {group}, which is not "
                 "registered; {advice}",
                 folder=folder,
@@ -83,7 +83,7 @@ def check_extensions(folder: Path) -> None:
         if found is None or found.sha256 != extension.sha256:
             print_notice(
                 Message(
-                    "recipe.jumok_not_file",
+                    "recipe.extension_changed",
                     "jumok: {module} is not the file that {folder} was trained with; its outputs "
                     "may differ",
                     module=extension.module,

@@ -89,7 +89,7 @@ class Recipe:
         get_task(self.task)  # raises for an unknown name
         if not self.name or set(self.name) & set("/\\\0") or self.name in (".", ".."):
             raise RecipeError(
-                "recipe.name_usable_folder",
+                "recipe.unusable_name",
                 "name must be usable as a folder name, got {value!r}",
                 value=self.name,
             )
@@ -104,7 +104,7 @@ class Recipe:
         _check_distillation(self)
         if self.training.lora.rank and not self.model.init:
             raise RecipeError(
-                "recipe.training_lora_needs",
+                "recipe.lora_without_init",
                 "training.lora needs model.init, a pretrained model whose weights stay as they "
                 "are; set it, or leave training.lora out",
             )
@@ -139,7 +139,7 @@ class Recipe:
         model = self.model
         if model.vocabulary_size not in (TransformerConfig().vocabulary_size, size):
             raise RecipeError(
-                "recipe.model_vocabulary_size_size",
+                "recipe.vocabulary_size",
                 "model.vocabulary_size must be the size of the vocabulary, {size}, got "
                 "{vocabulary_size}; leave it out",
                 size=size,
@@ -147,7 +147,7 @@ class Recipe:
             )
         if model.target_vocabulary_size not in (None, target_size):
             raise RecipeError(
-                "recipe.model_target_vocabulary_size_size",
+                "recipe.target_vocabulary_size",
                 "model.target_vocabulary_size must be the size of a second vocabulary, got "
                 "{target_vocabulary_size}; leave it out, and set vocabulary.joint = false to "
                 "have one",
@@ -160,7 +160,7 @@ class Recipe:
         """A copy with `key=value` overrides applied to its [decoding] table."""
         if not get_task(self.task).generates:
             raise RecipeError(
-                "recipe.decoding_settings_need",
+                "recipe.decoding_not_for_task",
                 "decoding settings need a task that generates text, got {task}; leave them out",
                 task=self.task,
             )
@@ -274,7 +274,7 @@ def _check_choices(recipe: Recipe) -> None:
     spec = get_task(recipe.task)
     if recipe.metric is not None and recipe.metric not in spec.metrics:
         raise RecipeError(
-            "recipe.metric_task",
+            "recipe.metric_not_for_task",
             "metric must be one of {metrics} for the task {task}, got {metric}",
             metrics=", ".join(spec.metrics),
             task=recipe.task,
@@ -282,7 +282,7 @@ def _check_choices(recipe: Recipe) -> None:
         )
     if recipe.model.kind not in spec.kinds:
         raise RecipeError(
-            "recipe.model_kind_task",
+            "recipe.model_kind_not_for_task",
             'model.kind must be "{kinds}" for the task {task}, got "{kind}"',
             kinds=spec.kinds[0],
             task=recipe.task,
@@ -312,7 +312,7 @@ def _check_unused(recipe: Recipe) -> None:
         read = {column, *(["labels"] if column == "label" else [])}
         if getattr(recipe.data, column) and not read & set(columns):
             raise RecipeError(
-                "recipe.data_left_out",
+                "recipe.column_not_for_task",
                 "data.{column} must be left out for the task {task}, which reads {columns}",
                 column=column,
                 task=task,
@@ -320,7 +320,7 @@ def _check_unused(recipe: Recipe) -> None:
             )
     if spec.unsmoothed and recipe.training.label_smoothing:
         raise RecipeError(
-            "recipe.training_label_smoothing_task",
+            "recipe.label_smoothing_not_for_task",
             "training.label_smoothing must be 0 for the task {task}, {unsmoothed}, got "
             "{label_smoothing}",
             task=task,
@@ -329,31 +329,31 @@ def _check_unused(recipe: Recipe) -> None:
         )
     if model.generator and "generator" not in spec.model_keys:
         raise RecipeError(
-            "recipe.model_generator_left",
+            "recipe.generator_not_for_task",
             "model.generator must be left out for the task {task}, which replaces no tokens",
             task=task,
         )
     if model.tagging != "pieces" and "tagging" not in spec.model_keys:
         raise RecipeError(
-            "recipe.model_tagging_left",
+            "recipe.tagging_not_for_task",
             "model.tagging must be left out for the task {task}, which has no tags",
             task=task,
         )
     if recipe.masking.cooccurrence_init and model.init:
         raise RecipeError(
-            "recipe.masking_cooccurrence_init_false",
+            "recipe.cooccurrence_with_init",
             "masking.cooccurrence_init must be false with model.init, which has embeddings; "
             "leave one of them out",
         )
     if model.scale_output and "scale_output" not in spec.model_keys and not model.init:
         raise RecipeError(
-            "recipe.model_scale_output_left",
+            "recipe.scale_output_not_for_task",
             "model.scale_output must be left out for the task {task}, whose model scales no output",
             task=task,
         )
     if model.n_decoder_layers is not None and model.kind == "encoder" and not model.init:
         raise RecipeError(
-            "recipe.model_n_decoder_layers_left",
+            "recipe.decoder_layers_of_encoder",
             'model.n_decoder_layers must be left out for model.kind "encoder", which has no '
             "decoder, got {n_decoder_layers}",
             n_decoder_layers=model.n_decoder_layers,
@@ -368,7 +368,7 @@ def _check_augmentation(recipe: Recipe) -> None:
         if value and key not in get_task(recipe.task).augmentations:
             available = [name for name in TASKS.names() if key in get_task(name).augmentations]
             raise RecipeError(
-                "recipe.augmentation_task",
+                "recipe.augmentation_not_for_task",
                 "augmentation.{key} must be 0 for the task {task}, got {value}; it is available "
                 "for {available}",
                 key=key,
@@ -389,20 +389,20 @@ def _check_vocabulary(recipe: Recipe) -> None:
     task = get_task(recipe.task)
     if not recipe.vocabulary.joint and not task.two_vocabularies:
         raise RecipeError(
-            "recipe.vocabulary_joint_true",
+            "recipe.two_vocabularies_not_for_task",
             "vocabulary.joint must be true for the task {task}, which has one kind of text",
             task=recipe.task,
         )
     if recipe.vocabulary.file and recipe.model.init:
         raise RecipeError(
-            "recipe.vocabulary_file_model",
+            "recipe.vocabulary_file_with_init",
             "vocabulary.file and model.init both name a vocabulary; leave out vocabulary.file",
         )
     if recipe.vocabulary.pretokenizer != "none":
         check_pretokenized(recipe)
     if recipe.data.pieces and not task.reads_pieces:
         raise RecipeError(
-            "recipe.data_pieces_false",
+            "recipe.pieces_not_for_task",
             "data.pieces must be false for the task {task}; only classification reads tokenized "
             "texts",
             task=recipe.task,
@@ -414,7 +414,7 @@ def check_pretokenized(recipe: Recipe) -> None:
     if not get_task(recipe.task).pretokenizes or recipe.data.pieces:
         available = tasks_with(lambda task: task.pretokenizes)
         raise RecipeError(
-            "recipe.vocabulary_pretokenizer_none",
+            "recipe.pretokenizer_not_for_task",
             'vocabulary.pretokenizer must be "none" for the task {task}{pieces}, because '
             "decoding does not undo the spaces between morphemes; it is available for {available}",
             task=recipe.task,
@@ -429,7 +429,7 @@ def _check_pairs(recipe: Recipe) -> None:
     one_segment = model.n_segments == 1 and not model.init  # as in RoBERTa
     if recipe.reads_pairs and (recipe.data.pieces or one_segment):
         raise RecipeError(
-            "recipe.text_pairs_need",
+            "recipe.unusable_pairs",
             "text pairs need data.pieces = false and model.n_segments 2, or 0 for none, got "
             "{pieces} and {n_segments}",
             pieces=str(recipe.data.pieces).lower(),
@@ -438,7 +438,7 @@ def _check_pairs(recipe: Recipe) -> None:
     has_segments = recipe.reads_pairs and model.n_segments == 2 and model.kind == "encoder"
     if model.pooling == "compare" and not has_segments:
         raise RecipeError(
-            "recipe.model_pooling_compare",
+            "recipe.compare_needs_pairs",
             'model.pooling "compare" needs text pairs (data.pair), model.n_segments = 2 and '
             'model.kind = "encoder"; choose another pooling otherwise',
         )
@@ -449,21 +449,21 @@ def _check_distillation(recipe: Recipe) -> None:
     config, answer = recipe.distillation, get_task(recipe.task).answer
     if config.layer and answer != "masks":
         raise RecipeError(
-            "recipe.distillation_layer_task",
+            "recipe.distillation_layer_not_for_task",
             "distillation.layer is for the task masked_language_modeling; leave it out",
         )
     if answer == "vector" and config.teachers:  # of pairs
         return
     if config.token_vectors:
         raise RecipeError(
-            "recipe.distillation_token_vectors_task",
+            "recipe.token_vectors_not_for_task",
             "distillation.token_vectors is for the task similarity with distillation.teachers; "
             "leave it out",
         )
     added = config.corpus or config.texts
     if added and (recipe.paired or recipe.data.pieces):
         raise RecipeError(
-            "recipe.distillation_corpus_texts",
+            "recipe.added_texts_of_pairs",
             "distillation.corpus and texts must be left out for pairs of texts and data.pieces: "
             "they add single texts, got {added!r}",
             added=added,

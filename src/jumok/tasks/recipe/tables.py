@@ -33,7 +33,7 @@ class ModelConfig(TransformerConfig):
         check_dimension("generator_layers", self.generator_layers)
         if not 0.0 <= self.generator <= 1.0 or self.generator * self.n_heads % 1:
             raise RecipeError(
-                "recipe.model_generator",
+                "recipe.generator_fraction",
                 "model.generator must be 0 (none), or a fraction that leaves a whole number of "
                 "the {n_heads} heads, got {generator}; try {n_heads_2:g}",
                 n_heads=self.n_heads,
@@ -57,7 +57,7 @@ class VocabularyRecipe(VocabularyConfig):
         object.__setattr__(self, "target_file", expand_home(self.target_file))
         if self.joint and (self.target_file or self.target_size):
             raise RecipeError(
-                "recipe.vocabulary_target_file_target_size",
+                "recipe.target_vocabulary_of_joint",
                 "vocabulary.target_file and target_size need a second vocabulary; set "
                 "vocabulary.joint = false, or leave them out",
             )
@@ -132,7 +132,7 @@ class DistillationConfig:
         _check_added_texts("distillation", self.corpus, self.texts, self.rows)
         if not self.teachers and (self.corpus or self.texts or self.layer):
             raise RecipeError(
-                "recipe.distillation_teachers_name",
+                "recipe.no_teachers",
                 "distillation.teachers must name at least one run; leave the table out otherwise",
             )
 
@@ -142,7 +142,7 @@ def _check_added_texts(table: str, corpus: str, texts: str, rows: int) -> None:
     check_range(f"{table}.rows", rows, "[0, inf)", "; 0 reads all")
     if corpus and texts:
         raise RecipeError(
-            "recipe.corpus_texts_both",
+            "recipe.corpus_and_texts",
             "{table}.corpus and texts both name the texts; leave one of them out",
             table=table,
         )
@@ -169,7 +169,7 @@ class RegressionConfig:
     def __post_init__(self) -> None:
         if not self.lowest < self.highest:
             raise RecipeError(
-                "recipe.regression_lowest_below",
+                "recipe.regression_range",
                 "regression.lowest must be below highest, got {lowest} and {highest}; give the "
                 "range of the scores",
                 lowest=self.lowest,
@@ -177,7 +177,7 @@ class RegressionConfig:
             )
         if not math.isfinite(self.span):
             raise RecipeError(
-                "recipe.regression_highest_regression",
+                "recipe.regression_range_not_finite",
                 "regression.highest - regression.lowest must be finite, got {highest} - "
                 "{lowest}; give the range of the scores",
                 highest=self.highest,
@@ -216,7 +216,7 @@ class SimilarityConfig:
         check_range("similarity.temperature", self.temperature, "(0, inf)", "; try 0.05")
         if self.negative and (not self.positive or self.negative == self.positive):
             raise RecipeError(
-                "recipe.similarity_negative_needs",
+                "recipe.negative_without_positive",
                 "similarity.negative needs another label as similarity.positive, got "
                 "{negative!r} and {positive!r}; set both, or leave out negative",
                 negative=self.negative,

@@ -50,7 +50,7 @@ def add_vocabulary(
     pipeline = load(folder)
     if (folder / IMPORTED).is_dir():
         raise InputError(
-            "run.sentencepiece_vocabulary_add",
+            "run.words_of_imported_tokenizer",
             "{folder} must have a SentencePiece vocabulary to add words, got an imported "
             "tokenizer; add them with the library that it comes from, and import it again",
             folder=folder,
@@ -58,7 +58,7 @@ def add_vocabulary(
     tokenizers = run.tokenizers()
     if tokenizers.joint and side is not None:
         raise InputError(
-            "run.side_left_out",
+            "run.side_of_one_vocabulary",
             "side must be left out for {folder}, which has one vocabulary, got {side}",
             folder=folder,
             side=side,

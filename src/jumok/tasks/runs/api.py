@@ -60,7 +60,7 @@ class Run:
         """
         if not self._files.finished:
             raise InputError(
-                "run.finished_results",
+                "run.not_finished",
                 "{folder} must be finished to have results; resume it with "
                 "jumok.resume({fspath!r})",
                 folder=self.folder,
@@ -208,9 +208,7 @@ def evaluate_all(
 ) -> list[dict[str, Any]]:
     """The scores of each table that `data` or `split` names; by default of all test sets."""
     if data is not None and split is not None:
-        raise InputError(
-            "run.data_split_exclude", "data and split exclude each other; use one of them"
-        )
+        raise InputError("run.data_and_split", "data and split exclude each other; use one of them")
     recipe, labels = pipeline.recipe, pipeline.labels
     if data is None:
         tables = evaluation_tables(recipe, split, labels)

@@ -77,7 +77,7 @@ def _last(run: Run, last: int) -> list[Checkpoint]:
     keep = run.recipe().training.keep_checkpoints
     if not 2 <= last <= keep:
         raise InputError(
-            "run.number_checkpoints_many",
+            "run.number_of_checkpoints",
             "the number of checkpoints must be from 2 to {keep}, as many as the run keeps, got "
             "{last}; choose fewer, or train with a larger training.keep_checkpoints",
             keep=keep,
@@ -86,7 +86,7 @@ def _last(run: Run, last: int) -> list[Checkpoint]:
     found = CheckpointStore(run.folder, keep).last(last)
     if len(found) < last:
         raise InputError(
-            "run.hold_valid_checkpoints",
+            "run.too_few_checkpoints",
             "{folder} must hold {last} valid checkpoints, got {n_found}; train longer, or save "
             "them more often (training.evaluate_every)",
             folder=run.folder,

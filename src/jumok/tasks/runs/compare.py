@@ -45,7 +45,7 @@ def compare(first: Sequence[Pipeline], second: Sequence[Pipeline], table: Table)
     check_comparable(pipelines)
     if not len(table):
         raise InputError(
-            "run.rows_compare_least",
+            "run.no_rows_to_compare",
             "the rows to compare on must be at least one, got none; name another file",
         )
     ours = [run_outputs(pipeline, table) for pipeline in first]
@@ -80,14 +80,14 @@ def check_comparable(pipelines: Sequence[Pipeline]) -> None:
     tasks = {pipeline.recipe.task for pipeline in pipelines}
     if len(tasks) > 1:
         raise InputError(
-            "run.runs_same_task",
+            "run.different_tasks",
             "the runs must have the same task, got {tasks}",
             tasks=", ".join(sorted(tasks)),
         )
     (task,) = tasks
     if not pipelines[0].task.compares_rows:
         raise InputError(
-            "run.runs_task_no",
+            "run.rows_not_comparable",
             "runs of the task {task} have no output for single rows to compare; use jumok evaluate",
             task=task,
         )

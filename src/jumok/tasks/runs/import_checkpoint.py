@@ -184,7 +184,7 @@ def import_checkpoint(path: Path, out: Path, base: str | None = None) -> Importe
     named = None if converter is None else converter.base(path)
     if base is not None and named is None:
         raise InputError(
-            "run.base_lora_adapters",
+            "run.base_without_adapter",
             "--base is for LoRA adapters, got {path}, a checkpoint; remove it",
             path=path,
         )
@@ -277,7 +277,7 @@ def _read_metadata(folder: Path) -> ImportMetadata:
     checksums = metadata.get("sha256")
     if not _are_texts(names) or not _are_texts(checksums) or tying not in get_args(Tying):
         raise InputError(
-            "run.names_sha256_tying",
+            "run.origin_not_as_written",
             "{path}: names, sha256 and tying must be as jumok import writes them; restore the "
             "file, or import the checkpoint again",
             path=path,

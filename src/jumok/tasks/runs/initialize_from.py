@@ -81,7 +81,7 @@ def initialize_from(
     )
     if not loaded:
         raise InputError(
-            "run.model_init_name",
+            "run.init_of_another_model",
             "model.init must name a run with weights of this model, got {folder}; initialize "
             "from a run of a similar model",
             folder=folder,
@@ -103,7 +103,7 @@ def load_tokenizers(folder: Path) -> TokenizerPair:
     found = read_hf_tokenizer(folder, read_json(folder / "config.json"), generation)
     if found is None:
         raise InputError(
-            "run.hold_tokenizer_initialize",
+            "run.no_tokenizer_to_initialize",
             "{folder} must hold a tokenizer to initialize from it; put its files there",
             folder=folder,
         )
@@ -118,7 +118,7 @@ def _check_embedding_sizes(
         rows, expected = len(weights[name]), len(own[name])
         if name.endswith(".embedding.tokens.weight") and rows != expected:
             raise InputError(
-                "run.tokenizer_pieces_many",
+                "run.tokenizer_size",
                 "the tokenizer in {folder} must have {rows:,} pieces, as many as its model, got "
                 "{expected:,}; put the tokenizer that it was trained with there",
                 folder=folder,

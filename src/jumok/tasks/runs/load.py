@@ -55,7 +55,7 @@ def load(folder: str | Path, device: str = "auto", *, dtype: WeightType = "float
     """
     if dtype not in get_args(WeightType):
         raise InputError(
-            "run.dtype_float32_auto",
+            "run.unknown_dtype",
             'dtype must be "float32" or "auto", got {dtype!r:.40}',
             dtype=dtype,
         )

@@ -43,7 +43,7 @@ def kept_data(recipe: Recipe, given: Mapping[str, object], folder: Path) -> Iter
     run = Run(folder)
     if (folder / KEPT_DATA).is_symlink():
         raise InputError(
-            "run.folder_run",
+            "run.folder_is_a_link",
             "{folder} must be a folder of the run, got a link to another place; remove the link, "
             "or train in another folder",
             folder=folder / KEPT_DATA,
@@ -86,7 +86,7 @@ def _with_data(
     config = _own_files(before, paired=recipe.paired)
     if before.corpus and "train" not in given:
         raise InputError(
-            "run.dev_test_need",
+            "run.dev_or_test_without_data",
             "dev and test need data, because the recipe reads the corpus {corpus!r}; give data "
             "as well",
             corpus=before.corpus,
@@ -131,7 +131,7 @@ def rows_of(data: object, names: Names) -> tuple[list[dict[str, Any]], tuple[str
         found = getattr(data, "columns", None)
     if isinstance(data, Mapping) or callable(found):
         raise InputError(
-            "run.data_rows_table",
+            "run.data_of_several_splits",
             "data must be rows or a table, got a {type_data} of {map}; give one split, such as "
             'data=splits["train"]',
             type_data=type(data).__name__,
@@ -141,7 +141,7 @@ def rows_of(data: object, names: Names) -> tuple[list[dict[str, Any]], tuple[str
         return _table_rows(data, list(found), names)
     if isinstance(data, bytes) or not isinstance(data, Iterable):
         raise InputError(
-            "run.data_path_list",
+            "run.unusable_data",
             "data must be a path, a list of dicts or tuples, a pandas or polars frame, a "
             "datasets.Dataset or an Arrow table, got {type_data}; try data=[(...), ...]",
             type_data=type(data).__name__,
@@ -188,7 +188,7 @@ def _row(row: object, number: int, names: Names) -> dict[str, Any]:
     if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != len(names):
         count = f"{len(row)} values" if isinstance(row, list | tuple) else type(row).__name__
         raise InputError(
-            "run.row_data_dict",
+            "run.bad_row",
             "row {number} of the data must be a dict or {n_names} values ({names}), got {count}; "
             "correct the row",
             number=number,
@@ -217,7 +217,7 @@ def _header(column: str, found: Sequence[str], names: Names, number: int = 0) ->
 
 def _not_empty(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if not rows:
-        raise InputError("run.data_rows", "data must have rows, got none; give some")
+        raise InputError("run.no_data_rows", "data must have rows, got none; give some")
     return rows
 
 
@@ -249,7 +249,7 @@ def _cell(column: str, value: Any) -> str | int | float | list[str] | None:
     if isinstance(value, list | tuple):
         return [str(piece) for piece in value]
     raise InputError(
-        "run.cells_texts_numbers",
+        "run.cell_of_other_type",
         "the cells of {column!r} must be texts or numbers, got {type_value}; convert them first",
         column=column,
         type_value=type(value).__name__,

@@ -143,7 +143,7 @@ class Run:
         found = TokenizerPair.load(self.folder, joint=self.recipe().vocabulary.joint)
         if found is None:
             raise InputError(
-                "run.hold_vocabulary",
+                "run.no_vocabulary",
                 "{folder} must hold a vocabulary; restore the run's own files",
                 folder=self.folder,
             )
@@ -210,7 +210,7 @@ class Run:
         config = read_json(self.config_path)
         if config.get("format") != FORMAT:
             raise InputError(
-                "run.format_run",
+                "run.other_format",
                 "{config_path}: the format of a run must be {format}, got {get}; open it with "
                 "the jumok that wrote it, or train or import it again",
                 config_path=self.config_path,
@@ -262,7 +262,7 @@ def _read_lenient_json(path: Path) -> dict[str, Any]:
         ) from error
     if not isinstance(tree, dict):
         raise InputError(
-            "run.json_object", "{path}: must be a JSON object; restore the file", path=path
+            "run.not_a_json_object", "{path}: must be a JSON object; restore the file", path=path
         )
     return tree
 

@@ -86,7 +86,7 @@ def get_tokenizers(recipe: Recipe, train: Table) -> TokenizerPair:
     tokenizers = load_tokenizers(find_model(init))
     if tokenizers.joint != recipe.vocabulary.joint:
         raise InputError(
-            "run.vocabulary_joint_initialize",
+            "run.joint_differs_from_init",
             "vocabulary.joint must be {joint} to initialize from {init}, which has {joint_2}",
             joint=str(tokenizers.joint).lower(),
             init=init,
@@ -117,7 +117,7 @@ def train_or_load(table: VocabularyRecipe, train: Table, pieces: bool = False) -
         return TokenizerPair(source, _train_or_load(target, train.column("target")))
     except InputError as error:
         raise InputError(
-            "run.vocabulary_targets",
+            "run.target_vocabulary",
             "vocabulary of the targets (vocabulary.target_size): {error}",
             error=error,
         ) from error
@@ -178,7 +178,7 @@ def check_memory(config: ModelConfig, training: TrainingConfig) -> None:
     available = memory_bytes()
     if required > available:
         raise InputError(
-            "run.model_fit_into",
+            "run.model_too_large",
             "the model must fit into the {available:,.0f} GB of this machine, got at least "
             "{min_parameter_count:,} parameters, which need {required:,.0f} GB in training; "
             "reduce model.d_model, d_ff, n_layers, max_length or the vocabulary",

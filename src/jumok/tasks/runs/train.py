@@ -95,7 +95,7 @@ def resume(folder: Path, callbacks: Sequence[Callback] = ()) -> TrainingResult:
         results = run.results()
         if "averaged_steps" in results:
             raise InputError(
-                "run.training_run",
+                "run.average_not_resumable",
                 "{folder} must be a training run, got an average of checkpoints; resume the run "
                 "that it was made from",
                 folder=folder,
@@ -264,7 +264,7 @@ def _check_same_metadata(
     with raise_together(processes):
         if len(set(seen)) > 1:
             raise InputError(
-                "run.all_processes_read",
+                "run.processes_read_different_data",
                 "all processes must read the same data and checkpoints; give all machines the "
                 "same files and a shared folder for the run",
             )

@@ -179,7 +179,9 @@ def check_encodable(text: str) -> str:
     """
     if not isinstance(text, str):
         raise TokenizerError(
-            "tokenizer.text_string", "a text must be a string, got {text!r}", text=str(text)[:80]
+            "tokenizer.text_not_a_string",
+            "a text must be a string, got {text!r}",
+            text=str(text)[:80],
         )
     if not text.isascii():
         check_text(text.replace("\0", " "))

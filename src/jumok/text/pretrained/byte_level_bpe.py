@@ -110,7 +110,7 @@ def read_merges(text: str) -> list[tuple[str, str]]:
         parts = line.removesuffix("\r").split(" ")
         if len(parts) != 2:
             raise TokenizerError(
-                "tokenizer.merges_txt_line",
+                "tokenizer.merges_txt_syntax",
                 "merges.txt, line {number} must be a pair of pieces, got {line!r}",
                 number=number,
                 line=line[:80],
@@ -130,7 +130,7 @@ def _byte_level(
     lost = [pair for pair in merges if not ("".join(pair) in vocab and vocab.keys() >= set(pair))]
     if lost:
         raise TokenizerError(
-            "tokenizer.merges_txt_merge",
+            "tokenizer.merges_txt_of_other_vocabulary",
             "merges.txt must merge pieces of vocab.json, got {lost!r} and {lost_2!r}; give the "
             "two files of one tokenizer",
             lost=lost[0][0],

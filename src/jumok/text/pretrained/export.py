@@ -58,7 +58,7 @@ def tokenizer_files(
     rule = {"nfc": [normalizers.NFC()], "none": []}.get(model.normalization)
     if rule is None or model.kind == "word":
         raise TokenizerError(
-            "tokenizer.only_vocabularies_trained",
+            "tokenizer.not_exported",
             "only vocabularies trained by jumok can be exported as tokenizer.json, got kind "
             "{kind} with normalization {normalization!r}",
             kind=model.kind,

@@ -72,7 +72,7 @@ class TokenizerFiles:
         """The bytes of a file; InputError if it is missing."""
         if name not in self.content:
             raise TokenizerError(
-                "tokenizer.folder_no_tokenizer",
+                "tokenizer.file_missing",
                 "the folder has no {name}, which its tokenizer requires; add it",
                 name=name,
             )
@@ -84,7 +84,7 @@ class TokenizerFiles:
             return self.data(name).decode()
         except UnicodeDecodeError as error:
             raise TokenizerError(
-                "tokenizer.utf_8",
+                "tokenizer.not_utf8",
                 "{name} must be UTF-8, got an invalid byte at {start}; download it again",
                 name=name,
                 start=error.start,

@@ -92,7 +92,7 @@ def _from_model(model: ModelFile, config: TokenizerConfig) -> TokenizerSpec:
             )
         else:
             raise TokenizerError(
-                "tokenizer.tokenizer_model_unigram",
+                "tokenizer.unknown_model_kind",
                 "tokenizer.model must be a unigram or bpe model, got {kind}",
                 kind=model.kind,
             )
@@ -155,7 +155,7 @@ def _marks(model: ModelFile, own: Sequence[str]) -> dict[str, str]:
         return {}
     if len(own) > MAX_CHANGED:
         raise TokenizerError(
-            "tokenizer.tokenizer_model_most",
+            "tokenizer.too_many_changed_pieces",
             "tokenizer.model must have at most {max_changed} user-defined pieces that its table "
             "of characters changes, got {n_own:,}, the first {own!r:.40}; use a model trained "
             "with identity normalization",

@@ -63,7 +63,7 @@ def check_steps(name: str, part: object) -> None:
     n = sum(1 for _ in steps(part))
     if n > MAX_STEPS:
         raise TokenizerError(
-            "tokenizer.most_steps",
+            "tokenizer.too_many_steps",
             "the {name} must have at most {max_steps} steps, got {n:,}; download the file again",
             name=name,
             max_steps=MAX_STEPS,
@@ -151,7 +151,7 @@ def check_normalized(text: str, growth: Growth, normalizer: Any) -> None:
         total += _bytes(normalizer.normalize_str(text[start : start + _SLICE]))
         if total > MAX_NORMALIZED_BYTES:
             raise TokenizerError(
-                "tokenizer.text_most_bytes",
+                "tokenizer.text_too_long",
                 "a text must have at most {max_normalized_bytes:,} bytes after normalization, "
                 "got more from {n_text:,} characters; split it",
                 max_normalized_bytes=MAX_NORMALIZED_BYTES,

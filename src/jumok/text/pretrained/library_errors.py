@@ -72,7 +72,7 @@ def check_pattern(pattern: str) -> None:
         elif _UNBOUNDED.fullmatch(part):
             if last:
                 raise TokenizerError(
-                    "tokenizer.regular_expression_may",
+                    "tokenizer.slow_regular_expression",
                     "the regular expression {pattern!r} may take exponential time; remove it",
                     pattern=pattern[:200],
                 )
@@ -82,7 +82,7 @@ def check_pattern(pattern: str) -> None:
         last = False
     if most > MAX_REPETITIONS:
         raise TokenizerError(
-            "tokenizer.regular_expression_most",
+            "tokenizer.too_many_repetitions",
             "the regular expression {pattern!r} must have at most {max_repetitions} repetitions "
             "in a row, got {most}, which may take cubic time; remove it",
             pattern=pattern[:200],

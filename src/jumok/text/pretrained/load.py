@@ -111,7 +111,7 @@ def _load_marian(
     }
     if "[EOS]" not in ids:
         raise TokenizerError(
-            "tokenizer.tokenizer_s_files",
+            "tokenizer.no_eos_token",
             "the tokenizer's files have no eos_token; add it to tokenizer_config.json",
         )
     eos = SpecialToken((ids["[EOS]"],))

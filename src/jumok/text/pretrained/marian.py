@@ -81,7 +81,7 @@ class MarianBackend:
     def encode_with_offsets(self, text: str) -> Encoding:
         """Raises InputError: transformers gives no offsets for Marian either."""
         raise TokenizerError(
-            "tokenizer.marian_tokenizer_no",
+            "tokenizer.marian_without_offsets",
             "a Marian tokenizer has no offsets for {text!r}; use a model with a tokenizer.json",
             text=text[:20],
         )
@@ -155,7 +155,7 @@ def marian(files: TokenizerFiles, config: TokenizerConfig) -> MarianPair:
     named = named_pieces(config, _DEFAULTS)
     if str(named["unk_token"]) not in vocab:
         raise TokenizerError(
-            "tokenizer.vocab_json_no",
+            "tokenizer.vocab_json_without_token",
             "vocab.json has no {named}, which Marian needs; add it",
             named=named["unk_token"],
         )
@@ -213,7 +213,7 @@ def _added(
     greedy = [t.content for t in config.added.values() if t.lstrip or t.rstrip or t.single_word]
     if greedy:
         raise TokenizerError(
-            "tokenizer.added_pieces_not",
+            "tokenizer.added_piece_flags",
             "added pieces must not have lstrip, rstrip or single_word, got {greedy!r}; remove "
             "these flags",
             greedy=greedy[0],

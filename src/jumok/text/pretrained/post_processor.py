@@ -20,7 +20,7 @@ def parse_post_processor(state: Mapping[str, Any] | None) -> Template:
             templates = [one for one in inner if one != state and one.get("type") != "ByteLevel"]
             if len(templates) > 1:
                 raise TokenizerError(
-                    "tokenizer.post_processor_add_special",
+                    "tokenizer.several_post_processors",
                     "the post_processor must add special tokens once, got several processors "
                     "that do; use a tokenizer with one of them",
                 )
@@ -50,7 +50,7 @@ def _check_length(state: Mapping[str, Any] | None) -> None:
     longest = max((len(part) for part in parts if isinstance(part, list)), default=0)
     if longest > MAX_TEMPLATE_PARTS:
         raise TokenizerError(
-            "tokenizer.post_processor_add_most",
+            "tokenizer.too_many_special_tokens",
             "the post_processor must add at most {max_template_parts} special tokens, got "
             "{longest:,}; download the file again",
             max_template_parts=MAX_TEMPLATE_PARTS,
@@ -84,7 +84,7 @@ def _pieces(
                 ids = known[name].get("ids") if isinstance(known[name], dict) else None
                 if not isinstance(ids, list) or not all(isinstance(i, int) for i in ids):
                     raise TokenizerError(
-                        "tokenizer.post_processor_no_ids",
+                        "tokenizer.post_processor_without_ids",
                         "the post_processor has no ids for {name!r}; add them",
                         name=name,
                     )
@@ -97,7 +97,7 @@ def _pieces(
                 )
     if found and tuple(sorted(p.text for p in found if isinstance(p, TextSlot))) != texts:
         raise TokenizerError(
-            "tokenizer.post_processor_contain_text",
+            "tokenizer.post_processor_repeats_text",
             "the post_processor must contain each text once; download the file again",
         )
     return tuple(found)

@@ -88,7 +88,7 @@ def tokenizer_class_name(config: Mapping[str, Any], tokenizer_config: Mapping[st
         return by_model_type
     if not isinstance(name, str):
         raise TokenizerError(
-            "tokenizer.tokenizer_class_name_class",
+            "tokenizer.class_not_a_name",
             "tokenizer_class must be the name of a class, got {name!r}",
             name=name,
         )
@@ -107,7 +107,7 @@ def find_class(name: str, tokenizer_json: TokenizerJson | None) -> TokenizerClas
     if found is None:
         known = ", ".join(sorted({*_CLASSES, MARIAN}))
         raise TokenizerError(
-            "tokenizer.tokenizer_class_folder_without",
+            "tokenizer.unknown_class",
             "tokenizer_class must be one of {known} in a folder without tokenizer.json, got "
             "{name}; add its tokenizer.json",
             known=known,

@@ -63,7 +63,7 @@ def piece_id(tokenizer: Tokenizer, named: Mapping[str, str], name: str) -> int:
     found = tokenizer.token_to_id(named[name]) if name in named else None
     if found is None:
         raise TokenizerError(
-            "tokenizer.tokenizer_s_files_no",
+            "tokenizer.no_special_token",
             "the tokenizer's files have no {name}; add it to tokenizer_config.json",
             name=name,
         )

@@ -231,7 +231,7 @@ class PretrainedTokenizer:
         """Many rows, on all cores; an empty second text counts as a text, as in AutoTokenizer."""
         if pairs is not None and len(pairs) != len(texts):
             raise TokenizerError(
-                "tokenizer.pairs_many_texts",
+                "tokenizer.number_of_pairs",
                 "pairs must have as many texts as texts ({n_texts}), got {n_pairs}",
                 n_texts=len(texts),
                 n_pairs=len(pairs),
@@ -246,7 +246,7 @@ class PretrainedTokenizer:
     def sample_batch(self, texts: Sequence[str], *, alpha: float, seed: int) -> list[list[int]]:
         """Raises InputError: an imported tokenizer has one segmentation of every text."""
         raise TokenizerError(
-            "tokenizer.imported_tokenizer_segmentation",
+            "tokenizer.one_segmentation",
             "an imported {kind} tokenizer has one segmentation of every text and cannot sample; "
             "train without subword sampling or with a vocabulary of jumok",
             kind=self.kind,
@@ -333,7 +333,7 @@ class PretrainedTokenizer:
     def _limit(self, max_length: int | None) -> int | None:
         if max_length is not None and max_length < 1:
             raise TokenizerError(
-                "tokenizer.max_length_least",
+                "tokenizer.max_length",
                 "max_length must be at least 1, got {max_length}",
                 max_length=max_length,
             )
@@ -342,7 +342,7 @@ class PretrainedTokenizer:
     def _special_id(self, name: str) -> int:
         if name not in self.special_ids:
             raise TokenizerError(
-                "tokenizer.tokenizer_no_piece",
+                "tokenizer.no_special_piece",
                 "the tokenizer has no {name} piece; use one that has it, or add a "
                 "{special_names} to its tokenizer_config.json",
                 name=name,
@@ -355,7 +355,7 @@ class PretrainedTokenizer:
         if row and not (min(row) >= 0 and max(row) < self.n_embeddings):
             wrong = next(i for i in row if not 0 <= i < self.n_embeddings)
             raise TokenizerError(
-                "tokenizer.ids_vocabulary_ids",
+                "tokenizer.id_range",
                 "ids must be from 0 to {n_embeddings} in a vocabulary of {n_embeddings_2} ids, "
                 "got {wrong}; was it made by another vocabulary?",
                 n_embeddings=self.n_embeddings - 1,
@@ -368,7 +368,7 @@ class PretrainedTokenizer:
 def _check_list(texts: Sequence[str]) -> Sequence[str]:
     if isinstance(texts, str):
         raise TokenizerError(
-            "tokenizer.texts_list_strings",
+            "tokenizer.one_string",
             "texts must be a list of strings, got one string; put it in a list",
         )
     return texts

@@ -127,7 +127,7 @@ class TokenizerConfig:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float) or value < 1:
             raise TokenizerError(
-                "tokenizer.model_max_length_least",
+                "tokenizer.model_max_length",
                 "{config}: model_max_length must be at least 1, got {value!r}",
                 config=CONFIG,
                 value=value,
@@ -140,7 +140,7 @@ class TokenizerConfig:
         side = self.text("truncation_side")
         if side not in (None, "right", "left"):
             raise TokenizerError(
-                "tokenizer.truncation_side_right_left",
+                "tokenizer.truncation_side",
                 '{config}: truncation_side must be "right" or "left", got {side!r}',
                 config=CONFIG,
                 side=side,
@@ -154,7 +154,7 @@ class TokenizerConfig:
             return default
         if not isinstance(names, list):
             raise TokenizerError(
-                "tokenizer.model_input_names_list_names",
+                "tokenizer.model_input_names",
                 "{config}: model_input_names must be a list of names, got {names!r}",
                 config=CONFIG,
                 names=names,
@@ -226,7 +226,7 @@ def _optional(value: object, name: str) -> Token | None:
 def _added_in_config(table: object) -> dict[int, AddedToken]:
     if not isinstance(table, dict):
         raise TokenizerError(
-            "tokenizer.added_tokens_decoder_table_ids",
+            "tokenizer.added_tokens_decoder",
             "{config}: added_tokens_decoder must be a table of ids and tokens",
             config=CONFIG,
         )
@@ -247,7 +247,7 @@ def _tokens(values: object, name: str) -> tuple[Token, ...]:
         return ()
     if not isinstance(values, list):
         raise TokenizerError(
-            "tokenizer.list_tokens",
+            "tokenizer.not_a_list_of_tokens",
             "{name} must be a list of tokens, got {values!r}",
             name=name,
             values=str(values)[:80],
@@ -265,7 +265,7 @@ def _added(value: object, where: str) -> AddedToken:
     """A token in the form of a table: its content and its flags."""
     if not isinstance(value, Mapping) or not isinstance(value.get("content"), str):
         raise TokenizerError(
-            "tokenizer.token_string_table",
+            "tokenizer.token_of_other_type",
             "{where}: a token must be a string or a table with content, got {value!r}",
             where=where,
             value=str(value)[:80],
@@ -273,7 +273,7 @@ def _added(value: object, where: str) -> AddedToken:
     flags = {name: value[name] for name in _FLAGS if name in value}
     if not all(isinstance(flag, bool) for flag in flags.values()):
         raise TokenizerError(
-            "tokenizer.flags_token_true",
+            "tokenizer.token_flags",
             "{where}: the flags of the token {value!r} must be true or false",
             where=where,
             value=value["content"],
@@ -286,7 +286,7 @@ def _id(value: object) -> int:
     text = str(value)
     if not (text.isascii() and text.isdecimal() and int(text) < _MAX_ID):
         raise TokenizerError(
-            "tokenizer.id_integer_below",
+            "tokenizer.id_syntax",
             "an id must be an integer below {max_id:,}, got {text!r}",
             max_id=_MAX_ID,
             text=text[:40],
@@ -299,7 +299,7 @@ def check_ids(ids: Iterable[object], where: str) -> None:
     for value in ids:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MAX_ID:
             raise TokenizerError(
-                "tokenizer.ids_integers",
+                "tokenizer.ids_not_integers",
                 "{where}: ids must be integers from 0 to {max_id:,}, got {value!r}",
                 where=where,
                 max_id=_MAX_ID - 1,

@@ -35,7 +35,7 @@ class TokenizerJson:
         model = state.get("model")
         if not isinstance(model, dict) or not isinstance(model.get("vocab"), dict | list):
             raise TokenizerError(
-                "tokenizer.model_vocab",
+                "tokenizer.no_vocab",
                 "{tokenizer} must have a model with a vocab; download it again",
                 tokenizer=TOKENIZER,
             )
@@ -46,7 +46,7 @@ class TokenizerJson:
             check_pieces(vocab)
         elif not all(_is_scored(entry) for entry in vocab):
             raise TokenizerError(
-                "tokenizer.vocab_list_pieces",
+                "tokenizer.vocab_not_a_list",
                 "{tokenizer}: the vocab must be a list of pieces and scores",
                 tokenizer=TOKENIZER,
             )
@@ -90,7 +90,7 @@ class TokenizerJson:
                     pairs.append((first, second))
                 case _:
                     raise TokenizerError(
-                        "tokenizer.merges_pairs",
+                        "tokenizer.merges",
                         "{tokenizer}: merges must be pairs, got {merge!r}",
                         tokenizer=TOKENIZER,
                         merge=str(merge)[:80],
@@ -103,7 +103,7 @@ class TokenizerJson:
         added = self.state.get("added_tokens") or []
         if not isinstance(added, list) or not all(isinstance(token, dict) for token in added):
             raise TokenizerError(
-                "tokenizer.added_tokens_list_tables",
+                "tokenizer.added_tokens",
                 "{tokenizer}: added_tokens must be a list of tables",
                 tokenizer=TOKENIZER,
             )
@@ -115,7 +115,7 @@ class TokenizerJson:
         state = self.state.get("post_processor")
         if not isinstance(state, dict | None):
             raise TokenizerError(
-                "tokenizer.post_processor_table",
+                "tokenizer.post_processor",
                 "{tokenizer}: post_processor must be a table",
                 tokenizer=TOKENIZER,
             )
@@ -178,7 +178,7 @@ def _check_added(added: list[Mapping[str, Any]]) -> None:
     check_ids((token.get("id") for token in added), TOKENIZER)
     if len(added) > MAX_ADDED_PIECES:
         raise TokenizerError(
-            "tokenizer.most_added_tokens",
+            "tokenizer.too_many_added_tokens",
             "{tokenizer} must have at most {max_added_pieces:,} added_tokens, got {n_added:,}; "
             "download it again",
             tokenizer=TOKENIZER,
@@ -207,7 +207,7 @@ def decode_charsmap(charsmap: str) -> bytes:
         return base64.b64decode(charsmap, validate=True)
     except ValueError as error:
         raise TokenizerError(
-            "tokenizer.precompiled_charsmap_base64",
+            "tokenizer.precompiled_charsmap",
             "{tokenizer}: precompiled_charsmap must be base64 ({error})",
             tokenizer=TOKENIZER,
             error=error,
@@ -228,7 +228,7 @@ def _check_merges(merges: list[tuple[str, str]], vocab: Mapping[str, int], prefi
         merged = first + second[len(prefix) :]
         if not (first in vocab and second in vocab and merged in vocab):
             raise TokenizerError(
-                "tokenizer.merge_piece_vocabulary",
+                "tokenizer.merge_of_unknown_piece",
                 "{tokenizer}: the merge of {first!r} and {second!r} must be a piece of the "
                 "vocabulary; download the file again",
                 tokenizer=TOKENIZER,

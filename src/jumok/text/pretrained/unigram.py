@@ -191,7 +191,7 @@ def _with_sentinels(given: tuple[Token, ...], count: int) -> tuple[Token, ...]:
     listed = sum("<extra_id_" in str(token) for token in given)
     if listed and count and listed != count:
         raise TokenizerError(
-            "tokenizer.extra_ids_number_extra_id_n",
+            "tokenizer.extra_ids",
             "extra_ids must be the number of <extra_id_N> in the files ({listed}), got {count}",
             listed=listed,
             count=count,

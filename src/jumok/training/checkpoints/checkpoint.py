@@ -122,14 +122,14 @@ def open_checkpoint(path: Path) -> Checkpoint:
     manifest = parse_manifest(read_regular(path / MANIFEST, MAX_MANIFEST_BYTES))
     if manifest.step != parse_step(path):
         raise InputError(
-            "checkpoint.manifest_step",
+            "checkpoint.manifest_of_other_step",
             "its manifest is that of step {step}; it was moved or mixed up",
             step=manifest.step,
         )
     expected = {MANIFEST, *manifest.files}
     if present != expected:
         raise InputError(
-            "checkpoint.missing_files_unexpected",
+            "checkpoint.wrong_files",
             "missing files: {expected}, unexpected files: {present}; it is damaged",
             expected=sorted(expected - present),
             present=sorted(present - expected),
@@ -145,7 +145,7 @@ def _verify_file(path: Path, record: FileRecord) -> None:
         size = path.stat().st_size
     if path.is_symlink():
         raise InputError(
-            "checkpoint.link_2",
+            "checkpoint.file_is_a_link",
             "{path} is a link; copy the file here",
             path=path.name,
         )
@@ -176,7 +176,7 @@ def file_name(state: str) -> str:
     name = f"state-{state}.safetensors"
     if not STATE_FILE.fullmatch(name):
         raise InputError(
-            "checkpoint.state_s_name",
+            "checkpoint.state_name",
             "a state's name must be small letters, digits, - and _, got {state!r}",
             state=state,
         )

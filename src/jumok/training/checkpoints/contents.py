@@ -44,7 +44,7 @@ def read_progress(checkpoint: Checkpoint, microbatches_per_step: int) -> Trainer
     state = TrainerState.from_dict(progress)  # type: ignore[arg-type]  # checked there
     if state.step != checkpoint.step:
         raise InputError(
-            "checkpoint.progress_step",
+            "checkpoint.progress_of_other_step",
             "progress.step must be {step:,}, got {step_2:,}",
             step=checkpoint.step,
             step_2=state.step,
@@ -53,7 +53,7 @@ def read_progress(checkpoint: Checkpoint, microbatches_per_step: int) -> Trainer
     for name in ("epoch", "batch"):
         if getattr(state, name) > most:
             raise InputError(
-                "checkpoint.progress_most_batches",
+                "checkpoint.too_many_batches",
                 "progress.{name} must be at most the {most:,} batches of its steps, got "
                 "{getattr:,}",
                 name=name,
@@ -81,7 +81,7 @@ def check_tensors(
     for name in sorted(expected.keys() ^ tensors.keys()):
         reason = "missing" if name in expected else "unexpected"
         raise InputError(
-            "checkpoint.state_value",
+            "checkpoint.wrong_tensor_names",
             "{name} of state {state} is {reason}",
             name=name[:200],
             state=state,
@@ -91,7 +91,7 @@ def check_tensors(
         tensor = tensors[name]
         if tensor.shape != like.shape or tensor.dtype != like.dtype:
             raise InputError(
-                "checkpoint.state_field",
+                "checkpoint.state_of_other_kind",
                 "{name} of state {state} must be {kind}, got {kind_2}",
                 name=name,
                 state=state,
@@ -127,7 +127,7 @@ def check_optimizer(
     check_tensors("optimizer", tensors, checked | of_extension)
     if not tensors and applied_steps and trainable:
         raise InputError(
-            "checkpoint.state_optimizer_moments",
+            "checkpoint.moments_missing",
             "state optimizer must have the moments of {applied_steps:,} steps",
             applied_steps=applied_steps,
         )
@@ -135,7 +135,7 @@ def check_optimizer(
         tensor = tensors[name]
         if name.startswith(f"{STEP}:") and not 1 <= tensor.item() <= applied_steps:
             raise InputError(
-                "checkpoint.state_optimizer",
+                "checkpoint.optimizer_step_range",
                 "{name} of state optimizer must be from 1 to {applied_steps:,}, got {tensor:g}",
                 name=name,
                 applied_steps=applied_steps,
@@ -143,7 +143,7 @@ def check_optimizer(
             )
         if name.startswith("exp_avg_sq:") and tensor.numel() and tensor.min().item() < 0:
             raise InputError(
-                "checkpoint.state_optimizer_least",
+                "checkpoint.negative_moment",
                 "{name} of state optimizer must be at least 0, a mean of squares",
                 name=name,
             )

@@ -52,7 +52,7 @@ class Manifest:
             return _render(content | {"sha256": hashlib.sha256(_render(content)).hexdigest()})
         except (TypeError, ValueError, RecursionError) as error:
             raise InputError(
-                "checkpoint.metadata_step_plain",
+                "checkpoint.metadata_not_json",
                 "the metadata of step {step} must be plain JSON ({error}); use only texts, "
                 "finite numbers, lists and tables",
                 step=self.step,
@@ -87,7 +87,7 @@ def parse_manifest(data: bytes) -> Manifest:
     manifest = Manifest(step, {name: _record(name, files[name]) for name in files}, metadata)
     if manifest.to_bytes() != data:
         raise InputError(
-            "checkpoint.manifest_changed_after",
+            "checkpoint.manifest_changed",
             "its manifest was changed after it was written; it is damaged",
         )
     return manifest

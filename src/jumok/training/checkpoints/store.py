@@ -64,7 +64,7 @@ class CheckpointStore:
     def __post_init__(self) -> None:
         if self.keep < 2:
             raise InputError(
-                "checkpoint.keep_least_checkpoints",
+                "checkpoint.too_few_kept",
                 "keep must be at least 2 checkpoints, got {keep}; the newest may be damaged",
                 keep=self.keep,
             )
@@ -151,7 +151,7 @@ class CheckpointStore:
             return open_checkpoint(path)
         except (InputError, StorageError) as error:
             raise CheckpointError(
-                "checkpoint.cannot_used",
+                "checkpoint.unreadable",
                 "{path}: cannot be used ({error}); copy a valid one back, or resume the run",
                 path=path,
                 error=error,
@@ -161,7 +161,7 @@ class CheckpointStore:
         """Refuse a link in place of the folder: files of another place would be deleted there."""
         if self.checkpoints.is_symlink():
             raise InputError(
-                "checkpoint.folder_run",
+                "checkpoint.folder_is_a_link",
                 "{checkpoints} must be a folder of the run, got a link to another place; copy "
                 "the checkpoints here, or train in another folder",
                 checkpoints=self.checkpoints,

@@ -156,7 +156,7 @@ def read_records(file: Path, until: int | None = None) -> list[LogRecord]:
             _check(record)
         except (ValueError, RecursionError) as error:
             damage = damage or InputError(
-                "training.line_not_record",
+                "training.bad_line",
                 "{file}, line {number} is not a record ({error}); restore the file or remove it",
                 file=file,
                 number=number,
@@ -302,7 +302,7 @@ def _check(record: object) -> None:
     kind = record.get("kind") if isinstance(record, Mapping) else None
     if not isinstance(record, Mapping) or not isinstance(kind, str) or kind not in REQUIRED:
         raise InputError(
-            "training.kind_record",
+            "training.unknown_record",
             "the kind of a record must be one of {required}, got {ascii}",
             required=", ".join(REQUIRED),
             ascii=ascii(kind)[:40],
@@ -317,7 +317,7 @@ def _check(record: object) -> None:
         )
     if not isinstance(record["step"], int):
         raise InputError(
-            "training.step_whole_number",
+            "training.step_not_whole",
             "step must be a whole number, got {record!r}",
             record=record["step"],
         )
@@ -325,7 +325,7 @@ def _check(record: object) -> None:
     for key, value in record.items():
         if not (_is_text(key) and _is_value(value)):
             raise InputError(
-                "training.number_text",
+                "training.not_a_number_or_text",
                 "{ascii} must be a number or a text, got {ascii_2}",
                 ascii=ascii(key)[:40],
                 ascii_2=ascii(value)[:40],

@@ -134,7 +134,7 @@ def _with_shares(
     n = len(labels)
     if len(confusion) != n or any(len(row) != n for row in confusion):
         raise InputError(
-            "training.confusion_matrix_row",
+            "training.confusion_matrix_shape",
             "a confusion matrix must have one row and one column for each of {n} labels, got "
             "rows of {confusion}",
             n=n,

@@ -63,13 +63,15 @@ def alignment(
     """
     if layer_ref.block.name != "cross":
         raise TraceError(
-            "page.figure_alignment_needs",
+            "page.alignment_needs_cross_block",
             "the figure alignment needs the block cross, got {block}; use the figure attention",
             block=layer_ref.block.name,
         )
     if all_layers and isinstance(head, int):
         raise TraceError(
-            "page.head_mean_max", "head must be mean or max for all layers, got {head}", head=head
+            "page.head_of_all_layers",
+            "head must be mean or max for all layers, got {head}",
+            head=head,
         )
     every = range(layer_ref.block.layers) if all_layers else (layer_ref.layer,)
     layers = [

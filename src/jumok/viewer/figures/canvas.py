@@ -41,13 +41,13 @@ class FigureStyle:
     def __post_init__(self) -> None:
         if self.width is not None and not 2.0 <= self.width <= 40.0:
             raise TraceError(
-                "page.width_inches",
+                "page.width_range",
                 "width must be from 2 to 40 inches, got {width}; try 3.3 or 6.9",
                 width=self.width,
             )
         if self.font_size is not None and not MIN_FONT_SIZE <= self.font_size <= 24.0:
             raise TraceError(
-                "page.font_size_points",
+                "page.font_size_range",
                 "font_size must be from {min_font_size:.0f} to 24 points, got {font_size}",
                 min_font_size=MIN_FONT_SIZE,
                 font_size=self.font_size,

@@ -53,7 +53,8 @@ def explanation(
     predictions = trace.info.classification
     if predictions is None:
         raise TraceError(
-            "page.figure_explanation_needs", "the figure explanation needs a trace of a classifier"
+            "page.explanation_needs_classifier",
+            "the figure explanation needs a trace of a classifier",
         )
     if not 0 <= sequence < len(predictions.sequences):
         raise TraceError(
@@ -65,7 +66,7 @@ def explanation(
     prediction = predictions.sequences[sequence]
     if not prediction.words:
         raise TraceError(
-            "page.trace_no_contributions",
+            "page.no_contributions",
             "the trace has no contributions of words; trace with explain=True",
         )
     if label is None:

@@ -38,13 +38,13 @@ def draw_figure(trace: Trace, options: FigureOptions) -> JumokFigure:
         block = "cross"
     if layer == "all" and kind != "alignment":
         raise TraceError(
-            "page.layer_number_figure",
+            "page.layer_not_a_number",
             "layer must be a number for the figure {kind}, got 'all'",
             kind=kind,
         )
     if options.pins and kind != "lines":
         raise TraceError(
-            "page.pins_figure_lines",
+            "page.pins_of_other_figure",
             "pins are for the figure lines, got the figure {kind}",
             kind=kind,
         )
@@ -96,7 +96,7 @@ def _check(name: str, value: str, known: tuple[str, ...]) -> None:
 def _check_cross(trace: Trace) -> None:
     if all(block.name != "cross" for block in trace.info.blocks):
         raise TraceError(
-            "page.figure_alignment_needs_cross_attention",
+            "page.alignment_needs_cross_attention",
             "the figure alignment needs cross-attention, which this trace does not have; use the "
             "figure attention",
         )
@@ -106,7 +106,7 @@ def _check_pieces(display: DisplayOptions) -> None:
     """The neuron view has the numbers of single pieces only."""
     if display != DisplayOptions():
         raise TraceError(
-            "page.figure_neuron_shows",
+            "page.neuron_shows_pieces",
             "the figure neuron shows single pieces; leave unit, specials and measure at their "
             "defaults",
         )

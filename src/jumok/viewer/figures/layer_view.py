@@ -72,7 +72,7 @@ def find_layer(trace: Trace, block: str | None, layer: int, sequence: int) -> La
     found = trace.info.block(block) if block else trace.info.blocks[0]
     if not -found.layers <= layer < found.layers:
         raise TraceError(
-            "page.layer_block_negative",
+            "page.layer_range",
             "the layer of block {found} must be 0 to {layers}, or negative to count from the "
             "last, got {layer}",
             found=found.name,
@@ -102,7 +102,7 @@ def load_weights(
     rows, columns = labels(queries, display.unit), labels(keys, display.unit)
     if not rows or not columns:
         raise TraceError(
-            "page.sequence_no_tokens",
+            "page.empty_sequence",
             "sequence {sequence} has no tokens to draw; choose another",
             sequence=sequence,
         )

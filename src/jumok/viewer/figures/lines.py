@@ -91,7 +91,7 @@ def lines(
     """
     if not 0.0 < mass <= 1.0:
         raise TraceError(
-            "page.mass_above_most", "mass must be above 0 and at most 1, got {mass}", mass=mass
+            "page.mass_range", "mass must be above 0 and at most 1, got {mass}", mass=mass
         )
     view = load_weights(trace, layer_ref, display)
     series = _series(trace, layer_ref, head, display, view, pins)
@@ -148,7 +148,7 @@ def _series(
     for number, (block, layer, one) in enumerate(pins):
         if block != layer_ref.block.name:
             raise TraceError(
-                "page.pins_heads_block",
+                "page.pins_of_other_block",
                 "pins must be heads of the block {block}, got {block_2}.{layer}.{one}",
                 block=layer_ref.block.name,
                 block_2=block,

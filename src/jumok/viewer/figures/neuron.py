@@ -92,7 +92,7 @@ def neuron_view(
     """One head and one query; by default the first that is not a special token."""
     if not isinstance(head, int):
         raise TraceError(
-            "page.head_number_figure",
+            "page.head_not_a_number",
             "head must be a number for the figure neuron, got {head}",
             head=head,
         )

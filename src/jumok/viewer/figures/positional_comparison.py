@@ -48,7 +48,7 @@ def positional_comparison(length: int = 64, width: int = 32) -> Figure:
     """
     if length < 4 or width < 2:
         raise TraceError(
-            "page.length_least_width",
+            "page.length_or_width_too_small",
             "length must be at least 4 and width at least 2, got {length} and {width}",
             length=length,
             width=width,

@@ -89,7 +89,7 @@ def panels_of(trace: Trace, layer_ref: LayerRef) -> tuple[Panel, ...]:
         name = translate("bias, layer {}", layer_ref.layer)
         return (Panel(name, translate("head"), translate("key − query"), table, start),)
     raise TraceError(
-        "page.trace_learned_sinusoidal",
+        "page.positions_not_drawn",
         "the trace must have learned, sinusoidal, rotary or relative positions, got {kind}",
         kind=kind,
     )
