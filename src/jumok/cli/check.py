@@ -137,7 +137,7 @@ def _optimize_encoder(
         if otherwise is not None and (reason is not None or hasattr(model, "decoder")):
             return otherwise(model)
         if reason is not None:
-            raise NotApplicable("check.not_optimized", "{reason}", reason=reason)
+            raise NotApplicable(reason)
         return optimize(model, precision)
 
     return transform
