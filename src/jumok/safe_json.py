@@ -105,7 +105,5 @@ def _too_deep() -> InputError:
 
 def _invalid(reason: Message | str) -> InputError:
     return InputError(
-        "json.unusable",
-        "not usable JSON: {reason}; correct it or get it again",
-        reason=reason,
+        "json.unusable", "not usable JSON: {reason}; correct it or get it again", reason=reason
     )

@@ -175,7 +175,5 @@ def _parse_head(word: str | None) -> "Head | None":
     if word.isascii() and word.isdecimal():
         return int(word)
     raise UsageError(
-        "cli.head_option",
-        "--head must be a number from 0, mean or max, got {word!r}",
-        word=word,
+        "cli.head_option", "--head must be a number from 0, mean or max, got {word!r}", word=word
     )

@@ -38,6 +38,23 @@ SIDES: Mapping[BlockName, tuple[Side, Side]] = {  # of the queries and the keys 
 }
 
 
+def check_index(what: str, number: int, count: int) -> None:
+    """Raise TraceError unless the number is from 0 and below `count`.
+
+    >>> check_index("head", 4, count=4)
+    Traceback (most recent call last):
+    jumok.errors.TraceError: the head must be 0 to 3, got 4
+    """
+    if not 0 <= number < count:
+        raise TraceError(
+            "trace.index_range",
+            "the {what} must be 0 to {last}, got {number}",
+            what=what,
+            last=count - 1,
+            number=number,
+        )
+
+
 def positions_and_norm(positions: str, norm: str) -> tuple[Positions, Norm]:
     """The names in a header; "unknown" for those of extensions.
 
@@ -373,14 +390,8 @@ class TraceInfo:
         """The tokens of one sequence on one side. Raises InputError if there are none."""
         for name, sequences in self.sides.items():
             if name == side:
-                if 0 <= sequence < len(sequences):
-                    return sequences[sequence]
-                raise TraceError(
-                    "trace.sequence_range",
-                    "the sequence must be 0 to {sequences}, got {number}",
-                    sequences=len(sequences) - 1,
-                    number=sequence,
-                )
+                check_index("sequence", sequence, len(sequences))
+                return sequences[sequence]
         raise TraceError(
             "trace.unknown_side",
             "the side must be one of {sides}, got {side!r}",

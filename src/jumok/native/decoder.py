@@ -151,9 +151,7 @@ class NativeDecoder:
                 )
         if len(set(heads)) < len(heads):
             raise InputError(
-                "kernel.head_twice",
-                "each head must be given once, got {heads}",
-                heads=list(heads),
+                "kernel.head_twice", "each head must be given once, got {heads}", heads=list(heads)
             )
         numbers = [layer * model.n_heads + head for layer, head in heads]
         chosen = torch.tensor(numbers, dtype=torch.int32)

@@ -94,7 +94,7 @@ class Optimizer:
         """What the next step needs of every trainable weight, as `part:name`.
 
         AdamW keeps both moments and the number of steps, Muon the momentum. Raises InputError for a
-        state that is no tensor, which no checkpoint could hold.
+        state that is not a tensor, which no checkpoint could hold.
         """
         states = {
             f"{part}:{name}": value
