@@ -45,6 +45,7 @@ def test_every_example_is_short_and_tested() -> None:
         "explain_classifier.py",
         "note_classifier.py",
         "own_attention.py",
+        "own_positions.py",
         "own_task.py",
         "ray_serve.py",
         "simultaneous_translation.py",
@@ -61,8 +62,10 @@ def test_every_example_is_short_and_tested() -> None:
 def test_a_task_of_a_program(review_recipe: Path, tmp_path: Path) -> None:
     text = review_recipe.read_text(encoding="utf-8")
     recipe = review_recipe.with_name("stars.toml")
-    recipe.write_text(text.replace("classification", "stars"), encoding="utf-8")
+    text = text.replace("classification", "stars")
+    recipe.write_text(f"{text}\n[stars]\npower = 1\n", encoding="utf-8")
     *_, line = run("own_task.py", recipe, tmp_path / "run")
+    assert "[stars]\npower = 1.0\n" in (tmp_path / "run" / "recipe.toml").read_text()
     stars_off, label = line.split()
     assert 0 <= float(stars_off) < 0.5  # of two labels: better than the same one for all texts
     assert label in ("positive", "negative")

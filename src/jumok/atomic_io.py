@@ -155,9 +155,7 @@ def open_regular(path: Path) -> Iterator[tuple[BufferedReader, int]]:
     with storage_errors(f"{path}: cannot be read"):
         if not stat.S_ISREG(path.stat().st_mode):
             raise StorageError(
-                "storage.not_regular_file",
-                "{path}: not a regular file; check the path",
-                path=path,
+                "storage.not_regular_file", "{path}: not a regular file; check the path", path=path
             )
         with path.open("rb") as file:
             yield file, os.fstat(file.fileno()).st_size
@@ -251,9 +249,7 @@ def check_empty(out: Path) -> None:
         )
     if out.is_dir() and any(out.iterdir()):
         raise InputError(
-            "storage.not_empty",
-            "{out} is not empty; choose a new folder, or empty it",
-            out=out,
+            "storage.not_empty", "{out} is not empty; choose a new folder, or empty it", out=out
         )
 
 

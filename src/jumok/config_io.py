@@ -180,11 +180,7 @@ def from_dict(
     }
     for name, (_, required) in fields.items():
         if name not in values and (required or complete):
-            raise ConfigError(
-                "config.missing_key",
-                "{join} is missing",
-                join=_join(where, name),
-            )
+            raise ConfigError("config.missing_key", "{join} is missing", join=_join(where, name))
     return cls(**values)
 
 
@@ -322,6 +318,45 @@ def check_choices(config: object, where: str = "") -> None:
     """Check every field of a dataclass that has a Literal type with `check_choice`."""
     for name, (type_, _) in _fields(type(config)).items():  # type: ignore[arg-type]  # hashable
         check_choice(_join(where, name), getattr(config, name), type_)
+
+
+def check_range(name: str, value: float, interval: str, advice: str = "") -> None:
+    """Raise ConfigError for a number outside an interval: "[0, 1)" has 0 and not 1.
+
+    >>> check_range("dropout", 1.0, "[0, 1)")
+    Traceback (most recent call last):
+    jumok.errors.ConfigError: dropout must be at least 0 and below 1, got 1.0
+    >>> check_range("steps", 0, "[1, inf)")
+    Traceback (most recent call last):
+    jumok.errors.ConfigError: steps must be at least 1, got 0
+    """
+    low, high = interval[1:-1].split(", ")
+    above = value >= float(low) if interval[0] == "[" else value > float(low)
+    below = value <= float(high) if interval[-1] == "]" else value < float(high)
+    if above and below:
+        return
+    if interval[0] == "(" and low == "0":
+        first = Message("config.positive", "positive")
+    elif interval[0] == "[":
+        first = Message("config.at_least", "at least {number}", number=low)
+    else:
+        first = Message("config.above", "above {number}", number=low)
+    last: Message | str = ""
+    if interval[-1] == "]":
+        last = Message("config.and_at_most", " and at most {number}", number=high)
+    elif high != "inf":
+        last = Message("config.and_below", " and below {number}", number=high)
+    elif isinstance(value, float):
+        last = Message("config.and_finite", " and finite")
+    raise ConfigError(
+        "config.out_of_range",
+        "{name} must be {first}{last}, got {value}{advice}",
+        name=name,
+        first=first,
+        last=last,
+        value=str(value)[:24],
+        advice=advice,
+    )
 
 
 def to_dict(config: object) -> ConfigDict:

@@ -50,9 +50,7 @@ def find_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError as error:
         raise InputError(
-            "device.syntax",
-            "device must be auto, cpu, cuda:0 ..., got {name!r}",
-            name=name,
+            "device.syntax", "device must be auto, cpu, cuda:0 ..., got {name!r}", name=name
         ) from error
     n_devices = torch.cuda.device_count()
     if device.type == "cuda" and (device.index or 0) >= n_devices:

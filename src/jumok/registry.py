@@ -129,7 +129,7 @@ class Registry(Generic[PartT]):
                 "{noun} must be a known name, got {name!r}; {suggest}",
                 noun=self.noun,
                 name=name,
-                suggest=suggest(name, self.names()),
+                suggest=suggest(str(name), self.names()),
             )
 
     def extension(self, name: str) -> Extension | None:

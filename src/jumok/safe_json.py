@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jumok.atomic_io import read_regular
-from jumok.errors import InputError, ModelFileError
+from jumok.errors import InputError, Message, ModelFileError
 
 MAX_BYTES = 4 * 2**20  # a long config.json, with the names of 10,000 labels, has 0.5 MiB
 MAX_DEPTH = 64
@@ -56,17 +56,19 @@ def parse_json(data: bytes, *, allow_surrogates: bool = False) -> dict[str, Any]
     except InputError:
         raise
     except RecursionError as error:
-        raise _invalid(f"it is nested deeper than {MAX_DEPTH} levels") from error
+        raise _too_deep() from error
     except ValueError as error:  # bad JSON, bad UTF-8
         raise _invalid(str(error)) from error
     if not isinstance(value, dict):
-        raise _invalid("it is not an object of names and values")
+        raise _invalid(Message("json.not_an_object", "it is not an object of names and values"))
     _check_depth(value)
     if not allow_surrogates and b"\\" in data:  # only escapes spell half a pair
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
-            raise _invalid("it holds half a surrogate pair") from error
+            raise _invalid(
+                Message("json.lone_surrogate", "it holds half a surrogate pair")
+            ) from error
     return value
 
 
@@ -77,20 +79,22 @@ def _check_depth(value: dict[str, Any]) -> None:
         level = [item for group in groups for item in group if isinstance(item, dict | list)]
         if not level:
             return
-    raise _invalid(f"it is nested deeper than {MAX_DEPTH} levels")
+    raise _too_deep()
 
 
 def _unique_names(pairs: list[tuple[str, object]]) -> dict[str, object]:
     table: dict[str, object] = {}
     for name, value in pairs:
         if name in table:
-            raise _invalid(f"the name {ascii(name)[:80]} comes twice")
+            raise _invalid(
+                Message("json.name_twice", "the name {name} comes twice", name=ascii(name)[:80])
+            )
         table[name] = value
     return table
 
 
 def _reject_number(text: str) -> float:
-    raise _invalid(f"it holds the number {text}")
+    raise _invalid(Message("json.number", "it holds the number {text}", text=text))
 
 
 def _finite_float(text: str) -> float:
@@ -104,9 +108,13 @@ _decoder = json.JSONDecoder(
 )
 
 
-def _invalid(reason: str) -> InputError:
+def _too_deep() -> InputError:
+    return _invalid(
+        Message("json.too_deep", "it is nested deeper than {most} levels", most=MAX_DEPTH)
+    )
+
+
+def _invalid(reason: Message | str) -> InputError:
     return InputError(
-        "json.unusable",
-        "not usable JSON: {reason}; correct it or get it again",
-        reason=reason,
+        "json.unusable", "not usable JSON: {reason}; correct it or get it again", reason=reason
     )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from safetensors import SafetensorError
 
 from jumok.atomic_io import open_regular, read_regular
-from jumok.errors import InputError, ModelFileError
+from jumok.errors import InputError, Message, ModelFileError
 from jumok.safe_json import check_no_lfs_pointer, parse_json
 
 if TYPE_CHECKING:
@@ -237,43 +237,86 @@ def _parse(start: bytes, size: int) -> tuple[dict[str, TensorEntry], dict[str, s
     check_no_lfs_pointer(start)
     length = int.from_bytes(start[:8], "little")
     if size < 8:
-        raise _invalid(f"{size} bytes, the length of the header alone takes 8")
+        raise _invalid(
+            "safetensors.too_short",
+            "{size} bytes, the length of the header alone takes 8",
+            size=size,
+        )
     if length > min(MAX_HEADER_BYTES, size - 8):
-        raise _invalid(f"a header of {length:,} bytes in a file of {size:,}, 8 MiB are allowed")
+        raise _invalid(
+            "safetensors.header_too_long",
+            "a header of {length:,} bytes in a file of {size:,}, 8 MiB are allowed",
+            length=length,
+            size=size,
+        )
     header = _parse_json(start[8 : 8 + length])
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(type(text) is str for text in metadata.values()):
-        raise _invalid("its __metadata__ is not a table of strings")
+        raise _invalid("safetensors.metadata", "its __metadata__ is not a table of strings")
     if len(header) > MAX_TENSORS:
-        raise _invalid(f"{len(header):,} tensors, {MAX_TENSORS:,} are allowed")
+        raise _invalid(
+            "safetensors.too_many_tensors",
+            "{n:,} tensors, {most:,} are allowed",
+            n=len(header),
+            most=MAX_TENSORS,
+        )
     entries = {name: _entry(name, fields) for name, fields in header.items()}
     end = 0
     for name, entry in sorted(entries.items(), key=lambda item: (item[1].start, item[1].end)):
         if entry.start != end:
-            raise _invalid(f"{name!r} starts at byte {entry.start:,} instead of {end:,}")
+            raise _invalid(
+                "safetensors.wrong_start",
+                "{name!r} starts at byte {start:,} instead of {end:,}",
+                name=name,
+                start=entry.start,
+                end=end,
+            )
         end = entry.end
     if end != size - 8 - length:
-        raise _invalid(f"its tensors take {end:,} bytes of {size - 8 - length:,}")
+        raise _invalid(
+            "safetensors.wrong_length",
+            "its tensors take {end:,} bytes of {size:,}",
+            end=end,
+            size=size - 8 - length,
+        )
     return entries, metadata
 
 
 def _entry(name: str, fields: object) -> TensorEntry:
     """The validated entry of one tensor."""
-    label = f"tensor {name[:80]!r}"
+    label = name[:80]
     parts = re.split(r"[/\\]", name)
     if not 0 < len(name) <= MAX_NAME_CHARS or not name.isprintable() or ".." in parts:
-        raise _invalid(f"{label} has an invalid name")
+        raise _invalid("safetensors.tensor_name", "tensor {name!r} has an invalid name", name=label)
     if not isinstance(fields, dict) or fields.keys() != {"dtype", "shape", "data_offsets"}:
-        raise _invalid(f"{label} must have dtype, shape and data_offsets, and nothing else")
+        raise _invalid(
+            "safetensors.tensor_fields",
+            "tensor {name!r} must have dtype, shape and data_offsets, and nothing else",
+            name=label,
+        )
     dtype, shape, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]
     if not isinstance(dtype, str) or dtype not in _DTYPES:
-        raise _invalid(f"{label} has the unknown dtype {repr(dtype)[:40]}")
+        raise _invalid(
+            "safetensors.unknown_tensor_dtype",
+            "tensor {name!r} has the unknown dtype {dtype}",
+            name=label,
+            dtype=repr(dtype)[:40],
+        )
     if not _are_sizes(shape) or not _are_sizes(offsets) or len(offsets) != 2:
-        raise _invalid(f"{label}: shape or data_offsets are not lists of integers")
+        raise _invalid(
+            "safetensors.tensor_sizes",
+            "tensor {name!r}: shape or data_offsets are not lists of integers",
+            name=label,
+        )
     elements, n_bytes = math.prod(shape), offsets[1] - offsets[0]
     if elements * _DTYPES[dtype][1] != n_bytes:
         raise _invalid(
-            f"{label}: {n_bytes:,} bytes do not fit its shape {repr(shape)[:40]} of {dtype}"
+            "safetensors.tensor_bytes",
+            "tensor {name!r}: {n_bytes:,} bytes do not fit its shape {shape} of {dtype}",
+            name=label,
+            n_bytes=n_bytes,
+            shape=repr(shape)[:40],
+            dtype=dtype,
         )
     return TensorEntry(dtype, tuple(shape), offsets[0], offsets[1])
 
@@ -290,17 +333,19 @@ def _are_sizes(numbers: object) -> bool:
 def _parse_json(header: bytes) -> dict[str, object]:
     """The header as an object without duplicate names."""
     if not header.startswith(b"{"):  # as the format demands; parse_json would skip a BOM
-        raise _invalid("its header is not a JSON object")
+        raise _invalid("safetensors.header_not_an_object", "its header is not a JSON object")
     try:
         return parse_json(header, allow_surrogates=True)  # names are checked, metadata is any text
     except InputError as error:
-        reason = str(error).removeprefix("not usable JSON: ").partition("; correct")[0]
-        raise _invalid(f"its header is not usable JSON: {reason[:100]}") from error
+        reason = error.values["reason"]
+        raise _invalid(
+            "safetensors.header_not_json", "its header is not usable JSON: {reason}", reason=reason
+        ) from error
 
 
-def _invalid(reason: str) -> InputError:
+def _invalid(code: str, template: str, /, **values: object) -> InputError:
     return ModelFileError(
         "safetensors.unusable",
         "not a usable safetensors file: {reason}; get or write it again",
-        reason=reason,
+        reason=Message(code, template, **values),
     )

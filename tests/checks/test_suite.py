@@ -26,7 +26,6 @@ from jumok.models import (
     TextClassifier,
     TokenClassifier,
 )
-from jumok.models.config import Positions
 from jumok.native import to_bfloat16
 from jumok.nn import AttentionMask, HookPoint, RelativePositionBias
 from jumok.nn.masks import Mask
@@ -67,7 +66,7 @@ def having(result: str, outcomes: dict[str, CheckResult]) -> set[str]:
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_all_variants_give_the_same_outputs(
-    kind: type[nn.Module], positions: Positions, norm_first: bool
+    kind: type[nn.Module], positions: str, norm_first: bool
 ) -> None:
     checked = check_target(kind, positions=positions, norm_first=norm_first)
     for training in (False, True):

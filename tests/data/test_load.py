@@ -266,7 +266,7 @@ def test_invalid_data_settings() -> None:
         DataConfig(corpus="nscm")
     with raises(InputError, "data.corpus_and_files"):
         DataConfig(corpus="nsmc", train="a.tsv")
-    with raises(InputError, "data.negative_rows"):
+    with raises(InputError, "config.out_of_range"):
         DataConfig(train_rows=-1)
     with raises(InputError, "data.recipe_no_data"):
         load_splits(DataConfig())

@@ -139,7 +139,7 @@ def test_a_large_file_is_not_read_whole(tmp_path: Path) -> None:
         (lambda t: t.weights("decoder", 0), "trace.unknown_block"),
         (lambda t: t.weights("encoder", 2), "trace.layer_range"),
         (lambda t: t.weights("encoder", -1), "trace.layer_range"),
-        (lambda t: t.weights("encoder", 0, 2), "trace.sequence_range"),
+        (lambda t: t.weights("encoder", 0, 2), "trace.index_range"),
         (
             lambda t: t.tensor("encoder.0.mixed"),
             "trace.unknown_tensor",

@@ -1,14 +1,14 @@
 """Small configs and helpers for the tests of models."""
 
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from jumok.models import TransformerConfig
-from jumok.models.config import Positions
+from jumok.nn.positions import POSITIONS as ENCODINGS
 
-POSITIONS: tuple[Positions, ...] = get_args(Positions)
+POSITIONS = tuple(ENCODINGS.builtin)
 VOCABULARY = 11
 
 

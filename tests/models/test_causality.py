@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from jumok.models import EncoderDecoder, LanguageModel
-from jumok.models.config import Positions
 from jumok.nn import AttentionMask, record
 from jumok.nn.attention_kernels import MAX_BMM_KEYS
 from tests.models.small_models import POSITIONS, VOCABULARY, set_seed, small
@@ -22,7 +21,7 @@ every_positions = pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
 @given(data=st.data())
 def test_a_later_token_changes_no_earlier_output(
-    positions: Positions, training: bool, data: st.DataObject
+    positions: str, training: bool, data: st.DataObject
 ) -> None:
     """Bit for bit; in training with the same random numbers."""
     T, seed = data.draw(st.integers(2, 9)), data.draw(seeds)
@@ -58,7 +57,7 @@ def test_a_target_depends_on_the_source_and_its_own_past(left: bool) -> None:
 @pytest.mark.parametrize("norm_first", [False, True])
 @every_positions
 def test_the_jacobian_is_zero_above_the_diagonal(
-    positions: Positions, norm_first: bool, watch: bool
+    positions: str, norm_first: bool, watch: bool
 ) -> None:
     """d y[i] / d x[j] is exactly 0 for j > i, and nonzero for every j <= i."""
     T = 5
@@ -80,7 +79,7 @@ def test_the_jacobian_is_zero_above_the_diagonal(
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "relative"])
-def test_causality_of_the_fused_kernel(positions: Positions) -> None:
+def test_causality_of_the_fused_kernel(positions: str) -> None:
     T = MAX_BMM_KEYS + 8
     model = randomized(LanguageModel(small(positions=positions, max_length=T, n_layers=1))).eval()
     ids = tokens(1, T, size=VOCABULARY)

@@ -156,7 +156,7 @@ def test_the_decoder_may_have_its_own_number_of_layers() -> None:
 
 
 def test_a_decoder_without_layers_is_rejected() -> None:
-    with raises(InputError, "model.n_decoder_layers_least"):
+    with raises(InputError, "config.out_of_range"):
         TransformerConfig(n_decoder_layers=0)
 
 

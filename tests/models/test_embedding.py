@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from jumok.models import Encoder
-from jumok.models.config import Positions
 from tests.models.small_models import POSITIONS, VOCABULARY, set_seed, small
 from tests.nn.strategies import tokens
 from tests.nn.tolerances import close, randomized
@@ -13,7 +12,7 @@ IDS, PLACES = tokens(2, 4, size=VOCABULARY), torch.tensor([[0, 1, 2, 3], [5, 0, 
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
-def test_the_sum(positions: Positions) -> None:
+def test_the_sum(positions: str) -> None:
     embedding = randomized(Encoder(small(positions=positions))).embedding.eval()
     x = embedding.tokens.weight[IDS] * 8**0.5
     if embedding.positions is not None:

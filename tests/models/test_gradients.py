@@ -11,7 +11,6 @@ from jumok.models import (
     MaskedLanguageModel,
     TextClassifier,
 )
-from jumok.models.config import Positions
 from jumok.nn import AttentionMask
 from tests.models.small_models import POSITIONS, VOCABULARY, small
 from tests.nn.strategies import sequence_mask, tokens
@@ -24,7 +23,7 @@ REAL = sequence_mask([3, 1], 3)
 @pytest.mark.slow
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("positions", POSITIONS)
-def test_gradcheck_of_tiny_models(positions: Positions, norm_first: bool) -> None:
+def test_gradcheck_of_tiny_models(positions: str, norm_first: bool) -> None:
     config = small(
         positions=positions,
         norm_first=norm_first,
@@ -59,7 +58,7 @@ def test_gradcheck_of_tiny_models(positions: Positions, norm_first: bool) -> Non
 
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("positions", POSITIONS)
-def test_every_parameter_gets_a_gradient(positions: Positions, tied: bool) -> None:
+def test_every_parameter_gets_a_gradient(positions: str, tied: bool) -> None:
     """Except the biases of keys, which softmax ignores."""
     model = randomized(EncoderDecoder(small(positions=positions, tie_embeddings=tied)))
     mask = AttentionMask.from_padding(REAL)

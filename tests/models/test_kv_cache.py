@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from jumok.models import EncoderDecoder, LanguageModel
-from jumok.models.config import Positions
 from jumok.nn import AttentionMask, positions_from_mask, record
 from jumok.nn.attention_kernels import MAX_BMM_KEYS
 from tests.models.small_models import POSITIONS, VOCABULARY, small
@@ -47,7 +46,7 @@ def in_chunks(model: LanguageModel, ids: Tensor, real: Tensor, ends: list[int]) 
 @every_padding
 @both_orders
 @every_positions
-def test_every_chunking(positions: Positions, norm_first: bool, padding: str) -> None:
+def test_every_chunking(positions: str, norm_first: bool, padding: str) -> None:
     model = randomized(LanguageModel(small(positions=positions, norm_first=norm_first)))
     model = model.double().eval()
     ids, real = tokens(3, T, size=VOCABULARY), PADDING[padding]
@@ -61,7 +60,7 @@ def test_every_chunking(positions: Positions, norm_first: bool, padding: str) ->
 @torch.no_grad()
 @both_orders
 @every_positions
-def test_positions_continue_from_the_cache(positions: Positions, norm_first: bool) -> None:
+def test_positions_continue_from_the_cache(positions: str, norm_first: bool) -> None:
     model = randomized(LanguageModel(small(positions=positions, norm_first=norm_first)))
     model = model.double().eval()
     ids = tokens(2, T, size=VOCABULARY)
@@ -73,7 +72,7 @@ def test_positions_continue_from_the_cache(positions: Positions, norm_first: boo
 @torch.no_grad()
 @both_orders
 @every_positions
-def test_encoder_decoder_with_a_cache(positions: Positions, norm_first: bool) -> None:
+def test_encoder_decoder_with_a_cache(positions: str, norm_first: bool) -> None:
     """The source is projected once and its padding stays hidden."""
     model = randomized(EncoderDecoder(small(positions=positions, norm_first=norm_first)))
     model = model.double().eval()
@@ -124,7 +123,7 @@ def test_float32_fused_and_explicit(watch: bool) -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("positions", ["rotary", "relative"])
-def test_the_cache_with_the_fused_kernel(positions: Positions) -> None:
+def test_the_cache_with_the_fused_kernel(positions: str) -> None:
     n = MAX_BMM_KEYS + 6
     model = randomized(LanguageModel(small(positions=positions, max_length=n, n_layers=1)))
     model = model.double().eval()

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from jumok.models import Decoder, Encoder
-from jumok.models.config import Positions
 from jumok.nn import AttentionMask
 from tests.models.small_models import POSITIONS, VOCABULARY, small
 from tests.nn.strategies import seeds, tokens
@@ -47,7 +46,7 @@ def drawn(data: st.DataObject) -> tuple[list[list[Tensor]], int, int]:
 @pytest.mark.parametrize("backbone", [Encoder, Decoder])
 @given(data=st.data())
 def test_packed_texts_give_the_same_vectors(
-    backbone: type[Encoder] | type[Decoder], positions: Positions, data: st.DataObject
+    backbone: type[Encoder] | type[Decoder], positions: str, data: st.DataObject
 ) -> None:
     rows, width, seed = drawn(data)
     config = small(positions=positions, norm_first=data.draw(st.booleans()))

@@ -13,7 +13,6 @@ from jumok.models import (
     MaskedLanguageModel,
     TextClassifier,
 )
-from jumok.models.config import Positions
 from jumok.models.pooling import Pooling
 from jumok.nn import AttentionMask, positions_from_mask
 from tests.models.small_models import POSITIONS, VOCABULARY, padded, set_seed, small
@@ -30,7 +29,7 @@ lengths = st.lists(st.integers(1, 6), min_size=1, max_size=3)
 @pytest.mark.parametrize("backbone", [Encoder, Decoder])
 @given(data=st.data())
 def test_a_padded_batch_gives_the_same_vectors(
-    backbone: type[Encoder] | type[Decoder], left: bool, positions: Positions, data: st.DataObject
+    backbone: type[Encoder] | type[Decoder], left: bool, positions: str, data: st.DataObject
 ) -> None:
     """A single text without a mask has the same vectors as in a batch, up to rounding."""
     sizes, seed = data.draw(lengths), data.draw(seeds)
@@ -68,7 +67,7 @@ def test_the_ids_of_padding_do_not_matter(data: st.DataObject, left: bool, train
 @pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
 @pytest.mark.parametrize("norm_first", [False, True])
 @every_positions
-def test_sequence_to_sequence(positions: Positions, norm_first: bool, left: bool) -> None:
+def test_sequence_to_sequence(positions: str, norm_first: bool, left: bool) -> None:
     """Source and target padded in a batch against each pair by itself."""
     model = (
         randomized(EncoderDecoder(small(positions=positions, norm_first=norm_first)))

@@ -31,7 +31,7 @@ def test_the_defaults_are_the_papers_base_model() -> None:
         ({"d_ff": 0}, "d_ff must be at least 1, got 0"),
         (
             {"d_model": 2**63, "n_heads": 7},
-            "d_model must be at most 2,147,483,648, got 9223372036854775808",
+            "d_model must be at least 1 and at most 2147483648, got 9223372036854775808",
         ),
         (
             {"d_model": 2**31 - 1, "n_heads": 7},

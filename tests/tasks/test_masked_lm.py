@@ -228,7 +228,7 @@ def test_the_masked_fraction_falls() -> None:
 
     first, second, later = (fraction(number) for number in (0, 1, 7))
     assert first > second + 0.1 > later + 0.15
-    with raises(InputError, "recipe.masking_final_probability_less"):
+    with raises(InputError, "config.out_of_range"):
         MaskingConfig(final_probability=1.0)
 
 

@@ -231,8 +231,8 @@ def test_labels_with_another_separator_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("multi_label.threshold=0", "recipe.multi_label_threshold_less"),
-        ("multi_label.threshold=1.5", "recipe.multi_label_threshold_less"),
+        ("multi_label.threshold=0", "config.out_of_range"),
+        ("multi_label.threshold=1.5", "config.out_of_range"),
         ('data.labels=["a|b", "c"]', "task.separator_in_label"),
         ("training.label_smoothing=0.1", "recipe.label_smoothing_not_for_task"),
         ("augmentation.rdrop_alpha=1", "recipe.augmentation_not_for_task"),

@@ -214,14 +214,14 @@ def test_a_text_without_a_pair_is_refused(scored: Path) -> None:
         ('label = "label"', "", "task.no_positive_label"),
         (f'score = "score"\n{LABELS}', "", "task.two_measures_of_similarity"),
         ('[similarity]\nnegative = "different"', "", "recipe.negative_without_positive"),
-        ("[similarity]\ntemperature = 0.0", "", "recipe.similarity_temperature_finite"),
+        ("[similarity]\ntemperature = 0.0", "", "config.out_of_range"),
         (
             '[similarity]\ntexts = "a.txt"',
             "",
             "task.no_dropout",
         ),
         ('[similarity]\ntexts = "a"\ncorpus = "nsmc"', "", "recipe.corpus_and_texts"),
-        ("[similarity]\nrows = -1", "", "recipe.negative_rows"),
+        ("[similarity]\nrows = -1", "", "config.out_of_range"),
     ],
 )
 def test_settings_that_conflict(tmp_path: Path, supervision: str, model: str, message: str) -> None:

@@ -224,7 +224,7 @@ def test_adapters_that_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("overrides", "match"),
     [
-        (["training.lora.rank=-1"], "nn.lora_rank"),
+        (["training.lora.rank=-1"], "config.out_of_range"),
         (["training.lora.targets=['quary']"], "config.wrong_type"),
         (["training.sharding=full"], "training.lora_with_sharding"),
         (["model.init="], "recipe.lora_without_init"),

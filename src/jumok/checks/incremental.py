@@ -42,14 +42,10 @@ def native(precision: WeightPrecision) -> Callable[[CheckTarget], Outputs]:
         model = target.pipeline.model
         if not target.pipeline.has_logits:
             raise NotApplicable(
-                "check.model_without_head",
-                "a model without a head does not generate text",
+                "check.model_without_head", "a model without a head does not generate text"
             )
         if target.pipeline.device.type != "cpu":
-            raise NotApplicable(
-                "check.kernel_needs_cpu",
-                "the C++ kernel runs on the CPU only",
-            )
+            raise NotApplicable("check.kernel_needs_cpu", "the C++ kernel runs on the CPU only")
         try:
             kernel = NativeModel(model, precision)
         except KernelError as reason:

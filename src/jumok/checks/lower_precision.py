@@ -48,10 +48,7 @@ class Int8Variant:
     def __call__(self, target: CheckTarget) -> Outputs:
         """NotApplicable if int8 arithmetic is not available."""
         if target.pipeline.device.type != "cpu":
-            raise NotApplicable(
-                "check.int8_needs_cpu",
-                "int8 runs on the CPU only",
-            )
+            raise NotApplicable("check.int8_needs_cpu", "int8 runs on the CPU only")
         try:
             return self.kernel(target)
         except NotApplicable:

@@ -51,10 +51,7 @@ class ExportCheck:
 
     def _measure(self, target: CheckTarget) -> Measurement:
         if target.pipeline.device.type != "cpu":
-            raise NotApplicable(
-                "check.exports_need_cpu",
-                "exports are compared on the CPU only",
-            )
+            raise NotApplicable("check.exports_need_cpu", "exports are compared on the CPU only")
         try:
             difference = export_difference(target.pipeline, self.format)
             return Measurement(difference, get_target(self.format).tolerance)

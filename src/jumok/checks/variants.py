@@ -46,9 +46,7 @@ class Compiled:
         except RuntimeError as error:
             why = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise JumokError(
-                "check.compile_failed",
-                "torch.compile failed ({why})",
-                why=why,
+                "check.compile_failed", "torch.compile failed ({why})", why=why
             ) from error
 
 
@@ -91,10 +89,7 @@ def transformers_outputs(target: CheckTarget) -> Outputs:
     """Each sample alone, by transformers with the imported checkpoint, in float32."""
     origin, device = target.pipeline.origin, target.pipeline.device
     if origin is None:
-        raise NotApplicable(
-            "check.model_not_imported",
-            "the model was not imported",
-        )
+        raise NotApplicable("check.model_not_imported", "the model was not imported")
     if not any(found for pattern in WEIGHT_FILES for found in origin.folder.glob(pattern)):
         raise NotApplicable(
             "check.original_folder_needed",

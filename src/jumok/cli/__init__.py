@@ -140,12 +140,7 @@ def _run(argv: list[str], debug: bool) -> int:
         _discard_stdout()
         return 0
     except KeyboardInterrupt:
-        _print_error(
-            Message(
-                "cli.stopped_by_ctrl_c",
-                "stopped by Ctrl-C",
-            )
-        )
+        _print_error(Message("cli.stopped_by_ctrl_c", "stopped by Ctrl-C"))
         return 130
     except OSError as error:
         if debug:

@@ -75,8 +75,7 @@ def _converse(chat: "Chat", messages: "list[Message]") -> None:
             sys.stdout.flush()
             print_notice(
                 Notice(
-                    "cli.answer_interrupted",
-                    "jumok: the answer was interrupted; its text is kept",
+                    "cli.answer_interrupted", "jumok: the answer was interrupted; its text is kept"
                 )
             )
         else:

@@ -84,13 +84,7 @@ def _target(pipeline: "Pipeline", texts: list[str]) -> "CheckTarget":
             samples = text_samples(pipeline, dev_texts(pipeline))
             description = Message("cli.dev_texts", "{n} dev texts and ", n=len(samples))
         except JumokError as error:
-            print_notice(
-                Message(
-                    "cli.no_dev_texts",
-                    "no dev texts ({error})",
-                    error=error,
-                )
-            )
+            print_notice(Message("cli.no_dev_texts", "no dev texts ({error})", error=error))
             samples, description = [], ""
     lengths = ", ".join(str(len(sample.ids)) for sample in random_samples)
     print_notice(
@@ -143,7 +137,7 @@ def _optimize_encoder(
         if otherwise is not None and (reason is not None or hasattr(model, "decoder")):
             return otherwise(model)
         if reason is not None:
-            raise NotApplicable("check.not_optimized", "{reason}", reason=reason)
+            raise NotApplicable(reason)
         return optimize(model, precision)
 
     return transform

@@ -97,9 +97,7 @@ def _shell(given: str | None, option: str) -> str:
         return name
     if given not in SCRIPTS:
         raise UsageError(
-            "cli.unknown_shell",
-            "unknown shell {given!r}; give bash, zsh or fish",
-            given=given,
+            "cli.unknown_shell", "unknown shell {given!r}; give bash, zsh or fish", given=given
         )
     return given
 

@@ -179,10 +179,7 @@ def verify(
         )
     if overlap:
         if name is None:
-            raise UsageError(
-                "cli.overlap_without_corpus",
-                "--overlap needs the NAME of one corpus",
-            )
+            raise UsageError("cli.overlap_without_corpus", "--overlap needs the NAME of one corpus")
         _print_overlap(corpus_by_name(name), as_json)
 
 

@@ -49,8 +49,7 @@ def evaluate(
 
     if data is not None and split is not None:
         raise UsageError(
-            "cli.data_and_split",
-            "--data and --split exclude each other; use one of them",
+            "cli.data_and_split", "--data and --split exclude each other; use one of them"
         )
     pipeline = with_precision(load_ensemble(run, ensemble, decoding or [], device), precision)
     pipeline = apply_decoding(pipeline, decoding or [], ensemble, precision)

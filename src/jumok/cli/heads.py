@@ -83,8 +83,7 @@ def heads(
     if sweep or patch is not None:
         if sort is not None or (sweep and patch is not None):
             raise UsageError(
-                "cli.sort_sweep_and_patch",
-                "use one of --sort, --sweep and --patch, got several",
+                "cli.sort_sweep_and_patch", "use one of --sort, --sweep and --patch, got several"
             )
         _print_effects(_effects(model, texts, patch, answer), as_json, out)
         return
@@ -181,13 +180,7 @@ def _print_effects(effects: "Effects", as_json: bool, out: Path | None) -> None:
         from jumok.viewer.effect_files import write_effects
 
         write_effects(effects, out)
-        print_notice(
-            Message(
-                "cli.wrote",
-                "jumok: wrote {out}",
-                out=out,
-            )
-        )
+        print_notice(Message("cli.wrote", "jumok: wrote {out}", out=out))
     rows = sorted(effects.rows(), key=lambda row: -abs(float(row["change"])))
     if not as_json:
         measure = translate(_MEASURES[effects.measure])

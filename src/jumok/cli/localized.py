@@ -105,10 +105,7 @@ def _with_korean_errors(step: Callable[..., Any], name: str) -> Callable[..., An
             path = getattr(getattr(error, "ctx", None), "command_path", name)
             message = format_message().rstrip(".")
             raise UsageError(
-                "cli.see_help",
-                "{message}; see {path} --help",
-                message=message,
-                path=path,
+                "cli.see_help", "{message}; see {path} --help", message=message, path=path
             ) from error
 
     return run_step

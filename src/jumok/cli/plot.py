@@ -156,9 +156,7 @@ def _trace(run: Path, text: str | None, target: str | None, *, explain: bool) ->
         return Trace.open(run)
     if text is None:
         raise UsageError(
-            "cli.no_text_given",
-            "no text was given for {run}; add it after the run",
-            run=run,
+            "cli.no_text_given", "no text was given for {run}; add it after the run", run=run
         )
     from jumok.interpret.tracing import trace
     from jumok.tasks.runs.load import load
@@ -177,7 +175,5 @@ def _parse_head(word: str | None) -> "Head | None":
     if word.isascii() and word.isdecimal():
         return int(word)
     raise UsageError(
-        "cli.head_option",
-        "--head must be a number from 0, mean or max, got {word!r}",
-        word=word,
+        "cli.head_option", "--head must be a number from 0, mean or max, got {word!r}", word=word
     )

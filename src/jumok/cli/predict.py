@@ -270,8 +270,7 @@ def _check_streamable(pipeline: "Pipeline", as_json: bool) -> None:
     decoding = pipeline.recipe.decoding
     if as_json:
         raise UsageError(
-            "cli.stream_and_json",
-            "--stream and --json exclude each other; use one of them",
+            "cli.stream_and_json", "--stream and --json exclude each other; use one of them"
         )
     if decoding.n_best > 1:
         raise UsageError(

@@ -74,10 +74,7 @@ class PipeLines:
 def open_stdin() -> BinaryIO:
     """Stdin as bytes. Raises InputError if the process was started with stdin closed."""
     if sys.stdin is None:
-        raise UsageError(
-            "cli.stdin_closed",
-            "stdin is closed; give texts as arguments or on stdin",
-        )
+        raise UsageError("cli.stdin_closed", "stdin is closed; give texts as arguments or on stdin")
     return sys.stdin.buffer
 
 
@@ -120,8 +117,5 @@ def read_lines(stream: LineStream | None = None) -> Iterator[str]:
             ) from error
         except InputError as error:
             raise UsageError(
-                "cli.stdin_bad_line",
-                "stdin:{number}: {error}",
-                number=number,
-                error=error,
+                "cli.stdin_bad_line", "stdin:{number}: {error}", number=number, error=error
             ) from error

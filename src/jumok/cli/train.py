@@ -76,14 +76,12 @@ def train(
     if resume is not None:
         if recipe is not None or out is not None:
             raise UsageError(
-                "cli.resume_with_recipe",
-                "--resume takes no recipe and no --out; give only the run",
+                "cli.resume_with_recipe", "--resume takes no recipe and no --out; give only the run"
             )
         run = api.resume(resume, callbacks=callbacks)
     elif recipe is None:
         raise UsageError(
-            "cli.no_recipe_given",
-            "no recipe was given; try jumok train numbers, or --resume RUN",
+            "cli.no_recipe_given", "no recipe was given; try jumok train numbers, or --resume RUN"
         )
     else:
         with report_errors_once():
@@ -108,10 +106,7 @@ def _estimate(
     from jumok.training.reporting.metrics import format_duration
 
     if recipe is None or resume is not None:
-        raise UsageError(
-            "cli.dry_run_needs_recipe",
-            "--dry-run needs a recipe and no --resume",
-        )
+        raise UsageError("cli.dry_run_needs_recipe", "--dry-run needs a recipe and no --resume")
     plan = load_recipe(recipe, overrides)
     found = dry_run(plan)
     parts = {n: found.bytes_per_rank(n) for n in SHARD_COUNTS if plan.training.sharding == "full"}

@@ -154,10 +154,7 @@ def _trace(run: Path, request: "TraceRequest | None", device: str) -> "Trace":
 
         return Trace.open(run)
     if request is None:
-        raise UsageError(
-            "cli.export_needs_text",
-            "--export needs a text; add TEXT after the run",
-        )
+        raise UsageError("cli.export_needs_text", "--export needs a text; add TEXT after the run")
     from jumok.tasks.runs.load import load
     from jumok.viewer.live_model import LiveModel
 
@@ -195,12 +192,7 @@ def _serve(
                     host=server_address.host,
                 )
             )
-        print_notice(
-            Message(
-                "cli.press_ctrl_c",
-                "jumok: press Ctrl-C to stop",
-            )
-        )
+        print_notice(Message("cli.press_ctrl_c", "jumok: press Ctrl-C to stop"))
         if browse and has_display():
             webbrowser.open(f"{address.origin}open/{tickets.issue(page)}")
         serve(listener, server)

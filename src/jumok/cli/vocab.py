@@ -132,11 +132,7 @@ def add(
             )
         tokenizer = add_words(_load_tokenizer(model), lines).tokenizer
         if out.exists():
-            raise UsageError(
-                "cli.exists",
-                "{out} must not exist; choose another name",
-                out=out,
-            )
+            raise UsageError("cli.exists", "{out} must not exist; choose another name", out=out)
         tokenizer.save(out)
     if as_json:
         added = {"file": str(out), "added": len(lines), "sha256": tokenizer.fingerprint}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from jumok.atomic_io import expand_home
-from jumok.config_io import check_choices
+from jumok.config_io import check_choices, check_range
 from jumok.data.files.formats import Format
 from jumok.data.files.rows import OnBadRows
 from jumok.errors import DataError
@@ -104,13 +104,7 @@ class DataConfig:
                     name=name,
                 )
         for name in ("train_rows", "dev_rows", "test_rows"):
-            if getattr(self, name) < 0:
-                raise DataError(
-                    "data.negative_rows",
-                    "data.{name} must be 0 (all) or more, got {getattr}",
-                    name=name,
-                    getattr=getattr(self, name),
-                )
+            check_range(f"data.{name}", getattr(self, name), "[0, inf)", "; 0 reads all")
 
     def relocated(self, run: Path) -> "DataConfig":
         """A copy with the paths of the files of a run in the folder `run`, from any directory.

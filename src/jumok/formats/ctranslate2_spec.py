@@ -13,6 +13,7 @@ from jumok.models.backbones import backbones
 from jumok.nn import (
     LearnedPositions,
     MultiHeadAttention,
+    RelativePositionBias,
     SinusoidalPositions,
     TransformerLayer,
 )
@@ -88,6 +89,8 @@ def unsupported_reason(model: nn.Module) -> str | None:
         if extensions := backbone.stack.extensions():
             return f"jumok writes no {extensions[0]} ({name}) for CTranslate2"
         embedding = backbone.embedding
+        if type(embedding.positions) not in (LearnedPositions, SinusoidalPositions, type(None)):
+            return f"jumok writes no positions of an extension ({name}) for CTranslate2"
         if not isinstance(embedding.projection, nn.Identity):
             return (
                 f"CTranslate2 does not support an embedding projection ({name}); train without "
@@ -150,7 +153,7 @@ def _encoder(backbone: Encoder) -> "TransformerEncoderSpec":
         rms_norm=isinstance(layers[0].self_attention_norm.norm, nn.RMSNorm),
         rotary_dim=None if backbone.stack.rotary is None else 0,  # 0: the whole head
         rotary_interleave=False,
-        rotary_base=10_000 if backbone.stack.rotary is None else backbone.stack.rotary.config.base,
+        rotary_base=10_000,  # no other is written
     )
     _fill_backbone(spec, backbone)
     spec.embeddings[0].weight = _copy(backbone.embedding.tokens.weight)
@@ -174,7 +177,7 @@ def _decoder(model: EncoderDecoder | LanguageModel) -> "TransformerDecoderSpec":
         rms_norm=isinstance(layers[0].self_attention_norm.norm, nn.RMSNorm),
         rotary_dim=None if backbone.stack.rotary is None else 0,
         rotary_interleave=False,
-        rotary_base=10_000 if backbone.stack.rotary is None else backbone.stack.rotary.config.base,
+        rotary_base=10_000,  # no other is written
     )
     _fill_backbone(spec, backbone)
     spec.embeddings.weight = _copy(backbone.embedding.tokens.weight)
@@ -211,7 +214,7 @@ def _fill_backbone(
             layer.self_attention_norm.norm,
             is_self_attention=True,
         )
-        if stack.relative is not None:
+        if isinstance(stack.relative, RelativePositionBias):
             part.self_attention.relative_attention_bias = _copy(stack.relative.bias.weight)
             distance = torch.tensor(stack.relative.max_distance, dtype=torch.int32)
             part.self_attention.relative_attention_max_distance = distance.numpy()[()]

@@ -93,7 +93,7 @@ def optimize(
         )
     reason = unsupported_reason(model)
     if reason is not None:
-        raise InputError("inference.unsupported", "{reason}", reason=reason)
+        raise InputError(reason)
     fast = shared_copy(model).eval()
     for module in list(fast.modules()):
         if isinstance(module, Encoder):
@@ -132,7 +132,7 @@ def has_invariant_states(model: nn.Module) -> bool:
     )
 
 
-def unsupported_reason(model: nn.Module) -> str | None:
+def unsupported_reason(model: nn.Module) -> Message | None:
     """Why this model cannot be optimized, in one sentence; None if it can.
 
     >>> print(unsupported_reason(nn.Linear(1, 1)))
@@ -140,30 +140,40 @@ def unsupported_reason(model: nn.Module) -> str | None:
     """
     encoders = [module for module in model.modules() if isinstance(module, Encoder)]
     if not encoders:
-        return (
-            f"the model must have an encoder, got a {type(model).__name__}; use the unoptimized "
-            "model"
+        return Message(
+            "inference.no_encoder",
+            "the model must have an encoder, got a {kind}; use the unoptimized model",
+            kind=type(model).__name__,
         )
     device = next(model.parameters()).device
     if device.type != "cpu":
-        return (
-            f'the model must be on the CPU, got {device}; load it with device="cpu", or use the '
-            "unoptimized model"
+        return Message(
+            "inference.not_on_cpu",
+            'the model must be on the CPU, got {device}; load it with device="cpu", or use the '
+            "unoptimized model",
+            device=str(device),
         )
     for name, module in model.named_modules():
         if module._forward_hooks or module._forward_pre_hooks:
-            return (
-                f"the model must have no hooks, got one on {name}: an optimized model does not "
-                "call them; use the unoptimized model"
+            return Message(
+                "inference.hooks",
+                "the model must have no hooks, got one on {name}: an optimized model does not "
+                "call them; use the unoptimized model",
+                name=name,
             )
     for encoder in encoders:
         if type(encoder.stack) is TransformerStack and (extensions := encoder.stack.extensions()):
-            return f"an encoder with {extensions[0]} cannot be optimized; use the unoptimized model"
+            return Message(
+                "inference.unsupported_encoder",
+                "an encoder with {extension} cannot be optimized; use the unoptimized model",
+                extension=extensions[0],
+            )
     for module in (module for encoder in encoders for module in encoder.stack.modules()):
         if type(module) not in _SUPPORTED:
-            return (
-                f"a layer has a {type(module).__name__}, which cannot be optimized; use the "
-                "unoptimized model"
+            return Message(
+                "inference.unsupported_module",
+                "a layer has a {kind}, which cannot be optimized; use the unoptimized model",
+                kind=type(module).__name__,
             )
     return None
 

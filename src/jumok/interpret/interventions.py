@@ -328,8 +328,7 @@ def _subject(
     target = answer if generates else None
     if target is not None and decode:
         raise TraceError(
-            "trace.decode_and_answer",
-            "decode must be left out with an answer, got both",
+            "trace.decode_and_answer", "decode must be left out with an answer, got both"
         )
     pipeline.check_texts([text] if target is None else [text, target])
     pipeline.check_supported()

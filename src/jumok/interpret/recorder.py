@@ -15,13 +15,22 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from jumok.errors import TraceError
-from jumok.interpret.schema import SIDES, Block, BlockName, ModelInfo, Muted, Side
+from jumok.interpret.schema import (
+    SIDES,
+    Block,
+    BlockName,
+    ModelInfo,
+    Muted,
+    Side,
+    positions_and_norm,
+)
 from jumok.models import Decoder, Encoder, TransformerConfig
 from jumok.models.backbones import backbones
 from jumok.nn.attention import MultiHeadAttention
 from jumok.nn.embedding import TokenEmbedding
 from jumok.nn.hooks import HookPoint
 from jumok.nn.layer import ResidualNorm, TransformerLayer
+from jumok.nn.positions import RotaryPositions
 
 TOP_K = 10  # candidates in a trace after each token of a decoder
 
@@ -88,14 +97,15 @@ def model_info(model: nn.Module, config: TransformerConfig, family: str) -> Mode
     names = list(found)
     tokens: TokenEmbedding = next(iter(found.values())).embedding.tokens
     kind = "encoder_decoder" if len(names) == 2 else names[0]
+    positions, norm = positions_and_norm(config.positions, config.norm)
     return ModelInfo(
         kind=kind,  # type: ignore[arg-type]  # one of the three
         family=family,
         d_model=config.d_model,
         d_ff=config.d_ff,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
-        positions=config.positions,
-        norm=config.norm,
+        positions=positions,
+        norm=norm,
         norm_eps=config.norm_eps,
         norm_first=config.norm_first,
         gated=config.gated,
@@ -155,10 +165,10 @@ def constant_tensors(model: nn.Module, lengths: dict[Side, int]) -> Recorded:
         if embedding.segments is not None:
             found[f"{side}.segments"] = embedding.segments.weight.clone()  # (n, D)
         rotary = backbone.stack.rotary
-        if rotary is not None:
+        if isinstance(rotary, RotaryPositions):
             found["rotary"] = rotary.frequencies  # (K/2,)
             local = backbone.stack.local_rotary
-            if local is not rotary and local is not None:
+            if local is not rotary and isinstance(local, RotaryPositions):
                 block = "encoder" if side == "source" else "decoder"
                 for i, kind in enumerate(backbone.stack.kinds):
                     if kind == "L":
@@ -167,9 +177,14 @@ def constant_tensors(model: nn.Module, lengths: dict[Side, int]) -> Recorded:
 
 
 def parameter_tensors(model: nn.Module) -> Recorded:
-    """The weights of the layers, with which the page computes their outputs again."""
+    """The weights of the layers, with which the page computes their outputs again.
+
+    Empty with norms or an attention of an extension, which the page does not compute.
+    """
     found: Recorded = {}
     for side, backbone in backbones_by_side(model).items():
+        if {"norms of an extension", "attention of an extension"} & {*backbone.stack.extensions()}:
+            return {}
         for i, layer in enumerate(_layers(backbone)):
             for name, parameter in layer.named_parameters():
                 found[f"parameters.{side}.{i}.{name}"] = parameter

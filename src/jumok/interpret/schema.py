@@ -8,7 +8,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast, get_args
 
 from jumok.config_io import from_dict
 from jumok.errors import InputError, TraceError
@@ -22,6 +22,7 @@ ModelKind: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 Positions: TypeAlias = Literal[
     "sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none", "unknown"
 ]
+Norm: TypeAlias = Literal["layer", "rms", "rms_offset", "unknown"]
 Implementation: TypeAlias = Literal["jumok", "transformers"]
 TokenizerLibrary: TypeAlias = Literal["sentencepiece", "tokenizers", "marian"]
 Method: TypeAlias = Literal["greedy", "beam", "sampling", "given"]
@@ -35,6 +36,35 @@ SIDES: Mapping[BlockName, tuple[Side, Side]] = {  # of the queries and the keys 
     "decoder": ("target", "target"),
     "cross": ("target", "source"),
 }
+
+
+def check_index(what: str, number: int, count: int) -> None:
+    """Raise TraceError unless the number is from 0 and below `count`.
+
+    >>> check_index("head", 4, count=4)
+    Traceback (most recent call last):
+    jumok.errors.TraceError: the head must be 0 to 3, got 4
+    """
+    if not 0 <= number < count:
+        raise TraceError(
+            "trace.index_range",
+            "the {what} must be 0 to {last}, got {number}",
+            what=what,
+            last=count - 1,
+            number=number,
+        )
+
+
+def positions_and_norm(positions: str, norm: str) -> tuple[Positions, Norm]:
+    """The names in a header; "unknown" for those of extensions.
+
+    >>> positions_and_norm("rotary", "my_norm")
+    ('rotary', 'unknown')
+    """
+    return (
+        cast(Positions, positions if positions in get_args(Positions) else "unknown"),
+        cast(Norm, norm if norm in get_args(Norm) else "unknown"),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +83,7 @@ class ModelInfo:
     d_ff: int
     parameters: int
     positions: Positions
-    norm: Literal["layer", "rms", "rms_offset"]
+    norm: Norm  # unknown: of an extension
     norm_eps: float
     norm_first: bool
     gated: bool
@@ -360,14 +390,8 @@ class TraceInfo:
         """The tokens of one sequence on one side. Raises InputError if there are none."""
         for name, sequences in self.sides.items():
             if name == side:
-                if 0 <= sequence < len(sequences):
-                    return sequences[sequence]
-                raise TraceError(
-                    "trace.sequence_range",
-                    "the sequence must be 0 to {sequences}, got {number}",
-                    sequences=len(sequences) - 1,
-                    number=sequence,
-                )
+                check_index("sequence", sequence, len(sequences))
+                return sequences[sequence]
         raise TraceError(
             "trace.unknown_side",
             "the side must be one of {sides}, got {side!r}",

@@ -18,7 +18,7 @@ from jumok import safetensors_io as tensorfile
 from jumok.atomic_io import storage_errors, write_atomically
 from jumok.errors import InputError, TraceError
 from jumok.interpret.rounding import SCALE_SUFFIX, dequantize
-from jumok.interpret.schema import Block, TraceInfo
+from jumok.interpret.schema import Block, TraceInfo, check_index
 from jumok.interpret.trace_file import check_tensors, read_info
 from jumok.interpret.trace_writer import Array, Arrays, chunks, finalize
 
@@ -240,13 +240,7 @@ class Trace:
         return block
 
     def _sequence(self, number: int) -> int:
-        if not 0 <= number < self.info.sequences:
-            raise TraceError(
-                "trace.sequence_range",
-                "the sequence must be 0 to {sequences}, got {number}",
-                sequences=self.info.sequences - 1,
-                number=number,
-            )
+        check_index("sequence", number, self.info.sequences)
         return number
 
     def _part(self, block: str, layer: int, name: str, sequence: int) -> Floats:

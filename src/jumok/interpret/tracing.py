@@ -90,8 +90,7 @@ def trace(
         return trace_texts(model, tokenizer, texts, targets)
     if targets is not None and decode:
         raise TraceError(
-            "trace.decode_and_target",
-            "decode must be left out with a target, got both",
+            "trace.decode_and_target", "decode must be left out with a target, got both"
         )
     model.check_texts([*texts, *(targets or [])])
     own = copy_for_hooks(model, decode or {})

@@ -1,15 +1,15 @@
 """The hyperparameters of a model; the defaults are the base model of the paper (table 3)."""
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
+from jumok.config_io import check_range
 from jumok.errors import ConfigError
 from jumok.nn.config import LayerConfig, check_dimension
 from jumok.nn.feedforward import Activation
+from jumok.nn.positions import POSITIONS
 from jumok.nn.rope import DEFAULT_ROPE
 
-Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none"]
 Tying = Literal["all", "inputs", "target", "none"]
 
 MAX_TABLE_POSITIONS = 2**17  # of a table that is computed; a config may claim any max_length
@@ -25,8 +25,8 @@ class TransformerConfig(LayerConfig):
     >>> TransformerConfig(positions="sinusodial")
     Traceback (most recent call last):
         ...
-    jumok.errors.ConfigError: positions must be 'sinusoidal', 'sinusoidal_halves', 'learned', \
-'rotary', 'relative' or 'none', got "sinusodial"; did you mean sinusoidal?
+    jumok.errors.InputError: positions must be a known name, got 'sinusodial'; did you mean \
+sinusoidal?
 
     Of a model:
 
@@ -35,7 +35,8 @@ class TransformerConfig(LayerConfig):
     n_layers                layers of the encoder, or of a decoder alone
     n_decoder_layers        of the decoder of an encoder-decoder; None: n_layers
     positions               "sinusoidal" (3.5), "sinusoidal_halves" (Marian), "learned" (BERT),
-                            "rotary" (RoFormer), "relative" (T5) or "none"
+                            "rotary" (RoFormer), "relative" (T5), "none", or a name in the
+                            registry "jumok.positions"
     max_length              tokens of a text at most
     position_offset         row of position 0 in the table: 2 in RoBERTa and BART; 1 counts from 1.
                             Padding has the row before it
@@ -55,7 +56,7 @@ class TransformerConfig(LayerConfig):
     target_vocabulary_size: int | None = None  # None: one vocabulary for both sides
     n_layers: int = 6
     n_decoder_layers: int | None = None  # None: as many as in the encoder
-    positions: Positions = "sinusoidal"  # *_halves in Marian, learned in BERT, relative in T5
+    positions: str = "sinusoidal"  # *_halves in Marian, learned in BERT, relative in T5
     max_length: int = 1024  # positions; the paper sets no limit
     position_offset: int = 0  # row of position 0: 2 in RoBERTa and BART; padding has the row before
     n_segments: int = 0  # 2 in BERT; 0: no segment embedding
@@ -70,7 +71,9 @@ class TransformerConfig(LayerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.max_length > MAX_TABLE_POSITIONS and self.positions.startswith("sinusoidal"):
+        POSITIONS.check(self.positions)
+        sinusoidal = self.positions in ("sinusoidal", "sinusoidal_halves")
+        if self.max_length > MAX_TABLE_POSITIONS and sinusoidal:
             raise ConfigError(
                 "model.max_length_of_sinusoids",
                 "max_length must be at most {max_table_positions:,} with sinusoidal positions, "
@@ -82,13 +85,9 @@ class TransformerConfig(LayerConfig):
             check_dimension(name, getattr(self, name))
         if self.target_vocabulary_size is not None:
             check_dimension("target_vocabulary_size", self.target_vocabulary_size)
-        if self.position_offset < 0:
-            raise ConfigError(
-                "model.position_offset_least",
-                "position_offset must be at least 0, got {position_offset}",
-                position_offset=self.position_offset,
-            )
-        if self.position_offset and self.positions in ("rotary", "relative", "none"):
+        check_range("position_offset", self.position_offset, "[0, inf)")
+        encoding = POSITIONS.get(self.positions)
+        if self.position_offset and not encoding.has_table:
             raise ConfigError(
                 "model.position_offset_without_table",
                 'position_offset must be 0 with positions="{positions}", which has no table of '
@@ -96,32 +95,19 @@ class TransformerConfig(LayerConfig):
                 positions=self.positions,
                 position_offset=self.position_offset,
             )
-        if self.n_segments < 0:
-            raise ConfigError(
-                "model.n_segments_least",
-                "n_segments must be at least 0, got {n_segments}; 0 means none",
-                n_segments=self.n_segments,
-            )
-        if self.n_decoder_layers is not None and self.n_decoder_layers < 1:
-            raise ConfigError(
-                "model.n_decoder_layers_least",
-                "n_decoder_layers must be at least 1, got {n_decoder_layers}; or leave it out",
-                n_decoder_layers=self.n_decoder_layers,
-            )
-        if self.output_softcap is not None and not 0.0 < self.output_softcap < math.inf:
-            raise ConfigError(
-                "model.output_softcap_positive_finite",
-                "output_softcap must be positive and finite, got {output_softcap}; or leave it out",
-                output_softcap=self.output_softcap,
-            )
-        if self.positions != "rotary" and (self.local_rope, self.rope) != (None, DEFAULT_ROPE):
+        check_range("n_segments", self.n_segments, "[0, inf)", "; 0 means none")
+        if self.n_decoder_layers is not None:
+            check_range("n_decoder_layers", self.n_decoder_layers, "[1, inf)", "; or leave it out")
+        if self.output_softcap is not None:
+            check_range("output_softcap", self.output_softcap, "(0, inf)", "; or leave it out")
+        if not encoding.rotates and (self.local_rope, self.rope) != (None, DEFAULT_ROPE):
             raise ConfigError(
                 "model.rope_without_rotation",
                 'positions must be "rotary" with rope or local_rope, got "{positions}"',
                 positions=self.positions,
             )
         d_head = self.d_head or self.d_model // self.n_heads
-        if self.positions == "rotary" and d_head % 2:
+        if encoding.rotates and d_head % 2:
             raise ConfigError(
                 "model.odd_d_head",
                 "d_head must be even for rotary positions, got {d_head}; try {d_head_2}",

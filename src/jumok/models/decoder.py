@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from jumok.errors import ConfigError
 from jumok.models.config import TransformerConfig
 from jumok.models.embedding import InputEmbedding, position_ids
-from jumok.models.encoder import layer_positions, token_embedding
+from jumok.models.encoder import token_embedding
 from jumok.nn.cache import NO_DECODER_CACHE, DecoderCache, StackCache
 from jumok.nn.embedding import TokenEmbedding
 from jumok.nn.masks import AttentionMask, Mask
@@ -46,7 +46,7 @@ class Decoder(nn.Module):
             config,
             self.n_layers,
             cross=cross,
-            layer_positions=layer_positions(config),
+            positions=config.positions,
             bidirectional=False,
         )
 

@@ -12,7 +12,7 @@ from jumok.nn.dropout import Dropout
 from jumok.nn.embedding import SegmentEmbedding, TokenEmbedding
 from jumok.nn.masks import NO_MASK, AttentionMask
 from jumok.nn.norms import make_norm
-from jumok.nn.positions import LearnedPositions, SinusoidalPositions
+from jumok.nn.positions import POSITIONS
 
 
 class InputEmbedding(nn.Module):
@@ -25,7 +25,9 @@ class InputEmbedding(nn.Module):
         super().__init__()
         self.max_length = config.max_length
         self.tokens = tokens
-        self.positions = absolute_positions(config)
+        self.positions = POSITIONS.get(config.positions)().embedding(
+            config.max_length, config.embedding_dim, config.position_offset
+        )
         self.segments = (
             SegmentEmbedding(config.n_segments, config.embedding_dim) if config.n_segments else None
         )
@@ -69,21 +71,6 @@ class InputEmbedding(nn.Module):
                 max_length=self.max_length,
                 tokens=tokens,
             )
-
-
-def absolute_positions(
-    config: TransformerConfig,
-) -> SinusoidalPositions | LearnedPositions | None:
-    """The positions added to the embedding; None if positions act inside the layers, or nowhere."""
-    size = (config.max_length, config.embedding_dim)
-    match config.positions:
-        case "sinusoidal" | "sinusoidal_halves":
-            halves = config.positions == "sinusoidal_halves"
-            return SinusoidalPositions(*size, halves=halves, offset=config.position_offset)
-        case "learned":
-            return LearnedPositions(*size, offset=config.position_offset)
-        case "rotary" | "relative" | "none":
-            return None
 
 
 def position_ids(ids: Tensor, start: int = 0) -> Tensor:

@@ -6,7 +6,7 @@ from jumok.models.config import TransformerConfig
 from jumok.models.embedding import InputEmbedding, position_ids
 from jumok.nn.embedding import TokenEmbedding
 from jumok.nn.masks import AttentionMask, Mask
-from jumok.nn.stack import LayerPositions, TransformerStack
+from jumok.nn.stack import TransformerStack
 
 
 class Encoder(nn.Module):
@@ -22,9 +22,7 @@ class Encoder(nn.Module):
         super().__init__()
         tokens = tokens or token_embedding(config, config.vocabulary_size)
         self.embedding = InputEmbedding(config, tokens)
-        self.stack = TransformerStack(
-            config, config.n_layers, layer_positions=layer_positions(config)
-        )
+        self.stack = TransformerStack(config, config.n_layers, positions=config.positions)
 
     def forward(
         self,
@@ -55,12 +53,3 @@ class Encoder(nn.Module):
 def token_embedding(config: TransformerConfig, n_tokens: int) -> TokenEmbedding:
     """A new embedding of `n_tokens` tokens."""
     return TokenEmbedding(n_tokens, config.embedding_dim, scaled=config.scale_embedding)
-
-
-def layer_positions(config: TransformerConfig) -> LayerPositions:
-    """The kind of positions that act inside the layers."""
-    match config.positions:
-        case "rotary" | "relative":
-            return config.positions
-        case _:
-            return "none"

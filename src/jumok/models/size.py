@@ -20,7 +20,7 @@ def min_parameter_count(config: TransformerConfig) -> int:
     layer = heads * d_head * config.d_model + 2 * config.d_model * config.d_ff
     n_layers = config.n_layers + (config.n_decoder_layers or 0)
     absolute = config.positions in ("learned", "sinusoidal", "sinusoidal_halves")
-    positions = config.max_length if absolute else 0
+    positions = config.max_length if absolute else 0  # of an extension: not known
     buckets = (
         config.relative_attention_num_buckets * config.n_heads
         if config.positions == "relative"

@@ -78,14 +78,14 @@ def choose_kernel(
                 )
             )
         return KernelChoice("native", precision, f'decoding.kernel is "native"; {instructions}')
-    reason = _reason_against(model, coverage)
+    reason: Message | str | None = _reason_against(model, coverage)
     if reason is None and not faster:
         reason = _not_measured(instructions, precision)
     if reason is None:
         try:
             found = kernel_path() if precision != "float32" else compiled_kernel()
         except KernelError as error:
-            reason = str(error)
+            reason = error.message
         else:
             if found is not None:
                 return KernelChoice("native", precision, f"the fastest on {instructions}")
@@ -105,19 +105,20 @@ def check_faster(precision: DecoderPrecision) -> None:
     """Raise KernelError where the kernel is not known to be faster for an encoder."""
     instructions = best_instruction_set().name
     if precision not in FASTER_ENCODERS[instructions]:
-        raise KernelError(
-            "kernel.not_measured", "{reason}", reason=_not_measured(instructions, precision)
-        )
+        raise KernelError(_not_measured(instructions, precision))
 
 
-def _not_measured(instructions: str, precision: DecoderPrecision) -> str:
-    return (
-        f"the kernel for {instructions} has not been measured to be faster than PyTorch in "
-        f"{precision}"
+def _not_measured(instructions: str, precision: DecoderPrecision) -> Message:
+    return Message(
+        "kernel.not_measured",
+        "the kernel for {instructions} has not been measured to be faster than PyTorch in "
+        "{precision}",
+        instructions=instructions,
+        precision=precision,
     )
 
 
-def _torch(precision: DecoderPrecision, reason: str) -> KernelChoice:
+def _torch(precision: DecoderPrecision, reason: Message | str) -> KernelChoice:
     if precision == "int8":
         warn_once(
             Message(
@@ -145,16 +146,23 @@ def _torch(precision: DecoderPrecision, reason: str) -> KernelChoice:
                 "no instructions for it; leave it out",
             )
         )
-    return KernelChoice("torch", precision, reason)
+    return KernelChoice("torch", precision, str(reason))
 
 
-def _reason_against(model: nn.Module, coverage: bool) -> str | None:
+def _reason_against(model: nn.Module, coverage: bool) -> Message | None:
     """Why the kernel cannot decode with the model, whatever the processor; None if it can."""
     device = next(model.parameters()).device
     if device.type != "cpu":
-        return f"the model is on {device}, and the kernel runs on the CPU"
+        return Message(
+            "kernel.model_not_on_cpu",
+            "the model is on {device}, and the kernel runs on the CPU",
+            device=str(device),
+        )
     if coverage:
-        return "decoding.coverage reads attention weights, which the kernel does not return"
+        return Message(
+            "kernel.no_attention_weights",
+            "decoding.coverage reads attention weights, which the kernel does not return",
+        )
     return unsupported_reason(model)
 
 

@@ -151,9 +151,7 @@ class NativeDecoder:
                 )
         if len(set(heads)) < len(heads):
             raise InputError(
-                "kernel.head_twice",
-                "each head must be given once, got {heads}",
-                heads=list(heads),
+                "kernel.head_twice", "each head must be given once, got {heads}", heads=list(heads)
             )
         numbers = [layer * model.n_heads + head for layer, head in heads]
         chosen = torch.tensor(numbers, dtype=torch.int32)
@@ -329,8 +327,7 @@ def step_together(steps: Sequence[DecoderStep]) -> list[Tensor | tuple[Tensor, T
         )
     if len({id(step.decoder) for step in steps}) < len(steps):
         raise InputError(
-            "kernel.decoder_twice",
-            "each decoder must have one step, got two of one decoder",
+            "kernel.decoder_twice", "each decoder must have one step, got two of one decoder"
         )
     checked = []
     for decoder, ids, k in steps:

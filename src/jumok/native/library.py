@@ -80,11 +80,7 @@ def library() -> ctypes.CDLL:
         if _is_noexec(path):
             raise
         logger.warning(
-            Message(
-                "kernel.recompiling",
-                "{path} cannot be loaded; recompiling",
-                path=path,
-            )
+            Message("kernel.recompiling", "{path} cannot be loaded; recompiling", path=path)
         )
         if path.parent == BUNDLED_FOLDER:
             return load_library(kernel_path(bundled=False))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
+from jumok.errors import Message
 from jumok.models.backbones import backbones
 from jumok.models.decoder import Decoder
 from jumok.models.encoder import Encoder
@@ -54,7 +55,7 @@ class NativeModel:
     ) -> None:
         reason = unsupported_reason(model)
         if reason is not None:
-            raise KernelError("kernel.unsupported", "{reason}", reason=reason)
+            raise KernelError(reason)
         assert isinstance(model, GenerativeModel)
         parts = backbones(model)
         self.has_encoder = "encoder" in parts
@@ -95,47 +96,60 @@ class NativeModel:
         return self._weights.bytes - self._derived_bytes
 
 
-def unsupported_reason(model: nn.Module) -> str | None:
+def unsupported_reason(model: nn.Module) -> Message | None:
     """Why the kernel does not support this model, in one sentence; None if it does.
 
     >>> print(unsupported_reason(nn.Linear(1, 1)))
     the C++ kernel supports EncoderDecoder and LanguageModel, got Linear; use the PyTorch model
     """
     if type(model) not in (EncoderDecoder, LanguageModel):
-        return (
-            "the C++ kernel supports EncoderDecoder and LanguageModel, got "
-            f"{type(model).__name__}; use the PyTorch model"
+        return Message(
+            "kernel.unsupported_model",
+            "the C++ kernel supports EncoderDecoder and LanguageModel, got {kind}; use the PyTorch "
+            "model",
+            kind=type(model).__name__,
         )
     if getattr(model, "output_scale", 1.0) != 1.0:
-        return (
+        return Message(
+            "kernel.scaled_output",
             "the C++ kernel does not support scaling before the output map, as in T5; use the "
-            "PyTorch model"
+            "PyTorch model",
         )
     for name, module in model.named_modules():
         if module._forward_hooks or module._forward_pre_hooks:
-            return (
-                f"the C++ kernel does not call hooks, got a hook on {name}; use the PyTorch model"
+            return Message(
+                "kernel.hooks",
+                "the C++ kernel does not call hooks, got a hook on {name}; use the PyTorch model",
+                name=name,
             )
         if is_optimized(module):
-            return (
-                f"the C++ kernel packs unoptimized models, and {name} is already optimized; leave "
-                'out either --precision or decoding.kernel = "native"'
+            return Message(
+                "kernel.optimized_model",
+                "the C++ kernel packs unoptimized models, and {name} is already optimized; leave "
+                'out either --precision or decoding.kernel = "native"',
+                name=name,
             )
         from_jumok = type(module).__module__.startswith("jumok.")
         if not from_jumok and type(module) not in _SUPPORTED:
-            return (
-                f"the C++ kernel does not support the {type(module).__name__} at {name}; use the "
-                "PyTorch model"
+            return Message(
+                "kernel.unsupported_module",
+                "the C++ kernel does not support the {kind} at {name}; use the PyTorch model",
+                kind=type(module).__name__,
+                name=name,
             )
     capped = isinstance(model.output, SoftcappedLinear)
     for part in backbones(model).values():
         extensions = part.stack.extensions()
         if capped or "an attention softcap" in extensions:
-            return "the C++ kernel does not support softcaps; use the PyTorch model"
+            return Message(
+                "kernel.softcaps", "the C++ kernel does not support softcaps; use the PyTorch model"
+            )
         if extensions and type(model) is EncoderDecoder:
-            return (
-                f"the C++ kernel supports {extensions[0]} in language models only; use the PyTorch "
-                "model"
+            return Message(
+                "kernel.language_models_only",
+                "the C++ kernel supports {extension} in language models only; use the PyTorch "
+                "model",
+                extension=extensions[0],
             )
     return None
 

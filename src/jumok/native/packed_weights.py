@@ -232,7 +232,7 @@ def stack_vectors(
         rotary = stack.local_rotary.cpu()(torch.arange(max_length)[None])
         yield f"{side}.local_cosine", rotary.cosine
         yield f"{side}.local_sine", rotary.sine
-    if stack.relative is not None:
+    if isinstance(stack.relative, RelativePositionBias):
         yield f"{side}.relative", _relative(stack.relative, max_length)
 
 

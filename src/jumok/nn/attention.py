@@ -12,7 +12,7 @@ from jumok.nn.dropout import dropout
 from jumok.nn.fused_projection import fused_linear
 from jumok.nn.hooks import HookPoint
 from jumok.nn.masks import NO_MASK, AttentionMask, check_attention_mask
-from jumok.nn.norms import NormKind, make_norm
+from jumok.nn.norms import make_norm
 from jumok.nn.positions import NO_ROTATION, Rotation
 
 KeysValues = tuple[Tensor, Tensor]  # 2 x (B, G, S, K)
@@ -96,7 +96,7 @@ class MultiHeadAttention(nn.Module):
         dropout: float = 0.0,
         scale: float | None = None,
         softcap: float | None = None,
-        head_norm: tuple[NormKind, float] | None = None,
+        head_norm: tuple[str, float] | None = None,
         fused_qkv: bool = False,
     ) -> None:
         super().__init__()

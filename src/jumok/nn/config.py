@@ -4,10 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from jumok.config_io import check_choices
+from jumok.config_io import check_choices, check_range
 from jumok.errors import ConfigError
 from jumok.nn.feedforward import Activation, Projection
-from jumok.nn.norms import NormKind
+from jumok.nn.norms import NORMS
 from jumok.nn.rope import DEFAULT_ROPE, RopeConfig
 from jumok.registry import Registry
 
@@ -41,7 +41,8 @@ class LayerConfig:
     gated            multiply the activations by a second projection (T5 v1.1, Llama)
     bias             whether the linear layers have biases
     attention_bias   biases of attention: "all", "qkv", "none"; None: as `bias`
-    norm             "layer" (LayerNorm), "rms", or "rms_offset" (multiplied by 1 + weight)
+    norm             "layer" (LayerNorm), "rms", "rms_offset" (multiplied by 1 + weight), or a
+                     name in the registry "jumok.norms"
     norm_first       normalize before each sublayer (pre-norm), not after it as in the paper
     sublayer_norm    normalize each sublayer's output before it is added (Gemma, EXAONE 4)
     norm_eps         added to the variance
@@ -73,7 +74,7 @@ class LayerConfig:
     gated: bool = False  # True in T5 v1.1
     bias: bool = True  # False in T5: its linear layers have none
     attention_bias: Literal["all", "qkv", "none"] | None = None  # None: as `bias`; qkv in Qwen2
-    norm: NormKind = "layer"  # rms_offset in Gemma: multiplied by 1 + weight
+    norm: str = "layer"  # rms_offset in Gemma: multiplied by 1 + weight
     norm_first: bool = False  # True in GPT-2 and T5
     sublayer_norm: bool = False  # of each sublayer's output before it is added; Gemma, EXAONE 4
     norm_eps: float = 1e-5
@@ -92,6 +93,7 @@ class LayerConfig:
     def __post_init__(self) -> None:
         check_choices(self)
         ATTENTION.check(self.attention)
+        NORMS.check(self.norm)
         _check_attention_and_norm(self)
         _check_layer_pattern(self)
         for name in ("d_model", "n_heads", "d_ff"):
@@ -117,13 +119,7 @@ class LayerConfig:
                 nearest_divisor=_nearest_divisor(self.d_model, self.n_heads),
             )
         for name in ("dropout", "attention_dropout", "activation_dropout"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ConfigError(
-                    "nn.dropout_range",
-                    "{name} must be at least 0 and below 1, got {getattr}",
-                    name=name,
-                    getattr=getattr(self, name),
-                )
+            check_range(name, getattr(self, name), "[0, 1)")
 
     @property
     def qkv_bias(self) -> bool:
@@ -147,21 +143,8 @@ class LayerConfig:
 
 def check_dimension(name: str, size: int) -> None:
     """Raises InputError for a dimension below 1 or above `MAX_DIMENSION`."""
-    if size < 1:
-        raise ConfigError(
-            "nn.dimension_below_1",
-            "{name} must be at least 1, got {size}",
-            name=name,
-            size=size,
-        )
-    if size > MAX_DIMENSION:
-        raise ConfigError(
-            "nn.dimension_too_large",
-            "{name} must be at most {max_dimension:,}, got {size}",
-            name=name,
-            max_dimension=MAX_DIMENSION,
-            size=str(size)[:24],
-        )
+    check_range(name, size, "[1, inf)")
+    check_range(name, size, f"[1, {MAX_DIMENSION}]")
 
 
 def _check_attention_and_norm(config: LayerConfig) -> None:
@@ -170,13 +153,8 @@ def _check_attention_and_norm(config: LayerConfig) -> None:
         check_dimension("d_head", config.d_head)
     for name in ("norm_eps", "attention_scale", "attention_softcap"):
         value = getattr(config, name)
-        if value is not None and not 0.0 < value < math.inf:
-            raise ConfigError(
-                "nn.not_positive",
-                "{name} must be positive and finite, got {value}; or leave it out",
-                name=name,
-                value=value,
-            )
+        if value is not None:
+            check_range(name, value, "(0, inf)", "; or leave it out")
     buckets = config.relative_attention_num_buckets
     distance = config.relative_attention_max_distance
     if buckets < 4 or distance <= buckets // 2 or max(buckets, distance) > MAX_DIMENSION:

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from jumok.config_io import check_choice
+from jumok.config_io import check_choice, check_range
 from jumok.errors import ConfigError
 from jumok.nn.dropout import Dropout
 from jumok.nn.feedforward import PointwiseConv
@@ -32,24 +32,9 @@ class LoraConfig:
     targets: tuple[LoraTarget, ...] = ("query", "value")  # section 4.2 and table 5 of the paper
 
     def __post_init__(self) -> None:
-        if self.rank < 0:
-            raise ConfigError(
-                "nn.lora_rank",
-                "training.lora.rank must be at least 1, or 0 for none, got {rank}",
-                rank=self.rank,
-            )
-        if not 0 <= self.alpha < math.inf:
-            raise ConfigError(
-                "nn.lora_alpha",
-                "training.lora.alpha must be positive, or 0 for twice the rank, got {alpha}",
-                alpha=self.alpha,
-            )
-        if not 0.0 <= self.dropout < 1.0:
-            raise ConfigError(
-                "nn.lora_dropout",
-                "training.lora.dropout must be at least 0 and below 1, got {dropout}",
-                dropout=self.dropout,
-            )
+        check_range("training.lora.rank", self.rank, "[0, inf)", "; 0 turns it off")
+        check_range("training.lora.alpha", self.alpha, "[0, inf)", "; 0 is twice the rank")
+        check_range("training.lora.dropout", self.dropout, "[0, 1)")
         for number, target in enumerate(self.targets):
             check_choice(f"training.lora.targets[{number}]", target, LoraTarget)
         if not self.targets:

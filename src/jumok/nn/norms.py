@@ -1,12 +1,26 @@
-"""Normalization: LayerNorm, RMSNorm, and Gemma's RMSNorm with weights stored relative to 1."""
+"""Normalization: LayerNorm, RMSNorm, and Gemma's RMSNorm with weights stored relative to 1.
 
-from typing import Literal
+A norm of an extension is a class or function with the arguments of those of torch:
+(width, eps=...), and the module that it returns maps (..., width) to the same shape.
+"""
+
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-NormKind = Literal["layer", "rms", "rms_offset"]
+from jumok.registry import Registry
+
+NORMS = Registry[Callable[..., nn.Module]](
+    "jumok.norms",
+    "norm",
+    {
+        "layer": "torch.nn:LayerNorm",
+        "rms": "torch.nn:RMSNorm",
+        "rms_offset": "jumok.nn.norms:OffsetRMSNorm",
+    },
+)
 
 
 class OffsetRMSNorm(nn.RMSNorm):
@@ -27,17 +41,10 @@ class OffsetRMSNorm(nn.RMSNorm):
         return F.rms_norm(x.to(dtype), self.normalized_shape, scale, self.eps).to(x.dtype)
 
 
-NORMS: dict[NormKind, type[nn.Module]] = {
-    "layer": nn.LayerNorm,
-    "rms": nn.RMSNorm,
-    "rms_offset": OffsetRMSNorm,
-}
-
-
-def make_norm(kind: NormKind, width: int, eps: float) -> nn.Module:
+def make_norm(kind: str, width: int, eps: float) -> nn.Module:
     """A new norm over the last dimension of `width` numbers.
 
     >>> make_norm("rms", 4, 1e-6)
     RMSNorm((4,), eps=1e-06, elementwise_affine=True)
     """
-    return NORMS[kind](width, eps=eps)
+    return NORMS.get(kind)(width, eps=eps)

@@ -1,18 +1,66 @@
 """Position encodings: attention itself is invariant to token order (3.5).
 
 Absolute positions are added to the embedding, rotary positions rotate queries and keys, a relative
-bias is added to the scores.
+bias is added to the scores. `POSITIONS` finds each kind by name.
 
 Shapes: B batch, H heads, T queries, S keys, D model width, K head width.
 """
 
 import math
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jumok.nn.rope import DEFAULT_ROPE, RopeConfig, rope_frequencies
+from jumok.registry import Registry
+
+if TYPE_CHECKING:
+    from jumok.nn.config import LayerConfig
+
+
+class PositionEncoding:
+    """A kind of position encoding; this one encodes nothing ("none").
+
+    A derived class overrides the method of the place where it acts: the embedding, queries and
+    keys, or the scores.
+    """
+
+    has_table: ClassVar[bool] = False  # `embedding` returns a module
+    rotates: ClassVar[bool] = False  # `rotation` returns a module
+
+    def embedding(self, max_length: int, d_model: int, offset: int) -> nn.Module | None:
+        """A module from positions (B, T) to (B, T, D), which are added to the token vectors.
+
+        Its attribute `offset` is the row of position 0; with an offset, padding has position -1.
+        """
+        return None
+
+    def rotation(self, d_head: int, config: RopeConfig) -> nn.Module | None:
+        """A module from positions (B, T) to the `Rotation` of queries and keys."""
+        return None
+
+    def bias(self, config: "LayerConfig", *, bidirectional: bool) -> nn.Module | None:
+        """A module from T, S to what is added to the scores of all layers: (1, H, T, S).
+
+        The T queries are the newest of the S positions; `bidirectional` is True in an encoder.
+        """
+        return None
+
+
+POSITIONS = Registry[type[PositionEncoding]](
+    "jumok.positions",
+    "positions",
+    {
+        "sinusoidal": "jumok.nn.positions:Sinusoidal",
+        "sinusoidal_halves": "jumok.nn.positions:SinusoidalHalves",
+        "learned": "jumok.nn.positions:Learned",
+        "rotary": "jumok.nn.positions:Rotary",
+        "relative": "jumok.nn.positions:Relative",
+        "none": "jumok.nn.positions:PositionEncoding",
+    },
+)
 
 
 def sinusoids(length: int, d_model: int, *, halves: bool = False) -> Tensor:
@@ -186,3 +234,53 @@ class RelativePositionBias(nn.Module):
         )
         far = (n_exact + (log_ratio * (n_buckets - n_exact)).long()).clamp(max=n_buckets - 1)
         return start + torch.where(distance < n_exact, distance, far)
+
+
+class Sinusoidal(PositionEncoding):
+    """Sines and cosines in turns (3.5)."""
+
+    has_table = True
+    halves: ClassVar[bool] = False
+
+    def embedding(self, max_length: int, d_model: int, offset: int) -> nn.Module:
+        """The table of sinusoids."""
+        return SinusoidalPositions(max_length, d_model, halves=self.halves, offset=offset)
+
+
+class SinusoidalHalves(Sinusoidal):
+    """All sines before all cosines (Marian)."""
+
+    halves = True
+
+
+class Learned(PositionEncoding):
+    """A trained vector for each position (BERT)."""
+
+    has_table = True
+
+    def embedding(self, max_length: int, d_model: int, offset: int) -> nn.Module:
+        """The trained table."""
+        return LearnedPositions(max_length, d_model, offset=offset)
+
+
+class Rotary(PositionEncoding):
+    """Rotated queries and keys (RoFormer)."""
+
+    rotates = True
+
+    def rotation(self, d_head: int, config: RopeConfig) -> nn.Module:
+        """The rotation with this base and scaling."""
+        return RotaryPositions(d_head, config)
+
+
+class Relative(PositionEncoding):
+    """A bias for each bucket of distances (T5)."""
+
+    def bias(self, config: "LayerConfig", *, bidirectional: bool) -> nn.Module:
+        """The bias with the buckets of the config."""
+        return RelativePositionBias(
+            config.n_heads,
+            bidirectional=bidirectional,
+            n_buckets=config.relative_attention_num_buckets,
+            max_distance=config.relative_attention_max_distance,
+        )

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from jumok.config_io import check_choices
+from jumok.config_io import check_choices, check_range
 from jumok.errors import ConfigError
 
 RopeScaling = Literal["none", "linear", "llama3"]
@@ -40,14 +40,7 @@ class RopeConfig:
     def __post_init__(self) -> None:
         check_choices(self, "rope")
         for name in ("base", "factor"):
-            value = getattr(self, name)
-            if not 1.0 <= value < math.inf:
-                raise ConfigError(
-                    "nn.rope_base",
-                    "rope.{name} must be at least 1 and finite, got {value}",
-                    name=name,
-                    value=value,
-                )
+            check_range(f"rope.{name}", getattr(self, name), "[1, inf)")
         low, high = self.low_frequency_factor, self.high_frequency_factor
         if not 0.0 < low < high < math.inf:
             raise ConfigError(
@@ -57,13 +50,7 @@ class RopeConfig:
                 low=low,
                 high=high,
             )
-        if not 1 <= self.original_length <= 2**31:
-            raise ConfigError(
-                "nn.rope_original_length",
-                "rope.original_length must be from 1 to {value:,}, got {original_length}",
-                value=2**31,
-                original_length=self.original_length,
-            )
+        check_range("rope.original_length", self.original_length, "[1, 2147483648]")
 
 
 DEFAULT_ROPE = RopeConfig()

@@ -3,8 +3,6 @@
 Shapes: B batch, H heads, T positions, S positions including cached ones, D model width.
 """
 
-from typing import Literal
-
 from torch import Tensor, nn
 
 from jumok.nn.attention import MultiHeadAttention
@@ -13,10 +11,14 @@ from jumok.nn.config import LayerConfig
 from jumok.nn.layer import TransformerLayer
 from jumok.nn.masks import NO_MASK, AttentionMask
 from jumok.nn.norms import OffsetRMSNorm, make_norm
-from jumok.nn.positions import NO_ROTATION, RelativePositionBias, RotaryPositions, Rotation
+from jumok.nn.positions import (
+    NO_ROTATION,
+    POSITIONS,
+    RelativePositionBias,
+    RotaryPositions,
+    Rotation,
+)
 from jumok.nn.rope import DEFAULT_ROPE
-
-LayerPositions = Literal["none", "rotary", "relative"]  # positions that act inside the layers
 
 
 class TransformerStack(nn.Module):
@@ -35,7 +37,7 @@ class TransformerStack(nn.Module):
         n_layers: int,
         *,
         cross: bool = False,
-        layer_positions: LayerPositions = "none",
+        positions: str = "none",
         bidirectional: bool = True,
     ) -> None:
         super().__init__()
@@ -46,20 +48,10 @@ class TransformerStack(nn.Module):
         self.kinds = config.layer_kinds(n_layers)  # a letter for each layer: G, L or N
         self.sliding_window = config.sliding_window
         d_head = config.d_head or config.d_model // config.n_heads
-        rotary = layer_positions == "rotary"
-        local = config.local_rope
-        self.rotary = RotaryPositions(d_head, config.rope) if rotary else None
-        self.local_rotary = RotaryPositions(d_head, local) if rotary and local else self.rotary
-        self.relative = (
-            RelativePositionBias(
-                config.n_heads,
-                bidirectional=bidirectional,
-                n_buckets=config.relative_attention_num_buckets,
-                max_distance=config.relative_attention_max_distance,
-            )
-            if layer_positions == "relative"
-            else None
-        )
+        encoding, local = POSITIONS.get(positions)(), config.local_rope
+        self.rotary = encoding.rotation(d_head, config.rope)
+        self.local_rotary = encoding.rotation(d_head, local) if local else self.rotary
+        self.relative = encoding.bias(config, bidirectional=bidirectional)
 
     def forward(
         self,
@@ -107,11 +99,19 @@ class TransformerStack(nn.Module):
             "norms of queries and keys": not isinstance(attention.query_norm, nn.Identity),
             "an attention softcap": attention.softcap is not None,
             "norms after sublayers": not isinstance(norm.sublayer_norm, nn.Identity),
+            "positions of an extension": any(
+                each is not None and type(each) not in (RotaryPositions, RelativePositionBias)
+                for each in (self.rotary, self.local_rotary, self.relative)
+            ),
+            "norms of an extension": any(
+                type(each) not in (nn.LayerNorm, nn.RMSNorm, OffsetRMSNorm, nn.Identity)
+                for each in (norm.norm, norm.sublayer_norm)
+            ),
             "norms with a weight relative to 1": isinstance(self.norm, OffsetRMSNorm),
             "local layers": "L" in self.kinds,
             "layers without rotation": "N" in self.kinds,
             "a rope base or scaling": any(
-                rotary is not None and rotary.config != DEFAULT_ROPE
+                isinstance(rotary, RotaryPositions) and rotary.config != DEFAULT_ROPE
                 for rotary in (self.rotary, self.local_rotary)
             ),
             "biases of queries, keys and values alone": (attention.query.bias is None)

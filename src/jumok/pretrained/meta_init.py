@@ -24,11 +24,22 @@ _KEPT = ({torch.bfloat16}, {torch.float16})
 def on_meta_device(build: Callable[[], nn.Module]) -> nn.Module:
     """The module that `build` returns, with weights on the meta device; buffers have values.
 
+    Raises ModelFileError for a module of an extension whose buffer has none.
+
     >>> on_meta_device(lambda: nn.Linear(2, 3)).weight.device
     device(type='meta')
     """
     with torch.device("meta"), _SkipInitialization():
-        return build()
+        module = build()
+    for name, buffer in module.named_buffers():
+        if buffer.is_meta:
+            raise ModelFileError(
+                "pretrained.buffer_without_values",
+                'buffer {name} must be computed with device="cpu" in its module: weights are '
+                "loaded into models without memory",
+                name=name,
+            )
+    return module
 
 
 def build_with_weights(

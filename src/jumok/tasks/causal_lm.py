@@ -101,7 +101,7 @@ class CausalLMTask(GenerativeTask):
     kinds = ("decoder",)
     metrics = ("bits_per_byte", "perplexity")
     columns = ("text",)
-    tables = ("decoding", "windows")
+    tables = (("decoding", DecodingConfig), ("windows", WindowConfig))
     truncates = False
     special_pieces = ("eos_id", "bos_id")
     reads_source = False

@@ -27,7 +27,7 @@ from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.sequence_classification import encode_lines, forward, predict_all
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.shipped_start import COMPARED_PAIRS, SHIPPED_MODEL, SHIPPED_VECTORS
-from jumok.tasks.recipe.tables import ModelConfig
+from jumok.tasks.recipe.tables import DistillationConfig, ModelConfig
 from jumok.tasks.registry import JOBS
 from jumok.tasks.shared.encoder_job import LabelledBatch
 from jumok.tasks.shared.recipe_job import RecipeJob
@@ -47,7 +47,7 @@ class ClassificationTask(Task):
     kinds = ("encoder", "encoder_decoder")
     metrics = ("accuracy", "macro_f1")
     columns = ("text", "pair", "label")
-    tables = ("distillation",)
+    tables = (("distillation", DistillationConfig),)
     augmentations = ("subword_sampling", "token_dropout", "rdrop_alpha")
     reads_pieces = pretokenizes = token_types = compares_rows = True
     head_keys = ("kind", "pooling", "pooler")

@@ -33,7 +33,7 @@ from jumok.tasks.pipeline.fill_mask import fill_masks
 from jumok.tasks.pipeline.outputs import EvaluationResult, GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe
-from jumok.tasks.recipe.tables import MaskingConfig, ModelConfig
+from jumok.tasks.recipe.tables import DistillationConfig, MaskingConfig, ModelConfig
 from jumok.tasks.registry import EMBEDDINGS, JOBS, MODELS
 from jumok.tasks.shared.recipe_job import RecipeJob
 from jumok.tasks.shared.subword_sampling import sample_some
@@ -121,7 +121,7 @@ class MaskedLMTask(Task):
 
     metrics = ("perplexity",)
     columns = ("text",)
-    tables = ("masking", "distillation")
+    tables = (("masking", MaskingConfig), ("distillation", DistillationConfig))
     augmentations = ("subword_sampling",)
     model_keys = ("generator",)
     truncates = False

@@ -30,7 +30,7 @@ from jumok.tasks.pipeline.outputs import EvaluationResult, MultiLabelPrediction,
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.sequence_classification import encode_lines, forward, predict_all
 from jumok.tasks.recipe.recipe import Recipe
-from jumok.tasks.recipe.tables import ModelConfig
+from jumok.tasks.recipe.tables import ModelConfig, MultiLabelConfig
 from jumok.tasks.shared.encoder_job import LabelledBatch
 from jumok.tasks.shared.recipe_job import RecipeJob
 from jumok.tasks.shared.row_statistics import fraction
@@ -47,7 +47,7 @@ class MultiLabelTask(Task):
     kinds = ("encoder", "encoder_decoder")
     metrics = ("micro_f1", "macro_f1", "exact_match")
     columns = ("text", "pair", "labels")
-    tables = ("multi_label",)
+    tables = (("multi_label", MultiLabelConfig),)
     augmentations = ("subword_sampling", "token_dropout")
     unsmoothed = "which decides each label by itself"
     pretokenizes = token_types = compares_rows = True

@@ -45,7 +45,7 @@ class RegressionTask(Task):
 
     metrics = ("pearson", "spearman")
     columns = ("text", "pair", "score")
-    tables = ("regression",)
+    tables = (("regression", RegressionConfig),)
     augmentations = ("subword_sampling", "token_dropout", "rdrop_alpha")
     unsmoothed = "which has no labels"
     pretokenizes = token_types = compares_rows = True

@@ -55,7 +55,7 @@ class Seq2SeqTask(GenerativeTask):
     kinds = ("encoder_decoder",)
     metrics = ("exact_match", "bleu", "chrf")
     columns = ("source", "target")
-    tables = ("decoding",)
+    tables = (("decoding", DecodingConfig),)
     augmentations = ("subword_sampling", "rdrop_alpha")
     model_keys = ("scale_output",)
     two_vocabularies = compares_rows = True

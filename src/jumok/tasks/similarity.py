@@ -29,7 +29,12 @@ from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.sequence_classification import forward, predict_all
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.shipped_start import SHIPPED_VECTORS
-from jumok.tasks.recipe.tables import ModelConfig, SimilarityConfig
+from jumok.tasks.recipe.tables import (
+    DistillationConfig,
+    ModelConfig,
+    RegressionConfig,
+    SimilarityConfig,
+)
 from jumok.tasks.registry import JOBS
 from jumok.tasks.shared.recipe_job import RecipeJob
 from jumok.tasks.shared.row_statistics import compare_scores
@@ -65,7 +70,11 @@ class SimilarityTask(Task):
 
     metrics = ("spearman", "pearson", "accuracy")
     columns = ("text", "pair", "score", "label")
-    tables = ("regression", "similarity", "distillation")
+    tables = (
+        ("regression", RegressionConfig),
+        ("similarity", SimilarityConfig),
+        ("distillation", DistillationConfig),
+    )
     pretokenizes = compares_rows = True
     joins_pairs = False
     answer = "vector"

@@ -39,7 +39,7 @@ class Task(ABC):
     kinds: ClassVar[tuple[ModelKind, ...]] = ("encoder",)
     metrics: ClassVar[tuple[str, ...]]  # that may select the best checkpoint
     columns: ClassVar[tuple[str, ...]]  # of the data, those that the task may read
-    tables: ClassVar[tuple[str, ...]] = ()  # of a recipe that not all tasks read
+    tables: ClassVar[tuple[tuple[str, type], ...]] = ()  # dataclasses that not all tasks read
     augmentations: ClassVar[tuple[str, ...]] = ()  # keys of [augmentation]
     model_keys: ClassVar[tuple[str, ...]] = ()  # keys of [model] that not all tasks read
     unsmoothed: ClassVar[str] = ""  # why training.label_smoothing must be 0; "": it may be more

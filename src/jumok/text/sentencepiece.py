@@ -214,8 +214,7 @@ class SentencePieceTokenizer:
                 raise lines.failure from None
             if lines.count == 0:
                 raise TokenizerError(
-                    "text.no_training_text",
-                    "no text to train a vocabulary on; give some lines",
+                    "text.no_training_text", "no text to train a vocabulary on; give some lines"
                 ) from None
             raise TokenizerError(_explain(str(error), config)) from None
         data = model.getvalue()

@@ -74,9 +74,7 @@ class SubwordSampler:
         self._sampler.check_alpha(alpha)
         if seed < 0:
             raise TokenizerError(
-                "text.seed",
-                "seed must be an integer of at least 0, got {seed}",
-                seed=seed,
+                "text.seed", "seed must be an integer of at least 0, got {seed}", seed=seed
             )
         words: dict[str, int] = {}  # distinct words, in the order of their first occurrences
         occurrences: list[int] = []  # of all texts: indices of words

@@ -1,13 +1,12 @@
 """The [training] table of a recipe: length, optimization, precision, checkpoints."""
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
-from jumok.config_io import check_choices
+from jumok.config_io import check_choices, check_range
 from jumok.errors import InputError
 from jumok.nn.lora import LoraConfig
+from jumok.training.optimizers import OPTIMIZERS
 from jumok.training.schedules import SCHEDULES
 
 
@@ -29,7 +28,7 @@ class TrainingConfig:
     minutes: float | None = None
     batch_tokens: int = 4096  # padded tokens of one microbatch
     gradient_accumulation_steps: int = 1  # microbatches a step, shared by all processes
-    optimizer: Literal["adamw", "muon"] = "adamw"  # muon: of the matrices of the layers
+    optimizer: str = "adamw"  # or "muon", of the matrices of the layers, or of an extension
     learning_rate: float = 1e-3  # the peak
     schedule: str = "inverse_sqrt"  # or "cosine", "linear", "constant", or of an extension
     warmup_steps: int = 400
@@ -59,6 +58,7 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         check_choices(self, "training")
         SCHEDULES.check(self.schedule)
+        OPTIMIZERS.check(self.optimizer)
         if self.steps is None and self.epochs is None and self.minutes is None:
             raise InputError(
                 "training.no_end",
@@ -67,20 +67,20 @@ class TrainingConfig:
             )
         for name in ("steps", "epochs", "minutes"):
             if getattr(self, name) is not None:
-                self._check(name, "positive and finite", lambda value: 0 < value < math.inf)
+                self._check(name, "(0, inf)")
         for name in ("batch_tokens", "gradient_accumulation_steps", "log_every"):
-            self._check(name, "at least 1", lambda value: value >= 1)
+            self._check(name, "[1, inf)")
         for name in ("ema_decay", "label_smoothing", "beta1", "beta2"):
-            self._check(name, "at least 0 and below 1", lambda value: 0.0 <= value < 1.0)
-        for name in ("warmup_steps", "evaluate_every", "checkpoint_every", "patience"):
-            self._check(name, "at least 0", lambda value: value >= 0)
-        for name in ("clip_norm", "weight_decay"):
-            self._check(name, "at least 0 and finite", lambda value: 0 <= value < math.inf)
-        self._check("learning_rate", "between 0 and 10, e.g. 0.001", lambda value: 0 < value < 10)
-        self._check("layer_decay", "above 0 and at most 1", lambda value: 0.0 < value <= 1.0)
-        self._check("timeout", "positive and finite", lambda value: 0 < value < math.inf)
-        self._check("spike_factor", "0 (off) or above 1", lambda x: x == 0 or 1 < x < math.inf)
-        self._check("keep_checkpoints", "at least 2", lambda value: value >= 2)
+            self._check(name, "[0, 1)")
+        for name in ("warmup_steps", "evaluate_every", "checkpoint_every", "patience",
+                     "clip_norm", "weight_decay"):  # fmt: skip
+            self._check(name, "[0, inf)")
+        self._check("learning_rate", "(0, 10)", "; try 0.001")
+        self._check("layer_decay", "(0, 1]")
+        self._check("timeout", "(0, inf)")
+        if self.spike_factor:
+            self._check("spike_factor", "(1, inf)", "; 0 turns it off")
+        self._check("keep_checkpoints", "[2, inf)")
         for name in ("strict", "compile"):
             if self.sharding != "none" and getattr(self, name):
                 raise InputError(
@@ -90,11 +90,12 @@ class TrainingConfig:
                     name=name,
                     sharding=self.sharding,
                 )
-        if self.optimizer == "muon" and self.sharding != "none":
+        if self.sharding != "none" and not OPTIMIZERS.get(self.optimizer).elementwise:
             raise InputError(
                 "training.optimizer_with_sharding",
-                'training.sharding must be "none" with training.optimizer = "muon", which needs '
-                'whole matrices, got "{sharding}"',
+                'training.sharding must be "none" with training.optimizer = "{optimizer}", which '
+                'needs whole matrices, got "{sharding}"',
+                optimizer=self.optimizer,
                 sharding=self.sharding,
             )
         if self.lora.rank and self.sharding != "none":
@@ -111,16 +112,8 @@ class TrainingConfig:
                 "differently; set one of them to false",
             )
 
-    def _check(self, name: str, constraint: str, holds: Callable[[Any], bool]) -> None:
-        value = getattr(self, name)
-        if not holds(value):
-            raise InputError(
-                "training.wrong_value",
-                "training.{name} must be {constraint}, got {value}",
-                name=name,
-                constraint=constraint,
-                value=value,
-            )
+    def _check(self, name: str, interval: str, advice: str = "") -> None:
+        check_range(f"training.{name}", getattr(self, name), interval, advice)
 
     def progress(self, step: int, epochs: float, seconds: float) -> float:
         """How much of the training is done, from 0 to 1; time counts only if nothing else is set.

@@ -1,26 +1,58 @@
-"""AdamW (5.3; Loshchilov and Hutter 2019) and Muon; their states by the names of weights."""
+"""AdamW (5.3; Loshchilov and Hutter 2019), Muon and others; states by the names of weights."""
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from jumok.device import resolve_dtype
+from jumok.errors import InputError
 from jumok.nn.lora import frozen_by_lora
 from jumok.training.config import TrainingConfig
 from jumok.training.layer_decay import frozen_parameters, is_in_layer, lr_multipliers
 from jumok.training.muon import Muon
+from jumok.training.optimizers import OPTIMIZERS, Groups, OptimizerKind
 
 Named = dict[str, nn.Parameter]
+
+
+class AdamWKind(OptimizerKind):
+    """AdamW with the betas of the config and the epsilon of section 5.3."""
+
+    elementwise, parts = True, ("step", "exp_avg", "exp_avg_sq")
+
+    def build(self, groups: Groups, config: TrainingConfig) -> torch.optim.Optimizer:
+        """AdamW of these groups, in one kernel for all weights."""
+        return torch.optim.AdamW(
+            groups,
+            lr=config.learning_rate,
+            betas=(config.beta1, config.beta2),
+            eps=1e-9,
+            fused=True,
+        )
+
+
+class MuonKind(OptimizerKind):
+    """Muon (`muon.py`) for the matrices of the layers, in the precision of the training."""
+
+    parts = ("momentum_buffer",)
+
+    def updates(self, name: str, weight: nn.Parameter) -> bool:
+        """Whether it is a matrix of a layer."""
+        return weight.ndim == 2 and is_in_layer(name)
+
+    def build(self, groups: Groups, config: TrainingConfig) -> torch.optim.Optimizer:
+        """Muon of these groups."""
+        dtype = resolve_dtype(config.precision, groups[0]["params"][0].device)
+        return Muon(groups, config.learning_rate, dtype)
 
 
 class Optimizer:
     """AdamW over the named weights of a model; matrices decay, biases and norms do not.
 
-    With `config.optimizer = "muon"` the matrices of the layers are updated by Muon (`muon.py`) in
-    the precision of the training; embeddings, heads, biases and norms keep AdamW.
+    The weights that the kind of `config.optimizer` does not update keep AdamW: with "muon" those of
+    embeddings and heads, biases and norms.
 
     Weights that `config.freeze` names get no gradient and do not change; with `config.layer_decay`
     lower layers have lower learning rates (`layer_decay.py`). Raises InputError for a pattern of
@@ -34,31 +66,16 @@ class Optimizer:
             parameter.requires_grad_(name not in frozen)
         trainable = {name: p for name, p in parameters.items() if p.requires_grad}
         multipliers = lr_multipliers(parameters, config.layer_decay)
-        by_muon = {
-            name: p
-            for name, p in trainable.items()
-            if config.optimizer == "muon" and p.ndim == 2 and is_in_layer(name)
-        }
-        by_adamw = {name: p for name, p in trainable.items() if name not in by_muon}
-        self.muon_names = frozenset(by_muon)
-        self.optimizer_of: dict[str, torch.optim.Optimizer] = {}  # each trainable weight
-        if by_adamw:
-            adamw = torch.optim.AdamW(
-                _groups(by_adamw, multipliers, config.weight_decay),
-                lr=config.learning_rate,
-                betas=(config.beta1, config.beta2),
-                eps=1e-9,  # section 5.3
-                fused=True,
-            )
-            self.optimizer_of |= dict.fromkeys(by_adamw, adamw)
-        if by_muon:
-            device = next(iter(by_muon.values())).device
-            muon = Muon(
-                _groups(by_muon, multipliers, config.weight_decay),
-                config.learning_rate,
-                resolve_dtype(config.precision, device),
-            )
-            self.optimizer_of |= dict.fromkeys(by_muon, muon)
+        kind, adamw = OPTIMIZERS.get(config.optimizer)(), AdamWKind()
+        by_kind = {name: p for name, p in trainable.items() if kind.updates(name, p)}
+        by_adamw = {name: p for name, p in trainable.items() if name not in by_kind}
+        self.kind_of: dict[str, OptimizerKind] = {}  # each trainable weight
+        self.optimizer_of: dict[str, torch.optim.Optimizer] = {}
+        for each, named in ((adamw, by_adamw), (kind, by_kind)):
+            if named:
+                optimizer = each.build(_groups(named, multipliers, config.weight_decay), config)
+                self.kind_of |= dict.fromkeys(named, each)
+                self.optimizer_of |= dict.fromkeys(named, optimizer)
 
     def step(self, learning_rate: float) -> None:
         """Update the weights and drop the gradients."""
@@ -76,14 +93,25 @@ class Optimizer:
     def state(self) -> dict[str, Tensor]:
         """What the next step needs of every trainable weight, as `part:name`.
 
-        AdamW keeps both moments and the number of steps, Muon the momentum.
+        AdamW keeps both moments and the number of steps, Muon the momentum. Raises InputError for a
+        state that is not a tensor, which no checkpoint could hold.
         """
-        return {
+        states = {
             f"{part}:{name}": value
             for name, parameter in self.parameters.items()
             if name in self.optimizer_of
             for part, value in self.optimizer_of[name].state.get(parameter, {}).items()
+            if value is not None  # the momentum of SGD without one
         }
+        for key, value in states.items():
+            if not isinstance(value, Tensor):
+                raise InputError(
+                    "training.optimizer_state",
+                    "{key} of the optimizer must be a tensor, which a checkpoint holds, got {kind}",
+                    key=key,
+                    kind=type(value).__name__,
+                )
+        return states
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Restore what `state` returned."""
@@ -94,9 +122,7 @@ class Optimizer:
             state_of[part] = value.to(parameter.device).clone()
 
 
-def _groups(
-    named: Named, multipliers: Mapping[str, float], weight_decay: float
-) -> list[dict[str, Any]]:
+def _groups(named: Named, multipliers: Mapping[str, float], weight_decay: float) -> Groups:
     """Groups of weights with the same multiplier of the learning rate and the same decay."""
     groups: dict[tuple[float, float], list[nn.Parameter]] = defaultdict(list)
     for name, parameter in named.items():

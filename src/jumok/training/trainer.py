@@ -459,8 +459,8 @@ class Trainer(Generic[BatchT]):
             check_tensors("average", states.get("average", {}), self.ema.values)
             trainable = {n: p for n, p in self.parameters.items() if p.requires_grad}
             applied_steps = self.state.step - self.state.skipped
-            muon = self.optimizer.muon_names
-            check_optimizer(states["optimizer"], trainable, muon, applied_steps)
+            parts = {name: kind.parts for name, kind in self.optimizer.kind_of.items()}
+            check_optimizer(states["optimizer"], trainable, parts, applied_steps)
         with torch.no_grad():
             for name, parameter in self.parameters.items():
                 parameter.copy_(states["model"][name])

@@ -7,6 +7,7 @@ import numpy as np
 
 from jumok.atomic_io import write_atomically
 from jumok.errors import TraceError
+from jumok.interpret.schema import check_index
 from jumok.interpret.trace import Trace
 from jumok.viewer.figure_requests import FORMATS, FigureRequest, write_figure
 from jumok.viewer.page import render_page
@@ -51,13 +52,7 @@ def attention_csv(trace: Trace, state: ViewState) -> str:
     """
     block = trace.info.block(state.block or trace.info.blocks[0].name)
     weights = trace.weights(block.name, state.layer, state.sequence)
-    if not state.head < block.heads:
-        raise TraceError(
-            "page.head_range",
-            "the head must be 0 to {heads}, got {head}",
-            heads=block.heads - 1,
-            head=state.head,
-        )
+    check_index("head", state.head, block.heads)
     queries = trace.info.tokens(block.queries, state.sequence)
     keys = trace.info.tokens(block.keys, state.sequence)
     rows: list[list[str]] = [["query", "query_piece", "key", "key_piece", "weight"]]

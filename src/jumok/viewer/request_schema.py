@@ -91,21 +91,14 @@ def read_text(content: Mapping[str, object]) -> str:
 def _parse_text(content: Mapping[str, object]) -> str:
     text = content.get("text")
     if not isinstance(text, str):
-        raise TraceError(
-            "page.text_not_a_string",
-            "text must be a string",
-        )
+        raise TraceError("page.text_not_a_string", "text must be a string")
     return text
 
 
 def _parse_optional_text(content: Mapping[str, object], key: str) -> str | None:
     text = content.get(key)
     if text is not None and not isinstance(text, str):
-        raise TraceError(
-            "page.not_a_string_or_null",
-            "{key} must be a string or null",
-            key=key,
-        )
+        raise TraceError("page.not_a_string_or_null", "{key} must be a string or null", key=key)
     return text
 
 
@@ -116,8 +109,7 @@ def _parse_decode(value: object) -> dict[str, object] | None:
         isinstance(setting, bool | int | float | str) for setting in value.values()
     ):
         raise TraceError(
-            "page.decode_not_plain",
-            'decode must be an object of plain values such as "beam": 4',
+            "page.decode_not_plain", 'decode must be an object of plain values such as "beam": 4'
         )
     return value
 

@@ -188,9 +188,7 @@ class _Endpoints:
             part = parse_range(request.headers["range"], size)
             if part is None:
                 error = invalid(
-                    "page.invalid_range",
-                    "invalid range; request bytes=first-last",
-                    status=416,
+                    "page.invalid_range", "invalid range; request bytes=first-last", status=416
                 )
                 korean = prefers_korean(request.headers.get("accept-language"))
                 headers = {"content-range": f"bytes */{size}", "vary": "accept-language"}
@@ -271,7 +269,5 @@ async def _read_json(request: Request) -> dict[str, object]:
 
 def _not_found() -> RequestError:
     return invalid(
-        "page.not_found",
-        "not found; the server may have removed an old trace",
-        status=404,
+        "page.not_found", "not found; the server may have removed an old trace", status=404
     )

@@ -120,9 +120,7 @@ def normalize_state(text: str) -> str:
         pairs = parse_qsl(text.removeprefix("#"), keep_blank_values=True)
     except ValueError as error:
         raise TraceError(
-            "page.invalid_state",
-            "invalid state ({error}); copy it from the page",
-            error=error,
+            "page.invalid_state", "invalid state ({error}); copy it from the page", error=error
         ) from error
     named = [(key, value) for key, value in pairs if key != "token"]
     return urlencode(named, quote_via=quote, safe="~", errors="replace")

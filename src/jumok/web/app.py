@@ -78,15 +78,11 @@ class Access:
         if method not in ("GET", "HEAD") and not allowed:
             if origin is not None and origin.lower().partition("://")[2] != hosts[0].lower():
                 return invalid(
-                    "request.other_origin",
-                    "requests of other origins are refused",
-                    status=403,
+                    "request.other_origin", "requests of other origins are refused", status=403
                 )
             if header(headers, b"sec-fetch-site") not in (None, "same-origin", "none"):
                 return invalid(
-                    "request.other_site",
-                    "requests of other sites are refused",
-                    status=403,
+                    "request.other_site", "requests of other sites are refused", status=403
                 )
         if self.token is None or (route is not None and route.public):
             return None
@@ -191,10 +187,7 @@ class App:
             refusal = RequestError(
                 503,
                 "server_error",
-                Message(
-                    "request.shutting_down",
-                    "the server shuts down; send it to another one",
-                ),
+                Message("request.shutting_down", "the server shuts down; send it to another one"),
                 retry_after=1,
             )
         except Exception as error:

@@ -69,9 +69,7 @@ def _check_headers(request: Request, limits: BodyLimits, types: Sequence[str]) -
     encoding = header(headers, b"content-encoding")
     if encoding is not None and encoding.lower() != "identity":
         raise invalid(
-            "request.compressed",
-            "the body must not be compressed; send it as it is",
-            status=415,
+            "request.compressed", "the body must not be compressed; send it as it is", status=415
         )
     declared = header(headers, b"content-length") or ""
     if declared.isdecimal() and (len(declared) > 15 or int(declared) > limits.body_bytes):
@@ -96,9 +94,7 @@ async def read_body(request: Request, limits: BodyLimits, types: Sequence[str]) 
                 more = message["more_body"]
     except TimeoutError:
         raise invalid(
-            "request.body_too_slow",
-            "the body must arrive faster; send it at once",
-            status=408,
+            "request.body_too_slow", "the body must arrive faster; send it at once", status=408
         ) from None
     if len(body) > limits.body_bytes:
         if more:

@@ -153,5 +153,5 @@ def test_special_pieces_are_not_maskable() -> None:
 
 @pytest.mark.parametrize("p", [0.0, 1.0, -0.1, float("nan")])
 def test_mlm_probability_is_between_0_and_1(p: float) -> None:
-    with raises(InputError, "recipe.masking_mlm_probability_less"):
+    with raises(InputError, "config.out_of_range"):
         MaskingConfig(mlm_probability=p)

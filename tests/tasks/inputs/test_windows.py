@@ -99,5 +99,5 @@ def test_document_starts_are_not_predicted() -> None:
 
 @pytest.mark.parametrize("overlap", [-0.1, 1.0])
 def test_an_overlap_is_a_fraction(overlap: float) -> None:
-    with raises(InputError, "recipe.windows_overlap_below"):
+    with raises(InputError, "config.out_of_range"):
         WindowConfig(overlap=overlap)

@@ -12,14 +12,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
 import jumok
-from jumok.errors import InputError
+from jumok.errors import InputError, ModelFileError
 from jumok.inference.optimization import unsupported_reason
+from jumok.nn.config import LayerConfig
 from jumok.nn.masks import NO_MASK
+from jumok.nn.positions import POSITIONS
+from jumok.pretrained.meta_init import on_meta_device
 from jumok.registry import register
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.train import train
+from jumok.training.config import TrainingConfig
+from jumok.training.optimizer import Optimizer
+from jumok.training.optimizers import Groups, OptimizerKind
+from tests.errors import raises
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 TEXT = "이 영화 재미있어요"
@@ -30,15 +38,40 @@ def square(step: int, warmup_steps: int, progress: float) -> float:
     return (1 - progress) ** 2
 
 
+@register("jumok.norms", "tests_scale")
+class ScaleNorm(nn.Module):
+    """x divided by its root mean square, without weights (one of Nguyen and Salazar 2019)."""
+
+    def __init__(self, width: int, *, eps: float) -> None:
+        super().__init__()
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x / (x.square().mean(-1, keepdim=True) + self.eps).sqrt()
+
+
+@register("jumok.optimizers", "tests_sgd")
+class SGDKind(OptimizerKind):
+    def updates(self, name: str, weight: nn.Parameter) -> bool:
+        return ".layers." in name
+
+    def build(self, groups: Groups, config: TrainingConfig) -> torch.optim.Optimizer:
+        return torch.optim.SGD(groups, lr=config.learning_rate, momentum=0.9)
+
+
+def example(name: str) -> None:
+    """Import an example; its module is that of its file name."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[name])
+
+
 @pytest.fixture(scope="module")
 def run(review_recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A classifier with the attention of the example, which this process has imported."""
-    spec = importlib.util.spec_from_file_location("own_attention", EXAMPLES / "own_attention.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["own_attention"] = module
-    spec.loader.exec_module(module)
+    example("own_attention")
     folder = tmp_path_factory.mktemp("extensions") / "run"
     train(load_recipe(str(review_recipe), ["model.attention=sigmoid", "training.steps=4"]), folder)
     yield folder
@@ -135,3 +168,76 @@ def test_a_schedule_of_the_program(review_recipe: Path, tmp_path: Path) -> None:
     rates = [json.loads(row)["learning_rate"] for row in rows if "learning_rate" in row]
     assert rates[0] == pytest.approx(0.02)
     assert rates[-1] < rates[0] / 4
+
+
+def records(folder: Path) -> set[tuple[str, str]]:
+    """Group and name of the extensions that a run records."""
+    tree = json.loads((folder / "extensions.json").read_text(encoding="utf-8"))
+    return {(each["group"], each["name"]) for each in tree["extensions"]}
+
+
+def test_positions_norm_and_optimizer_of_the_program(review_recipe: Path, tmp_path: Path) -> None:
+    """A run resumes with them to the same weights, and is refused without them."""
+    example("own_positions")
+    words = ["model.positions=alibi", "model.norm=tests_scale", "training.optimizer=tests_sgd"]
+    words += ["training.checkpoint_every=2", "training.learning_rate=0.01"]
+    recipe = load_recipe(str(review_recipe), [*words, "training.steps=4"])
+    train(recipe, tmp_path / "run")
+    expected = {("jumok.positions", "alibi"), ("jumok.norms", "tests_scale")}
+    assert records(tmp_path / "run") == expected | {("jumok.optimizers", "tests_sgd")}
+    pipeline = jumok.load(tmp_path / "run", device="cpu")
+    stack = pipeline.model.encoder.stack  # type: ignore[union-attr]
+    assert type(stack.relative).__name__ == "AlibiBias"  # type: ignore[union-attr]
+    assert {"positions of an extension", "norms of an extension"} <= {*stack.extensions()}  # type: ignore[operator, union-attr]
+    assert "positions of an extension" in str(unsupported_reason(pipeline.model))
+    info = jumok.trace(pipeline, TEXT).info.model
+    assert (info.positions, info.norm) == ("unknown", "unknown")
+    shutil.copytree(tmp_path / "run", tmp_path / "resumed")
+    checkpoints = tmp_path / "resumed" / "checkpoints"
+    newest = max(checkpoints.glob("step-*"), key=lambda path: path.name)
+    shutil.rmtree(newest)
+    jumok.resume(tmp_path / "resumed")
+    weights = "model.safetensors"
+    assert (tmp_path / "resumed" / weights).read_bytes() == (
+        tmp_path / "run" / weights
+    ).read_bytes()
+    done = python(f"import jumok; jumok.load({str(tmp_path / 'run')!r})")
+    assert "the extension 'tests_scale' of jumok.norms, which is not registered" in done.stderr
+    del sys.modules["own_positions"]
+
+
+def test_alibi_equals_the_paper() -> None:
+    """With 8 heads the slopes are 1/2, 1/4, ..., 1/256; cached rows are those of the whole."""
+    example("own_positions")
+    bias = POSITIONS.get("alibi")().bias(LayerConfig(d_model=16), bidirectional=False)
+    assert bias is not None
+    whole = bias(4, 4)
+    assert whole[0, 0].tolist()[3] == [-1.5, -1.0, -0.5, 0.0]
+    assert whole[0, 7, 3, 2] == -1 / 256
+    assert torch.equal(bias(1, 4), whole[:, :, 3:])
+    del sys.modules["own_positions"]
+
+
+def test_an_optimizer_with_a_state_that_no_checkpoint_holds() -> None:
+    weight = nn.Parameter(torch.ones(2))
+    optimizer = Optimizer({"w.layers.0": weight}, TrainingConfig(steps=1, optimizer="tests_sgd"))
+    optimizer.optimizer_of["w.layers.0"].state[weight]["count"] = 3
+    with raises(InputError, "training.optimizer_state"):
+        optimizer.state()
+
+
+def test_an_unknown_optimizer_is_not_sharded() -> None:
+    with raises(InputError, "training.optimizer_with_sharding"):
+        TrainingConfig(steps=1, optimizer="tests_sgd", sharding="full")
+    with raises(InputError, "extension.unknown_name"):
+        TrainingConfig(steps=1, optimizer="adam")
+
+
+def test_buffers_need_values_in_a_model_that_is_loaded() -> None:
+    class Buffered(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("slopes", torch.ones(2), persistent=False)
+
+    with raises(ModelFileError, "pretrained.buffer_without_values"):
+        on_meta_device(Buffered)

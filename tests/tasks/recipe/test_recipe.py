@@ -82,7 +82,7 @@ def test_unknown_recipe(source: str, sentence: str) -> None:
         ("task=translation", "task must be a known name, got 'translation'"),
         ("trainig.steps=1", "trainig is not known; did you mean training?"),
         ("training.lerning_rate=1", "training.lerning_rate is not known; did you mean training.l"),
-        ("training.steps=0", "training.steps must be positive and finite, got 0"),
+        ("training.steps=0", "training.steps must be positive, got 0"),
         ("training.minutes=nan", "training.minutes must be positive and finite, got nan"),
         (
             "training.epochs=inf",
@@ -110,7 +110,7 @@ def test_unknown_recipe(source: str, sentence: str) -> None:
         ),
         (
             "training.learning_rate=0",
-            "training.learning_rate must be between 0 and 10, e.g. 0.001, got 0.0",
+            "training.learning_rate must be positive and below 10, got 0.0; try 0.001",
         ),
         (
             "training.keep_checkpoints=1",
@@ -122,20 +122,20 @@ def test_unknown_recipe(source: str, sentence: str) -> None:
         ),
         (
             "augmentation.token_dropout=1.5",
-            "augmentation.token_dropout must be from 0 to 1, got 1.5",
+            "augmentation.token_dropout must be at least 0 and at most 1, got 1.5",
         ),
         (
             "augmentation.subword_sampling=-1",
-            "augmentation.subword_sampling must be from 0 to 1, got -1.0",
+            "augmentation.subword_sampling must be at least 0 and at most 1, got -1.0",
         ),
         (
             "augmentation.rdrop_alpha=nan",
-            "sampling_alpha more than 0, both finite, got nan and 0.2",
+            "augmentation.rdrop_alpha must be at least 0 and finite, got nan",
         ),
-        ("augmentation.rdrop_alpha=inf", "augmentation.rdrop_alpha must be 0 or more"),
+        ("augmentation.rdrop_alpha=inf", "augmentation.rdrop_alpha must be at least 0"),
         (
             "augmentation.sampling_alpha=nan",
-            "sampling_alpha more than 0, both finite, got 0.0 and nan",
+            "augmentation.sampling_alpha must be positive and finite, got nan",
         ),
         (
             "regression.highest=inf",
@@ -151,7 +151,7 @@ def test_unknown_recipe(source: str, sentence: str) -> None:
             "model.relative_attention_num_buckets=2",
             "relative_attention_num_buckets must be at least 4",
         ),
-        ("data.train_rows=-1", "data.train_rows must be 0 (all) or more, got -1"),
+        ("data.train_rows=-1", "data.train_rows must be at least 0, got -1; 0 reads all"),
         ("data.corpus=nscm", "nscm"),
         ("data.target_language=korean", "data.target_language must be"),
     ],

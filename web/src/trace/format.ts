@@ -30,7 +30,7 @@ export interface Sequence {
   readonly truncated: number; // pieces that the model did not read
 }
 
-export type NormKind = "layer" | "rms" | "rms_offset"; // rms_offset: the weight is relative to 1 (Gemma)
+export type NormKind = "layer" | "rms" | "rms_offset" | "unknown"; // rms_offset: the weight is relative to 1 (Gemma)
 
 export interface Model {
   readonly kind: "encoder" | "decoder" | "encoder_decoder";

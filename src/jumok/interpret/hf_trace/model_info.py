@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from jumok.errors import InputError
-from jumok.interpret.schema import ModelInfo, ModelKind, Positions
+from jumok.interpret.schema import ModelInfo, ModelKind, Positions, positions_and_norm
 from jumok.pretrained.architecture import FAMILIES
 from jumok.pretrained.config_reader import ACTIVATIONS, ConfigReader
 
@@ -29,14 +29,15 @@ def model_info(model: nn.Module, kind: ModelKind, d_model: int) -> ModelInfo:
         except InputError:  # an unsupported setting: use the config and the modules
             pass
         else:
+            positions, norm_name = positions_and_norm(known.positions, known.norm)
             return ModelInfo(
                 kind=kind,
                 family=family,
                 d_model=d_model,
                 d_ff=known.d_ff,
                 parameters=parameters,
-                positions=known.positions,
-                norm=known.norm,
+                positions=positions,
+                norm=norm_name,
                 norm_eps=known.norm_eps,
                 norm_first=known.norm_first,
                 gated=known.gated,

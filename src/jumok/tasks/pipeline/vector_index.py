@@ -65,9 +65,7 @@ class VectorIndex:
         texts = [_text(path, line.number, line.content, line.fault) for line in read_lines(path)]
         if not texts:
             raise InputError(
-                "pipeline.no_lines",
-                "{path} must have at least one line, got none",
-                path=path,
+                "pipeline.no_lines", "{path} must have at least one line, got none", path=path
             )
         prompt = _prompt(pipeline, "passage", "document")
         vectors = cached_vectors(pipeline, encoder or pipeline, texts, prompt, progress)

@@ -13,10 +13,13 @@ from typing import Any
 from jumok.config_io import from_dict, to_dict
 from jumok.errors import Message, RecipeError
 from jumok.nn.config import ATTENTION
+from jumok.nn.norms import NORMS
+from jumok.nn.positions import POSITIONS
 from jumok.registry import Extension, Registry
 from jumok.safe_json import read_json
 from jumok.tasks.registry import TASKS
 from jumok.terminal import print_notice
+from jumok.training.optimizers import OPTIMIZERS
 from jumok.training.schedules import SCHEDULES
 
 EXTENSIONS = "extensions.json"
@@ -24,6 +27,9 @@ EXTENSIONS = "extensions.json"
 REGISTRIES: Mapping[str, Registry[Any]] = {  # by the key of a recipe that names a part
     "task": TASKS,
     "model.attention": ATTENTION,
+    "model.norm": NORMS,
+    "model.positions": POSITIONS,
+    "training.optimizer": OPTIMIZERS,
     "training.schedule": SCHEDULES,
 }
 

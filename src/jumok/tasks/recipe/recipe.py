@@ -1,10 +1,11 @@
 """A recipe: everything needed to repeat a result, written in TOML, with the checks between keys."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass, replace
+from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jumok.atomic_io import expand_home
 from jumok.config_io import (
@@ -40,6 +41,9 @@ from jumok.tasks.recipe.tables import (
 from jumok.tasks.registry import TASKS, get_task, tasks_with
 from jumok.terminal import print_notice
 from jumok.training.config import TrainingConfig
+
+if TYPE_CHECKING:
+    from jumok.tasks.task import Task
 
 # Tables that not all tasks read; the phrase describes the other tasks.
 TABLES: Mapping[str, str] = {
@@ -169,6 +173,36 @@ class Recipe:
         return to_toml(to_dict(self))
 
 
+def recipe_class(task: object) -> type[Recipe]:
+    """`Recipe`, or a class derived from it with the tables of a task from outside as fields.
+
+    Raises RecipeError for a table that is not a dataclass, or that all recipes have.
+    """
+    if not isinstance(task, str) or task not in TASKS:
+        return Recipe  # which raises
+    return _with_tables(TASKS.get(task))
+
+
+@cache
+def _with_tables(task: "type[Task]") -> type[Recipe]:
+    known = {each.name for each in fields(Recipe)} - TABLES.keys()
+    own = {name: table for name, table in task.tables if name not in TABLES}
+    for name, table in own.items():
+        if name in known or not name.isidentifier() or not is_dataclass(table):
+            raise RecipeError(
+                "task.unusable_table",
+                "table {name!r} of {task} must be a dataclass under a name that recipes do not "
+                "have, got {table!r}; rename it, or use @dataclass",
+                name=name,
+                task=task.__name__,
+                table=table,
+            )
+    if not own:
+        return Recipe
+    tables = [(name, table, field(default_factory=table)) for name, table in own.items()]
+    return make_dataclass("Recipe", tables, bases=(Recipe,), frozen=True, kw_only=True)
+
+
 def builtin_recipes() -> dict[str, Path]:
     """The recipes that ship with jumok, by name."""
     folder = resources.files("jumok") / "recipes"
@@ -232,7 +266,8 @@ def change_recipe(recipe: Recipe, overrides: Overrides) -> Recipe:
 
 
 def _recipe_with(tree: Mapping[str, Any], overrides: Overrides) -> Recipe:
-    return from_dict(Recipe, inherit_model_config(tree, overrides))
+    tree = inherit_model_config(tree, overrides)
+    return from_dict(recipe_class(tree.get("task")), tree)
 
 
 def load_run_recipe(path: Path) -> Recipe:
@@ -246,7 +281,7 @@ def load_run_recipe(path: Path) -> Recipe:
     if isinstance(data, dict):
         data.setdefault("dev_split", "last")  # of runs that were made before this key
     try:
-        recipe = from_dict(Recipe, tree)
+        recipe = from_dict(recipe_class(tree.get("task")), tree)
     except InputError as error:
         raise error.at(path) from error
     return replace(recipe, data=recipe.data.relocated(path.parent))
@@ -282,7 +317,7 @@ def _check_unused(recipe: Recipe) -> None:
     task, model, spec = recipe.task, recipe.model, get_task(recipe.task)
     for table, reason in TABLES.items():
         values = getattr(recipe, table)
-        if values != type(values)() and table not in spec.tables:
+        if values != type(values)() and table not in dict(spec.tables):
             raise RecipeError(
                 "recipe.table_not_for_task",
                 "[{table}] must be left out for the task {task}, {reason}",

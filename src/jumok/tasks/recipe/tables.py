@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jumok.atomic_io import expand_home
+from jumok.config_io import check_range
 from jumok.errors import RecipeError
 from jumok.models.config import TransformerConfig
 from jumok.models.pooling import Pooler, Pooling
@@ -73,21 +74,9 @@ class AugmentationConfig:
 
     def __post_init__(self) -> None:
         for name in ("subword_sampling", "token_dropout"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise RecipeError(
-                    "recipe.augmentation_range",
-                    "augmentation.{name} must be from 0 to 1, got {getattr}",
-                    name=name,
-                    getattr=getattr(self, name),
-                )
-        if not (0.0 <= self.rdrop_alpha < math.inf and 0.0 < self.sampling_alpha < math.inf):
-            raise RecipeError(
-                "recipe.augmentation_alphas",
-                "augmentation.rdrop_alpha must be 0 or more and sampling_alpha more than 0, both "
-                "finite, got {rdrop_alpha} and {sampling_alpha}",
-                rdrop_alpha=self.rdrop_alpha,
-                sampling_alpha=self.sampling_alpha,
-            )
+            check_range(f"augmentation.{name}", getattr(self, name), "[0, 1]")
+        check_range("augmentation.rdrop_alpha", self.rdrop_alpha, "[0, inf)")
+        check_range("augmentation.sampling_alpha", self.sampling_alpha, "(0, inf)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,21 +91,9 @@ class MaskingConfig:
     packed: bool = False  # rows of max_length tokens, texts end to end: a static shape for a GPU
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.mlm_probability < 1.0:
-            raise RecipeError(
-                "recipe.masking_mlm_probability_less",
-                "masking.mlm_probability must be more than 0 and less than 1, got "
-                "{mlm_probability}",
-                mlm_probability=self.mlm_probability,
-            )
-        if not 0.0 <= self.final_probability < 1.0 or not 0.0 < self.falling_epochs < math.inf:
-            raise RecipeError(
-                "recipe.masking_final_probability_less",
-                "masking.final_probability must be 0 or more and less than 1, and falling_epochs "
-                "positive and finite, got {final_probability} and {falling_epochs}",
-                final_probability=self.final_probability,
-                falling_epochs=self.falling_epochs,
-            )
+        check_range("masking.mlm_probability", self.mlm_probability, "(0, 1)")
+        check_range("masking.final_probability", self.final_probability, "[0, 1)")
+        check_range("masking.falling_epochs", self.falling_epochs, "(0, inf)")
 
     def probability(self, epochs: float) -> float:
         """The fraction of the tokens that is masked after some epochs.
@@ -149,21 +126,10 @@ class DistillationConfig:
     layer: int = 0  # masked language modeling: after which layer the states are read; 0: the last
 
     def __post_init__(self) -> None:
-        if not (0.0 < self.temperature < math.inf and 0.0 < self.weight < math.inf):
-            raise RecipeError(
-                "recipe.distillation_temperature_weight_finite",
-                "distillation.temperature and weight must be more than 0 and finite, got "
-                "{temperature} and {weight}",
-                temperature=self.temperature,
-                weight=self.weight,
-            )
+        check_range("distillation.temperature", self.temperature, "(0, inf)")
+        check_range("distillation.weight", self.weight, "(0, inf)")
+        check_range("distillation.layer", self.layer, "[0, inf)", "; 0 is the last")
         _check_added_texts("distillation", self.corpus, self.texts, self.rows)
-        if self.layer < 0:
-            raise RecipeError(
-                "recipe.distillation_layer",
-                "distillation.layer must be 0 (the last) or more, got {layer}",
-                layer=self.layer,
-            )
         if not self.teachers and (self.corpus or self.texts or self.layer):
             raise RecipeError(
                 "recipe.no_teachers",
@@ -173,13 +139,7 @@ class DistillationConfig:
 
 def _check_added_texts(table: str, corpus: str, texts: str, rows: int) -> None:
     """Raise InputError when both a corpus and a file are named, or for a negative maximum."""
-    if rows < 0:
-        raise RecipeError(
-            "recipe.negative_rows",
-            "{table}.rows must be 0 (all) or more, got {rows}",
-            table=table,
-            rows=rows,
-        )
+    check_range(f"{table}.rows", rows, "[0, inf)", "; 0 reads all")
     if corpus and texts:
         raise RecipeError(
             "recipe.corpus_and_texts",
@@ -196,12 +156,7 @@ class WindowConfig:
     overlap: float = 0.5  # fraction of a window that is context only when long documents are scored
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.overlap < 1.0:
-            raise RecipeError(
-                "recipe.windows_overlap_below",
-                "windows.overlap must be 0 or more and below 1, got {overlap}",
-                overlap=self.overlap,
-            )
+        check_range("windows.overlap", self.overlap, "[0, 1)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,13 +197,7 @@ class MultiLabelConfig:
     threshold: float = 0.5  # the smallest probability of a predicted label
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.threshold < 1.0:
-            raise RecipeError(
-                "recipe.multi_label_threshold_less",
-                "multi_label.threshold must be more than 0 and less than 1, got {threshold}; try "
-                "0.5",
-                threshold=self.threshold,
-            )
+        check_range("multi_label.threshold", self.threshold, "(0, 1)", "; try 0.5")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,13 +213,7 @@ class SimilarityConfig:
 
     def __post_init__(self) -> None:
         _check_added_texts("similarity", self.corpus, self.texts, self.rows)
-        if not 0.0 < self.temperature < math.inf:
-            raise RecipeError(
-                "recipe.similarity_temperature_finite",
-                "similarity.temperature must be more than 0 and finite, got {temperature}; try "
-                "0.05",
-                temperature=self.temperature,
-            )
+        check_range("similarity.temperature", self.temperature, "(0, inf)", "; try 0.05")
         if self.negative and (not self.positive or self.negative == self.positive):
             raise RecipeError(
                 "recipe.negative_without_positive",

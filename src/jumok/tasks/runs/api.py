@@ -208,10 +208,7 @@ def evaluate_all(
 ) -> list[dict[str, Any]]:
     """The scores of each table that `data` or `split` names; by default of all test sets."""
     if data is not None and split is not None:
-        raise InputError(
-            "run.data_and_split",
-            "data and split exclude each other; use one of them",
-        )
+        raise InputError("run.data_and_split", "data and split exclude each other; use one of them")
     if data is None:
         tables = evaluation_tables(pipeline.recipe, split, pipeline.labels)
     else:

@@ -25,9 +25,7 @@ def evaluate(pipeline: Pipeline, table: Table, split: str) -> EvaluationResult:
     """
     if not len(table):
         raise InputError(
-            "run.no_rows",
-            "{split} must have rows, got none; name a file with some",
-            split=split,
+            "run.no_rows", "{split} must have rows, got none; name a file with some", split=split
         )
     pipeline.check_supported()
     result = pipeline.task.evaluate(pipeline, table, split)

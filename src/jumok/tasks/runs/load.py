@@ -55,9 +55,7 @@ def load(folder: str | Path, device: str = "auto", *, dtype: WeightType = "float
     """
     if dtype not in get_args(WeightType):
         raise InputError(
-            "run.unknown_dtype",
-            'dtype must be "float32" or "auto", got {dtype!r:.40}',
-            dtype=dtype,
+            "run.unknown_dtype", 'dtype must be "float32" or "auto", got {dtype!r:.40}', dtype=dtype
         )
     tune_threads()
     folder = find_model(expand_home(str(folder)))

@@ -260,10 +260,7 @@ def _header(column: str, found: Sequence[str], names: Names, number: int = 0) ->
 
 def _not_empty(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if not rows:
-        raise InputError(
-            "run.no_data_rows",
-            "data must have rows, got none; give some",
-        )
+        raise InputError("run.no_data_rows", "data must have rows, got none; give some")
     return rows
 
 

@@ -258,16 +258,11 @@ def _read_lenient_json(path: Path) -> dict[str, Any]:
         tree = json.loads(read_regular(path, MAX_BYTES))
     except (ValueError, RecursionError) as error:
         raise InputError(
-            "run.not_json",
-            "{path}: not JSON ({error}); restore the file",
-            path=path,
-            error=error,
+            "run.not_json", "{path}: not JSON ({error}); restore the file", path=path, error=error
         ) from error
     if not isinstance(tree, dict):
         raise InputError(
-            "run.not_a_json_object",
-            "{path}: must be a JSON object; restore the file",
-            path=path,
+            "run.not_a_json_object", "{path}: must be a JSON object; restore the file", path=path
         )
     return tree
 

@@ -3,7 +3,7 @@
 The checksums of a checkpoint show that its files are complete, not that a training wrote them.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,8 +15,6 @@ from jumok.models.weights import check_finite
 from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.state import TrainerState
 
-MOMENTS = ("exp_avg", "exp_avg_sq")
-MOMENTUM = "momentum_buffer"
 STEP = "step"
 
 
@@ -106,29 +104,35 @@ def check_tensors(
 def check_optimizer(
     tensors: Mapping[str, Tensor],
     trainable: Mapping[str, Tensor],
-    muon_names: Collection[str],
+    parts: Mapping[str, Sequence[str] | None],
     applied_steps: int,
 ) -> None:
     """Raise InputError unless these are the moments of these weights after so many steps.
 
-    Weights that Muon updates have its momentum alone. A weight that never got a gradient has no
-    moments.
+    `parts` are those that the optimizer of each weight keeps; None: those of an extension, which
+    may be any. A weight that never got a gradient has no moments.
     """
     known = {name.partition(":")[2] for name in tensors}
-    expected = {
+    checked = {
         f"{part}:{name}": torch.empty(()) if part == STEP else weight
         for name, weight in trainable.items()
         if name in known
-        for part in ((MOMENTUM,) if name in muon_names else (*MOMENTS, STEP))
+        for part in parts[name] or ()
     }
-    check_tensors("optimizer", tensors, expected)
+    of_extension = {
+        key: tensor
+        for key, tensor in tensors.items()
+        if parts.get(key.partition(":")[2], ()) is None
+    }
+    check_tensors("optimizer", tensors, checked | of_extension)
     if not tensors and applied_steps and trainable:
         raise InputError(
             "checkpoint.moments_missing",
             "state optimizer must have the moments of {applied_steps:,} steps",
             applied_steps=applied_steps,
         )
-    for name, tensor in tensors.items():
+    for name in checked:
+        tensor = tensors[name]
         if name.startswith(f"{STEP}:") and not 1 <= tensor.item() <= applied_steps:
             raise InputError(
                 "checkpoint.optimizer_step_range",

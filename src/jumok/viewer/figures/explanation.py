@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from jumok.errors import TraceError
 from jumok.fonts import replace_missing_glyphs
-from jumok.interpret.schema import Classification, Explained
+from jumok.interpret.schema import Classification, Explained, check_index
 from jumok.interpret.trace import Trace
 from jumok.language import translate
 from jumok.viewer.figures.canvas import (
@@ -56,13 +56,7 @@ def explanation(
             "page.explanation_needs_classifier",
             "the figure explanation needs a trace of a classifier",
         )
-    if not 0 <= sequence < len(predictions.sequences):
-        raise TraceError(
-            "page.sequence_range",
-            "the sequence must be 0 to {n_sequences}, got {sequence}",
-            n_sequences=len(predictions.sequences) - 1,
-            sequence=sequence,
-        )
+    check_index("sequence", sequence, len(predictions.sequences))
     prediction = predictions.sequences[sequence]
     if not prediction.words:
         raise TraceError(

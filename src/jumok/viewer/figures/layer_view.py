@@ -16,7 +16,7 @@ from jumok.interpret.aggregate import (
     display_weights,
     token_groups,
 )
-from jumok.interpret.schema import Block, Tokens
+from jumok.interpret.schema import Block, Tokens, check_index
 from jumok.interpret.trace import Trace
 from jumok.language import translate
 from jumok.viewer.figures.options import Head
@@ -122,13 +122,7 @@ def pool_heads(weights: Floats, head: Head) -> Floats:
         return np.asarray(weights.mean(0))
     if head == "max":
         return np.asarray(weights.max(0))
-    if not 0 <= head < len(weights):
-        raise TraceError(
-            "page.head_range",
-            "the head must be 0 to {heads}, got {head}",
-            heads=len(weights) - 1,
-            head=head,
-        )
+    check_index("head", head, len(weights))
     one: Floats = weights[head]
     return one
 

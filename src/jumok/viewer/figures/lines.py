@@ -91,9 +91,7 @@ def lines(
     """
     if not 0.0 < mass <= 1.0:
         raise TraceError(
-            "page.mass_range",
-            "mass must be above 0 and at most 1, got {mass}",
-            mass=mass,
+            "page.mass_range", "mass must be above 0 and at most 1, got {mass}", mass=mass
         )
     view = load_weights(trace, layer_ref, display)
     series = _series(trace, layer_ref, head, display, view, pins)

@@ -14,6 +14,7 @@ from matplotlib.colors import Normalize
 from numpy.typing import NDArray
 
 from jumok.errors import TraceError
+from jumok.interpret.schema import check_index
 from jumok.interpret.trace import Trace
 from jumok.language import translate
 from jumok.viewer.figures.canvas import (
@@ -100,13 +101,7 @@ def neuron_view(
     query_labels = labels(queries, "piece")
     if query is None:
         query = next((n for n, label in enumerate(query_labels) if not label.special), 0)
-    if not 0 <= query < len(query_labels):
-        raise TraceError(
-            "page.query_range",
-            "the query must be 0 to {n_query_labels}, got {query}",
-            n_query_labels=len(query_labels) - 1,
-            query=query,
-        )
+    check_index("query", query, len(query_labels))
     keys = labels(trace.info.tokens(layer_ref.block.keys, layer_ref.sequence), "piece")
     steps = steps_of(trace, layer_ref, head, query, len(keys))
     name = caption(trace, layer_ref, head)
@@ -117,13 +112,7 @@ def neuron_view(
 def steps_of(trace: Trace, layer_ref: LayerRef, head: int, query: int, n_keys: int) -> Steps:
     """The numbers of a query and the first `n_keys` keys. Raises InputError for an invalid head."""
     block, layer, sequence = layer_ref.block, layer_ref.layer, layer_ref.sequence
-    if not 0 <= head < block.heads:
-        raise TraceError(
-            "page.head_range",
-            "the head must be 0 to {heads}, got {head}",
-            heads=block.heads - 1,
-            head=head,
-        )
+    check_index("head", head, block.heads)
     key_head = head * block.key_heads // block.heads
     bias = trace.bias(block.name, layer)
     return Steps(
