@@ -327,7 +327,7 @@ def _trained_byte_level(special: list[str], family: str = "") -> Tokenizer:
     if family == "qwen2":
         from transformers.models.qwen2.tokenization_qwen2 import PRETOKENIZE_REGEX
 
-        # AutoTokenizer splits as Qwen2 does, whatever the file says
+        # AutoTokenizer splits as Qwen2 does, whatever the file contains
         tokenizer.normalizer = normalizers.NFC()
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
             [
