@@ -302,7 +302,7 @@ def describe_error(error: Exception, text: str) -> dict[str, Any]:
     >>> error = InputError(
     ...     "text.long", "a text must be short, got {text!r}; shorten it", text="secret; x")
     >>> described = describe_error(error, "secret; x")
-    >>> described["status"], described["message"]["template"]
+    >>> described["status"], str(Message.from_json(described["message"]))
     (400, 'a text must be short, got …; shorten it')
     """
     if isinstance(error, JumokError):
