@@ -18,8 +18,10 @@ from hypothesis import HealthCheck, settings
 from jumok.data.trusted_cache import record_sum
 from jumok.native.build import KernelError, compiled_kernel, kernel_path
 
+collect_ignore = ["placement.py"]  # a program that registers a device when it is imported
+
 if sys.platform == "win32":  # they fork, limit processes or open terminals
-    collect_ignore = ["fuzz", "tasks/runs/test_memory_check.py"]
+    collect_ignore += ["fuzz", "tasks/runs/test_memory_check.py"]
     collect_ignore += ["training/reporting/test_progress_bar.py"]
 
 torch.set_num_threads(1)
