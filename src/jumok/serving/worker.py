@@ -275,12 +275,10 @@ class Worker:
     def _counts(
         self, message: dict[str, Any], text: str, output: Output | None = None
     ) -> dict[str, Any]:
-        """The tokens of a text and of its answer, where a route reports them.
+        """The tokens of a text and of its answer, where a route reports them; all are added up.
 
         Generated tokens include [EOS].
         """
-        if not message.get("count"):
-            return {}
         engine, ids = self._engine, message.get("ids", False)
         count = engine.count_embedded if message["kind"] == "embed" else engine.count_tokens
         counts: dict[str, Any] = {"tokens": count(text, ids=ids)}

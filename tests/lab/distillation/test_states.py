@@ -198,7 +198,7 @@ def test_unsupported_settings_and_teachers(
         ("distillation.rows=3", "learns the states of its own texts"),
         ("augmentation.subword_sampling=0.5", "whose states belong to the pieces of one model"),
         ("model.generator=0.5", "whose states belong to the pieces of one model"),
-        ("distillation.layer=-1", "must be 0 .the last. or more, got -1"),
+        ("distillation.layer=-1", "must be at least 0, got -1; 0 is the last"),
     ):
         with pytest.raises(InputError, match=message):
             student(tmp_path, review_run, override)
