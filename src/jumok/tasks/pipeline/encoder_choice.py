@@ -2,9 +2,6 @@
 
 from torch import nn
 
-from jumok.inference import optimize
-from jumok.inference.optimization import unsupported_reason
-from jumok.native.choice import is_compiled
 from jumok.native.kernel_choice import KernelChoice
 from jumok.native.packed_weights import WeightPrecision
 from jumok.tasks.pipeline.pipeline import Pipeline
@@ -27,6 +24,10 @@ def with_packed_encoder(pipeline: Pipeline, precision: WeightPrecision | None) -
     None is float32 in a compiled kernel, and without one PyTorch: the pipeline does not change.
     Raises InputError for unknown precisions, and for models without a supported encoder.
     """
+    from jumok.inference import optimize  # a training needs only `encoder_choice`
+    from jumok.inference.optimization import unsupported_reason
+    from jumok.native.choice import is_compiled
+
     if precision is None:
         packs = pipeline.recipe.model.kind == "encoder" and is_compiled("float32")
         if not packs or unsupported_reason(pipeline.model) is not None:
