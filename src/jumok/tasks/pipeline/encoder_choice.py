@@ -1,10 +1,14 @@
 """What reads texts with an encoder, and why."""
 
+from typing import TYPE_CHECKING
+
 from torch import nn
 
 from jumok.native.kernel_choice import KernelChoice
-from jumok.native.packed_weights import WeightPrecision
-from jumok.tasks.pipeline.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from jumok.native.packed_weights import WeightPrecision
+    from jumok.tasks.pipeline.pipeline import Pipeline
 
 PLAIN_ENCODER = "an encoder whose weights are not packed for the kernel"
 
@@ -18,7 +22,7 @@ def encoder_choice(model: nn.Module) -> KernelChoice:
     return KernelChoice("torch", "float32", PLAIN_ENCODER)
 
 
-def with_packed_encoder(pipeline: Pipeline, precision: WeightPrecision | None) -> Pipeline:
+def with_packed_encoder(pipeline: "Pipeline", precision: "WeightPrecision | None") -> "Pipeline":
     """The pipeline with an encoder for many texts: the one that commands and the server use.
 
     None is float32 in a compiled kernel, and without one PyTorch: the pipeline does not change.
