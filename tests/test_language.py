@@ -60,11 +60,20 @@ class Raised(NamedTuple):
 
 
 @cache
+def _nodes() -> dict[Path, list[ast.AST]]:
+    """All nodes of each file of the source."""
+    return {
+        path: list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        for path in sorted(SOURCE.rglob("*.py"))
+    }
+
+
+@cache
 def _messages() -> tuple[Raised, ...]:
     """Every call whose first two arguments are a code and a template."""
     found = []
-    for path in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path, nodes in _nodes().items():
+        for node in nodes:
             if not isinstance(node, ast.Call) or len(node.args) < 2:
                 continue
             if not MESSAGES.fullmatch(ast.unparse(node.func)):
@@ -94,8 +103,8 @@ def _template(node: ast.AST) -> str | None:
 def _strings() -> set[str]:
     """Every string of the source with {} for its values, whole and line by line."""
     found: set[str] = set()
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for nodes in _nodes().values():
+        for node in nodes:
             if (template := _template(node)) is not None:
                 found |= {template, *template.split("\n")}
     return found
@@ -170,8 +179,8 @@ def _example_values(template: str) -> dict[str, object]:
 def test_no_exception_is_raised_without_a_code() -> None:
     """An exception of jumok has a code, or is another's message that is passed on."""
     without = []
-    for path in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path, nodes in _nodes().items():
+        for node in nodes:
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
                 name = ast.unparse(node.exc.func)
                 text = _template(node.exc.args[0])
@@ -183,8 +192,8 @@ def test_no_exception_is_raised_without_a_code() -> None:
 
 def _translated_literals() -> Iterator[tuple[str, str]]:
     """The place and the template of every text that the source translates."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path, nodes in _nodes().items():
+        for node in nodes:
             translates = isinstance(node, ast.Call) and ast.unparse(node.func) in TRANSLATES
             if isinstance(node, ast.Call) and translates and node.args:
                 section = next((k.value for k in node.keywords if k.arg == "section"), None)

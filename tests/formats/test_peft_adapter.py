@@ -147,6 +147,7 @@ def test_tied_tensors_of_an_encoder_decoder_are_refused(tmp_path: Path) -> None:
         import_checkpoint(folder, tmp_path / "out", str(base))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
 def test_an_adapter_with_added_tokens(tied: bool, tmp_path: Path) -> None:
     """Its embedding has more rows than that of the checkpoint, and it is saved as a pickle too."""
