@@ -117,8 +117,8 @@ def test_wrong_recipes(review_recipe: Path, review_run: Path, reading_run: Path)
         with pytest.raises(InputError, match=match):
             prepare_training(student(review_recipe, review_run, *words), CPU)
 
-    raises("temperature and weight must be more than 0", "distillation.temperature=0.0")
-    raises("distillation.rows must be 0", "distillation.rows=-1")
+    raises("temperature must be positive and finite", "distillation.temperature=0.0")
+    raises("distillation.rows must be", "distillation.rows=-1")
     raises("both name the texts", "distillation.corpus=nsmc-text", "distillation.texts=a.txt")
     raises(
         "teachers must name at least one run", "distillation.teachers=[]", "distillation.texts=a"
