@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from jumok.language import localize
 
@@ -223,9 +223,9 @@ def stderr_lines_to(print_text: Callable[[str], None]) -> Iterator[None]:
 
 def original_stream(stream: TextIO | StreamWithWrite) -> TextIO:
     """The stream below those of `safe_streams` and `stderr_lines_to`."""
-    while isinstance(stream, StreamWithWrite):
+    while isinstance(stream, StreamWithWrite) and not isinstance(stream, ClosedStream):
         stream = stream.stream
-    return stream
+    return cast(TextIO, stream)
 
 
 def make_console() -> "Console":
