@@ -45,8 +45,8 @@ FASTER: dict[str, tuple[DecoderPrecision, ...]] = {
     "amx_int8": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
 }
 
-# For encoders the same, and int8 with pairs of int16: with PyTorch, oneDNN and MKL capped below AVX
-# they take 11 ms for 64 tokens, PyTorch 22 ms in float32 and 64 ms in int8 (docs/LOG.md).
+# For encoders the same, and int8 with pairs of int16: 0.45 to 0.67 of PyTorch's time in float32
+# and 0.26 to 0.41 of that in int8, both capped below AVX (benchmarks/int8_without_avx2.py).
 FASTER_ENCODERS = FASTER | {"generic": ("int8",)}
 
 
