@@ -151,15 +151,18 @@ def test_a_lock_is_released_before_its_file_is_deleted(
         assert os.listdir(tmp_path) == []
 
 
-def imitation(platform: str, *commands: tuple[object, ...]) -> tuple[str, str]:
-    """Standard output and error of commands in a process that imitates a platform."""
+def imitation(platform: str, cache: Path, *commands: tuple[object, ...]) -> tuple[str, str]:
+    """Standard output and error of commands in a process that imitates a platform.
+
+    The cache is empty: Windows could not load a kernel that was compiled here.
+    """
     words = json.dumps([[str(word) for word in command] for command in commands])
     done = subprocess.run(
         [sys.executable, "-m", "tests.other_system", platform, words],
         capture_output=True,
         check=False,
         timeout=240,
-        env=environment(),
+        env=environment() | {"XDG_CACHE_HOME": str(cache)},
     )
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode(), done.stderr.decode()
@@ -179,6 +182,7 @@ def test_commands_without_posix(platform: str, review_recipe: Path, tmp_path: Pa
     (pickled / "model.safetensors").unlink()
     out, errors = imitation(
         platform,
+        tmp_path / "cache",
         ("train", review_recipe, "training.steps=4", "--out", run),
         ("train", "--resume", run),
         ("predict", run, "이 영화 재미있어요", "--json"),
