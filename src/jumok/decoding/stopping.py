@@ -89,7 +89,7 @@ class StoppingCriteria:
 
     def finished(self, text: int, ids: Sequence[int]) -> bool:
         """Whether the newest of `ids` ends this text."""
-        if ids[-1] in self.end_ids:
+        if ids[-1] == self.end_id or ids[-1] in self.more_end_ids:
             return True
         before = self.prompts[text] if self.prompts else ()
         return self.stop_strings is not None and self.stop_strings(ids, before)

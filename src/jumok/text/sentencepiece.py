@@ -411,8 +411,10 @@ class SentencePieceTokenizer:
 
     def piece(self, id: int) -> str:  # noqa: A002  the field's word
         """The piece with this id."""
-        self._check([id])
-        return self._model.pieces[id]
+        pieces = self._model.pieces
+        if not 0 <= id < len(pieces):
+            self._check([id])
+        return pieces[id]
 
     def id(self, piece: str) -> int:
         """The id of this piece; an unknown piece is an `InputError`, never silently [UNK]."""

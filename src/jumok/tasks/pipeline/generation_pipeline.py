@@ -18,7 +18,13 @@ from jumok.tasks.pipeline.generation_rules import describe_processors, generatio
 from jumok.tasks.pipeline.output_warnings import unread_tokens, with_warnings
 from jumok.tasks.pipeline.outputs import GeneratedText, Output
 from jumok.tasks.pipeline.pipeline import Pair, Pipeline, draft_error, ensemble_error
-from jumok.tasks.pipeline.segments import join_outputs, split_sentences, split_text, translates
+from jumok.tasks.pipeline.segments import (
+    join_outputs,
+    split_lines,
+    split_sentences,
+    split_text,
+    translates,
+)
 from jumok.tasks.recipe.recipe import Recipe
 
 MAX_DRAWN_SEED = 2**31
@@ -64,7 +70,7 @@ class GenerationPipeline(Pipeline):
         texts = self.lines_of(texts)
         self.check_texts(texts)
         seeded = self.with_drawn_seed()
-        split = seeded._splitter(sentences)
+        split = seeded._splitter(texts, sentences=sentences)
         if split is None:
             return [seeded._with_seed(output) for output in Pipeline.predict(seeded, texts)]
         parts = [list(split(text)) for text in texts]
@@ -85,7 +91,7 @@ class GenerationPipeline(Pipeline):
         self.check_texts([text])
         self.check_supported()
         seeded = self.with_drawn_seed()
-        split = seeded._splitter(sentences=False)
+        split = seeded._splitter([text], sentences=False)
         if split is None:
             output = self.task.stream(seeded, text, on_text)
             return seeded._with_seed(with_warnings(seeded, [output])[0])
@@ -122,25 +128,27 @@ class GenerationPipeline(Pipeline):
             output = with_warnings(seeded, [output])[0]
         return _as_text(seeded._with_seed(output))
 
-    def _splitter(self, sentences: bool) -> Callable[[str], Iterator[tuple[str, str]]] | None:
-        """How a text is split, None where it is read as a whole.
+    def _splitter(
+        self, texts: Sequence[str], *, sentences: bool
+    ) -> Callable[[str], Iterator[tuple[str, str]]] | None:
+        """How each of these texts is split, None where they are read as a whole.
 
         An alignment is that of the whole text.
         """
         if not self.task.reads_source or self.keeps_alignment:
             return None
-        by_line = sentences or translates(self)
+        if not sentences and not translates(self):
+            return lambda text: iter([(text if text.strip() else "", "")])
+        if sentences:
+            return lambda text: split_text(text, split_sentences)
+        lines = list({line: None for text in texts for line in split_lines(text)})
+        unread = unread_tokens(self, [[line] for line in lines])
+        too_long = {line for line, n in zip(lines, unread, strict=True) if n}
 
         def split_line(line: str) -> Sequence[str]:
-            too_long = not sentences and unread_tokens(self, [line]) > 0
-            return split_sentences(line) if sentences or too_long else [line]
+            return split_sentences(line) if line in too_long else [line]
 
-        def split(text: str) -> Iterator[tuple[str, str]]:
-            if by_line:
-                return split_text(text, split_line)
-            return iter([(text if text.strip() else "", "")])
-
-        return split
+        return lambda text: split_text(text, split_line)
 
     def _with_seed(self, output: Output) -> Output:
         """The output with the seed that it was sampled with."""

@@ -42,6 +42,15 @@ def split_sentences(line: str, language: str = "ko") -> list[str]:
     return found if "".join(found) == line else [line]
 
 
+def split_lines(text: str) -> list[str]:
+    r"""The lines of a text without their ends.
+
+    >>> split_lines("가\r\n\n나")
+    ['가', '', '나']
+    """
+    return _LINE_END.split(text)[::2]
+
+
 def split_text(text: str, split_line: Callable[[str], Sequence[str]]) -> Iterator[tuple[str, str]]:
     r"""What is translated, and the white space that follows it and is kept.
 
@@ -71,7 +80,7 @@ def join_outputs(
             text, "", 0.0, n_best=blank if n_best > 1 else None, warnings=(EMPTY_TEXT,)
         )
     if len(parts) == 1:
-        return replace(outputs[0], text=text)
+        return outputs[0]  # its part is the text
     warnings: dict[str, OutputWarning] = {}
     for number, output in enumerate(outputs, 1):
         for each in output.warnings:
