@@ -7,7 +7,6 @@ with a mark such as "." or "?", not with a Korean ending alone.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from jumok.tasks.pipeline.output_warnings import EMPTY_TEXT
 from jumok.tasks.pipeline.outputs import Candidate, GeneratedText, OutputWarning
