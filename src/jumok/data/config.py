@@ -59,7 +59,7 @@ class DataConfig:
     def __post_init__(self) -> None:
         check_choices(self, "data")
         for name in (*self.extra, *([self.corpus] if self.corpus else [])):
-            _corpus(name)
+            find_corpus(name)
         if self.corpus and (self.train or self.dev or self.test):
             raise DataError(
                 "data.corpus_and_files",
@@ -165,13 +165,13 @@ class DataConfig:
         if name:
             return name
         if self.corpus:
-            return _corpus(self.corpus).columns.get(column, column)
+            return find_corpus(self.corpus).columns.get(column, column)
         return "doc" if self.pieces and column == "text" else column
 
     @property
     def corpus_columns(self) -> Collection[str]:
         """The columns of the corpus; none for files."""
-        return _corpus(self.corpus).columns if self.corpus else ()
+        return find_corpus(self.corpus).columns if self.corpus else ()
 
     @property
     def language(self) -> str:
@@ -180,7 +180,7 @@ class DataConfig:
         >>> DataConfig(corpus="enko").language, DataConfig(target_language="de").language
         ('ko', 'de')
         """
-        corpus = _corpus(self.corpus).target_language if self.corpus else ""
+        corpus = find_corpus(self.corpus).target_language if self.corpus else ""
         return self.target_language or corpus
 
     def rows(self, split: str) -> int:
@@ -200,7 +200,7 @@ def _each(files: Files, change: Callable[[str], str]) -> Files:
     return change(files) if files and not Path(files).is_absolute() else files
 
 
-def _corpus(name: str) -> "Corpus":
+def find_corpus(name: str) -> "Corpus":
     """The corpus with this name. Raises InputError for an unknown one."""
     from jumok.data.corpora.registry import corpus_by_name  # with the catalogue of all corpora
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from jumok.data.config import DataConfig
+from jumok.data.config import DataConfig, find_corpus
 from jumok.data.corpora.corpus import Corpus, RowRange
 from jumok.data.corpora.paths import corpus_file
-from jumok.data.corpora.registry import corpus_by_name
 from jumok.data.files.label_sets import SEPARATOR, split_labels
 from jumok.data.files.labels import combined_label
 from jumok.data.files.lines import suffix
@@ -47,7 +46,7 @@ def load_splits(
     >>> splits.test.column_names, len(splits.test)
     (('source', 'target'), 3)
     """
-    excluded = corpus_by_name(config.corpus).excluded if config.corpus else ()
+    excluded = find_corpus(config.corpus).excluded if config.corpus else ()
     mixed = bool(config.extra or excluded) and (not only or "train" in only)
     splits = _read_splits(config, columns, () if mixed else only, labels)
     tables = dict(splits.tables)
@@ -66,7 +65,7 @@ def _read_splits(
     """The splits of the corpus or of the files, without extra corpora."""
     if not config.corpus:
         return _user_splits(config, columns, only, labels)
-    corpus = corpus_by_name(config.corpus)
+    corpus = find_corpus(config.corpus)
     _check_columns(corpus, config, columns)
     read = _generated_splits if corpus.generated else _corpus_splits
     return read(corpus, config, columns, only)

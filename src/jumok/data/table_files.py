@@ -7,8 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from jumok.data.config import DataConfig, Files
-from jumok.data.corpora.registry import corpus_by_name
+from jumok.data.config import DataConfig, Files, find_corpus
 from jumok.data.files.formats import READERS, Format
 from jumok.data.files.labels import label_cells
 from jumok.data.files.lines import read_lines, suffix
@@ -120,7 +119,7 @@ def evaluation_table(
     recognised by checksum, and their empty reviews are scored.
     """
     path = Path(path)
-    recipe_format = corpus_by_name(config.corpus).format if config.corpus else config.format
+    recipe_format = find_corpus(config.corpus).format if config.corpus else config.format
     headers = {name: config.header(name) for name in columns}
     if several_files(path):
         return read_files(path, config, headers, labels, recipe_format, skip_with="")

@@ -11,7 +11,6 @@ from jumok.errors import InputError
 from jumok.nn.lora import frozen_by_lora
 from jumok.training.config import TrainingConfig
 from jumok.training.layer_decay import frozen_parameters, is_in_layer, lr_multipliers
-from jumok.training.muon import Muon
 from jumok.training.optimizers import OPTIMIZERS, Groups, OptimizerKind
 
 Named = dict[str, nn.Parameter]
@@ -44,6 +43,8 @@ class MuonKind(OptimizerKind):
 
     def build(self, groups: Groups, config: TrainingConfig) -> torch.optim.Optimizer:
         """Muon of these groups."""
+        from jumok.training.muon import Muon
+
         dtype = resolve_dtype(config.precision, groups[0]["params"][0].device)
         return Muon(groups, config.learning_rate, dtype)
 

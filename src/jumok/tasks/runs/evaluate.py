@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 
 from jumok.config_io import to_dict
-from jumok.data.corpora.registry import corpus_by_name
+from jumok.data.config import find_corpus
 from jumok.data.load import load_splits
 from jumok.data.splits import is_test
 from jumok.data.table import Table
@@ -52,7 +52,7 @@ def evaluation_tables(
     data, columns = recipe.data, recipe.columns
     names = ["test"] if split is None else [split]
     if split is None and data.corpus:
-        corpus = corpus_by_name(data.corpus)
+        corpus = find_corpus(data.corpus)
         names = [name for name in (*corpus.splits, *corpus.generated) if is_test(name)]
     names = names or ["test"]
     splits = load_splits(data, columns, names, labels)
