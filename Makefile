@@ -44,7 +44,7 @@ test-fast: $(READY) $(KERNEL) # the unit tests of the core, in under 90 seconds
 
 # All that CI runs: lint, the slow tests, the fuzz tests, the page's own tests and a real browser.
 check: lint $(KERNEL) web-test-if-node # all that CI runs
-	$(PYTEST) -m ""
+	$(PYTEST) -m "" --durations=25
 
 coverage: $(READY) # the tests, with the lines and branches that they do not execute
 	$(PYTEST) --cov --cov-report=term
