@@ -6,6 +6,9 @@
 #   KO_SMALL    overrides of its recipe, all of them     make ko-small KO_SMALL=training.minutes=40
 #   PIP_...     the settings of pip and its pip.conf apply as always
 
+# Each process that the tests start would compile the source again.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 TORCH_SPEC ?= torch==2.13.0
 
