@@ -3,7 +3,7 @@
 import ctypes
 import logging
 import os
-from ctypes import POINTER, c_char_p, c_float, c_int, c_int32, c_int64, c_void_p
+from ctypes import POINTER, c_char_p, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +12,12 @@ from jumok.native.build import BUNDLED_FOLDER, KernelError, discard, kernel_path
 
 logger = logging.getLogger(__name__)
 
-OK, OUT_OF_VOCABULARY, OUT_OF_MEMORY, NO_SUCH_ROW = range(4)  # Status of kernel/request.h
+# Status of kernel/transformer.h
+OK, OUT_OF_VOCABULARY, OUT_OF_MEMORY, NO_SUCH_ROW, NO_SUCH_NAME, TEXT_TOO_LONG = range(6)
+
+TABLE_TYPES = ("float32", "bfloat16", "float16", "int8")  # order of kernel/embedding_table.h
+POOLINGS = ("first", "mean", "max", "last")  # order of kernel/text_encoder.h
+HEAD_ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu", "tanh")  # and this one
 
 
 class ModelDims(ctypes.Structure):
@@ -45,10 +50,22 @@ SIGNATURES = {
     "jumok_free_model": (None, (c_void_p,)),
     "jumok_allocate_linear": (c_int, (c_void_p, c_char_p, c_int, c_int, c_int)),
     "jumok_set_rows": (c_int, (c_void_p, c_char_p, c_int, c_int, c_void_p, c_void_p, c_void_p)),
-    "jumok_set_vector": (c_int, (c_void_p, c_char_p, c_int64, c_void_p)),
+    "jumok_set_vector": (c_int, (c_void_p, c_char_p, c_uint32, c_void_p)),
     "jumok_set_decoder_layer": (None, (c_void_p, c_int, c_int, c_int)),
-    "jumok_weight_bytes": (c_int64, (c_void_p,)),
+    "jumok_weight_bytes": (c_size_t, (c_void_p,)),
     "jumok_encode": (c_int, (c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_int)),
+    "jumok_set_tokens": (None, (c_void_p, c_int, c_int, c_int, c_void_p, c_void_p)),
+    "jumok_encode_ids": (
+        c_int,
+        (c_void_p, c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_int),
+    ),
+    "jumok_pool": (None, (c_void_p, c_int, c_void_p, c_int, c_int, c_void_p)),
+    "jumok_compare_pairs": (c_int, (c_void_p, c_int, c_void_p, c_void_p, c_int, c_void_p)),
+    "jumok_normalize": (None, (c_void_p, c_int, c_int)),
+    "jumok_apply_head": (
+        c_int,
+        (c_void_p, c_char_p, c_void_p, c_int, c_int, c_void_p, c_int),
+    ),
     "jumok_create_request": (c_void_p, (c_void_p,)),
     "jumok_free_request": (None, (c_void_p,)),
     "jumok_encode_sources": (c_int, (c_void_p, c_void_p, c_void_p, c_int, c_int, c_int)),

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "encoder.h"
 #include "request.h"
+#include "text_encoder.h"
 
 namespace jumok {
 namespace {
@@ -40,7 +40,12 @@ struct AnyModel {
   virtual size_t bytes() const = 0;
   virtual AnyRequest* request() const = 0;
   virtual void encode(float*, const int32_t*, int, const int32_t*, int) const = 0;
+  virtual void set_tokens(const EmbeddingTable&) = 0;
+  virtual int encode_ids(const EncoderInput&, const int32_t*, int, float*, int) const = 0;
+  virtual const Linear<Float32>* head(const std::string&) const = 0;
 };
+
+constexpr const char* HEAD = "head.";  // the beginning of the names of linear maps of heads
 
 template <class Format>
 struct RequestOf final : AnyRequest {
@@ -82,6 +87,10 @@ struct ModelOf final : AnyModel {
 
   explicit ModelOf(const ModelDims& dims) : model(dims) {}
   bool allocate_linear(const std::string& name, int outputs, int inputs, bool biased) override {
+    if (name.rfind(HEAD, 0) == 0) {
+      model.heads[name].allocate(outputs, inputs, biased);
+      return true;
+    }
     const auto found = model.linears.find(name);
     if (found == model.linears.end()) return false;
     found->second->allocate(outputs, inputs, biased);
@@ -89,6 +98,10 @@ struct ModelOf final : AnyModel {
   }
   bool set_rows(const std::string& name, int first, int n, const void* weight, const float* scale,
                 const float* bias) override {
+    if (const auto head = model.heads.find(name); head != model.heads.end()) {
+      head->second.pack(first, n, static_cast<const float*>(weight), nullptr, bias);
+      return true;
+    }
     const auto found = model.linears.find(name);
     if (found == model.linears.end()) return false;
     found->second->pack(first, n, static_cast<const typename Format::Weight*>(weight), scale, bias);
@@ -110,9 +123,20 @@ struct ModelOf final : AnyModel {
   AnyRequest* request() const override { return new RequestOf<Format>(model); }
   void encode(float* x, const int32_t* offsets, int N, const int32_t* positions,
               int threads) const override {
-    if constexpr (!IS_BLOCKS<Format>) {  // `NativeEncoder` has no such precision
-      jumok::encode(model, x, offsets, N, positions, threads);
+    if constexpr (!IS_BLOCKS<Format>) {  // an encoder has no such precision
+      encode_embedded(model, x, offsets, N, positions, threads);
     }
+  }
+  void set_tokens(const EmbeddingTable& table) override { model.tokens = table; }
+  int encode_ids(const EncoderInput& input, const int32_t* offsets, int N, float* hidden,
+                 int threads) const override {
+    if constexpr (!IS_BLOCKS<Format>)
+      return jumok::encode_ids(model, input, offsets, N, hidden, threads);
+    return NO_SUCH_NAME;
+  }
+  const Linear<Float32>* head(const std::string& name) const override {
+    const auto found = model.heads.find(name);
+    return found == model.heads.end() ? nullptr : &found->second;
   }
 };
 
@@ -157,9 +181,10 @@ int jumok_set_rows(AnyModel* model, const char* name, int first, int n, const vo
   const bool exists = model->set_rows(name, first, n, weight, scale, bias);
   return exists ? jumok::OK : jumok::NO_SUCH_NAME;
 }
-int jumok_set_vector(AnyModel* model, const char* name, int64_t size, const float* values) {
+// Sizes are 32 bits: JavaScript passes no int64 to WebAssembly.
+int jumok_set_vector(AnyModel* model, const char* name, uint32_t size, const float* values) {
   return jumok::catch_bad_alloc([&] {
-    const bool exists = model->set_vector(name, static_cast<size_t>(size), values);
+    const bool exists = model->set_vector(name, size, values);
     return exists ? jumok::OK : jumok::NO_SUCH_NAME;
   });
 }
@@ -167,12 +192,50 @@ int jumok_set_vector(AnyModel* model, const char* name, int64_t size, const floa
 void jumok_set_decoder_layer(AnyModel* model, int layer, int window, int rotary) {
   model->set_decoder_layer(layer, window, rotary);
 }
-int64_t jumok_weight_bytes(const AnyModel* model) { return static_cast<int64_t>(model->bytes()); }
+size_t jumok_weight_bytes(const AnyModel* model) { return model->bytes(); }
 
 int jumok_encode(const AnyModel* model, float* x, const int32_t* offsets, int N,
                  const int32_t* positions, int threads) {
   return jumok::catch_bad_alloc([&] {
     model->encode(x, offsets, N, positions, threads);
+    return jumok::OK;
+  });
+}
+
+// The token vectors (rows, width) of an encoder, which stay in the memory of the caller: it must
+// outlive the model. type: 0 float32, 1 bfloat16, 2 float16, 3 int8 with scales (rows).
+void jumok_set_tokens(AnyModel* model, int type, int rows, int width, const void* values,
+                      const float* scales) {
+  model->set_tokens({static_cast<jumok::TableType>(type), rows, width, values, scales});
+}
+// Texts of ids, concatenated, with their segments or null -> hidden states (n, D).
+int jumok_encode_ids(const AnyModel* model, const int32_t* ids, const int32_t* segments,
+                     const int32_t* offsets, int N, float* hidden, int threads) {
+  return jumok::catch_bad_alloc(
+      [&] { return model->encode_ids({ids, segments}, offsets, N, hidden, threads); });
+}
+// Hidden states (n, D) -> one vector per text (N, D). pooling: 0 first, 1 mean, 2 max, 3 last.
+void jumok_pool(const float* hidden, int D, const int32_t* offsets, int N, int pooling, float* y) {
+  jumok::pool(hidden, D, offsets, N, static_cast<jumok::Pooling>(pooling), y);
+}
+// Hidden states (n, D) of pairs with their segments -> what is compared (N, 4 D + 3).
+int jumok_compare_pairs(const float* hidden, int D, const int32_t* segments,
+                        const int32_t* offsets, int N, float* y) {
+  return jumok::catch_bad_alloc([&] {
+    jumok::compare_pairs(hidden, D, segments, offsets, N, y);
+    return jumok::OK;
+  });
+}
+// Divides each row of x (rows, D) by its length.
+void jumok_normalize(float* x, int rows, int D) { jumok::normalize(x, rows, D); }
+// y (rows, outputs) = activation(W x + b) for a linear map "head.NAME".
+// activation: 0 none, 1 relu, 2 gelu, 3 gelu_tanh, 4 silu, 5 tanh.
+int jumok_apply_head(const AnyModel* model, const char* name, const float* x, int rows,
+                     int activation, float* y, int threads) {
+  return jumok::catch_bad_alloc([&] {
+    const jumok::Linear<jumok::Float32>* linear = model->head(name);
+    if (linear == nullptr) return jumok::NO_SUCH_NAME;
+    jumok::apply_head(*linear, x, rows, static_cast<jumok::HeadActivation>(activation), y, threads);
     return jumok::OK;
   });
 }

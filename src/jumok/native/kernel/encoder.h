@@ -200,18 +200,18 @@ class HeadAttention {
   std::vector<float> scores_;     // (TILE_ROWS, scores_stride)
 };
 
-// Hidden states of N texts: x (n, D) holds the embeddings and is overwritten. Text i starts at
-// offsets[i] - offsets[0], and n is offsets[N] - offsets[0]. positions (n) are the positions for
+// Hidden states x (n, D) of N texts. Text i starts at offsets[i] - offsets[0], and n is
+// offsets[N] - offsets[0]. embed writes the embeddings, see `encode`; positions (n) are those for
 // rotary and relative biases.
-template <class Format>
-void encode_batch(const Transformer<Format>& model, Workspace<Format>& workspace, float* x,
-                  const int32_t* offsets, int N, const int32_t* positions, int threads) {
+template <class Format, class Embed>
+void encode_batch(const Transformer<Format>& model, Workspace<Format>& workspace,
+                  const Embed& embed, float* x, const int32_t* offsets, int N,
+                  const int32_t* positions, int threads) {
   const ModelDims& dims = model.dims;
   const Stack<Format>& stack = model.encoder;
   const int start = offsets[0], n = offsets[N] - start, A = dims.n_heads * dims.d_head;
-  const size_t bytes = static_cast<size_t>(n) * dims.d_model * sizeof(float);
   ForwardPass<Format> pass(model, stack, workspace, n, threads);
-  std::memcpy(pass.x(0), x, bytes);
+  embed(workspace, start, n, pass.x(0), threads);
   for (const Layer<Format>& layer : stack.layers) {
     pass.project_qkv(layer, [&](int token) { return positions[token]; });
     ThreadPool::instance().parallel_for(N * dims.n_heads, threads, [&](int item) {
@@ -243,7 +243,7 @@ void encode_batch(const Transformer<Format>& model, Workspace<Format>& workspace
     pass.feed_forward(layer);
   }
   pass.final_norm();
-  std::memcpy(x, pass.x(0), bytes);
+  std::memcpy(x, pass.x(0), static_cast<size_t>(n) * dims.d_model * sizeof(float));
 }
 
 // The workspace of the calling thread.
@@ -256,13 +256,15 @@ Workspace<Format>& thread_workspace() {
 // The same on several threads. Many texts are divided into parts of similar numbers of tokens, each
 // encoded by one thread: threads that share every product wait for each other some hundred times,
 // which costs most while other processes use the cores too. A text alone is computed by all threads.
-template <class Format>
-void encode(const Transformer<Format>& model, float* x, const int32_t* offsets, int N,
-            const int32_t* positions, int threads) {
+// embed(workspace, first, n, to, threads) writes the embeddings (n, D) of the tokens from `first`.
+template <class Format, class Embed>
+void encode(const Transformer<Format>& model, const Embed& embed, float* x, const int32_t* offsets,
+            int N, const int32_t* positions, int threads) {
   const int n = offsets[N];
   const int parts = std::min({N, PARTS_PER_THREAD * threads, n / MIN_PART_TOKENS});
   if (threads <= 1 || parts < PARTS_PER_THREAD * threads)
-    return encode_batch(model, thread_workspace<Format>(), x, offsets, N, positions, threads);
+    return encode_batch(model, thread_workspace<Format>(), embed, x, offsets, N, positions,
+                        threads);
   std::vector<int> first(parts + 1, N);  // text
   for (int part = 0, text = 0; part < parts; ++part) {
     while (static_cast<int64_t>(offsets[text]) * parts < static_cast<int64_t>(n) * part) ++text;
@@ -271,10 +273,21 @@ void encode(const Transformer<Format>& model, float* x, const int32_t* offsets, 
   ThreadPool::instance().parallel_for(parts, threads, [&](int part) {
     const int text = first[part], texts = first[part + 1] - text, begin = offsets[text];
     if (texts > 0)
-      encode_batch(model, thread_workspace<Format>(),
+      encode_batch(model, thread_workspace<Format>(), embed,
                    x + static_cast<size_t>(begin) * model.dims.d_model, offsets + text, texts,
                    positions + begin, 1);
   });
+}
+
+// The same for embeddings x (n, D), which are overwritten.
+template <class Format>
+void encode_embedded(const Transformer<Format>& model, float* x, const int32_t* offsets, int N,
+                     const int32_t* positions, int threads) {
+  const size_t D = model.dims.d_model;
+  const auto embed = [&](Workspace<Format>&, int first, int n, float* to, int) {
+    std::memcpy(to, x + first * D, n * D * sizeof(float));
+  };
+  encode(model, embed, x, offsets, N, positions, threads);
 }
 
 }  // namespace jumok

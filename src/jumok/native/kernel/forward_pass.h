@@ -9,7 +9,7 @@ namespace jumok {
 // The buffers of a forward pass, reused by the next one.
 template <class Format>
 struct Workspace {
-  Array<float> x, qkv, attention_output, ffn, gate, sublayer;
+  Array<float> embedding, x, qkv, attention_output, ffn, gate, sublayer;
   PackedInputs<Format> inputs;
 };
 

@@ -11,9 +11,6 @@
 
 namespace jumok {
 
-// Return codes; must match those in src/jumok/native/library.py.
-enum Status : int { OK, OUT_OF_VOCABULARY, OUT_OF_MEMORY, NO_SUCH_ROW, NO_SUCH_NAME };
-
 template <class Format>
 class Request {
   using CacheType = typename Format::CacheType;

@@ -11,10 +11,21 @@
 #include <vector>
 
 #include "attention.h"
-#include "kv_cache.h"
 #include "block_linear.h"
+#include "embedding_table.h"
+#include "kv_cache.h"
 
 namespace jumok {
+
+// Return codes; must match those in src/jumok/native/library.py.
+enum Status : int {
+  OK,
+  OUT_OF_VOCABULARY,
+  OUT_OF_MEMORY,
+  NO_SUCH_ROW,
+  NO_SUCH_NAME,
+  TEXT_TOO_LONG
+};
 
 // Must match ModelDims in src/jumok/native/library.py.
 struct ModelDims {
@@ -77,6 +88,7 @@ struct Stack {
   std::vector<Layer<Format>> layers;
   Norm embedding_norm, norm;
   Array<float> positions;     // (max_length, D), added to the embedding; may be empty
+  Array<float> segments;      // (segments, D), the same for segments; may be empty
   Array<float> cosine, sine;  // (max_length, d_head) of rotary positions; may be empty
   Array<float> local_cosine, local_sine;  // the same for local layers; may be empty
   // (heads, 2 max_length - 1), indexed by key - query + max_length - 1; may be empty
@@ -88,13 +100,19 @@ struct Transformer {
   ModelDims dims;
   Stack<Format> encoder, decoder;
   Linear<Format> source, target, output;  // an empty embedding table is tied to output
+  EmbeddingTable tokens;                  // of an encoder without a decoder
+  Linear<Format> projection;              // of its embeddings to D; empty if they have this width
+  std::map<std::string, Linear<Float32>> heads;  // linear maps behind it, by name
   std::map<std::string, Linear<Format>*> linears;
   std::map<std::string, Array<float>*> vectors;
 
   explicit Transformer(const ModelDims& model_dims) : dims(model_dims) {
     encoder.layers = std::vector<Layer<Format>>(model_dims.encoder_layers);
     decoder.layers = std::vector<Layer<Format>>(model_dims.decoder_layers);
-    linears = {{"source", &source}, {"target", &target}, {"output", &output}};
+    linears = {{"source", &source},
+               {"target", &target},
+               {"output", &output},
+               {"encoder.projection", &projection}};
     register_names("encoder", encoder);
     register_names("decoder", decoder);
   }
@@ -104,9 +122,15 @@ struct Transformer {
     return table.outputs ? table : output;
   }
 
+  int n_segments() const {
+    return tokens.width ? static_cast<int>(encoder.segments.size() / tokens.width) : 0;
+  }
+
+  // Without the table of tokens, which is not copied.
   size_t bytes() const {
     size_t sum = 0;
     for (const auto& [key, linear] : linears) sum += linear->bytes();
+    for (const auto& [key, head] : heads) sum += head.bytes();
     for (const auto& [key, vector] : vectors) sum += vector->bytes();
     return sum;
   }
@@ -114,6 +138,7 @@ struct Transformer {
  private:
   void register_names(const std::string& side, Stack<Format>& stack) {
     vectors[side + ".positions"] = &stack.positions;
+    vectors[side + ".segments"] = &stack.segments;
     vectors[side + ".cosine"] = &stack.cosine;
     vectors[side + ".sine"] = &stack.sine;
     vectors[side + ".local_cosine"] = &stack.local_cosine;
