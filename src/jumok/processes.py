@@ -288,11 +288,6 @@ def report_errors_once() -> Iterator[None]:
         raise
 
 
-def is_main_process() -> bool:
-    """Whether this process writes files and prints: rank 0, or the only process."""
-    return os.environ.get("RANK", "0") == "0"
-
-
 def is_elastic() -> bool:
     """Whether torchrun restarts the same command (`--max-restarts`) after a process is lost."""
     return os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0"

@@ -13,7 +13,7 @@ from jumok.models import (
     MaskedLanguageModel,
     TextClassifier,
 )
-from jumok.models.pooling import Pooling
+from jumok.models.config import Pooling
 from jumok.nn import AttentionMask, positions_from_mask
 from tests.models.small_models import POSITIONS, VOCABULARY, padded, set_seed, small
 from tests.nn.strategies import seeds, sequence_mask, tokens

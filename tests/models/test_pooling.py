@@ -5,7 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jumok.models.pooling import Pooling, pool
+from jumok.models.config import Pooling
+from jumok.models.pooling import pool
 from tests.nn.strategies import noise, sequence_mask
 from tests.nn.tolerances import FLOAT64, close
 

@@ -186,7 +186,7 @@ def test_planted_kernel_is_not_executed(
     assert mark.exists() == loaded
     if not loaded:
         assert done.returncode == 0, done.stderr
-        assert "c_long" in done.stdout  # the kernel that was compiled into a temporary folder
+        assert "c_ulong" in done.stdout  # the kernel that was compiled into a temporary folder
         assert "other users may write to" in done.stderr
 
 

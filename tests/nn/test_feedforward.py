@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from jumok.nn import GatedFeedForward, PositionwiseFeedForward
-from jumok.nn.feedforward import Activation
+from jumok.nn.config import Activation
 from tests.nn.strategies import noise
 from tests.nn.tolerances import FLOAT64, close, randomized
 

@@ -40,7 +40,7 @@ def test_answers_that_depend_on_the_threads_keep_them(
 
 
 def test_pytorch_keeps_its_threads(review_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jumok.native.choice.is_compiled", lambda _: False)
+    monkeypatch.setattr("jumok.native.measured.is_compiled", lambda _: False)
     engine = Engine(str(review_run), EngineOptions(), JobHub())
     set_threads(engine, 2)
     assert (torch.get_num_threads(), kernel_threads()) == (2, 2)

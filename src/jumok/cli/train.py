@@ -61,7 +61,8 @@ def train(
     ] = None,
 ) -> None:
     """Train a recipe, score it on the test split, and save everything in the run's folder."""
-    from jumok.processes import is_main_process, report_errors_once
+    from jumok.processes import report_errors_once
+    from jumok.ranks import is_main_process
     from jumok.tasks.recipe.recipe import load_recipe
     from jumok.tasks.runs import api
 

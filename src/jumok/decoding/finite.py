@@ -1,24 +1,27 @@
 """Answers are computed from finite numbers: NaN and infinity never become a label or a token."""
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from jumok.errors import NonFiniteError
 
+if TYPE_CHECKING:  # an answer of the kernel is checked without torch
+    from torch import Tensor
 
-def check_logits(values: Tensor, what: str = "logits") -> None:
+
+def check_logits(values: "Tensor", what: str = "logits") -> None:
     """Raise NonFiniteError if one of these logits or scores is NaN or infinite.
 
+    >>> import torch
     >>> check_logits(torch.tensor([1.0, torch.inf]))
     Traceback (most recent call last):
     jumok.errors.NonFiniteError: the logits of the model must be finite, got nan or infinity; its \
 weights are too large or damaged: get or train it again
     """
-    if not torch.isfinite(values).all():
+    if not values.isfinite().all():
         raise non_finite_error(what)
 
 
-def check_log_p(log_p: Tensor) -> None:
+def check_log_p(log_p: "Tensor") -> None:
     """Raise NonFiniteError if a row of log-probabilities (B, V) comes from logits that are not.
 
     One logit of infinity or NaN, or a row of -inf, makes the whole row of a log-softmax NaN.

@@ -14,6 +14,7 @@ from jumok.device import has_fast_bfloat16
 from jumok.errors import InputError, Message
 from jumok.inference.linear import LinearFactory, linear_factory, quantized_linear
 from jumok.inference.row_by_row import RowByRow
+from jumok.inference.text_session import attach_session
 from jumok.inference.unpadded_stack import (
     NativeBackend,
     OneThreadEmbedding,
@@ -29,7 +30,8 @@ from jumok.models import (
     TokenClassifier,
 )
 from jumok.native import KernelError, NativeEncoder, WeightPrecision
-from jumok.native.choice import check_faster, is_compiled, warn_once
+from jumok.native.choice import check_faster, warn_once
+from jumok.native.measured import is_compiled
 from jumok.nn import (
     Dropout,
     GatedFeedForward,
@@ -97,8 +99,11 @@ def optimize(
     fast = shared_copy(model).eval()
     for module in list(fast.modules()):
         if isinstance(module, Encoder):
-            stack = UnpaddedStack(_backend(module, precision, padding_only), precision)
+            backend = _backend(module, precision, padding_only)
+            stack = UnpaddedStack(backend, precision)
             module.stack = stack  # type: ignore[assignment]
+            if isinstance(backend, NativeBackend) and not hasattr(model, "decoder"):
+                attach_session(fast, model, backend.encoder)
             if has_invariant_states(module):  # no projection, which needs all threads
                 module.embedding.__class__ = OneThreadEmbedding
     if not hasattr(fast, "decoder"):
@@ -192,7 +197,9 @@ def _backend(encoder: Encoder, precision: WeightPrecision, padding_only: bool) -
         try:
             check_faster(precision)
             return NativeBackend(
-                NativeEncoder(encoder.stack, encoder.embedding.max_length, precision)
+                NativeEncoder(
+                    *(encoder.stack, encoder.embedding.max_length, precision, encoder.embedding)
+                )
             )
         except KernelError as error:
             if precision == "int8":

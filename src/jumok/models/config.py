@@ -5,14 +5,32 @@ from typing import Literal
 
 from jumok.config_io import check_range
 from jumok.errors import ConfigError
-from jumok.nn.config import LayerConfig, check_dimension
-from jumok.nn.feedforward import Activation
-from jumok.nn.positions import POSITIONS
+from jumok.nn.config import Activation, LayerConfig, check_dimension
 from jumok.nn.rope import DEFAULT_ROPE
 
 Tying = Literal["all", "inputs", "target", "none"]
 
+TokenPooling = Literal["first", "mean", "max"]
+Pooling = Literal["first", "mean", "max", "compare"]  # "compare" of a `PairClassifier`
+
+SentencePooling = Literal["first", "mean", "max", "last"]  # of vectors of texts
+
+# A dense layer with this activation after the pooling: tanh in BERT, gelu in ELECTRA, relu in
+# DistilBERT.
+Pooler = Literal["none", "tanh", "gelu", "relu"]
+
 MAX_TABLE_POSITIONS = 2**17  # of a table that is computed; a config may claim any max_length
+
+# Whether each kind of positions has a table, and whether it rotates queries and keys: those of the
+# classes in `jumok.nn.positions`, which need torch.
+OWN_POSITIONS = {
+    "sinusoidal": (True, False),
+    "sinusoidal_halves": (True, False),
+    "learned": (True, False),
+    "rotary": (False, True),
+    "relative": (False, False),
+    "none": (False, False),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +89,7 @@ sinusoidal?
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        POSITIONS.check(self.positions)
+        has_table, rotates = _places(self.positions)
         sinusoidal = self.positions in ("sinusoidal", "sinusoidal_halves")
         if self.max_length > MAX_TABLE_POSITIONS and sinusoidal:
             raise ConfigError(
@@ -86,8 +104,7 @@ sinusoidal?
         if self.target_vocabulary_size is not None:
             check_dimension("target_vocabulary_size", self.target_vocabulary_size)
         check_range("position_offset", self.position_offset, "[0, inf)")
-        encoding = POSITIONS.get(self.positions)
-        if self.position_offset and not encoding.has_table:
+        if self.position_offset and not has_table:
             raise ConfigError(
                 "model.position_offset_without_table",
                 'position_offset must be 0 with positions="{positions}", which has no table of '
@@ -100,14 +117,14 @@ sinusoidal?
             check_range("n_decoder_layers", self.n_decoder_layers, "[1, inf)", "; or leave it out")
         if self.output_softcap is not None:
             check_range("output_softcap", self.output_softcap, "(0, inf)", "; or leave it out")
-        if not encoding.rotates and (self.local_rope, self.rope) != (None, DEFAULT_ROPE):
+        if not rotates and (self.local_rope, self.rope) != (None, DEFAULT_ROPE):
             raise ConfigError(
                 "model.rope_without_rotation",
                 'positions must be "rotary" with rope or local_rope, got "{positions}"',
                 positions=self.positions,
             )
         d_head = self.d_head or self.d_model // self.n_heads
-        if encoding.rotates and d_head % 2:
+        if rotates and d_head % 2:
             raise ConfigError(
                 "model.odd_d_head",
                 "d_head must be even for rotary positions, got {d_head}; try {d_head_2}",
@@ -139,6 +156,16 @@ sinusoidal?
     def output_size(self) -> int:
         """The size of the decoder's output vocabulary."""
         return self.target_vocabulary_size or self.vocabulary_size
+
+
+def _places(positions: str) -> tuple[bool, bool]:
+    """Whether a kind of positions has a table and rotates. Raises InputError if it is unknown."""
+    if positions in OWN_POSITIONS:
+        return OWN_POSITIONS[positions]
+    from jumok.nn.positions import POSITIONS  # an extension, which needs torch
+
+    encoding = POSITIONS.get(positions)
+    return encoding.has_table, encoding.rotates
 
 
 # help(TransformerConfig) explains the inherited fields as well.

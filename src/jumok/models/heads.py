@@ -11,16 +11,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jumok.config_io import check_choice
-from jumok.models.config import TransformerConfig
+from jumok.models.config import Pooler, Pooling, TokenPooling, TransformerConfig
 from jumok.models.decoder import Decoder
 from jumok.models.encoder import Encoder
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.initialization import initialize
 from jumok.models.pooling import (
     POOLERS,
-    Pooler,
-    Pooling,
-    TokenPooling,
     pair_features,
     pool,
     similarity_features,

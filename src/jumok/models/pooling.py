@@ -3,17 +3,12 @@
 Shapes: B batch, T positions, D model width.
 """
 
-from typing import Literal
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-TokenPooling = Literal["first", "mean", "max"]
-Pooling = Literal["first", "mean", "max", "compare"]  # "compare" of a `PairClassifier`
+from jumok.models.config import TokenPooling
 
-# The activation of a dense layer after pooling: tanh in BERT, gelu in ELECTRA, relu in DistilBERT.
-Pooler = Literal["none", "tanh", "gelu", "relu"]
 POOLERS = {"tanh": nn.Tanh, "gelu": nn.GELU, "relu": nn.ReLU}
 
 

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.errors import ConfigError
-
-FLOAT32_MAX = torch.finfo(torch.float32).max
+from jumok.models.finite_weights import FLOAT32_MAX, not_finite_error
 
 
 def named_weights(model: nn.Module) -> dict[str, nn.Parameter]:
@@ -84,11 +83,4 @@ train it again
         values = tensor.float() if tensor.element_size() == 1 else tensor  # float8 has no aminmax
         for value in torch.aminmax(values):
             if not abs(value.item()) <= FLOAT32_MAX:  # NaN compares as False
-                raise ConfigError(
-                    "model.weights_not_finite",
-                    "{where} must have finite weights, got {value} in {name}; get or train it "
-                    "again",
-                    where=where,
-                    value=value.item(),
-                    name=name,
-                )
+                raise not_finite_error(where, value.item(), name)

@@ -18,6 +18,7 @@ from jumok.errors import Message
 from jumok.native.build import KernelError, compiled_kernel, kernel_path
 from jumok.native.instruction_sets import best_instruction_set
 from jumok.native.kernel_choice import KernelChoice
+from jumok.native.measured import FASTER, FASTER_ENCODERS, not_measured
 from jumok.native.model import unsupported_reason
 from jumok.native.packed_weights import DecoderPrecision
 
@@ -26,28 +27,6 @@ logger = logging.getLogger(__name__)
 RequestedKernel = Literal["auto", "torch", "native"]
 
 IN_TRAINING = "a training is evaluated with PyTorch, whatever kernels are compiled"
-
-# The precisions in which the kernel decodes faster than PyTorch in the same precision, for each
-# instruction set: measured on Zen 4 for avx512_bf16 (benchmarks/results/decoding_speed_avx512.txt)
-# and capped at avx2 (decoding_speed_avx2.txt). The sets between them were compared by their
-# products only, and neon ran in an emulator, so its speed is not known. amx_int8 differs from
-# avx512_bf16 in int8 only; decoding with it was not compared with PyTorch, which has AMX as well.
-# Without instructions for bfloat16 the kernel reads half the memory of float32, and PyTorch
-# emulates them.
-FASTER: dict[str, tuple[DecoderPrecision, ...]] = {
-    "generic": (),
-    "neon": (),
-    "avx2": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
-    "avx_vnni": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
-    "avx512": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
-    "avx512_vnni": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
-    "avx512_bf16": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
-    "amx_int8": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
-}
-
-# For encoders the same, and int8 with pairs of int16: 0.45 to 0.67 of PyTorch's time in float32
-# and 0.26 to 0.41 of that in int8, both capped below AVX (benchmarks/int8_without_avx2.py).
-FASTER_ENCODERS = FASTER | {"generic": ("int8",)}
 
 
 def choose_kernel(
@@ -80,7 +59,7 @@ def choose_kernel(
         return KernelChoice("native", precision, f'decoding.kernel is "native"; {instructions}')
     reason: Message | str | None = _reason_against(model, coverage)
     if reason is None and not faster:
-        reason = _not_measured(instructions, precision)
+        reason = not_measured(instructions, precision)
     if reason is None:
         try:
             found = kernel_path() if precision != "float32" else compiled_kernel()
@@ -96,26 +75,11 @@ def choose_kernel(
     return _torch(precision, reason)
 
 
-def is_compiled(precision: DecoderPrecision) -> bool:
-    """Whether a kernel is compiled that is known to be faster than PyTorch in this precision."""
-    return precision in FASTER[best_instruction_set().name] and compiled_kernel() is not None
-
-
 def check_faster(precision: DecoderPrecision) -> None:
     """Raise KernelError where the kernel is not known to be faster for an encoder."""
     instructions = best_instruction_set().name
     if precision not in FASTER_ENCODERS[instructions]:
-        raise KernelError(_not_measured(instructions, precision))
-
-
-def _not_measured(instructions: str, precision: DecoderPrecision) -> Message:
-    return Message(
-        "kernel.not_measured",
-        "the kernel for {instructions} has not been measured to be faster than PyTorch in "
-        "{precision}",
-        instructions=instructions,
-        precision=precision,
-    )
+        raise KernelError(not_measured(instructions, precision))
 
 
 def _torch(precision: DecoderPrecision, reason: Message | str) -> KernelChoice:

@@ -1,20 +1,22 @@
 """The layers of an encoder in the C++ kernel: embedded texts in, their hidden states out."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from jumok.errors import InputError, JumokError
-from jumok.native.library import OUT_OF_MEMORY, ModelDims
-from jumok.native.packed_weights import (
-    PackedWeights,
-    WeightPrecision,
+from jumok.models.embedding import InputEmbedding
+from jumok.native.layout import table_positions
+from jumok.native.library import ModelDims
+from jumok.native.packed_weights import WeightPrecision
+from jumok.native.session import EncoderSession
+from jumok.native.torch_weights import (
+    TensorArrays,
+    embedding_tables,
+    has_offset_norms,
+    is_plain,
     layer_dims,
     layers_of,
-    stack_linears,
-    stack_vectors,
-    table_positions,
+    rotation_tables,
 )
-from jumok.native.threads import kernel_threads
 from jumok.nn.stack import TransformerStack
 from jumok.torch_ops import one_torch_thread
 
@@ -25,33 +27,46 @@ class NativeEncoder:
     Supports a stack of any config without cross-attention; embeddings and heads stay in PyTorch.
     Later changes of the stack do not change the copy. Raises KernelError if the kernel is not
     available; use the PyTorch stack then. The hidden states of a text do not depend on the batch.
+    `.session` computes them, and from the ids of texts where `.reads_ids`.
     """
 
     def __init__(
-        self, stack: TransformerStack, max_length: int, precision: WeightPrecision = "int8"
+        self,
+        stack: TransformerStack,
+        max_length: int,
+        precision: WeightPrecision = "int8",
+        embedding: InputEmbedding | None = None,
     ) -> None:
-        first = layers_of(stack)[0]
+        """With an `embedding` the session computes from ids; see `reads_ids`."""
+        layers = layers_of(stack)
         self.max_length = max_length = table_positions(max_length)
         self.rotary = stack.rotary is not None
-        self._weights = PackedWeights(
-            ModelDims(
-                d_model=first.self_attention.query.in_features,
-                encoder_layers=len(layers_of(stack)),
-                max_length=max_length,
-                **layer_dims(first),
-            ),
-            precision,
+        dims = ModelDims(
+            d_model=layers[0].self_attention.query.in_features,
+            encoder_layers=len(layers),
+            max_length=max_length,
+            **layer_dims(layers[0]),
         )
+        self.reads_ids = embedding is not None and is_plain(embedding, layers[0])
+        if embedding is not None and self.reads_ids:
+            dims.vocabulary = embedding.tokens.num_embeddings
+            dims.embedding_norm = not isinstance(embedding.norm, nn.Identity)
+            dims.embedding_scale = embedding.tokens.scale
+        self.session = EncoderSession(dims, precision)
         with torch.no_grad():
-            for name, linear in stack_linears("encoder", stack):
-                self._weights.upload_linear(name, linear)
-            for name, vector in stack_vectors("encoder", stack, max_length):
-                self._weights.upload_vector(name, vector)
+            arrays = TensorArrays(stack)
+            self.session.add_layers(arrays, "", offset_norms=has_offset_norms(stack))
+            for name, table in rotation_tables("encoder", stack, max_length):
+                self.session.add_table(name, table)
+            if embedding is not None and self.reads_ids:
+                self.session.add_embedding(TensorArrays(embedding), "")
+                for name, table in embedding_tables(embedding, max_length):
+                    self.session.add_table(f"encoder.{name}", table)
 
     @property
     def weight_bytes(self) -> int:
         """The memory of the packed weights, position tables included."""
-        return self._weights.bytes
+        return self.session.weight_bytes
 
     def __call__(self, x: Tensor, lengths: Tensor, positions: Tensor, columns: Tensor) -> Tensor:
         """Concatenated tokens (n, D) of texts of `lengths` (b) -> hidden states (n, D) float32.
@@ -60,34 +75,10 @@ class NativeEncoder:
         All are int64 from 0 to max_length - 1.
         """
         index = positions if self.rotary else columns
-        if len(index) and not 0 <= int(index.min()) <= int(index.max()) < self.max_length:
-            raise InputError(
-                "kernel.positions_range",
-                "positions must be from 0 to {max_length}, got {min} to {max}; shorten the text, "
-                "or use the PyTorch model",
-                max_length=self.max_length - 1,
-                min=int(index.min()),
-                max=int(index.max()),
-            )
         assert int(lengths.sum()) == len(x) == len(index)
         with one_torch_thread():
             y = x.detach().to(torch.float32, copy=True).contiguous()  # (n, D)
         offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]).to(torch.int32)  # (b + 1)
-        index = index.to(torch.int32).contiguous()
-        status = self._weights.library.jumok_encode(
-            self._weights.handle,
-            y.data_ptr(),
-            offsets.data_ptr(),
-            len(lengths),
-            index.data_ptr(),
-            kernel_threads(),
-        )
-        if status == OUT_OF_MEMORY:
-            raise JumokError(
-                "kernel.out_of_memory_in_encoding",
-                "memory ran out while {n_lengths} texts of {n_x} tokens were encoded; use a "
-                "smaller batch",
-                n_lengths=len(lengths),
-                n_x=len(x),
-            )
+        columns = index.to(torch.int32).contiguous()
+        self.session.encode_embedded(y.numpy(), offsets.numpy(), columns.numpy())
         return y

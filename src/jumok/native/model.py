@@ -12,17 +12,16 @@ from jumok.models.encoder import Encoder
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.heads import LanguageModel, SoftcappedLinear
 from jumok.native.build import KernelError
+from jumok.native.layout import Floats, layer_linears, layer_norms, norm_vectors, table_positions
 from jumok.native.library import ModelDims
-from jumok.native.packed_weights import (
-    DecoderPrecision,
-    LinearLike,
-    PackedWeights,
+from jumok.native.packed_weights import DecoderPrecision, PackedWeights
+from jumok.native.torch_weights import (
+    TensorArrays,
+    as_array,
+    has_offset_norms,
     layer_dims,
     layers_of,
-    norm_vectors,
-    stack_linears,
-    stack_vectors,
-    table_positions,
+    rotation_tables,
 )
 from jumok.nn import LearnedPositions, SinusoidalPositions
 
@@ -65,15 +64,17 @@ class NativeModel:
         self.n_decoder_layers, self.n_heads = len(layers), layers[0].self_attention.n_heads
         source = parts["encoder" if self.has_encoder else "decoder"]
         self.source_vocabulary_size = source.embedding.tokens.weight.shape[0]
-        self._weights = PackedWeights(_model_dims(model), precision, on_packed)
+        self._weights = PackedWeights(_model_dims(model), precision)
         self._derived_bytes = 0
-        derived = set(_derived_tables(model))
+        derived, arrays = set(_derived_tables(model)), TensorArrays(model)
         with torch.no_grad():
-            for name, linear in _linears(model):
-                self._weights.upload_linear(name, linear)
-            for name, vector in _vectors(model):
+            for name, modules in _linears(model, arrays):
+                self._weights.upload_linear(name, arrays, modules)
+                for module in modules:
+                    on_packed(arrays.tensor(f"{module}.weight"))
+            for name, vector in _vectors(model, arrays):
                 self._weights.upload_vector(name, vector)
-                self._derived_bytes += 4 * vector.numel() if name in derived else 0
+                self._derived_bytes += 4 * vector.size if name in derived else 0
         self._set_layers(model)
 
     def _set_layers(self, model: GenerativeModel) -> None:
@@ -181,24 +182,28 @@ def _model_dims(model: GenerativeModel) -> ModelDims:
     )
 
 
-def _linears(model: GenerativeModel) -> Iterator[tuple[str, LinearLike]]:
-    """Every linear map and embedding table, under its name in kernel/transformer.h."""
-    yield "output", model.output
+def _linears(model: GenerativeModel, arrays: TensorArrays) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Every linear map and table of tokens under its kernel name, and the modules it joins."""
+    yield "output", ("output",)
     tables = {"encoder": "source", "decoder": "target"}
     for side, part in backbones(model).items():
         if part.embedding.tokens.weight is not model.output.weight:
-            yield tables[side], part.embedding.tokens
-        yield from stack_linears(side, part.stack)
+            yield tables[side], (f"{side}.embedding.tokens",)
+        yield from layer_linears(side, arrays, f"{side}.stack.", len(layers_of(part.stack)))
 
 
-def _vectors(model: GenerativeModel) -> Iterator[tuple[str, Tensor]]:
+def _vectors(model: GenerativeModel, arrays: TensorArrays) -> Iterator[tuple[str, Floats]]:
     """The norms and position tables, under their names in kernel/transformer.h."""
     for side, part in backbones(model).items():
-        yield from norm_vectors(f"{side}.embedding_norm", part.embedding.norm)
-        yield from stack_vectors(side, part.stack, table_positions(part.embedding.max_length))
+        stack, offset = f"{side}.stack.", has_offset_norms(part.stack)
+        yield from norm_vectors(
+            f"{side}.embedding_norm", arrays, f"{side}.embedding.norm", offset=offset
+        )
+        yield from layer_norms(side, arrays, stack, len(layers_of(part.stack)), offset=offset)
+        yield from rotation_tables(side, part.stack, table_positions(part.embedding.max_length))
         table = _position_table(part)
         if table is not None:
-            yield f"{side}.positions", table
+            yield f"{side}.positions", as_array(table.float().contiguous())
 
 
 def _derived_tables(model: GenerativeModel) -> Iterator[str]:

@@ -1,35 +1,27 @@
 """Packed weights of the C++ kernel, uploaded under the names of kernel/transformer.h."""
 
 import ctypes
-from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
-import torch
-from torch import Tensor, nn
+import numpy as np
 
 from jumok.errors import JumokError
-from jumok.models.config import MAX_TABLE_POSITIONS
-from jumok.models.weights import check_finite
+from jumok.models.finite_weights import check_finite_array
 from jumok.native.build import KernelError
 from jumok.native.gguf_quantize import BlockName, quantize, scales
-from jumok.native.library import OK, OUT_OF_MEMORY, ModelDims, library
-from jumok.native.quantize import quantize_rows
-from jumok.nn import RelativePositionBias, TransformerLayer
-from jumok.nn.attention import MultiHeadAttention
-from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
-from jumok.nn.norms import OffsetRMSNorm
-from jumok.nn.stack import TransformerStack
+from jumok.native.layout import Array, Arrays, Floats, to_bfloat16, to_float32
+from jumok.native.library import OK, OUT_OF_MEMORY, TABLE_TYPES, ModelDims, library
 
 WeightPrecision = Literal["float32", "bfloat16", "int8"]
-DecoderPrecision = WeightPrecision | BlockName  # `NativeEncoder` has no blocks
+DecoderPrecision = WeightPrecision | BlockName  # an encoder has no blocks
 
 # In the order of c_api.cpp.
 PRECISIONS: tuple[DecoderPrecision, ...] = ("float32", "bfloat16", "int8", "q8_0", "q4_0")
-ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")  # order of kernel/vector_math.h
 
+INT8_MAX = 127
+_HEAD = "head."  # linear maps of these names are float32 in every precision
 _ROWS_PER_UPLOAD = 256  # converted at a time, which avoids a second copy of a large matrix
-
-LinearLike = nn.Linear | nn.Embedding | tuple[nn.Linear, ...]  # a tuple: outputs concatenated
 
 
 class PackedWeights:
@@ -38,12 +30,7 @@ class PackedWeights:
     Raises KernelError if the kernel is not available.
     """
 
-    def __init__(
-        self,
-        dims: ModelDims,
-        precision: DecoderPrecision,
-        on_packed: Callable[[Tensor], None] = lambda weight: None,
-    ) -> None:
+    def __init__(self, dims: ModelDims, precision: DecoderPrecision) -> None:
         if precision not in PRECISIONS:
             raise KernelError(
                 "kernel.unknown_precision",
@@ -51,8 +38,9 @@ class PackedWeights:
                 precisions=PRECISIONS,
                 precision=precision,
             )
-        self.precision, self.on_packed = precision, on_packed
+        self.dims, self.precision = dims, precision
         self.library = library()
+        self._borrowed: list[Array] = []  # kept alive, since the kernel reads them
         self.handle: int = self.library.jumok_create_model(
             ctypes.byref(dims), PRECISIONS.index(precision)
         )
@@ -69,11 +57,13 @@ class PackedWeights:
         """The memory of the packed weights."""
         return int(self.library.jumok_weight_bytes(self.handle))
 
-    def upload_linear(self, name: str, linear: LinearLike) -> None:
-        """Pack a linear map or an embedding table; JumokError when memory runs out."""
-        parts = linear if isinstance(linear, tuple) else (linear,)
-        weights = [part.weight.detach() for part in parts]  # (N, K) each
-        biases = [getattr(part, "bias", None) for part in parts]
+    def upload_linear(self, name: str, arrays: Arrays, modules: Sequence[str]) -> None:
+        """Pack the linear maps of these names, their outputs concatenated, or an embedding table.
+
+        Raises JumokError when memory runs out.
+        """
+        weights = [arrays[f"{module}.weight"] for module in modules]  # (N, K) each
+        biases = [arrays.get(f"{module}.bias") for module in modules]
         outputs, inputs = sum(map(len, weights)), weights[0].shape[1]
         biased = any(bias is not None for bias in biases)
         status = self.library.jumok_allocate_linear(
@@ -84,30 +74,16 @@ class PackedWeights:
         for weight, bias in zip(weights, biases, strict=True):
             for start in range(0, len(weight), _ROWS_PER_UPLOAD):
                 rows = slice(start, start + _ROWS_PER_UPLOAD)
-                row_bias = None if bias is None else bias[rows]
+                row_bias = None if bias is None else to_float32(bias[rows])
                 self._upload_rows(name, first + start, weight[rows], row_bias)
             first += len(weight)
-            self.on_packed(weight)
 
-    def _upload_rows(self, name: str, first: int, weight: Tensor, bias: Tensor | None) -> None:
+    def _upload_rows(self, name: str, first: int, weight: Array, bias: Floats | None) -> None:
         """Pack rows (n, K) of a linear map, starting at output `first`, with their biases (n)."""
-        weight, scale = weight.cpu(), None
-        if self.precision == "int8":
-            check_finite({name: weight}, "a packed model")
-            packed, scale = quantize_rows(weight)
-        elif self.precision in ("q8_0", "q4_0"):
-            check_finite({name: weight}, "a packed model")
-            blocks = quantize(weight.float().numpy(), self.precision)
-            packed = torch.from_numpy(blocks)
-            halves = torch.from_numpy(scales(blocks, self.precision))
-            check_finite({name: halves}, "a packed model")  # the scales of huge weights are not
-        else:
-            packed = weight.to(getattr(torch, self.precision))
-            check_finite({name: packed}, "a packed model")  # a huge float32 is not in bfloat16
-        packed = packed.contiguous()
+        precision = "float32" if name.startswith(_HEAD) else self.precision
+        packed, scale = pack_rows(name, weight, precision)
         if bias is not None:
-            bias = bias.detach().float().cpu().contiguous()
-            check_finite({f"{name}.bias": bias}, "a packed model")
+            check_finite_array(f"{name}.bias", bias, "a packed model")
         status = self.library.jumok_set_rows(
             *(self.handle, name.encode(), first, len(packed)),
             *(_address(packed), _address(scale), _address(bias)),
@@ -118,14 +94,55 @@ class PackedWeights:
         """The window of a decoder layer (0: none); rotary is 0 none, 1 shared, 2 local."""
         self.library.jumok_set_decoder_layer(self.handle, layer, window, rotary)
 
-    def upload_vector(self, name: str, vector: Tensor) -> None:
+    def upload_vector(self, name: str, vector: Array) -> None:
         """Copy a vector or a table that stays in float32."""
-        values = vector.detach().float().cpu().contiguous()
-        check_finite({name: values}, "a packed model")
+        values = np.ascontiguousarray(to_float32(vector))
+        check_finite_array(name, values, "a packed model")
         status = self.library.jumok_set_vector(
-            self.handle, name.encode(), values.numel(), _address(values)
+            self.handle, name.encode(), values.size, _address(values)
         )
         _check_status(status, name)
+
+    def borrow_tokens(self, table: Array) -> None:
+        """Read token vectors (V, E) where they are, such as in a mapped file; they stay there."""
+        table = np.ascontiguousarray(table)
+        check_finite_array("encoder.tokens", table, "a packed model")
+        self._borrowed.append(table)
+        kind = "bfloat16" if table.dtype == np.uint16 else table.dtype.name
+        self.library.jumok_set_tokens(
+            *(self.handle, TABLE_TYPES.index(kind), *table.shape, _address(table), None)
+        )
+
+
+def pack_rows(name: str, weight: Array, precision: DecoderPrecision) -> tuple[Array, Floats | None]:
+    """Rows of weights (n, K) as the kernel reads them, and the scale of each row in int8.
+
+    Raises ConfigError, which names them, for weights that are not finite in the precision.
+    """
+    check_finite_array(name, weight, "a packed model")
+    if precision == "int8":
+        return quantize_rows(to_float32(weight))
+    if precision in ("q8_0", "q4_0"):
+        blocks = quantize(to_float32(weight), precision)
+        halves = scales(blocks, precision)
+        check_finite_array(name, halves, "a packed model")  # the scales of huge weights are not
+        return np.ascontiguousarray(blocks), None
+    packed: Array = to_bfloat16(weight) if precision == "bfloat16" else to_float32(weight)
+    check_finite_array(name, packed, "a packed model")  # a huge float32 is not in bfloat16
+    return np.ascontiguousarray(packed), None
+
+
+def quantize_rows(x: Floats) -> tuple[Array, Floats]:
+    """x (N, K) -> q (N, K) int8 and scale (N) float32, as `jumok.native.quantize.quantize_rows`.
+
+    >>> q, scale = quantize_rows(np.array([[1.27, -0.5], [0.0, 0.0]], np.float32))
+    >>> q.tolist(), scale.tolist()
+    ([[127, -50], [0, 0]], [0.009999999776482582, 1.0])
+    """
+    scale = np.maximum(x.max(1), -x.min(1)) / np.float32(INT8_MAX)  # (N)
+    scale[scale == 0] = 1
+    q = np.rint(x / scale[:, None]).clip(-INT8_MAX, INT8_MAX)
+    return q.astype(np.int8), scale
 
 
 def _check_status(status: int, name: str) -> None:
@@ -139,119 +156,6 @@ def _check_status(status: int, name: str) -> None:
     assert status == OK, name
 
 
-def layers_of(stack: TransformerStack) -> list[TransformerLayer]:
-    """The layers of a stack."""
-    return list(stack.layers)  # type: ignore[arg-type]
-
-
-def layer_dims(layer: TransformerLayer) -> dict[str, int | float]:
-    """The fields of `ModelDims` that one layer determines, read from its modules."""
-    attention, residual_norm = layer.self_attention, layer.self_attention_norm
-    has_norm = not isinstance(residual_norm.norm, nn.Identity)
-    norm: Any = residual_norm.norm if has_norm else residual_norm.sublayer_norm
-    return {
-        "n_heads": attention.n_heads,
-        "n_kv_heads": attention.n_kv_heads,
-        "d_head": attention.query.out_features // attention.n_heads,
-        "d_ff": layer.feed_forward.up.out_features,
-        "cross": layer.cross_attention is not None,
-        "activation": ACTIVATIONS.index(_activation(layer.feed_forward)),
-        "gated": isinstance(layer.feed_forward, GatedFeedForward),
-        "rms": isinstance(norm, nn.RMSNorm),
-        "norm_first": residual_norm.norm_first,
-        "sublayer_norm": not isinstance(residual_norm.sublayer_norm, nn.Identity),
-        "qk_norm": not isinstance(attention.query_norm, nn.Identity),
-        "norm_eps": norm.eps,
-        "attention_scale": attention.scale,
-    }
-
-
-def _activation(feed_forward: PositionwiseFeedForward) -> str:
-    match feed_forward.activation:
-        case nn.ReLU():
-            return "relu"
-        case nn.GELU(approximate="tanh"):
-            return "gelu_tanh"
-        case nn.GELU():
-            return "gelu"
-        case _:
-            return "silu"
-
-
-def stack_linears(side: str, stack: TransformerStack) -> Iterator[tuple[str, LinearLike]]:
-    """Every linear map of a stack, by name."""
-    for index, layer in enumerate(layers_of(stack)):
-        prefix = f"{side}.{index}."
-        attention, cross, feed_forward = (
-            layer.self_attention,
-            layer.cross_attention,
-            layer.feed_forward,
-        )
-        yield prefix + "query_key_value", (attention.query, attention.key, attention.value)
-        yield prefix + "output", attention.output
-        if isinstance(cross, MultiHeadAttention):
-            yield prefix + "cross_query", cross.query
-            yield prefix + "cross_key_value", (cross.key, cross.value)
-            yield prefix + "cross_output", cross.output
-        yield prefix + "up", feed_forward.up
-        if isinstance(feed_forward, GatedFeedForward):
-            yield prefix + "gate", feed_forward.gate
-        yield prefix + "down", feed_forward.down
-
-
-def table_positions(max_length: int) -> int:
-    """The positions that the kernel's tables have: all that a model claims, up to 131,072.
-
-    A file of 100 kB may claim 2^31 positions, whose tables would take gigabytes.
-    """
-    return min(max_length, MAX_TABLE_POSITIONS)
-
-
-def stack_vectors(
-    side: str, stack: TransformerStack, max_length: int
-) -> Iterator[tuple[str, Tensor]]:
-    """The norms of a stack and its position tables for `max_length` positions, by name."""
-    yield from norm_vectors(f"{side}.norm", stack.norm)
-    for index, layer in enumerate(layers_of(stack)):
-        prefix = f"{side}.{index}."
-        yield from norm_vectors(prefix + "self_attention_norm", layer.self_attention_norm.norm)
-        if layer.cross_attention_norm is not None:
-            cross_norm = layer.cross_attention_norm.norm
-            yield from norm_vectors(prefix + "cross_attention_norm", cross_norm)
-        yield from norm_vectors(prefix + "feed_forward_norm", layer.feed_forward_norm.norm)
-        for sublayer in ("self_attention", "feed_forward"):
-            residual = getattr(layer, f"{sublayer}_norm")
-            yield from norm_vectors(f"{prefix}{sublayer}_sublayer_norm", residual.sublayer_norm)
-        yield from norm_vectors(prefix + "query_norm", layer.self_attention.query_norm)
-        yield from norm_vectors(prefix + "key_norm", layer.self_attention.key_norm)
-    if stack.rotary is not None:
-        rotary = stack.rotary.cpu()(torch.arange(max_length)[None])
-        yield f"{side}.cosine", rotary.cosine
-        yield f"{side}.sine", rotary.sine
-    if stack.local_rotary is not None and stack.local_rotary is not stack.rotary:
-        rotary = stack.local_rotary.cpu()(torch.arange(max_length)[None])
-        yield f"{side}.local_cosine", rotary.cosine
-        yield f"{side}.local_sine", rotary.sine
-    if isinstance(stack.relative, RelativePositionBias):
-        yield f"{side}.relative", _relative(stack.relative, max_length)
-
-
-def norm_vectors(name: str, norm: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """The weight of a norm, and its bias if it has one; nothing for nn.Identity."""
-    if isinstance(norm, OffsetRMSNorm):
-        yield f"{name}.weight", 1.0 + norm.weight
-    elif isinstance(norm, nn.LayerNorm | nn.RMSNorm):
-        yield f"{name}.weight", norm.weight
-    if isinstance(norm, nn.LayerNorm):
-        yield f"{name}.bias", norm.bias
-
-
-def _relative(bias: RelativePositionBias, max_length: int) -> Tensor:
-    """The bias of every distance from 1 - max_length to max_length - 1: (H, 2 max_length - 1)."""
-    distance = torch.arange(1 - max_length, max_length, device=bias.bias.weight.device)
-    return bias.bias(bias.bucket(distance)).T  # type: ignore[no-any-return]
-
-
-def _address(tensor: Tensor | None) -> int | None:
-    """The address of a tensor's data; null for None."""
-    return None if tensor is None else tensor.data_ptr()
+def _address(array: Array | None) -> int | None:
+    """The address of an array's data; null for None."""
+    return None if array is None else array.ctypes.data

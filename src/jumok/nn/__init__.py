@@ -1,24 +1,28 @@
 """The parts of the Transformer, one idea per file: attention, masks, positions, layers, stacks."""
 
-from jumok.nn.attention import MultiHeadAttention, attention_weights
-from jumok.nn.attention_kernels import fused_attention
-from jumok.nn.cache import NO_CACHE, DecoderCache, KeyValueCache
-from jumok.nn.config import LayerConfig
-from jumok.nn.dropout import Dropout
-from jumok.nn.embedding import SegmentEmbedding, TokenEmbedding
-from jumok.nn.feedforward import GatedFeedForward, PointwiseConv, PositionwiseFeedForward
-from jumok.nn.hooks import HookPoint, record
-from jumok.nn.layer import ResidualNorm, TransformerLayer
-from jumok.nn.masks import NO_MASK, AttentionMask, positions_from_mask
-from jumok.nn.positions import (
-    LearnedPositions,
-    RelativePositionBias,
-    RotaryPositions,
-    SinusoidalPositions,
-    sinusoids,
-)
-from jumok.nn.rope import RopeConfig
-from jumok.nn.stack import TransformerStack
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jumok.nn.attention import MultiHeadAttention, attention_weights
+    from jumok.nn.attention_kernels import fused_attention
+    from jumok.nn.cache import NO_CACHE, DecoderCache, KeyValueCache
+    from jumok.nn.config import LayerConfig
+    from jumok.nn.dropout import Dropout
+    from jumok.nn.embedding import SegmentEmbedding, TokenEmbedding
+    from jumok.nn.feedforward import GatedFeedForward, PointwiseConv, PositionwiseFeedForward
+    from jumok.nn.hooks import HookPoint, record
+    from jumok.nn.layer import ResidualNorm, TransformerLayer
+    from jumok.nn.masks import NO_MASK, AttentionMask, positions_from_mask
+    from jumok.nn.positions import (
+        LearnedPositions,
+        RelativePositionBias,
+        RotaryPositions,
+        SinusoidalPositions,
+        sinusoids,
+    )
+    from jumok.nn.rope import RopeConfig
+    from jumok.nn.stack import TransformerStack
 
 __all__ = [
     "NO_CACHE",
@@ -49,3 +53,60 @@ __all__ = [
     "record",
     "sinusoids",
 ]
+
+_NAMES = {  # imported on first access: a config needs no torch
+    "attention": (
+        "MultiHeadAttention",
+        "attention_weights",
+    ),
+    "attention_kernels": ("fused_attention",),
+    "cache": (
+        "NO_CACHE",
+        "DecoderCache",
+        "KeyValueCache",
+    ),
+    "config": ("LayerConfig",),
+    "dropout": ("Dropout",),
+    "embedding": (
+        "SegmentEmbedding",
+        "TokenEmbedding",
+    ),
+    "feedforward": (
+        "GatedFeedForward",
+        "PointwiseConv",
+        "PositionwiseFeedForward",
+    ),
+    "hooks": (
+        "HookPoint",
+        "record",
+    ),
+    "layer": (
+        "ResidualNorm",
+        "TransformerLayer",
+    ),
+    "masks": (
+        "NO_MASK",
+        "AttentionMask",
+        "positions_from_mask",
+    ),
+    "positions": (
+        "LearnedPositions",
+        "RelativePositionBias",
+        "RotaryPositions",
+        "SinusoidalPositions",
+        "sinusoids",
+    ),
+    "rope": ("RopeConfig",),
+    "stack": ("TransformerStack",),
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'jumok.nn' has no attribute {name!r}")
+    return getattr(import_module(f"jumok.nn.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

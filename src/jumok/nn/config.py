@@ -1,24 +1,38 @@
 """The hyperparameters of one layer and their validation."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from jumok.config_io import check_choices, check_range
 from jumok.errors import ConfigError
-from jumok.nn.feedforward import Activation, Projection
-from jumok.nn.norms import NORMS
 from jumok.nn.rope import DEFAULT_ROPE, RopeConfig
 from jumok.registry import Registry
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from jumok.nn.attention import MultiHeadAttention
+
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
+Projection = Literal["linear", "conv1d"]
 
 MAX_DIMENSION: Final = 2**31
 MAX_LAYERS: Final = 1_000  # letters of `layer_pattern`
 
 ATTENTION: "Registry[type[MultiHeadAttention]]" = Registry(
     "jumok.attention", "attention", {"softmax": "jumok.nn.attention:MultiHeadAttention"}
+)
+
+NORMS: "Registry[Callable[..., nn.Module]]" = Registry(
+    "jumok.norms",
+    "norm",
+    {
+        "layer": "torch.nn:LayerNorm",
+        "rms": "torch.nn:RMSNorm",
+        "rms_offset": "jumok.nn.norms:OffsetRMSNorm",
+    },
 )
 
 

@@ -1,18 +1,18 @@
 """Position-wise feed-forward layers: project up, activate, project down (3.3).
 
-Shapes: B batch, T positions, D model width, F d_ff.
+Shapes: B batch, T positions, D model width, F d_ff. The names of activations and projections are in
+config.py, which needs no torch.
 """
-
-from typing import Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jumok.config_io import check_choice
+from jumok.nn.config import (
+    Activation,
+    Projection,
+)
 from jumok.nn.dropout import Dropout
-
-Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
-Projection = Literal["linear", "conv1d"]
 
 
 def get_activation(name: Activation) -> nn.Module:

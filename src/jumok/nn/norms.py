@@ -4,23 +4,11 @@ A norm of an extension is a class or function with the arguments of those of tor
 (width, eps=...), and the module that it returns maps (..., width) to the same shape.
 """
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from jumok.registry import Registry
-
-NORMS = Registry[Callable[..., nn.Module]](
-    "jumok.norms",
-    "norm",
-    {
-        "layer": "torch.nn:LayerNorm",
-        "rms": "torch.nn:RMSNorm",
-        "rms_offset": "jumok.nn.norms:OffsetRMSNorm",
-    },
-)
+from jumok.nn.config import NORMS
 
 
 class OffsetRMSNorm(nn.RMSNorm):

@@ -5,13 +5,14 @@ Su et al. 2021, section 3.2; the scaling "llama3" is that of Llama 3.1 (Grattafi
 
 import math
 from dataclasses import dataclass
-from typing import Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from jumok.config_io import check_choices, check_range
 from jumok.errors import ConfigError
+
+if TYPE_CHECKING:  # a config is read without torch
+    import torch
+    from torch import Tensor
 
 RopeScaling = Literal["none", "linear", "llama3"]
 
@@ -56,15 +57,18 @@ class RopeConfig:
 DEFAULT_ROPE = RopeConfig()
 
 
-def rope_frequencies(config: RopeConfig, d_head: int, device: torch.device) -> Tensor:
+def rope_frequencies(config: RopeConfig, d_head: int, device: "torch.device") -> "Tensor":
     """The angle of each pair at position 1: (K/2,) float32.
 
+    >>> import torch
     >>> cpu = torch.device("cpu")
     >>> rope_frequencies(RopeConfig(base=100.0), 4, cpu)
     tensor([1.0000, 0.1000])
     >>> rope_frequencies(RopeConfig(base=100.0, scaling="linear", factor=2.0), 4, cpu)
     tensor([0.5000, 0.0500])
     """
+    import torch
+
     exponent = torch.arange(0, d_head, 2, device=device).float() / d_head
     frequency = 1.0 / config.base**exponent
     match config.scaling:
@@ -76,8 +80,10 @@ def rope_frequencies(config: RopeConfig, d_head: int, device: torch.device) -> T
             return _llama3(config, frequency)
 
 
-def _llama3(config: RopeConfig, frequency: Tensor) -> Tensor:
+def _llama3(config: RopeConfig, frequency: "Tensor") -> "Tensor":
     """Low frequencies divided by the factor, high ones unchanged, those between interpolated."""
+    import torch
+
     low, high = config.low_frequency_factor, config.high_frequency_factor
     periods = config.original_length / (2 * math.pi / frequency)  # in the original length
     scaled = torch.where(periods < low, frequency / config.factor, frequency)

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from jumok.models.config import TransformerConfig
-from jumok.models.pooling import Pooler, Pooling
+from jumok.models.config import Pooler, Pooling, TransformerConfig
 from jumok.nn.positions import sinusoids
 from jumok.pretrained.family import HeadKind
 from jumok.pretrained.t5 import UNLIMITED_LENGTH

@@ -6,7 +6,7 @@ from typing import Any
 
 from jumok.errors import InputError, ModelFileError
 from jumok.foreign_keys import KeyTable
-from jumok.nn.feedforward import Activation
+from jumok.nn.config import Activation
 
 MAX_SIZE = 2**31 - 1
 MAX_LAYERS = 1_000

@@ -6,9 +6,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from jumok.models.config import TransformerConfig
-from jumok.models.pooling import Pooler
-from jumok.nn.feedforward import Activation
+from jumok.models.config import Pooler, TransformerConfig
+from jumok.nn.config import Activation
 from jumok.pretrained.config_reader import ConfigReader
 from jumok.pretrained.name_map import NameRule
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from jumok.nn.feedforward import Activation
+from jumok.nn.config import Activation
 from jumok.nn.rope import RopeConfig
 from jumok.pretrained.adapt import SourceModel
 from jumok.pretrained.bart import MAX_POSITIONS

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -17,10 +17,9 @@ from torch import Tensor, nn
 from jumok.atomic_io import read_regular, write_atomically
 from jumok.errors import InputError, Message, ModelFileError
 from jumok.foreign_keys import KeyTable
+from jumok.models.config import SentencePooling
 from jumok.safe_json import MAX_BYTES, parse_json, read_json
 from jumok.safetensors_io import read_tensors, serialize
-
-SentencePooling = Literal["first", "mean", "max", "last"]
 
 MODULES = "modules.json"
 _POOLINGS: Mapping[str, SentencePooling] = {

@@ -24,6 +24,7 @@ from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInpu
 from jumok.tasks.pipeline.origin import Origin
 from jumok.tasks.pipeline.outputs import EvaluationResult, Prediction, RunOutputs
 from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.pipeline.predictions import label_predictions
 from jumok.tasks.pipeline.sequence_classification import encode_lines, forward, predict_all
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.shipped_start import COMPARED_PAIRS, SHIPPED_MODEL, SHIPPED_VECTORS
@@ -132,11 +133,7 @@ class ClassificationTask(Task):
         """The probabilities of all labels for each text, or pair separated by a TAB."""
         rows = encode_lines(pipeline, texts)
         logits = predict_all(pipeline.model, rows, pipeline.vocabulary, pipeline.device)
-        check_logits(logits)
-        return [
-            _prediction(text, row, pipeline.labels)
-            for text, row in zip(texts, logits.softmax(-1).tolist(), strict=True)
-        ]
+        return label_predictions(texts, logits.numpy(), pipeline.labels)
 
     def row_outputs(self, pipeline: Pipeline, table: Table) -> RunOutputs:
         """The label of each row; the metric is accuracy."""
@@ -163,12 +160,6 @@ def build_classifier(config: ModelConfig, labels: Sequence[str]) -> nn.Module:
     if config.kind == "encoder_decoder":
         return EncoderDecoderClassifier(config, len(labels))
     return text_classifier(config, len(labels), config.pooling, config.pooler)
-
-
-def _prediction(text: str, probabilities: list[float], labels: Sequence[str]) -> Prediction:
-    best = max(range(len(probabilities)), key=probabilities.__getitem__)
-    by_label = dict(zip(labels, probabilities, strict=True))
-    return Prediction(text, labels[best], probabilities[best], by_label)
 
 
 def label_table(

@@ -28,6 +28,7 @@ from jumok.tasks.classification import MAX_EXAMPLES, build_classifier, start_of_
 from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInputs
 from jumok.tasks.pipeline.outputs import EvaluationResult, MultiLabelPrediction, RunOutputs
 from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.pipeline.predictions import chosen_labels, multi_label_predictions, sigmoid
 from jumok.tasks.pipeline.sequence_classification import encode_lines, forward, predict_all
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig, MultiLabelConfig
@@ -115,15 +116,9 @@ class MultiLabelTask(Task):
     def predict(self, pipeline: Pipeline, texts: Sequence[str]) -> list[MultiLabelPrediction]:
         """The labels of each text, or pair separated by a TAB, and the probability of each one."""
         rows = encode_lines(pipeline, texts)
-        labels, threshold = pipeline.labels, pipeline.recipe.multi_label.threshold
-        return [
-            MultiLabelPrediction(
-                text,
-                chosen_labels(row >= threshold, labels),
-                dict(zip(labels, row.tolist(), strict=True)),
-            )
-            for text, row in zip(texts, label_probabilities(pipeline, rows), strict=True)
-        ]
+        probabilities = label_probabilities(pipeline, rows)
+        threshold = pipeline.recipe.multi_label.threshold
+        return multi_label_predictions(texts, probabilities, pipeline.labels, threshold)
 
     def row_outputs(self, pipeline: Pipeline, table: Table) -> RunOutputs:
         """The labels of each row; the metrics are micro F1 and exact match."""
@@ -158,21 +153,12 @@ def multi_label_table(table: Table, encode: TextEncoder, labels: Sequence[str]) 
     return LabelledTexts(TextInputs.from_table(table), encode.encode_table(table), targets)
 
 
-def chosen_labels(chosen: NDArray[np.bool_], labels: Sequence[str]) -> tuple[str, ...]:
-    """The labels where `chosen` (L,) is True.
-
-    >>> chosen_labels(np.array([True, False, True]), ["연기", "음악", "결말"])
-    ('연기', '결말')
-    """
-    return tuple(label for label, is_chosen in zip(labels, chosen, strict=True) if is_chosen)
-
-
 def label_probabilities(pipeline: Pipeline, rows: Ragged) -> NDArray[np.float64]:
     """The probability of each label for every row, (n, L), in the order of the rows."""
     logits = predict_logits(
         pipeline.model, rows, pipeline.vocabulary, pipeline.device, pipeline.processes
     )
-    return logits.double().sigmoid().numpy()
+    return sigmoid(logits.numpy())
 
 
 def predict_logits(

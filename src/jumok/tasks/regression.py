@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from jumok.data.splits import Splits
 from jumok.data.table import Table
-from jumok.decoding.finite import non_finite_error
 from jumok.evaluation import (
     regression_metrics,
 )
@@ -27,6 +26,7 @@ from jumok.tasks.classification import start_of_classifier
 from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInputs
 from jumok.tasks.pipeline.outputs import EvaluationResult, RegressionOutput, RunOutputs
 from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.pipeline.predictions import check_finite, score_outputs
 from jumok.tasks.pipeline.sequence_classification import encode_lines, forward, predict_all
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig, RegressionConfig
@@ -86,11 +86,7 @@ class RegressionTask(Task):
 
     def predict(self, pipeline: Pipeline, texts: Sequence[str]) -> list[RegressionOutput]:
         """The score of each text, or pair separated by a TAB, on the scale of the data."""
-        scores = predict_scores(pipeline, encode_lines(pipeline, texts))
-        return [
-            RegressionOutput(text, score)
-            for text, score in zip(texts, scores.tolist(), strict=True)
-        ]
+        return score_outputs(texts, predict_scores(pipeline, encode_lines(pipeline, texts)))
 
     def row_outputs(self, pipeline: Pipeline, table: Table) -> RunOutputs:
         """The score of each row; the metric is Pearson's correlation."""
@@ -136,8 +132,7 @@ def predict_scores(pipeline: Pipeline, rows: Ragged) -> NDArray[np.float64]:
     outputs = predict_scaled(
         pipeline.model, rows, pipeline.vocabulary, pipeline.device, pipeline.processes
     )
-    if not np.isfinite(outputs).all():
-        raise non_finite_error("scores")
+    check_finite(outputs, "scores")
     regression = pipeline.recipe.regression
     return outputs * regression.span + regression.lowest
 

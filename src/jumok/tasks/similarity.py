@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from jumok.data.splits import Splits
 from jumok.data.table import Table
-from jumok.decoding.finite import non_finite_error
 from jumok.errors import InputError
 from jumok.evaluation import regression_metrics
 from jumok.models import SentenceEncoder
@@ -24,8 +23,10 @@ from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs.batches import LazyBatches, PaddedBatch, collate
 from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
 from jumok.tasks.inputs.unlabelled_texts import unlabelled_texts
+from jumok.tasks.pipeline import predictions
 from jumok.tasks.pipeline.outputs import EvaluationResult, RegressionOutput, RunOutputs
 from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.pipeline.predictions import check_finite, score_outputs
 from jumok.tasks.pipeline.sequence_classification import forward, predict_all
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.shipped_start import SHIPPED_VECTORS
@@ -131,12 +132,10 @@ class SimilarityTask(Task):
         inputs = TextInputs.from_lines(texts, paired=True)
         assert inputs.pairs is not None
         pairs = _encode(inputs.texts, inputs.pairs, pipeline.vocabulary, pipeline.recipe)
-        found = cosines(*vectors_of(pipeline.model, pairs, pipeline.vocabulary, pipeline.device))
-        if not torch.isfinite(found).all():
-            raise non_finite_error("scores")
-        return [
-            RegressionOutput(text, score) for text, score in zip(texts, found.tolist(), strict=True)
-        ]
+        u, v = vectors_of(pipeline.model, pairs, pipeline.vocabulary, pipeline.device)
+        scores = predictions.cosines(u.numpy(), v.numpy()).astype(np.float64)
+        check_finite(scores, "scores")
+        return score_outputs(texts, scores)
 
     def row_outputs(self, pipeline: Pipeline, table: Table) -> RunOutputs:
         """The cosine of each pair; the metric is Pearson's correlation."""

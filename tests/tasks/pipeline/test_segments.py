@@ -7,9 +7,9 @@ import pytest
 
 import jumok
 from jumok.tasks.pipeline.generation_pipeline import GenerationPipeline
-from jumok.tasks.pipeline.output_warnings import unknown_characters
 from jumok.tasks.pipeline.outputs import GeneratedText, to_json
 from jumok.tasks.pipeline.segments import split_sentences, split_text
+from jumok.tasks.pipeline.text_warnings import unknown_characters
 
 WINTER, SUMMER = "겨울은 추워요.", "여름은 더워요."
 

@@ -4,7 +4,7 @@ import logging
 from functools import cache
 
 from jumok.errors import Message
-from jumok.processes import is_main_process
+from jumok.ranks import is_main_process
 from jumok.text.ragged import Ragged
 from jumok.text.template import Side, Template
 from jumok.text.tokenizer import Tokenizer

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from jumok.data.table import Table
 from jumok.data.token_cache import encode_cached
@@ -13,6 +13,9 @@ from jumok.errors import InputError
 from jumok.tasks.inputs.special_tokens import build_inputs
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:  # texts are encoded without torch
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -154,7 +157,7 @@ def uses_token_types(tokenizer: Tokenizer, n_segments: int, pooling: str = "firs
     return n_segments > 1 and (tokenizer.has_token_type_ids or pooling == "compare")
 
 
-def token_type_ids(ids: Tensor, sep_id: int) -> Tensor:
+def token_type_ids(ids: "Tensor", sep_id: int) -> "Tensor":
     """The token type of each id of a pair: 0 up to the first [SEP], 1 after it.
 
     ids (B, T) int64 -> (B, T) int64. A single text without [SEP] has type 0.
@@ -166,3 +169,15 @@ def token_type_ids(ids: Tensor, sep_id: int) -> Tensor:
     """
     is_sep = (ids == sep_id).long()
     return (is_sep.cumsum(-1) - is_sep).clamp(max=1)
+
+
+def row_token_types(rows: Ragged, sep_id: int) -> NDArray[np.int32]:
+    """The same for rows without padding: the type of each of their ids, (tokens,).
+
+    >>> row_token_types(Ragged.from_lists([[5, 8, 4, 9, 4], [5, 8]]), sep_id=4).tolist()
+    [0, 0, 0, 1, 1, 0, 0]
+    """
+    before = np.concatenate([[0], np.cumsum(rows.ids == sep_id)])  # [SEP] before each id
+    start = np.repeat(before[rows.offsets[:-1]], rows.lengths)
+    types: NDArray[np.int32] = np.minimum(before[:-1] - start, 1).astype(np.int32)
+    return types

@@ -30,7 +30,7 @@ def with_packed_encoder(pipeline: "Pipeline", precision: "WeightPrecision | None
     """
     from jumok.inference import optimize  # a training needs only `encoder_choice`
     from jumok.inference.optimization import unsupported_reason
-    from jumok.native.choice import is_compiled
+    from jumok.native.measured import is_compiled
 
     if precision is None:
         packs = pipeline.recipe.model.kind == "encoder" and is_compiled("float32")

@@ -19,14 +19,16 @@ from jumok.models import (
     SentenceEncoder,
 )
 from jumok.models.character_classifier import NEEDS_CHARACTERS
-from jumok.pretrained.sentence_encoding import SentenceEncoding, SentencePooling
+from jumok.models.config import SentencePooling
+from jumok.pretrained.sentence_encoding import SentenceEncoding
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.pipeline.model_inputs import ModelInputs, model_inputs
 from jumok.tasks.pipeline.origin import Origin
 from jumok.tasks.pipeline.outputs import Output
+from jumok.tasks.pipeline.text_warnings import check_pooling, check_texts
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.registry import tasks_with
-from jumok.text.limits import MAX_TEXT_BYTES, check_text_length
+from jumok.text.limits import MAX_TEXT_BYTES
 from jumok.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -185,7 +187,7 @@ class Pipeline:
         `normalize` override both. A text that is too long is truncated. Raises InputError for a
         model that is not an encoder, and for an unknown pooling or prompt.
         """
-        from jumok.tasks.pipeline.text_vectors import check_pooling, text_vectors
+        from jumok.tasks.pipeline.text_vectors import text_vectors
 
         own = self.sentence_encoding or self.default_encoding
         if normalize is None:
@@ -298,17 +300,9 @@ class Pipeline:
 
     def check_texts(self, texts: Sequence[str]) -> None:
         """Raise InputError for what is not a text, or longer than its tokenizer handles."""
-        limit = MAX_TEXT_BYTES if self._vocabulary is None else self._vocabulary.max_text_bytes
-        for index, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise InputError(
-                    "pipeline.text_not_str",
-                    "texts must be str, got {ascii} at index {index}; replace missing values, "
-                    'for example by ""',
-                    ascii=ascii(text)[:40],
-                    index=index,
-                )
-            check_text_length(text, limit)
+        check_texts(
+            texts, MAX_TEXT_BYTES if self._vocabulary is None else self._vocabulary.max_text_bytes
+        )
 
     def with_decoding(self, overrides: Sequence[str]) -> "Pipeline":
         """A pipeline of this model with `key=value` overrides of the recipe's [decoding] table.

@@ -8,9 +8,9 @@ with a mark such as "." or "?", not with a Korean ending alone.
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from jumok.tasks.pipeline.output_warnings import EMPTY_TEXT
 from jumok.tasks.pipeline.outputs import Candidate, GeneratedText, OutputWarning
 from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.pipeline.text_warnings import EMPTY_TEXT
 
 _LINE_END = re.compile("(\r\n|[\n\r\u2028\u2029])")
 TRANSLATORS = ("Marian", "MBart", "M2M100", "NllbMoe")  # the start of their names in transformers

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from jumok.inference.text_session import text_session
 from jumok.models import (
     EncoderDecoderClassifier,
     PairClassifier,
@@ -19,7 +20,12 @@ from jumok.models import (
 )
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, PaddedBatch, batches_by_length, collate
-from jumok.tasks.inputs.text_encoder import TextEncoder, token_type_ids, uses_token_types
+from jumok.tasks.inputs.text_encoder import (
+    TextEncoder,
+    row_token_types,
+    token_type_ids,
+    uses_token_types,
+)
 from jumok.tasks.pipeline.distributed_map import TENSOR_CODEC, distributed_map
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.ragged import Ragged
@@ -44,19 +50,24 @@ def forward(model: nn.Module, texts: PaddedBatch, tokenizer: Tokenizer) -> Tenso
 
     The decoder of an encoder-decoder classifier reads [BOS] alone.
     """
-    assert isinstance(
-        model, TextClassifier | PairClassifier | SentenceEncoder | EncoderDecoderClassifier
-    )
     ids, mask = texts.input_ids, texts.attention_mask
-    table = model.encoder.embedding.segments  # RoBERTa's has one row: all texts have type 0
-    n_segments = 0 if table is None else table.num_embeddings
-    pooling = "compare" if isinstance(model, PairClassifier) else "first"
-    has_types = uses_token_types(tokenizer, n_segments, pooling)
+    has_types = _has_types(model, tokenizer)
     segments = token_type_ids(ids, tokenizer.sep_id) if has_types else None
     if isinstance(model, EncoderDecoderClassifier):
         start = torch.full((len(ids), 1), tokenizer.decoder_start_id, device=ids.device)
         return model(ids, start, mask, segments=segments)  # type: ignore[no-any-return]
     return model(ids, mask, segments=segments)  # type: ignore[no-any-return]
+
+
+def _has_types(model: nn.Module, tokenizer: Tokenizer) -> bool:
+    """Whether the model reads the token types of pairs."""
+    assert isinstance(
+        model, TextClassifier | PairClassifier | SentenceEncoder | EncoderDecoderClassifier
+    )
+    table = model.encoder.embedding.segments  # RoBERTa's has one row: all texts have type 0
+    n_segments = 0 if table is None else table.num_embeddings
+    pooling = "compare" if isinstance(model, PairClassifier) else "first"
+    return uses_token_types(tokenizer, n_segments, pooling)
 
 
 @torch.inference_mode()
@@ -68,6 +79,11 @@ def predict_all(
     processes: ProcessGroup = SINGLE_PROCESS,
 ) -> Tensor:
     """The logits (n, L) float32 on the CPU of every row, in the order of the rows."""
+    session = text_session(model)
+    if session is not None and session.head is not None and processes.size == 1:
+        has_types = _has_types(model, tokenizer)
+        types = row_token_types(rows, tokenizer.sep_id) if has_types else None
+        return torch.from_numpy(session.answers(rows, types))
 
     def predict(batch: NDArray[np.int64]) -> dict[str, Tensor]:
         texts = collate([rows[i] for i in batch], tokenizer.padding_id, device)

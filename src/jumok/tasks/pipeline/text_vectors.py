@@ -4,7 +4,6 @@ Shapes: n texts, B of a batch, T tokens, D model width.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import get_args
 
 import numpy as np
 import torch
@@ -15,9 +14,11 @@ from torch import Tensor, nn
 from jumok.errors import InputError
 from jumok.inference import has_invariant_states
 from jumok.inference.row_by_row import single_rows
+from jumok.inference.text_session import text_session
 from jumok.models import Decoder, EncoderDecoder, EncoderDecoderClassifier, LanguageModel
+from jumok.models.config import SentencePooling
 from jumok.models.pooling import pool
-from jumok.pretrained.sentence_encoding import SentenceEncoding, SentencePooling
+from jumok.pretrained.sentence_encoding import SentenceEncoding
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, batches_by_length, collate
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.text.ragged import Ragged
@@ -107,6 +108,18 @@ def _vectors(
     normalize: bool,
 ) -> Vectors:
     """The vectors (n, D) float32 of input ids."""
+    session = text_session(model)
+    if session is not None:
+        plain = not encoding.steps
+        found = session.vectors(rows, encoding.pooling, normalize=normalize and plain)
+        if plain:
+            return found
+        x = torch.from_numpy(found)
+        for step in encoding.steps:
+            x = torch.cat(
+                [step(row) for row in torch.split(x, 1)]
+            )  # its bytes do not depend on the batch
+        return (F.normalize(x, dim=-1) if normalize else x).numpy()
     parts, order = [np.empty((0, 0), np.float32)], []
     for examples in batches_by_length(rows, EVAL_BATCH_TOKENS):
         batch = collate([rows[i] for i in examples], tokenizer.padding_id, device)
@@ -156,19 +169,3 @@ def pool_texts(hidden: Tensor, mask: Tensor | None, kind: SentencePooling) -> Te
     if kind != "last":
         return pool(hidden, mask, kind)
     return pool(hidden.flip(1), None if mask is None else mask.flip(1), "first")
-
-
-def check_pooling(name: str) -> SentencePooling:
-    """The pooling of this name; InputError for another one.
-
-    >>> check_pooling("mean")
-    'mean'
-    """
-    for known in get_args(SentencePooling):
-        if name == known:
-            return known  # type: ignore[no-any-return]
-    raise InputError(
-        "pipeline.unknown_pooling",
-        'pooling must be "first", "mean", "max" or "last", got {name!r}',
-        name=name,
-    )

@@ -5,23 +5,25 @@ Shapes: n lines, D model width, k results.
 
 import hashlib
 import io
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 
 from jumok.atomic_io import write_atomically
 from jumok.data.arrow_cache import cache_folder
 from jumok.data.files.lines import decode_line, read_lines
 from jumok.data.matrix_cache import cached_matrix
 from jumok.errors import InputError
-from jumok.models.weights import named_weights
-from jumok.tasks.pipeline.encoder_choice import encoder_choice
-from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.pipeline.text_vectors import Vectors
+
+if TYPE_CHECKING:  # the index of an `EngineModel` is built without torch
+    from jumok.tasks.pipeline.pipeline import Pipeline
+
+Vectors = NDArray[np.float32]
+Progress = Callable[[int, int], None]
 
 TIE_DECIMALS = 6  # of cosines that are considered as equal
 BATCH_LINES = 2_048  # encoded between two writes: what an interruption loses at most
@@ -50,11 +52,11 @@ class VectorIndex:
     @classmethod
     def build(
         cls,
-        pipeline: Pipeline,
+        pipeline: "Pipeline",
         path: Path,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress | None = None,
         *,
-        encoder: Pipeline | None = None,
+        encoder: "Pipeline | None" = None,
     ) -> "VectorIndex":
         """The index of a text file with one text per line, read from the cache where it is there.
 
@@ -62,14 +64,22 @@ class VectorIndex:
         pipeline with an optimized encoder, which then computes the vectors. Raises InputError for a
         file without lines, or with a line that is not text.
         """
-        texts = [_text(path, line.number, line.content, line.fault) for line in read_lines(path)]
-        if not texts:
-            raise InputError(
-                "pipeline.no_lines", "{path} must have at least one line, got none", path=path
-            )
+        texts = _read_texts(path)
         prompt = _prompt(pipeline, "passage", "document")
         vectors = cached_vectors(pipeline, encoder or pipeline, texts, prompt, progress)
         return cls(texts, vectors)
+
+    @classmethod
+    def build_with(
+        cls,
+        encode: Callable[[Sequence[str]], Vectors],
+        key: str,
+        path: Path,
+        progress: Progress | None = None,
+    ) -> "VectorIndex":
+        """The same of vectors that `encode` computes; `key` is a checksum of what decides them."""
+        texts = _read_texts(path)
+        return cls(texts, _cached(_checksum(key, texts), texts, encode, progress))
 
     def search(self, query: Vectors, k: int = 10) -> list[Match]:
         """The k lines whose vectors have the largest cosine with `query`, (D,), best first.
@@ -92,35 +102,58 @@ class VectorIndex:
 
 
 def cached_vectors(
-    pipeline: Pipeline,
-    encoder: Pipeline,
+    pipeline: "Pipeline",
+    encoder: "Pipeline",
     texts: Sequence[str],
     prompt: str,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Vectors:
     """The normalized vectors (n, D) float32 of texts, mapped from a file in the user's cache.
 
     `encoder` computes them: `pipeline`, or its copy with an optimized encoder. An interrupted
     computation continues where it stopped.
     """
+    from jumok.tasks.pipeline.encoder_choice import encoder_choice
+    from jumok.tasks.pipeline.vector_key import vector_key
+
     precision = None if encoder is pipeline else encoder_choice(encoder.model).precision
-    name = _key(pipeline, texts, prompt, precision)
-    width = len(encoder.encode(texts[0], normalize=True))
+    name = _checksum(vector_key(pipeline, prompt, precision), texts)
+    return _cached(
+        name,
+        texts,
+        lambda part: encoder.encode(part, normalize=True, prompt_name=prompt),
+        progress,
+    )
+
+
+def _cached(
+    name: str,
+    texts: Sequence[str],
+    encode: Callable[[Sequence[str]], Vectors],
+    progress: Progress | None,
+) -> Vectors:
+    width = encode(texts[:1]).shape[1]
 
     def next_vectors(start: int) -> Vectors:
-        part = texts[start : start + BATCH_LINES]
-        return encoder.encode(part, normalize=True, prompt_name=prompt)
+        return encode(texts[start : start + BATCH_LINES])
 
-    folder = cache_folder("vectors")
-    return cached_matrix(folder, name, (len(texts), width), next_vectors, progress)
+    return cached_matrix(cache_folder("vectors"), name, (len(texts), width), next_vectors, progress)
 
 
-def encode_query(pipeline: Pipeline, text: str) -> Vectors:
+def _checksum(key: str, texts: Sequence[str]) -> str:
+    digest = hashlib.sha256(key.encode())
+    for text in texts:
+        content = text.encode()
+        digest.update(len(content).to_bytes(8, "little") + content)
+    return digest.hexdigest()
+
+
+def encode_query(pipeline: "Pipeline", text: str) -> Vectors:
     """The normalized vector (D,) of a text to look for, with the model's prompt for queries."""
     return pipeline.encode(text, normalize=True, prompt_name=query_prompt(pipeline))
 
 
-def query_prompt(pipeline: Pipeline) -> str:
+def query_prompt(pipeline: "Pipeline") -> str:
     """The name of the model's prompt for queries, "" without one."""
     return _prompt(pipeline, "query")
 
@@ -132,11 +165,21 @@ def save_vectors(vectors: Vectors, path: Path) -> None:
     write_atomically(path, stream.getvalue())
 
 
-def _prompt(pipeline: Pipeline, *names: str) -> str:
+def _prompt(pipeline: "Pipeline", *names: str) -> str:
     """The first of these names that the model has a prompt of; "" without one."""
     encoding = pipeline.sentence_encoding
     known = {} if encoding is None else encoding.prompts
     return next((name for name in names if name in known), "")
+
+
+def _read_texts(path: Path) -> list[str]:
+    """The lines of a file. Raises InputError if there is none, or one that is not text."""
+    texts = [_text(path, line.number, line.content, line.fault) for line in read_lines(path)]
+    if not texts:
+        raise InputError(
+            "pipeline.no_lines", "{path} must have at least one line, got none", path=path
+        )
+    return texts
 
 
 def _text(path: Path, number: int, content: bytes, fault: str) -> str:
@@ -150,18 +193,3 @@ def _text(path: Path, number: int, content: bytes, fault: str) -> str:
             fault=fault or wrong,
         )
     return text
-
-
-def _key(pipeline: Pipeline, texts: Sequence[str], prompt: str, precision: str | None) -> str:
-    """A checksum of the weights, the tokenizer, the encoding, the precision and the texts."""
-    encoding = pipeline.sentence_encoding or pipeline.default_encoding
-    config = [pipeline.vocabulary.identity, repr(pipeline.recipe.model), encoding.describe()]
-    config += [prompt] if precision is None else [prompt, precision]
-    digest = hashlib.sha256(json.dumps(config).encode())
-    for name, weight in sorted(named_weights(pipeline.model).items()):
-        stored = weight.detach().cpu().reshape(-1).view(torch.uint8)
-        digest.update(name.encode() + stored.numpy().tobytes())
-    for text in texts:
-        content = text.encode()
-        digest.update(len(content).to_bytes(8, "little") + content)
-    return digest.hexdigest()

@@ -12,8 +12,7 @@ from typing import Any
 
 from jumok.config_io import from_dict, to_dict
 from jumok.errors import Message, RecipeError
-from jumok.nn.config import ATTENTION
-from jumok.nn.norms import NORMS
+from jumok.nn.config import ATTENTION, NORMS
 from jumok.nn.positions import POSITIONS
 from jumok.registry import Extension, Registry
 from jumok.safe_json import read_json

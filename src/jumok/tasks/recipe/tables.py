@@ -7,8 +7,7 @@ from typing import Literal
 from jumok.atomic_io import expand_home
 from jumok.config_io import check_range
 from jumok.errors import RecipeError
-from jumok.models.config import TransformerConfig
-from jumok.models.pooling import Pooler, Pooling
+from jumok.models.config import Pooler, Pooling, TransformerConfig
 from jumok.nn.config import check_dimension
 from jumok.text.sentencepiece import VocabularyConfig
 

@@ -18,7 +18,8 @@ from jumok.data.config import KEPT_DATA, DataConfig
 from jumok.data.table import Table
 from jumok.data.table_files import evaluation_table, has_column
 from jumok.errors import InputError
-from jumok.processes import is_elastic, is_main_process
+from jumok.processes import is_elastic
+from jumok.ranks import is_main_process
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.runs.run import Run
 

@@ -1,0 +1,40 @@
+"""An optimized model of texts in the C++ kernel: from ids to the outputs of its head."""
+
+from torch import nn
+
+from jumok.models import PairClassifier, SentenceEncoder, TextClassifier
+from jumok.native.encoder import NativeEncoder
+from jumok.native.session import EncoderSession, Head
+from jumok.native.torch_weights import TensorArrays
+
+_ACTIVATIONS = {nn.Tanh: "tanh", nn.GELU: "gelu", nn.ReLU: "relu"}
+
+
+def text_session(model: nn.Module) -> EncoderSession | None:
+    """The session that computes from ids what the model does; None if there is none."""
+    found = getattr(model, "session", None)
+    return found if isinstance(found, EncoderSession) else None
+
+
+def attach_session(fast: nn.Module, model: nn.Module, encoder: NativeEncoder) -> None:
+    """Make `text_session` find the session of the optimized copy `fast` of a model of texts."""
+    if not encoder.reads_ids:
+        return
+    head = _head(model)
+    if head is not None:
+        encoder.session.add_head(head, TensorArrays(model))
+    fast.session = encoder.session  # type: ignore[assignment]
+
+
+def _head(model: nn.Module) -> Head | None:
+    """The head of a model with one output per text; None for others."""
+    if type(model) is SentenceEncoder:
+        return Head(model.pooling, normalize=True)
+    if type(model) not in (TextClassifier, PairClassifier):
+        return None
+    assert isinstance(model, TextClassifier | PairClassifier)
+    pooling = model.pooling if isinstance(model, TextClassifier) else "compare"
+    if isinstance(model.pooler, nn.Identity):
+        return Head(pooling, "output")
+    activation = _ACTIVATIONS[type(model.pooler[1])]  # type: ignore[index]
+    return Head(pooling, "output", "pooler.0", activation)

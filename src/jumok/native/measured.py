@@ -1,0 +1,48 @@
+"""Where the C++ kernel was measured to be faster than PyTorch, and whether it is compiled."""
+
+from typing import TYPE_CHECKING
+
+from jumok.errors import Message
+from jumok.native.build import compiled_kernel
+from jumok.native.instruction_sets import best_instruction_set
+
+if TYPE_CHECKING:
+    from jumok.native.packed_weights import DecoderPrecision
+
+# The precisions in which the kernel decodes faster than PyTorch in the same precision, for each
+# instruction set: measured on Zen 4 for avx512_bf16 (benchmarks/results/decoding_speed_avx512.txt)
+# and capped at avx2 (decoding_speed_avx2.txt). The sets between them were compared by their
+# products only, and neon ran in an emulator, so its speed is not known. amx_int8 differs from
+# avx512_bf16 in int8 only; decoding with it was not compared with PyTorch, which has AMX as well.
+# Without instructions for bfloat16 the kernel reads half the memory of float32, and PyTorch
+# emulates them.
+FASTER: dict[str, "tuple[DecoderPrecision, ...]"] = {
+    "generic": (),
+    "neon": (),
+    "avx2": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
+    "avx_vnni": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
+    "avx512": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
+    "avx512_vnni": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
+    "avx512_bf16": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
+    "amx_int8": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
+}
+
+# For encoders the same, and int8 with pairs of int16: 0.45 to 0.67 of PyTorch's time in float32
+# and 0.26 to 0.41 of that in int8, both capped below AVX (benchmarks/int8_without_avx2.py).
+FASTER_ENCODERS = FASTER | {"generic": ("int8",)}
+
+
+def is_compiled(precision: "DecoderPrecision") -> bool:
+    """Whether a kernel is compiled that is known to be faster than PyTorch in this precision."""
+    return precision in FASTER[best_instruction_set().name] and compiled_kernel() is not None
+
+
+def not_measured(instructions: str, precision: "DecoderPrecision") -> Message:
+    """The reason against a kernel that was not measured to be faster."""
+    return Message(
+        "kernel.not_measured",
+        "the kernel for {instructions} has not been measured to be faster than PyTorch in "
+        "{precision}",
+        instructions=instructions,
+        precision=precision,
+    )

@@ -1,0 +1,135 @@
+"""Checks of texts, and what a model does not read of them: unknown characters, and the end."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import get_args
+from weakref import WeakKeyDictionary
+
+from jumok.errors import InputError
+from jumok.models.config import SentencePooling
+from jumok.tasks.inputs.special_tokens import build_inputs, length_limit
+from jumok.tasks.pipeline.outputs import OutputWarning
+from jumok.text.limits import check_text_length
+from jumok.text.ragged import Ragged
+from jumok.text.tokenizer import Tokenizer, unk_id
+from jumok.unicode_forms import normalize
+
+SPECIAL_TOKENS = 16  # more than any template adds, and than a tokenizer adds before a text
+EMPTY_TEXT = OutputWarning("empty_text", "the text is empty")
+
+# The characters that a tokenizer reads alone, and those that it does not.
+_READABLE: "WeakKeyDictionary[Tokenizer, tuple[set[str], set[str]]]" = WeakKeyDictionary()
+_N_SPECIAL: "WeakKeyDictionary[Tokenizer, dict[tuple[str, bool, int], int]]" = WeakKeyDictionary()
+
+AddSpecialTokens = Callable[[Tokenizer, Ragged, Ragged | None, int], Ragged]
+
+
+def row_warnings(
+    rows: Sequence[Sequence[str]], tokenizer: Tokenizer, unread: Sequence[int]
+) -> list[list[OutputWarning]]:
+    """The warnings for each text, or the two texts of a pair, with so many unread tokens.
+
+    Texts are tokenized only where it decides.
+    """
+    unknown = unknown_characters([part for row in rows for part in row], tokenizer)
+    found: list[list[OutputWarning]] = []
+    first = 0
+    for row, n_unread in zip(rows, unread, strict=True):
+        n_unknown = sum(unknown[first : first + len(row)])
+        first += len(row)
+        empty = not any(part.strip() for part in row)
+        found.append([EMPTY_TEXT] if empty else list(_text_warnings(n_unknown, n_unread)))
+    return found
+
+
+def _text_warnings(n_unknown: int, n_unread: int) -> Iterator[OutputWarning]:
+    if n_unknown:
+        are = "characters are" if n_unknown > 1 else "character is"
+        yield OutputWarning("unknown_characters", f"{n_unknown:,} {are} not in the vocabulary")
+    if n_unread:
+        yield OutputWarning("truncated", f"{n_unread:,} tokens of the text were not read")
+
+
+def unknown_characters(texts: Sequence[str], tokenizer: Tokenizer) -> list[int]:
+    """The number of characters of each text that the tokenizer reads as [UNK].
+
+    Each character is tokenized once and remembered. Texts with an unknown one are tokenized: a
+    vocabulary may have a character inside words only.
+    """
+    counts = [0] * len(texts)
+    unknown = unk_id(tokenizer)
+    if unknown < 0:
+        return counts
+    readable, others = _READABLE.setdefault(tokenizer, (set(), set()))
+    suspected: dict[int, str] = {}
+    for index, text in enumerate(texts):
+        composed = normalize("NFC", text)
+        unusual = set(composed) - readable
+        for character in unusual - others:
+            read = character.isspace() or unknown not in tokenizer.encode(character)
+            (readable if read else others).add(character)
+        if unusual & others:
+            suspected[index] = composed
+    encoded = tokenizer.encode_batch(list(suspected.values()))
+    for (index, composed), ids in zip(suspected.items(), encoded, strict=True):
+        if unknown in ids:
+            counts[index] = sum(character in others for character in composed)
+    return counts
+
+
+def unread_tokens(
+    rows: Sequence[Sequence[str]],
+    tokenizer: Tokenizer,
+    max_length: int,
+    task: str,
+    add_special_tokens: AddSpecialTokens = build_inputs,
+) -> list[int]:
+    """The number of tokens of each text, or of each pair, beyond the length of a model."""
+    counts = [0] * len(rows)
+    limit = length_limit(tokenizer, max_length)
+    long = [  # each token is a byte at least
+        index
+        for index, row in enumerate(rows)
+        if sum(len(part.encode()) for part in row) + SPECIAL_TOKENS > limit
+    ]
+    encoded = iter(tokenizer.encode_batch([part for index in long for part in rows[index]]))
+    known = _N_SPECIAL.setdefault(tokenizer, {})
+    for index in long:
+        n_parts = len(rows[index])
+        n_tokens = sum(len(next(encoded)) for _ in range(n_parts))
+        key = (task, n_parts > 1, limit)
+        if key not in known:  # the same for all texts, and it takes longer than one
+            empty = Ragged.from_lists([[]])
+            row = add_special_tokens(tokenizer, empty, empty if n_parts > 1 else None, limit)
+            known[key] = int(row.lengths[0])
+        counts[index] = max(n_tokens + known[key] - limit, 0)
+    return counts
+
+
+def check_texts(texts: Sequence[object], limit: int) -> None:
+    """Raise InputError for what is not a text, or longer than `limit` bytes."""
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(
+                "pipeline.text_not_str",
+                "texts must be str, got {ascii} at index {index}; replace missing values, "
+                'for example by ""',
+                ascii=ascii(text)[:40],
+                index=index,
+            )
+        check_text_length(text, limit)
+
+
+def check_pooling(name: str) -> SentencePooling:
+    """The pooling of this name; InputError for another one.
+
+    >>> check_pooling("mean")
+    'mean'
+    """
+    for known in get_args(SentencePooling):
+        if name == known:
+            return known  # type: ignore[no-any-return]
+    raise InputError(
+        "pipeline.unknown_pooling",
+        'pooling must be "first", "mean", "max" or "last", got {name!r}',
+        name=name,
+    )
