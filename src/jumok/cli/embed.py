@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from jumok.cli.options import DeviceOption, PrecisionOption, load_encoder
+from jumok.cli.options import DeviceOption, PrecisionOption, find_engine, load_encoder
 from jumok.shipped import complete_run
 from jumok.terminal import print_json
 
@@ -35,17 +35,18 @@ def embed(
 ) -> None:
     """Encode the lines of stdin: float32 vectors (lines, width), in order."""
     from jumok.cli.stdin import read_lines
-    from jumok.tasks.pipeline.text_vectors import check_pooling
+    from jumok.tasks.pipeline.text_warnings import check_pooling
     from jumok.tasks.pipeline.vector_index import save_vectors
 
-    _, encoder = load_encoder(run, precision, device)
+    engine = None if prompt else find_engine(run, precision, device)
+    encoder = None if engine is not None else load_encoder(run, precision, device)[1]
     texts = list(read_lines())
-    vectors = encoder.encode(
-        texts,
-        pooling=None if pooling is None else check_pooling(pooling),
-        normalize=not raw,
-        prompt_name=prompt,
-    )
+    kind = None if pooling is None else check_pooling(pooling)
+    if engine is not None:
+        vectors = engine.encode(texts, pooling=kind, normalize=not raw)
+    else:
+        assert encoder is not None
+        vectors = encoder.encode(texts, pooling=kind, normalize=not raw, prompt_name=prompt)
     if out is None:
         for text, vector in zip(texts, vectors.tolist(), strict=True):
             print_json({"text": text, "embedding": vector})

@@ -12,6 +12,7 @@ from jumok.shipped import complete_run
 from jumok.terminal import print_notice
 
 if TYPE_CHECKING:
+    from jumok.engine import EngineModel
     from jumok.tasks.pipeline.pipeline import Pipeline
 
 DecodingOverrides = Annotated[
@@ -66,6 +67,15 @@ def load_ensemble(
         return pipeline
     first = pipeline.with_decoding(overrides) if overrides else pipeline
     return first.ensemble([load(other, device) for other in others])
+
+
+def find_engine(run: Path, precision: str | None, device: str) -> "EngineModel | None":
+    """The model of a run without torch, as the commands use it; None where `load` opens it."""
+    if precision is not None:
+        return None
+    from jumok.engine import find
+
+    return find(run, device)
 
 
 def with_precision(pipeline: "Pipeline", precision: str | None) -> "Pipeline":

@@ -18,6 +18,7 @@ from jumok.cli.options import (
     EnsembleRuns,
     PrecisionOption,
     apply_decoding,
+    find_engine,
     load_ensemble,
     read_template,
     with_fast_encoder,
@@ -28,6 +29,7 @@ from jumok.shipped import complete_run
 from jumok.terminal import command_line, print_notice, to_json_line
 
 if TYPE_CHECKING:
+    from jumok.engine import EngineModel
     from jumok.tasks.pipeline.outputs import Output
     from jumok.tasks.pipeline.pipeline import Pipeline
 
@@ -89,12 +91,27 @@ def predict(
     template: ChatTemplateOption = None,
 ) -> None:
     """Predict for texts: labels, scores, entities, translations or continuations."""
+    from jumok.tasks.pipeline.outputs import to_json
+
     timer = _Timer()
     _check_mistyped_options(
         texts or [], [name for each in context.command.params for name in each.opts]
     )
     _report_file_names(run, texts or [])
     overrides = decoding or []
+    generates = stream or tokens or alignment or chat  # or has an option of generation
+    plain = not (generates or overrides or ensemble or n_best or draft)
+    engine = find_engine(run, precision, device) if plain else None
+    if engine is not None:
+        timer.opened()
+        for part in [texts] if texts else _chunks():
+            for output in _predict_each(engine, part):
+                sys.stdout.write((to_json(output) if as_json else output.display) + "\n")
+                timer.answered()
+            sys.stdout.flush()
+        if timing:
+            print(timer.report(engine, as_json), file=sys.stderr)
+        return
     pipeline = with_fast_encoder(load_ensemble(run, ensemble, overrides, device), precision)
     if n_best is not None:
         overrides = [*overrides, *_n_best_overrides(pipeline, overrides, n_best)]
@@ -158,7 +175,7 @@ class _Timer:
         self._first = self._first or self._last
         self._n_texts += 1
 
-    def report(self, pipeline: "Pipeline", as_json: bool) -> str:
+    def report(self, pipeline: "Pipeline | EngineModel", as_json: bool) -> str:
         """Seconds, texts and the kernel, on one line."""
         from jumok.config_io import to_dict
 
@@ -194,7 +211,7 @@ def _to_json(pipeline: "Pipeline", output: "Output", tokens: bool, alignment: bo
     return to_json(output, extra, tokens=tokens)
 
 
-def _predict_each(pipeline: "Pipeline", texts: list[str]) -> "Iterator[Output]":
+def _predict_each(pipeline: "Pipeline | EngineModel", texts: list[str]) -> "Iterator[Output]":
     """Predictions for texts; those before an invalid text are returned before it raises."""
     from jumok.errors import InputError
 

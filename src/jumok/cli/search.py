@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from jumok.cli.options import DeviceOption, PrecisionOption, load_encoder
+from jumok.cli.options import DeviceOption, PrecisionOption, find_engine, load_encoder
 from jumok.language import translate
 from jumok.shipped import complete_run
 from jumok.terminal import print_json
@@ -37,9 +37,15 @@ def search(
         if n > done or sys.stderr.isatty():
             print(translate("encoded {:,} of {:,} lines", done, n), file=sys.stderr)
 
-    pipeline, encoder = load_encoder(run, precision, device)
-    index = VectorIndex.build(pipeline, file, progress, encoder=encoder)
-    for rank, match in enumerate(index.search(encode_query(encoder, text), top), 1):
+    engine = find_engine(run, precision, device)
+    if engine is not None:
+        index = VectorIndex.build_with(engine.encode, engine.vector_key, file, progress)
+        query = engine.encode([text])[0]
+    else:
+        pipeline, encoder = load_encoder(run, precision, device)
+        index = VectorIndex.build(pipeline, file, progress, encoder=encoder)
+        query = encode_query(encoder, text)
+    for rank, match in enumerate(index.search(query, top), 1):
         if as_json:
             print_json({"rank": rank, **asdict(match)})
         else:

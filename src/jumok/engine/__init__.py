@@ -1,0 +1,15 @@
+"""Answers of models of texts from numpy, the tokenizer and the C++ kernel: PyTorch is not loaded.
+
+    from jumok.engine import load
+
+    model = load("ko-small-vectors")
+    model.encode(["비가 옵니다", "비가 와요"])
+
+`jumok predict`, `embed` and `search` use it for every model that it computes; the others are for
+`jumok.load`. Trained classifiers of texts and pairs, several labels, regression and vectors are
+supported, on the CPU and in float32.
+"""
+
+from jumok.engine.model import EngineModel, find, load
+
+__all__ = ["EngineModel", "find", "load"]

@@ -1,0 +1,171 @@
+"""A model of texts that answers without torch: outputs and vectors, as `jumok.load` computes them.
+
+Shapes: n texts, D model width.
+"""
+
+import mmap
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jumok.engine.run import AnsweringRun, open_run
+from jumok.errors import JumokError
+from jumok.models.config import SentencePooling
+from jumok.native.kernel_choice import KernelChoice
+from jumok.native.layout import encoder_dims
+from jumok.native.measured import is_compiled
+from jumok.native.session import EncoderSession
+from jumok.tasks.inputs.text_encoder import (
+    TextEncoder,
+    TextInputs,
+    row_token_types,
+    uses_token_types,
+)
+from jumok.tasks.pipeline.outputs import Output, OutputWarning
+from jumok.tasks.pipeline.predictions import (
+    check_finite,
+    cosines,
+    label_predictions,
+    multi_label_predictions,
+    score_outputs,
+    sigmoid,
+)
+from jumok.tasks.pipeline.text_warnings import check_texts, row_warnings, unread_tokens
+from jumok.text.ragged import Ragged
+from jumok.threads import limit_threads
+
+CHOICE = KernelChoice("native", "float32", "the engine, without PyTorch")
+_ACCELERATORS = ("/dev/nvidiactl", "/dev/kfd")  # device "auto" is then that of PyTorch
+
+
+class EngineModel:
+    """A trained model that answers with the C++ kernel in float32; call `load` to open one.
+
+    >>> model = load("ko-small-vectors")
+    >>> model.encode(["비가 옵니다", "비가 와요"]).shape
+    (2, 256)
+    """
+
+    def __init__(self, run: AnsweringRun) -> None:
+        self.task, self.labels, self.vocabulary = run.task, run.labels, run.tokenizer
+        self._run = run
+        self._session = EncoderSession(encoder_dims(run.config), "float32")
+        self._session.add_encoder(run.config, run.arrays)
+        self._session.add_head(run.head, run.arrays)
+        if hasattr(mmap, "MADV_DONTNEED"):  # what was packed is read from the file if needed again
+            run.mapping.madvise(mmap.MADV_DONTNEED)
+        self._encode_texts = TextEncoder(run.tokenizer, run.config.max_length)
+
+    @property
+    def kernel(self) -> KernelChoice:
+        """What computes the answers."""
+        return CHOICE
+
+    def predict(self, texts: Sequence[str]) -> list[Output]:
+        """One output per text, in order; a model of pairs reads lines with a TAB.
+
+        Raises InputError for what is not a text, or too long, and NonFiniteError for a damaged
+        model.
+        """
+        check_texts(texts, self.vocabulary.max_text_bytes)
+        return self._with_warnings(self._outputs(texts))
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        *,
+        pooling: SentencePooling | None = None,
+        normalize: bool = True,
+    ) -> "np.ndarray[Any, np.dtype[np.float32]]":
+        """One vector per text, (n, D) float32, as `jumok.tasks.pipeline.pipeline.Pipeline.encode`.
+
+        Raises InputError for what is not a text, or too long.
+        """
+        check_texts(texts, self.vocabulary.max_text_bytes)
+        own = self._run.config.pooling if self.task == "similarity" else "mean"
+        rows = self._encode_texts(texts)
+        return self._session.vectors(rows, pooling or own, normalize=normalize)
+
+    @cached_property
+    def vector_key(self) -> str:
+        """A checksum of everything that decides which vector a text gets."""
+        parts = (self._run.weights_sha256, self.vocabulary.identity, repr(self._run.config))
+        return sha256(repr((*parts, self.task, "engine")).encode()).hexdigest()
+
+    def _outputs(self, texts: Sequence[str]) -> Sequence[Output]:
+        run = self._run
+        if run.task == "similarity":
+            return score_outputs(texts, self._similarities(texts))
+        rows = self._encode_texts.encode_lines(texts, paired=run.reads_pairs)
+        logits = self._session.answers(rows, self._token_types(rows))
+        if run.task == "classification":
+            return label_predictions(texts, logits, run.labels)
+        if run.task == "regression":
+            scores = logits.astype(np.float64).reshape(len(rows))
+            check_finite(scores, "scores")
+            return score_outputs(texts, scores * run.regression.span + run.regression.lowest)
+        check_finite(logits)
+        return multi_label_predictions(texts, sigmoid(logits), run.labels, run.threshold)
+
+    def _similarities(self, lines: Sequence[str]) -> "np.ndarray[Any, np.dtype[np.float64]]":
+        """The cosines of the texts of each line, (n,)."""
+        inputs = TextInputs.from_lines(lines, paired=True)
+        assert inputs.pairs is not None
+        u, v = (self._session.answers(self._encode_texts(x)) for x in (inputs.texts, inputs.pairs))
+        found = cosines(u, v).astype(np.float64)
+        check_finite(found, "scores")
+        return found
+
+    def _token_types(self, rows: Ragged) -> "np.ndarray[Any, np.dtype[np.int32]] | None":
+        config = self._run.config
+        if not uses_token_types(self.vocabulary, config.n_segments, config.pooling):
+            return None
+        return row_token_types(rows, self.vocabulary.sep_id)
+
+    def _with_warnings(self, outputs: Sequence[Output]) -> list[Output]:
+        run, tokenizer = self._run, self.vocabulary
+        rows = [each.text.split("\t") if run.paired else [each.text] for each in outputs]
+        unread = unread_tokens(rows, tokenizer, run.config.max_length, run.task)
+        found = row_warnings(rows, tokenizer, unread)
+        return [_warned(output, each) for output, each in zip(outputs, found, strict=True)]
+
+
+def _warned(output: Output, warnings: Sequence[OutputWarning]) -> Output:
+    changes: Any = {"warnings": tuple(warnings)}
+    return replace(output, **changes) if warnings else output
+
+
+def load(folder: str | Path) -> EngineModel:
+    """Open a finished run, or a model that ships with jumok.
+
+    Raises UnsupportedError (an InputError) for what the engine does not compute, and KernelError
+    where there is no kernel; use `jumok.load` then.
+
+    >>> load("ko-small-vectors").task
+    'similarity'
+    """
+    limit_threads()
+    return EngineModel(open_run(Path(folder)))
+
+
+def find(folder: str | Path, device: str = "auto") -> EngineModel | None:
+    """The same; None for what is left to `jumok.load`: models, devices, files with a fault.
+
+    A kernel that is not compiled, or not known to be faster than PyTorch, is not used.
+    """
+    on_cpu = device == "cpu" or (device == "auto" and not has_accelerator())
+    try:
+        return load(folder) if on_cpu and is_compiled("float32") else None
+    except JumokError:  # jumok.load raises it, or opens the model
+        return None
+
+
+def has_accelerator() -> bool:
+    """Whether PyTorch may find a device that "auto" prefers to the CPU."""
+    return sys.platform == "darwin" or any(Path(name).exists() for name in _ACCELERATORS)

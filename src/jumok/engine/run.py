@@ -1,0 +1,187 @@
+"""The files of a run that answers: config, weights as arrays, tokenizer and labels, without torch.
+
+Everything that `jumok.load` checks about these files is checked here as well; what differs is left
+to `jumok.load`, whose message names it.
+"""
+
+import mmap
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jumok.atomic_io import expand_home, open_regular, sha256_of
+from jumok.config_io import ConfigDict, from_dict, read_toml
+from jumok.data.config import DataConfig
+from jumok.errors import InputError, Message
+from jumok.native.layout import Array, encoder_shapes, unsupported_encoder
+from jumok.native.session import Head
+from jumok.safe_json import read_json
+from jumok.safetensors_io import read_header
+from jumok.shipped import resolve_model
+from jumok.tasks.inputs.tokenizer_pair import TokenizerPair, matches
+from jumok.tasks.recipe.tables import ModelConfig, MultiLabelConfig, RegressionConfig
+from jumok.text.tokenizer import Tokenizer
+
+FORMAT = 3  # of a run
+TASKS = ("classification", "multi_label_classification", "regression", "similarity")
+MAX_WEIGHTS_BYTES = 2**40
+_FOREIGN = ("origin", "extensions.json")  # an imported checkpoint, parts of other distributions
+_DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
+
+
+class UnsupportedError(InputError):
+    """The engine does not compute this model; `jumok.load` may."""
+
+
+@dataclass(frozen=True)
+class AnsweringRun:
+    """A finished run of a task with one answer per text, or pair of texts."""
+
+    task: str
+    config: ModelConfig
+    labels: tuple[str, ...]
+    tokenizer: Tokenizer
+    arrays: dict[str, Array]  # views of the mapped file
+    head: Head
+    paired: bool  # whether a row holds two texts
+    regression: RegressionConfig
+    threshold: float  # of several labels
+    weights_sha256: str
+    mapping: mmap.mmap
+
+    @property
+    def reads_pairs(self) -> bool:
+        """Whether the model reads both texts of a pair in one row."""
+        return self.paired and self.task != "similarity"
+
+
+def open_run(folder: Path) -> AnsweringRun:
+    """Open a run, or a model that ships with jumok.
+
+    Raises UnsupportedError for what only `jumok.load` opens, or rejects with its own message.
+    """
+    folder = resolve_model(expand_home(str(folder)))
+    recipe_path, weights_path = folder / "recipe.toml", folder / "model.safetensors"
+    present = (
+        recipe_path.is_file() and weights_path.is_file() and (folder / "config.json").is_file()
+    )
+    if not present or any((folder / name).exists() for name in _FOREIGN):
+        raise _unsupported("a folder that is not a finished run of jumok itself")
+    stored, recipe = read_json(folder / "config.json"), read_toml(recipe_path)
+    config = _config(stored, recipe)
+    labels = tuple(stored["labels"])
+    tokenizer = _tokenizer(folder, stored, recipe, config)
+    if sha256_of(weights_path, MAX_WEIGHTS_BYTES) != stored["weights_sha256"]:
+        raise _unsupported("weights of another run")
+    head, shapes = _head(stored["task"], config, len(labels))
+    arrays, mapping = map_arrays(weights_path)
+    if {name: array.shape for name, array in arrays.items()} != encoder_shapes(config) | shapes:
+        raise _unsupported("weights that do not fit the model")
+    data = from_dict(DataConfig, {"dev_split": "last", **recipe.get("data", {})}, "data")
+    return AnsweringRun(
+        task=stored["task"],
+        config=config,
+        labels=labels,
+        tokenizer=tokenizer,
+        arrays=arrays,
+        head=head,
+        paired=bool(data.pair) or "pair" in data.corpus_columns,
+        regression=from_dict(RegressionConfig, recipe.get("regression", {}), "regression"),
+        threshold=from_dict(
+            MultiLabelConfig, recipe.get("multi_label", {}), "multi_label"
+        ).threshold,
+        weights_sha256=stored["weights_sha256"],
+        mapping=mapping,
+    )
+
+
+def map_arrays(path: Path) -> tuple[dict[str, Array], mmap.mmap]:
+    """The tensors of a safetensors file as read-only views of the mapped file; bfloat16 as uint16.
+
+    Raises InputError for an invalid file, UnsupportedError for other types than floats.
+    """
+    entries = read_header(path)
+    with open_regular(path) as (file, _):
+        first = 8 + int.from_bytes(file.read(8), "little")
+        mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    data = np.frombuffer(mapping, np.uint8)[first:]
+    arrays: dict[str, Array] = {}
+    for name, entry in entries.items():
+        if entry.dtype not in _DTYPES:
+            raise _unsupported(f"weights of type {entry.dtype}")
+        array: Array = data[entry.start : entry.end].view(_DTYPES[entry.dtype])
+        arrays[name] = np.require(array.reshape(entry.shape), requirements="A")
+    return arrays, mapping
+
+
+def _config(stored: ConfigDict, recipe: ConfigDict) -> ModelConfig:
+    """The config of the model, which config.json and recipe.toml must agree about."""
+    types = {"labels": list, "weights_sha256": str, "vocabulary_sha256": str, "model": dict}
+    if stored.get("format") != FORMAT or not all(
+        isinstance(stored.get(key), kind) for key, kind in types.items()
+    ):
+        raise _unsupported("a run of another format")
+    if stored.get("task") != recipe.get("task") or stored.get("task") not in TASKS:
+        raise _unsupported(f"the task {stored.get('task')}")
+    config = from_dict(ModelConfig, stored["model"], "model")
+    described = from_dict(ModelConfig, recipe.get("model", {}), "model")
+    default = ModelConfig().vocabulary_size
+    if described.vocabulary_size not in (default, config.vocabulary_size) or config != replace(
+        described, vocabulary_size=config.vocabulary_size
+    ):
+        raise _unsupported("a run whose files describe different models")
+    reason = unsupported_encoder(config)
+    if reason is not None:
+        raise UnsupportedError(reason)
+    if config.kind != "encoder" or config.target_vocabulary_size is not None:
+        raise _unsupported("a model with a decoder")
+    if not all(isinstance(label, str) for label in stored["labels"]):
+        raise _unsupported("labels that are not text")
+    return config
+
+
+def _tokenizer(
+    folder: Path, stored: ConfigDict, recipe: ConfigDict, config: ModelConfig
+) -> Tokenizer:
+    if recipe.get("vocabulary", {}).get("joint", True) is not True:
+        raise _unsupported("two vocabularies")
+    pair = TokenizerPair.load(folder, joint=True)
+    if pair is None or not pair.joint or not matches(stored, pair.source):
+        raise _unsupported("a vocabulary of another run")
+    tokenizer = pair.source
+    if tokenizer.n_embeddings != config.vocabulary_size or len(tokenizer) > config.vocabulary_size:
+        raise _unsupported("a vocabulary that does not fit the model")
+    return tokenizer
+
+
+def _head(task: str, config: ModelConfig, n_labels: int) -> tuple[Head, dict[str, tuple[int, ...]]]:
+    """The head of a task's model, and the shapes of its weights."""
+    if task == "similarity":
+        if config.pooling == "compare":
+            raise _unsupported("vectors with this pooling")
+        return Head(config.pooling, normalize=True), {}
+    outputs, D = 1 if task == "regression" else n_labels, config.d_model
+    compares = config.pooling == "compare"
+    width = 4 * D if compares else D
+    shapes: dict[str, tuple[int, ...]] = {
+        "output.weight": (outputs, width),
+        "output.bias": (outputs,),
+    }
+    if compares:
+        shapes["similarity.weight"] = (outputs, 3)
+    if config.pooler == "none":
+        return Head(config.pooling, "output"), shapes
+    shapes |= {"pooler.0.weight": (width, width), "pooler.0.bias": (width,)}
+    return Head(config.pooling, "output", "pooler.0", config.pooler), shapes
+
+
+def _unsupported(what: Any) -> UnsupportedError:
+    return UnsupportedError(
+        Message(
+            "engine.unsupported",
+            "the engine does not open {what}; use jumok.load",
+            what=what,
+        )
+    )

@@ -1,0 +1,164 @@
+"""The engine answers as the pipelines of jumok.load, and never imports torch."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import jumok
+from jumok.engine import find, load
+from jumok.engine.run import UnsupportedError
+from jumok.native.measured import is_compiled
+from jumok.tasks.pipeline.encoder_choice import with_packed_encoder
+from jumok.tasks.pipeline.outputs import to_json
+from jumok.tasks.registry import get_task
+from jumok.tasks.runs.run import Run
+from tests.cli.commands import environment
+from tests.native.conftest import randomize_vectors
+from tests.tasks.tiny_jobs import joint, recipe, review_vocabulary
+
+pytestmark = pytest.mark.usefixtures("compiled")
+
+ODD = ["", " ", "\u1112\u1161\u11ab\u1100\u1173\u11af", "뷁👩‍👩‍👧 \u200b\ufeff", "a" * 300, "\x07"]
+BERT = {
+    "positions": "learned",
+    "position_offset": 2,
+    "n_segments": 2,
+    "embedding_norm": True,
+    "d_embedding": 12,
+    "activation": "gelu",
+    "pooling": "first",
+    "pooler": "tanh",
+}
+KINDS = {
+    "labels": (
+        "classification",
+        {"positions": "rotary", "norm_first": True},
+        ("good", "bad", "한"),
+    ),
+    "bert": ("classification", BERT, ("good", "bad")),
+    "several": (
+        "multi_label_classification",
+        {"pooling": "max", "norm": "rms", "gated": True, "activation": "silu", "bias": False},
+        ("연기", "음악"),
+    ),
+    "score": ("regression", {"positions": "relative", "pooler": "relu"}, ()),
+    "compare": (
+        "regression",
+        {"n_segments": 2, "pooling": "compare", "pooler": "gelu", "positions": "sinusoidal_halves"},
+        (),
+    ),
+    "similarity": ("similarity", {"positions": "none", "n_segments": 0}, ()),
+}
+
+
+def make_run(folder: Path, kind: str) -> Path:
+    """A run of a model with random weights."""
+    task, model, labels = KINDS[kind]
+    vocabulary = review_vocabulary()
+    plan = recipe(task, model)  # of pairs where the model has `n_segments`
+    run = Run.create(folder, plan, joint(vocabulary))
+    plan = plan.with_vocabulary(len(vocabulary))
+    torch.manual_seed(1)
+    built = randomize_vectors(get_task(task).build_model(plan.model, labels))
+    with torch.no_grad():
+        for name, weight in built.named_parameters():
+            if name.startswith(("output", "similarity")):
+                weight.normal_()  # a classifier of pairs starts at 0
+    run.save_model(built, task, plan.model, labels, joint(vocabulary).checksums)
+    return folder
+
+
+def texts_of(kind: str) -> list[str]:
+    """Mixed texts: short and long, empty, decomposed, with characters outside the vocabulary."""
+    rng = np.random.default_rng(0)
+    letters = np.array(list("이영화연기가음악정말재미있어요지루해 ㅋ.,Aé한"))
+    texts = [*ODD, *("".join(rng.choice(letters, n)) for n in rng.integers(1, 60, 60))]
+    if kind in ("bert", "compare", "similarity"):
+        return [f"{text}\t{other}" for text, other in zip(texts, reversed(texts), strict=True)]
+    return texts
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_outputs_are_those_of_the_pipeline(kind: str, tmp_path: Path) -> None:
+    folder, texts = make_run(tmp_path / "run", kind), texts_of(kind)
+    reference = jumok.load(folder, device="cpu")
+    engine = load(folder)
+    found, packed = engine.predict(texts), with_packed_encoder(reference, "float32").predict(texts)
+    assert [to_json(each) for each in found] == [to_json(each) for each in packed]
+    assert [to_json(engine.predict([text])[0]) for text in texts] == [to_json(x) for x in found]
+    for mine, expected in zip(found, reference.predict(texts), strict=True):
+        assert (type(mine), mine.warnings) == (type(expected), expected.warnings)
+        numbers = [json.loads(to_json(each)) for each in (mine, expected)]
+        values = [x.get("probabilities") or {"score": x["score"]} for x in numbers]
+        assert values[0] == pytest.approx(values[1], rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["bert", "similarity"])
+def test_vectors_are_those_of_the_pipeline(kind: str, tmp_path: Path) -> None:
+    folder, texts = make_run(tmp_path / "run", kind), texts_of("labels")
+    reference, engine = jumok.load(folder, device="cpu"), load(folder)
+    packed = with_packed_encoder(reference, "float32")
+    for pooling in (None, "first", "mean", "max", "last"):
+        for normalize in (True, False):
+            options = {"pooling": pooling, "normalize": normalize}
+            mine = engine.encode(texts, **options)
+            np.testing.assert_array_equal(mine, packed.encode(texts, **options))
+            np.testing.assert_allclose(mine, reference.encode(texts, **options), atol=1e-5)
+
+
+def test_the_shipped_vectors() -> None:
+    texts = texts_of("labels")
+    reference = jumok.load("ko-small-vectors", device="cpu")
+    mine = load("ko-small-vectors").encode(texts)
+    np.testing.assert_allclose(mine, reference.encode(texts), atol=1e-5)
+    np.testing.assert_array_equal(mine, with_packed_encoder(reference, "float32").encode(texts))
+
+
+@pytest.mark.skipif(not is_compiled("float32"), reason="torch is as fast on this processor")
+def test_commands_answer_without_torch(tmp_path: Path, review_run: Path) -> None:
+    lines = tmp_path / "lines.txt"
+    lines.write_text("비가 와요\n주식이 올랐다\n", encoding="utf-8")
+    program = (
+        "import sys; from jumok.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "finally: print('torch' in sys.modules, file=sys.stderr)"
+    )
+    for words in (
+        ["predict", review_run, "--json", "--timing", "재미있어요"],
+        ["search", "ko-small-vectors", lines, "비"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", program, *map(str, words)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment(),
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.splitlines()[-1] == "False", done.stderr
+    assert "비가 와요" in done.stdout.splitlines()[0]
+
+
+def test_what_jumok_load_opens_or_rejects_is_left_to_it(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError):
+        load("note")
+    assert find(tmp_path / "missing") is None
+    folder = make_run(tmp_path / "run", "labels")
+    assert find(folder, "cuda") is None
+    config = folder / "config.json"
+    config.write_text(config.read_text().replace('"n_layers": ', '"n_layers": 1'))
+    with pytest.raises(UnsupportedError):
+        load(folder)
+
+
+def test_damaged_weights_are_not_read(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run", "labels")
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4] + b"\0\0\x80\x7f")
+    with pytest.raises(UnsupportedError):
+        load(folder)
