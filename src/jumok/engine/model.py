@@ -3,7 +3,6 @@
 Shapes: n texts, D model width.
 """
 
-import mmap
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -55,11 +54,9 @@ class EngineModel:
     def __init__(self, run: AnsweringRun) -> None:
         self.task, self.labels, self.vocabulary = run.task, run.labels, run.tokenizer
         self._run = run
-        self._session = EncoderSession(encoder_dims(run.config), "float32")
-        self._session.add_encoder(run.config, run.arrays)
-        self._session.add_head(run.head, run.arrays)
-        if hasattr(mmap, "MADV_DONTNEED"):  # what was packed is read from the file if needed again
-            run.mapping.madvise(mmap.MADV_DONTNEED)
+        session = self._session = EncoderSession(encoder_dims(run.config), "float32")
+        session.add_head(run.head, run.arrays)
+        session.add_encoder(run.config, run.arrays, run.release_pages)
         self._encode_texts = TextEncoder(run.tokenizer, run.config.max_length)
 
     @property

@@ -13,7 +13,6 @@ import numpy as np
 
 from jumok.atomic_io import expand_home, open_regular, sha256_of
 from jumok.config_io import ConfigDict, from_dict, read_toml
-from jumok.data.config import DataConfig
 from jumok.errors import InputError, Message
 from jumok.native.layout import Array, encoder_shapes, unsupported_encoder
 from jumok.native.session import Head
@@ -56,6 +55,11 @@ class AnsweringRun:
         """Whether the model reads both texts of a pair in one row."""
         return self.paired and self.task != "similarity"
 
+    def release_pages(self) -> None:
+        """Free the memory of the mapped weights; what is used again is read from the file."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self.mapping.madvise(mmap.MADV_DONTNEED)
+
 
 def open_run(folder: Path) -> AnsweringRun:
     """Open a run, or a model that ships with jumok.
@@ -79,7 +83,6 @@ def open_run(folder: Path) -> AnsweringRun:
     arrays, mapping = map_arrays(weights_path)
     if {name: array.shape for name, array in arrays.items()} != encoder_shapes(config) | shapes:
         raise _unsupported("weights that do not fit the model")
-    data = from_dict(DataConfig, {"dev_split": "last", **recipe.get("data", {})}, "data")
     return AnsweringRun(
         task=stored["task"],
         config=config,
@@ -87,7 +90,7 @@ def open_run(folder: Path) -> AnsweringRun:
         tokenizer=tokenizer,
         arrays=arrays,
         head=head,
-        paired=bool(data.pair) or "pair" in data.corpus_columns,
+        paired=_is_paired(recipe.get("data", {})),
         regression=from_dict(RegressionConfig, recipe.get("regression", {}), "regression"),
         threshold=from_dict(
             MultiLabelConfig, recipe.get("multi_label", {}), "multi_label"
@@ -140,6 +143,16 @@ def _config(stored: ConfigDict, recipe: ConfigDict) -> ModelConfig:
     if not all(isinstance(label, str) for label in stored["labels"]):
         raise _unsupported("labels that are not text")
     return config
+
+
+def _is_paired(data: ConfigDict) -> bool:
+    """Whether a row of the data holds two texts."""
+    if data.get("pair") or not data.get("corpus"):
+        return bool(data.get("pair"))
+    from jumok.data.config import DataConfig  # with all corpora
+
+    config = from_dict(DataConfig, {"dev_split": "last", **data}, "data")
+    return "pair" in config.corpus_columns
 
 
 def _tokenizer(

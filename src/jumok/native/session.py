@@ -9,7 +9,7 @@ Texts are rows of ids without padding; what a text gets does not depend on the o
 texts, n tokens of all texts, D d_model, L outputs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -96,12 +96,23 @@ class EncoderSession:
         if f"{prefix}projection.weight" in arrays:
             self.weights.upload_linear("encoder.projection", arrays, [f"{prefix}projection"])
 
-    def add_encoder(self, config: TransformerConfig, arrays: Arrays) -> None:
-        """Add all of an encoder: layers, tables and embedding."""
+    def add_encoder(
+        self,
+        config: TransformerConfig,
+        arrays: Arrays,
+        on_packed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Add all of an encoder: layers, tables and embedding.
+
+        `on_packed` is called after the layers and at the end, for example to release the memory of
+        what was packed.
+        """
         self.add_layers(arrays, "encoder.stack.")
         for name, table in position_tables(config, arrays):
             self.add_table(name, table)
+        on_packed()
         self.add_embedding(arrays, "encoder.embedding.")
+        on_packed()
 
     def add_head(self, head: Head, arrays: Arrays) -> None:
         """Add what follows the last layer; its linear maps are float32 in every precision."""
