@@ -11,6 +11,7 @@ import torch
 
 import jumok
 from jumok.engine import find, load
+from jumok.engine.model import EnginePrecision
 from jumok.engine.run import UnsupportedError
 from jumok.native.measured import is_compiled
 from jumok.tasks.pipeline.encoder_choice import with_packed_encoder
@@ -111,12 +112,13 @@ def test_vectors_are_those_of_the_pipeline(kind: str, tmp_path: Path) -> None:
             np.testing.assert_allclose(mine, reference.encode(texts, **options), atol=1e-5)
 
 
-def test_the_shipped_vectors() -> None:
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("int8", 0.05)])
+def test_the_shipped_vectors(precision: EnginePrecision, tolerance: float) -> None:
     texts = texts_of("labels")
     reference = jumok.load("ko-small-vectors", device="cpu")
-    mine = load("ko-small-vectors").encode(texts)
-    np.testing.assert_allclose(mine, reference.encode(texts), atol=1e-5)
-    np.testing.assert_array_equal(mine, with_packed_encoder(reference, "float32").encode(texts))
+    mine = load("ko-small-vectors", precision).encode(texts)
+    np.testing.assert_allclose(mine, reference.encode(texts), atol=tolerance)
+    np.testing.assert_array_equal(mine, with_packed_encoder(reference, precision).encode(texts))
 
 
 @pytest.mark.skipif(not is_compiled("float32"), reason="torch is as fast on this processor")
@@ -130,7 +132,7 @@ def test_commands_answer_without_torch(tmp_path: Path, review_run: Path) -> None
     )
     for words in (
         ["predict", review_run, "--json", "--timing", "재미있어요"],
-        ["search", "ko-small-vectors", lines, "비"],
+        ["search", "ko-small-vectors", lines, "비", "--precision", "int8"],
     ):
         done = subprocess.run(
             [sys.executable, "-c", program, *map(str, words)],

@@ -71,11 +71,12 @@ def load_ensemble(
 
 def find_engine(run: Path, precision: str | None, device: str) -> "EngineModel | None":
     """The model of a run without torch, as the commands use it; None where `load` opens it."""
-    if precision is not None:
-        return None
     from jumok.engine import find
 
-    return find(run, device)
+    engine = find(run, device, precision)
+    if engine is not None and precision is not None:
+        print_notice(f"encoder in {precision}")
+    return engine
 
 
 def with_precision(pipeline: "Pipeline", precision: str | None) -> "Pipeline":

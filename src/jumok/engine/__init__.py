@@ -7,7 +7,7 @@
 
 `jumok predict`, `embed` and `search` use it for every model that it computes; the others are for
 `jumok.load`. Trained classifiers of texts and pairs, several labels, regression and vectors are
-supported, on the CPU and in float32.
+supported, on the CPU, in float32 and int8.
 """
 
 from jumok.engine.model import EngineModel, find, load

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from jumok.errors import JumokError
 from jumok.models.config import SentencePooling
 from jumok.native.kernel_choice import KernelChoice
 from jumok.native.layout import encoder_dims
-from jumok.native.measured import is_compiled
+from jumok.native.measured import is_compiled_encoder
 from jumok.native.session import EncoderSession
 from jumok.tasks.inputs.text_encoder import (
     TextEncoder,
@@ -39,30 +39,26 @@ from jumok.tasks.pipeline.text_warnings import check_texts, row_warnings, unread
 from jumok.text.ragged import Ragged
 from jumok.threads import limit_threads
 
-CHOICE = KernelChoice("native", "float32", "the engine, without PyTorch")
+EnginePrecision = Literal["float32", "int8"]
 _ACCELERATORS = ("/dev/nvidiactl", "/dev/kfd")  # device "auto" is then that of PyTorch
 
 
 class EngineModel:
-    """A trained model that answers with the C++ kernel in float32; call `load` to open one.
+    """A trained model that answers with the C++ kernel; call `load` to open one.
 
     >>> model = load("ko-small-vectors")
     >>> model.encode(["비가 옵니다", "비가 와요"]).shape
     (2, 256)
     """
 
-    def __init__(self, run: AnsweringRun) -> None:
+    def __init__(self, run: AnsweringRun, precision: EnginePrecision = "float32") -> None:
         self.task, self.labels, self.vocabulary = run.task, run.labels, run.tokenizer
         self._run = run
-        session = self._session = EncoderSession(encoder_dims(run.config), "float32")
+        self.kernel = KernelChoice("native", precision, "the engine, without PyTorch")
+        session = self._session = EncoderSession(encoder_dims(run.config), precision)
         session.add_head(run.head, run.arrays)
         session.add_encoder(run.config, run.arrays, run.release_pages)
         self._encode_texts = TextEncoder(run.tokenizer, run.config.max_length)
-
-    @property
-    def kernel(self) -> KernelChoice:
-        """What computes the answers."""
-        return CHOICE
 
     def predict(self, texts: Sequence[str]) -> list[Output]:
         """One output per text, in order; a model of pairs reads lines with a TAB.
@@ -93,7 +89,7 @@ class EngineModel:
     def vector_key(self) -> str:
         """A checksum of everything that decides which vector a text gets."""
         parts = (self._run.weights_sha256, self.vocabulary.identity, repr(self._run.config))
-        return sha256(repr((*parts, self.task, "engine")).encode()).hexdigest()
+        return sha256(repr((*parts, self.task, self.kernel.precision)).encode()).hexdigest()
 
     def _outputs(self, texts: Sequence[str]) -> Sequence[Output]:
         run = self._run
@@ -138,8 +134,8 @@ def _warned(output: Output, warnings: Sequence[OutputWarning]) -> Output:
     return replace(output, **changes) if warnings else output
 
 
-def load(folder: str | Path) -> EngineModel:
-    """Open a finished run, or a model that ships with jumok.
+def load(folder: str | Path, precision: EnginePrecision = "float32") -> EngineModel:
+    """Open a finished run, or a model that ships with jumok; "int8" is that of its layers.
 
     Raises UnsupportedError (an InputError) for what the engine does not compute, and KernelError
     where there is no kernel; use `jumok.load` then.
@@ -148,19 +144,25 @@ def load(folder: str | Path) -> EngineModel:
     'similarity'
     """
     limit_threads()
-    return EngineModel(open_run(Path(folder)))
+    return EngineModel(open_run(Path(folder)), precision)
 
 
-def find(folder: str | Path, device: str = "auto") -> EngineModel | None:
+def find(
+    folder: str | Path, device: str = "auto", precision: str | None = None
+) -> EngineModel | None:
     """The same; None for what is left to `jumok.load`: models, devices, files with a fault.
 
-    A kernel that is not compiled, or not known to be faster than PyTorch, is not used.
+    A kernel that is not compiled, or not known to be faster than PyTorch, is not used. `precision`
+    is that of the option of the commands.
     """
     on_cpu = device == "cpu" or (device == "auto" and not has_accelerator())
-    try:
-        return load(folder) if on_cpu and is_compiled("float32") else None
-    except JumokError:  # jumok.load raises it, or opens the model
-        return None
+    for known in get_args(EnginePrecision):
+        if on_cpu and known == (precision or "float32") and is_compiled_encoder(known):
+            try:
+                return load(folder, known)
+            except JumokError:  # jumok.load raises it, or opens the model
+                return None
+    return None
 
 
 def has_accelerator() -> bool:

@@ -37,6 +37,12 @@ def is_compiled(precision: "DecoderPrecision") -> bool:
     return precision in FASTER[best_instruction_set().name] and compiled_kernel() is not None
 
 
+def is_compiled_encoder(precision: "DecoderPrecision") -> bool:
+    """The same for an encoder."""
+    fast = precision in FASTER_ENCODERS[best_instruction_set().name]
+    return fast and compiled_kernel() is not None
+
+
 def not_measured(instructions: str, precision: "DecoderPrecision") -> Message:
     """The reason against a kernel that was not measured to be faster."""
     return Message(
