@@ -1,6 +1,7 @@
 """The engine answers as the pipelines of jumok.load, and never imports torch."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -152,10 +153,12 @@ def test_what_jumok_load_opens_or_rejects_is_left_to_it(tmp_path: Path) -> None:
     assert find(tmp_path / "missing") is None
     folder = make_run(tmp_path / "run", "labels")
     assert find(folder, "cuda") is None
-    config = folder / "config.json"
-    config.write_text(config.read_text().replace('"n_layers": ', '"n_layers": 1'))
-    with pytest.raises(UnsupportedError):
-        load(folder)
+    for name in ("config.json", "recipe.toml"):  # a billion layers
+        text = (folder / name).read_text(encoding="utf-8")
+        text = re.sub(r'(n_layers"?[ =:]+)1\b', r"\g<1>1000000000", text)
+        (folder / name).write_text(text, encoding="utf-8")
+        with pytest.raises(UnsupportedError):
+            load(folder)
 
 
 def test_damaged_weights_are_not_read(tmp_path: Path) -> None:

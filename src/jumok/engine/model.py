@@ -157,11 +157,12 @@ def find(
     """
     on_cpu = device == "cpu" or (device == "auto" and not has_accelerator())
     for known in get_args(EnginePrecision):
-        if on_cpu and known == (precision or "float32") and is_compiled_encoder(known):
-            try:
-                return load(folder, known)
-            except JumokError:  # jumok.load raises it, or opens the model
-                return None
+        if not on_cpu or known != (precision or "float32"):
+            continue
+        try:
+            return load(folder, known) if is_compiled_encoder(known) else None
+        except (JumokError, OSError):  # jumok.load raises it, or opens the model
+            return None
     return None
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from jumok.atomic_io import expand_home, open_regular, sha256_of
 from jumok.config_io import ConfigDict, from_dict, read_toml
 from jumok.errors import InputError, Message
+from jumok.models.config import MAX_TABLE_POSITIONS
 from jumok.native.layout import Array, encoder_shapes, unsupported_encoder
 from jumok.native.session import Head
 from jumok.safe_json import read_json
@@ -81,7 +82,10 @@ def open_run(folder: Path) -> AnsweringRun:
         raise _unsupported("weights of another run")
     head, shapes = _head(stored["task"], config, len(labels))
     arrays, mapping = map_arrays(weights_path)
-    if {name: array.shape for name, array in arrays.items()} != encoder_shapes(config) | shapes:
+    found = {name: array.shape for name, array in arrays.items()}
+    # A config of a few bytes may claim a billion layers, or positions.
+    is_small = config.n_layers <= len(found) and config.position_offset <= MAX_TABLE_POSITIONS
+    if not is_small or found != encoder_shapes(config) | shapes:
         raise _unsupported("weights that do not fit the model")
     return AnsweringRun(
         task=stored["task"],
@@ -90,10 +94,10 @@ def open_run(folder: Path) -> AnsweringRun:
         tokenizer=tokenizer,
         arrays=arrays,
         head=head,
-        paired=_is_paired(recipe.get("data", {})),
-        regression=from_dict(RegressionConfig, recipe.get("regression", {}), "regression"),
+        paired=_is_paired(_table(recipe, "data")),
+        regression=from_dict(RegressionConfig, _table(recipe, "regression"), "regression"),
         threshold=from_dict(
-            MultiLabelConfig, recipe.get("multi_label", {}), "multi_label"
+            MultiLabelConfig, _table(recipe, "multi_label"), "multi_label"
         ).threshold,
         weights_sha256=stored["weights_sha256"],
         mapping=mapping,
@@ -129,7 +133,7 @@ def _config(stored: ConfigDict, recipe: ConfigDict) -> ModelConfig:
     if stored.get("task") != recipe.get("task") or stored.get("task") not in TASKS:
         raise _unsupported(f"the task {stored.get('task')}")
     config = from_dict(ModelConfig, stored["model"], "model")
-    described = from_dict(ModelConfig, recipe.get("model", {}), "model")
+    described = from_dict(ModelConfig, _table(recipe, "model"), "model")
     default = ModelConfig().vocabulary_size
     if described.vocabulary_size not in (default, config.vocabulary_size) or config != replace(
         described, vocabulary_size=config.vocabulary_size
@@ -145,6 +149,14 @@ def _config(stored: ConfigDict, recipe: ConfigDict) -> ModelConfig:
     return config
 
 
+def _table(recipe: ConfigDict, name: str) -> ConfigDict:
+    """A table of a recipe, empty where it is missing."""
+    table = recipe.get(name, {})
+    if not isinstance(table, dict):
+        raise _unsupported(f"a recipe whose {name} is no table")
+    return table
+
+
 def _is_paired(data: ConfigDict) -> bool:
     """Whether a row of the data holds two texts."""
     if data.get("pair") or not data.get("corpus"):
@@ -158,7 +170,7 @@ def _is_paired(data: ConfigDict) -> bool:
 def _tokenizer(
     folder: Path, stored: ConfigDict, recipe: ConfigDict, config: ModelConfig
 ) -> Tokenizer:
-    if recipe.get("vocabulary", {}).get("joint", True) is not True:
+    if _table(recipe, "vocabulary").get("joint", True) is not True:
         raise _unsupported("two vocabularies")
     pair = TokenizerPair.load(folder, joint=True)
     if pair is None or not pair.joint or not matches(stored, pair.source):
