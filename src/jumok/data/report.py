@@ -8,7 +8,7 @@ import numpy as np
 
 from jumok.data.config import DataConfig
 from jumok.data.contamination import Contamination, contamination
-from jumok.data.files.labels import counted_labels, similar_labels
+from jumok.data.files.labels import counted_labels, join_names, similar_labels
 from jumok.data.files.lines import encoding_of
 from jumok.data.splits import Splits
 from jumok.data.stratified_split import inputs_of
@@ -54,7 +54,8 @@ class DataReport:
         """The lines that a training prints."""
         for name, split in self.splits.items():
             parts = [*_counts(split), *self._compared(name)]
-            shown = [f"{label} {n:,}" for label, n in [*split.labels.items()][:MAX_LABELS]]
+            most = [*split.labels.items()][:MAX_LABELS]
+            shown = [f"{join_names([label])} {n:,}" for label, n in most]
             more = ["…"] if len(split.labels) > MAX_LABELS else []
             yield Message(
                 "data.split_counts",
@@ -68,7 +69,7 @@ class DataReport:
                 "data.labels_missing",
                 "{name} has no row of the label {labels}",
                 name=name,
-                labels=", ".join(labels[:MAX_LABELS]),
+                labels=join_names(labels[:MAX_LABELS]),
             )
         for group in self.similar:
             yield Message(
