@@ -11,7 +11,7 @@ from jumok.data.contamination import Contamination, contamination
 from jumok.data.files.labels import counted_labels, join_names, similar_labels
 from jumok.data.files.lines import encoding_of
 from jumok.data.splits import Splits
-from jumok.data.stratified_split import inputs_of
+from jumok.data.stratified_split import inputs_of, ranks
 from jumok.data.table import Table
 from jumok.data.table_files import several_files
 from jumok.errors import Message, join_messages
@@ -157,13 +157,14 @@ def _split_report(table: Table, paths: tuple[Path, ...]) -> SplitReport:
 
 
 def _repeated(table: Table, column: str) -> tuple[int, int]:
-    """The rows with the input of an earlier row, and those of them with another label."""
+    """The rows with the input of an earlier row, and those of them with another label.
+
+    Inputs are compared by hashes of 64 bits, so that no text of a large file is in memory.
+    """
     hashes = np.fromiter(map(hash, inputs_of(table)), np.int64, len(table))
-    _, group, sizes = np.unique(hashes, return_inverse=True, return_counts=True)
-    suspects = table.keep(sizes[group] > 1)  # only these texts are in memory at once
-    cells = suspects.column(column) if column else [""] * len(suspects)
-    first: dict[str, str] = {}  # the label of each input where it occurs first
-    contradictory = 0
-    for text, label in zip(inputs_of(suspects), cells, strict=True):
-        contradictory += first.setdefault(text, label) != label
-    return len(suspects) - len(first), contradictory
+    _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
+    repeated = len(table) - len(first)
+    if not column or not repeated:
+        return repeated, 0
+    labels = ranks(table.column(column), len(table))
+    return repeated, int(np.count_nonzero(labels != labels[first][group]))

@@ -36,6 +36,8 @@ from jumok.data.files.rows import (
 from jumok.data.files.tagged import BIO_TAG, TagError, bio_tag, character_tags, tagged_object
 from jumok.data.table import Table
 from jumok.errors import DataError, Message
+from jumok.language import translate
+from jumok.terminal import counted
 from jumok.unicode_forms import normalize
 
 Labels = Sequence[str] | Mapping[str, str]
@@ -240,7 +242,7 @@ def _table(paths: Sequence[Path], options: _Options, rows: Rows, skip_with: str)
         cached = cached_table(cache_path) if written else None
         if cached is None:
             return _Reader(paths, contents, options, rows, skip_with).in_memory()
-    arrow, metadata = cached
+    arrow, metadata, mapping = cached
     stored = json.loads(metadata)
     return Table(
         arrow,
@@ -251,6 +253,7 @@ def _table(paths: Sequence[Path], options: _Options, rows: Rows, skip_with: str)
             stored["blank"],
         ),
         stored["sha256"],
+        mapping,
     )
 
 
@@ -294,7 +297,7 @@ class _Reader:
         schema = self.options.schema()
         good: list[tuple[Cell, ...]] = []
         any_good = False
-        for row in map(self._checked, self.rows()):
+        for row in map(self._checked, counted(self.rows(), translate("read {n:,} rows"))):
             if row.blank:
                 self.bad_rows.blank += 1
                 continue
