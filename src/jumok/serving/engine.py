@@ -80,6 +80,9 @@ class Engine:
             "task": recipe.task,
             "labels": list(pipeline.labels),
             "paired": recipe.paired,
+            "optional_pairs": pipeline.optional_pairs,
+            "scores": pipeline.task.answer == "score",
+            "imported": pipeline.origin is not None,
             "generates": pipeline.task.generates,
             "chats": can_chat(pipeline),
             "translates": pipeline.task.generates and pipeline.task.reads_source,
@@ -114,22 +117,31 @@ class Engine:
         """The output for one text; each generated part is passed to `emit`."""
         return as_generation(self.pipeline(decoding)).stream(text, emit)
 
-    def embed(self, text: str, normalize: bool = True, *, ids: bool = False) -> bytes:
+    def embed(
+        self, text: str, normalize: bool = True, *, ids: bool = False, prompt_name: str = ""
+    ) -> bytes:
         """The embedding of a text as float32 in little-endian order."""
-        (found,) = self.embed_batch([text], normalize, ids=ids)
+        (found,) = self.embed_batch([text], normalize, ids=ids, prompt_name=prompt_name)
         return found
 
     def embed_batch(
-        self, texts: Sequence[str], normalize: bool = True, *, ids: bool = False
+        self,
+        texts: Sequence[str],
+        normalize: bool = True,
+        *,
+        ids: bool = False,
+        prompt_name: str = "",
     ) -> list[bytes]:
         """The embeddings of several texts; those of each text alone if `batched`.
 
-        With `ids` each text is the JSON of its token ids.
+        With `ids` each text is the JSON of its token ids, which the default prompt precedes.
         """
         if ids:
             vectors = self._pipeline.encode_ids(list(map(json.loads, texts)), normalize=normalize)
         else:
-            vectors = self._pipeline.encode(list(texts), normalize=normalize)
+            vectors = self._pipeline.encode(
+                list(texts), normalize=normalize, prompt_name=prompt_name
+            )
         return [bytes(row) for row in vectors.astype("<f4")]
 
     def complete(

@@ -215,11 +215,13 @@ class Worker:
     def _answer_batch(self, batch: Sequence[tuple[dict[str, Any], str]]) -> None:
         """Answer texts together; if that fails, each alone, so that only a wrong one fails."""
         texts = [text for _, text in batch]
-        kind, normalize, ids = _kind(batch[0][0])
+        kind, normalize, ids, prompt_name = _kind(batch[0][0])
         found: list[bytes]
         try:
             if kind == "embed":
-                found = self._engine.embed_batch(texts, bool(normalize), ids=ids)
+                found = self._engine.embed_batch(
+                    texts, bool(normalize), ids=ids, prompt_name=prompt_name
+                )
             else:
                 found = [line.encode() for line in self._engine.predict_batch(texts)]
             for (message, text), payload in zip(batch, found, strict=True):
@@ -254,7 +256,8 @@ class Worker:
         engine, kind = self._engine, message["kind"]
         decoding = message.get("decoding", "")
         if kind == "embed":
-            vector = engine.embed(text, message["normalize"], ids=message.get("ids", False))
+            _, normalize, ids, prompt_name = _kind(message)
+            vector = engine.embed(text, bool(normalize), ids=ids, prompt_name=prompt_name)
             return self._counts(message, text), vector
         if kind == "trace":
             return {}, engine.trace(text)
@@ -289,9 +292,14 @@ class Worker:
         return counts if message.get("count") else {}
 
 
-def _kind(message: dict[str, Any]) -> tuple[str, bool | None, bool]:
-    """What the texts of a batch have in common."""
-    return message["kind"], message.get("normalize"), message.get("ids", False)
+def _kind(message: dict[str, Any]) -> tuple[str, bool | None, bool, str]:
+    """What the texts of a batch have in common: kind, normalize, ids, prompt_name."""
+    return (
+        message["kind"],
+        message.get("normalize"),
+        message.get("ids", False),
+        message.get("prompt_name", ""),
+    )
 
 
 def describe_error(error: Exception, text: str) -> dict[str, Any]:
