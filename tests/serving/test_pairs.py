@@ -23,7 +23,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory, pair_run: Path) -> dict[st
     folder = tmp_path_factory.mktemp("models")
     hf_folders.klue_roberta(folder / "nli", "ForSequenceClassification", ["same", "different"])
     hf_folders.klue_roberta(folder / "reranker", "ForSequenceClassification", ["score"])
-    hf_folders.bert(folder / "vectors", head="ForMaskedLM")
+    hf_folders.bert(folder / "vectors", head="Model")
     write_modules(folder / "vectors", {"pooling_mode": "mean"}, prompts={"query": "질문: "})
     (folder / "own").symlink_to(pair_run)
     return {name: folder / name for name in ("vectors", "nli", "reranker", "own")}
@@ -89,6 +89,13 @@ def test_the_text_of_an_error_is_named(server: Server) -> None:
     for texts, param in ((["a\tb", "c"], "texts[1]"), (["c"], "texts")):
         error = server.request("/v1/predict", {"texts": texts, "model": "own"}).error
         assert (error["code"], error["param"]) == ("input.not_a_pair", param)
+
+
+def test_an_encoder_without_a_head_has_vectors_only(server: Server) -> None:
+    error = server.request("/v1/predict", {"texts": TEXTS, "model": "vectors"}).error
+    assert error["code"] == "pipeline.no_text_head"
+    info = server.request("/v1/models/vectors").json
+    assert (info["embeds"], info["generates"]) == (True, False)
 
 
 def test_the_prompt_of_a_name(server: Server, folders: dict[str, Path]) -> None:

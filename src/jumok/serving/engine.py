@@ -53,7 +53,8 @@ class Engine:
         pipeline = with_precision(pipeline, options.precision)
         if options.decoding:
             pipeline = pipeline.with_decoding(options.decoding)
-        pipeline.check_supported()
+        if pipeline.has_text_head or pipeline.recipe.model.kind != "encoder":
+            pipeline.check_supported()
         self._pipeline = pipeline
         _merge_encoders(pipeline, hub)
         if isinstance(pipeline, GenerationPipeline):
@@ -64,7 +65,7 @@ class Engine:
         self.batched = {  # the kinds of requests whose answers do not depend on the batch
             kind
             for kind, invariant in (
-                ("predict", is_batch_invariant(pipeline.model)),
+                ("predict", pipeline.has_text_head and is_batch_invariant(pipeline.model)),
                 ("embed", has_invariant_states(pipeline.model)),
             )
             if invariant
@@ -86,7 +87,8 @@ class Engine:
             "generates": pipeline.task.generates,
             "chats": can_chat(pipeline),
             "translates": pipeline.task.generates and pipeline.task.reads_source,
-            "classifies": pipeline.task.answer in ("label", "labels", "score"),
+            "classifies": pipeline.has_text_head
+            and pipeline.task.answer in ("label", "labels", "score"),
             "embeds": recipe.model.kind == "encoder",
             "max_length": recipe.model.max_length,
             "languages": [recipe.data.language],
@@ -221,13 +223,18 @@ class Engine:
     ) -> list[str]:
         """The answers for the examples, each computed in a turn of its own."""
         answers = []
-        recipe = self._pipeline.recipe
-        fixed = self._pipeline.task.generates and recipe.decoding.sample  # answers are compared
-        decoding = f'{{"seed": {recipe.decoding.fixed_seed}}}' if fixed else ""
         for text in self.examples():
             with turn():
-                answers.append(self.predict(text, decoding))
+                answers.append(self.example_answer(text))
         return answers
+
+    def example_answer(self, text: str) -> str:
+        """The answer for an example; the vector of an encoder without a head, as JSON."""
+        if not self._pipeline.has_text_head:
+            return json.dumps(self._pipeline.encode(text).tolist())
+        recipe = self._pipeline.recipe
+        fixed = self._pipeline.task.generates and recipe.decoding.sample  # answers are compared
+        return self.predict(text, f'{{"seed": {recipe.decoding.fixed_seed}}}' if fixed else "")
 
     def _with_decoding(self, decoding: str) -> Pipeline:
         """The pipeline with the settings of a request: the JSON text of an object, or ""."""

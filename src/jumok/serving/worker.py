@@ -358,7 +358,7 @@ def warm_up(engine: Engine, turn: ComputeTurn = NO_TURNS) -> tuple[list[str], fl
         for text in texts:
             with turn():
                 started = time.perf_counter()
-                engine.predict(text)
+                engine.example_answer(text)
                 seconds += time.perf_counter() - started
         rounds.append(seconds)
     return answers, min(rounds) / sum(len(text.encode()) + TEXT_WORK for text in texts)
