@@ -17,6 +17,7 @@ QUICK = ("training.steps=6", "training.evaluate_every=3", "training.log_every=2"
 ALWAYS = {
     "kernel",
     "skipped_rows",
+    "data_sha256",
     "name",
     "task",
     "split",
