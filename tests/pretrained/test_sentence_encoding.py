@@ -110,6 +110,15 @@ def test_pooling_dense_and_normalize_written_out(folder: Path) -> None:
     np.testing.assert_allclose(pipeline.encode(TEXTS), expected, atol=1e-6)
 
 
+def test_no_texts_and_texts_that_are_refused(folder: Path) -> None:
+    plain = jumok.load(folder, device="cpu")
+    write_modules(folder, {"pooling_mode": "cls"}, "Dense", "Normalize")
+    assert plain.encode([]).shape == (0, 24)
+    assert jumok.load(folder, device="cpu").encode([]).shape == (0, 6)
+    with raises(InputError, "text.nul"):
+        plain.encode(["최고", "최\0고"])
+
+
 def test_search_uses_the_prompts(folder: Path, tmp_path: Path) -> None:
     prompts = {"query": "질문 ", "passage": "글 "}
     write_modules(folder, {"pooling_mode": "mean"}, "Dense", prompts=prompts)

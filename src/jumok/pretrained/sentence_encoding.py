@@ -150,6 +150,11 @@ class SentenceEncoding:
         rest = (self.pooling, self.max_length, self.lower_case, dict(self.prompts))
         return f"{steps} {rest} {self.default_prompt}"
 
+    def width(self, d_model: int) -> int:
+        """The numbers of a vector, from hidden states of this width."""
+        dense = [step for step in self.steps if isinstance(step, DenseLayer)]
+        return len(dense[-1].weight) if dense else d_model
+
     def prompt(self, name: str) -> str:
         """The text before every text: that of this name, or the default prompt.
 

@@ -27,6 +27,7 @@ from jumok.tasks.pipeline.outputs import Output
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.registry import tasks_with
 from jumok.text.limits import MAX_TEXT_BYTES, check_text_length
+from jumok.text.normalization import check_text
 from jumok.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -203,6 +204,8 @@ class Pipeline:
             encoding=own,
             normalize=normalize,
         )
+        if not listed:
+            return vectors.reshape(0, own.width(self.recipe.model.d_model))
         return vectors[0] if isinstance(texts, str) else vectors
 
     def encode_ids(
@@ -297,7 +300,7 @@ class Pipeline:
             self.task.check_imported(self.origin, self.labels)
 
     def check_texts(self, texts: Sequence[str]) -> None:
-        """Raise InputError for what is not a text, or longer than its tokenizer handles."""
+        """Raise InputError for what is not a text, has a NUL, or is too long for its tokenizer."""
         limit = MAX_TEXT_BYTES if self._vocabulary is None else self._vocabulary.max_text_bytes
         for index, text in enumerate(texts):
             if not isinstance(text, str):
@@ -309,6 +312,7 @@ class Pipeline:
                     index=index,
                 )
             check_text_length(text, limit)
+            check_text(text)
 
     def with_decoding(self, overrides: Sequence[str]) -> "Pipeline":
         """A pipeline of this model with `key=value` overrides of the recipe's [decoding] table.
