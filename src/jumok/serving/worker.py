@@ -232,7 +232,7 @@ class Worker:
                     self._answer_batch([each])
                 return
             self._frames.send(
-                {"op": "error", "id": batch[0][0]["id"], **describe_error(error, batch[0][1])}
+                {"op": "error", "id": batch[0][0]["id"], **describe_error(error, given(*batch[0]))}
             )
 
     def _done(self, message: dict[str, Any], header: dict[str, Any], payload: bytes) -> None:
@@ -248,7 +248,8 @@ class Worker:
                 header, payload = self._answer(message, text)
                 self._done(message, header, payload)
             except Exception as error:
-                self._frames.send({"op": "error", "id": number, **describe_error(error, text)})
+                described = describe_error(error, given(message, text))
+                self._frames.send({"op": "error", "id": number, **described})
 
         self._hub.start(number, job)
 
@@ -302,18 +303,30 @@ def _kind(message: dict[str, Any]) -> tuple[str, bool | None, bool, str]:
     )
 
 
-def describe_error(error: Exception, text: str) -> dict[str, Any]:
-    """The status and message of an error for this text; the message does not repeat the input.
+def given(message: dict[str, Any], text: str) -> list[str]:
+    """The texts of a request: its text, and those of its settings.
+
+    >>> given({"decoding": '{"prefix": "b", "stop": ["c"], "beam": 2}'}, "a")
+    ['a', 'b', 'c']
+    """
+    found = [text]
+    for value in json.loads(message.get("decoding") or "{}").values():
+        found += [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    return found
+
+
+def describe_error(error: Exception, texts: Sequence[str]) -> dict[str, Any]:
+    """The status and message of an error for these texts of a request, which it does not repeat.
 
     >>> error = InputError(
     ...     "text.long", "a text must be short, got {text!r}; shorten it", text="secret; x")
-    >>> described = describe_error(error, "secret; x")
+    >>> described = describe_error(error, ["secret; x"])
     >>> described["status"], str(Message.from_json(described["message"]))
     (400, 'a text must be short, got …; shorten it')
     """
     if isinstance(error, JumokError):
         status = 400 if isinstance(error, InputError) else 500
-        return {"status": status, "message": error.message.without([text]).to_json()}
+        return {"status": status, "message": error.message.without(texts).to_json()}
     print(f"jumok serve: {type(error).__name__}: {location(error)}", file=sys.stderr)
     message = Message("request.bug", "{kind}; this is a bug in jumok", kind=type(error).__name__)
     return {"status": 500, "message": message.to_json()}
