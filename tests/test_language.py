@@ -372,13 +372,16 @@ def test_korean_errors(arguments: list[str], expected: str, korean: None, capsys
 
 def test_errors_in_a_table(korean: None, tmp_path: Path, capsys: Capture) -> None:
     data = tmp_path / "리뷰.tsv"
-    data.write_text("text\tlabel\n좋아요\n별로예요\t0\t1\n", encoding="utf-8")
+    rows = "text\tlabel\n좋아요\n별로예요\t0\t1\n\t1\n".encode()
+    data.write_bytes(rows + "재미있다\t1\n".encode("cp949"))
     done = call(
         capsys, "train", "nsmc", f"data.train={data}", "data.corpus=", "--out", tmp_path / "r"
     )
     assert done.code == 2
     assert "칸 1개인데 2개여야 합니다" in done.err
     assert "칸 3개인데 2개여야 합니다" in done.err
+    assert "text이(가) 비어 있습니다(받은 값: '')" in done.err
+    assert "1번째 바이트가 UTF-8이 아니며 cp949일 수 있습니다" in done.err
 
 
 def test_a_message_of_others_is_translated(korean: None) -> None:
@@ -394,10 +397,11 @@ def test_messages_within_messages_are_translated(korean: None) -> None:
     inner = InputError("advice.did_you_mean", "did you mean {word}?", word="steps")
     outer = Message(
         "file.bad_line",
-        "{path}:{number}: {fault}; correct the file",
+        "{path}:{number}: {fault}; {advice}",
         path="a",
         number=1,
         fault=inner,
+        advice="",
     )
     assert "혹시 steps 아닌가요?" in localize(outer)
     assert localize(inner.at("a.toml:3")) == "a.toml:3: 혹시 steps 아닌가요?"

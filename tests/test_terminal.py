@@ -5,8 +5,10 @@ import io
 import json
 import logging
 import os
+import re
 import shlex
 import sys
+import time
 import unicodedata
 import warnings
 from collections.abc import Iterator
@@ -17,8 +19,10 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
+from jumok import terminal
 from jumok.terminal import (
     command_line,
+    counted,
     escape_control,
     make_console,
     print_json,
@@ -184,3 +188,22 @@ def test_no_other_module_writes_around_the_streams() -> None:
             assert not call.startswith(("sys.__std", "sys.stderr.buffer")), place
             if path.parent.name == "cli":  # typer.echo drops escape sequences; JSON is escaped
                 assert call not in ("typer.echo", "json.dumps"), place
+
+
+def test_a_running_count_is_shown_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(terminal, "COUNT_AFTER", 0.0)
+
+    def rows() -> Iterator[int]:
+        yield from range(1_000)
+        time.sleep(0.15)  # the count is drawn ten times a second
+        yield from range(2)
+
+    def count() -> None:
+        assert len(list(counted(rows(), "read {n:,} rows"))) == 1_002
+
+    shown = on_terminal(count)
+    assert re.search("read 1,00[0-2] rows", shown), ascii(shown)
+    count()
+    assert capsys.readouterr().err == ""

@@ -28,13 +28,19 @@ def read_json(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
         raise error.at(path) from error
 
 
-def check_no_lfs_pointer(data: bytes) -> None:
-    """Raise ModelFileError for the text that git-lfs leaves where a file was not fetched."""
+def check_downloaded(data: bytes) -> None:
+    """Raise ModelFileError for a pointer of git-lfs or a web page in place of a file."""
     if data.startswith(b"version ") and b"git-lfs" in data[:40]:
         raise ModelFileError(
             "file.git_lfs_pointer",
             "it must be the file itself, got a pointer of git-lfs to it; run git lfs pull in its "
             "repository, or download it again",
+        )
+    if data[:64].lstrip().lower().startswith((b"<!doctype html", b"<html")):
+        raise ModelFileError(
+            "file.web_page",
+            "it must be the file itself, got a page of HTML; download the file, not the page about "
+            "it",
         )
 
 
@@ -50,7 +56,7 @@ def parse_json(data: bytes, *, allow_surrogates: bool = False) -> dict[str, Any]
     Traceback (most recent call last):
     jumok.errors.InputError: not usable JSON: it holds the number NaN; correct it or get it again
     """
-    check_no_lfs_pointer(data)
+    check_downloaded(data)
     try:
         value = _decoder.decode(data.decode("utf-8-sig"))
     except InputError:

@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 
 from jumok.atomic_io import open_regular, read_regular
 from jumok.errors import InputError, Message, ModelFileError
-from jumok.safe_json import check_no_lfs_pointer, parse_json
+from jumok.safe_json import check_downloaded, parse_json
 
 if TYPE_CHECKING:
     import torch
@@ -234,7 +234,7 @@ def parse_header(start: bytes, size: int) -> dict[str, TensorEntry]:
 
 def _parse(start: bytes, size: int) -> tuple[dict[str, TensorEntry], dict[str, str]]:
     """The entries and the metadata of a header."""
-    check_no_lfs_pointer(start)
+    check_downloaded(start)
     length = int.from_bytes(start[:8], "little")
     if size < 8:
         raise _invalid(

@@ -16,12 +16,16 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
 
 from jumok.language import localize
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+Item = TypeVar("Item")
+
+COUNT_AFTER = 1.0  # seconds before a running count is shown
 
 # C0 without TAB and LF, DEL and C1, marks of direction, line and paragraph separators, invisible
 # operators, halves of surrogate pairs.
@@ -67,9 +71,40 @@ def print_json(tree: object) -> None:
     print_line(to_json_line(tree))
 
 
+def _one(_: object) -> int:
+    return 1
+
+
 def print_notice(text: object) -> None:
     """Print a line for the user to stderr, in their language, escaped also outside the commands."""
     print(escape_control(localize(text)), file=sys.stderr, flush=True)
+
+
+def counted(
+    items: Iterable[Item], text: str, total: int | None = None, size: Callable[[Item], int] = _one
+) -> Iterator[Item]:
+    """The items, with a running count on stderr where that is a terminal and they take a second.
+
+    `text` has {n} in place of the count, and may have {total}; an item counts as its `size`.
+    """
+    stream = None if sys.stderr is None else original_stream(sys.stderr)
+    if stream is None or not stream.isatty():
+        yield from items
+        return
+    from tqdm import tqdm
+
+    tqdm.monitor_interval = 0  # starts no thread
+    with tqdm(
+        total=total,
+        file=stream,
+        leave=False,
+        delay=COUNT_AFTER,
+        dynamic_ncols=True,
+        bar_format=text,
+    ) as bar:
+        for item in items:
+            yield item
+            bar.update(size(item))
 
 
 def text_width(text: str) -> int:

@@ -17,6 +17,7 @@ QUICK = ("training.steps=6", "training.evaluate_every=3", "training.log_every=2"
 ALWAYS = {
     "kernel",
     "skipped_rows",
+    "data_sha256",
     "name",
     "task",
     "split",
@@ -175,7 +176,7 @@ def test_bad_data_is_an_error_before_the_run(
         ("train", "text\tlabel\n", "train.tsv has no usable row"),
         ("dev", "text\tlabel\n", "dev.tsv has no usable row"),
         ("train", "text\tlabel\n영화\tpositive\n음악\tpositive\n", "at least two labels"),
-        ("train", "글\tlabel\n영화\tpositive\n", "no column 'text' in the header"),
+        ("train", "글\tlabel\n영화\tpositive\n", "name the column with data.text=NAME"),
     ],
 )
 def test_unusable_training_data(

@@ -157,6 +157,20 @@ def test_a_label_only_the_test_has_is_refused_before_training(own: Path) -> None
         load_splits(config)
 
 
+def test_a_text_on_one_line_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", "한 줄로 된 긴 글입니다.\n")
+    with raises(InputError, "data.one_line"):
+        load_splits(DataConfig(train=path), TEXTS)
+    assert len(load_splits(DataConfig(train=path, format="text"), TEXTS).dev) == 1
+
+
+def test_labels_with_commas_are_quoted_in_messages(own: Path) -> None:
+    labels = ("생활, 문화", "정치")
+    config = DataConfig(train=str(own / "train.tsv"), text="글", label="평", labels=labels)
+    with pytest.raises(InputError, match="expected one of '생활, 문화', 정치"):
+        load_splits(config)
+
+
 def test_labels_that_are_numbers_keep_their_order(tmp_path: Path) -> None:
     rows = "".join(f"글\t{n}\n" for n in (10, 2, 1, 10))
     train = write(tmp_path / "train.tsv", f"text\tlabel\n{rows}")

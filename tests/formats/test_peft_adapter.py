@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import jumok
-from jumok.errors import ModelFileError
+from jumok.errors import InputError, ModelFileError
 from jumok.formats.peft_adapter import ADAPTER_CONFIG, ADAPTER_WEIGHTS, KEYS, OLD_WEIGHTS
 from jumok.safetensors_io import read_tensors
 from jumok.tasks.runs.import_checkpoint import import_checkpoint
@@ -71,6 +71,26 @@ def save_adapter(base: Path, folder: Path, **settings: Any) -> torch.Tensor:
     with torch.no_grad():
         found: torch.Tensor = peft.PeftModel.from_pretrained(model, folder).eval()(IDS).logits
     return found
+
+
+def test_a_folder_that_an_adapter_names_is_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's adapter may name any folder: it is inside, or --base names it."""
+    base, folder = llama(tmp_path / "base"), tmp_path / "adapter"
+    save_adapter(base, folder)
+    monkeypatch.chdir(tmp_path)
+    path = folder / ADAPTER_CONFIG
+    config = json.loads(path.read_text())
+    for named in (str(base), "base", "./base", "../base", ""):
+        path.write_text(json.dumps(config | {"base_model_name_or_path": named}))
+        with raises(InputError, "run.base_of_adapter"):
+            import_checkpoint(folder, tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+    import_checkpoint(folder, tmp_path / "named", "base")
+    base.rename(folder / "base")
+    path.write_text(json.dumps(config | {"base_model_name_or_path": "base"}))
+    import_checkpoint(folder, tmp_path / "inner")
 
 
 @pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])

@@ -187,3 +187,6 @@ def test_pointers_of_git_lfs(name: str, tmp_path: Path) -> None:
         open_checkpoint(tmp_path)
     assert str(caught.value).startswith(f"{tmp_path / name}: ")
     assert "run git lfs pull" in str(caught.value)
+    (tmp_path / name).write_text("\n<!DOCTYPE html>\n<html><head>sign in</head></html>")
+    with raises(InputError, "file.web_page"):
+        open_checkpoint(tmp_path)

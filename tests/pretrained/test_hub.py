@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from jumok.errors import InputError
-from jumok.pretrained.hub import CONFIG_FILES, resolve
+from jumok.pretrained.hub import _SENTENCE_MODULES, CONFIG_FILES, resolve
 from jumok.text.pretrained import files
 from tests.errors import raises
 
@@ -206,3 +206,14 @@ def test_weights_and_no_code_are_downloaded(tmp_path: Path) -> None:
     )
     assert offline[0] == answers[0]
     assert "the Hub cannot be reached" in offline[1]
+
+
+def test_the_modules_of_sentence_transformers_are_downloaded() -> None:
+    """What decides the vectors of a text, and no other files."""
+    hub = pytest.importorskip("huggingface_hub")
+    needed = ["modules.json", "1_Pooling/config.json", "2_Dense/config.json"]
+    needed += ["2_Dense/model.safetensors", "2_Dense/pytorch_model.bin", "config.json"]
+    others = ["onnx/model.onnx", "openvino/config.json", "1_Pooling/code.py", "README.md"]
+    patterns = [*CONFIG_FILES, *_SENTENCE_MODULES]
+    kept = hub.utils.filter_repo_objects([*needed, *others], allow_patterns=patterns)
+    assert sorted(kept) == sorted(needed)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 import jumok
 from jumok.errors import InputError, ModelFileError, StorageError
@@ -109,6 +110,15 @@ def test_pooling_dense_and_normalize_written_out(folder: Path) -> None:
     np.testing.assert_allclose(pipeline.encode(TEXTS), expected, atol=1e-6)
 
 
+def test_no_texts_and_texts_that_are_refused(folder: Path) -> None:
+    plain = jumok.load(folder, device="cpu")
+    write_modules(folder, {"pooling_mode": "cls"}, "Dense", "Normalize")
+    assert plain.encode([]).shape == (0, 24)
+    assert jumok.load(folder, device="cpu").encode([]).shape == (0, 6)
+    with raises(InputError, "text.nul"):
+        plain.encode(["최고", "최\0고"])
+
+
 def test_search_uses_the_prompts(folder: Path, tmp_path: Path) -> None:
     prompts = {"query": "질문 ", "passage": "글 "}
     write_modules(folder, {"pooling_mode": "mean"}, "Dense", prompts=prompts)
@@ -166,12 +176,40 @@ def test_what_is_not_supported_is_refused(folder: Path) -> None:
     ):
         modules.write_text(json.dumps([*entries[:2], entries[2] | change]))
         refused(match)
-    modules.write_text(json.dumps([entries[0] | {"path": "0_Transformer"}, *entries[1:]]))
-    refused("the Transformer must be in the folder itself, got '0_Transformer'")
+    modules.write_text(json.dumps([entries[0] | {"type": KINDS + "BERT"}, *entries[1:]]))
+    refused("the modules must be Transformer, .* got BERT, Pooling, Dense")
     modules.write_text('{"modules": 3}')
     refused("must be a list of modules")
     modules.write_text("[")
     refused("not usable JSON")
+
+
+def test_a_folder_of_before_version_2(folder: Path, tmp_path_factory: Any) -> None:
+    """The Transformer in 0_Transformer, a Dense with a pickle, no settings of its own."""
+    write_modules(folder, {"pooling_mode_mean_tokens": True}, "Dense")
+    old = tmp_path_factory.mktemp("old") / "model"
+    shutil.copytree(folder, old)
+    (old / "0_Transformer").mkdir()
+    modules = [{key: each[key] for key in ("path", "type")} for each in _modules(old)]
+    modules[0]["path"] = "0_Transformer"
+    for file in [each for each in old.iterdir() if each.is_file()]:
+        file.rename(old / "0_Transformer" / file.name)
+    (old / "modules.json").write_text(json.dumps(modules))
+    (old / "config.json").write_text('{"__version__": "0.4.1"}')
+    weights = old / "2_Dense" / "model.safetensors"
+    torch.save(load_file(weights), old / "2_Dense" / "pytorch_model.bin")
+    weights.unlink()
+    expected = jumok.load(folder, device="cpu").encode(TEXTS)
+    np.testing.assert_array_equal(jumok.load(old, device="cpu").encode(TEXTS), expected)
+    modules[0] |= {"path": "0_BERT", "type": KINDS + "BERT"}
+    (old / "modules.json").write_text(json.dumps(modules))
+    with raises(ModelFileError, "pretrained.unsupported_modules"):
+        jumok.load(old, device="cpu")
+
+
+def _modules(folder: Path) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = json.loads((folder / "modules.json").read_text())
+    return found
 
 
 @pytest.mark.parametrize(

@@ -121,10 +121,25 @@ def test_prompts_of_ids_are_continued(client: Any, folders: dict[str, Path]) -> 
     request: dict[str, Any] = {"model": "chatty", "temperature": 0, "max_tokens": 5}
     whole = client.completions.create(prompt=PROMPT, **request).choices[0].text
     assert client.completions.create(prompt=ids, **request).choices[0].text == whole
-    parts = client.completions.create(prompt=ids, stream=True, **request)
-    assert "".join(part.choices[0].text for part in parts) == whole
+    scored = client.completions.create(prompt=ids, logprobs=2, **request).choices[0].logprobs
+    parts = [
+        part.choices[0]
+        for part in client.completions.create(prompt=ids, stream=True, logprobs=2, **request)
+    ]
+    assert "".join(part.text for part in parts) == whole
+    assert [part.logprobs for part in parts] == [None] * (len(parts) - 1) + [scored]
     echoed = client.completions.create(prompt=[PROMPT], echo=True, **request).choices[0].text
     assert echoed == PROMPT + whole
+
+
+def test_the_seed_minus_1_is_a_random_one(writer: Server) -> None:
+    """As llama.cpp has it."""
+    request = {"model": "language", "prompt": PROMPT, "temperature": 1.0, "max_tokens": 4}
+    replies = [writer.request("/v1/completions", {**request, "seed": -1}).json for _ in range(2)]
+    first, second = (reply["choices"][0]["seed"] for reply in replies)
+    assert first != second
+    again = writer.request("/v1/completions", {**request, "seed": first}).json
+    assert again["choices"][0]["text"] == replies[0]["choices"][0]["text"]
 
 
 def test_nothing_is_generated_with_max_tokens_0(client: Any) -> None:
@@ -193,6 +208,8 @@ def test_a_sampled_chat_has_a_seed(writer: Server) -> None:
         ("completions", {"prompt": "가", "logprobs": 6}, "request.not_an_integer"),
         ("completions", {"prompt": "가", "logit_bias": {"1": 1}}, "request.unsupported_key"),
         ("completions", {"prompt": "가", "echo": True, "stream": True}, "request.stream_several_"),
+        ("completions", {"prompt": "가", "frequency_penalty": 0.5}, "request.unsupported_key"),
+        ("chat/completions", {"messages": MESSAGES, "presence_penalty": 1}, "request.unsupported"),
         ("chat/completions", {"messages": MESSAGES, "model": "run"}, "request.unsuitable_model"),
         ("chat/completions", {"messages": MESSAGES[:1]}, "text.message_order"),
         ("chat/completions", {"messages": []}, "request.not_messages"),

@@ -245,7 +245,7 @@ def test_streams_of_the_openai_client(writer: Server, expected: dict[str, str]) 
         ({"prompt": "a", "max_tokens": 10**12}, "max_tokens must be an integer from 0"),
         ({"prompt": "a", "stop": ["a"] * 17}, "stop must be at most 16 strings"),
         ({"prompt": "a", "top_p": 2}, "top_p must be a number"),
-        ({"prompt": "a", "seed": -1}, "seed must be an integer"),
+        ({"prompt": "a", "seed": -2}, "seed must be an integer"),
     ],
 )
 def test_completions_are_checked(writer: Server, content: dict[str, object], message: str) -> None:

@@ -5,12 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jumok.tasks.recipe.recipe import load_recipe
-from jumok.tasks.runs.train import train
 from tests.browser.chromium import launched
 from tests.serving.server_process import Server, serving
-from tests.tasks.tiny_jobs import pair_rows
-from tests.tiny_runs import REVIEWS
 
 
 def test_files_of_the_page_name_no_other_address(server: Server) -> None:
@@ -75,20 +71,6 @@ def test_errors_of_every_kind_are_korean(server: Server) -> None:
         assert re.search("[가-힣]", reply.error["message"]), reply.error
     origin = server.request("/v1/predict", {}, Origin="http://other", Accept_Language="ko")
     assert "출처" in origin.error["message"]
-
-
-@pytest.fixture(scope="module")
-def pair_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny classifier of pairs."""
-    folder = tmp_path_factory.mktemp("pairs")
-    for seed, split in enumerate(("train", "dev", "test")):
-        lines = ["one\tother\tlabel", *map("\t".join, pair_rows(60, seed))]
-        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    path = folder / "recipe.toml"
-    path.write_text(REVIEWS.format(folder=folder), encoding="utf-8")
-    overrides = ["data.text=one", "data.pair=other", "model.n_segments=2", "training.steps=2"]
-    train(load_recipe(str(path), overrides), folder / "pairs")
-    return folder / "pairs"
 
 
 @pytest.mark.browser

@@ -236,3 +236,15 @@ def test_log_lines_do_not_contain_input(server: Server) -> None:
     lines = server.log.read_text(encoding="utf-8").splitlines()
     assert not any("evil" in line or "비밀" in line for line in lines)
     assert json.loads(lines[-1].partition("route=")[2].partition(" ")[0])
+
+
+def test_an_error_does_not_repeat_the_settings(server: Server) -> None:
+    """A prefix that the vocabulary cannot spell; its letters come back in no message."""
+    for prefix in ("漢字" * 200, "漢"):
+        reply = server.request(
+            "/v1/predict",
+            {"texts": ["일 이 삼"], "model": "reading", "decoding": {"prefix": prefix}},
+        )
+        assert reply.status == 400
+        assert "漢" not in reply.body.decode()
+        assert "\\u6f22" not in reply.body.decode()

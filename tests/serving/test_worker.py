@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -296,9 +297,9 @@ def test_embeddings_that_wait_are_batches_with_the_bytes_of_texts_alone(
     raw = engine.embed(TEXTS[0], normalize=False)
     batches: list[list[str]] = []
 
-    def record(texts: list[str], normalize: bool, *, ids: bool) -> list[bytes]:
+    def record(texts: list[str], normalize: bool, **settings: Any) -> list[bytes]:
         batches.append(list(texts))
-        return Engine.embed_batch(engine, texts, normalize, ids=ids)
+        return Engine.embed_batch(engine, texts, normalize, **settings)
 
     monkeypatch.setattr(engine, "embed_batch", record)
     sent = b"".join(embed_message(number, text) for number, text in enumerate(TEXTS))

@@ -86,6 +86,13 @@ def test_scores_are_learned_as_cosines(scored: Path) -> None:
     assert isinstance(jumok.load(scored).model, SentenceEncoder)
 
 
+def test_scores_that_no_cosine_reaches_are_refused(tmp_path: Path) -> None:
+    """With the range 0 to 1, scores up to 5 pulled all vectors together."""
+    with raises(InputError, "task.score_out_of_range"):
+        train(_recipe(tmp_path, 'score = "score"'), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_score_is_the_cosine_of_encoded_texts(scored: Path) -> None:
     model = jumok.load(scored)
     texts = ["이 영화 재미있어요", "연기가 지루해요", "결말이 좋았어요"]

@@ -31,7 +31,7 @@ def import_(
         str | None,
         typer.Option(
             metavar="CHECKPOINT",
-            help="Checkpoint of a LoRA adapter. [default: the one that the adapter names]",
+            help="Checkpoint of a LoRA adapter. [default: the one on the Hub that it names]",
         ),
     ] = None,
 ) -> None:

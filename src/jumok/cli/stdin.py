@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import BinaryIO, Protocol
 
-from jumok.errors import InputError, UsageError
+from jumok.errors import InputError, Message, UsageError
 
 _BLOCK = 2**16  # bytes: what a pipe holds on Linux
 
@@ -84,7 +84,7 @@ def read_lines(stream: LineStream | None = None) -> Iterator[str]:
     Raises InputError with the line number for a line that is too long, is not UTF-8, or holds
     characters that texts may not have; the lines before it have been yielded.
     """
-    from jumok.data.files.lines import cp949_hint
+    from jumok.data.files.lines import convert_advice, is_cp949
     from jumok.text.limits import MAX_TEXT_BYTES
     from jumok.text.normalization import check_text
 
@@ -106,14 +106,17 @@ def read_lines(stream: LineStream | None = None) -> Iterator[str]:
         try:
             yield check_text(content.decode("utf-8-sig" if number == 1 else "utf-8"))
         except UnicodeDecodeError as error:
+            hint = Message(
+                "cli.may_be_cp949", "; it may be cp949: {advice}", advice=convert_advice()
+            )
             raise UsageError(
                 "cli.stdin_not_utf8",
                 "stdin:{number}: byte {start} is not UTF-8 (0x{line:02x}); convert the input to "
-                "UTF-8{cp949_hint}",
+                "UTF-8{hint}",
                 number=number,
                 start=error.start + 1,
                 line=line[error.start],
-                cp949_hint=cp949_hint(content),
+                hint=hint if is_cp949(content) else "",
             ) from error
         except InputError as error:
             raise UsageError(

@@ -5,6 +5,7 @@ again.
 """
 
 import logging
+import mmap
 import os
 import tempfile
 from collections.abc import Callable, Iterable
@@ -39,8 +40,8 @@ def cache_folder(kind: str) -> Path:
     return Path(home) / "jumok" / kind
 
 
-def cached_table(path: Path) -> "tuple[pa.Table, bytes] | None":
-    """The memory-mapped table at `path` and its metadata; None if missing or damaged.
+def cached_table(path: Path) -> "tuple[pa.Table, bytes, mmap.mmap] | None":
+    """The table at `path`, its metadata and the mapping of the file; None if missing or damaged.
 
     None also where others may have written it: its content is read as it is.
     """
@@ -53,12 +54,14 @@ def cached_table(path: Path) -> "tuple[pa.Table, bytes] | None":
         size = intact_size(path)
         if not size:
             return None
-        content = pa.memory_map(os.fspath(path)).read_buffer(size)
+        with path.open("rb") as stored:
+            mapping = mmap.mmap(stored.fileno(), 0, access=mmap.ACCESS_READ)
+        content = pa.py_buffer(mapping).slice(0, size)
         with pa.ipc.open_file(content) as file:
             last = file.num_record_batches - 1
             batches = [file.get_batch(index) for index in range(last)]
             metadata = file.get_batch_with_custom_metadata(last).custom_metadata[_METADATA_KEY]
-            return pa.Table.from_batches(batches, file.schema), metadata
+            return pa.Table.from_batches(batches, file.schema), metadata, mapping
     except (OSError, pa.ArrowInvalid):
         return None
 

@@ -17,7 +17,8 @@ Cells = tuple[str, ...]
 class Contamination:
     """Counts of a split: all rows, rows whose input is in train, rows that are in train.
 
-    The input is the text, both texts of a pair, or the source; it is compared exactly, in NFC.
+    The input is the text, both texts of a pair, or the source; it is compared in NFC, by hashes of
+    64 bits.
     """
 
     rows: int
@@ -46,7 +47,7 @@ def contamination(splits: Splits) -> dict[str, Contamination]:
 def _also_in(train: Table, others: Mapping[str, Table], columns: Cells) -> dict[str, int]:
     """How many rows of each other table are rows of train, by these columns.
 
-    Only the others, which are smaller, are in memory at once.
+    Only the hashes of the others, which are smaller, are in memory at once.
     """
     rows = {name: Counter(_rows(table, columns)) for name, table in others.items()}
     searched = {row for counts in rows.values() for row in counts}
@@ -54,6 +55,7 @@ def _also_in(train: Table, others: Mapping[str, Table], columns: Cells) -> dict[
     return {name: sum(counts[row] for row in found) for name, counts in rows.items()}
 
 
-def _rows(table: Table, columns: Cells) -> Iterator[Cells]:
+def _rows(table: Table, columns: Cells) -> Iterator[int]:
+    """The hash of each row."""
     cells = [(normalize("NFC", str(cell)) for cell in table.cells(name)) for name in columns]
-    return zip(*cells, strict=True)
+    return map(hash, zip(*cells, strict=True))

@@ -12,7 +12,7 @@ from jumok.data.config import DataConfig, find_corpus
 from jumok.data.corpora.corpus import Corpus, RowRange
 from jumok.data.corpora.paths import corpus_file
 from jumok.data.files.label_sets import SEPARATOR, split_labels
-from jumok.data.files.labels import combined_label
+from jumok.data.files.labels import combined_label, join_names
 from jumok.data.files.lines import suffix
 from jumok.data.files.rows import BadRows
 from jumok.data.files.tables import FORMATS, combined_checksum
@@ -178,8 +178,8 @@ def _with_extra(
                 "data.extra_corpus_labels",
                 "extra corpora must have the labels {labels}, got {labels_2} in {name!r}; remove "
                 "it",
-                labels=", ".join(splits.labels),
-                labels_2=", ".join(extra.labels),
+                labels=join_names(splits.labels),
+                labels_2=join_names(extra.labels),
                 name=name,
             )
         tables.append(extra.train)
@@ -280,6 +280,12 @@ def _split_off_dev(train: Table, config: DataConfig) -> dict[str, Table]:
             "train": slice_text(train, 0, 900),
             "dev": slice_text(train, 900, N_BUCKETS),
         }
+    if len(train) == 1 and train.column_names == ("text",):
+        raise DataError(
+            "data.one_line",
+            "train must have at least two lines, got one; name a data.dev file, or set "
+            'data.format = "text" for a file that is one text',
+        )
     rows = config.dev_rows or max(1, len(train) // 10)
     if rows >= len(train):
         raise DataError(

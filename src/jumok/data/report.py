@@ -8,10 +8,10 @@ import numpy as np
 
 from jumok.data.config import DataConfig
 from jumok.data.contamination import Contamination, contamination
-from jumok.data.files.labels import counted_labels, similar_labels
+from jumok.data.files.labels import counted_labels, join_names, similar_labels
 from jumok.data.files.lines import encoding_of
 from jumok.data.splits import Splits
-from jumok.data.stratified_split import inputs_of
+from jumok.data.stratified_split import inputs_of, ranks
 from jumok.data.table import Table
 from jumok.data.table_files import several_files
 from jumok.errors import Message, join_messages
@@ -54,7 +54,8 @@ class DataReport:
         """The lines that a training prints."""
         for name, split in self.splits.items():
             parts = [*_counts(split), *self._compared(name)]
-            shown = [f"{label} {n:,}" for label, n in [*split.labels.items()][:MAX_LABELS]]
+            most = [*split.labels.items()][:MAX_LABELS]
+            shown = [f"{join_names([label])} {n:,}" for label, n in most]
             more = ["…"] if len(split.labels) > MAX_LABELS else []
             yield Message(
                 "data.split_counts",
@@ -68,7 +69,7 @@ class DataReport:
                 "data.labels_missing",
                 "{name} has no row of the label {labels}",
                 name=name,
-                labels=", ".join(labels[:MAX_LABELS]),
+                labels=join_names(labels[:MAX_LABELS]),
             )
         for group in self.similar:
             yield Message(
@@ -156,13 +157,14 @@ def _split_report(table: Table, paths: tuple[Path, ...]) -> SplitReport:
 
 
 def _repeated(table: Table, column: str) -> tuple[int, int]:
-    """The rows with the input of an earlier row, and those of them with another label."""
+    """The rows with the input of an earlier row, and those of them with another label.
+
+    Inputs are compared by hashes of 64 bits, so that no text of a large file is in memory.
+    """
     hashes = np.fromiter(map(hash, inputs_of(table)), np.int64, len(table))
-    _, group, sizes = np.unique(hashes, return_inverse=True, return_counts=True)
-    suspects = table.keep(sizes[group] > 1)  # only these texts are in memory at once
-    cells = suspects.column(column) if column else [""] * len(suspects)
-    first: dict[str, str] = {}  # the label of each input where it occurs first
-    contradictory = 0
-    for text, label in zip(inputs_of(suspects), cells, strict=True):
-        contradictory += first.setdefault(text, label) != label
-    return len(suspects) - len(first), contradictory
+    _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
+    repeated = len(table) - len(first)
+    if not column or not repeated:
+        return repeated, 0
+    labels = ranks(table.column(column), len(table))
+    return repeated, int(np.count_nonzero(labels != labels[first][group]))

@@ -6,7 +6,7 @@ order, or in another format, have the same development split. Shapes: n rows.
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,30 +18,42 @@ from jumok.unicode_forms import normalize
 _INPUTS = ("text", "pair", "source")
 
 
-def strata_and_keys(table: Table) -> tuple[list[str], Iterator[str]]:
-    """The stratum of each row, and the input of each row as one text.
+def strata_and_keys(table: Table) -> tuple[NDArray[np.int64], Iterator[str]]:
+    """The number of the stratum of each row (n,), and the input of each row as one text.
 
     The stratum is the label; of several labels or of tags it is the rarest one in the table, so
     that rare labels are in both parts. Rows without labels are one stratum.
 
     >>> table = Table.from_columns({"text": ["가", "나", "다"], "labels": ["1|2", "1", ""]})
-    >>> strata, keys = strata_and_keys(table)
+    >>> strata, keys = strata_and_keys(table)  # 2, 1 and none
     >>> strata, list(keys)
-    (['2', '1', ''], ['가', '나', '다'])
+    (array([2, 1, 0]), ['가', '나', '다'])
     """
     if "label" in table.column_names:
-        strata = list(table.column("label"))
+        strata: Iterable[str] = table.column("label")
     elif "labels" in table.column_names:
-        strata = _rarest(split_labels(cell) for cell in table.column("labels"))
+        strata = _rarest(table.column("labels"), split_labels)
     elif "tags" in table.column_names:
-        strata = _rarest(sorted({*cell.split(" ")} - {"O"}) for cell in table.column("tags"))
+        strata = _rarest(table.column("tags"), lambda cell: sorted({*cell.split(" ")} - {"O"}))
     else:
-        strata = [""] * len(table)
-    return strata, inputs_of(table)
+        return np.zeros(len(table), np.int64), inputs_of(table)
+    return ranks(strata, len(table)), inputs_of(table)
+
+
+def ranks(names: Iterable[str], n: int) -> NDArray[np.int64]:
+    """The position of each of `n` names among the distinct ones in order, (n,).
+
+    >>> ranks(["나", "가", "나"], 3)
+    array([1, 0, 1])
+    """
+    first: dict[str, int] = {}
+    numbers = np.fromiter((first.setdefault(name, len(first)) for name in names), np.int64, n)
+    order = {name: rank for rank, name in enumerate(sorted(first))}
+    return np.array([order[name] for name in first], np.int64)[numbers]
 
 
 def stratified_draw(
-    strata: list[str], keys: Iterable[str], n_drawn: int, seed: int
+    strata: Sequence[str] | NDArray[np.int64], keys: Iterable[str], n_drawn: int, seed: int
 ) -> NDArray[np.bool_]:
     """Which rows are drawn, (n,): `n_drawn` of them, from each stratum in proportion.
 
@@ -52,7 +64,7 @@ def stratified_draw(
     >>> chosen[:8].sum(), chosen[8:].sum()
     (np.int64(4), np.int64(1))
     """
-    _, stratum, sizes = np.unique(np.array(strata), return_inverse=True, return_counts=True)
+    _, stratum, sizes = np.unique(np.asarray(strata), return_inverse=True, return_counts=True)
     hashes = _hashes(keys, seed, len(strata))
     order = np.lexsort((hashes, stratum))  # one stratum after the other, equal inputs together
     drawn = np.zeros(len(strata), np.bool_)
@@ -69,17 +81,16 @@ def _whole_groups(
 ) -> NDArray[np.int64]:
     """The first `quota` rows (m,), by groups of equal hashes that fit, and then single rows."""
     first = np.append(True, hashes[1:] != hashes[:-1])[: len(rows)]  # of a group of equal hashes
-    starts: list[int] = np.flatnonzero(first).tolist()
-    stops = [*starts[1:], len(rows)][: len(starts)]
-    chosen: list[NDArray[np.int64]] = []
-    rest: list[NDArray[np.int64]] = []
+    starts = np.flatnonzero(first)
+    stops = np.append(starts[1:], len(rows))[: len(starts)]
+    chosen, rest = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
     for start, stop in zip(starts, stops, strict=True):
         if not quota:
             break
         fits = stop - start <= quota
-        (chosen if fits else rest).append(rows[start:stop])
-        quota -= (stop - start) if fits else 0
-    return np.concatenate([*chosen, np.concatenate([*rest, rows[:0]])[:quota]])
+        (chosen if fits else rest)[start:stop] = True
+        quota -= int(stop - start) if fits else 0
+    return np.concatenate([rows[chosen], rows[rest][:quota]])
 
 
 def _quotas(sizes: NDArray[np.int64], n_drawn: int) -> NDArray[np.int64]:
@@ -105,11 +116,11 @@ def _quotas(sizes: NDArray[np.int64], n_drawn: int) -> NDArray[np.int64]:
     return quotas
 
 
-def _rarest(cells: Iterable[list[str]]) -> list[str]:
+def _rarest(cells: Iterable[str], labels_of: Callable[[str], list[str]]) -> Iterator[str]:
     """The label of each cell that is the rarest in all cells; "" of an empty cell."""
-    rows = list(cells)
-    counts = Counter(label for row in rows for label in row)
-    return [min(row, key=lambda label: (counts[label], label), default="") for row in rows]
+    counts = Counter(label for cell in cells for label in labels_of(cell))
+    for cell in cells:
+        yield min(labels_of(cell), key=lambda label: (counts[label], label), default="")
 
 
 def inputs_of(table: Table) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Immutable tables of text, stored by Arrow in memory or in a memory-mapped file."""
 
+import mmap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
@@ -18,16 +19,31 @@ Cell = TypeVar("Cell", str, float, list[str])
 
 LONG_CHARS = 4_096  # Arrow's NFC is quadratic in the longest run of combining marks
 _BLOCK = 4_096  # rows converted to Python strings at a time
+_RELEASED_ROWS = 65_536  # after which the pages of a mapped file are released
+
+
+def release(mapping: mmap.mmap | None) -> None:
+    """Let the pages of a file leave the memory; they are read again when they are needed."""
+    if mapping is not None and hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
+        mapping.madvise(mmap.MADV_DONTNEED)
 
 
 class Column(Sequence[Cell], Generic[Cell]):
-    """One column as a sequence; cells are converted to Python objects on access."""
+    """One column as a sequence; cells are converted to Python objects on access.
 
-    def __init__(self, array: "pa.ChunkedArray") -> None:
-        self._array = array
+    Where it is part of a mapped file, the pages that have been read leave the memory again.
+    """
+
+    def __init__(
+        self,
+        array: "pa.ChunkedArray",
+        rows: NDArray[np.int64] | None = None,
+        mapping: mmap.mmap | None = None,
+    ) -> None:
+        self._array, self._rows, self._mapping = array, rows, mapping
 
     def __len__(self) -> int:
-        return len(self._array)
+        return len(self._array if self._rows is None else self._rows)
 
     @overload
     def __getitem__(self, index: int) -> Cell: ...
@@ -35,14 +51,39 @@ class Column(Sequence[Cell], Generic[Cell]):
     def __getitem__(self, index: slice) -> list[Cell]: ...
     def __getitem__(self, index: int | slice) -> Cell | list[Cell]:
         if isinstance(index, slice):
-            cells: list[Cell] = self._array[index].to_pylist()
-            return cells
-        cell: Cell = self._array[index].as_py()
+            chosen = range(len(self))[index]
+            if chosen.step != 1:
+                return [self[i] for i in chosen]
+            return self._cells(chosen.start, chosen.stop)
+        row = index if self._rows is None else int(self._rows[index])
+        cell: Cell = self._array[row].as_py()
         return cell
 
     def __iter__(self) -> Iterator[Cell]:
+        kept = 0  # the row of the file from which its pages are in memory
         for start in range(0, len(self), _BLOCK):
-            yield from self._array.slice(start, _BLOCK).to_pylist()
+            yield from self._cells(start, start + _BLOCK)
+            read = start if self._rows is None else int(self._rows[start])
+            if read - kept >= _RELEASED_ROWS:
+                release(self._mapping)
+                kept = read
+        release(self._mapping)
+
+    def _cells(self, start: int, stop: int) -> list[Cell]:
+        import pyarrow as pa
+
+        if self._rows is None:
+            found = self._array.slice(start, max(stop - start, 0))
+        else:
+            rows = self._rows[start:stop]
+            if not len(rows):
+                return []
+            first = int(rows[0])
+            near = np.zeros(int(rows[-1]) - first + 1, np.bool_)
+            near[rows - first] = True
+            found = self._array.slice(first, len(near)).filter(pa.array(near))
+        cells: list[Cell] = found.to_pylist()
+        return cells
 
     def __repr__(self) -> str:
         return f"Column({self[:3]!r}{'...' if len(self) > 3 else ''}, {len(self):,} rows)"
@@ -52,6 +93,9 @@ class Column(Sequence[Cell], Generic[Cell]):
 class Table:
     """Rows of text in named columns, and a report on the bad rows that were skipped.
 
+    `rows` are the numbers of its rows in `arrow`, ascending, where these are only a part of them: a
+    part of a mapped file is not copied.
+
     >>> table = Table.from_columns({"text": ["좋다", "싫다"], "label": ["positive", "negative"]})
     >>> len(table), table.column("text")[1], list(table.slice(0, 1).column("label"))
     (2, '싫다', ['positive'])
@@ -60,6 +104,8 @@ class Table:
     arrow: "pa.Table"
     bad_rows: BadRows = field(default_factory=BadRows)
     sha256: str = ""  # of the decompressed content; "" if the rows are not from a file
+    mapping: mmap.mmap | None = field(default=None, compare=False)  # of the file with `arrow`
+    rows: NDArray[np.int64] | None = field(default=None, compare=False)
 
     @classmethod
     def from_columns(
@@ -83,11 +129,12 @@ class Table:
         first, *others = tables
         if not others:
             return first
-        parts = [table.arrow.cast(first.arrow.schema) for table in tables]
-        return replace(first, arrow=pa.concat_tables(parts), sha256="")
+        parts = [table._whole().cast(first.arrow.schema) for table in tables]
+        whole = pa.concat_tables(parts)
+        return replace(first, arrow=whole, sha256="", mapping=None, rows=None)
 
     def __len__(self) -> int:
-        return int(self.arrow.num_rows)
+        return int(self.arrow.num_rows) if self.rows is None else len(self.rows)
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -96,22 +143,24 @@ class Table:
 
     def column(self, name: str) -> Column[str]:
         """The cells of a column of text. Raises InputError for an unknown name."""
-        return Column[str](self._of_type(name, "text"))
+        return Column[str](self._of_type(name, "text"), self.rows, self.mapping)
 
     def numbers(self, name: str) -> Column[float]:
         """The cells of a column of numbers: the column `score`."""
-        return Column[float](self._of_type(name, "numbers"))
+        return Column[float](self._of_type(name, "numbers"), self.rows, self.mapping)
 
     def pieces(self, name: str) -> Column[list[str]]:
         """The cells of a column of lists of pieces, from pre-tokenized files."""
-        return Column[list[str]](self._of_type(name, "lists of pieces"))
+        return Column[list[str]](self._of_type(name, "lists of pieces"), self.rows, self.mapping)
 
     def cells(self, name: str) -> Column[Any]:
         """The cells of a column of any type."""
-        return Column(self.arrow.column(name))
+        return Column(self.arrow.column(name), self.rows, self.mapping)
 
     def slice(self, start: int, stop: int | None = None) -> "Table":
         """The rows from `start` up to `stop`, without copying."""
+        if self.rows is not None:
+            return replace(self, rows=self.rows[start:stop])
         length = None if stop is None else max(0, stop - start)
         return replace(self, arrow=self.arrow.slice(start, length))
 
@@ -124,8 +173,11 @@ class Table:
         if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
             filled = pc.greater(pc.list_value_length(array), 0)
         else:
-            filled = pc.invert(pc.equal(pc.utf8_trim_whitespace(array), ""))
-        return self if pc.all(filled).as_py() else replace(self, arrow=self.arrow.filter(filled))
+            empty = pc.equal(pc.binary_length(array), 0)
+            filled = pc.invert(pc.or_(empty, pc.utf8_is_space(array)))  # without a trimmed copy
+        release(self.mapping)
+        chosen = np.asarray(filled) if self.rows is None else np.asarray(filled)[self.rows]
+        return self if chosen.all() else self.keep(chosen)
 
     def select(self, names: Sequence[str]) -> "Table":
         """The columns with these names only."""
@@ -135,7 +187,17 @@ class Table:
         """The rows for which `chosen` (rows,) is True."""
         import pyarrow as pa
 
+        if self.rows is not None:
+            return replace(self, rows=self.rows[chosen])
+        if self.mapping is not None:
+            return replace(self, rows=np.flatnonzero(chosen))
         return replace(self, arrow=self.arrow.filter(pa.array(chosen)))
+
+    def _whole(self) -> "pa.Table":
+        """All rows in one table of Arrow."""
+        import pyarrow as pa
+
+        return self.arrow if self.rows is None else self.arrow.take(pa.array(self.rows))
 
     def without(self, name: str, texts: Sequence[str]) -> "Table":
         """The rows whose text in the column `name` is not in `texts`.
@@ -150,8 +212,8 @@ class Table:
         import pyarrow.compute as pc
 
         unwanted = pc.unique(_spaced(pa.array(texts, pa.large_string())))
-        cells = _spaced(self.arrow.column(name).cast(pa.large_string()))
-        return replace(self, arrow=self.arrow.filter(pc.invert(pc.is_in(cells, unwanted))))
+        cells = _spaced(self._whole().column(name).cast(pa.large_string()))
+        return self.keep(~np.asarray(pc.is_in(cells, unwanted)))
 
     def _of_type(self, name: str, expected: str) -> "pa.ChunkedArray":
         if name not in self.arrow.column_names:

@@ -15,7 +15,7 @@ from jumok.data.files.rows import MAX_KEPT, BadRows
 from jumok.data.files.tables import FORMATS, combined_checksum, read_parallel, read_table
 from jumok.data.files.tagged import bio_tag, is_conll_line
 from jumok.data.table import Table
-from jumok.errors import DataError
+from jumok.errors import DataError, Message
 
 MAX_SEARCHED = 1_000  # rows in which an optional column is looked for
 
@@ -60,15 +60,32 @@ def read_files(
         return read_parallel(
             paths, columns, labels=cells, on_bad_rows=config.on_bad_rows, skip_with=skip_with
         )
-    return read_table(
-        paths[0],
-        headers,
-        format=format,
-        labels=cells or None,
-        lists=("text",) if config.pieces and "text" in headers else (),
-        on_bad_rows=config.on_bad_rows,
-        skip_with=skip_with,
+    try:
+        return read_table(
+            paths[0],
+            headers,
+            format=format,
+            labels=cells or None,
+            lists=("text",) if config.pieces and "text" in headers else (),
+            on_bad_rows=config.on_bad_rows,
+            skip_with=skip_with,
+        )
+    except DataError as error:
+        if error.code == "file.no_column_header" and skip_with:  # the recipe may name another
+            raise DataError(_naming_the_column(error.message, headers)) from error
+        raise
+
+
+def _naming_the_column(message: Message, headers: Mapping[str, str]) -> Message:
+    """The message on a missing column with the key of the recipe that names it."""
+    column = next(name for name, header in headers.items() if header == message.values["name"])
+    advice = Message(
+        "file.name_the_column",
+        "{suggest}; name the column with data.{column}=NAME",
+        suggest=message.values["suggest"],
+        column=column,
     )
+    return Message(message.code, message.template, **message.values | {"suggest": advice})
 
 
 def several_files(path: Path | str) -> tuple[Path, ...]:

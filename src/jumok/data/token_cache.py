@@ -1,13 +1,17 @@
 """A cache of token ids, keyed by the texts and the tokenizer and memory-mapped."""
 
 import hashlib
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from jumok.data.arrow_cache import cache_folder, cached_table, write_table
+from jumok.language import translate
+from jumok.terminal import counted
 from jumok.text.ragged import Ragged
 
 MIN_CACHED_TEXTS = 4_096  # fewer texts are encoded faster than the cache is read
@@ -39,7 +43,8 @@ def encode_cached(texts: Sequence[str], tokenizer: Encoder) -> Ragged:
     cached = _read(path)
     if cached is not None:
         return cached
-    encoded = _encode(texts, tokenizer)
+    shown = translate("tokenized {n:,} of {total:,} texts")
+    encoded = _encode(counted(_batches(texts), shown, len(texts), len), tokenizer)
     _write(path, encoded)
     return _read(path) or encoded
 
@@ -60,13 +65,21 @@ def _read(path: Path) -> Ragged | None:
     return Ragged(rows.values.to_numpy(), rows.offsets.to_numpy())
 
 
-def _encode(texts: Sequence[str], tokenizer: Encoder) -> Ragged:
-    parts = [
-        Ragged.from_lists(tokenizer.encode_batch(list(texts[start : start + _BATCH])))
-        for start in range(0, len(texts), _BATCH)
-    ]
-    lengths = np.concatenate([part.lengths for part in parts])
-    return Ragged.from_lengths(np.concatenate([part.ids for part in parts]), lengths)
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    rest = iter(texts)
+    while batch := list(islice(rest, _BATCH)):
+        yield batch
+
+
+def _encode(batches: Iterable[list[str]], tokenizer: Encoder) -> Ragged:
+    """The ids of all texts, in arrays that grow: no list is longer than a batch."""
+    ids, lengths = array("i"), array("q")
+    for batch in batches:
+        rows = tokenizer.encode_batch(batch)
+        lengths.extend(map(len, rows))
+        for row in rows:
+            ids.fromlist(row)
+    return Ragged.from_lengths(np.asarray(ids), np.asarray(lengths))
 
 
 def _key(texts: Sequence[str], tokenizer: Encoder) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from jumok.atomic_io import atomic_directory, check_empty
-from jumok.errors import ExportError, InputError
+from jumok.errors import ExportError, InputError, Message
 from jumok.export.card import card, results_of
 from jumok.export.report import ExportReport
 from jumok.export.samples import comparison_samples, random_samples
@@ -90,7 +90,9 @@ def check_exportable(target: Target, pipeline: Pipeline) -> None:
     if reason is not None:
         names = TARGETS.names()
         others = [name for name in names if not get_target(name).unsupported_reason(pipeline)]
-        advice = f"use --to {' or '.join(others)}" if others else "no other format supports it"
+        advice = Message("export.no_format", "no other format supports it")
+        if others:
+            advice = Message("export.use_format", "use --to {names}", names=" or ".join(others))
         raise ExportError("export.unsupported", "{reason}; {advice}", reason=reason, advice=advice)
     check_installed(target.libraries)
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from jumok import safetensors_io as tensorfile
 from jumok.atomic_io import write_atomically
 from jumok.data.packing import pad
-from jumok.errors import ExportError, InputError
+from jumok.errors import ExportError, InputError, Message
 from jumok.export.generation_config import generation_config
 from jumok.export.report import (
     ExportReport,
@@ -87,16 +87,20 @@ class HuggingFace:
     quantizations: tuple[Quantization, ...] = ()
     tolerance: float = TOLERANCE
 
-    def unsupported_reason(self, pipeline: Pipeline) -> str | None:
+    def unsupported_reason(self, pipeline: Pipeline) -> Message | None:
         """Why transformers does not support this model; None if it does."""
         if pipeline.origin is not None:
             return None
         if type(pipeline.model) not in _KINDS:
-            return f"transformers has no equivalent of the class {type(pipeline.model).__name__}"
+            return Message(
+                "export.transformers_has_no_class",
+                "transformers has no equivalent of the class {kind}",
+                kind=type(pipeline.model).__name__,
+            )
         try:
             convert_pipeline(pipeline)
         except InputError as error:
-            return str(error)
+            return error.message
         return None
 
     def write(

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, Protocol
 
-from jumok.errors import MissingDependencyError
+from jumok.errors import Message, MissingDependencyError
 from jumok.export.report import ExportReport
 from jumok.export.samples import Samples
 from jumok.tasks.pipeline.pipeline import Pipeline
@@ -30,7 +30,7 @@ class Target(Protocol):
     def quantizations(self) -> tuple[Quantization, ...]:
         """The types besides float32 that its weights can have."""
 
-    def unsupported_reason(self, pipeline: Pipeline) -> str | None:
+    def unsupported_reason(self, pipeline: Pipeline) -> Message | None:
         """Why this model cannot be exported to this format; None if it can."""
 
     def write(

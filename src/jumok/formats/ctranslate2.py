@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from jumok.errors import InputError
+from jumok.errors import InputError, Message
 from jumok.export.report import ExportReport, NumericComparison
 from jumok.export.samples import Samples
 from jumok.export.target import Progress, Quantization
@@ -26,17 +26,21 @@ class CTranslate2:
     quantizations: tuple[Quantization, ...] = ("int8",)
     tolerance: float = TOLERANCE
 
-    def unsupported_reason(self, pipeline: Pipeline) -> str | None:
+    def unsupported_reason(self, pipeline: Pipeline) -> Message | None:
         """Why CTranslate2 does not support this model; None if it does."""
         if not pipeline.has_text_head:
-            return f"a {pipeline.architecture} has no LM head; train one with model.init"
+            return Message(
+                "export.no_lm_head",
+                "a {architecture} has no LM head; train one with model.init",
+                architecture=pipeline.architecture,
+            )
         reason = unsupported_reason(pipeline.model)
         if reason is not None:
             return reason
         try:
             model_pair(pipeline)
         except InputError as error:  # of its vocabularies
-            return str(error)
+            return error.message
         return None
 
     def write(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from jumok.errors import ExportError, ModelFileError
+from jumok.errors import ExportError, Message, ModelFileError
 from jumok.models import Decoder, Encoder, EncoderDecoder, LanguageModel
 from jumok.models.backbones import backbones
 from jumok.nn import (
@@ -74,39 +74,54 @@ def _pieces(vocabulary: Tokenizer, n: int) -> list[str]:
     return pieces
 
 
-def unsupported_reason(model: nn.Module) -> str | None:
+def unsupported_reason(model: nn.Module) -> Message | None:
     """Why CTranslate2 does not support a model; None if it does.
 
     >>> print(unsupported_reason(nn.Linear(1, 1)))
     CTranslate2 needs an encoder-decoder or a language model, got the class Linear
     """
     if not isinstance(model, EncoderDecoder | LanguageModel):
-        return (
-            "CTranslate2 needs an encoder-decoder or a language model, got the class "
-            f"{type(model).__name__}"
+        return Message(
+            "export.ctranslate2_kind",
+            "CTranslate2 needs an encoder-decoder or a language model, got the class {kind}",
+            kind=type(model).__name__,
         )
     for name, backbone in backbones(model).items():
         if extensions := backbone.stack.extensions():
-            return f"jumok writes no {extensions[0]} ({name}) for CTranslate2"
+            return _not_written(extensions[0], name)
         embedding = backbone.embedding
         if type(embedding.positions) not in (LearnedPositions, SinusoidalPositions, type(None)):
-            return f"jumok writes no positions of an extension ({name}) for CTranslate2"
+            return _not_written("positions of an extension", name)
         if not isinstance(embedding.projection, nn.Identity):
-            return (
-                f"CTranslate2 does not support an embedding projection ({name}); train without "
-                "model.d_embedding"
+            return Message(
+                "export.ctranslate2_projection",
+                "CTranslate2 does not support an embedding projection ({name}); train without "
+                "model.d_embedding",
+                name=name,
             )
         if embedding.segments is not None and embedding.positions is None:
-            return (
-                f"CTranslate2 does not support segment embeddings without positions ({name}); "
-                "train with model.n_segments = 0"
+            return Message(
+                "export.ctranslate2_segments",
+                "CTranslate2 does not support segment embeddings without positions ({name}); "
+                "train with model.n_segments = 0",
+                name=name,
             )
     if isinstance(model, LanguageModel) and model.decoder.stack.relative is not None:
-        return (
+        return Message(
+            "export.ctranslate2_relative",
             "CTranslate2 computes relative positions of prompts differently after the first layer; "
-            'train a language model with model.positions = "rotary"'
+            'train a language model with model.positions = "rotary"',
         )
     return None
+
+
+def _not_written(extension: str, name: str) -> Message:
+    return Message(
+        "export.ctranslate2_extension",
+        "jumok writes no {extension} ({name}) for CTranslate2",
+        extension=extension,
+        name=name,
+    )
 
 
 def specification(
@@ -120,7 +135,7 @@ def specification(
 
     reason = unsupported_reason(model)
     if reason is not None:
-        raise ExportError("export.unsupported_by_ctranslate2", "{reason}", reason=reason)
+        raise ExportError(reason)
     decoder = _decoder(model)
     if isinstance(model, EncoderDecoder):
         spec = TransformerSpec(_encoder(model.encoder), decoder)

@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from jumok.errors import InputError
+from jumok.errors import InputError, Message
 from jumok.export.huggingface import HuggingFace, convert_pipeline
 from jumok.export.report import ExportReport, NumericComparison, relative_difference
 from jumok.export.samples import Samples, Scores, numeric_scores, to_lists
@@ -31,16 +31,20 @@ class Gguf:
     quantizations: tuple[Quantization, ...] = ("f16", "bf16", "q8_0", "q4_0")
     tolerance: float = TOLERANCE
 
-    def unsupported_reason(self, pipeline: Pipeline) -> str | None:
+    def unsupported_reason(self, pipeline: Pipeline) -> Message | None:
         """Why llama.cpp does not support this model; None if it does."""
         if type(pipeline.model) is not LanguageModel:
-            return f"GGUF is written for language models, got {type(pipeline.model).__name__}"
+            return Message(
+                "export.gguf_kind",
+                "GGUF is written for language models, got {kind}",
+                kind=type(pipeline.model).__name__,
+            )
         if pipeline.origin is not None:
             return unsupported_in_gguf(pipeline.origin.config)
         try:
             return unsupported_in_gguf(convert_pipeline(pipeline).config)
         except InputError as error:
-            return str(error)
+            return error.message
 
     def write(
         self,

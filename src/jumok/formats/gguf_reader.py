@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from jumok.atomic_io import storage_errors
 from jumok.errors import InputError, ModelFileError
 from jumok.native.gguf_types import OTHER_TYPES, TYPES, BlockType, dequantize
-from jumok.safe_json import check_no_lfs_pointer
+from jumok.safe_json import check_downloaded
 from jumok.safetensors_io import MAX_TENSORS
 
 MAGIC = b"GGUF"
@@ -120,7 +120,7 @@ def read_gguf(path: Path) -> GGUFFile:
 
 def parse_gguf(data: bytes, size: int, path: Path) -> GGUFFile:
     """The header in the first bytes of a file of `size` bytes."""
-    check_no_lfs_pointer(data)
+    check_downloaded(data)
     reader = _Reader(data)
     if reader.take(4) != MAGIC:
         raise ModelFileError(

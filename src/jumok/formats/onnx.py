@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from jumok.data.packing import pad
 from jumok.data.table import Table
-from jumok.errors import TokenizerError
+from jumok.errors import Message, TokenizerError
 from jumok.export.huggingface import HuggingFace, convert_pipeline, write_json, write_tokenizer
 from jumok.export.report import ExportReport, NumericComparison, relative_difference
 from jumok.export.samples import Samples, Scores, backbone_of, numeric_scores
@@ -46,26 +46,35 @@ class Onnx:
     quantizations: tuple[Quantization, ...] = ("int8",)
     tolerance: float = TOLERANCE
 
-    def unsupported_reason(self, pipeline: Pipeline) -> str | None:
+    def unsupported_reason(self, pipeline: Pipeline) -> Message | None:
         """Why ONNX export does not support this model; None if it does."""
         model = pipeline.model
         if isinstance(model, EncoderDecoder | LanguageModel | Decoder):
-            return f"ONNX export needs an encoder, got the class {type(model).__name__}"
+            return Message(
+                "export.onnx_without_encoder",
+                "ONNX export needs an encoder, got the class {kind}",
+                kind=type(model).__name__,
+            )
         if isinstance(model, EncoderDecoderClassifier):
-            return (
+            return Message(
+                "export.onnx_with_decoder",
                 "ONNX export needs an encoder, got a classifier with a decoder; train it with "
-                'model.kind = "encoder"'
+                'model.kind = "encoder"',
             )
         if isinstance(model, CharacterClassifier):
-            return (
+            return Message(
+                "export.onnx_of_characters",
                 "ONNX export needs logits that follow from token ids, got a classifier of "
-                'characters; train it with model.tagging = "pieces"'
+                'characters; train it with model.tagging = "pieces"',
             )
         size = sum(4 * weight.numel() for weight in named_weights(model).values())
         if size > MAX_BYTES:
-            return (
-                f"weights must have at most {MAX_BYTES:,} bytes for ONNX, got {size:,}; train a "
-                "smaller model"
+            return Message(
+                "export.onnx_size",
+                "weights must have at most {most:,} bytes for ONNX, got {size:,}; train a smaller "
+                "model",
+                most=MAX_BYTES,
+                size=size,
             )
         return None
 

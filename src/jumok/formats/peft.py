@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jumok.errors import InputError
+from jumok.errors import InputError, Message
 from jumok.export.huggingface import batches, convert_pipeline, paired_outputs
 from jumok.export.report import ExportReport, NumericComparison, relative_difference
 from jumok.export.samples import Samples
@@ -33,25 +33,33 @@ class Peft:
     quantizations: tuple[Quantization, ...] = ()
     tolerance: float = TOLERANCE
 
-    def unsupported_reason(self, pipeline: Pipeline) -> str | None:
+    def unsupported_reason(self, pipeline: Pipeline) -> Message | None:
         """Why this model has no adapter for PEFT; None if it has one."""
         recipe = pipeline.recipe
         path = _adapter_path(pipeline)
         if not recipe.training.lora.rank or path is None or not path.is_file():
-            return "an adapter needs a run that was trained with training.lora"
+            return Message(
+                "export.run_without_lora",
+                "an adapter needs a run that was trained with training.lora",
+            )
         if not is_hf_folder(_base(pipeline)):
-            return (
-                "an adapter for PEFT needs a Hugging Face folder as model.init, got "
-                f"{recipe.model.init}"
+            return Message(
+                "export.adapter_of_a_run",
+                "an adapter for PEFT needs a Hugging Face folder as model.init, got {init}",
+                init=recipe.model.init,
             )
         try:
             names = convert_pipeline(pipeline).names
         except InputError as error:
-            return str(error)
+            return error.message
         maps = {name.rpartition(".")[0] for name in read_tensors(path)}
         joined = sorted(name for name in maps if f"{name}.weight" not in names)
         if joined:
-            return f"transformers joins {joined[0]} with other maps, which PEFT changes as one"
+            return Message(
+                "export.joined_maps",
+                "transformers joins {name} with other maps, which PEFT changes as one",
+                name=joined[0],
+            )
         return None
 
     def write(

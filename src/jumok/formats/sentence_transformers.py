@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from jumok.errors import InputError
+from jumok.errors import InputError, Message
 from jumok.export.huggingface import HuggingFace, batches, convert_encoder, write_hf_model
 from jumok.export.report import ExportReport, NumericComparison, relative_difference
 from jumok.export.samples import Samples
@@ -36,20 +36,22 @@ class SentenceTransformers:
     quantizations: tuple[Quantization, ...] = ()
     tolerance: float = TOLERANCE
 
-    def unsupported_reason(self, pipeline: Pipeline) -> str | None:
+    def unsupported_reason(self, pipeline: Pipeline) -> Message | None:
         """Why this model cannot be exported to this format; None if it can."""
         if not isinstance(getattr(pipeline.model, "encoder", pipeline.model), Encoder) or hasattr(
             pipeline.model, "decoder"
         ):
-            return (
-                f"vectors of texts need an encoder, got the class {type(pipeline.model).__name__}"
+            return Message(
+                "export.vectors_without_encoder",
+                "vectors of texts need an encoder, got the class {kind}",
+                kind=type(pipeline.model).__name__,
             )
         if pipeline.origin is not None:
             return None
         try:
             convert_encoder(pipeline)
         except InputError as error:
-            return str(error)
+            return error.message
         return None
 
     def write(

@@ -39,6 +39,14 @@ CONFIG_FILES = (
     "vocabulary/*",  # of an imported checkpoint
     "origin/*.json",
 )
+_SENTENCE_MODULES = (  # of sentence-transformers, which decide what the vectors of a text are
+    "modules.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+    "[0-9]_*/*.json",
+    "[0-9]_*/model.safetensors",
+    "[0-9]_Dense/pytorch_model.bin",  # small, and often the only file of its weights
+)
 _SAFETENSORS = (
     "model.safetensors",
     "model.safetensors.index.json",
@@ -77,10 +85,11 @@ def resolve(name_or_folder: str | Path, revision: str | None = None) -> Path:
             "config.json and weights, or OWNER/NAME",
             name=name,
         )
-    downloaded = _download(name, revision, (*CONFIG_FILES, *_SAFETENSORS))
+    common = (*CONFIG_FILES, *_SENTENCE_MODULES)
+    downloaded = _download(name, revision, (*common, *_SAFETENSORS))
     if any(path.suffix == ".safetensors" for path in downloaded.glob("*")):
         return downloaded
-    return _download(name, commit_of(downloaded), (*CONFIG_FILES, *_PICKLES))
+    return _download(name, commit_of(downloaded), (*common, *_PICKLES))
 
 
 def is_hf_folder(folder: Path) -> bool:

@@ -23,7 +23,7 @@ from jumok.errors import InputError, Message, ModelFileError
 from jumok.limited_process import ProgramError, run_program
 from jumok.pretrained.memory_map import mmap_safetensors
 from jumok.pretrained.zip_check import check_zip
-from jumok.safe_json import check_no_lfs_pointer
+from jumok.safe_json import check_downloaded
 from jumok.safetensors_io import deserialize
 
 WORKER = Path(__file__).with_name("pickle_worker.py")
@@ -42,7 +42,7 @@ def read_pickle(path: Path) -> dict[str, Tensor]:
     read = _read_in_subprocess if sys.platform == "linux" else _read_without_limits
     with open_regular(path) as (file, size):
         try:
-            check_no_lfs_pointer(file.read(64))
+            check_downloaded(file.read(64))
             check_zip(file, size)
             file.seek(0)
             return read(file, size)

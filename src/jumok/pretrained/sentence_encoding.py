@@ -1,7 +1,8 @@
 """How a folder of sentence-transformers makes vectors of texts: pooling, dense layers, prompts.
 
 modules.json lists the modules in order: Transformer, Pooling, then Dense and Normalize. Their types
-are import paths; the class names of a closed list are accepted and nothing is imported.
+are import paths; the class names of a closed list are accepted and nothing is imported. Before
+version 2.0 of sentence-transformers, the Transformer is in a folder of its own, 0_Transformer.
 """
 
 import json
@@ -18,6 +19,7 @@ from jumok.atomic_io import read_regular, write_atomically
 from jumok.errors import InputError, Message, ModelFileError
 from jumok.foreign_keys import KeyTable
 from jumok.models.config import SentencePooling
+from jumok.pretrained.pickle_reader import read_pickle
 from jumok.safe_json import MAX_BYTES, parse_json, read_json
 from jumok.safetensors_io import read_tensors, serialize
 
@@ -147,6 +149,11 @@ class SentenceEncoding:
         rest = (self.pooling, self.max_length, self.lower_case, dict(self.prompts))
         return f"{steps} {rest} {self.default_prompt}"
 
+    def width(self, d_model: int) -> int:
+        """The numbers of a vector, from hidden states of this width."""
+        dense = [step for step in self.steps if isinstance(step, DenseLayer)]
+        return len(dense[-1].weight) if dense else d_model
+
     def prompt(self, name: str) -> str:
         """The text before every text: that of this name, or the default prompt.
 
@@ -158,7 +165,7 @@ class SentenceEncoding:
             known = ", ".join(self.prompts) or "none"
             raise ModelFileError(
                 "pretrained.unknown_prompt",
-                "prompt_name must be one of the model's prompts, {known}; got {name}",
+                "prompt_name must be one of the model's prompts ({known}), got {name}; change it",
                 known=known,
                 name=name,
             )
@@ -172,6 +179,35 @@ def read_sentence_encoding(folder: Path) -> SentenceEncoding | None:
     """
     if not (folder / MODULES).exists():
         return None
+    kinds, paths = _read_modules(folder)
+    steps = [
+        _normalize(path) if kind == "Normalize" else _dense(path)
+        for kind, path in zip(kinds[2:], paths[2:], strict=True)
+    ]
+    transformer = _read_config(paths[0] / "sentence_bert_config.json")
+    prompts = _read_config(folder / "config_sentence_transformers.json")
+    length = transformer.get("max_seq_length")
+    named = prompts.get("prompts") or {}
+    return SentenceEncoding(
+        _pooling(paths[1] / "config.json"),
+        tuple(steps),
+        length if isinstance(length, int) and length > 0 else None,
+        transformer.get("do_lower_case") is True,
+        {str(name): str(text) for name, text in named.items()} if isinstance(named, dict) else {},
+        str(prompts.get("default_prompt_name") or ""),
+    )
+
+
+def transformer_folder(folder: Path) -> Path:
+    """The folder of the Transformer: `folder`, or in it that of a model from before version 2.0.
+
+    Raises InputError for modules that are not supported.
+    """
+    return _read_modules(folder)[1][0] if (folder / MODULES).is_file() else folder
+
+
+def _read_modules(folder: Path) -> tuple[list[str], list[Path]]:
+    """The kind and the folder of each module."""
     entries = _read_list(folder / MODULES)
     for entry in entries:
         KEYS[MODULES].check(entry, folder / MODULES, _ADVICE)
@@ -185,30 +221,7 @@ def read_sentence_encoding(folder: Path) -> SentenceEncoding | None:
             folder=folder / MODULES,
             kinds=", ".join(kinds)[:200],
         )
-    if paths[0] != folder:
-        raise ModelFileError(
-            "pretrained.transformer_in_other_folder",
-            "{folder}: the Transformer must be in the folder itself, got {paths!r}; move its "
-            "files there",
-            folder=folder / MODULES,
-            paths=paths[0].name,
-        )
-    steps = [
-        _normalize(path) if kind == "Normalize" else _dense(path)
-        for kind, path in zip(kinds[2:], paths[2:], strict=True)
-    ]
-    transformer = _read_config(folder / "sentence_bert_config.json")
-    prompts = _read_config(folder / "config_sentence_transformers.json")
-    length = transformer.get("max_seq_length")
-    named = prompts.get("prompts") or {}
-    return SentenceEncoding(
-        _pooling(paths[1] / "config.json"),
-        tuple(steps),
-        length if isinstance(length, int) and length > 0 else None,
-        transformer.get("do_lower_case") is True,
-        {str(name): str(text) for name, text in named.items()} if isinstance(named, dict) else {},
-        str(prompts.get("default_prompt_name") or ""),
-    )
+    return kinds, paths
 
 
 def write_sentence_encoding(encoding: SentenceEncoding, folder: Path, width: int) -> None:
@@ -308,7 +321,7 @@ def _dense(folder: Path) -> DenseLayer:
             activations=", ".join(_ACTIVATIONS),
             name=name[:80],
         )
-    tensors = read_tensors(folder / "model.safetensors")
+    tensors = _read_weights(folder)
     weight, bias = tensors.get("linear.weight"), tensors.get("linear.bias")
     if weight is None or weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
         raise ModelFileError(
@@ -317,6 +330,13 @@ def _dense(folder: Path) -> DenseLayer:
             folder=folder,
         )
     return DenseLayer(weight, bias, activation())
+
+
+def _read_weights(folder: Path) -> Mapping[str, Tensor]:
+    """The tensors of a module; older models have a pickle, which is not executed."""
+    path = folder / "model.safetensors"
+    pickle = folder / "pytorch_model.bin"
+    return read_pickle(pickle) if pickle.exists() and not path.exists() else read_tensors(path)
 
 
 def _read_list(path: Path) -> list[dict[str, Any]]:

@@ -53,7 +53,8 @@ class Engine:
         pipeline = with_precision(pipeline, options.precision)
         if options.decoding:
             pipeline = pipeline.with_decoding(options.decoding)
-        pipeline.check_supported()
+        if pipeline.has_text_head or pipeline.recipe.model.kind != "encoder":
+            pipeline.check_supported()
         self._pipeline = pipeline
         _merge_encoders(pipeline, hub)
         if isinstance(pipeline, GenerationPipeline):
@@ -64,7 +65,7 @@ class Engine:
         self.batched = {  # the kinds of requests whose answers do not depend on the batch
             kind
             for kind, invariant in (
-                ("predict", is_batch_invariant(pipeline.model)),
+                ("predict", pipeline.has_text_head and is_batch_invariant(pipeline.model)),
                 ("embed", has_invariant_states(pipeline.model)),
             )
             if invariant
@@ -80,10 +81,14 @@ class Engine:
             "task": recipe.task,
             "labels": list(pipeline.labels),
             "paired": recipe.paired,
+            "optional_pairs": pipeline.optional_pairs,
+            "scores": pipeline.task.answer == "score",
+            "imported": pipeline.origin is not None,
             "generates": pipeline.task.generates,
             "chats": can_chat(pipeline),
             "translates": pipeline.task.generates and pipeline.task.reads_source,
-            "classifies": pipeline.task.answer in ("label", "labels", "score"),
+            "classifies": pipeline.has_text_head
+            and pipeline.task.answer in ("label", "labels", "score"),
             "embeds": recipe.model.kind == "encoder",
             "max_length": recipe.model.max_length,
             "languages": [recipe.data.language],
@@ -114,22 +119,31 @@ class Engine:
         """The output for one text; each generated part is passed to `emit`."""
         return as_generation(self.pipeline(decoding)).stream(text, emit)
 
-    def embed(self, text: str, normalize: bool = True, *, ids: bool = False) -> bytes:
+    def embed(
+        self, text: str, normalize: bool = True, *, ids: bool = False, prompt_name: str = ""
+    ) -> bytes:
         """The embedding of a text as float32 in little-endian order."""
-        (found,) = self.embed_batch([text], normalize, ids=ids)
+        (found,) = self.embed_batch([text], normalize, ids=ids, prompt_name=prompt_name)
         return found
 
     def embed_batch(
-        self, texts: Sequence[str], normalize: bool = True, *, ids: bool = False
+        self,
+        texts: Sequence[str],
+        normalize: bool = True,
+        *,
+        ids: bool = False,
+        prompt_name: str = "",
     ) -> list[bytes]:
         """The embeddings of several texts; those of each text alone if `batched`.
 
-        With `ids` each text is the JSON of its token ids.
+        With `ids` each text is the JSON of its token ids, which the default prompt precedes.
         """
         if ids:
             vectors = self._pipeline.encode_ids(list(map(json.loads, texts)), normalize=normalize)
         else:
-            vectors = self._pipeline.encode(list(texts), normalize=normalize)
+            vectors = self._pipeline.encode(
+                list(texts), normalize=normalize, prompt_name=prompt_name
+            )
         return [bytes(row) for row in vectors.astype("<f4")]
 
     def complete(
@@ -209,13 +223,18 @@ class Engine:
     ) -> list[str]:
         """The answers for the examples, each computed in a turn of its own."""
         answers = []
-        recipe = self._pipeline.recipe
-        fixed = self._pipeline.task.generates and recipe.decoding.sample  # answers are compared
-        decoding = f'{{"seed": {recipe.decoding.fixed_seed}}}' if fixed else ""
         for text in self.examples():
             with turn():
-                answers.append(self.predict(text, decoding))
+                answers.append(self.example_answer(text))
         return answers
+
+    def example_answer(self, text: str) -> str:
+        """The answer for an example; the vector of an encoder without a head, as JSON."""
+        if not self._pipeline.has_text_head:
+            return json.dumps(self._pipeline.encode(text).tolist())
+        recipe = self._pipeline.recipe
+        fixed = self._pipeline.task.generates and recipe.decoding.sample  # answers are compared
+        return self.predict(text, f'{{"seed": {recipe.decoding.fixed_seed}}}' if fixed else "")
 
     def _with_decoding(self, decoding: str) -> Pipeline:
         """The pipeline with the settings of a request: the JSON text of an object, or ""."""

@@ -21,6 +21,8 @@ from jumok.web.app import Route, last_part
 from jumok.web.errors import RequestError, invalid
 from jumok.web.requests import read_object, watched
 
+OF_A_TEXT = ("input.", "text.", "pipeline.")  # codes of errors of one text
+
 
 class NativeRoutes:
     """Endpoints with jumok's own formats."""
@@ -78,7 +80,7 @@ class NativeRoutes:
                 "decoding",
             )
         message = {"kind": "predict", "decoding": settings}
-        answers = await answer(request, model, message, content["texts"], self._limits)
+        answers = await answer(request, model, message, content["texts"], self._limits, "texts")
         one_version(answers)
         body = join_lines(
             {"model": model.name, "hash": answers[0].hash},
@@ -165,17 +167,25 @@ async def answer(
     message: dict[str, Any],
     inputs: list[str],
     limits: Limits,
+    param: str,
 ) -> list[Answer]:
     """The answers to all texts of a request, dropped if the client leaves.
 
-    If a reload happened between them, those of the former version are computed once more.
+    If a reload happened between them, those of the former version are computed once more. `param`
+    is the parameter with the texts, which an error names with the number of its text.
     """
     seconds = deadline_seconds(request, limits)
     deadline = time.monotonic() + seconds
 
     async def compute(items: list[Item]) -> list[Answer]:
-        with watched(request, lambda: model.queue.cancel(items)):  # ends `gather_answers`
-            return await gather_answers(model, items)
+        try:
+            with watched(request, lambda: model.queue.cancel(items)):  # ends `gather_answers`
+                return await gather_answers(model, items)
+        except RequestError as error:
+            if error.param is None and error.message.code.startswith(OF_A_TEXT):
+                failed = next(n for n, item in enumerate(items) if item.done.exception() is error)
+                error.param = param if len(inputs) == 1 else f"{param}[{failed}]"
+            raise
 
     answers = await compute(model.submit(message, inputs, seconds))
     if len({each.hash for each in answers}) > 1:

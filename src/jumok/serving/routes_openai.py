@@ -101,6 +101,7 @@ class OpenAIRoutes:
         found = await embeddings(
             *(request, self._service, self._limits, content["input"]),
             normalize=True,
+            param="input",
             name=content.get("model"),
         )
         data = [
@@ -130,16 +131,16 @@ class OpenAIRoutes:
             message |= {"kind": "complete", "prompt": "ids" if ids else "text", "empty": empty}
             message |= {"logprobs": logprobs, "echo": echo}
         if content.get("stream"):
-            if len(prompts) != 1 or echo or logprobs is not None:
+            if len(prompts) != 1 or echo:
                 raise invalid(
                     "request.stream_several_prompts",
-                    "stream needs one prompt, without echo and logprobs; send several requests",
+                    "stream needs one prompt, without echo; send several requests",
                     "stream",
                 )
             if message["kind"] == "predict":
                 message["kind"] = "stream"
             return await self._stream(request, model, message, prompts[0], content, COMPLETION)
-        answers = await answer(request, model, message, prompts, self._limits)
+        answers = await answer(request, model, message, prompts, self._limits, "prompt")
         one_version(answers)
         outputs = [parse_json(each.payload) for each in answers]
         before = [
@@ -169,7 +170,7 @@ class OpenAIRoutes:
         messages = json.dumps(content["messages"], ensure_ascii=False)
         if content.get("stream"):
             return await self._stream(request, model, message, messages, content, CHAT)
-        answers = await answer(request, model, message, [messages], self._limits)
+        answers = await answer(request, model, message, [messages], self._limits, "messages")
         output = parse_json(answers[0].payload)
         choice = CHAT.last(answers[0], output, output["output"], 0)
         reply = {**CHAT.start(model), "choices": [choice], "usage": _usage(answers)}
@@ -190,7 +191,7 @@ class OpenAIRoutes:
             settings = {**settings, "sample": heat > 0, "beam": 1}
             if heat > 0:
                 settings |= {"temperature": max(heat, 1e-6), "top_p": max(share, 1e-9)}
-        if (seed := content.get("seed")) is not None:
+        if (seed := content.get("seed")) is not None and seed >= 0:
             settings["seed"] = seed
         if stop := content.get("stop"):
             settings["stop"] = stop
@@ -340,7 +341,7 @@ def _generation_fields(limits: Limits, least: int) -> dict[str, Field]:
             "Null unless stream is true.",
         ),
         "stop": nullable(one_or_several(stop_strings(limits))),
-        "seed": nullable(integer(0)),
+        "seed": described(nullable(integer(-1)), "Null, left out or -1: a random one."),
         "user": ANYTHING,
         "frequency_penalty": no_penalty,
         "presence_penalty": no_penalty,

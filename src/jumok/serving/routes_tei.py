@@ -1,4 +1,4 @@
-"""The routes of text-embeddings-inference: /, /predict, /embed, /similarity, /info."""
+"""The routes of text-embeddings-inference: /, /predict, /embed, /rerank, /similarity, /info."""
 
 import math
 from collections.abc import Sequence
@@ -20,22 +20,24 @@ from jumok.serving.fields import (
     nullable,
     object_of,
     only,
+    string,
     text,
     text_or_texts,
     texts,
 )
 from jumok.serving.limits import Limits
-from jumok.serving.openapi import ApiRoute
+from jumok.serving.openapi import OBJECT, ApiRoute
 from jumok.serving.replies import json_reply
 from jumok.serving.requests import as_payloads
 from jumok.serving.routes import answer, one_version
-from jumok.serving.service import Service
+from jumok.serving.service import ServedModel, Service
 from jumok.web.app import Route
 from jumok.web.errors import RequestError, invalid
 from jumok.web.requests import read_object
 
 # What the scores of a task are, by its name.
 ACTIVATIONS = {"classification": "softmax", "multi_label": "sigmoid"}
+MAX_PROMPT_NAME = 100  # characters
 NUMBERS = {"type": "array", "items": {"type": "number"}}
 
 
@@ -63,9 +65,11 @@ class TeiRoutes:
             },
             ["inputs"],
         )
+        prompt = {"prompt_name": nullable(string(MAX_PROMPT_NAME))}
         embedded = {
             "normalize": nullable(BOOLEAN),
             "dimensions": nullable(integer(1)),
+            **prompt,
             **truncation,
         }
         self._embed = object_of(
@@ -78,8 +82,17 @@ class TeiRoutes:
         )
         compared = {"source_sentence": text(limits), "sentences": texts(limits)}
         inputs = object_of(compared, list(compared), refusal=_not_compared)
-        self._similarity = object_of(
-            {"inputs": inputs, "parameters": nullable(object_of({}))}, ["inputs"]
+        options = nullable(object_of(prompt | truncation))
+        self._similarity = object_of({"inputs": inputs, "parameters": options}, ["inputs"])
+        self._rerank = object_of(
+            {
+                "query": text(limits),
+                "texts": texts(limits),
+                "raw_scores": nullable(BOOLEAN),
+                "return_text": nullable(BOOLEAN),
+                **truncation,
+            },
+            ["query", "texts"],
         )
 
     @property
@@ -97,6 +110,12 @@ class TeiRoutes:
                 summary="Embeddings, as text-embeddings-inference.",
                 request=self._embed,
                 reply={"type": "array", "items": NUMBERS},
+            ),
+            ApiRoute(
+                *("POST", "/rerank", self.rerank),
+                summary="The texts by their scores with a query, as text-embeddings-inference.",
+                request=self._rerank,
+                reply={"type": "array", "items": OBJECT},
             ),
             ApiRoute(
                 *("POST", "/similarity", self.similarity),
@@ -144,8 +163,8 @@ class TeiRoutes:
         activation = parameters.get("function_to_apply")
         if activation not in (None, ACTIVATIONS.get(str(model.info.get("task")))):
             raise _other_activation("parameters.function_to_apply")
-        found, single = _inputs(content["inputs"], model.info.get("paired", False))
-        answers = await answer(request, model, {"kind": "predict"}, found, self._limits)
+        found, single = _inputs(content["inputs"], _lengths(model.info))
+        answers = await answer(request, model, {"kind": "predict"}, found, self._limits, "inputs")
         one_version(answers)
         top = parameters.get("top_k")  # None: all
         rows = [_scores(parse_json(each.payload))[:top] for each in answers]
@@ -158,18 +177,47 @@ class TeiRoutes:
         found = await embeddings(
             *(request, self._service, self._limits),
             *(content["inputs"], normalize),
+            param="inputs",
+            prompt_name=content.get("prompt_name") or parameters.get("prompt_name") or "",
         )
         n = content.get("dimensions") or parameters.get("dimensions")
         rows = [row.tolist() for row in first_dimensions(found.rows, n, normalize)]
         return json_reply(rows, headers={HASH_HEADER: found.hash})
 
     async def _answer_similarity(self, request: Request, given: dict[str, Any]) -> Response:
-        inputs = self._similarity.check(given, "")["inputs"]
-        compared = [inputs["source_sentence"], *inputs["sentences"]]
-        found = await embeddings(request, self._service, self._limits, compared, True)
+        content = self._similarity.check(given, "")
+        inputs, parameters = content["inputs"], content.get("parameters") or {}
+        found = await embeddings(
+            *(request, self._service, self._limits),
+            *([inputs["source_sentence"], *inputs["sentences"]], True),
+            param="inputs",
+            prompt_name=parameters.get("prompt_name") or "",
+        )
         first, *rest = found.rows
         scores = [math.fsum((first * row).tolist()) for row in rest]
         return json_reply(scores, headers={HASH_HEADER: found.hash})
+
+    async def rerank(self, request: Request) -> Response:
+        """The texts by their scores with the query, the best first.
+
+        The score of an imported model is the sigmoid of its output, or with `raw_scores` the
+        output; that of a model of jumok is on the scale of its data.
+        """
+        content = self._rerank.check(await read_object(request, self._limits), "")
+        model = self._reranker()
+        pairs = [
+            _pair(content["query"], each, f"texts[{n}]") for n, each in enumerate(content["texts"])
+        ]
+        answers = await answer(request, model, {"kind": "predict"}, pairs, self._limits, "texts")
+        one_version(answers)
+        raw = content.get("raw_scores") or not model.info["imported"]
+        scores = [float(parse_json(each.payload)["score"]) for each in answers]
+        found = [
+            {"index": n, "score": score if raw else _sigmoid(score)}
+            | ({"text": content["texts"][n]} if content.get("return_text") else {})
+            for n, score in sorted(enumerate(scores), key=lambda each: -each[1])
+        ]
+        return json_reply(found, headers={HASH_HEADER: answers[0].hash})
 
     async def info(self, request: Request) -> Response:
         """The first model and its limits."""
@@ -183,13 +231,24 @@ class TeiRoutes:
             }
         )
 
-    def _classifier(self) -> Any:
+    def _classifier(self) -> ServedModel:
         models = list(self._service.models.values())
         found = next((m for m in models if m.info.get("classifies")), models[0])
         if found.ready and not found.info["classifies"]:
             raise invalid(
                 "request.needs_classifier",
                 "/predict needs a classifier; see /v1/models",
+            )
+        return found
+
+    def _reranker(self) -> ServedModel:
+        models = list(self._service.models.values())
+        found = next((m for m in models if _reranks(m.info)), models[0])
+        if found.ready and not _reranks(found.info):
+            raise invalid(
+                "request.needs_reranker",
+                "/rerank needs a model with one score for a pair of texts; use /similarity for the "
+                "vectors of an encoder",
             )
         return found
 
@@ -210,17 +269,20 @@ async def embeddings(
     limits: Limits,
     inputs: str | list[str] | list[list[int]],
     normalize: bool,
+    *,
+    param: str,
     name: object = None,
+    prompt_name: str = "",
 ) -> Embeddings:
     """The embedding of each text, or of the token ids of each. Raises RequestError.
 
-    The model must have an encoder.
+    The model must have an encoder, and a prompt of this name.
     """
     model = service.model_that("embeds", "have an encoder", name)
-    message = {"kind": "embed", "normalize": normalize, "count": True}
+    message = {"kind": "embed", "normalize": normalize, "count": True, "prompt_name": prompt_name}
     several, given = as_payloads([inputs] if isinstance(inputs, str) else inputs)
     message |= given
-    answers = await answer(request, model, message, several, limits)
+    answers = await answer(request, model, message, several, limits, param)
     one_version(answers)
     return Embeddings(
         [np.frombuffer(each.payload, np.float32) for each in answers],
@@ -292,30 +354,63 @@ def _scores(output: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"score": score, "label": label} for label, score in pairs]
 
 
-def _inputs(value: str | list[Any], paired: bool) -> tuple[list[str], bool]:
-    """The texts of `inputs`, and whether it is a single one.
+def _reranks(info: dict[str, Any]) -> bool:
+    """Whether a model has one score for a pair of texts."""
+    return bool(info.get("scores") and (info["paired"] or info["optional_pairs"]))
 
-    A string, a pair [a, b], or a batch [[a], [b, c]] or [a, b, c] of strings.
+
+def _sigmoid(x: float) -> float:
+    """1 / (1 + exp(-x)) without an overflow.
+
+    >>> _sigmoid(0.0), _sigmoid(-1e4)
+    (0.5, 0.0)
+    """
+    return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
+
+
+def _lengths(info: dict[str, Any]) -> tuple[int, ...]:
+    """How many texts a model reads at once."""
+    if info.get("optional_pairs"):
+        return 1, 2
+    return (2,) if info.get("paired") else (1,)
+
+
+def _inputs(value: str | list[Any], lengths: tuple[int, ...]) -> tuple[list[str], bool]:
+    r"""The texts of `inputs`, and whether it is a single one.
+
+    A string, a pair [a, b], or a batch [[a], [b, c]] or [a, b, c] of strings. `lengths` are the
+    numbers of texts that the model reads: one, two, or either.
+
+    >>> _inputs(["a", "b"], (1,)), _inputs(["a", "b"], (1, 2)), _inputs([["a", "b"], "c"], (1, 2))
+    ((['a', 'b'], False), (['a\tb'], True), (['a\tb', 'c'], False))
     """
     if isinstance(value, str):
-        return [value], True
-    if paired and len(value) == 2 and all(isinstance(each, str) for each in value):
-        return [_joined(value, paired)], True
-    return [_joined(each, paired) for each in value], False
+        return [_joined(value, lengths, "inputs")], True
+    if 2 in lengths and len(value) == 2 and all(isinstance(each, str) for each in value):
+        return [_joined(value, lengths, "inputs")], True
+    return [_joined(each, lengths, f"inputs[{n}]") for n, each in enumerate(value)], False
 
 
-def _joined(value: str | list[str], paired: bool) -> str:
+def _joined(value: str | list[str], lengths: tuple[int, ...], param: str) -> str:
+    """One text, or two separated by a TAB; a string with a TAB is two texts already."""
     parts = [value] if isinstance(value, str) else value
-    if len(parts) != 1 + paired:
-        if paired:
-            raise invalid(
-                "request.not_two_texts",
-                "each of inputs must have 2 texts; correct it",
-                "inputs",
-            )
+    if len(parts) == 1 and (1 in lengths or (isinstance(value, str) and "\t" in value)):
+        return parts[0]
+    if len(parts) != 2 or 2 not in lengths:
         raise invalid(
-            "request.not_one_text",
-            "each of inputs must have 1 text; correct it",
-            "inputs",
+            "request.number_of_texts",
+            "the number of texts of {param} must be {n}; correct it",
+            param,
+            n=" or ".join(map(str, lengths)),
         )
-    return "\t".join(parts)
+    return _pair(parts[0], parts[1], param)
+
+
+def _pair(first: str, second: str, param: str) -> str:
+    if "\t" in first or "\t" in second:
+        raise invalid(
+            "request.tab_in_pair",
+            "{param} must have no TAB in a text of a pair; replace it by a space",
+            param,
+        )
+    return f"{first}\t{second}"

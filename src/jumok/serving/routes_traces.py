@@ -82,7 +82,9 @@ class TraceRoutes:
         """Trace a text; the reply has the address of its page."""
         content = self._make.check(await read_object(request, self._limits), "")
         model = self._service.model(content.get("model"))
-        (found,) = await answer(request, model, {"kind": "trace"}, [content["text"]], self._limits)
+        (found,) = await answer(
+            request, model, {"kind": "trace"}, [content["text"]], self._limits, "text"
+        )
         name = self._pages.add(found.payload)
         if name is None:
             raise RequestError(

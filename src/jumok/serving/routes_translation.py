@@ -87,7 +87,7 @@ class TranslationRoutes:
         message = {"kind": "predict", "decoding": decoding, "sentences": True}
         answers: list[Answer] = []
         if inputs.texts:
-            answers = await answer(request, model, message, inputs.texts, self._limits)
+            answers = await answer(request, model, message, inputs.texts, self._limits, "q")
             one_version(answers)
         outputs = [parse_json(each.payload) for each in answers]
         found = inputs.join([output["output"] for output in outputs])

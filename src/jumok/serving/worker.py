@@ -215,11 +215,13 @@ class Worker:
     def _answer_batch(self, batch: Sequence[tuple[dict[str, Any], str]]) -> None:
         """Answer texts together; if that fails, each alone, so that only a wrong one fails."""
         texts = [text for _, text in batch]
-        kind, normalize, ids = _kind(batch[0][0])
+        kind, normalize, ids, prompt_name = _kind(batch[0][0])
         found: list[bytes]
         try:
             if kind == "embed":
-                found = self._engine.embed_batch(texts, bool(normalize), ids=ids)
+                found = self._engine.embed_batch(
+                    texts, bool(normalize), ids=ids, prompt_name=prompt_name
+                )
             else:
                 found = [line.encode() for line in self._engine.predict_batch(texts)]
             for (message, text), payload in zip(batch, found, strict=True):
@@ -230,7 +232,7 @@ class Worker:
                     self._answer_batch([each])
                 return
             self._frames.send(
-                {"op": "error", "id": batch[0][0]["id"], **describe_error(error, batch[0][1])}
+                {"op": "error", "id": batch[0][0]["id"], **describe_error(error, given(*batch[0]))}
             )
 
     def _done(self, message: dict[str, Any], header: dict[str, Any], payload: bytes) -> None:
@@ -246,7 +248,8 @@ class Worker:
                 header, payload = self._answer(message, text)
                 self._done(message, header, payload)
             except Exception as error:
-                self._frames.send({"op": "error", "id": number, **describe_error(error, text)})
+                described = describe_error(error, given(message, text))
+                self._frames.send({"op": "error", "id": number, **described})
 
         self._hub.start(number, job)
 
@@ -254,7 +257,8 @@ class Worker:
         engine, kind = self._engine, message["kind"]
         decoding = message.get("decoding", "")
         if kind == "embed":
-            vector = engine.embed(text, message["normalize"], ids=message.get("ids", False))
+            _, normalize, ids, prompt_name = _kind(message)
+            vector = engine.embed(text, bool(normalize), ids=ids, prompt_name=prompt_name)
             return self._counts(message, text), vector
         if kind == "trace":
             return {}, engine.trace(text)
@@ -289,23 +293,40 @@ class Worker:
         return counts if message.get("count") else {}
 
 
-def _kind(message: dict[str, Any]) -> tuple[str, bool | None, bool]:
-    """What the texts of a batch have in common."""
-    return message["kind"], message.get("normalize"), message.get("ids", False)
+def _kind(message: dict[str, Any]) -> tuple[str, bool | None, bool, str]:
+    """What the texts of a batch have in common: kind, normalize, ids, prompt_name."""
+    return (
+        message["kind"],
+        message.get("normalize"),
+        message.get("ids", False),
+        message.get("prompt_name", ""),
+    )
 
 
-def describe_error(error: Exception, text: str) -> dict[str, Any]:
-    """The status and message of an error for this text; the message does not repeat the input.
+def given(message: dict[str, Any], text: str) -> list[str]:
+    """The texts of a request: its text, and those of its settings.
+
+    >>> given({"decoding": '{"prefix": "b", "stop": ["c"], "beam": 2}'}, "a")
+    ['a', 'b', 'c']
+    """
+    found = [text]
+    for value in json.loads(message.get("decoding") or "{}").values():
+        found += [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    return found
+
+
+def describe_error(error: Exception, texts: Sequence[str]) -> dict[str, Any]:
+    """The status and message of an error for these texts of a request, which it does not repeat.
 
     >>> error = InputError(
     ...     "text.long", "a text must be short, got {text!r}; shorten it", text="secret; x")
-    >>> described = describe_error(error, "secret; x")
+    >>> described = describe_error(error, ["secret; x"])
     >>> described["status"], str(Message.from_json(described["message"]))
     (400, 'a text must be short, got …; shorten it')
     """
     if isinstance(error, JumokError):
         status = 400 if isinstance(error, InputError) else 500
-        return {"status": status, "message": error.message.without([text]).to_json()}
+        return {"status": status, "message": error.message.without(texts).to_json()}
     print(f"jumok serve: {type(error).__name__}: {location(error)}", file=sys.stderr)
     message = Message("request.bug", "{kind}; this is a bug in jumok", kind=type(error).__name__)
     return {"status": 500, "message": message.to_json()}
@@ -350,7 +371,7 @@ def warm_up(engine: Engine, turn: ComputeTurn = NO_TURNS) -> tuple[list[str], fl
         for text in texts:
             with turn():
                 started = time.perf_counter()
-                engine.predict(text)
+                engine.example_answer(text)
                 seconds += time.perf_counter() - started
         rounds.append(seconds)
     return answers, min(rounds) / sum(len(text.encode()) + TEXT_WORK for text in texts)

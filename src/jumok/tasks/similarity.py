@@ -257,6 +257,27 @@ def read_pairs(table: Table, tokenizer: Tokenizer, recipe: Recipe) -> TextPairs:
     return TextPairs(pairs.first, pairs.second, targets.astype(np.float32), has_scores)
 
 
+def _check_scores(train: Table, recipe: Recipe) -> None:
+    """Raise InputError for scores that no cosine can reach, which pull all vectors together."""
+    if "score" not in train.column_names or recipe.similarity.positive:
+        return
+    scores, scale = np.array(train.numbers("score")[:]), recipe.regression
+    for name, found, fits in (
+        ("lowest", float(scores.min()), scores.min() >= scale.lowest),
+        ("highest", float(scores.max()), scores.max() <= scale.highest),
+    ):
+        if not fits:
+            raise InputError(
+                "task.score_out_of_range",
+                "scores must be from regression.lowest to regression.highest, {lowest:g} to "
+                "{highest:g}, got {found:g}; set regression.{name} to that of the scale",
+                lowest=scale.lowest,
+                highest=scale.highest,
+                found=found,
+                name=name,
+            )
+
+
 def pair_with_itself(texts: Sequence[str], tokenizer: Tokenizer, recipe: Recipe) -> TextPairs:
     """Each distinct text as a pair of the same text, which belongs together."""
     distinct = list(dict.fromkeys(texts))
@@ -336,6 +357,7 @@ class SimilarityJob(RecipeJob[TextPairBatch]):
         if texts:
             self.train = pair_with_itself(texts, self.tokenizer, self.recipe)
         else:
+            _check_scores(splits.train, self.recipe)
             self.train = read_pairs(splits.train, self.tokenizer, self.recipe)
         self.dev = read_pairs(splits.dev, self.tokenizer, self.recipe)
 

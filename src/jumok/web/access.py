@@ -66,7 +66,7 @@ class AllowedHosts:
     def of(cls, host: str, port: int) -> "AllowedHosts":
         """The hosts of a server that listens on `host` and `port`."""
         if is_loopback(host):
-            return cls(port, frozenset(LOOPBACK), addresses=False)
+            return cls(port, frozenset({*LOOPBACK, host}), addresses=False)
         names = {*LOOPBACK, host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
         return cls(port, frozenset(names), addresses=True)
 
@@ -80,8 +80,15 @@ class AllowedHosts:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach `host`."""
-    return host in LOOPBACK
+    """Whether only this machine can reach `host`.
+
+    >>> is_loopback("localhost"), is_loopback("127.0.0.2"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    try:
+        return host in LOOPBACK or ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name
+        return False
 
 
 def open_listener(host: str, port: int, backlog: int = 128) -> socket.socket:

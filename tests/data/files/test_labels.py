@@ -71,7 +71,7 @@ def test_missing_cells_of_frames_are_named_by_row() -> None:
     for dtype in ("Int64", "float"):
         holed = frame.astype({"label": dtype})
         holed.loc[2, "label"] = pd.NA if dtype == "Int64" else np.nan
-        with pytest.raises(InputError, match=r"data\.jsonl:3: label is not a text"):
+        with pytest.raises(InputError, match=r"  data:3: label is not a text"):
             table_of(holed, RECIPE, ())
         skipping = replace(RECIPE, data=replace(RECIPE.data, on_bad_rows="skip"))
         assert list(table_of(holed, skipping, ()).column("label")) == ["0", "1", "0"]

@@ -44,6 +44,15 @@ def test_a_plain_recipe_begins_from_the_shipped_model(
     assert 'model.init=""' in err
 
 
+@pytest.mark.parametrize("name", [SHIPPED_MODEL, SHIPPED_VECTORS])
+def test_naming_a_shipped_model_changes_the_model_alone(recipe: Path, name: str) -> None:
+    """The same values of fine-tuning: with those of a training from scratch it lost 11 points."""
+    default, named = load_recipe(str(recipe)), load_recipe(str(recipe), [f"model.init={name}"])
+    assert named.model.init == name
+    assert named.training == default.training
+    assert (named == default) == (name == SHIPPED_MODEL)
+
+
 @pytest.mark.parametrize(
     ("task", "pooling", "n_segments"),
     [("classification", "compare", 2), ("regression", "compare", 2), ("similarity", "mean", 0)],

@@ -131,6 +131,8 @@ def test_a_row_dictionary_may_have_the_names_of_the_recipe(tmp_path: Path) -> No
     )  # fmt: skip
     assert run.evaluate(data[:7])["n"] == 7
     assert run.evaluate(TEST)["n"] == len(TEST)
+    with pytest.raises(InputError, match=r":\n  data:2: empty text \(got ''\)$"):
+        run.evaluate([TEST[0], ("", TEST[0][1])])
 
 
 def test_own_data_replace_a_corpus_and_its_splits(tmp_path: Path) -> None:

@@ -10,20 +10,22 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
-from jumok.data.files.lines import Line, decode_line, quote
+from jumok.data.files.lines import Fault, Line, decode_line, quote
 from jumok.data.files.rows import (
     Cell,
     Row,
     RowReader,
+    advice_on,
     cell_count_error,
     check_header,
     column_indices,
     line_text,
     missing_header_error,
+    not_a_text,
     reject_lists,
 )
 from jumok.data.files.tagged import BIO_TAG, TagError, bio_tag, conll_rows
-from jumok.errors import DataError, InputError
+from jumok.errors import DataError, InputError, Message, join_messages
 from jumok.unicode_forms import normalize
 
 Format = Literal["tsv", "csv", "jsonl", "json", "lines", "text", "bio", "conll"]
@@ -108,20 +110,19 @@ def csv_rows(
         except StopIteration:
             break
         except (csv.Error, _LineError) as error:
-            fault = str(error) if isinstance(error, _LineError) else _csv_fault(error)
+            fault: Fault = error.message if isinstance(error, _LineError) else _csv_fault(error)
             if not header:
-                raise DataError(
-                    "file.bad_header_line",
-                    "{path}:{line}: {fault}; correct the header",
-                    path=path,
-                    line=line,
-                    fault=fault,
-                ) from error
+                check_header(path, header, fault, line)
             yield Row(line, fault=fault)
             further = range(line + 1, source.number + 1)
             rest = source.lines_to_closing_quote() if _breaks_off(error) else ()
             for number in chain(further, rest):
-                yield Row(number, fault=f"part of the bad row at line {line}")
+                yield Row(
+                    number,
+                    fault=Message(
+                        "file.part_of_bad_row", "part of the bad row at line {line}", line=line
+                    ),
+                )
             continue
         if not "".join(cells).strip() and len(cells) < 2:
             if header:
@@ -142,7 +143,7 @@ def csv_rows(
         raise missing_header_error(path)
 
 
-class _LineError(ValueError):
+class _LineError(DataError):
     """A line that cannot be given to the CSV reader."""
 
 
@@ -162,7 +163,7 @@ class _CsvLines:
         line = next(self.lines)
         self._track(line)
         if line.fault:
-            raise _LineError(line.fault)
+            raise _LineError(join_messages("", [line.fault]))
         return line.content.decode(errors="surrogateescape") + "\n"
 
     def lines_to_closing_quote(self) -> Iterator[int]:
@@ -182,10 +183,14 @@ def _breaks_off(error: Exception) -> bool:
     return isinstance(error, _LineError) or "field limit" in str(error)
 
 
-def _csv_fault(error: Exception) -> str:
+def _csv_fault(error: Exception) -> Message:
     if "field limit" in str(error):
-        return "a cell of more than 131,072 characters; a closing quote is probably missing"
-    return f"not CSV: {error}"
+        return Message(
+            "file.cell_too_long",
+            "a cell of more than {limit:,} characters; a closing quote is probably missing",
+            limit=csv.field_size_limit(),
+        )
+    return Message("file.not_csv", "not CSV: {error}", error=str(error))
 
 
 def jsonl_rows(
@@ -210,7 +215,13 @@ def jsonl_rows(
         try:
             row = json.loads(text, object_pairs_hook=_json_object)
         except (ValueError, RecursionError) as error:
-            yield Row(line.number, fault=f"not JSON: {error} (got {quote(text)})")
+            fault = Message(
+                "file.line_not_json",
+                "not JSON: {error} (got {text})",
+                error=str(error),
+                text=quote(text),
+            )
+            yield Row(line.number, fault=fault)
             continue
         yield _json_row(line.number, row, text, columns, lists, change)
 
@@ -233,10 +244,11 @@ def json_rows(
         if fault:
             raise DataError(
                 "file.bad_line",
-                "{path}:{number}: {fault}; correct the file",
+                "{path}:{number}: {fault}; {advice}",
                 path=path,
                 number=line.number,
                 fault=fault,
+                advice=advice_on(fault, Message("file.correct_file", "correct the file")),
             )
         parts.append(text)
     try:
@@ -304,24 +316,48 @@ def _json_row(
     change: Change | None,
 ) -> Row:
     if not isinstance(row, dict):
-        return Row(line, fault=f"not a JSON object (got {quote(text)})")
+        return Row(
+            line,
+            fault=Message(
+                "file.not_a_json_object", "not a JSON object (got {text})", text=quote(text)
+            ),
+        )
     try:
         row = change(row) if change else row
     except TagError as error:
-        return Row(line, fault=str(error))
+        return Row(line, fault=error.message)
     cells: list[Cell] = []
     for name in columns:
         key = name if name in row else _composed_keys(row).get(normalize("NFC", name))
         if key is None and name == "text" and "doc" in row:
             key = "doc"  # the notes write {"doc": pieces, "label": 1}
         if key is None:
-            return Row(line, fault=f"no key {name!r} (got {quote(', '.join(row))})")
+            return Row(
+                line,
+                fault=Message(
+                    "file.no_key",
+                    "no key {name!r} (got {keys})",
+                    name=name,
+                    keys=quote(", ".join(row)),
+                ),
+            )
         if isinstance(row, _Repeated) and key in row.twice:
-            return Row(line, fault=f"the key {quote(key)} is not unique")
+            return Row(
+                line,
+                fault=Message("file.key_twice", "the key {key} is not unique", key=quote(key)),
+            )
         value = row[key]
         if name in lists:
             if not isinstance(value, list) or not all(isinstance(piece, str) for piece in value):
-                return Row(line, fault=f"{name} is not a list of pieces (got {quote(repr(value))})")
+                return Row(
+                    line,
+                    fault=Message(
+                        "file.not_pieces",
+                        "{name} is not a list of pieces (got {value})",
+                        name=name,
+                        value=quote(repr(value)),
+                    ),
+                )
             cells.append(value)
         elif (joined := _joined_pieces(value)) is not None:
             cells.append(joined)
@@ -332,7 +368,7 @@ def _json_row(
         elif isinstance(value, list) and all(map(_is_label, value)):
             cells.append([str(label) for label in value])  # a list of labels, or a fault later
         else:
-            return Row(line, fault=f"{name} is not a text (got {quote(repr(value))})")
+            return Row(line, fault=not_a_text(name, repr(value)))
         fault = _character_fault(name, cells[-1])
         if fault:
             return Row(line, fault=fault)
@@ -353,12 +389,22 @@ def _composed_keys(row: Iterable[str]) -> dict[str, str]:
     return {normalize("NFC", key): key for key in row}
 
 
-def _character_fault(name: str, cell: Cell) -> str:
+def _character_fault(name: str, cell: Cell) -> Fault:
     text = "".join(cell) if isinstance(cell, list) else str(cell)
     if "\0" in text:
-        return f"{name} has a NUL character (got {quote(text)})"
+        return Message(
+            "file.nul_in_cell",
+            "{name} has a NUL character (got {text})",
+            name=name,
+            text=quote(text),
+        )
     if _SURROGATE.search(text):
-        return f"{name} has a lone surrogate (got {quote(text)})"
+        return Message(
+            "file.surrogate_in_cell",
+            "{name} has a lone surrogate (got {text})",
+            name=name,
+            text=quote(text),
+        )
     return ""
 
 
@@ -419,7 +465,8 @@ def bio_rows(
     reject_lists(path, lists)
     column_indices(path, BIO_COLUMNS, columns)
     for number, sentence in enumerate(_sentences(lines), start=1):
-        first, fault = sentence[0].number, ""
+        first = sentence[0].number
+        fault: Fault = ""
         cells = {"id": str(number), "text": "", "tags": ""}
         tags: list[str] = []
         for line in sentence:
@@ -430,7 +477,11 @@ def bio_rows(
             character, _, tag = text.partition("\t")
             tag = bio_tag(tag)
             if not fault and (len(character) != 1 or not BIO_TAG.fullmatch(tag)):
-                fault = f"not a character with a tag O, B-X or I-X (got {quote(text)})"
+                fault = Message(
+                    "file.not_a_tagged_character",
+                    "not a character with a tag O, B-X or I-X (got {text})",
+                    text=quote(text),
+                )
             if fault:
                 first = line.number
                 break

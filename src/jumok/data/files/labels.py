@@ -77,6 +77,15 @@ def combined_label(labels: Collection[str]) -> str:
     return ""
 
 
+def join_names(names: Iterable[str]) -> str:
+    """Names of labels for a message; those with a comma are quoted.
+
+    >>> join_names(["정치", "생활, 문화"])
+    "정치, '생활, 문화'"
+    """
+    return ", ".join(repr(name) if "," in name else name for name in names)
+
+
 def similar_labels(labels: Iterable[str]) -> list[tuple[str, ...]]:
     """The groups of labels that differ only in case, white space or the form of characters.
 

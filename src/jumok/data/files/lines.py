@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from jumok.atomic_io import check_path_name
 from jumok.errors import DataError, Message, StorageError
+
+Fault = Message | Literal[""]  # why a line or a row cannot be used; "" if it can
 
 COMPRESSED = (".xz", ".gz")
 MAX_LINE_BYTES = 2**20
@@ -34,7 +36,7 @@ class Line(NamedTuple):
 
     number: int
     content: bytes
-    fault: str = ""
+    fault: Fault = ""
     last: bool = False  # the file is broken here, and no line follows
 
 
@@ -114,8 +116,7 @@ def read_lines(
                 content = stream.readline(max_line_bytes + 1)
                 dropped = 0 if len(content) <= max_line_bytes else _skip_line(stream, content)
             except EOFError:
-                fault = f"the {path.suffix} file is truncated here; download it again"
-                yield Line(number, b"", fault, last=True)
+                yield Line(number, b"", _truncated(path), last=True)
                 return
             except _DAMAGED as error:
                 raise DataError(
@@ -128,24 +129,40 @@ def read_lines(
                     error=error,
                 ) from error
             except _ExpansionError:
-                fault = (
-                    f"decompresses to more than {max_expansion} times its size; decompress it first"
-                )
-                yield Line(number, b"", fault, last=True)
+                yield Line(number, b"", _expanded(max_expansion), last=True)
                 return
             if not content:
                 return
             if number == 1:
                 content = _without_mark(path, content)
             if dropped:
-                fault = (
-                    f"a line of {len(content) + dropped:,} bytes, expected at most "
-                    f"{max_line_bytes:,} (got {quote(content)})"
+                fault = Message(
+                    "file.line_too_long",
+                    "a line of {size:,} bytes, expected at most {limit:,} (got {text})",
+                    size=len(content) + dropped,
+                    limit=max_line_bytes,
+                    text=quote(content),
                 )
                 yield Line(number, b"", fault)
             else:
                 yield Line(number, content.removesuffix(b"\n").removesuffix(b"\r"))
             number += 1
+
+
+def _truncated(path: Path) -> Message:
+    return Message(
+        "file.truncated",
+        "the {suffix} file is truncated here; download it again",
+        suffix=path.suffix,
+    )
+
+
+def _expanded(limit: int) -> Message:
+    return Message(
+        "file.expands_too_much",
+        "decompresses to more than {limit} times its size; decompress it first",
+        limit=limit,
+    )
 
 
 def encoding_of(path: Path) -> str:
@@ -158,21 +175,34 @@ def encoding_of(path: Path) -> str:
     return "UTF-8 with BOM" if marked else "UTF-8"
 
 
-def decode_line(content: bytes) -> tuple[str, str]:
+def decode_line(content: bytes) -> tuple[str, Fault]:
     r"""The text of a line, and the fault if it cannot be used.
 
     >>> decode_line("좋다".encode())
     ('좋다', '')
-    >>> decode_line("좋다".encode("cp949"))[1].split("; ")[0]
-    "byte 1 is not UTF-8 (got b'\\xc1\\xc1\\xb4\\xd9')"
+    >>> print(decode_line("좋다".encode("cp949"))[1])
+    byte 1 is not UTF-8, it may be cp949 (got b'\xc1\xc1\xb4\xd9')
     """
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
         around = bytes(content[max(0, error.start - 8) : error.start + 8])
-        return "", f"byte {error.start + 1} is not UTF-8 (got {around!r}){cp949_hint(content)}"
+        position = error.start + 1
+        if is_cp949(content):
+            return "", Message(
+                "file.byte_of_cp949",
+                "byte {position} is not UTF-8, it may be cp949 (got {around})",
+                position=position,
+                around=repr(around),
+            )
+        return "", Message(
+            "file.byte_not_utf8",
+            "byte {position} is not UTF-8 (got {around})",
+            position=position,
+            around=repr(around),
+        )
     if "\0" in text:
-        return "", f"a NUL character (got {quote(text)})"
+        return "", Message("file.nul_in_line", "a NUL character (got {text})", text=quote(text))
     return text, ""
 
 
@@ -256,12 +286,21 @@ def _without_mark(path: Path, content: bytes) -> bytes:
     return content.removeprefix(_UTF8_MARK)
 
 
-def cp949_hint(content: bytes) -> str:
-    """The end of a message on bytes that are Hangul in cp949; "" for others."""
+def is_cp949(content: bytes) -> bool:
+    r"""Whether bytes that are not UTF-8 are Hangul in cp949.
+
+    >>> is_cp949("좋다".encode("cp949")), is_cp949(b"\xff\xfe")
+    (True, False)
+    """
     try:
         text = content.decode("cp949")
     except UnicodeDecodeError:
-        return ""
-    if not any("가" <= letter <= "힣" for letter in text):
-        return ""
-    return "; it may be cp949: convert the file with iconv -f cp949 -t utf-8"
+        return False
+    return any("가" <= letter <= "힣" for letter in text)
+
+
+def convert_advice() -> Message:
+    """What to do with a file in cp949."""
+    return Message(
+        "file.convert_cp949", "convert the file with {command}", command="iconv -f cp949 -t utf-8"
+    )

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from jumok.config_io import suggest
-from jumok.data.files.lines import Line, decode_line, quote
+from jumok.data.files.lines import Fault, Line, convert_advice, decode_line, quote
 from jumok.errors import DataError, InputError, Message, join_messages
 from jumok.unicode_forms import normalize
 
 Cell = str | float | list[str]
 OnBadRows = Literal["stop", "skip"]
-Fault = Message | str  # why a row cannot be used; "" if it can
 
 MAX_COLUMNS = 10_000
 MAX_KEPT = 1_000  # bad rows that are kept; further ones are only counted
@@ -38,9 +37,9 @@ class BadRows:
     r"""The rows of a table that cannot be used: their number, and the first 1,000 of them.
 
     >>> bad_rows = BadRows(["reviews.tsv"])
-    >>> bad_rows.add(Row(17, fault="2 cells, expected 3 (got '7')"))
+    >>> bad_rows.add(Row(17, fault=cell_count_error(["7"], ["id", "text"], "7")))
     >>> print(bad_rows)
-      reviews.tsv:17: 2 cells, expected 3 (got '7')
+      reviews.tsv:17: 1 cell, expected 2 (got '7')
     """
 
     files: Sequence[str] = ()
@@ -75,17 +74,29 @@ class BadRows:
 
     @property
     def listed(self) -> Message:
-        """A line for each of the first ten rows, and the number of the others."""
+        """A line for each of the first ten rows, the number of the others, and advice on cp949."""
         lines = [
             join_messages("", [row.fault]).at(f"  {self.files[row.file]}:{row.line}")
             for row in self.first[:MAX_LISTED]
         ]
         if more := self.count - len(lines):
             lines.append(Message("file.more_bad_rows", "  and {n:,} more", n=more))
+        if any(may_be_cp949(row.fault) for row in self.first):
+            lines.append(join_messages("", ["  ", convert_advice()]))
         return join_messages("\n", lines)
 
 
-def line_text(line: Line) -> tuple[str, str]:
+def may_be_cp949(fault: Fault) -> bool:
+    """Whether a line cannot be used because it seems to be cp949."""
+    return isinstance(fault, Message) and fault.code == "file.byte_of_cp949"
+
+
+def advice_on(fault: Fault, otherwise: Message) -> Message:
+    """The end of a message on a line that must be correct."""
+    return convert_advice() if may_be_cp949(fault) else otherwise
+
+
+def line_text(line: Line) -> tuple[str, Fault]:
     """The text of a line, and why it cannot be read ("" if it can)."""
     return ("", line.fault) if line.fault else decode_line(line.content)
 
@@ -99,14 +110,16 @@ def missing_header_error(path: Path) -> InputError:
     )
 
 
-def check_header(path: Path, header: list[str], fault: str) -> list[str]:
+def check_header(path: Path, header: list[str], fault: Fault, line: int = 1) -> list[str]:
     """The header; InputError if it is unreadable or very wide."""
     if fault:
         raise DataError(
             "file.bad_header",
-            "{path}:1: {fault}; correct the header",
+            "{path}:{line}: {fault}; {advice}",
             path=path,
+            line=line,
             fault=fault,
+            advice=advice_on(fault, Message("file.correct_header", "correct the header")),
         )
     if len(header) > MAX_COLUMNS:
         raise DataError(
@@ -170,4 +183,11 @@ def cell_count_error(cells: Sequence[str], header: Sequence[str], text: str) -> 
         count="1 cell" if n == 1 else Message("file.n_cells", "{n} cells", n=n),
         n=len(header),
         text=quote(text),
+    )
+
+
+def not_a_text(name: str, value: str) -> Message:
+    """The fault of a cell that must be a text."""
+    return Message(
+        "file.not_a_text", "{name} is not a text (got {value})", name=name, value=quote(value)
     )

@@ -4,21 +4,22 @@ import csv
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import pyarrow as pa
 
 from jumok.data.arrow_cache import cache_folder, cached_table, write_table
 from jumok.data.files.formats import READERS, Format, json_rows, jsonl_rows, parallel_rows
 from jumok.data.files.label_sets import SEPARATOR, join_labels, split_labels
-from jumok.data.files.labels import is_number, label_text
+from jumok.data.files.labels import is_number, join_names, label_text
 from jumok.data.files.lines import (
     MAX_LINE_BYTES,
     Content,
+    Fault,
     checksum,
     measure_content,
     quote,
@@ -28,13 +29,15 @@ from jumok.data.files.lines import (
 from jumok.data.files.rows import (
     BadRows,
     Cell,
-    Fault,
     OnBadRows,
     Row,
+    not_a_text,
 )
 from jumok.data.files.tagged import BIO_TAG, TagError, bio_tag, character_tags, tagged_object
 from jumok.data.table import Table
 from jumok.errors import DataError, Message
+from jumok.language import translate
+from jumok.terminal import counted
 from jumok.unicode_forms import normalize
 
 Labels = Sequence[str] | Mapping[str, str]
@@ -54,7 +57,7 @@ FORMATS: dict[str, Format] = {
     ".iob": "conll",
 }
 
-_VERSION = 11  # to be increased when the same file is read or reported differently
+_VERSION = 12  # to be increased when the same file is read or reported differently
 _BATCH_ROWS = 8_192  # of one Arrow batch
 
 _JSON_READERS = {"json": json_rows, "jsonl": jsonl_rows}
@@ -239,26 +242,19 @@ def _table(paths: Sequence[Path], options: _Options, rows: Rows, skip_with: str)
         cached = cached_table(cache_path) if written else None
         if cached is None:
             return _Reader(paths, contents, options, rows, skip_with).in_memory()
-    arrow, metadata = cached
+    arrow, metadata, mapping = cached
     stored = json.loads(metadata)
     return Table(
         arrow,
         BadRows(
             _names(paths),
             stored["bad"],
-            [Row(line, (), _fault(fault), file) for line, fault, file in stored["kept"]],
+            [Row(line, (), Message.from_json(fault), file) for line, fault, file in stored["kept"]],
             stored["blank"],
         ),
         stored["sha256"],
+        mapping,
     )
-
-
-def _to_json(fault: Fault) -> object:
-    return fault.to_json() if isinstance(fault, Message) else fault
-
-
-def _fault(tree: Any) -> Fault:
-    return Message.from_json(tree) if isinstance(tree, dict) else str(tree)
 
 
 class _Reader:
@@ -290,7 +286,9 @@ class _Reader:
 
     def metadata(self) -> bytes:
         """The metadata in the cache: bad rows and the checksum of the content."""
-        kept = [(row.line, _to_json(row.fault), row.file) for row in self.bad_rows.first]
+        kept = [
+            (row.line, row.fault.to_json(), row.file) for row in self.bad_rows.first if row.fault
+        ]
         bad = {"bad": self.bad_rows.count, "kept": kept, "blank": self.bad_rows.blank}
         return json.dumps(bad | {"sha256": self.sha256}).encode()
 
@@ -299,7 +297,7 @@ class _Reader:
         schema = self.options.schema()
         good: list[tuple[Cell, ...]] = []
         any_good = False
-        for row in map(self._checked, self.rows()):
+        for row in map(self._checked, counted(self.rows(), translate("read {n:,} rows"))):
             if row.blank:
                 self.bad_rows.blank += 1
                 continue
@@ -334,27 +332,34 @@ class _Reader:
             cells = [_unquote_twice(cell) for cell in cells]
         named = dict(zip(self.options.columns, cells, strict=True))
         for index, (name, cell) in enumerate(named.items()):
-            fault = ""
+            fault: Fault = ""
             if name == "labels":
                 cells[index], fault = _label_set(cell, self.options.labels)
                 self._count_numbers(cell if isinstance(cell, list) else split_labels(str(cell)))
             elif isinstance(cell, list) and name not in self.options.lists:
-                fault = f"{self.options.columns[name]} is not a text (got {quote(str(cell))})"
+                fault = not_a_text(self.options.columns[name], str(cell))
             elif name == "label" and (self.options.labels or str(cell).strip()):
                 label, known = label_text(str(cell)), self.options.labels
                 cells[index] = known.get(label, label)
                 self._count_numbers([label])
                 if known and label not in known:
-                    fault = f"unknown label {quote(str(cell))}, expected one of {', '.join(known)}"
+                    fault = _unknown_label(str(cell), known)
             elif name == "score":
                 number = _number(str(cell))
                 cells[index] = number
                 if not math.isfinite(number):
-                    fault = f"score {quote(str(cell))} is not a number"
+                    fault = Message(
+                        "file.not_a_score", "score {cell} is not a number", cell=quote(str(cell))
+                    )
             elif name == "tags":
                 cells[index], fault = _tags(str(cell), named.get("text"), self.options.labels)
             elif not self.keeps_empty and not (cell.strip() if isinstance(cell, str) else cell):
-                fault = f"empty {name} (got {quote(cell) if isinstance(cell, str) else cell})"
+                fault = Message(
+                    "file.empty_cell",
+                    "empty {name} (got {cell})",
+                    name=name,
+                    cell=quote(cell) if isinstance(cell, str) else str(cell),
+                )
             if fault:
                 return Row(row.line, fault=fault, file=index if len(self.paths) > 1 else 0)
         return Row(row.line, tuple(cells))
@@ -380,28 +385,44 @@ class _Reader:
             "is which name; write the names, or set data.labels of the recipe to the names in the "
             "order of 0, 1, ...",
             path=self.paths[0],
-            names=", ".join(self.options.labels),
+            names=join_names(self.options.labels),
         )
 
 
-def _label_set(cell: Cell, known: Mapping[str, str]) -> tuple[str, str]:
+def _label_set(cell: Cell, known: Mapping[str, str]) -> tuple[str, Fault]:
     """A cell of any number of labels by their names, and its fault; both may be "".
 
-    >>> _label_set("0| 음악", {"0": "연기", "음악": "음악"}), _label_set("결말", {"0": "연기"})
-    (('연기|음악', ''), ('', "unknown label '결말', expected one of 0"))
+    >>> _label_set("0| 음악", {"0": "연기", "음악": "음악"})
+    ('연기|음악', '')
+    >>> print(_label_set("결말", {"0": "연기"})[1])
+    unknown label '결말', expected one of 0
     """
     if isinstance(cell, list):
         parts = [label_text(part) for part in cell]
         wrong = [part for part in parts if SEPARATOR in part or not part]
         if wrong:
-            return "", f"a label of a list is empty or has a {SEPARATOR} (got {quote(wrong[0])})"
+            return "", Message(
+                "file.label_in_list",
+                "a label of a list is empty or has a {separator} (got {label})",
+                separator=SEPARATOR,
+                label=quote(wrong[0]),
+            )
         parts = list(dict.fromkeys(parts))
     else:
         parts = [label_text(part) for part in split_labels(str(cell))]
     unknown = [part for part in parts if known and part not in known]
     if unknown:
-        return "", f"unknown label {quote(unknown[0])}, expected one of {', '.join(known)}"
+        return "", _unknown_label(unknown[0], known)
     return join_labels(dict.fromkeys(known.get(part, part) for part in parts)), ""
+
+
+def _unknown_label(label: str, known: Iterable[str]) -> Message:
+    return Message(
+        "file.unknown_label",
+        "unknown label {label}, expected one of {known}",
+        label=quote(label),
+        known=join_names(known),
+    )
 
 
 def _number(cell: str) -> float:
@@ -412,28 +433,37 @@ def _number(cell: str) -> float:
         return math.nan
 
 
-def _tags(cell: str, text: Cell | None, known: Mapping[str, str]) -> tuple[str, str]:
+def _tags(cell: str, text: Cell | None, known: Mapping[str, str]) -> tuple[str, Fault]:
     """The tags of the characters of a text by their names, and their fault; "" if there is none.
 
     `text` is None if it is not read.
 
-    >>> _tags("LC-B O", "서울 가", {}), _tags("B-LC I-LC O", "서울 가", {})[1]
-    (('B-LC I-LC O O', ''), "3 tags for 4 characters (got 'B-LC I-LC O')")
+    >>> _tags("LC-B O", "서울 가", {})
+    ('B-LC I-LC O O', '')
+    >>> print(_tags("B-LC I-LC O", "서울 가", {})[1])
+    3 tags for 4 characters (got 'B-LC I-LC O')
     """
     tags = []
     for tag in normalize("NFC", cell).split(" "):
         name = known.get(tag) or bio_tag(tag)
         if known and name not in known:
-            return "", f"unknown tag {quote(tag)}, expected one of {', '.join(known)}"
+            return "", Message(
+                "file.unknown_tag",
+                "unknown tag {tag}, expected one of {known}",
+                tag=quote(tag),
+                known=", ".join(known),
+            )
         if not BIO_TAG.fullmatch(name):
-            return "", f"tag {quote(tag)}, expected O, B-X or I-X"
+            return "", Message(
+                "file.not_a_tag", "tag {tag}, expected O, B-X or I-X", tag=quote(tag)
+            )
         tags.append(name)
     if not isinstance(text, str):
         return " ".join(tags), ""
     try:
         return " ".join(character_tags(text, tags)), ""
     except TagError as error:
-        return "", str(error)
+        return "", error.message
 
 
 def _batch(rows: Sequence[tuple[Cell, ...]], schema: pa.Schema) -> pa.RecordBatch:

@@ -17,8 +17,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from jumok.data.files.lines import Line, quote
+from jumok.data.files.lines import Fault, Line, quote
 from jumok.data.files.rows import Row, column_indices, line_text, reject_lists
+from jumok.errors import DataError, Message
 
 Span = tuple[int, int, str]  # start, stop, type
 
@@ -33,8 +34,8 @@ _START, _STOP = ("start", "start_offset"), ("end", "end_offset", "stop")
 _COLUMNS = ("text", "tags")
 
 
-class TagError(ValueError):
-    """Entities that cannot be tags of characters; the text is the fault of the row."""
+class TagError(DataError):
+    """Entities that cannot be tags of characters; the message is the fault of the row."""
 
 
 @lru_cache(maxsize=4_096)
@@ -63,7 +64,13 @@ def character_tags(text: str, tags: Sequence[str]) -> list[str]:
         return list(tags)
     words = [match.span() for match in re.finditer(r"\S+", text)]
     if len(words) != len(tags):
-        raise TagError(f"{len(tags)} tags for {len(text)} characters (got {quote(' '.join(tags))})")
+        raise TagError(
+            "file.tag_count",
+            "{n_tags} tags for {n_characters} characters (got {tags})",
+            n_tags=len(tags),
+            n_characters=len(text),
+            tags=quote(" ".join(tags)),
+        )
     return _spread(text, words, tags)
 
 
@@ -93,12 +100,26 @@ def span_tags(text: str, spans: Sequence[Span]) -> list[str]:
     for start, stop, kind in sorted(spans):
         if not 0 <= start < stop <= len(text):
             raise TagError(
-                f"an entity from {start} to {stop} in {len(text)} characters (got {quote(text)})"
+                "file.entity_outside",
+                "an entity from {start} to {stop} in {n_characters} characters (got {text})",
+                start=start,
+                stop=stop,
+                n_characters=len(text),
+                text=quote(text),
             )
         if start < end:
-            raise TagError(f"entities that overlap, at {start} (got {quote(text)})")
+            raise TagError(
+                "file.entities_overlap",
+                "entities that overlap, at {start} (got {text})",
+                start=start,
+                text=quote(text),
+            )
         if not kind or kind.split() != [kind]:
-            raise TagError(f"the type of an entity must be one word, got {quote(kind)}")
+            raise TagError(
+                "file.entity_type",
+                "the type of an entity must be one word, got {kind}",
+                kind=quote(kind),
+            )
         found[start:stop] = [f"B-{kind}", *[f"I-{kind}"] * (stop - start - 1)]
         end = stop
     return found
@@ -135,11 +156,20 @@ def tagged_object(
 def _of_words(words: list[str], names: list[str], text: str, tags: str) -> Mapping[str, Any]:
     """The text of words, with one space between two, and its tags."""
     if len(words) != len(names):
-        raise TagError(f"{len(names)} tags for {len(words)} tokens")
+        raise TagError(
+            "file.token_tag_count",
+            "{n_tags} tags for {n_tokens} tokens",
+            n_tags=len(names),
+            n_tokens=len(words),
+        )
     if number := next((name for name in names if name.isdecimal()), ""):
-        raise TagError(f"the tag {number}, a number; name the tags in order in data.labels")
+        raise TagError(
+            "file.tag_is_a_number",
+            "the tag {number}, a number; name the tags in order in data.labels",
+            number=number,
+        )
     if not all(word.strip() for word in words):
-        raise TagError("a token that is empty")
+        raise TagError("file.empty_token", "a token that is empty")
     spans, joined = [], " ".join(words)
     start = 0
     for word in words:
@@ -170,8 +200,9 @@ def _span(entity: Any) -> Span:
     if type(start) is int and type(stop) is int and isinstance(kind, str):
         return start, stop, kind
     raise TagError(
-        f'an entity must be [start, end, "TYPE"] or have start, end and one label, '
-        f"got {quote(str(entity))}"
+        "file.not_an_entity",
+        'an entity must be [start, end, "TYPE"] or have start, end and one label, got {entity}',
+        entity=quote(str(entity)),
     )
 
 
@@ -185,7 +216,11 @@ def _studio(row: Mapping[str, Any], text: str) -> tuple[Any, list[Span]] | None:
         return None
     done = [a for a in annotations if isinstance(a, dict) and not a.get("was_cancelled")]
     if len(done) != 1:
-        raise TagError(f"a task of Label Studio must have one annotation, got {len(done)}")
+        raise TagError(
+            "file.annotation_count",
+            "a task of Label Studio must have one annotation, got {n}",
+            n=len(done),
+        )
     value = data.get(text)
     regions = [each.get("value") for each in done[0].get("result", ()) if isinstance(each, dict)]
     return value, [_region(each, value) for each in regions if _is_region(each)]
@@ -204,7 +239,11 @@ def _region(value: dict[str, Any], text: Any) -> Span:
     units = text.encode("utf-16-le")
     start, stop = (len(units[: 2 * at].decode("utf-16-le", "ignore")) for at in (start, stop))
     if text[start:stop] != marked:
-        raise TagError(f"the text of a region must be at its place, got {quote(marked)}")
+        raise TagError(
+            "file.region_text",
+            "the text of a region must be at its place, got {text}",
+            text=quote(marked),
+        )
     return start, stop, kind
 
 
@@ -221,7 +260,8 @@ def conll_rows(
     column_indices(path, _COLUMNS, columns)
     for sentence in _sentences(lines):
         rows: list[tuple[str, ...]] = []
-        fault, number = "", sentence[0].number
+        fault: Fault = ""
+        number = sentence[0].number
         for line in sentence:
             text, fault = line_text(line)
             cells = (text.split("\t") if "\t" in text else text.split()) if not fault else []
@@ -229,7 +269,11 @@ def conll_rows(
             if not fault and (len(cells) < 2 or not cells[0].strip() or not BIO_TAG.fullmatch(tag)):
                 if text.startswith("#"):
                     continue
-                fault = f"not a word with a tag O, B-X or I-X (got {quote(text)})"
+                fault = Message(
+                    "file.not_a_tagged_word",
+                    "not a word with a tag O, B-X or I-X (got {text})",
+                    text=quote(text),
+                )
             if fault:
                 number = line.number
                 break

@@ -205,6 +205,8 @@ class Pipeline:
             encoding=own,
             normalize=normalize,
         )
+        if not listed:
+            return vectors.reshape(0, own.width(self.recipe.model.d_model))
         return vectors[0] if isinstance(texts, str) else vectors
 
     def encode_ids(

@@ -9,6 +9,7 @@ from jumok.models.config import SentencePooling
 from jumok.tasks.inputs.special_tokens import build_inputs, length_limit
 from jumok.tasks.pipeline.outputs import OutputWarning
 from jumok.text.limits import check_text_length
+from jumok.text.normalization import check_text
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer, unk_id
 from jumok.unicode_forms import normalize
@@ -106,7 +107,7 @@ def unread_tokens(
 
 
 def check_texts(texts: Sequence[object], limit: int) -> None:
-    """Raise InputError for what is not a text, or longer than `limit` bytes."""
+    """Raise InputError for what is not a text, has a NUL, or is longer than `limit` bytes."""
     for index, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(
@@ -117,6 +118,7 @@ def check_texts(texts: Sequence[object], limit: int) -> None:
                 index=index,
             )
         check_text_length(text, limit)
+        check_text(text)
 
 
 def check_pooling(name: str) -> SentencePooling:

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from jumok.atomic_io import write_atomically
 from jumok.data.arrow_cache import cache_folder
-from jumok.data.files.lines import decode_line, read_lines
+from jumok.data.files.lines import Fault, decode_line, read_lines
+from jumok.data.files.rows import advice_on
 from jumok.data.matrix_cache import cached_matrix
-from jumok.errors import InputError
+from jumok.errors import InputError, Message
 
 if TYPE_CHECKING:  # the index of an `EngineModel` is built without torch
     from jumok.tasks.pipeline.pipeline import Pipeline
@@ -182,14 +183,15 @@ def _read_texts(path: Path) -> list[str]:
     return texts
 
 
-def _text(path: Path, number: int, content: bytes, fault: str) -> str:
+def _text(path: Path, number: int, content: bytes, fault: Fault) -> str:
     text, wrong = decode_line(content)
     if fault or wrong:
         raise InputError(
             "pipeline.bad_line",
-            "{path}:{number}: {fault}; correct the line",
+            "{path}:{number}: {fault}; {advice}",
             path=path,
             number=number,
             fault=fault or wrong,
+            advice=advice_on(wrong, Message("file.correct_line", "correct the line")),
         )
     return text

@@ -23,9 +23,9 @@ FINE_TUNING = {
 def with_shipped_model(recipe: Mapping[str, Any], overrides: Overrides) -> ConfigDict | None:
     """A user's recipe with the shipped model as `model.init`, or None where it is not used.
 
-    It is used for tasks with a `start` when neither the file nor the overrides set `model.init`, a
-    hyperparameter of the architecture or a key of [vocabulary]. The values of fine-tuning then
-    become the defaults.
+    It is used for tasks with a `start` when neither the file nor the overrides set another
+    `model.init`, a hyperparameter of the architecture or a key of [vocabulary]. The values of
+    fine-tuning then become the defaults. Naming a shipped model changes nothing but the model.
     """
     tree = apply_overrides(recipe, overrides)
     model, training, data = (tree.get(name, {}) for name in ("model", "training", "data"))
@@ -35,11 +35,15 @@ def with_shipped_model(recipe: Mapping[str, Any], overrides: Overrides) -> Confi
     if start is None:
         return None
     init, head = start
+    named = model.get("init", init) if isinstance(model, dict) else init
+    if named != init:
+        init, head = named, {}  # with the head of the recipe
     if (
-        not isinstance(model, dict)
+        init not in (SHIPPED_MODEL, SHIPPED_VECTORS)
+        or not isinstance(model, dict)
         or not isinstance(training, dict)
         or tree.get("vocabulary")
-        or {"init", *INHERITED} & model.keys()
+        or {*INHERITED} & model.keys()
         or model.get("kind", "encoder") != "encoder"
         or not has_weights(init)
     ):

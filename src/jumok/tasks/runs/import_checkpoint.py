@@ -178,8 +178,9 @@ def import_checkpoint(path: Path, out: Path, base: str | None = None) -> Importe
     """Import a Hugging Face folder, or a checkpoint of another format, into the new folder `out`.
 
     Weights keep their dtype, the tokenizer its files. `base` is the checkpoint that an adapter
-    changes, by default the one that it names. Raises InputError when `out` is not empty; a failed
-    import leaves no files.
+    changes, by default the one that it names: a folder in its own, or a name on the Hub. Raises
+    InputError when `out` is not empty and for another folder that an adapter names; a failed import
+    leaves no files.
     """
     check_empty(out)
     converter = converter_of(path)
@@ -195,8 +196,28 @@ def import_checkpoint(path: Path, out: Path, base: str | None = None) -> Importe
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / ((path.name if path.is_dir() else path.stem) or "model")
         folder.mkdir()
-        converter.write(path, None if named is None else resolve(base or named), folder)
+        found = None if named is None else resolve(base) if base else _named_base(path, named)
+        converter.write(path, found, folder)
         return _import_folder(folder, out)
+
+
+def _named_base(adapter: Path, named: str) -> Path:
+    """The checkpoint that an adapter names, which may come from a stranger.
+
+    Raises InputError for a folder that is not in that of the adapter: its user names it.
+    """
+    inner = adapter / named
+    if named and inner.is_dir() and inner.resolve().is_relative_to(adapter.resolve()):
+        return inner
+    if not named or inner.exists() or Path(named).exists():
+        raise InputError(
+            "run.base_of_adapter",
+            "{adapter}: the checkpoint of an adapter must be a name on the Hub or a folder in that "
+            "of the adapter, got {named!r}; name it with --base",
+            adapter=adapter,
+            named=named,
+        )
+    return resolve(named)
 
 
 def _import_folder(folder: Path, out: Path) -> ImportedCheckpoint:

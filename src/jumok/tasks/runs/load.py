@@ -12,7 +12,7 @@ from jumok.models.weights import load_weights
 from jumok.nn.lora import merge_lora_tensors
 from jumok.pretrained.hub import find_model, is_hf_folder
 from jumok.pretrained.meta_init import WeightType, build_with_weights
-from jumok.pretrained.sentence_encoding import read_sentence_encoding
+from jumok.pretrained.sentence_encoding import read_sentence_encoding, transformer_folder
 from jumok.tasks.inputs.tokenizer_pair import (
     IMPORTED,
     SOURCE,
@@ -63,10 +63,11 @@ def load(folder: str | Path, device: str = "auto", *, dtype: WeightType = "float
     here = folder.absolute()
     if _is_checkpoint(here):
         return _load_checkpoint(here, device)
-    if is_hf_folder(folder):
+    inner = transformer_folder(folder)
+    if is_hf_folder(inner):
         from jumok.tasks.runs.import_checkpoint import open_hf  # with all of jumok.pretrained
 
-        pipeline = _imported_pipeline(open_hf(folder, dtype), device, folder / "model.safetensors")
+        pipeline = _imported_pipeline(open_hf(inner, dtype), device, inner / "model.safetensors")
         pipeline.sentence_encoding = read_sentence_encoding(folder)
         return pipeline
     run = Run.open(folder)

@@ -1,5 +1,6 @@
 """Data given in memory: rows, frames and tables as files that a run keeps."""
 
+import copy
 import hashlib
 import json
 import math
@@ -17,7 +18,7 @@ from jumok.config_io import suggest
 from jumok.data.config import KEPT_DATA, DataConfig
 from jumok.data.table import Table
 from jumok.data.table_files import evaluation_table, has_column
-from jumok.errors import InputError
+from jumok.errors import DataError, InputError, Message
 from jumok.processes import is_elastic
 from jumok.ranks import is_main_process
 from jumok.tasks.recipe.recipe import Recipe
@@ -87,7 +88,24 @@ def table_of(
         path = Path(folder) / "data.jsonl"
         headers = {column: config.header(column) for column in columns}
         path.write_bytes(_json_lines(rows, headers))
-        return evaluation_table(path, config, columns, labels)
+        try:
+            return evaluation_table(path, config, columns, labels)
+        except DataError as error:  # the file is gone when the message is read
+            raise DataError(_renamed(error.message, path, "data")) from None
+
+
+def _renamed(message: Message, path: Path, name: str) -> Message:
+    """The message with another name of a file: row 2 is NAME:2."""
+
+    def renamed(value: object) -> object:
+        if isinstance(value, Message):
+            return _renamed(value, path, name)
+        return str(value).replace(str(path), name) if isinstance(value, str | Path) else value
+
+    found = copy.copy(message)
+    found.where = message.where.replace(str(path), name)
+    found.values = {key: renamed(value) for key, value in message.values.items()}
+    return found
 
 
 def _has_column(data: object, name: str, n_columns: int) -> bool:

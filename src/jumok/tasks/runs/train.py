@@ -261,6 +261,7 @@ def _train(
     seconds = seconds_before + time.monotonic() - start_time
     results = _results(recipe, model, state, evaluated, seconds) | {
         "skipped_rows": {name: table.bad_rows.count for name, table in splits.tables.items()},
+        "data_sha256": {name: t.sha256 for name, t in splits.tables.items() if t.sha256},
         **run.initialized_from(),
     }
     with raise_together(processes):
