@@ -232,7 +232,7 @@ def test_a_different_model_is_not_saved(
     reading_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("ctranslate2")
-    monkeypatch.setattr("jumok.formats.ctranslate2.TOLERANCE", 0.0)
+    monkeypatch.setattr("jumok.formats.ctranslate2.CTranslate2.tolerance", 0.0)
     with raises(JumokError, "export.outputs_differ"):
         export(reading_run, "ctranslate2", tmp_path / "out")
     assert names_in(tmp_path) == []
