@@ -219,7 +219,7 @@ def test_help_does_not_import_torch() -> None:
         "    main()\n"
         "except SystemExit as end:\n"
         "    assert not end.code, end.code\n"
-        "heavy = {'torch', 'matplotlib', 'pyarrow', 'sentencepiece'}\n"
+        "heavy = {'torch', 'matplotlib', 'numpy', 'pyarrow', 'rich', 'sentencepiece'}\n"
         "print('imported', *sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
     )
     assert done.returncode == 0, done.stderr
