@@ -66,8 +66,7 @@ class CTranslate2(Target):
         self, pipeline: Pipeline, folder: Path, weights: Quantization | None, table: Table
     ) -> Scores:
         """The scores of the conversion."""
-        computing = "float32" if weights is None else "int8"
-        return model_pair(pipeline).scores(folder, computing, table)
+        return model_pair(pipeline).scores(folder, "int8" if weights else "float32", table)
 
     def usage_example(self, pipeline: Pipeline) -> str:
         """Python code with CTranslate2 and the tokenizer."""
