@@ -1,11 +1,10 @@
-"""Rules for the whole project: layers, module docstrings, no pickle, no network, fast start-up."""
+"""Rules for the whole project: layers, module docstrings, no pickle, no network."""
 
 import ast
 import doctest
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "jumok"
-HELP_SECONDS = 0.3
 
 PICKLING = {"cloudpickle", "copyreg", "dill", "joblib", "marshal", "pickle", "shelve"}
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
@@ -221,26 +219,12 @@ def test_help_does_not_import_torch() -> None:
         "    main()\n"
         "except SystemExit as end:\n"
         "    assert not end.code, end.code\n"
-        "heavy = {'torch', 'matplotlib', 'pyarrow', 'sentencepiece'}\n"
+        "heavy = {'torch', 'matplotlib', 'numpy', 'pyarrow', 'rich', 'sentencepiece'}\n"
         "print('imported', *sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
     )
     assert done.returncode == 0, done.stderr
     assert "train" in done.stdout
     assert done.stderr == "imported\n"
-
-
-def test_help_prints_within_its_time_limit() -> None:
-    """The fastest of several runs counts, because the machine may be busy."""
-    fastest = float("inf")
-    for _ in range(8):
-        start = time.perf_counter()
-        subprocess.run([command("jumok"), "--help"], capture_output=True, check=True)
-        fastest = min(fastest, time.perf_counter() - start)
-        if fastest < HELP_SECONDS:
-            return
-    pytest.fail(
-        f"jumok --help must take at most {HELP_SECONDS} s, the fastest took {fastest:.2f} s"
-    )
 
 
 @pytest.mark.parametrize(("name", "lines"), [("attention", 225), ("layer", 141)])

@@ -1,4 +1,7 @@
-"""Imported checkpoints: all checks pass, also the comparison with transformers."""
+"""Imported checkpoints: all checks pass, also the comparison with transformers.
+
+`test_llama_families` has the families of Llama.
+"""
 
 import json
 from pathlib import Path
@@ -17,13 +20,12 @@ from tests.checks.test_suite import having, measured
 pytest.importorskip("transformers")
 
 from tests.errors import raises
-from tests.pretrained.hf_variants import HAS_EXAONE, VARIANTS
+from tests.pretrained.hf_variants import VARIANTS
 
 SOME = (
     *("bert-bare", "bert-masked", "bert-texts", "roberta-tokens", "electra-discriminator"),
     *("distilbert-masked", "gpt2-bare", "gpt2-language", "t5-relu", "t5-bare", "bart-plain"),
-    *("mbart-plain", "marian-plain", "llama-llama3", "mistral-window", "qwen2-window"),
-    *("qwen3-window", "gemma3_text-plain", "exaone4-hybrid", "exaone-tied"),
+    *("mbart-plain", "marian-plain"),
 )
 FOREIGN = [variant for variant in VARIANTS if variant.name in SOME]
 quiet = pytest.mark.filterwarnings("ignore")  # transformers' own
@@ -41,11 +43,7 @@ def test_all_checks_pass(variant, tmp_path: Path) -> None:
     variant.save(tmp_path)
     outcomes = measured(opened(tmp_path))
     assert having("fail", outcomes) == set(), outcomes
-    unknown = variant.name.startswith("exaone-") and not HAS_EXAONE  # before transformers 5.24
-    expected = "not applicable" if unknown else "pass"
-    assert outcomes["original = jumok"].result == expected
-    if unknown:
-        assert "has no class ExaoneForCausalLM" in outcomes["original = jumok"].reason
+    assert outcomes["original = jumok"].result == "pass"
 
 
 @quiet

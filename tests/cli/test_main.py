@@ -9,7 +9,7 @@ import torch
 
 from jumok import __version__
 from jumok.cli import COMMANDS, help_text
-from tests.cli.commands import JUMOK, call, environment, run
+from tests.cli.commands import JUMOK, call, environment
 
 Capture = pytest.CaptureFixture[str]
 
@@ -64,12 +64,11 @@ def test_usage_errors_exit_with_2(capsys: Capture, arguments: tuple[str, ...]) -
     assert "usage" in done.err.lower()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [("--debug", "predict", "nowhere"), ("predict", "nowhere", "--debug")]
 )
-def test_debug_prints_a_traceback(arguments: tuple[str, ...]) -> None:
-    done = run(*arguments)
+def test_debug_prints_a_traceback(capsys: Capture, arguments: tuple[str, ...]) -> None:
+    done = call(capsys, *arguments)
     assert done.code == 2
     assert "Traceback" in done.err
     assert "nowhere must be a run" in done.err
@@ -205,12 +204,3 @@ def test_errors_never_go_to_stdout() -> None:
         timeout=60,
     )
     assert (done.returncode, done.stdout) == (2, b"")
-
-
-def test_nothing_heavy_is_imported_for_help() -> None:
-    code = (
-        "import sys, jumok.cli; jumok.cli.help_text();"
-        "print({'torch', 'numpy', 'typer', 'rich'} & set(sys.modules))"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout == "set()\n"

@@ -242,38 +242,3 @@ def test_lines_before_an_invalid_pair_are_predicted(capsys: Capture, tmp_path: P
         "jumok: a pair must be two texts separated by one TAB, got '하나뿐'; use exactly one TAB\n"
     )
     assert [row["text"] for row in done.rows] == texts[:1]
-
-
-@pytest.mark.slow
-def test_from_a_pipe_each_line_is_answered_at_once(review_run: Path) -> None:
-    with subprocess.Popen(
-        [*JUMOK, "predict", str(review_run)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment(),
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        for _ in range(3):
-            process.stdin.write("이 영화 재미있어요\n".encode())
-            process.stdin.flush()
-            assert process.stdout.readline().decode().endswith("\n")
-        process.stdin.close()
-        assert process.wait(60) == 0
-
-
-@pytest.mark.slow
-def test_from_a_file_the_answers_are_the_same(review_run: Path, tmp_path: Path) -> None:
-    path = tmp_path / "texts.txt"
-    path.write_text("\n".join(TEXTS * 100) + "\n", encoding="utf-8")
-    with path.open("rb") as file:
-        done = subprocess.run(
-            [*JUMOK, "predict", str(review_run)],
-            stdin=file,
-            capture_output=True,
-            check=True,
-            env=environment(),
-        )
-    lines = done.stdout.decode().splitlines()
-    assert len(lines) == 400
-    assert lines == lines[:4] * 100

@@ -14,8 +14,6 @@ from jumok.errors import InputError, JumokError
 from jumok.export import TARGETS, export, export_difference, get_target
 from jumok.export.report import NotMeasured, QuantizationCost
 from jumok.formats.onnx_session import exported_logits
-from jumok.tasks.recipe.recipe import load_recipe
-from jumok.tasks.runs.train import train
 from tests.errors import raises
 from tests.export.small_models import names_in
 from tests.hf_folders import gpt2, marian
@@ -134,34 +132,9 @@ def test_a_writer(
     assert ranks[written] > ranks[ours.output] - 0.2
 
 
-def test_a_language_model(tmp_path: Path) -> None:
+def test_a_language_model(language_run: Path, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
-    lines = ["가 나 다 라", "나 다 라 가", "다 라 가 나"] * 10
-    (tmp_path / "texts.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (tmp_path / "recipe.toml").write_text(
-        f"""
-        name = "letters"
-        task = "language_modeling"
-        data = {{ train = "{tmp_path}/texts.txt", test = "{tmp_path}/texts.txt", dev_rows = 6 }}
-        vocabulary = {{ size = 20 }}
-        [model]
-        kind = "decoder"
-        d_model = 16
-        n_heads = 2
-        d_ff = 32
-        n_layers = 1
-        max_length = 16
-        [training]
-        steps = 4
-        batch_tokens = 64
-        evaluate_every = 4
-        learning_rate = 0.01
-        precision = "float32"
-        """,
-        encoding="utf-8",
-    )
-    train(load_recipe(str(tmp_path / "recipe.toml")), tmp_path / "run")
-    done = export(tmp_path / "run", "ctranslate2", tmp_path / "out", "int8")
+    done = export(language_run, "ctranslate2", tmp_path / "out", "int8")
     assert done.report.compared.difference <= 1e-4
     assert [each.others for each in done.report.compared.searches] == [(), ()]
     cost = done.report.int8
@@ -232,7 +205,7 @@ def test_a_different_model_is_not_saved(
     reading_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("ctranslate2")
-    monkeypatch.setattr("jumok.formats.ctranslate2.TOLERANCE", 0.0)
+    monkeypatch.setattr("jumok.formats.ctranslate2.CTranslate2.tolerance", 0.0)
     with raises(JumokError, "export.outputs_differ"):
         export(reading_run, "ctranslate2", tmp_path / "out")
     assert names_in(tmp_path) == []

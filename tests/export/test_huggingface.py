@@ -418,7 +418,7 @@ def test_errors_leave_no_folder(
         export(review_run, "hf", out)
     assert 'model.pooler = "tanh"' in str(error.value)
     assert "model.embedding_norm = true" in str(error.value)
-    monkeypatch.setattr("jumok.export.huggingface.TOLERANCE", 0.0)
+    monkeypatch.setattr("jumok.export.huggingface.HuggingFace.tolerance", 0.0)
     with raises(JumokError, "export.outputs_differ"):
         export(reading_run, "hf", out)
     assert names_in(tmp_path) == []

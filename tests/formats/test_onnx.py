@@ -11,7 +11,7 @@ from jumok import load
 from jumok.data.table import Table
 from jumok.export.report import relative_difference
 from jumok.export.samples import random_rows
-from jumok.formats.onnx import TOLERANCE, paired_outputs
+from jumok.formats.onnx import Onnx, paired_outputs
 from jumok.formats.onnx_graph import GRAPH, NamedInputs, write_graph
 from jumok.formats.onnx_session import exported_logits, with_logits_from
 from jumok.models import (
@@ -47,7 +47,10 @@ def test_the_same_numbers(name: str, tmp_path: Path) -> None:
     model = drawn(MODELS[name]())
     write_graph(model, tmp_path / GRAPH)
     session = exported_logits(tmp_path)
-    assert relative_difference(paired_outputs(model, session, random_rows(model, 24))) <= TOLERANCE
+    assert (
+        relative_difference(paired_outputs(model, session, random_rows(model, 24)))
+        <= Onnx.tolerance
+    )
     ids = torch.tensor([[7]])  # a batch of one, a length of one
     torch.testing.assert_close(session(ids), NamedInputs(model)(ids, torch.ones_like(ids)))
     longest = torch.arange(64)[None] % 40

@@ -8,7 +8,6 @@ from tests.errors import raises
 from tests.pretrained.generation_parity import GENERATIVE_VARIANTS, compare_generation, search_cases
 from tests.pretrained.hf_variants import VARIANTS
 from tests.pretrained.model_pairs import (
-    Padding,
     ParityBatch,
     difference,
     gradient_difference,
@@ -21,7 +20,6 @@ pytest.importorskip("transformers")
 
 NAMES = [variant.name for variant in VARIANTS]
 each_variant = pytest.mark.parametrize("name", NAMES)
-each_padding = pytest.mark.parametrize("padding", ["none", "right", "left"])
 
 
 def test_number_of_variants() -> None:
@@ -30,16 +28,16 @@ def test_number_of_variants() -> None:
 
 
 @pytest.mark.slow
-@each_padding
 @each_variant
-def test_same_outputs(name: str, padding: Padding) -> None:
-    found = difference(make_pair(name), padding)
+def test_same_outputs(name: str) -> None:
+    found = difference(make_pair(name), "none")
     assert max(found.values()) <= 1e-5, found
 
 
 @pytest.mark.slow
 @each_variant
 def test_same_outputs_in_float64(name: str) -> None:
+    """Padding changes no number by more than the rounding of float64."""
     pair = make_pair(name, torch.float64)
     for padding in ("right", "left"):
         found = difference(pair, padding)

@@ -22,8 +22,6 @@ from tests.pretrained.tensor_names import hf_tensor_names
 
 transformers = pytest.importorskip("transformers")
 
-each_variant = pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
-
 
 def same_bytes(a: Tensor, b: Tensor) -> bool:
     if a.dtype != b.dtype or a.shape != b.shape:
@@ -41,8 +39,15 @@ def load(folder: Path) -> PretrainedModel:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
-@each_variant
+@pytest.mark.parametrize(
+    ("variant", "dtype"),
+    [
+        *((variant, torch.bfloat16) for variant in VARIANTS),
+        (VARIANTS[0], torch.float32),
+        (VARIANTS[0], torch.float16),
+    ],
+    ids=lambda each: getattr(each, "name", str(each)),
+)
 def test_same_bytes_under_the_same_names(
     variant: Variant, dtype: torch.dtype, tmp_path: Path
 ) -> None:

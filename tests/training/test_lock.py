@@ -69,11 +69,11 @@ def test_a_second_training_fails_until_the_first_is_killed(
 
 
 @contextmanager
-def training(folder: Path, *argv: object, **more: str) -> Iterator[subprocess.Popen[bytes]]:
+def training(folder: Path, *argv: object) -> Iterator[subprocess.Popen[bytes]]:
     """A training that holds the lock and has written a checkpoint; killed at the end."""
     with subprocess.Popen(
         [*JUMOK, *map(str, argv)],
-        env=environment(**more),
+        env=environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as process:
@@ -207,16 +207,3 @@ def test_a_process_that_was_stopped_and_replaced_ends(
     assert f"process {second.pid} on two has taken over the run in {tmp_path}" in err
     second.communicate(timeout=60)
     assert second.returncode == 0
-
-
-@pytest.mark.slow
-def test_two_trainings_without_flock(
-    shims: dict[str, Path], review_recipe: Path, tmp_path: Path
-) -> None:
-    """The whole command: the second is refused and loses nothing."""
-    folder = tmp_path / "run"
-    shim = {"LD_PRELOAD": str(shims["ENOLCK"])}
-    with training(folder, "train", review_recipe, *ENDLESS, "--out", folder, **shim) as first:
-        second = run("train", "--resume", folder, **shim)
-    assert second.code == 2
-    assert f"{folder} is in use by process {first.pid} on " in second.err

@@ -7,8 +7,8 @@ from tempfile import TemporaryDirectory
 from jumok.atomic_io import atomic_directory, check_empty
 from jumok.errors import ExportError, InputError, Message
 from jumok.export.card import card, results_of
-from jumok.export.report import ExportReport
-from jumok.export.samples import comparison_samples, random_samples
+from jumok.export.report import ExportReport, NumericComparison
+from jumok.export.samples import Samples, comparison_samples, random_samples
 from jumok.export.target import Progress, Quantization, Target, check_installed
 from jumok.export.targets import TARGETS
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
@@ -62,7 +62,7 @@ def export(
     samples = comparison_samples(pipeline)
     weight_type = quantize or "float32"
     with atomic_directory(out) as scratch:
-        report = target.write(pipeline, scratch, samples, quantize, progress)
+        report = _write(target, pipeline, scratch, samples, quantize, progress)
         _save_tokenizers(pipeline, scratch)
         text = card(
             pipeline,
@@ -74,6 +74,49 @@ def export(
         )
         (scratch / CARD).write_text(escape_control(text), encoding="utf-8")
     return ExportResult(out, to, weight_type, report)
+
+
+def _write(
+    target: Target,
+    pipeline: Pipeline,
+    folder: Path,
+    samples: Samples,
+    quantize: Quantization | None,
+    progress: Progress,
+) -> ExportReport:
+    """Convert in float32 and compare the outputs; with `quantize`, convert again and score both."""
+    if quantize is None:
+        return ExportReport(_converted(target, pipeline, folder, samples, progress))
+    with TemporaryDirectory(dir=folder) as scratch:
+        converted = Path(scratch)
+        compared = _converted(target, pipeline, converted, samples, progress)
+        progress(f"quantizing to {quantize}")
+        target.quantize(pipeline, converted, folder, quantize)
+        progress(f"measuring {quantize} on {samples.dev_description}")
+        cost = samples.cost(
+            lambda table: target.scores(pipeline, converted, None, table),
+            lambda table: target.scores(pipeline, folder, quantize, table),
+            quantize,
+        )
+    return ExportReport(compared, cost)
+
+
+def _converted(
+    target: Target, pipeline: Pipeline, folder: Path, samples: Samples, progress: Progress
+) -> NumericComparison:
+    """Convert in float32 and compare. Raises JumokError if the outputs differ."""
+    progress("converting")
+    target.convert(pipeline, folder)
+    progress(f"comparing {samples.description}")
+    compared = NumericComparison(
+        target.output_name(pipeline),
+        samples.description,
+        target.difference(pipeline, folder, samples),
+        target.tolerance,
+        tuple(target.compare_outputs(pipeline, folder, samples)),
+    )
+    compared.check_tolerance()
+    return compared
 
 
 def get_target(name: str) -> Target:

@@ -8,7 +8,6 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,9 @@ from jumok.atomic_io import write_atomically
 from jumok.data.packing import pad
 from jumok.errors import ExportError, InputError, Message
 from jumok.export.generation_config import generation_config
-from jumok.export.report import (
-    ExportReport,
-    NumericComparison,
-    OutputComparison,
-    relative_difference,
-)
+from jumok.export.report import OutputComparison, relative_difference
 from jumok.export.samples import Samples
-from jumok.export.target import Progress, Quantization
+from jumok.export.target import Target
 from jumok.models import (
     EncoderDecoder,
     LanguageModel,
@@ -58,7 +52,6 @@ from jumok.text.ragged import Ragged
 from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.text.tokenizer import Tokenizer
 
-TOLERANCE = 1e-5
 BATCH_SIZE = 8  # rows compared together
 TARGET_TOKENIZER = "target_tokenizer"  # a folder, where what is written has another vocabulary
 _KINDS: dict[type, HeadKind] = {
@@ -79,13 +72,10 @@ _CLASSES = {
 _OPENED_BY_CONFIG = {"ExaoneForCausalLM": "AutoModelForCausalLM", "ExaoneModel": "AutoModel"}
 
 
-@dataclass(frozen=True)
-class HuggingFace:
+class HuggingFace(Target):
     """config.json, model.safetensors and the tokenizer files."""
 
-    libraries: tuple[str, ...] = ("transformers",)
-    quantizations: tuple[Quantization, ...] = ()
-    tolerance: float = TOLERANCE
+    libraries = ("transformers",)
 
     def unsupported_reason(self, pipeline: Pipeline) -> Message | None:
         """Why transformers does not support this model; None if it does."""
@@ -103,26 +93,8 @@ class HuggingFace:
             return error.message
         return None
 
-    def write(
-        self,
-        pipeline: Pipeline,
-        folder: Path,
-        samples: Samples,
-        quantize: Quantization | None,
-        progress: Progress,
-    ) -> ExportReport:
-        """Write the folder, load it with transformers, and compare logits and token ids."""
-        progress("writing the folder")
-        self.convert(pipeline, folder)
-        progress(f"comparing {samples.description}")
-        difference = self.difference(pipeline, folder, samples)
-        searches = tuple(_compare_tokenization(pipeline, folder, samples))
-        compared = NumericComparison("logits", samples.description, difference, TOLERANCE, searches)
-        compared.check_tolerance()
-        return ExportReport(compared)
-
     def convert(self, pipeline: Pipeline, folder: Path) -> None:
-        """Write the files without comparison."""
+        """Write the folder."""
         if pipeline.origin is not None:
             _write_imported(pipeline, folder)
             return
@@ -135,6 +107,36 @@ class HuggingFace:
         model = _load(folder, None if pipeline.origin is None else pipeline.origin.architecture)
         padded = batches(pipeline, samples.rows)
         return relative_difference(paired_outputs(pipeline, model, *batch) for batch in padded)
+
+    def compare_outputs(
+        self, pipeline: Pipeline, folder: Path, samples: Samples
+    ) -> Iterator[OutputComparison]:
+        """Compare the ids of the dev texts from AutoTokenizer with those of the tokenizer.
+
+        If two segmentations are equally likely, SentencePiece and the tokenizers library may choose
+        different ones.
+        """
+        table = samples.dev_table
+        if table is None:
+            return
+        from transformers import AutoTokenizer
+
+        columns = [name for name in ("text", "source") if name in table.column_names]
+        if not columns or pipeline.recipe.data.pieces:
+            return
+        texts = list(table.column(columns[0]))
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        hf_ids: Sequence[Sequence[int]] = tokenizer(texts, add_special_tokens=False)["input_ids"]
+        ids = pipeline.vocabulary.encode_batch(texts)
+        different = [i for i in range(len(texts)) if list(ids[i]) != list(hf_ids[i])]
+        ties = [i for i in different if sorted(ids[i]) == sorted(hf_ids[i])]
+        yield OutputComparison(
+            "ids",
+            len(texts),
+            len(texts) - len(different),
+            tuple(f"text {i}: segmented differently" for i in ties),
+            tuple(f"text {i}" for i in different if i not in ties),
+        )
 
     def usage_example(self, pipeline: Pipeline) -> str:
         """Python code with transformers."""
@@ -322,34 +324,3 @@ def paired_outputs(
     if decoder_ids is None and not isinstance(pipeline.model, TextClassifier | PairClassifier):
         return outputs[mask.bool()], hf_outputs[mask.bool()]
     return outputs, hf_outputs
-
-
-def _compare_tokenization(
-    pipeline: Pipeline, folder: Path, samples: Samples
-) -> Iterator[OutputComparison]:
-    """Compare the ids of the dev texts from AutoTokenizer with those of the pipeline's tokenizer.
-
-    If two segmentations are equally likely, SentencePiece and the tokenizers library may choose
-    different ones.
-    """
-    table = samples.dev_table
-    if table is None:
-        return
-    from transformers import AutoTokenizer
-
-    columns = [name for name in ("text", "source") if name in table.column_names]
-    if not columns or pipeline.recipe.data.pieces:
-        return
-    texts = list(table.column(columns[0]))
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    hf_ids: Sequence[Sequence[int]] = tokenizer(texts, add_special_tokens=False)["input_ids"]
-    ids = pipeline.vocabulary.encode_batch(texts)
-    different = [i for i in range(len(texts)) if list(ids[i]) != list(hf_ids[i])]
-    ties = [i for i in different if sorted(ids[i]) == sorted(hf_ids[i])]
-    yield OutputComparison(
-        "ids",
-        len(texts),
-        len(texts) - len(different),
-        tuple(f"text {i}: segmented differently" for i in ties),
-        tuple(f"text {i}" for i in different if i not in ties),
-    )

@@ -1,30 +1,28 @@
 """`--to ctranslate2`: encoder-decoders and language models for CTranslate2."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
+from jumok.data.table import Table
 from jumok.errors import InputError, Message
-from jumok.export.report import ExportReport, NumericComparison
-from jumok.export.samples import Samples
-from jumok.export.target import Progress, Quantization
+from jumok.export.report import OutputComparison
+from jumok.export.samples import Samples, Scores
+from jumok.export.target import Quantization, Target
 from jumok.formats.ctranslate2_spec import unsupported_reason
-from jumok.formats.parity import ModelPair, model_pair
+from jumok.formats.parity import model_pair
 from jumok.models import EncoderDecoder
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.sentencepiece import SentencePieceTokenizer
 
-TOLERANCE = 1e-4  # of log p: other kernels, other summation order
 BEAMS = (1, 4)
 
 
-@dataclass(frozen=True)
-class CTranslate2:
+class CTranslate2(Target):
     """A folder with `model.bin`, `config.json` and the vocabulary files."""
 
-    libraries: tuple[str, ...] = ("ctranslate2",)
-    quantizations: tuple[Quantization, ...] = ("int8",)
-    tolerance: float = TOLERANCE
+    libraries = ("ctranslate2",)
+    quantizations = ("int8",)
+    tolerance = 1e-4  # of log p: other kernels, other summation order
 
     def unsupported_reason(self, pipeline: Pipeline) -> Message | None:
         """Why CTranslate2 does not support this model; None if it does."""
@@ -43,29 +41,9 @@ class CTranslate2:
             return error.message
         return None
 
-    def write(
-        self,
-        pipeline: Pipeline,
-        folder: Path,
-        samples: Samples,
-        quantize: Quantization | None,
-        progress: Progress,
-    ) -> ExportReport:
-        """Convert in float32 and compare; with int8, measure its cost."""
-        pair = model_pair(pipeline)
-        if quantize is None:
-            return ExportReport(_compared(pair, folder, samples, progress))
-        with TemporaryDirectory(dir=folder) as scratch:
-            float32_folder = Path(scratch)
-            compared = _compared(pair, float32_folder, samples, progress)
-            progress("quantizing to int8")
-            pair.convert(folder, "int8")
-            progress(f"measuring int8 on {samples.dev_description}")
-            cost = samples.cost(
-                lambda table: pair.scores(float32_folder, "float32", table),
-                lambda table: pair.scores(folder, "int8", table),
-            )
-        return ExportReport(compared, cost)
+    def output_name(self, pipeline: Pipeline) -> str:
+        """CTranslate2 returns no logits."""
+        return "log p of every token"
 
     def convert(self, pipeline: Pipeline, folder: Path) -> None:
         """Write `model.bin`, `config.json` and the vocabularies."""
@@ -74,6 +52,25 @@ class CTranslate2:
     def difference(self, pipeline: Pipeline, folder: Path, samples: Samples) -> float:
         """The difference in log p of every token of the texts, or of generated targets."""
         return model_pair(pipeline).difference(folder, samples.rows)
+
+    def compare_outputs(
+        self, pipeline: Pipeline, folder: Path, samples: Samples
+    ) -> Iterator[OutputComparison]:
+        """Compare what both models generate, greedily and with a beam."""
+        pair = model_pair(pipeline)
+        return (pair.compare_outputs(folder, samples.rows, beam) for beam in BEAMS)
+
+    def quantize(
+        self, pipeline: Pipeline, converted: Path, folder: Path, weights: Quantization
+    ) -> None:
+        """Convert the model again."""
+        model_pair(pipeline).convert(folder, "int8")
+
+    def scores(
+        self, pipeline: Pipeline, folder: Path, weights: Quantization | None, table: Table
+    ) -> Scores:
+        """The scores of the conversion."""
+        return model_pair(pipeline).scores(folder, "int8" if weights else "float32", table)
 
     def usage_example(self, pipeline: Pipeline) -> str:
         """Python code with CTranslate2 and the tokenizer."""
@@ -115,21 +112,3 @@ from transformers import AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("the imported checkpoint")
 tokens = tokenizer.convert_ids_to_tokens(tokenizer("...").input_ids)"""
-
-
-def _compared(
-    pair: ModelPair, folder: Path, samples: Samples, progress: Progress
-) -> NumericComparison:
-    """Convert in float32, compare log p of every token and generated texts."""
-    progress("converting")
-    pair.convert(folder, "float32")
-    progress(f"comparing {samples.description}")
-    compared = NumericComparison(
-        "log p of every token",
-        samples.description,
-        pair.difference(folder, samples.rows),
-        TOLERANCE,
-        tuple(pair.compare_outputs(folder, samples.rows, beam) for beam in BEAMS),
-    )
-    compared.check_tolerance()
-    return compared

@@ -1,16 +1,16 @@
 """`--to gguf`: GPT-2 and decoders of the Llama family as one file for llama.cpp."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
 
+from jumok.data.table import Table
 from jumok.errors import InputError, Message
 from jumok.export.huggingface import HuggingFace, convert_pipeline
-from jumok.export.report import ExportReport, NumericComparison, relative_difference
+from jumok.export.report import relative_difference
 from jumok.export.samples import Samples, Scores, numeric_scores, to_lists
-from jumok.export.target import Progress, Quantization
+from jumok.export.target import Quantization, Target
 from jumok.formats.gguf_checkpoint import write_hf_folder
 from jumok.formats.gguf_from_hf import GGUFType, write_gguf_file
 from jumok.formats.gguf_support import unsupported_in_gguf
@@ -20,16 +20,12 @@ from jumok.tasks.runs.evaluate import evaluate
 from jumok.tasks.runs.load import load
 
 MODEL = "model.gguf"
-TOLERANCE = 1e-5  # of logits: the same numbers, read back
 
 
-@dataclass(frozen=True)
-class Gguf:
+class Gguf(Target):
     """One file, `model.gguf`, with the tokenizer."""
 
-    libraries: tuple[str, ...] = ()
-    quantizations: tuple[Quantization, ...] = ("f16", "bf16", "q8_0", "q4_0")
-    tolerance: float = TOLERANCE
+    quantizations = ("f16", "bf16", "q8_0", "q4_0")
 
     def unsupported_reason(self, pipeline: Pipeline) -> Message | None:
         """Why llama.cpp does not support this model; None if it does."""
@@ -46,38 +42,22 @@ class Gguf:
         except InputError as error:
             return error.message
 
-    def write(
-        self,
-        pipeline: Pipeline,
-        folder: Path,
-        samples: Samples,
-        quantize: Quantization | None,
-        progress: Progress,
-    ) -> ExportReport:
-        """Write the file in float32, read it back and compare; then write it in another type."""
-        progress("writing the file")
-        self.convert(pipeline, folder)
-        progress(f"comparing {samples.description}")
-        difference = self.difference(pipeline, folder, samples)
-        compared = NumericComparison("logits", samples.description, difference, TOLERANCE)
-        compared.check_tolerance()
-        if quantize is None or quantize == "int8":
-            return ExportReport(compared)
-        progress(f"writing the file in {quantize}")
-        _convert(pipeline, folder, quantize)
-        progress(f"measuring {quantize} on {samples.dev_description}")
-        changed = _read_back(pipeline, folder)
-
-        def scores(model: Pipeline) -> Scores:
-            assert samples.dev_table is not None
-            return numeric_scores(evaluate(model, samples.dev_table, "dev").scores)
-
-        cost = samples.cost(lambda table: scores(pipeline), lambda table: scores(changed), quantize)
-        return ExportReport(compared, cost)
-
     def convert(self, pipeline: Pipeline, folder: Path) -> None:
-        """Write the file in float32 without comparison."""
+        """Write the file in float32."""
         _convert(pipeline, folder, "f32")
+
+    def quantize(
+        self, pipeline: Pipeline, converted: Path, folder: Path, weights: Quantization
+    ) -> None:
+        """Write the file from the weights of the model."""
+        assert weights != "int8"  # not in `quantizations`
+        _convert(pipeline, folder, weights)
+
+    def scores(
+        self, pipeline: Pipeline, folder: Path, weights: Quantization | None, table: Table
+    ) -> Scores:
+        """The scores of the model in the file."""
+        return numeric_scores(evaluate(_read_back(pipeline, folder), table, "dev").scores)
 
     def difference(self, pipeline: Pipeline, folder: Path, samples: Samples) -> float:
         """The difference of the logits of each row, from the file that is read back."""

@@ -1,10 +1,8 @@
 """`--to onnx`: encoders and their heads for onnxruntime and other ONNX runtimes."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -14,9 +12,9 @@ from jumok.data.packing import pad
 from jumok.data.table import Table
 from jumok.errors import Message, TokenizerError
 from jumok.export.huggingface import HuggingFace, convert_pipeline, write_json, write_tokenizer
-from jumok.export.report import ExportReport, NumericComparison, relative_difference
+from jumok.export.report import relative_difference
 from jumok.export.samples import Samples, Scores, backbone_of, numeric_scores
-from jumok.export.target import Progress, Quantization
+from jumok.export.target import Quantization, Target
 from jumok.formats.onnx_graph import GRAPH, MAX_BYTES, NamedInputs, quantize_graph, write_graph
 from jumok.formats.onnx_session import OnnxSession, exported_logits, with_logits_from
 from jumok.models import (
@@ -34,17 +32,14 @@ from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.evaluate import evaluate
 from jumok.text.ragged import Ragged
 
-TOLERANCE = 1e-5
 BATCH_SIZE = 8  # rows
 
 
-@dataclass(frozen=True)
-class Onnx:
+class Onnx(Target):
     """One file, `model.onnx`, with the input names of transformers."""
 
-    libraries: tuple[str, ...] = ("onnx", "onnxruntime", "onnxscript")
-    quantizations: tuple[Quantization, ...] = ("int8",)
-    tolerance: float = TOLERANCE
+    libraries = ("onnx", "onnxruntime", "onnxscript")
+    quantizations = ("int8",)
 
     def unsupported_reason(self, pipeline: Pipeline) -> Message | None:
         """Why ONNX export does not support this model; None if it does."""
@@ -78,45 +73,28 @@ class Onnx:
             )
         return None
 
-    def write(
-        self,
-        pipeline: Pipeline,
-        folder: Path,
-        samples: Samples,
-        quantize: Quantization | None,
-        progress: Progress,
-    ) -> ExportReport:
-        """Write the graph in float32 and compare; with int8, measure its cost."""
-        graph = folder / GRAPH
-        _write_config_and_tokenizer(pipeline, folder)
-        if quantize is None:
-            return ExportReport(self._write_and_compare(pipeline, graph, samples, progress))
-        with TemporaryDirectory(dir=folder) as scratch:
-            eager = Path(scratch) / GRAPH
-            compared = self._write_and_compare(pipeline, eager, samples, progress)
-            progress("quantizing to int8")
-            quantize_graph(eager, graph)
-            progress(f"measuring int8 on {samples.dev_description}")
-            cost = samples.cost(_scoring(pipeline, eager), _scoring(pipeline, graph))
-        return ExportReport(compared, cost)
-
-    def _write_and_compare(
-        self, pipeline: Pipeline, graph: Path, samples: Samples, progress: Progress
-    ) -> NumericComparison:
-        progress("writing the graph")
-        write_graph(pipeline.model, graph)
-        progress(f"comparing {samples.description}")
-        found = relative_difference(
-            paired_outputs(pipeline.model, OnnxSession(graph), samples.rows)
-        )
-        what = NamedInputs(pipeline.model).output
-        compared = NumericComparison(what, samples.description, found, TOLERANCE)
-        compared.check_tolerance()
-        return compared
+    def output_name(self, pipeline: Pipeline) -> str:
+        """The name in the graph."""
+        return NamedInputs(pipeline.model).output
 
     def convert(self, pipeline: Pipeline, folder: Path) -> None:
-        """Write `model.onnx`."""
+        """Write `model.onnx`, config.json and the tokenizer."""
+        _write_config_and_tokenizer(pipeline, folder)
         write_graph(pipeline.model, folder / GRAPH)
+
+    def quantize(
+        self, pipeline: Pipeline, converted: Path, folder: Path, weights: Quantization
+    ) -> None:
+        """Quantize the graph."""
+        _write_config_and_tokenizer(pipeline, folder)
+        quantize_graph(converted / GRAPH, folder / GRAPH)
+
+    def scores(
+        self, pipeline: Pipeline, folder: Path, weights: Quantization | None, table: Table
+    ) -> Scores:
+        """The scores that the task gives the graph."""
+        exported = with_logits_from(pipeline, exported_logits(folder))
+        return numeric_scores(evaluate(exported, table, "dev").scores)
 
     def difference(self, pipeline: Pipeline, folder: Path, samples: Samples) -> float:
         """The difference of the logits of padded batches, over real tokens."""
@@ -159,8 +137,9 @@ def _config(pipeline: Pipeline) -> Mapping[str, Any]:
         "vocab_size": model.vocabulary_size,
         "hidden_size": model.d_model,
         "max_position_embeddings": model.max_length,
-        "pad_token_id": pipeline.vocabulary.padding_id,
     }
+    if (vocabulary := pipeline.vocabulary_or_none) is not None:
+        config["pad_token_id"] = vocabulary.padding_id
     if HuggingFace().unsupported_reason(pipeline) is None:
         config = convert_pipeline(pipeline).config
     if pipeline.labels:
@@ -190,13 +169,3 @@ def paired_outputs(
         ):  # one output per token: drop padding
             exported, expected = exported[mask], expected[mask]
         yield exported, expected
-
-
-def _scoring(pipeline: Pipeline, graph: Path) -> Callable[[Table], Scores]:
-    """A function that scores the graph like the task scores the model."""
-
-    def scores(table: Table) -> Scores:
-        exported = with_logits_from(pipeline, OnnxSession(graph))
-        return numeric_scores(evaluate(exported, table, "dev").scores)
-
-    return scores

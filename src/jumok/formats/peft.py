@@ -1,7 +1,6 @@
 """`--to peft`: the LoRA adapter of a run, for PeftModel.from_pretrained."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,9 @@ from torch import Tensor
 
 from jumok.errors import InputError, Message
 from jumok.export.huggingface import batches, convert_pipeline, paired_outputs
-from jumok.export.report import ExportReport, NumericComparison, relative_difference
+from jumok.export.report import relative_difference
 from jumok.export.samples import Samples
-from jumok.export.target import Progress, Quantization
+from jumok.export.target import Target
 from jumok.formats.peft_adapter import HEAD_OF_TASK, save_adapter
 from jumok.models.weights import named_weights
 from jumok.pretrained.hub import is_hf_folder
@@ -21,17 +20,13 @@ from jumok.shipped import resolve_model
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.run import ADAPTER
 
-TOLERANCE = 1e-5
 _BACKBONES = ("encoder.", "decoder.")
 
 
-@dataclass(frozen=True)
-class Peft:
+class Peft(Target):
     """adapter_config.json and adapter_model.safetensors, for the checkpoint of `model.init`."""
 
-    libraries: tuple[str, ...] = ("transformers", "peft")
-    quantizations: tuple[Quantization, ...] = ()
-    tolerance: float = TOLERANCE
+    libraries = ("transformers", "peft")
 
     def unsupported_reason(self, pipeline: Pipeline) -> Message | None:
         """Why this model has no adapter for PEFT; None if it has one."""
@@ -62,25 +57,8 @@ class Peft:
             )
         return None
 
-    def write(
-        self,
-        pipeline: Pipeline,
-        folder: Path,
-        samples: Samples,
-        quantize: Quantization | None,
-        progress: Progress,
-    ) -> ExportReport:
-        """Write the adapter, load it with PEFT, and compare the logits."""
-        progress("writing the adapter")
-        self.convert(pipeline, folder)
-        progress(f"comparing {samples.description}")
-        difference = self.difference(pipeline, folder, samples)
-        compared = NumericComparison("logits", samples.description, difference, TOLERANCE)
-        compared.check_tolerance()
-        return ExportReport(compared)
-
     def convert(self, pipeline: Pipeline, folder: Path) -> None:
-        """Write the two files without comparison."""
+        """Write the two files."""
         path, lora = _adapter_path(pipeline), pipeline.recipe.training.lora
         assert path is not None
         names = convert_pipeline(pipeline).names

@@ -5,7 +5,7 @@ normalization, prompts. A model of transformers is written without its head.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -13,9 +13,9 @@ from torch import Tensor
 
 from jumok.errors import InputError, Message
 from jumok.export.huggingface import HuggingFace, batches, convert_encoder, write_hf_model
-from jumok.export.report import ExportReport, NumericComparison, relative_difference
+from jumok.export.report import relative_difference
 from jumok.export.samples import Samples
-from jumok.export.target import Progress, Quantization
+from jumok.export.target import Target
 from jumok.models import Encoder
 from jumok.pretrained.sentence_encoding import (
     Normalize,
@@ -25,16 +25,11 @@ from jumok.pretrained.sentence_encoding import (
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.text_vectors import pool_texts
 
-TOLERANCE = 1e-5
 
-
-@dataclass(frozen=True)
-class SentenceTransformers:
+class SentenceTransformers(Target):
     """A folder of sentence-transformers: a model of transformers, modules.json, its modules."""
 
-    libraries: tuple[str, ...] = ("transformers", "sentence_transformers")
-    quantizations: tuple[Quantization, ...] = ()
-    tolerance: float = TOLERANCE
+    libraries = ("transformers", "sentence_transformers")
 
     def unsupported_reason(self, pipeline: Pipeline) -> Message | None:
         """Why this model cannot be exported to this format; None if it can."""
@@ -54,25 +49,12 @@ class SentenceTransformers:
             return error.message
         return None
 
-    def write(
-        self,
-        pipeline: Pipeline,
-        folder: Path,
-        samples: Samples,
-        quantize: Quantization | None,
-        progress: Progress,
-    ) -> ExportReport:
-        """Write the folder, load it with sentence-transformers, and compare the vectors."""
-        progress("writing the folder")
-        self.convert(pipeline, folder)
-        progress(f"comparing {samples.description}")
-        difference = self.difference(pipeline, folder, samples)
-        compared = NumericComparison("vectors", samples.description, difference, TOLERANCE)
-        compared.check_tolerance()
-        return ExportReport(compared)
+    def output_name(self, pipeline: Pipeline) -> str:
+        """One vector for each text."""
+        return "vectors"
 
     def convert(self, pipeline: Pipeline, folder: Path) -> None:
-        """Write the files without comparison."""
+        """Write the files."""
         if pipeline.origin is not None:
             HuggingFace().convert(pipeline, folder)
         else:

@@ -90,20 +90,20 @@ def test_strict_gives_the_same_bits_with_any_number_of_processes(
 ) -> None:
     """Also if the number changes during the run: 2, then 1, then 3."""
     runs = Runs(review_recipe, tmp_path)
-    for size in (1, 2, 3, 4):
+    for size in (1, 4):
         runs.train(str(size), size, STRICT)
     runs.train("changed", 2, STRICT, **stopped(1))
     runs.resume("changed", 1, **stopped(3))
     runs.resume("changed", 3)
     ends = runs.run()
-    assert codes(ends[:4]) == [[0] * size for size in (1, 2, 3, 4)], outputs_of(ends[0][0])
-    assert codes(ends[4:]) == [[143, 143], [143], [0, 0, 0]]
-    for name in ("2", "3", "4", "changed"):
+    assert codes(ends[:2]) == [[0], [0] * 4], outputs_of(ends[0][0])
+    assert codes(ends[2:]) == [[143, 143], [143], [0, 0, 0]]
+    for name in ("4", "changed"):
         assert bits(tmp_path / name) == bits(tmp_path / "1"), name
         assert untimed_records(tmp_path / name) == untimed_records(tmp_path / "1")
     printed = [[bool(text) for text in outputs_of(group)] for group, _ in ends]
     assert all(first and not any(others) for first, *others in printed)
-    (*_, last_line) = outputs_of(ends[4][0])[0].splitlines()
+    (*_, last_line) = outputs_of(ends[2][0])[0].splitlines()
     assert last_line.startswith("jumok: stopped by SIGTERM after step ")
 
 
