@@ -153,7 +153,7 @@ def _table(recipe: ConfigDict, name: str) -> ConfigDict:
     """A table of a recipe, empty where it is missing."""
     table = recipe.get(name, {})
     if not isinstance(table, dict):
-        raise _unsupported(f"a recipe whose {name} is no table")
+        raise _unsupported(f"a recipe where {name} must be a table")
     return table
 
 
