@@ -24,8 +24,13 @@ _RELEASED_ROWS = 65_536  # after which the pages of a mapped file are released
 
 def release(mapping: mmap.mmap | None) -> None:
     """Let the pages of a file leave the memory; they are read again when they are needed."""
-    if mapping is not None and hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
+    if mapping is None:
+        return
+    import pyarrow as pa
+
+    if hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
         mapping.madvise(mmap.MADV_DONTNEED)
+    pa.default_memory_pool().release_unused()  # of the rows that were selected for Python
 
 
 class Column(Sequence[Cell], Generic[Cell]):
