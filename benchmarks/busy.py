@@ -56,6 +56,7 @@ train = "{reviews}"
 text = "review"
 label = "label"
 [training]
+batch_tokens = 4096
 epochs = 1000
 minutes = {minutes}
 log_every = 1
