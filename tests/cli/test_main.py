@@ -81,7 +81,8 @@ def test_an_unexpected_exception_is_reported_as_a_bug(
     def broken(*arguments: object) -> None:
         raise TypeError("unexpected")
 
-    monkeypatch.setattr("jumok.tasks.runs.load.load", broken)
+    for path in ("jumok.engine.model.open_run", "jumok.tasks.runs.load.load"):
+        monkeypatch.setattr(path, broken)
     done = call(capsys, "predict", review_run, "안녕")
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("jumok: TypeError: ")
@@ -102,7 +103,8 @@ def test_out_of_memory_is_not_reported_as_a_bug(
     def load(*arguments: object) -> None:
         raise error
 
-    monkeypatch.setattr("jumok.tasks.runs.load.load", load)
+    for path in ("jumok.engine.model.open_run", "jumok.tasks.runs.load.load"):
+        monkeypatch.setattr(path, load)
     done = call(capsys, "predict", review_run, "안녕")
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("jumok: out of memory; process less at once")
