@@ -128,7 +128,6 @@ def test_a_small_measurement(
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
-        ("soak", ["--steps", "300"]),
         ("fuzz", ["--total", "2000"]),
         ("every_step", ["--steps", "3"]),
         ("rerun", []),
@@ -136,10 +135,9 @@ def test_a_small_measurement(
     ],
 )
 def test_a_short_proof(copy: Path, name: str, arguments: list[str]) -> None:
-    """Those of trust that tests/training and tests/fuzz do not run; only the soak needs time."""
+    """Those of trust that tests/training and tests/fuzz do not run, but for those of hours."""
     command = [sys.executable, "-m", f"benchmarks.trust.{name}", *arguments, "--unrecorded"]
     done = run(command, copy)
+    assert done.returncode == 0, done.stdout + done.stderr
     figures = json.loads(done.stdout.splitlines()[-1])
-    assert figures["proof"] == name
-    assert figures["good"] or name == "soak", done.stdout  # 300 steps are no slope
-    assert done.returncode in (0, 1), done.stderr
+    assert (figures["proof"], figures["good"]) == (name, True)
