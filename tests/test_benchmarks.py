@@ -131,7 +131,7 @@ def test_a_small_measurement(
         ("fuzz", ["--total", "2000"]),
         ("every_step", ["--steps", "3"]),
         ("rerun", []),
-        ("hostile", ["--only", "opcodes"]),
+        ("hostile", ["--only", "STACK_GLOBAL"]),
     ],
 )
 def test_a_short_proof(copy: Path, name: str, arguments: list[str]) -> None:
