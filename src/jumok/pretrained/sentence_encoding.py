@@ -19,7 +19,6 @@ from jumok.atomic_io import read_regular, write_atomically
 from jumok.errors import InputError, Message, ModelFileError
 from jumok.foreign_keys import KeyTable
 from jumok.models.config import SentencePooling
-from jumok.pretrained.pickle_reader import read_pickle
 from jumok.safe_json import MAX_BYTES, parse_json, read_json
 from jumok.safetensors_io import read_tensors, serialize
 
@@ -336,7 +335,11 @@ def _read_weights(folder: Path) -> Mapping[str, Tensor]:
     """The tensors of a module; older models have a pickle, which is not executed."""
     path = folder / "model.safetensors"
     pickle = folder / "pytorch_model.bin"
-    return read_pickle(pickle) if pickle.exists() and not path.exists() else read_tensors(path)
+    if pickle.exists() and not path.exists():
+        from jumok.pretrained.pickle_reader import read_pickle  # with its process: rarely needed
+
+        return read_pickle(pickle)
+    return read_tensors(path)
 
 
 def _read_list(path: Path) -> list[dict[str, Any]]:
