@@ -4,20 +4,14 @@ from torch import nn
 
 from jumok.models import PairClassifier, SentenceEncoder, TextClassifier
 from jumok.native.encoder import NativeEncoder
-from jumok.native.session import EncoderSession, Head
+from jumok.native.session import Head
 from jumok.native.torch_weights import TensorArrays
 
 _ACTIVATIONS = {nn.Tanh: "tanh", nn.GELU: "gelu", nn.ReLU: "relu"}
 
 
-def text_session(model: nn.Module) -> EncoderSession | None:
-    """The session that computes from ids what the model does; None if there is none."""
-    found = getattr(model, "session", None)
-    return found if isinstance(found, EncoderSession) else None
-
-
 def attach_session(fast: nn.Module, model: nn.Module, encoder: NativeEncoder) -> None:
-    """Make `text_session` find the session of the optimized copy `fast` of a model of texts."""
+    """Give the optimized copy `fast` of a model of texts its session."""
     if not encoder.reads_ids:
         return
     head = _head(model)

@@ -8,6 +8,7 @@ from jumok.native.kernel_choice import KernelChoice
 
 if TYPE_CHECKING:
     from jumok.native.packed_weights import WeightPrecision
+    from jumok.native.session import EncoderSession
     from jumok.tasks.pipeline.pipeline import Pipeline
 
 PLAIN_ENCODER = "an encoder whose weights are not packed for the kernel"
@@ -20,6 +21,12 @@ def encoder_choice(model: nn.Module) -> KernelChoice:
         if isinstance(choice, KernelChoice):
             return choice
     return KernelChoice("torch", "float32", PLAIN_ENCODER)
+
+
+def text_session(model: nn.Module) -> "EncoderSession | None":
+    """The session of an optimized model of texts, from ids to the outputs of its head, or None."""
+    session: EncoderSession | None = getattr(model, "session", None)  # of `attach_session`
+    return session
 
 
 def with_packed_encoder(pipeline: "Pipeline", precision: "WeightPrecision | None") -> "Pipeline":

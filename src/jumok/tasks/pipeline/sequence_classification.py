@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jumok.inference.text_session import text_session
 from jumok.models import (
     EncoderDecoderClassifier,
     PairClassifier,
@@ -27,6 +26,7 @@ from jumok.tasks.inputs.text_encoder import (
     uses_token_types,
 )
 from jumok.tasks.pipeline.distributed_map import TENSOR_CODEC, distributed_map
+from jumok.tasks.pipeline.encoder_choice import text_session
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer

@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from jumok.errors import InputError
 from jumok.inference import has_invariant_states
 from jumok.inference.row_by_row import single_rows
-from jumok.inference.text_session import text_session
 from jumok.models import Decoder, EncoderDecoder, EncoderDecoderClassifier, LanguageModel
 from jumok.models.config import SentencePooling
 from jumok.models.pooling import pool
 from jumok.pretrained.sentence_encoding import SentenceEncoding
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, batches_by_length, collate
 from jumok.tasks.inputs.text_encoder import TextEncoder
+from jumok.tasks.pipeline.encoder_choice import text_session
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
 
