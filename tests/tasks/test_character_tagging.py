@@ -19,9 +19,10 @@ from jumok.inference import optimize
 from jumok.interpret.interventions import sweep_heads
 from jumok.models import CharacterClassifier
 from jumok.models.character_classifier import FIRST, LATER
+from jumok.tasks.inputs.batches import IGNORE_INDEX
 from jumok.tasks.inputs.character_texts import MAX_CHARACTERS_PER_TOKEN, CharacterTexts
 from jumok.tasks.inputs.text_encoder import TextEncoder
-from jumok.tasks.inputs.token_labels import IGNORE_INDEX, LabelledTokens
+from jumok.tasks.inputs.token_labels import LabelledTokens
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.tasks.runs.compare import compare

@@ -13,8 +13,9 @@ from jumok.data.table import Table
 from jumok.data.table_files import evaluation_table
 from jumok.errors import InputError
 from jumok.nn.losses import rdrop_kl
+from jumok.tasks.inputs.batches import IGNORE_INDEX
 from jumok.tasks.inputs.text_encoder import TextEncoder
-from jumok.tasks.inputs.token_labels import IGNORE_INDEX, LabelledTokens, TokenizedTexts
+from jumok.tasks.inputs.token_labels import LabelledTokens, TokenizedTexts
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.tasks.runs.evaluate import evaluate

@@ -34,6 +34,7 @@ from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs import bio
 from jumok.tasks.inputs.batches import (
     EVAL_BATCH_TOKENS,
+    IGNORE_INDEX,
     LazyBatches,
     PaddedBatch,
     batches_by_length,
@@ -41,7 +42,7 @@ from jumok.tasks.inputs.batches import (
 )
 from jumok.tasks.inputs.character_texts import CharacterTexts
 from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
-from jumok.tasks.inputs.token_labels import IGNORE_INDEX, LabelledTokens, TokenizedTexts
+from jumok.tasks.inputs.token_labels import LabelledTokens, TokenizedTexts
 from jumok.tasks.pipeline.distributed_map import TENSOR_CODEC, distributed_map
 from jumok.tasks.pipeline.origin import Origin
 from jumok.tasks.pipeline.outputs import (

@@ -12,7 +12,7 @@ from jumok.data.load import load_splits
 from jumok.errors import InputError
 from jumok.inference.optimization import optimize
 from jumok.lab.distillation.labels import DistillationJob, distillation_loss, soft_labels
-from jumok.tasks.inputs.token_labels import IGNORE_INDEX
+from jumok.tasks.inputs.batches import IGNORE_INDEX
 from jumok.tasks.recipe.recipe import Recipe, load_recipe
 from jumok.tasks.runs.setup import prepare_training
 from jumok.tasks.runs.train import resume, train

@@ -20,9 +20,8 @@ from jumok.inference.optimization import optimize, unsupported_reason
 from jumok.models.weights import named_weights
 from jumok.nn.losses import cross_entropy
 from jumok.tasks.classification import ClassificationJob
-from jumok.tasks.inputs.batches import PaddedBatch
+from jumok.tasks.inputs.batches import IGNORE_INDEX, PaddedBatch
 from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInputs
-from jumok.tasks.inputs.token_labels import IGNORE_INDEX
 from jumok.tasks.inputs.unlabelled_texts import unlabelled_texts
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.sequence_classification import predict_all

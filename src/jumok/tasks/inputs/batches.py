@@ -13,6 +13,7 @@ from jumok.data.packing import TokenIds, length_batches, pad
 from jumok.text.ragged import Ragged
 
 EVAL_BATCH_TOKENS = 4_096  # padded tokens of a batch in eval mode; larger ones are not faster
+IGNORE_INDEX = -1  # the label of [CLS], padding and pieces without characters
 
 BatchT = TypeVar("BatchT")
 

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from jumok.data.table import Table
 from jumok.models.character_classifier import Characters
 from jumok.tasks.inputs import bio
+from jumok.tasks.inputs.batches import IGNORE_INDEX
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.text.offsets import Span
 from jumok.text.ragged import Ragged
-
-IGNORE_INDEX = -1  # the label of [CLS], padding and pieces without characters
 
 
 @dataclass(frozen=True)

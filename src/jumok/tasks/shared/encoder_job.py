@@ -13,9 +13,8 @@ from torch import Tensor
 
 from jumok.models.character_classifier import Characters
 from jumok.seeding import derive_seed
-from jumok.tasks.inputs.batches import LazyBatches, PaddedBatch, collate
+from jumok.tasks.inputs.batches import IGNORE_INDEX, LazyBatches, PaddedBatch, collate
 from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
-from jumok.tasks.inputs.token_labels import IGNORE_INDEX
 from jumok.tasks.shared.recipe_job import RecipeJob
 from jumok.tasks.shared.subword_sampling import replace_rows, sample_all
 from jumok.text.ragged import Ragged
