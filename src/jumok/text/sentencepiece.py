@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import sentencepiece
 
@@ -26,10 +26,12 @@ from jumok.text.sentencepiece_proto import (
     set_normalizer_name,
     set_types,
 )
-from jumok.text.subword_regularization import SubwordSampler
 from jumok.text.template import Side, SpecialToken, Template, TemplatePiece, TextSlot
 from jumok.text.tokenizer import SPECIAL_PIECES, Encoding
 from jumok.threads import compute_threads
+
+if TYPE_CHECKING:
+    from jumok.text.subword_regularization import SubwordSampler
 
 _PAD, _UNK, _BOS, _EOS, _SEP, _CLS, _MASK = SPECIAL_PIECES
 
@@ -457,7 +459,9 @@ class SentencePieceTokenizer:
         return [self._processor.decode(row) if row else "" for row in visible]
 
     @cached_property
-    def _sampler(self) -> SubwordSampler:
+    def _sampler(self) -> "SubwordSampler":
+        from jumok.text.subword_regularization import SubwordSampler
+
         return SubwordSampler(self._model)
 
     def _special_id(self, name: str) -> int:
