@@ -117,8 +117,9 @@ browser-tests: $(READY) # the page in a real browser: every view, gesture and ex
 	$(BIN)/pytest -m browser tests/browser
 
 # The page's TypeScript needs Node 20 or newer; the built page is committed.
-web: web/node_modules # build the page
+web: web/node_modules $(READY) # build the page, and the kernel of exported pages
 	cd web && npm run build
+	$(BIN)/python scripts/build_wasm.py
 
 web-test: web/node_modules # the page's unit tests
 	cd web && npm run check

@@ -1,4 +1,5 @@
-// Every processor: vectors of 16 bytes, which compilers map to SSE2, NEON or scalar code.
+// Every processor: vectors of 16 bytes, which compilers map to SSE2, NEON, the SIMD128 of WebAssembly
+// or scalar code.
 
 #pragma once
 
@@ -6,11 +7,17 @@
 #include <emmintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
+#elif defined(__wasm_simd128__)
+#include <wasm_simd128.h>
 #endif
 
 namespace jumok {
 constexpr int LANES = 4;
+#if defined(__wasm_simd128__)  // its engines have 16 registers on x86-64: 12 sums, 2 weights, an input
+constexpr int TILE_ROWS = 6, TILE_SUMS = 12;
+#else
 constexpr int TILE_ROWS = 4, TILE_SUMS = 8;  // of 16 registers
+#endif
 }  // namespace jumok
 
 #include "../simd.h"
@@ -39,6 +46,8 @@ inline Integers multiply_pairs(Integers x, Shorts w) {
 #elif defined(__aarch64__)
   const int16x8_t a = (int16x8_t)x, b = (int16x8_t)w;
   return (Integers)vpaddq_s32(vmull_s16(vget_low_s16(a), vget_low_s16(b)), vmull_high_s16(a, b));
+#elif defined(__wasm_simd128__)
+  return (Integers)wasm_i32x4_dot_i16x8((v128_t)x, (v128_t)w);
 #else
   const Integers pairs = (Integers)w;
   return (x << 16 >> 16) * (pairs << 16 >> 16) + (x >> 16) * (pairs >> 16);
