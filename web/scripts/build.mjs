@@ -1,11 +1,11 @@
 /**
- * Builds the page: app.js and app.css, then one script for each bundle of views.
+ * Builds the page: app.js and app.css, then one script for each bundle of views, then those of exported models.
  *
  * A bundle holds one view or more and is fetched when one of them is first opened. Modules that app.js contains are not
  * bundled again: they are external and come from app.js (src/shared.ts), so that every view uses the same state.
  */
 
-import { readdirSync, readFileSync } from "node:fs";
+import { copyFileSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "vite";
@@ -60,3 +60,17 @@ for (const file of readdirSync(join(SOURCE, "bundles"))) {
     build: { outDir: OUT, rollupOptions: { input: join(SOURCE, "bundles", file), output } },
   });
 }
+
+// The page of an exported model, and the module that runs one in another page: files of their own.
+const MODEL = join(SOURCE, "model");
+for (const [input, output] of [
+  ["main.tsx", { format: "iife", entryFileNames: "model.js", assetFileNames: "model.[ext]" }],
+  ["module.ts", { format: "es", entryFileNames: "jumok.js" }],
+])
+  await build({
+    configFile: join(WEB, "vite.config.ts"),
+    root: WEB,
+    logLevel,
+    build: { outDir: OUT, rollupOptions: { input: join(MODEL, input), output, preserveEntrySignatures: "strict" } },
+  });
+copyFileSync(join(MODEL, "jumok.d.ts"), join(OUT, "jumok.d.ts"));

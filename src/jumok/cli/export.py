@@ -25,7 +25,7 @@ def export(
         typer.Option(
             metavar="FORMAT",
             autocompletion=completion.formats,
-            help="hf, sentence-transformers, peft, ctranslate2, onnx or gguf.",
+            help="hf, sentence-transformers, peft, ctranslate2, onnx, gguf or web.",
         ),
     ],
     quantize: Annotated[

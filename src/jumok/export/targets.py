@@ -18,5 +18,6 @@ TARGETS: "Registry[Callable[[], Target]]" = Registry(
         "ctranslate2": "jumok.formats.ctranslate2:CTranslate2",
         "onnx": "jumok.formats.onnx:Onnx",
         "gguf": "jumok.formats.gguf:Gguf",
+        "web": "jumok.formats.web:Web",
     },
 )

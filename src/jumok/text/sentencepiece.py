@@ -20,6 +20,7 @@ from jumok.text.morphemes import RULE, kiwi_version, split_morphemes
 from jumok.text.normalization import check_text, normalizer
 from jumok.text.offsets import SPACE, WORD_STARTS, offsets
 from jumok.text.sentencepiece_proto import (
+    ModelFile,
     PieceType,
     clear_scores,
     read_model,
@@ -241,6 +242,11 @@ class SentencePieceTokenizer:
     def identity(self) -> str:
         """The fingerprint of the model file, and the version of Kiwi if it splits the texts."""
         return f"{self.fingerprint} {kiwi_version()}" if self.pretokenizes else self.fingerprint
+
+    @property
+    def model_file(self) -> ModelFile:
+        """The parts of the model file, with typed special pieces as control pieces."""
+        return self._model
 
     @property
     def kind(self) -> str:

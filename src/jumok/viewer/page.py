@@ -86,13 +86,13 @@ class _Page:
 
     @cached_property
     def style(self) -> str:
-        """The style without @font-face: the font is embedded."""
-        return re.sub(r"@font-face\s*{[^}]*}", "", static_file("app.css").content.decode())
+        """The style without @font-face."""
+        return _without_font(static_file("app.css").content.decode())
 
     @cached_property
     def loader(self) -> str:
         """The script that unpacks the others."""
-        return Path(__file__).with_name("unpack.js").read_text(encoding="utf-8")
+        return _loader()
 
     @cached_property
     def assets(self) -> dict[str, str]:
@@ -108,18 +108,7 @@ class _Page:
     @property
     def policy(self) -> str:
         """The content security policy: only what the page contains may run or load."""
-        return "; ".join(
-            [
-                "default-src 'none'",
-                f"script-src {csp_hash(self.loader)} {csp_hash(self.script)}",
-                f"style-src {csp_hash(self.style)}",
-                "img-src blob: data:",
-                "base-uri 'none'",
-                "form-action 'none'",
-                "require-trusted-types-for 'script'",
-                "trusted-types jumok",
-            ]
-        )
+        return content_policy(self.loader, self.script, self.style)
 
     def render(self, trace: str) -> bytes:
         """The page with a trace (gzip, then base64)."""
@@ -128,10 +117,62 @@ class _Page:
             policy=self.policy,
             title=self.info.title,
             boot={"mode": "embedded", "state": self.state},
-            trace=trace,
-            assets=self.assets,
+            assets={"trace": trace, **self.assets},
             loader=self.loader,
         )
+
+
+def render_model_page(title: str, model: bytes, kernel: bytes, texts: str = "") -> bytes:
+    """One HTML file that runs a packed model in the C++ kernel as WebAssembly, without network.
+
+    The font has the characters of the page itself and of `texts`; what a user types is drawn with
+    the fonts of the system. Equal arguments give equal bytes.
+    """
+    script, style = (static_file(name).content.decode() for name in ("model.js", "model.css"))
+    style = _without_font(style)
+    contents = {
+        "packed-model": model,
+        "packed-kernel": kernel,
+        "packed-style": style.encode(),
+        "packed-script": script.encode(),
+        "packed-font": subset(title + texts + script),
+    }
+    loader = _loader()
+    return render_template(
+        "standalone.html",
+        policy=content_policy(loader, script, style, webassembly=True),
+        title=title,
+        boot={"mode": "model", "state": ""},
+        assets={name: _gzip_base64(content) for name, content in contents.items()},
+        loader=loader,
+    )
+
+
+def content_policy(loader: str, script: str, style: str, *, webassembly: bool = False) -> str:
+    """The content security policy: only what the page contains may run or load."""
+    compiled = " 'wasm-unsafe-eval'" if webassembly else ""
+    return "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src {csp_hash(loader)} {csp_hash(script)}{compiled}",
+            f"style-src {csp_hash(style)}",
+            "img-src blob: data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types jumok",
+        ]
+    )
+
+
+def _without_font(style: str) -> str:
+    """The style without @font-face: the font is embedded."""
+    return re.sub(r"@font-face\s*{[^}]*}", "", style)
+
+
+def _loader() -> str:
+    """The script that unpacks the others."""
+    return Path(__file__).with_name("unpack.js").read_text(encoding="utf-8")
 
 
 def csp_hash(text: str) -> str:

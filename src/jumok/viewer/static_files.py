@@ -21,6 +21,11 @@ MEDIA_TYPES = {
     **dict.fromkeys(VIEW_SCRIPTS, SCRIPT),
     "app.css": "text/css; charset=utf-8",
     "JumokHangul.woff2": "font/woff2",
+    "model.js": SCRIPT,  # the page of an exported model
+    "model.css": "text/css; charset=utf-8",
+    "jumok.js": SCRIPT,  # the module that runs a model in another page, and its types
+    "jumok.d.ts": SCRIPT,
+    "kernel.wasm": "application/wasm",
 }
 
 

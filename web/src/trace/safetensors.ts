@@ -15,12 +15,12 @@ export class MemoryByteSource implements ByteSource {
 }
 
 export interface TensorEntry {
-  readonly dtype: "F32" | "F16" | "U8";
+  readonly dtype: "F32" | "F16" | "U8" | "I8";
   readonly shape: readonly number[];
   readonly start: number; // byte offset in the file
 }
 
-const BYTES = { F32: 4, F16: 2, U8: 1 } as const;
+const BYTES = { F32: 4, F16: 2, U8: 1, I8: 1 } as const;
 const MAX_HEADER_BYTES = 64 * 2 ** 20;
 const FIRST_READ_BYTES = 1 << 16; // most headers fit into the first request
 
@@ -44,7 +44,7 @@ export async function readHeader(
   for (const [name, value] of Object.entries(header)) {
     if (name === "__metadata__") continue;
     const { dtype, shape, data_offsets } = value as { dtype: string; shape: number[]; data_offsets: [number, number] };
-    if (!(dtype in BYTES)) throw new Error(`tensor ${name} must be F32, F16 or U8, got ${dtype}`);
+    if (!(dtype in BYTES)) throw new Error(`tensor ${name} must be F32, F16, U8 or I8, got ${dtype}`);
     const entry = { dtype: dtype as TensorEntry["dtype"], shape, start: 8 + length + data_offsets[0] };
     const count = shape.reduce((product, size) => product * size, 1);
     if (data_offsets[1] - data_offsets[0] !== count * BYTES[entry.dtype])
@@ -66,6 +66,7 @@ export async function readNumbers(
   const raw = await bytes.read(start, start + count * width);
   if (raw.byteLength !== count * width) throw new Error("the trace file is truncated");
   if (entry.dtype === "U8") return new Uint8Array(raw);
+  if (entry.dtype === "I8") throw new Error("a trace has no tensors of type I8");
   if (entry.dtype === "F32") return new Float32Array(raw);
   return float16ToFloat32(new Uint16Array(raw));
 }

@@ -144,7 +144,7 @@ export interface Agreement {
 }
 
 /** float16 has three digits, float32 seven; sums of some hundred terms lose one or two. */
-export const TOLERANCE = { F32: 1e-5, F16: 5e-3, U8: 0 } as const;
+export const TOLERANCE = { F32: 1e-5, F16: 5e-3, U8: 0, I8: 0 } as const;
 
 /** Whether two matrices agree within the tolerance: absolute up to 1, relative above. */
 export function agreement(computed: Numbers, recorded: Numbers, tolerance: number): Agreement {

@@ -1,0 +1,79 @@
+"""The page of an exported model from file://: answers, keyboard, languages, the check at load."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import jumok
+from jumok.export import export
+from jumok.formats.web import KERNEL, MODEL, PAGE
+from jumok.viewer.page import render_model_page
+from jumok.viewer.static_files import static_file
+from tests.browser.chromium import Window
+from tests.browser.conftest import Windows
+
+pytestmark = pytest.mark.usefixtures("compiled")
+
+TEXT = "배우들이 별로예요 ㅠㅠ"
+
+
+@pytest.fixture(scope="module")
+def exported(review_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("web") / "out"
+    export(review_run, "web", out)
+    return out
+
+
+def table(window: Window) -> dict[str, float]:
+    rows = window.page.locator("tbody tr")
+    return {
+        rows.nth(i).locator("th").inner_text(): float(rows.nth(i).locator(".number").inner_text())
+        for i in range(rows.count())
+    }
+
+
+def test_the_page_answers_as_the_run(windows: Windows, exported: Path, review_run: Path) -> None:
+    expected = jumok.load(review_run, device="cpu")(TEXT)
+    wanted = {name: round(p, 4) for name, p in expected.probabilities.items()}  # type: ignore[attr-defined]
+    with windows(language="en-US") as window:
+        window.page.context.set_offline(True)
+        window.open((exported / PAGE).as_uri())
+        assert window.run("document.activeElement.id") == "text"
+        window.page.keyboard.press("Control+a")
+        window.page.keyboard.type(TEXT)
+        window.wait_until_equal(
+            lambda: table(window) == pytest.approx(wanted, abs=1.1e-4), True, "the table"
+        )
+        summary = window.page.locator("[data-role=summary]")
+        assert summary.inner_text().startswith(expected.label)  # type: ignore[attr-defined]
+        assert "differ by" in window.page.locator("[data-role=check]").inner_text()
+        assert window.page.locator("[role=alert]").count() == 0
+        assert window.violations() == []
+        window.page.get_by_role("button", name="한국어").click()
+        assert window.run("document.documentElement.lang") == "ko"
+        assert window.page.get_by_role("columnheader", name="확률").count() == 1
+        window.page.get_by_role("button", name="테마 바꾸기").click()
+        assert window.violations() == []
+        window.page.get_by_role("textbox").fill("")
+        assert window.page.locator("tbody tr").count() == 0
+        assert window.foreign_requests((exported / PAGE).as_uri()) == []
+
+
+def test_other_numbers_than_those_of_the_export_are_shown(
+    windows: Windows, exported: Path, tmp_path: Path
+) -> None:
+    content = (exported / MODEL).read_bytes()
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    settings = json.loads(header["__metadata__"]["jumok"])
+    settings["examples"][0]["outputs"][0] += 1
+    header["__metadata__"]["jumok"] = json.dumps(settings)
+    changed = json.dumps(header).encode()
+    changed += b" " * (-len(changed) % 8)
+    rest = content[8 + int.from_bytes(content[:8], "little") :]
+    file = len(changed).to_bytes(8, "little") + changed + rest
+    page = tmp_path / PAGE
+    page.write_bytes(render_model_page("changed", file, static_file(KERNEL).content))
+    with windows() as window:
+        window.open(page.as_uri())
+        assert "다릅니다" in window.page.locator("[data-role=check]").inner_text()

@@ -1,0 +1,209 @@
+/** The page of an exported model: a text, its answer as a table with bars, and the check of the numbers. */
+
+import { computed, signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { shade } from "../draw/palette";
+import { type Message, t } from "../i18n/i18n";
+import { language, languageSetting, theme } from "../state/state";
+import { type Check, type Model, similarity, type Task } from "./model";
+
+/** The model, how it compares with the exporting program, and when it was ready. */
+export const loaded = signal<{ readonly model: Model; readonly check: Check; readonly milliseconds: number } | null>(null);
+export const failure = signal("");
+export const text = signal<string | null>(null); // null: the first examples of the file
+
+/** A row of the table; `bar` is its length from 0 to 1, null: none. */
+interface Row {
+  readonly name: string;
+  readonly value: number;
+  readonly bar: number | null;
+  readonly chosen: boolean;
+}
+
+interface Result {
+  readonly rows: readonly Row[];
+  readonly summary: string;
+  readonly cut: boolean; // whether tokens of a text were not read
+}
+
+const DIGITS = 4;
+
+const TASKS: Readonly<Record<Task, Message>> = {
+  classification: { ko: "분류", en: "classification" },
+  multi_label_classification: { ko: "다중 레이블 분류", en: "multi-label classification" },
+  regression: { ko: "회귀", en: "regression" },
+  similarity: { ko: "문장 유사도", en: "similarity" },
+};
+
+const COLUMNS: Readonly<Record<Task, readonly [Message, Message]>> = {
+  classification: [{ ko: "레이블", en: "label" }, { ko: "확률", en: "probability" }],
+  multi_label_classification: [{ ko: "레이블", en: "label" }, { ko: "확률", en: "probability" }],
+  regression: [{ ko: "출력", en: "output" }, { ko: "점수", en: "score" }],
+  similarity: [{ ko: "텍스트", en: "text" }, { ko: "코사인", en: "cosine" }],
+};
+
+/** The text of the field. */
+const shown = computed(() => {
+  const model = loaded.value?.model;
+  if (text.value !== null || !model) return text.value ?? "";
+  const examples = model.examples.map((each) => each.text);
+  return model.task === "similarity" ? examples.join("\n") : (examples[0] ?? "");
+});
+
+const result = computed<Result | string | null>(() => {
+  const model = loaded.value?.model;
+  if (!model || !shown.value.trim()) return null;
+  try {
+    return answer(model, shown.value);
+  } catch (error) {
+    return String(error instanceof Error ? error.message : error);
+  }
+});
+
+/** The rows of the table for the text of the field: labels, a score, or lines compared with the first. */
+export function answer(model: Model, input: string): Result {
+  if (model.task === "similarity") return compare(model, input.split("\n").filter((line) => line.trim()));
+  const found = model.predict(input);
+  const cut = model.isTruncated(input);
+  if (found.task === "regression") {
+    const name = t({ ko: "점수", en: "score" });
+    return { rows: [{ name, value: found.score, bar: null, chosen: true }], summary: `${name}: ${found.score.toFixed(DIGITS)}`, cut };
+  }
+  if (found.task === "similarity") throw new Error("similarity compares lines");
+  const chosen = found.task === "classification" ? [found.label] : found.labels;
+  const rows = model.labels.map((name, i) => ({
+    name,
+    value: found.probabilities[i],
+    bar: found.probabilities[i],
+    chosen: chosen.includes(name),
+  }));
+  rows.sort((a, b) => b.value - a.value);
+  const best = rows.filter((row) => row.chosen).map((row) => `${row.name} ${row.value.toFixed(DIGITS)}`);
+  return { rows, summary: best.join(", ") || t({ ko: "레이블 없음", en: "no label" }), cut };
+}
+
+function compare(model: Model, lines: readonly string[]): Result {
+  const vectors = lines.map((line) => model.outputs(line));
+  const rows = lines.map((name, i) => {
+    const value = similarity(vectors[0], vectors[i]);
+    return { name, value, bar: Math.max(0, value), chosen: i === 0 };
+  });
+  const nearest = rows.slice(1).reduce<Row | null>((best, row) => (best && best.value >= row.value ? best : row), null);
+  const summary = nearest
+    ? `${t({ ko: "가장 비슷한 텍스트", en: "most similar text" })}: ${nearest.name} ${nearest.value.toFixed(DIGITS)}`
+    : t({ ko: "비교할 텍스트를 다음 줄에 쓰십시오", en: "write texts to compare on the next lines" });
+  return { rows, summary, cut: lines.some((line) => model.isTruncated(line)) };
+}
+
+export function ModelPage() {
+  const ready = loaded.value;
+  return (
+    <div class="model-page" data-role={ready ? "stage" : undefined}>
+      <header>
+        <h1>{ready?.model.name ?? "jumok"}</h1>
+        {ready && <p class="model-line">{t(TASKS[ready.model.task])}</p>}
+        <div class="actions">
+          <button
+            type="button"
+            lang={language.value === "ko" ? "en" : "ko"}
+            onClick={() => (languageSetting.value = language.value === "ko" ? "en" : "ko")}
+          >
+            {t({ ko: "English", en: "한국어" })}
+          </button>
+          <button type="button" aria-label={t({ ko: "테마 바꾸기", en: "change the theme" })} onClick={() => (theme.value = shade.value === "dark" ? "light" : "dark")}>
+            ◐
+          </button>
+        </div>
+      </header>
+      <main>
+        {failure.value ? <p role="alert">{failure.value}</p> : ready ? <Form model={ready.model} /> : null}
+        <p role="status" class="hint">
+          {!ready && !failure.value && t({ ko: "모델을 여는 중입니다", en: "opening the model" })}
+          {ready && <Checked check={ready.check} milliseconds={ready.milliseconds} />}
+        </p>
+      </main>
+    </div>
+  );
+}
+
+function Form({ model }: { readonly model: Model }) {
+  const field = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => field.current?.focus(), []);
+  const lines = model.task === "similarity";
+  const label = lines
+    ? t({ ko: "텍스트: 한 줄에 하나씩, 첫 줄과 비교합니다", en: "texts, one a line; the first is compared with the others" })
+    : t({ ko: "텍스트", en: "text" });
+  return (
+    <>
+      <label for="text">{label}</label>
+      <textarea id="text" ref={field} rows={lines ? 6 : 3} value={shown.value} onInput={(event) => (text.value = event.currentTarget.value)} />
+      {!lines && model.examples.length > 1 && (
+        <ul class="examples" aria-label={t({ ko: "예문", en: "examples" })}>
+          {model.examples.map((each) => (
+            <li key={each.text}>
+              <button type="button" onClick={() => (text.value = each.text)}>
+                {each.text}
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+      <Answer model={model} />
+    </>
+  );
+}
+
+function Answer({ model }: { readonly model: Model }) {
+  const found = result.value;
+  if (typeof found === "string") return <p role="alert">{found}</p>;
+  const [name, value] = COLUMNS[model.task];
+  return (
+    <>
+      <output for="text" data-role="summary">
+        {found?.summary ?? t({ ko: "텍스트를 쓰십시오", en: "write a text" })}
+      </output>
+      {found?.cut && <p>{t({ ko: "텍스트가 길어 끝부분을 읽지 않았습니다", en: "the text is too long: its end was not read" })}</p>}
+      {found && (
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">{t(name)}</th>
+              <th scope="col">{t(value)}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {found.rows.map((row, i) => (
+              <tr key={i} class={row.chosen ? "chosen" : undefined}>
+                <th scope="row">{row.name}</th>
+                <td>
+                  <span class="number">{row.value.toFixed(DIGITS)}</span>
+                  {row.bar !== null && (
+                    <svg aria-hidden="true" viewBox="0 0 100 10" preserveAspectRatio="none">
+                      <rect width={100 * row.bar} height={10} />
+                    </svg>
+                  )}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </>
+  );
+}
+
+function Checked({ check, milliseconds }: { readonly check: Check; readonly milliseconds: number }) {
+  const numbers = `${check.difference.toExponential(1)} (≤ ${check.tolerance})`;
+  if (check.passed)
+    return (
+      <span data-role="check">
+        {t({ ko: "이 브라우저의 출력과 내보낼 때의 출력의 차이", en: "outputs of this browser and of the export differ by" })} {numbers} ·{" "}
+        {t({ ko: "여는 데", en: "opened in" })} {Math.round(milliseconds)} ms
+      </span>
+    );
+  return (
+    <span data-role="check" class="failed">
+      {t({ ko: "이 브라우저의 출력이 내보낼 때와 다릅니다", en: "the outputs of this browser differ from those of the export" })}: {numbers} — {check.text}
+    </span>
+  );
+}
