@@ -138,9 +138,7 @@ def test_a_model_that_does_not_fit_into_a_page_is_refused(
         Web().convert(pipeline("sinusoidal, post-norm"), tmp_path)
 
 
-def test_models_that_the_page_cannot_run_are_refused(
-    reading_run: Path, tmp_path: Path
-) -> None:
+def test_models_that_the_page_cannot_run_are_refused(reading_run: Path, tmp_path: Path) -> None:
     with raises(ExportError, "export.unsupported"):
         export(reading_run, "web", tmp_path / "out")
     assert not (tmp_path / "out").exists()
