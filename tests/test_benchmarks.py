@@ -128,6 +128,8 @@ def test_a_small_measurement(
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
+        ("soak", ["--steps", "300"]),
+        ("strict", ["--rounds", "1"]),
         ("fuzz", ["--total", "2000"]),
         ("every_step", ["--steps", "3"]),
         ("rerun", []),
@@ -135,9 +137,13 @@ def test_a_small_measurement(
     ],
 )
 def test_a_short_proof(copy: Path, name: str, arguments: list[str]) -> None:
-    """Those of trust that tests/training and tests/fuzz do not run, but for those of hours."""
+    """Those of trust that tests/training and tests/fuzz do not run, but for those of hours.
+
+    300 steps are no slope, and one round no comparison: of two of them only the run is tested.
+    """
     command = [sys.executable, "-m", f"benchmarks.trust.{name}", *arguments, "--unrecorded"]
     done = run(command, copy)
-    assert done.returncode == 0, done.stdout + done.stderr
     figures = json.loads(done.stdout.splitlines()[-1])
-    assert (figures["proof"], figures["good"]) == (name, True)
+    assert figures["proof"] == name
+    assert figures["good"] or name in ("soak", "strict"), done.stdout
+    assert done.returncode in (0, 1), done.stderr
