@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from jumok.data.config import DataConfig
-from jumok.data.contamination import Contamination, contamination
+from jumok.data.contamination import Contamination, contamination, row_hash
 from jumok.data.files.labels import counted_labels, join_names, similar_labels
 from jumok.data.files.lines import encoding_of
 from jumok.data.splits import Splits
@@ -161,7 +161,7 @@ def _repeated(table: Table, column: str) -> tuple[int, int]:
 
     Inputs are compared by hashes of 64 bits, so that no text of a large file is in memory.
     """
-    hashes = np.fromiter(map(hash, inputs_of(table)), np.int64, len(table))
+    hashes = np.fromiter((row_hash([text]) for text in inputs_of(table)), np.int64, len(table))
     _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
     repeated = len(table) - len(first)
     if not column or not repeated:
