@@ -235,7 +235,7 @@ def test_a_png_is_the_screenshot_of_its_figure(
         )
         screen = pixels(figure.screenshot())
         png = png[TOP.get(view, 0) :]
-        assert difference(png, screen) < 0.015
+        assert difference(png, screen) < 0.02  # edges of letters; numbers differ by processor
         assert difference(png, screen[::-1]) > 0.03  # another picture differs
 
 

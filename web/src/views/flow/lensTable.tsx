@@ -15,10 +15,12 @@ export function LensTable({ trace }: { readonly trace: Trace }) {
   const pieces = trace.sequence(side, 0).pieces;
   const token = chosen !== null && chosen < lens[0].length ? chosen : (maskOf(pieces) ?? lens[0].length - 1);
   const answer = lens[lens.length - 1][token]?.[0]?.id;
+  const title = t({ ko: "로짓 렌즈", en: "Logit lens" });
+  // Wide pieces and probabilities scroll: by keyboard too.
   return (
-    <section class="flow-zoom" data-role="lens">
+    <section class="flow-zoom" data-role="lens" tabIndex={0} role="region" aria-label={title}>
       <h2>
-        {t({ ko: "로짓 렌즈", en: "Logit lens" })}: <bdi>{displayText(readablePieces(trace.sequence(side, 0))[token] ?? "")}</bdi> →
+        {title}: <bdi>{displayText(readablePieces(trace.sequence(side, 0))[token] ?? "")}</bdi> →
       </h2>
       <p class="hint">
         {t({
