@@ -121,7 +121,7 @@ class SimilarityTask(Task):
         )
         scores: dict[str, object] = {"task": recipe.task, "split": split, "n": len(pairs.targets)}
         if pairs.has_scores:
-            metrics = regression_metrics(pairs.targets.tolist(), cosines(u, v).tolist())
+            metrics = regression_metrics(pairs.targets.tolist(), _scores(u, v).tolist())
             scores |= {"pearson": metrics.pearson, "spearman": metrics.spearman}
         else:
             scores |= {"accuracy": retrieval(u, v, pairs.targets, recipe)[1]}
@@ -133,7 +133,7 @@ class SimilarityTask(Task):
         assert inputs.pairs is not None
         pairs = _encode(inputs.texts, inputs.pairs, pipeline.vocabulary, pipeline.recipe)
         u, v = vectors_of(pipeline.model, pairs, pipeline.vocabulary, pipeline.device)
-        scores = predictions.cosines(u.numpy(), v.numpy()).astype(np.float64)
+        scores = _scores(u, v).astype(np.float64)
         check_finite(scores, "scores")
         return score_outputs(texts, scores)
 
@@ -147,7 +147,7 @@ class SimilarityTask(Task):
                 "jumok evaluate",
             )
         found = vectors_of(pipeline.model, pairs, pipeline.vocabulary, pipeline.device)
-        return compare_scores(table, cosines(*found).double().numpy())
+        return compare_scores(table, _scores(*found).astype(np.float64))
 
 
 def check_pairs(recipe: Recipe) -> None:
@@ -298,8 +298,13 @@ def vectors_of(
     return vectors[: len(pairs.first)], vectors[len(pairs.first) :]
 
 
+def _scores(u: Tensor, v: Tensor) -> NDArray[np.float32]:
+    """The cosine of each pair of unit vectors, 2 x (n, D) -> (n,), as predictions have it."""
+    return predictions.cosines(u.numpy(), v.numpy())
+
+
 def cosines(u: Tensor, v: Tensor) -> Tensor:
-    """The cosine of each pair of unit vectors, 2 x (n, D) -> (n,)."""
+    """The same with gradients; rounding may give 1.0000002."""
     return (u * v).sum(-1)
 
 
@@ -397,7 +402,7 @@ class SimilarityJob(RecipeJob[TextPairBatch]):
         if not self.dev.has_scores:
             loss, accuracy = retrieval(u, v, self.dev.targets, self.recipe)
             return DevResult(loss, accuracy, "accuracy")
-        found = cosines(u, v).numpy()
+        found = _scores(u, v)
         loss = float(np.mean((found - self.dev.targets) ** 2))
         return self.dev_result(loss, regression_metrics(self.dev.targets.tolist(), found.tolist()))
 
