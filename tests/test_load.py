@@ -2,7 +2,9 @@
 
 import copy
 import json
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -325,6 +327,64 @@ def test_a_damaged_run_is_rejected(
     with pytest.raises((InputError, StorageError)) as error:
         jumok.load(moved)
     assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "code"),
+    [
+        ("labels", ["positive", "negative"], "run.other_labels"),  # the other order
+        ("labels", ["negative", "negative"], "run.labels_not_distinct"),
+        ("labels", ["negative", ""], "run.labels_not_distinct"),
+        ("labels_sha", "", "config.unknown_key"),
+    ],
+)
+def test_another_config_is_rejected(
+    review_run: Path, tmp_path: Path, key: str, value: object, code: str
+) -> None:
+    config = copy_of(review_run, tmp_path) / "config.json"
+    tree = json.loads(config.read_text(encoding="utf-8"))
+    assert tree["labels"] == ["negative", "positive"]
+    config.write_text(json.dumps(tree | {key: value}), encoding="utf-8")
+    with raises(InputError, code):
+        jumok.load(config.parent)
+
+
+def test_a_run_without_the_checksum_of_its_labels(review_run: Path, tmp_path: Path) -> None:
+    """Runs of earlier versions open."""
+    config = copy_of(review_run, tmp_path) / "config.json"
+    tree = json.loads(config.read_text(encoding="utf-8"))
+    del tree["labels_sha256"]
+    config.write_text(json.dumps(tree), encoding="utf-8")
+    assert jumok.load(config.parent).labels == ("negative", "positive")
+
+
+@pytest.mark.parametrize(
+    ("name", "replace", "what"),
+    [
+        ("model.safetensors", None, "missing"),
+        ("vocabulary.model", None, "missing"),
+        ("config.json", None, "missing"),
+        ("model.safetensors", lambda path: path.symlink_to("/nowhere/a"), "a link to a file that"),
+        ("config.json", lambda path: path.symlink_to(path), "a link that cannot be followed"),
+        ("config.json", os.mkfifo, "not a regular file"),
+        ("recipe.toml", os.mkfifo, "not a regular file"),
+        ("vocabulary.model", Path.mkdir, "not a regular file"),
+    ],
+)
+def test_a_file_of_a_run_that_is_not_there(
+    review_run: Path,
+    tmp_path: Path,
+    name: str,
+    replace: Callable[[Path], None] | None,
+    what: str,
+) -> None:
+    path = copy_of(review_run, tmp_path) / name
+    path.unlink()
+    if replace is not None:
+        replace(path)
+    with raises(InputError, "run.own_file") as error:
+        jumok.load(path.parent)
+    assert str(error.value).startswith(f"{path} is {what}")
 
 
 def test_weights_of_another_size(review_run: Path, tmp_path: Path) -> None:

@@ -166,13 +166,7 @@ def from_dict(
     fields = _fields(cls)  # type: ignore[arg-type]  # a class is hashable
     for name in tree:
         if name not in fields:
-            close = suggest(name, list(fields), where)
-            raise ConfigError(
-                "config.unknown_key",
-                "{join} is not known; {close}",
-                join=_printable(_join(where, name)),
-                close=close,
-            )
+            raise unknown_key(name, list(fields), where)
     values = {
         name: _convert(type_, tree[name], _join(where, name), complete)
         for name, (type_, _) in fields.items()
@@ -380,6 +374,16 @@ def to_toml(tree: Mapping[str, Any]) -> str:
     import tomli_w
 
     return tomli_w.dumps(tree)
+
+
+def unknown_key(name: str, known: Sequence[str], table: str = "") -> ConfigError:
+    """The error of a key that is not among the known ones, of `table` if named."""
+    return ConfigError(
+        "config.unknown_key",
+        "{join} is not known; {close}",
+        join=_printable(_join(table, name)),
+        close=suggest(name, known, table),
+    )
 
 
 def suggest(word: str, known: Sequence[str], table: str = "") -> Message:

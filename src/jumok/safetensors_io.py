@@ -158,6 +158,15 @@ def _check_memory(tensors: "Mapping[str, Tensor]") -> None:
             )
 
 
+def dtype_name(name: str) -> str:
+    """The name in torch of a dtype in a header.
+
+    >>> dtype_name("I32")
+    'int32'
+    """
+    return _DTYPES[name][0]
+
+
 def torch_dtype(name: str) -> "torch.dtype":
     """The torch dtype of a dtype in a header.
 
@@ -166,7 +175,7 @@ def torch_dtype(name: str) -> "torch.dtype":
     """
     import torch
 
-    dtype: torch.dtype = getattr(torch, _DTYPES[name][0])
+    dtype: torch.dtype = getattr(torch, dtype_name(name))
     return dtype
 
 

@@ -100,14 +100,11 @@ def test_another_target_vocabulary_is_an_error(two_sided_run: Path, tmp_path: Pa
         jumok.load(moved)
 
 
-def test_without_a_target_vocabulary_only_ids_are_accepted(
-    two_sided_run: Path, tmp_path: Path
-) -> None:
+def test_a_missing_target_vocabulary_is_named(two_sided_run: Path, tmp_path: Path) -> None:
     moved = copy_of(two_sided_run, tmp_path)
     (moved / "vocabulary.target.model").unlink()
-    loaded = jumok.load(moved)
-    with raises(InputError, "pipeline.no_target_tokenizer"):
-        loaded("삼 일")
+    with raises(InputError, "run.own_file"):
+        jumok.load(moved)
 
 
 def test_initialization_from_a_run_with_two_vocabularies(

@@ -65,7 +65,7 @@ def saved_and_loaded(target: CheckTarget) -> Outputs:
     with tempfile.TemporaryDirectory(prefix="jumok-check-") as folder:
         run = Run(Path(folder))
         run.write_text(run.recipe_path, pipeline.recipe.to_toml())
-        checksums, recipe = {"vocabulary": ""}, pipeline.recipe
+        checksums, recipe = {"vocabulary": None}, pipeline.recipe  # the model alone
         run.save_model(pipeline.model, recipe.task, recipe.model, pipeline.labels, checksums)
         model = load(folder, str(pipeline.device)).model.train(pipeline.model.training)
     return batched(target.with_model(model))

@@ -1,33 +1,44 @@
 """The files of a run that answers: config, weights as arrays, tokenizer and labels, without torch.
 
-Everything that `jumok.load` checks about these files is checked here as well; what differs is left
-to `jumok.load`, whose message names it.
+Everything that `jumok.load` checks about these files is checked here as well, by the same functions
+(`jumok.tasks.runs.run_files`).
 """
 
+import math
 import mmap
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from jumok.atomic_io import expand_home, open_regular, sha256_of
+from jumok.atomic_io import check_path_name, expand_home, open_regular
 from jumok.config_io import ConfigDict, from_dict, read_toml
 from jumok.errors import InputError, Message
 from jumok.models.config import MAX_TABLE_POSITIONS
+from jumok.models.size import check_model_size
+from jumok.models.weight_shapes import check_shapes
 from jumok.native.layout import Array, encoder_shapes, unsupported_encoder
 from jumok.native.session import Head
-from jumok.safe_json import read_json
-from jumok.safetensors_io import read_header
+from jumok.safetensors_io import dtype_name, read_header
 from jumok.shipped import resolve_model
-from jumok.tasks.inputs.tokenizer_pair import TokenizerPair, matches
 from jumok.tasks.recipe.tables import ModelConfig, MultiLabelConfig, RegressionConfig
+from jumok.tasks.runs.run_files import (
+    RECIPE,
+    WEIGHTS,
+    check_is_run,
+    check_weights_file,
+    files_disagree,
+    load_vocabularies,
+    read_run_config,
+    trained_labels,
+)
 from jumok.text.tokenizer import Tokenizer
 
-FORMAT = 3  # of a run
 TASKS = ("classification", "multi_label_classification", "regression", "similarity")
-MAX_WEIGHTS_BYTES = 2**40
 _FOREIGN = ("origin", "extensions.json")  # an imported checkpoint, parts of other distributions
+_CHECKPOINT = ("config.json", "modules.json")  # of another library, where there is no recipe
 _DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 
 
@@ -62,31 +73,36 @@ class AnsweringRun:
             self.mapping.madvise(mmap.MADV_DONTNEED)
 
 
-def open_run(folder: Path) -> AnsweringRun:
+def open_run(name: str | Path) -> AnsweringRun:
     """Open a run, or a model that ships with jumok.
 
-    Raises UnsupportedError for what only `jumok.load` opens, or rejects with its own message.
+    Raises UnsupportedError for what only `jumok.load` opens, and its InputError for what both
+    reject.
     """
-    folder = resolve_model(expand_home(str(folder)))
-    recipe_path, weights_path = folder / "recipe.toml", folder / "model.safetensors"
-    present = (
-        recipe_path.is_file() and weights_path.is_file() and (folder / "config.json").is_file()
-    )
-    if not present or any((folder / name).exists() for name in _FOREIGN):
-        raise _unsupported("a folder that is not a finished run of jumok itself")
-    stored, recipe = read_json(folder / "config.json"), read_toml(recipe_path)
-    config = _config(stored, recipe)
-    labels = tuple(stored["labels"])
+    folder = resolve_model(expand_home(str(name)))
+    check_path_name(folder)
+    _check_is_own(folder)
+    stored, recipe = read_run_config(folder), read_toml(folder / RECIPE)
+    config = _config(folder, stored, recipe)
+    labels = trained_labels(folder, stored)
     tokenizer = _tokenizer(folder, stored, recipe, config)
-    if sha256_of(weights_path, MAX_WEIGHTS_BYTES) != stored["weights_sha256"]:
-        raise _unsupported("weights of another run")
+    check_weights_file(folder, stored)
     head, shapes = _head(stored["task"], config, len(labels))
-    arrays, mapping = map_arrays(weights_path)
-    found = {name: array.shape for name, array in arrays.items()}
+    entries = read_header(folder / WEIGHTS)
     # A config of a few bytes may claim a billion layers, or positions.
-    is_small = config.n_layers <= len(found) and config.position_offset <= MAX_TABLE_POSITIONS
-    if not is_small or found != encoder_shapes(config) | shapes:
+    check_model_size(config, sum(math.prod(entry.shape) for entry in entries.values()))
+    if config.n_layers > len(entries) or config.position_offset > MAX_TABLE_POSITIONS:
         raise _unsupported("weights that do not fit the model")
+    check_shapes(
+        encoder_shapes(config) | shapes,
+        {name: entry.shape for name, entry in entries.items()},
+        {
+            name: dtype
+            for name, entry in entries.items()
+            if "float" not in (dtype := dtype_name(entry.dtype))
+        },
+    )
+    arrays, mapping = map_arrays(folder / WEIGHTS)
     return AnsweringRun(
         task=stored["task"],
         config=config,
@@ -123,14 +139,22 @@ def map_arrays(path: Path) -> tuple[dict[str, Array], mmap.mmap]:
     return arrays, mapping
 
 
-def _config(stored: ConfigDict, recipe: ConfigDict) -> ModelConfig:
+def _check_is_own(folder: Path) -> None:
+    """Raise UnsupportedError for what only `jumok.load` opens, InputError for what is not a run."""
+    has_recipe, here = os.path.lexists(folder / RECIPE), folder.absolute()
+    if not has_recipe and here.parent.name == "checkpoints" and here.name.startswith("step-"):
+        raise _unsupported("a checkpoint of a run")
+    foreign = _FOREIGN if has_recipe else _CHECKPOINT
+    if any((folder / name).exists() for name in foreign):
+        raise _unsupported("a model of another library, or with parts of one")
+    check_is_run(folder)
+
+
+def _config(folder: Path, stored: ConfigDict, recipe: ConfigDict) -> ModelConfig:
     """The config of the model, which config.json and recipe.toml must agree about."""
-    types = {"labels": list, "weights_sha256": str, "vocabulary_sha256": str, "model": dict}
-    if stored.get("format") != FORMAT or not all(
-        isinstance(stored.get(key), kind) for key, kind in types.items()
-    ):
-        raise _unsupported("a run of another format")
-    if stored.get("task") != recipe.get("task") or stored.get("task") not in TASKS:
+    if stored.get("task") != recipe.get("task"):
+        raise files_disagree(folder)
+    if stored.get("task") not in TASKS:
         raise _unsupported(f"the task {stored.get('task')}")
     config = from_dict(ModelConfig, stored["model"], "model")
     described = from_dict(ModelConfig, _table(recipe, "model"), "model")
@@ -138,14 +162,12 @@ def _config(stored: ConfigDict, recipe: ConfigDict) -> ModelConfig:
     if described.vocabulary_size not in (default, config.vocabulary_size) or config != replace(
         described, vocabulary_size=config.vocabulary_size
     ):
-        raise _unsupported("a run whose files describe different models")
+        raise files_disagree(folder)
     reason = unsupported_encoder(config)
     if reason is not None:
         raise UnsupportedError(reason)
     if config.kind != "encoder" or config.target_vocabulary_size is not None:
         raise _unsupported("a model with a decoder")
-    if not all(isinstance(label, str) for label in stored["labels"]):
-        raise _unsupported("labels that are not text")
     return config
 
 
@@ -172,11 +194,12 @@ def _tokenizer(
 ) -> Tokenizer:
     if _table(recipe, "vocabulary").get("joint", True) is not True:
         raise _unsupported("two vocabularies")
-    pair = TokenizerPair.load(folder, joint=True)
-    if pair is None or not pair.joint or not matches(stored, pair.source):
-        raise _unsupported("a vocabulary of another run")
-    tokenizer = pair.source
-    if tokenizer.n_embeddings != config.vocabulary_size or len(tokenizer) > config.vocabulary_size:
+    tokenizer, _ = load_vocabularies(folder, stored, joint=True)
+    if tokenizer is None:
+        raise _unsupported("a model without a vocabulary")
+    if tokenizer.n_embeddings != config.vocabulary_size:
+        raise files_disagree(folder)
+    if len(tokenizer) > config.vocabulary_size:
         raise _unsupported("a vocabulary that does not fit the model")
     return tokenizer
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from jumok.errors import ConfigError
 from jumok.models.finite_weights import FLOAT32_MAX, not_finite_error
+from jumok.models.weight_shapes import check_shapes
 
 
 def named_weights(model: nn.Module) -> dict[str, nn.Parameter]:
@@ -43,25 +43,15 @@ def check_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
 
     The message has every missing or unexpected name and every wrong shape or dtype.
     """
-    expected = named_weights(model)
-    wrong = [f"{name} is missing" for name in sorted(expected.keys() - tensors.keys())]
-    wrong += [f"{name} is unexpected" for name in sorted(tensors.keys() - expected.keys())]
-    wrong += [
-        f"{name} is {tuple(tensors[name].shape)}, not {tuple(expected[name].shape)}"
-        for name in sorted(expected.keys() & tensors.keys())
-        if tensors[name].shape != expected[name].shape
-    ]
-    wrong += [
-        f"{name} is {str(tensor.dtype).removeprefix('torch.')}, not floating point"
-        for name, tensor in sorted(tensors.items())
-        if not tensor.is_floating_point()
-    ]
-    if wrong:
-        raise ConfigError(
-            "model.weights_do_not_fit",
-            "the weights do not fit the model: {wrong}; give the weights of this model",
-            wrong="; ".join(wrong),
-        )
+    check_shapes(
+        {name: tuple(weight.shape) for name, weight in named_weights(model).items()},
+        {name: tuple(tensor.shape) for name, tensor in tensors.items()},
+        {
+            name: str(tensor.dtype).removeprefix("torch.")
+            for name, tensor in tensors.items()
+            if not tensor.is_floating_point()
+        },
+    )
     check_finite(tensors, "the weights")
 
 

@@ -5,6 +5,7 @@ pickle only if there are no safetensors. Everything else follows huggingface_hub
 cache, `HF_HUB_OFFLINE=1` forbids downloads, a token gives access to gated models.
 """
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -94,7 +95,7 @@ def resolve(name_or_folder: str | Path, revision: str | None = None) -> Path:
 
 def is_hf_folder(folder: Path) -> bool:
     """Whether a folder is a Hugging Face checkpoint and not a jumok run."""
-    return (folder / "config.json").is_file() and not (folder / "recipe.toml").is_file()
+    return (folder / "config.json").is_file() and not os.path.lexists(folder / "recipe.toml")
 
 
 def find_model(name_or_folder: str | Path) -> Path:

@@ -208,7 +208,8 @@ def test_init_must_be_a_finished_run(
         train(recipe, tmp_path / "run")
     unfinished = tmp_path / "begun"
     shutil.copytree(guessing_run, unfinished)
-    (unfinished / "model.safetensors").unlink()
+    for name in ("model.safetensors", "config.json", "results.json"):
+        (unfinished / name).unlink()
     with raises(InputError, "run.no_model_yet"):
         train(
             load_recipe(str(review_recipe), [f'model.init="{unfinished}"']),

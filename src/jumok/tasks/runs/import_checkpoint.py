@@ -53,7 +53,8 @@ from jumok.tasks.recipe.inherited_config import ORIGIN_FOLDER
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig, WindowConfig
 from jumok.tasks.registry import get_task
-from jumok.tasks.runs.run import FORMAT, Run
+from jumok.tasks.runs.run import Run
+from jumok.tasks.runs.run_files import FORMAT
 from jumok.text.pretrained import PretrainedTokenizer
 from jumok.training.config import TrainingConfig
 

@@ -18,6 +18,7 @@ from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.registry import get_task
 from jumok.tasks.runs.run import Run
+from jumok.tasks.runs.run_files import trained_labels
 
 BACKBONE_PREFIXES = ("encoder.", "decoder.")
 MAX_NAMES = 8  # in a line of the report
@@ -149,7 +150,7 @@ def _read_source(folder: Path) -> _Source:
     config = run.read_model_config()
     model = from_dict(ModelConfig, config["model"], "model")
     weights = _with_backbone_prefix(run.read_weights(), model)
-    return _Source(str(config.get("task")), model, tuple(config["labels"]), weights)
+    return _Source(str(config.get("task")), model, trained_labels(folder, config), weights)
 
 
 def _with_backbone_prefix(

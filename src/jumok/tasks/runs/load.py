@@ -13,21 +13,12 @@ from jumok.nn.lora import merge_lora_tensors
 from jumok.pretrained.hub import find_model, is_hf_folder
 from jumok.pretrained.meta_init import WeightType, build_with_weights
 from jumok.pretrained.sentence_encoding import read_sentence_encoding, transformer_folder
-from jumok.tasks.inputs.tokenizer_pair import (
-    IMPORTED,
-    SOURCE,
-    TARGET,
-    TokenizerPair,
-    load_imported,
-    matches,
-)
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.inherited_config import ORIGIN_FOLDER
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.registry import get_task
 from jumok.tasks.runs.run import Run
-from jumok.text.sentencepiece import SentencePieceTokenizer
-from jumok.text.tokenizer import Tokenizer
+from jumok.tasks.runs.run_files import files_disagree, load_vocabularies, trained_labels
 
 if TYPE_CHECKING:
     from jumok.tasks.runs.import_checkpoint import ImportedCheckpoint
@@ -45,9 +36,9 @@ def load(folder: str | Path, device: str = "auto", *, dtype: WeightType = "float
     The model is in eval mode, without gradients. `device` is "auto" (the first available of cuda,
     mps and cpu) or the name of a device. `dtype` is the type of its weights: "float32", or "auto",
     the type of the file, where all matrices are bfloat16 or all are float16; these stay in the
-    mapped file, so that opening takes about the memory of the file. A folder without a tokenizer
-    loads as well and accepts ids only. Raises InputError when the folder has no finished model, or
-    files of different runs, and for another `dtype`.
+    mapped file, so that opening takes about the memory of the file. A checkpoint without a
+    tokenizer loads as well and accepts ids only. Raises InputError when the folder has no finished
+    model, or lacks one of its files, or has files of different runs, and for another `dtype`.
 
     >>> model = load("note", device="cpu")
     >>> model("감기 조심하세요.").output
@@ -78,20 +69,7 @@ def load(folder: str | Path, device: str = "auto", *, dtype: WeightType = "float
     config = run.read_model_config()
     recipe = run.recipe()
     model_config = from_dict(ModelConfig, config["model"], "model")
-    source, target = _load_tokenizers(folder, joint=recipe.vocabulary.joint)
-    for file, name, tokenizer in (
-        (SOURCE, "vocabulary", source),
-        (TARGET, "target_vocabulary", target),
-    ):
-        if tokenizer is not None and not matches(config, tokenizer, name):
-            path = folder / (IMPORTED if (folder / IMPORTED).is_dir() else file)
-            raise InputError(
-                "run.other_vocabulary",
-                "{path} must be the vocabulary that {weights_path} was trained with; restore the "
-                "run's own file",
-                path=path,
-                weights_path=run.weights_path.name,
-            )
+    source, target = load_vocabularies(folder, config, joint=recipe.vocabulary.joint)
     target_size = None if recipe.vocabulary.joint else model_config.target_vocabulary_size
     recipe = recipe.with_vocabulary(model_config.vocabulary_size, target_size)
     if (
@@ -100,14 +78,8 @@ def load(folder: str | Path, device: str = "auto", *, dtype: WeightType = "float
         or (source is not None and source.n_embeddings != model_config.vocabulary_size)
         or (target is not None and target.n_embeddings != model_config.target_vocabulary_size)
     ):
-        raise InputError(
-            "run.files_disagree",
-            "{config_path} and {recipe_path} describe different models; restore the run's own "
-            "files",
-            config_path=run.config_path,
-            recipe_path=run.recipe_path.name,
-        )
-    labels, task = tuple(config["labels"]), get_task(recipe.task)
+        raise files_disagree(folder)
+    labels, task = trained_labels(folder, config), get_task(recipe.task)
     weights = run.read_weights()
     check_model_size(recipe.model, sum(tensor.numel() for tensor in weights.values()))
     model = build_with_weights(lambda: task.build_model(recipe.model, labels), weights, dtype)
@@ -164,16 +136,3 @@ def _imported_pipeline(imported: "ImportedCheckpoint", device: str, weights: Pat
     )
     pipeline.weights_path = weights if weights.is_file() else None
     return pipeline
-
-
-def _load_tokenizers(folder: Path, *, joint: bool) -> tuple[Tokenizer | None, Tokenizer | None]:
-    """The tokenizer in the folder of a run and, with two tokenizers, that of the targets."""
-    if (folder / IMPORTED).is_dir():
-        pair = TokenizerPair.from_pretrained(load_imported(folder))
-        return pair.source, None if joint else pair.target
-    names = [SOURCE] if joint else [SOURCE, TARGET]
-    found = [
-        SentencePieceTokenizer.load(folder / name) if (folder / name).is_file() else None
-        for name in names
-    ]
-    return found[0], None if joint else found[1]

@@ -1,6 +1,5 @@
 """A run: the folder of one training, with readable files."""
 
-import difflib
 import hashlib
 import json
 from collections.abc import Mapping
@@ -11,21 +10,29 @@ from typing import Any
 from torch import Tensor, nn
 
 from jumok import safetensors_io
-from jumok.atomic_io import read_regular, sha256_of, storage_errors, write_atomically
+from jumok.atomic_io import read_regular, storage_errors, write_atomically
 from jumok.config_io import read_toml, to_dict
 from jumok.errors import InputError
 from jumok.models.weights import named_weights, tied_weights
-from jumok.pretrained.hub import HUB_NAME
 from jumok.pretrained.memory_map import mmap_safetensors
-from jumok.safe_json import MAX_BYTES, read_json
+from jumok.safe_json import MAX_BYTES
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.recipe.extensions import EXTENSIONS, extensions_json, used_extensions
 from jumok.tasks.recipe.recipe import Recipe, load_run_recipe
 from jumok.tasks.recipe.tables import ModelConfig
+from jumok.tasks.runs.run_files import (
+    CONFIG,
+    FORMAT,
+    RECIPE,
+    RESULTS,
+    WEIGHTS,
+    check_is_run,
+    check_weights_file,
+    labels_checksum,
+    read_run_config,
+)
 from jumok.terminal import command_line
 
-FORMAT = 3  # of the files of a run, in config.json
-MAX_WEIGHTS_BYTES = 2**40
 ADAPTER = "adapter.safetensors"  # the matrices of training.lora, which the weights contain too
 MUTABLE_KEYS = ("sharding", "timeout")  # keys of [training] that may change when a run is resumed
 
@@ -39,17 +46,17 @@ class Run:
     @property
     def recipe_path(self) -> Path:
         """The recipe, with every default written out."""
-        return self.folder / "recipe.toml"
+        return self.folder / RECIPE
 
     @property
     def weights_path(self) -> Path:
         """The best weights, under their names in the model."""
-        return self.folder / "model.safetensors"
+        return self.folder / WEIGHTS
 
     @property
     def config_path(self) -> Path:
         """The model hyperparameters, the labels, and the checksums of the other files."""
-        return self.folder / "config.json"
+        return self.folder / CONFIG
 
     @property
     def initialization_path(self) -> Path:
@@ -59,7 +66,7 @@ class Run:
     @property
     def results_path(self) -> Path:
         """The final scores."""
-        return self.folder / "results.json"
+        return self.folder / RESULTS
 
     @property
     def finished(self) -> bool:
@@ -112,15 +119,8 @@ class Run:
     @classmethod
     def open(cls, folder: Path) -> "Run":
         """Open the run in `folder`. Raises InputError when there is none."""
-        run = cls(folder)
-        if not run.recipe_path.is_file():
-            raise InputError(
-                "run.not_a_run",
-                "{folder} must be a run, {what_is_here}",
-                folder=folder,
-                what_is_here=_what_is_here(folder),
-            )
-        return run
+        check_is_run(folder)
+        return cls(folder)
 
     def recipe(self) -> Recipe:
         """The recipe of the run. Raises InputError that names the file for an invalid one."""
@@ -173,9 +173,12 @@ class Run:
         task: str,
         config: ModelConfig,
         labels: tuple[str, ...],
-        checksums: Mapping[str, str],
+        checksums: Mapping[str, str | None],
     ) -> None:
-        """Save the weights, and config.json with the model config and all checksums."""
+        """Save the weights, and config.json with the model config and all checksums.
+
+        The checksum of a vocabulary is None where the run has none.
+        """
         tied = json.dumps(tied_weights(model), sort_keys=True)
         weights = {name: p.detach() for name, p in named_weights(model).items()}
         data = safetensors_io.serialize(weights, {"tied": tied})
@@ -187,6 +190,7 @@ class Run:
                 "task": task,
                 "model": to_dict(config),
                 "labels": list(labels),
+                "labels_sha256": labels_checksum(labels),
                 "weights_sha256": hashlib.sha256(data).hexdigest(),
                 **{f"{name}_sha256": value for name, value in checksums.items()},
             },
@@ -200,55 +204,14 @@ class Run:
 
     def read_model_config(self) -> dict[str, Any]:
         """The contents of `config.json`; InputError when it is missing or damaged."""
-        if not self.weights_path.is_file() or not self.config_path.is_file():
-            raise InputError(
-                "run.no_model_yet",
-                "{folder} has no model yet; finish it with {value}",
-                folder=self.folder,
-                value=command_line("jumok", "train", "--resume", self.folder),
-            )
-        config = read_json(self.config_path)
-        if config.get("format") != FORMAT:
-            raise InputError(
-                "run.other_format",
-                "{config_path}: the format of a run must be {format}, got {get}; open it with "
-                "the jumok that wrote it, or train or import it again",
-                config_path=self.config_path,
-                format=FORMAT,
-                get=repr(config.get("format"))[:40],
-            )
-        expected = {
-            "model": dict,
-            "labels": list,
-            "weights_sha256": str,
-            "vocabulary_sha256": str | None,
-        }
-        wrong = [
-            key for key, kind in expected.items() if not isinstance(config.get(key, ...), kind)
-        ]
-        if wrong or not all(isinstance(label, str) for label in config["labels"]):
-            raise InputError(
-                "run.file_missing",
-                "{config_path} must hold {wrong}; restore the run's own file",
-                config_path=self.config_path,
-                wrong=", ".join(wrong or ["labels"]),
-            )
-        return config
+        return read_run_config(self.folder)
 
     def read_weights(self) -> dict[str, Tensor]:
         """The weights whose checksum is in `config.json`, mapped into memory (`memory_map`).
 
         Raises InputError when they are those of another run, or damaged.
         """
-        expected = self.read_model_config()["weights_sha256"]
-        if sha256_of(self.weights_path, MAX_WEIGHTS_BYTES) != expected:
-            raise InputError(
-                "run.file_damaged",
-                "{weights_path} is damaged or of another run than {config_path}; restore the "
-                "run's own files",
-                weights_path=self.weights_path,
-                config_path=self.config_path.name,
-            )
+        check_weights_file(self.folder, self.read_model_config())
         return mmap_safetensors(self.weights_path)
 
 
@@ -265,19 +228,3 @@ def _read_lenient_json(path: Path) -> dict[str, Any]:
             "run.not_a_json_object", "{path}: must be a JSON object; restore the file", path=path
         )
     return tree
-
-
-def _what_is_here(folder: Path) -> str:
-    """What is at the place of a run that is none, and what to do."""
-    if folder.is_dir():
-        return "got a folder without recipe.toml; name a folder of jumok train"
-    if folder.exists():
-        return "got a file; name the folder that contains it"
-    parent = folder.parent
-    runs = [path.parent.name for path in parent.glob("*/recipe.toml")] if parent.is_dir() else []
-    if close := difflib.get_close_matches(folder.name, runs, n=1):
-        return f"got no such folder; did you mean {parent / close[0]}?"
-    if HUB_NAME.fullmatch(str(folder)) and (parent == Path() or not parent.exists()):
-        get = command_line("jumok", "import", folder, Path("runs") / folder.name)
-        return f"got no such folder; if it is a model of the Hub, get it with {get}"
-    return "got no such folder; name a folder of jumok train"
