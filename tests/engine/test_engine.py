@@ -2,8 +2,12 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +18,15 @@ import jumok
 from jumok.engine import find, load
 from jumok.engine.model import EnginePrecision
 from jumok.engine.run import UnsupportedError
+from jumok.errors import InputError, JumokError
 from jumok.native.measured import is_compiled
+from jumok.safetensors_io import read_tensors, serialize
 from jumok.tasks.pipeline.encoder_choice import with_packed_encoder
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.registry import get_task
 from jumok.tasks.runs.run import Run
 from tests.cli.commands import environment
+from tests.errors import raises
 from tests.native.conftest import randomize_vectors
 from tests.tasks.tiny_jobs import joint, recipe, review_vocabulary
 
@@ -157,13 +164,100 @@ def test_what_jumok_load_opens_or_rejects_is_left_to_it(tmp_path: Path) -> None:
         text = (folder / name).read_text(encoding="utf-8")
         text = re.sub(r'(n_layers"?[ =:]+)1\b', r"\g<1>1000000000", text)
         (folder / name).write_text(text, encoding="utf-8")
-        with pytest.raises(UnsupportedError):
+        with pytest.raises(InputError):
             load(folder)
 
 
-def test_damaged_weights_are_not_read(tmp_path: Path) -> None:
+def _same_error(engine: Callable[[], object], reference: Callable[[], object]) -> str:
+    """The code of the error that both raise."""
+    errors = []
+    for function in (engine, reference):
+        with pytest.raises(JumokError) as caught:
+            function()
+        errors.append((type(caught.value), str(caught.value), caught.value.code))
+    assert errors[0] == errors[1]
+    return errors[0][2]
+
+
+def _write_weights(folder: Path, name: str, value: object) -> None:
+    """Replace a weight, or remove it, and keep the checksum right."""
+    path, config = folder / "model.safetensors", folder / "config.json"
+    tensors = read_tensors(path)
+    if isinstance(value, torch.Tensor):
+        tensors[name] = value
+    else:
+        del tensors[name]
+    path.write_bytes(serialize(tensors))
+    tree = json.loads(config.read_text(encoding="utf-8"))
+    tree["weights_sha256"] = sha256(path.read_bytes()).hexdigest()
+    config.write_text(json.dumps(tree), encoding="utf-8")
+
+
+DAMAGE: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "no vocabulary": ("run.own_file", lambda run: (run / "vocabulary.model").unlink()),
+    "no weights": ("run.own_file", lambda run: (run / "model.safetensors").unlink()),
+    "cut weights": (
+        "run.file_damaged",
+        lambda run: (run / "model.safetensors").write_bytes(b"\0\0\x80\x7f"),
+    ),
+    "no such run": ("run.not_a_run", shutil.rmtree),
+    "a NaN": (
+        "model.weights_not_finite",
+        lambda run: _write_weights(run, "output.bias", torch.tensor([0.0, torch.nan, 0.0])),
+    ),
+    "integers": (
+        "model.weights_do_not_fit",
+        lambda run: _write_weights(run, "output.bias", torch.tensor([0, 1, 2, 3])),
+    ),
+    "a missing weight": (
+        "model.weights_do_not_fit",
+        lambda run: _write_weights(run, "output.bias", None),
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_run_has_the_error_of_jumok_load(damage: str, tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run", "labels")
-    weights = folder / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-4] + b"\0\0\x80\x7f")
-    with pytest.raises(UnsupportedError):
-        load(folder)
+    code, change = DAMAGE[damage]
+    change(folder)
+    assert _same_error(lambda: load(folder), lambda: jumok.load(folder, device="cpu")) == code
+
+
+@pytest.mark.parametrize(
+    ("method", "texts", "code"),
+    [
+        ("predict", None, "pipeline.texts_not_a_list"),
+        ("predict", b"x", "pipeline.texts_not_a_list"),
+        ("encode", {"a": 1}, "pipeline.texts_not_a_list"),
+        ("predict", ["a", 5], "pipeline.text_not_str"),
+        ("predict", [("a", "b")], "pipeline.reads_one_text"),
+    ],
+)
+def test_arguments_are_checked_as_by_the_pipeline(
+    method: str, texts: object, code: str, review_run: Path
+) -> None:
+    engine, reference = load(review_run), jumok.load(review_run, device="cpu")
+    calls = [partial(getattr(model, method), texts) for model in (engine, reference)]
+    assert _same_error(*calls) == code
+
+
+def test_a_text_an_iterator_and_pairs() -> None:
+    engine, reference = load("ko-small-vectors"), jumok.load("ko-small-vectors", device="cpu")
+    assert engine("비\t눈") == engine.predict(iter([("비", "눈")]))[0] == engine(["비\t눈"])[0]
+    assert [each.text for each in reference.predict("비\t눈")] == ["비\t눈"]
+    assert engine("\t").score <= 1  # type: ignore[union-attr]  # of similarity
+    vector = engine.encode("비", normalize=None)
+    np.testing.assert_array_equal(vector, engine.encode(iter(["비"]))[0])
+    np.testing.assert_allclose(vector, reference.encode("비"), atol=1e-5)
+    code = _same_error(
+        lambda: engine.encode(["비"], pooling="foo"),
+        lambda: reference.encode(["비"], pooling="foo"),
+    )
+    assert code == "pipeline.unknown_pooling"
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "q8_0", "int4", ["int8"]])
+def test_the_engine_computes_in_two_precisions(precision: EnginePrecision) -> None:
+    with raises(InputError, "engine.unknown_precision"):
+        load("ko-small-vectors", precision)

@@ -35,7 +35,7 @@ def embed(
 ) -> None:
     """Encode the lines of stdin: float32 vectors (lines, width), in order."""
     from jumok.cli.stdin import read_lines
-    from jumok.tasks.pipeline.text_warnings import check_pooling
+    from jumok.tasks.pipeline.text_inputs import check_pooling
     from jumok.tasks.pipeline.vector_index import save_vectors
 
     engine = None if prompt else find_engine(run, precision, device)

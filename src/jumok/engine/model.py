@@ -9,13 +9,14 @@ from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 
 from jumok.engine.run import AnsweringRun, open_run
-from jumok.errors import JumokError
+from jumok.errors import ConfigError, InputError, JumokError
 from jumok.models.config import SentencePooling
+from jumok.models.finite_weights import check_finite_array
 from jumok.native.kernel_choice import KernelChoice
 from jumok.native.layout import encoder_dims
 from jumok.native.measured import is_compiled_encoder
@@ -35,7 +36,8 @@ from jumok.tasks.pipeline.predictions import (
     score_outputs,
     sigmoid,
 )
-from jumok.tasks.pipeline.text_warnings import check_texts, row_warnings, unread_tokens
+from jumok.tasks.pipeline.text_inputs import Pair, as_lines, as_list, check_pooling, check_texts
+from jumok.tasks.pipeline.text_warnings import row_warnings, unread_tokens
 from jumok.text.ragged import Ragged
 from jumok.threads import limit_threads
 
@@ -56,34 +58,57 @@ class EngineModel:
         self._run = run
         self.kernel = KernelChoice("native", precision, "the engine, without PyTorch")
         session = self._session = EncoderSession(encoder_dims(run.config), precision)
-        session.add_head(run.head, run.arrays)
-        session.add_encoder(run.config, run.arrays, run.release_pages)
+        try:
+            session.add_head(run.head, run.arrays)
+            session.add_encoder(run.config, run.arrays, run.release_pages)
+        except ConfigError:  # not finite: name the weight of the file, not that of the kernel
+            for name, array in run.arrays.items():
+                check_finite_array(name, array, "the weights")
+            raise
         self._encode_texts = TextEncoder(run.tokenizer, run.config.max_length)
 
-    def predict(self, texts: Sequence[str]) -> list[Output]:
-        """One output per text, in order; a model of pairs reads lines with a TAB.
+    @overload
+    def __call__(self, texts: str) -> Output: ...  # type: ignore[overload-overlap]  # a str is one
+    @overload
+    def __call__(self, texts: Sequence[str | Pair]) -> list[Output]: ...
+    def __call__(self, texts: str | Sequence[str | Pair]) -> Output | list[Output]:
+        """The output of one text, or one output per text; raises as `predict`."""
+        outputs = self.predict(texts)
+        return outputs[0] if isinstance(texts, str) else outputs
 
-        Raises InputError for what is not a text, or too long, and NonFiniteError for a damaged
-        model.
+    def predict(self, texts: Sequence[str | Pair]) -> list[Output]:
+        """One output per text, in order.
+
+        A model of pairs reads a tuple of two texts, or a line with a TAB between them. Raises
+        InputError for what is not a text, or too long, and NonFiniteError for a damaged model.
         """
-        check_texts(texts, self.vocabulary.max_text_bytes)
-        return self._with_warnings(self._outputs(texts))
+        lines = as_lines(texts, paired=self._run.paired)
+        check_texts(lines, self.vocabulary.max_text_bytes)
+        return self._with_warnings(self._outputs(lines))
 
     def encode(
         self,
-        texts: Sequence[str],
+        texts: str | Sequence[str],
         *,
         pooling: SentencePooling | None = None,
-        normalize: bool = True,
+        normalize: bool | None = None,
     ) -> "np.ndarray[Any, np.dtype[np.float32]]":
-        """One vector per text, (n, D) float32, as `jumok.tasks.pipeline.pipeline.Pipeline.encode`.
+        """One vector per text, (n, D) float32, or (D,) for a single text.
 
-        Raises InputError for what is not a text, or too long.
+        They are those of `jumok.tasks.pipeline.pipeline.Pipeline.encode`, divided by their lengths
+        unless `normalize` is False. Raises InputError for what is not a text, or too long, and for
+        an unknown pooling.
         """
-        check_texts(texts, self.vocabulary.max_text_bytes)
         own = self._run.config.pooling if self.task == "similarity" else "mean"
-        rows = self._encode_texts(texts)
-        return self._session.vectors(rows, pooling or own, normalize=normalize)
+        kind = own if pooling is None else check_pooling(pooling)
+        listed = as_list(texts)
+        check_texts(listed, self.vocabulary.max_text_bytes)
+        rows = self._encode_texts(listed)
+        vectors = self._session.vectors(rows, kind, normalize=normalize in (None, True))
+        found: np.ndarray[Any, np.dtype[np.float32]] = (
+            vectors[0] if isinstance(texts, str) else vectors
+        )
+        return found
 
     @cached_property
     def vector_key(self) -> str:
@@ -138,13 +163,20 @@ def load(folder: str | Path, precision: EnginePrecision = "float32") -> EngineMo
     """Open a finished run, or a model that ships with jumok; "int8" is that of its layers.
 
     Raises UnsupportedError (an InputError) for what the engine does not compute, and KernelError
-    where there is no kernel; use `jumok.load` then.
+    where there is no kernel; use `jumok.load` then. Raises InputError for another precision, and
+    for the folders that `jumok.load` refuses.
 
     >>> load("ko-small-vectors").task
     'similarity'
     """
+    if precision not in get_args(EnginePrecision):
+        raise InputError(
+            "engine.unknown_precision",
+            'precision must be "float32" or "int8", got {precision!r:.40}',
+            precision=precision,
+        )
     limit_threads()
-    return EngineModel(open_run(Path(folder)), precision)
+    return EngineModel(open_run(folder), precision)
 
 
 def find(

@@ -11,8 +11,8 @@ from jumok.errors import InputError
 from jumok.models import Decoder, TextClassifier
 from jumok.pretrained.sentence_encoding import SentenceEncoding
 from jumok.tasks.inputs.text_encoder import TextEncoder
+from jumok.tasks.pipeline.text_inputs import check_pooling
 from jumok.tasks.pipeline.text_vectors import text_vectors
-from jumok.tasks.pipeline.text_warnings import check_pooling
 from tests.errors import raises
 from tests.tasks.tiny_jobs import CPU, recipe, review_vocabulary
 

@@ -17,7 +17,7 @@ from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.pipeline.generation_rules import describe_processors, generation_processors
 from jumok.tasks.pipeline.output_warnings import unread_tokens, with_warnings
 from jumok.tasks.pipeline.outputs import GeneratedText, Output
-from jumok.tasks.pipeline.pipeline import Pair, Pipeline, draft_error, ensemble_error
+from jumok.tasks.pipeline.pipeline import Pipeline, draft_error, ensemble_error
 from jumok.tasks.pipeline.segments import (
     join_outputs,
     split_lines,
@@ -25,6 +25,7 @@ from jumok.tasks.pipeline.segments import (
     split_text,
     translates,
 )
+from jumok.tasks.pipeline.text_inputs import Pair
 from jumok.tasks.recipe.recipe import Recipe
 
 MAX_DRAWN_SEED = 2**31

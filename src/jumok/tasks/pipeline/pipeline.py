@@ -1,10 +1,10 @@
 """A task and a trained model as a function of text: what `jumok.load` returns."""
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeGuard, TypeVar, overload
+from typing import TYPE_CHECKING, Self, overload
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,7 @@ from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.pipeline.model_inputs import ModelInputs, model_inputs
 from jumok.tasks.pipeline.origin import Origin
 from jumok.tasks.pipeline.outputs import Output
-from jumok.tasks.pipeline.text_warnings import check_pooling, check_texts
+from jumok.tasks.pipeline.text_inputs import Pair, as_lines, as_list, check_pooling, check_texts
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.registry import tasks_with
 from jumok.text.limits import MAX_TEXT_BYTES
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from jumok.native.kernel_choice import KernelChoice
     from jumok.tasks.pipeline.text_vectors import Vectors
     from jumok.tasks.task import Task
-
-Pair = tuple[str, str]
-Text = TypeVar("Text", str, str | Pair)
 
 
 class Pipeline:
@@ -156,7 +153,7 @@ class Pipeline:
         """One output per text: the dataclass of the task in `jumok.tasks.pipeline.outputs`."""
         if isinstance(texts, str):
             return self.predict([texts])[0]
-        return self.predict(_as_list(texts))
+        return self.predict(as_list(texts))
 
     def predict(self, texts: Sequence[str | Pair]) -> list[Output]:
         """One output per text, in order, also for an empty text.
@@ -194,7 +191,7 @@ class Pipeline:
             normalize = self.sentence_encoding is None
         if pooling is not None:
             own = replace(own, pooling=check_pooling(pooling), steps=())
-        listed, prompt = _as_list(texts), own.prompt(prompt_name)
+        listed, prompt = as_list(texts), own.prompt(prompt_name)
         self.check_texts(listed)
         vectors = text_vectors(
             self.model,
@@ -244,7 +241,7 @@ class Pipeline:
 
         The files of such a model do not contain whether it was trained on pairs.
         """
-        if self.origin is None or self.recipe.reads_pairs:
+        if self.origin is None or self.recipe.reads_pairs or self._vocabulary is None:
             return False
         has_pairs = self.task.joins_pairs and "pair" in self.task.columns
         return has_pairs and bool(self.vocabulary.input_template.pair)
@@ -267,26 +264,7 @@ class Pipeline:
 
         Raises InputError for a pair where the model reads none, and for one with a TAB in a text.
         """
-        return [
-            self._joined(text, index) if _is_pair(text) else text  # type: ignore[misc]  # checked later
-            for index, text in enumerate(texts)
-        ]
-
-    def _joined(self, pair: Pair, index: int) -> str:
-        if not (self.recipe.paired or self.optional_pairs):
-            raise InputError(
-                "pipeline.reads_one_text",
-                "the model reads one text a row, got a pair at index {index}; give a str",
-                index=index,
-            )
-        if any("\t" in text for text in pair):
-            raise InputError(
-                "pipeline.tab_in_pair",
-                "the texts of a pair must have no TAB, got one in the pair at index {index}; "
-                "replace it by a space",
-                index=index,
-            )
-        return "\t".join(pair)
+        return as_lines(texts, paired=self.recipe.paired or self.optional_pairs)
 
     def check_supported(self) -> None:
         """Raise InputError for an imported model whose logits are not outputs for texts."""
@@ -402,26 +380,6 @@ class Pipeline:
             decoder_input_ids,
             start_id=self.vocabulary.decoder_start_id if starts else None,
         )
-
-
-def _is_pair(text: object) -> TypeGuard[Pair]:
-    """Whether a row is a tuple, or a list, of two texts."""
-    if not isinstance(text, tuple | list):
-        return False
-    return len(text) == 2 and all(isinstance(part, str) for part in text)
-
-
-def _as_list(texts: str | Sequence[Text]) -> list[Text]:
-    """Raise InputError for what is neither a text nor several."""
-    if isinstance(texts, str):
-        return [texts]
-    if isinstance(texts, bytes | Mapping) or not isinstance(texts, Iterable):
-        raise InputError(
-            "pipeline.texts_not_a_list",
-            "texts must be a str or a list of str, got {ascii}",
-            ascii=ascii(texts)[:40],
-        )
-    return list(texts)
 
 
 def _check_tokenizer_size(tokenizer: Tokenizer, size: int) -> None:

@@ -1,15 +1,10 @@
-"""Checks of texts, and what a model does not read of them: unknown characters, and the end."""
+"""What a model does not read of a text: unknown characters, and the end."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import get_args
 from weakref import WeakKeyDictionary
 
-from jumok.errors import InputError
-from jumok.models.config import SentencePooling
 from jumok.tasks.inputs.special_tokens import build_inputs, length_limit
 from jumok.tasks.pipeline.outputs import OutputWarning
-from jumok.text.limits import check_text_length
-from jumok.text.normalization import check_text
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer, unk_id
 from jumok.unicode_forms import normalize
@@ -104,34 +99,3 @@ def unread_tokens(
             known[key] = int(row.lengths[0])
         counts[index] = max(n_tokens + known[key] - limit, 0)
     return counts
-
-
-def check_texts(texts: Sequence[object], limit: int) -> None:
-    """Raise InputError for what is not a text, has a NUL, or is longer than `limit` bytes."""
-    for index, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InputError(
-                "pipeline.text_not_str",
-                "texts must be str, got {ascii} at index {index}; replace missing values, "
-                'for example by ""',
-                ascii=ascii(text)[:40],
-                index=index,
-            )
-        check_text_length(text, limit)
-        check_text(text)
-
-
-def check_pooling(name: str) -> SentencePooling:
-    """The pooling of this name; InputError for another one.
-
-    >>> check_pooling("mean")
-    'mean'
-    """
-    for known in get_args(SentencePooling):
-        if name == known:
-            return known  # type: ignore[no-any-return]
-    raise InputError(
-        "pipeline.unknown_pooling",
-        'pooling must be "first", "mean", "max" or "last", got {name!r}',
-        name=name,
-    )
