@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 LEVELS = 24  # of 255: smaller differences are those of antialiasing
-FRACTION = 0.005  # of the pixels: digits in the last place depend on the processor
+FRACTION = 0.01  # of the pixels: digits depend on the processor
 PIXELS = 3  # of a box of the layout
 
 

@@ -298,7 +298,9 @@ def test_texts_of_the_former_version_are_computed_again() -> None:
             return {"type": "http.disconnect"}
 
         texts = ["1" * 60_000, "2" * 60_000]  # the second one waits for the first
-        answers = asyncio.create_task(answer(Request(scope, receive), model, {}, texts, Limits()))
+        answers = asyncio.create_task(
+            answer(Request(scope, receive), model, {}, texts, Limits(), "texts")
+        )
         await asyncio.sleep(0)
         queue.processes[:], model.info = [new], {"hash": "new"}  # type: ignore[list-item]
         finish(queue, old, 0)
