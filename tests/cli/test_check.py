@@ -19,6 +19,7 @@ ROWS = [
     "packed = padded",
     "cached = uncached",
     "hooked = unhooked",
+    "vectors alone = batched",
     "compiled = eager",
     "saved = loaded",
     "native = torch",
