@@ -236,6 +236,11 @@ class Pipeline:
         return SentenceEncoding()
 
     @property
+    def is_trained_for_vectors(self) -> bool:
+        """Whether its vectors were trained: a similarity run, or one of sentence-transformers."""
+        return self.sentence_encoding is not None or isinstance(self.model, SentenceEncoder)
+
+    @property
     def optional_pairs(self) -> bool:
         """Whether a row may be a text or a pair: of an imported classifier with a pair template.
 
