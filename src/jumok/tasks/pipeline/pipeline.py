@@ -402,13 +402,19 @@ def _check_tokenizer_size(tokenizer: Tokenizer, size: int) -> None:
 
 def ensemble_error(first: Pipeline, other: Pipeline) -> InputError:
     """The error for runs that are no ensemble."""
-    generative = tasks_with(lambda task: task.generates)
+    for each in (first, other):
+        if not each.task.generates:
+            return InputError(
+                "pipeline.ensemble_needs_generation",
+                "an ensemble needs models that generate text ({generative}), got task {task}",
+                generative=", ".join(tasks_with(lambda task: task.generates)),
+                task=each.recipe.task,
+            )
     return InputError(
         "pipeline.ensemble_of_other_tasks",
-        "an ensemble must consist of runs of {generative}, got {task} and {task_2}",
-        generative=" or all of ".join(generative),
-        task=first.recipe.task,
-        task_2=other.recipe.task,
+        "the models of an ensemble must be of one class, got {kind} and {kind_2}",
+        kind=type(first.model).__name__,
+        kind_2=type(other.model).__name__,
     )
 
 
@@ -417,8 +423,8 @@ def draft_error(pipeline: Pipeline, draft: Pipeline) -> InputError:
     generative = tasks_with(lambda task: task.generates)
     return InputError(
         "pipeline.draft_of_other_task",
-        "a draft must be of the same task, {generative}, got {task} for {task_2}",
-        generative=" or ".join(generative),
+        "a draft must be of the same task, one of {generative}, got {task} for {task_2}",
+        generative=", ".join(generative),
         task=draft.recipe.task,
         task_2=pipeline.recipe.task,
     )
