@@ -24,7 +24,7 @@ from jumok.cli.options import (
     with_fast_encoder,
 )
 from jumok.errors import Message, UsageError
-from jumok.language import translate
+from jumok.language import localize, translate
 from jumok.shipped import complete_run
 from jumok.terminal import command_line, print_notice, to_json_line
 
@@ -185,22 +185,25 @@ class _Timer:
         """Seconds, texts and the kernel, on one line."""
         from jumok.config_io import to_dict
 
+        kernel = pipeline.kernel
         if as_json:
             seconds = {
                 "open_seconds": round(self._open, 4),
                 "first_answer_seconds": round(self._first, 4),
                 "total_seconds": round(self._last, 4),
             }
-            tree = {**seconds, "texts": self._n_texts, "kernel": to_dict(pipeline.kernel)}
+            tree = {**seconds, "texts": self._n_texts, "kernel": to_dict(kernel)}
             return to_json_line({"timing": tree})
         return translate(
-            "timing: open {:.3f} s, first answer after {:.3f} s, {} texts after {:.3f} s; "
-            "kernel {}",
+            "timing: open {:.3f} s, first answer after {:.3f} s, last of {} after {:.3f} s; "
+            "kernel {} in {}: {}",
             self._open,
             self._first,
             self._n_texts,
             self._last,
-            pipeline.kernel,
+            kernel.kernel,
+            kernel.precision,
+            localize(kernel.reason),
         )
 
 
