@@ -60,7 +60,7 @@ def saved_and_loaded(target: CheckTarget) -> Outputs:
         name = type(pipeline.model).__name__
         raise NotApplicable(
             "check.no_task_for_model",
-            "runs are saved with their task, and no task has a {name}",
+            "runs are saved with their task, and no task has the class {name}",
             name=name,
         )
     with tempfile.TemporaryDirectory(prefix="jumok-check-") as folder:

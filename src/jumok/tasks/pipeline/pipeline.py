@@ -276,7 +276,7 @@ class Pipeline:
         if not self.has_text_head:
             raise InputError(
                 "pipeline.no_text_head",
-                "predictions need a model with a head for texts, got a {architecture}; use "
+                "predictions need a model with a head for texts, got {architecture}; use "
                 ".hidden_states(...) or .logits(...), or train a head with model.init",
                 architecture=self.architecture,
             )
