@@ -176,6 +176,75 @@ def _example_values(template: str) -> dict[str, object]:
     }
 
 
+def _texts(node: ast.AST) -> Iterator[str]:
+    """The texts that an expression may have as its value, with {} for their values."""
+    match node:
+        case ast.IfExp():
+            yield from (*_texts(node.body), *_texts(node.orelse))
+        case ast.BoolOp():
+            for each in node.values:
+                yield from _texts(each)
+        case ast.Dict():
+            for value in node.values:
+                yield from _texts(value)
+        case _:
+            yield from filter(None, [_template(node)])
+
+
+# The arguments of functions that become a value of a message.
+VALUES = {"storage_errors": 0, "check_finite": 1, "KernelChoice": 2}
+
+
+def _values_of_messages() -> Iterator[tuple[str, str]]:
+    """The place and the text of each value of a message that is written in the source."""
+    for path, nodes in _nodes().items():
+        for node in nodes:
+            found: list[ast.expr] = []
+            if isinstance(node, ast.Call):
+                name = ast.unparse(node.func).rpartition(".")[2]
+                if name in VALUES:
+                    found = node.args[VALUES[name] :][:1]
+                elif MESSAGES.fullmatch(name) and len(node.args) > 1:
+                    found = [keyword.value for keyword in node.keywords]
+            elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_ADVICE":
+                found = [node.value]
+            for value in found:
+                for text in _texts(value):
+                    yield f"{path.relative_to(SOURCE)}:{node.lineno}", text
+
+
+def test_every_text_among_the_values_has_its_korean() -> None:
+    """A value of several English words is a phrase, or has the form of a text of others."""
+    phrases, others = catalogue()["phrases"], catalogue()["others"]
+    command = "iconv -f cp949 -t utf-8"
+    missing = {}
+    for place, text in _values_of_messages():
+        words = re.search(r"[a-z]{2,} +[a-z]{2}", text.replace("{}", ""))
+        if not words or text in phrases or text == command:
+            continue
+        probe = text.replace("{}", "1f9c")
+        if all(match(literals(each), probe) is None for each in others):
+            missing[place] = text
+    assert missing == {}
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("no/d.npy: cannot be written", "no/d.npy: 쓸 수 없습니다"),
+        ("Input should be greater than or equal to 1", "1 이상이어야 합니다"),
+        ("Bad file descriptor", "잘못된 파일 디스크립터입니다"),
+        ("the engine, without PyTorch", "PyTorch 없는 엔진"),
+        (
+            Message("model.tensor_of_other_shape", "", name="a", shape=(4,), expected=(3,)),
+            "a의 모양은 (3,)이어야 하는데 (4,)입니다",
+        ),
+    ],
+)
+def test_values_of_messages_in_korean(message: object, expected: str, korean: None) -> None:
+    assert localize(message) == expected
+
+
 def test_no_exception_is_raised_without_a_code() -> None:
     """An exception of jumok has a code, or is another's message that is passed on."""
     without = []

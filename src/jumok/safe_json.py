@@ -45,28 +45,38 @@ def check_downloaded(data: bytes) -> None:
 
 
 def parse_json(data: bytes, *, allow_surrogates: bool = False) -> dict[str, Any]:
-    """The JSON object in these bytes of UTF-8.
+    """The JSON object in these bytes of UTF-8; InputError as `parse_json_value`.
+
+    >>> parse_json(b'{"d_model": 768, "dropout": 0.1}')
+    {'d_model': 768, 'dropout': 0.1}
+    """
+    value = parse_json_value(data, allow_surrogates=allow_surrogates)
+    if not isinstance(value, dict):
+        raise _invalid(Message("json.not_an_object", "it is not an object of names and values"))
+    return value
+
+
+def parse_json_value(data: bytes, *, allow_surrogates: bool = False) -> object:
+    """The JSON value in these bytes of UTF-8: an object, a list, a text, a number, true ...
 
     Raises InputError for a duplicate name, a non-finite number, an integer of more than 4,300
     digits, more than 64 nested levels, and half a surrogate pair unless `allow_surrogates`.
 
-    >>> parse_json(b'{"d_model": 768, "dropout": 0.1}')
-    {'d_model': 768, 'dropout': 0.1}
-    >>> parse_json(b'{"dropout": NaN}')
+    >>> parse_json_value(b"[1, 2]")
+    [1, 2]
+    >>> parse_json_value(b'{"dropout": NaN}')
     Traceback (most recent call last):
     jumok.errors.InputError: not usable JSON: it holds the number NaN; correct it or get it again
     """
     check_downloaded(data)
     try:
-        value = _decoder.decode(data.decode("utf-8-sig"))
+        value: object = _decoder.decode(data.decode("utf-8-sig"))
     except InputError:
         raise
     except RecursionError as error:
         raise _too_deep() from error
     except ValueError as error:  # bad JSON, bad UTF-8
         raise _invalid(str(error)) from error
-    if not isinstance(value, dict):
-        raise _invalid(Message("json.not_an_object", "it is not an object of names and values"))
     _check_depth(value)
     if not allow_surrogates and b"\\" in data:  # only escapes spell half a pair
         try:
@@ -78,8 +88,8 @@ def parse_json(data: bytes, *, allow_surrogates: bool = False) -> dict[str, Any]
     return value
 
 
-def _check_depth(value: dict[str, Any]) -> None:
-    level: list[dict[str, Any] | list[Any]] = [value]
+def _check_depth(value: object) -> None:
+    level: list[Any] = [value] if isinstance(value, dict | list) else []
     for _ in range(MAX_DEPTH):
         groups = (each.values() if isinstance(each, dict) else each for each in level)
         level = [item for group in groups for item in group if isinstance(item, dict | list)]

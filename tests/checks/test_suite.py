@@ -33,7 +33,10 @@ from tests.checks.check_targets import KINDS, check_target
 from tests.models.small_models import POSITIONS
 
 SKIPPED = unavailable("skipped")
-ALWAYS = {"compiled = eager", "native = torch", "original = jumok", "read = AutoTokenizer"}
+ALWAYS = {
+    *("compiled = eager", "native = torch", "original = jumok", "read = AutoTokenizer"),
+    "vectors alone = batched",  # of sentence-transformers
+}
 NOT_APPLICABLE = {
     TextClassifier: {"cached = uncached", "packed = padded"},
     TokenClassifier: {"cached = uncached"},

@@ -19,6 +19,7 @@ ROWS = [
     "packed = padded",
     "cached = uncached",
     "hooked = unhooked",
+    "vectors alone = batched",
     "compiled = eager",
     "saved = loaded",
     "native = torch",
@@ -60,7 +61,7 @@ def test_a_table_for_people(capsys: Capture, reading_run: Path) -> None:
     assert done.err.startswith("inputs: 2 given texts and random ids of ")
     head, *lines = done.out.splitlines()
     assert head.split() == ["difference", "tolerance", "result"]
-    assert [line[:20].strip() for line in lines] == ROWS
+    assert [line[:23].strip() for line in lines] == ROWS
     assert "pass" in next(line for line in lines if line.startswith("cached = uncached"))
     assert "decisions the same" in next(line for line in lines if line.startswith("int8"))
 

@@ -9,7 +9,10 @@ from typer.testing import CliRunner, Result
 
 from jumok.cli.data import app
 from jumok.errors import InputError
+from tests.cli.commands import call
 from tests.shared_data import shared_data
+
+Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
@@ -151,3 +154,17 @@ def test_check_of_another_task_names_what_is_not_compared(tmp_path: Path) -> Non
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["lengths"] is None
     assert "no text was compared with max_length" in result.stderr
+
+
+def test_check_names_the_task_that_reads_the_file(tmp_path: Path, capsys: Capture) -> None:
+    scores, several = tmp_path / "scores.csv", tmp_path / "several.csv"
+    scores.write_text("text,score\n좋아요,3.5\n", encoding="utf-8")
+    done = call(capsys, "data", "check", scores)
+    assert done.code == 2
+    assert "for the column score set task=regression, or name" in done.err
+    rows = [f"글 {i},{label}\n" for i, label in enumerate(["a|b", "b|c", "c", "a|c", "a|b"] * 8)]
+    several.write_text("text,label\n" + "".join(rows), encoding="utf-8")
+    joined = "the names are read with task=multi_label_classification"
+    assert joined in call(capsys, "data", "check", several).out
+    words = ("data", "check", several, "task=multi_label_classification")
+    assert joined not in call(capsys, *words).out

@@ -128,8 +128,16 @@ def test_invalid_ensembles(
             stranger,
             "must have the same vocabulary; train one with vocabulary.file naming",
         ),
-        (reading_run, review_run, "an ensemble must consist of runs of"),
-        (review_run, reading_run, "an ensemble must consist of runs of"),
+        (
+            reading_run,
+            review_run,
+            "an ensemble needs models that generate text (sequence_to_sequence, ",
+        ),
+        (
+            review_run,
+            reading_run,
+            "an ensemble needs models that generate text (sequence_to_sequence, ",
+        ),
         (reading_run, tmp_path, "must be a run"),
     ):
         done = call(capsys, command, run, *texts, "--with", other)

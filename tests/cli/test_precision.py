@@ -102,7 +102,7 @@ def test_vectors_need_an_encoder(capsys: Capture, tmp_path: Path, command: tuple
     run = write_run(tmp_path / "run", "language_modeling")
     done = call(capsys, command[0], run, *command[1:], "--precision", "int8")
     assert done.code == 2
-    assert done.err.startswith("jumok: vectors of texts need an encoder, got a LanguageModel; ")
+    assert done.err.startswith("jumok: vectors of texts need an encoder, got LanguageModel; ")
 
 
 @pytest.mark.parametrize("command", ["predict", "evaluate", "embed", "search"])

@@ -84,7 +84,7 @@ def test_tokens_and_alignment_need_json_and_generated_text(
     assert "--tokens and --alignment need JSON output; add --json" in done.err
     done = call(capsys, "predict", review_run, "삼", "--alignment", "--json")
     assert done.code == 2
-    assert "needs a model that generates text, got task classification" in done.err
+    assert "--alignment needs a model that generates text, got task classification" in done.err
     going_on = write_run(tmp_path / "run", "language_modeling")
     words = ("--decoding", "max_length=3", "--json")
     (row,) = call(capsys, "predict", going_on, "이 영화", *words, "--tokens").rows
@@ -188,3 +188,20 @@ def test_the_kernel_keeps_the_alignment_while_it_decodes(
         assert (a["output"], a["source"]) == (b["output"], b["source"])
         for one, other in zip(a["alignment"], b["alignment"], strict=True):
             assert one == pytest.approx(other, abs=2e-5)  # other orders of summation, 6 decimals
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--chat"], "a chat needs a language model, got task classification"),
+        (["--chat", "좋아요"], "--chat answers the messages on stdin, got the text '좋아요' too"),
+        (["--template", "nofile", "좋아요"], "--template is the template of a chat, got no --chat"),
+        (["--chat", "--n-best", 2], "--n-best and --chat exclude each other"),
+    ],
+)
+def test_chat_needs_its_model_and_its_arguments(
+    capsys: Capture, review_run: Path, words: list[object], expected: str
+) -> None:
+    done = call(capsys, "predict", review_run, *words)
+    assert (done.code, done.out) == (2, "")
+    assert expected in done.err

@@ -13,9 +13,12 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 
 import jumok
+from jumok.checks import CheckTarget, InvarianceCheck, draw_samples
+from jumok.checks.variants import vectors, vectors_alone
 from jumok.errors import InputError, ModelFileError, StorageError
 from jumok.pretrained.sentence_encoding import SentenceEncoding, read_sentence_encoding
 from jumok.tasks.pipeline.vector_index import VectorIndex, encode_query
+from jumok.tasks.runs.import_checkpoint import import_checkpoint
 from tests import hf_folders
 from tests.errors import raises
 
@@ -89,6 +92,29 @@ def test_the_vectors_are_those_of_sentence_transformers(
         expected = reference.encode(TEXTS, prompt_name=name or None)
         found = ours.encode(TEXTS, prompt_name=name)
         np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_an_imported_folder_gives_the_vectors_of_the_folder(
+    folder: Path, tmp_path_factory: Any
+) -> None:
+    """Bit for bit, prompts and truncation included; a file that is removed is an error."""
+    copied = tmp_path_factory.mktemp("imported") / "model"
+    prompts = {"query": "질문: "}
+    write_modules(folder, {"pooling_mode": "cls"}, "Dense", "Normalize", prompts=prompts)
+    import_checkpoint(folder, copied)
+    ours = jumok.load(copied, device="cpu")
+    expected = jumok.load(folder, device="cpu")
+    for name in ("", "query"):
+        np.testing.assert_array_equal(
+            ours.encode(TEXTS, prompt_name=name), expected.encode(TEXTS, prompt_name=name)
+        )
+    samples = draw_samples(ours)
+    check = InvarianceCheck("vectors", "", vectors_alone, vectors)
+    assert check.measure(CheckTarget(ours, samples)).result == "pass"
+    assert vectors(CheckTarget(ours, samples))[0].shape == (6,)
+    (copied / "origin/sentence_transformers/modules.json").unlink()
+    with raises(InputError, "run.origin_damaged"):
+        jumok.load(copied, device="cpu")
 
 
 def test_pooling_dense_and_normalize_written_out(folder: Path) -> None:

@@ -26,7 +26,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory, pair_run: Path) -> dict[st
     hf_folders.bert(folder / "vectors", head="Model")
     write_modules(folder / "vectors", {"pooling_mode": "mean"}, prompts={"query": "질문: "})
     (folder / "own").symlink_to(pair_run)
-    return {name: folder / name for name in ("vectors", "nli", "reranker", "own")}
+    return {name: folder / name for name in ("nli", "vectors", "reranker", "own")}
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +96,25 @@ def test_an_encoder_without_a_head_has_vectors_only(server: Server) -> None:
     assert error["code"] == "pipeline.no_text_head"
     info = server.request("/v1/models/vectors").json
     assert (info["embeds"], info["generates"]) == (True, False)
+
+
+def test_a_model_of_vectors_precedes_other_encoders(
+    server: Server, folders: dict[str, Path]
+) -> None:
+    """Although a classifier, which has an encoder too, was named first."""
+    for name, model in (("vectors", None), ("nli", "nli")):
+        rows = jumok.load(folders[name], device="cpu").encode([QUERY, *TEXTS], normalize=True)
+        given = {} if model is None else {"model": model}
+        found = server.request("/embed", {"inputs": [QUERY, *TEXTS], **given}).json
+        np.testing.assert_allclose(found, rows, atol=1e-5)
+        inputs = {"source_sentence": QUERY, "sentences": TEXTS}
+        scores = server.request("/similarity", {"inputs": inputs, **given}).json
+        np.testing.assert_allclose(scores, rows[1:] @ rows[0], atol=1e-5)
+    for path, content in (("/predict", {"inputs": QUERY}), ("/", {"inputs": QUERY})):
+        reply = server.request(path, {**content, "model": "noname"})
+        assert (reply.status, reply.error["code"]) == (404, "request.unknown_model")
+    reply = server.request("/rerank", {"query": QUERY, "texts": TEXTS, "model": "vectors"})
+    assert reply.error["code"] == "request.needs_reranker"
 
 
 def test_the_prompt_of_a_name(server: Server, folders: dict[str, Path]) -> None:

@@ -30,7 +30,7 @@ def cached(target: CheckTarget) -> Outputs:
         case _:
             raise NotApplicable(
                 "check.does_not_generate",
-                "a {type_model} does not generate text",
+                "a model of the class {type_model} does not generate text",
                 type_model=type(model).__name__,
             )
 

@@ -59,7 +59,7 @@ def packed(target: CheckTarget) -> Outputs:
         case _:
             raise NotApplicable(
                 "check.no_packed_rows",
-                "a {type_model} does not take packed rows",
+                "a model of the class {type_model} does not take packed rows",
                 type_model=type(model).__name__,
             )
     return source.unpack(outputs, plan)

@@ -23,7 +23,14 @@ from jumok.checks.lower_precision import (
 from jumok.checks.packing import packed, padded_without_segments
 from jumok.checks.read_ids import ReadIdsCheck
 from jumok.checks.target import CheckTarget, Outputs, Variant, padded_left, unbatched
-from jumok.checks.variants import Compiled, saved_and_loaded, transformers_outputs, with_hooks
+from jumok.checks.variants import (
+    Compiled,
+    saved_and_loaded,
+    transformers_outputs,
+    vectors,
+    vectors_alone,
+    with_hooks,
+)
 from jumok.errors import InputError
 from jumok.export import export_difference, get_target
 from jumok.native import WeightPrecision, quantize_int8, to_bfloat16
@@ -52,6 +59,10 @@ class ExportCheck:
     def _measure(self, target: CheckTarget) -> Measurement:
         if target.pipeline.device.type != "cpu":
             raise NotApplicable("check.exports_need_cpu", "exports are compared on the CPU only")
+        if self.format == SENTENCE_TRANSFORMERS and target.pipeline.sentence_encoding is None:
+            raise NotApplicable(
+                "check.no_modules", "the model has no modules.json of sentence-transformers"
+            )
         try:
             difference = export_difference(target.pipeline, self.format)
             return Measurement(difference, get_target(self.format).tolerance)
@@ -59,7 +70,8 @@ class ExportCheck:
             raise NotApplicable(reason.message) from None
 
 
-EXPORT_CHECKS = tuple(map(ExportCheck, ("hf", "onnx", "ctranslate2")))
+SENTENCE_TRANSFORMERS = "sentence-transformers"  # of models that have its modules
+EXPORT_CHECKS = tuple(map(ExportCheck, ("hf", "onnx", "ctranslate2", SENTENCE_TRANSFORMERS)))
 
 INDUCTOR = Compiled()
 
@@ -113,6 +125,12 @@ def all_checks(
             "hooked = unhooked",
             "with all attention weights recorded, and without hooks",
             with_hooks,
+        ),
+        InvarianceCheck(
+            "vectors alone = batched",
+            "the vector of each text alone, and in a batch, by the modules of its folder",
+            vectors_alone,
+            vectors,
         ),
         InvarianceCheck(
             "compiled = eager", "encoder and decoder through torch.compile, and eager", compiled

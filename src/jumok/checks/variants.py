@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from jumok.checks.invariance import NotApplicable
-from jumok.checks.target import CheckTarget, Outputs, Sample, batched
+from jumok.checks.target import CheckTarget, Outputs, Sample, batched, padded
 from jumok.errors import InputError, JumokError
 from jumok.export.huggingface import transformers_class
 from jumok.models import PairClassifier, TextClassifier
 from jumok.models.backbones import backbones
 from jumok.native.build import KernelError, find_compiler
 from jumok.nn.hooks import record, shared_copy
+from jumok.tasks.pipeline.text_vectors import pool_texts
 from jumok.tasks.runs.load import load
 from jumok.tasks.runs.run import Run
 
@@ -59,7 +60,7 @@ def saved_and_loaded(target: CheckTarget) -> Outputs:
         name = type(pipeline.model).__name__
         raise NotApplicable(
             "check.no_task_for_model",
-            "runs are saved with their task, and no task has a {name}",
+            "runs are saved with their task, and no task has the class {name}",
             name=name,
         )
     with tempfile.TemporaryDirectory(prefix="jumok-check-") as folder:
@@ -128,3 +129,23 @@ def transformers_outputs(target: CheckTarget) -> Outputs:
         return outputs[:, None] if per_token else outputs
 
     return [compute(sample) for sample in target.samples]
+
+
+def vectors(target: CheckTarget) -> Outputs:
+    """The vectors (D,) of the samples in one batch, by the modules of sentence-transformers."""
+    encoding, pipeline = target.pipeline.sentence_encoding, target.pipeline
+    if encoding is None:
+        raise NotApplicable(
+            "check.no_modules", "the model has no modules.json of sentence-transformers"
+        )
+    ids, mask = padded([sample.ids for sample in target.samples], target.padding_id)
+    ids, mask = ids.to(pipeline.device), mask.to(pipeline.device)
+    x = pool_texts(pipeline.hidden_states(ids, mask), mask, encoding.pooling)  # (B, D)
+    for step in encoding.steps:
+        x = step(x)
+    return list(x.float().cpu())
+
+
+def vectors_alone(target: CheckTarget) -> Outputs:
+    """The vectors of the samples, each computed alone."""
+    return [vectors(target.with_samples([sample]))[0] for sample in target.samples]

@@ -30,7 +30,7 @@ EnsembleRuns = Annotated[
         "--with",
         metavar="RUN",
         autocompletion=complete_run,
-        help="Ensemble with another run that has the same vocabulary. Repeatable.",
+        help="Ensemble with another run of the same vocabulary, for generated text. Repeatable.",
     ),
 ]
 

@@ -24,7 +24,7 @@ from jumok.cli.options import (
     with_fast_encoder,
 )
 from jumok.errors import Message, UsageError
-from jumok.language import translate
+from jumok.language import localize, translate
 from jumok.shipped import complete_run
 from jumok.terminal import command_line, print_notice, to_json_line
 
@@ -97,6 +97,12 @@ def predict(
     _check_mistyped_options(
         texts or [], [name for each in context.command.params for name in each.opts]
     )
+    _check_chat_options(
+        chat,
+        texts or [],
+        template,
+        {"--n-best": n_best, "--tokens": tokens, "--alignment": alignment},
+    )
     _report_file_names(run, texts or [])
     overrides = decoding or []
     generates = stream or tokens or alignment or chat  # or has an option of generation
@@ -116,7 +122,7 @@ def predict(
     if n_best is not None:
         overrides = [*overrides, *_n_best_overrides(pipeline, overrides, n_best)]
     if tokens or alignment:
-        _check_token_output(pipeline, as_json)
+        _check_token_output(pipeline, "--tokens" if tokens else "--alignment", as_json)
     if stream:
         _check_generates(pipeline, "--stream")
         _check_streamable(pipeline.with_decoding(overrides), as_json)
@@ -130,8 +136,8 @@ def predict(
     timer.opened()
     if chat:
         _answer_chat(pipeline, template, as_json, stream)
-        return
-    for part in [texts] if texts else _chunks():
+        timer.answered()
+    for part in [] if chat else [texts] if texts else _chunks():
         if stream:
             for text in part:
                 _stream(pipeline, text)
@@ -179,22 +185,25 @@ class _Timer:
         """Seconds, texts and the kernel, on one line."""
         from jumok.config_io import to_dict
 
+        kernel = pipeline.kernel
         if as_json:
             seconds = {
                 "open_seconds": round(self._open, 4),
                 "first_answer_seconds": round(self._first, 4),
                 "total_seconds": round(self._last, 4),
             }
-            tree = {**seconds, "texts": self._n_texts, "kernel": to_dict(pipeline.kernel)}
+            tree = {**seconds, "texts": self._n_texts, "kernel": to_dict(kernel)}
             return to_json_line({"timing": tree})
         return translate(
-            "timing: open {:.3f} s, first answer after {:.3f} s, {} texts after {:.3f} s; "
-            "kernel {}",
+            "timing: open {:.3f} s, first answer after {:.3f} s, last of {} after {:.3f} s; "
+            "kernel {} in {}: {}",
             self._open,
             self._first,
             self._n_texts,
             self._last,
-            pipeline.kernel,
+            kernel.kernel,
+            kernel.precision,
+            localize(kernel.reason),
         )
 
 
@@ -261,20 +270,44 @@ def _report_file_names(run: Path, texts: list[str]) -> None:
             )
 
 
-def _check_generates(pipeline: "Pipeline", options: str) -> None:
+def _check_generates(pipeline: "Pipeline", option: str) -> None:
     """Raises InputError for a model that does not generate text."""
     if not pipeline.task.generates:
         raise UsageError(
             "cli.options_need_generation",
-            "{options} needs a model that generates text, got task {task}",
-            options=options,
+            "{option} needs a model that generates text, got task {task}",
+            option=option,
             task=pipeline.recipe.task,
         )
 
 
-def _check_token_output(pipeline: "Pipeline", as_json: bool) -> None:
+def _check_chat_options(
+    chat: bool, texts: list[str], template: Path | None, others: dict[str, object]
+) -> None:
+    """Raises InputError for --template without --chat, and for what --chat does not use."""
+    if template is not None and not chat:
+        raise UsageError(
+            "cli.template_needs_chat",
+            "--template is the template of a chat, got no --chat; add --chat, or leave it out",
+        )
+    if chat and texts:
+        raise UsageError(
+            "cli.chat_reads_stdin",
+            "--chat answers the messages on stdin, got the text {text!r} too; leave it out",
+            text=texts[0][:40],
+        )
+    for option, value in others.items():
+        if chat and value:
+            raise UsageError(
+                "cli.option_without_chat",
+                "{option} and --chat exclude each other; use one of them",
+                option=option,
+            )
+
+
+def _check_token_output(pipeline: "Pipeline", option: str, as_json: bool) -> None:
     """Raises InputError for --tokens and --alignment without --json or without generated text."""
-    _check_generates(pipeline, "--tokens and --alignment")
+    _check_generates(pipeline, option)
     if not as_json:
         raise UsageError(
             "cli.tokens_and_alignment_need_json",
@@ -307,18 +340,24 @@ def _check_streamable(pipeline: "Pipeline", as_json: bool) -> None:
 def _answer_chat(pipeline: "Pipeline", template: Path | None, as_json: bool, stream: bool) -> None:
     """Answer the messages on stdin."""
     from jumok.cli.stdin import open_stdin
-    from jumok.safe_json import MAX_BYTES, parse_json
+    from jumok.safe_json import MAX_BYTES, parse_json_value
     from jumok.tasks.pipeline.chat import Chat
     from jumok.text.chat import parse_messages
 
+    chat = Chat.of(pipeline, read_template(template))
     data = open_stdin().read(MAX_BYTES + 1)
-    messages = parse_messages(parse_json(b'{"messages":' + data + b"}").get("messages"))
+    if not data.strip():
+        raise UsageError(
+            "cli.no_messages",
+            '--chat needs messages on stdin, [{{"role": "user", "content": "..."}}, ...], got '
+            "nothing; see jumok chat for a conversation",
+        )
+    messages = parse_messages(parse_json_value(data))
 
     def show(part: str) -> None:
         sys.stdout.write(part)
         sys.stdout.flush()
 
-    chat = Chat.of(pipeline, read_template(template))
     answer = chat.answer(messages, show if stream else lambda part: None)
     if as_json:
         sys.stdout.write(to_json_line({"role": "assistant", "content": answer}) + "\n")

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from jumok.tasks.runs.api import Run
 
 # Scores from 0 to 1, printed in per cent.
-PERCENT_METRICS = ("accuracy", "macro_f1", "exact_match", "entity_f1", "character_f1")
+PERCENT_METRICS = (
+    *("accuracy", "macro_f1", "micro_f1", "exact_match"),
+    *("entity_f1", "entity_micro_f1", "character_f1"),
+)
 
 SHARD_COUNTS = (2, 4, 8)  # process counts to estimate sharded training for
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from jumok.data.config import DataConfig
 from jumok.data.contamination import Contamination, contamination, row_hash
+from jumok.data.files.label_sets import SEPARATOR
 from jumok.data.files.labels import counted_labels, join_names, similar_labels
 from jumok.data.files.lines import encoding_of
 from jumok.data.splits import Splits
@@ -71,12 +72,23 @@ class DataReport:
                 name=name,
                 labels=join_names(labels[:MAX_LABELS]),
             )
+        if self._labels_are_joined():
+            yield Message(
+                "data.labels_joined",
+                "most labels are several names with | between them, each read as one label; "
+                "the names are read with task=multi_label_classification",
+            )
         for group in self.similar:
             yield Message(
                 "data.labels_similar",
                 "the labels {labels} differ only in case or spaces, and are different labels",
                 labels=", ".join(map(repr, group)),
             )
+
+    def _labels_are_joined(self) -> bool:
+        """Whether most different labels are several names, as multi-label classification reads."""
+        labels = {label for split in self.splits.values() for label in split.labels}
+        return 2 * sum(SEPARATOR in label.strip(SEPARATOR) for label in labels) > len(labels)
 
     def _compared(self, name: str) -> Iterator[Message]:
         """The counts of a split that depend on train or on the model."""
@@ -96,7 +108,7 @@ class DataReport:
 
 def _counts(split: SplitReport) -> Iterator[Message | str]:
     """The counts of a split by itself."""
-    yield Message("data.n_rows", "{n:,} rows", n=split.rows)
+    yield "1 row" if split.rows == 1 else Message("data.n_rows", "{n:,} rows", n=split.rows)
     yield from split.encodings
     yield Message("data.n_repeated", "{n:,} repeated", n=split.repeated)
     if split.contradictory:
@@ -118,7 +130,7 @@ def data_report(
     >>> for message in data_report(Splits({"train": train, "dev": dev})).messages():
     ...     print(message)
     train: 3 rows, 1 repeated. True 2, TRUE 1
-    dev: 1 rows, 0 repeated, 1 also in train. True 1
+    dev: 1 row, 0 repeated, 1 also in train. True 1
     dev has no row of the label TRUE
     the labels 'TRUE', 'True' differ only in case or spaces, and are different labels
     """

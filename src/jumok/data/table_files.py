@@ -76,9 +76,32 @@ def read_files(
         raise
 
 
+# The task that reads a column of this name, where a file lacks those of the recipe's task.
+TASK_OF_COLUMN = {
+    "score": "regression",
+    "labels": "multi_label_classification",
+    "tags": "tagging",
+    "target": "sequence_to_sequence",
+    "label": "classification",
+}
+
+
 def _naming_the_column(message: Message, headers: Mapping[str, str]) -> Message:
-    """The message on a missing column with the key of the recipe that names it."""
+    """The message on a missing column with the key that names it, or with the task of the file."""
     column = next(name for name, header in headers.items() if header == message.values["name"])
+    names = message.values["names"]
+    assert isinstance(names, tuple)
+    other = next((name for name in TASK_OF_COLUMN if name in names and name not in headers), "")
+    if other and column != "text":
+        advice = Message(
+            "file.task_of_the_column",
+            "for the column {other} set task={task}, or name the column of {column} with "
+            "data.{column}=NAME",
+            other=other,
+            task=TASK_OF_COLUMN[other],
+            column=column,
+        )
+        return Message(message.code, message.template, **message.values | {"suggest": advice})
     advice = Message(
         "file.name_the_column",
         "{suggest}; name the column with data.{column}=NAME",

@@ -24,12 +24,14 @@ def classification_metrics(
 ) -> ClassificationMetrics:
     """Compare labels with predictions, text by text.
 
-    The F1 of a label without texts and predictions is 0, as in scikit-learn if all labels are
-    given.
+    `macro_f1` is the mean of the F1 of each label that occurs in `labels` or `predictions`, as
+    f1_score(labels, predictions, average="macro") of scikit-learn; the others are left out.
 
     >>> metrics = classification_metrics([0, 0, 1, 1], [0, 1, 1, 1], n_labels=2)
     >>> metrics.accuracy, round(metrics.macro_f1, 3)
     (0.75, 0.733)
+    >>> classification_metrics([0, 0], [0, 0], n_labels=2).macro_f1
+    1.0
     """
     if len(labels) != len(predictions):
         raise ValueError(
@@ -39,9 +41,11 @@ def classification_metrics(
     np.add.at(confusion, (np.asarray(labels, int), np.asarray(predictions, int)), 1)
     correct = confusion.diagonal()
     either = confusion.sum(0) + confusion.sum(1)
-    f1 = 2 * correct / np.maximum(either, 1)
+    occurs = either > 0
+    f1 = 2 * correct[occurs] / either[occurs]
     n = len(labels)
-    return ClassificationMetrics(n, float(correct.sum() / max(n, 1)), float(f1.mean()), confusion)
+    macro_f1 = float(f1.mean()) if n else 0.0
+    return ClassificationMetrics(n, float(correct.sum() / max(n, 1)), macro_f1, confusion)
 
 
 def calibration_error(

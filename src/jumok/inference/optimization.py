@@ -141,13 +141,13 @@ def unsupported_reason(model: nn.Module) -> Message | None:
     """Why this model cannot be optimized, in one sentence; None if it can.
 
     >>> print(unsupported_reason(nn.Linear(1, 1)))
-    the model must have an encoder, got a Linear; use the unoptimized model
+    the model must have an encoder, got Linear; use the unoptimized model
     """
     encoders = [module for module in model.modules() if isinstance(module, Encoder)]
     if not encoders:
         return Message(
             "inference.no_encoder",
-            "the model must have an encoder, got a {kind}; use the unoptimized model",
+            "the model must have an encoder, got {kind}; use the unoptimized model",
             kind=type(model).__name__,
         )
     device = next(model.parameters()).device
@@ -177,7 +177,7 @@ def unsupported_reason(model: nn.Module) -> Message | None:
         if type(module) not in _SUPPORTED:
             return Message(
                 "inference.unsupported_module",
-                "a layer has a {kind}, which cannot be optimized; use the unoptimized model",
+                "a layer has {kind}, which cannot be optimized; use the unoptimized model",
                 kind=type(module).__name__,
             )
     return None

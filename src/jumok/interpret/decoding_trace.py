@@ -111,7 +111,7 @@ def _generative_task(pipeline: Pipeline) -> GenerativeTask:
     if not pipeline.has_logits:
         raise TraceError(
             "trace.no_language_model_head",
-            "the model must have a language modeling head, got a {architecture} without",
+            "the model must have a language modeling head, got {architecture} without",
             architecture=pipeline.architecture,
         )
     return pipeline.task

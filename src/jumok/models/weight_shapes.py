@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from jumok.errors import ConfigError
+from jumok.errors import ConfigError, Message, join_messages
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -18,19 +18,41 @@ def check_shapes(expected: Shapes, found: Shapes, not_floating: Mapping[str, str
     jumok.errors.ConfigError: the weights do not fit the model: bias is (2,), not (3,); give the \
 weights of this model
     """
-    wrong = [f"{name} is missing" for name in sorted(expected.keys() - found.keys())]
-    wrong += [f"{name} is unexpected" for name in sorted(found.keys() - expected.keys())]
+    wrong = [missing(name) for name in sorted(expected.keys() - found.keys())]
+    wrong += [unexpected(name) for name in sorted(found.keys() - expected.keys())]
     wrong += [
-        f"{name} is {found[name]}, not {expected[name]}"
+        Message(
+            "model.tensor_of_other_shape",
+            "{name} is {shape}, not {expected}",
+            name=name,
+            shape=found[name],
+            expected=expected[name],
+        )
         for name in sorted(expected.keys() & found.keys())
         if found[name] != expected[name]
     ]
     wrong += [
-        f"{name} is {dtype}, not floating point" for name, dtype in sorted(not_floating.items())
+        Message(
+            "model.tensor_of_integers",
+            "{name} is {dtype}, not floating point",
+            name=name,
+            dtype=dtype,
+        )
+        for name, dtype in sorted(not_floating.items())
     ]
     if wrong:
         raise ConfigError(
             "model.weights_do_not_fit",
             "the weights do not fit the model: {wrong}; give the weights of this model",
-            wrong="; ".join(wrong),
+            wrong=join_messages("; ", wrong),
         )
+
+
+def missing(name: str) -> Message:
+    """The fault of a tensor that is not there."""
+    return Message("model.tensor_missing", "{name} is missing", name=name)
+
+
+def unexpected(name: str) -> Message:
+    """The fault of a tensor that the model does not have."""
+    return Message("model.tensor_unexpected", "{name} is unexpected", name=name)

@@ -118,7 +118,7 @@ def check_attention_mask(mask: AttentionMask) -> None:
     if not isinstance(mask, AttentionMask):
         raise ConfigError(
             "nn.not_an_attention_mask",
-            "mask must be an AttentionMask, got a {type_mask}; try "
+            "mask must be an AttentionMask, got {type_mask}; try "
             "AttentionMask.from_padding(mask) for a mask (B, S), AttentionMask(mask) for (T, S)",
             type_mask=type(mask).__name__,
         )

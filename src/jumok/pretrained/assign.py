@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from jumok.errors import ModelFileError
+from jumok.errors import Message, ModelFileError, join_messages
 from jumok.models.config import Tying
+from jumok.models.weight_shapes import missing, unexpected
 from jumok.models.weights import named_weights
 from jumok.pretrained.architecture import HFArchitecture
 from jumok.pretrained.family import Family
@@ -33,7 +34,7 @@ class TensorAssignment:
     ) -> None:
         self.weights: dict[str, Tensor] = {}
         self.unused: dict[str, Tensor] = {}
-        self.errors: list[str] = []
+        self.errors: list[Message] = []
         self._architecture, self._model, self._tensors = architecture, model, tensors
         self._expected = named_weights(model)
         known = {mapping.hf_name for mapping in mappings}
@@ -49,14 +50,14 @@ class TensorAssignment:
         """Raise InputError with all errors, if there are any."""
         if self.errors:
             n_more = len(self.errors) - MAX_NAMES
-            more = f"; and {n_more} more" if n_more > 0 else ""
+            more = Message("pretrained.and_more", "; and {n} more", n=n_more)
             raise ModelFileError(
                 "pretrained.wrong_tensors",
                 "the tensors must be those of a {class_name}: {errors}{more}; give the "
                 "checkpoint's own config.json and weights",
                 class_name=self._architecture.class_name,
-                errors="; ".join(self.errors[:MAX_NAMES]),
-                more=more,
+                errors=join_messages("; ", self.errors[:MAX_NAMES]),
+                more=more if n_more > 0 else "",
             )
 
     def _assign(self, mapping: TensorMapping) -> None:
@@ -69,14 +70,28 @@ class TensorAssignment:
         tensor = self._tensors[stored]
         if tensor.dtype not in WEIGHT_DTYPES:
             dtype = str(tensor.dtype).removeprefix("torch.")
-            self.errors.append(f"{stored} must be floating point, got {dtype}")
+            self.errors.append(
+                Message(
+                    "pretrained.tensor_not_floating",
+                    "{name} must be floating point, got {dtype}",
+                    name=stored,
+                    dtype=dtype,
+                )
+            )
             return
         parts = _split(mapping, tensor)
         for name in mapping.jumok_names:
             expected = tuple(self._expected[name].shape)
             if name not in parts or tuple(parts[name].shape) != expected:
                 self.errors.append(
-                    f"{stored} is {tuple(tensor.shape)}, and its {name} must be {expected}"
+                    Message(
+                        "pretrained.part_of_other_shape",
+                        "{name} is {shape}, and its {part} must be {expected}",
+                        name=stored,
+                        shape=tuple(tensor.shape),
+                        part=name,
+                        expected=expected,
+                    )
                 )
                 return
         self.weights.update(parts)
@@ -84,7 +99,7 @@ class TensorAssignment:
     def _assign_missing(self, mapping: TensorMapping) -> None:
         """Assign zeros to an optional tensor that is not stored; report others as missing."""
         if mapping.hf_name not in self._architecture.head.optional:
-            self.errors.append(f"{mapping.hf_name} is missing")
+            self.errors.append(missing(mapping.hf_name))
             return
         dtype = next(iter(self.weights.values())).dtype if self.weights else None
         for name in mapping.jumok_names:
@@ -103,13 +118,26 @@ class TensorAssignment:
             if check(self._model, tensor):
                 self.unused[name] = tensor
             else:
-                self.errors.append(f"{name} has other values than the config defines")
+                self.errors.append(
+                    Message(
+                        "pretrained.other_values",
+                        "{name} has other values than the config defines",
+                        name=name,
+                    )
+                )
         elif any(re.fullmatch(pattern, name) for pattern in self._architecture.head.unused):
             self.unused[name] = tensor
         elif first is not None:
-            self.errors.append(f"{name} differs from {first}, to which it is tied")
+            self.errors.append(
+                Message(
+                    "pretrained.differs_from_tied",
+                    "{name} differs from {first}, to which it is tied",
+                    name=name,
+                    first=first,
+                )
+            )
         else:
-            self.errors.append(f"{name} is unexpected")
+            self.errors.append(unexpected(name))
 
     def _stored_alias(self, first: str) -> str | None:
         """The stored alias of a tensor, if any."""

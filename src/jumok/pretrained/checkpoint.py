@@ -13,7 +13,8 @@ from typing import Any
 from torch import Tensor
 
 from jumok.atomic_io import sha256_of
-from jumok.errors import ModelFileError
+from jumok.errors import Message, ModelFileError, join_messages
+from jumok.models.weight_shapes import missing
 from jumok.pretrained.memory_map import mmap_safetensors
 from jumok.pretrained.pickle_reader import read_pickle
 from jumok.safe_json import read_json
@@ -201,17 +202,20 @@ def _read_shards(
                 index=index.name,
             )
         stored = read(path)
-        errors = [f"{name} is missing" for name in sorted(expected - stored.keys())]
-        errors += [f"{name} is not in the index" for name in sorted(stored.keys() - expected)]
+        errors = [missing(name) for name in sorted(expected - stored.keys())]
+        errors += [
+            Message("pretrained.not_in_index", "{name} is not in the index", name=name)
+            for name in sorted(stored.keys() - expected)
+        ]
         if errors:
-            more = f" and {len(errors) - 10:,} more" if len(errors) > 10 else ""
+            more = Message("pretrained.and_more", "; and {n} more", n=len(errors) - 10)
             raise ModelFileError(
                 "pretrained.does_not_match",
                 "{path}: does not match {index}: {errors}{more}; get both again",
                 path=path,
                 index=index.name,
-                errors="; ".join(errors[:10]),
-                more=more,
+                errors=join_messages("; ", errors[:10]),
+                more=more if len(errors) > 10 else "",
             )
         tensors |= stored
     return tensors

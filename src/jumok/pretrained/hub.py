@@ -39,6 +39,7 @@ CONFIG_FILES = (
     "vocabulary.target.model",
     "vocabulary/*",  # of an imported checkpoint
     "origin/*.json",
+    "origin/*.safetensors",
 )
 _SENTENCE_MODULES = (  # of sentence-transformers, which decide what the vectors of a text are
     "modules.json",

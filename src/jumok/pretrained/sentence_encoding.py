@@ -19,7 +19,7 @@ from jumok.atomic_io import read_regular, write_atomically
 from jumok.errors import InputError, Message, ModelFileError
 from jumok.foreign_keys import KeyTable
 from jumok.models.config import SentencePooling
-from jumok.safe_json import MAX_BYTES, parse_json, read_json
+from jumok.safe_json import MAX_BYTES, parse_json_value, read_json
 from jumok.safetensors_io import read_tensors, serialize
 
 MODULES = "modules.json"
@@ -344,12 +344,10 @@ def _read_weights(folder: Path) -> Mapping[str, Tensor]:
 
 def _read_list(path: Path) -> list[dict[str, Any]]:
     """A JSON list of objects, which `read_json` does not accept."""
-    content = read_regular(path, MAX_BYTES)
     try:
-        entries = parse_json(b'{"modules": ' + content.removeprefix(b"\xef\xbb\xbf") + b"}")
+        listed = parse_json_value(read_regular(path, MAX_BYTES))
     except InputError as error:
         raise error.at(path) from error
-    listed = entries["modules"]
     if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
         raise ModelFileError(
             "pretrained.modules_not_a_list",

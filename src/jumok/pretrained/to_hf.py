@@ -63,7 +63,7 @@ def convert_to_hf(source: SourceModel) -> HFModel:
     if closest is None:
         raise ModelFileError(
             "pretrained.transformers_no_equivalent",
-            "transformers has no equivalent of a {kind}",
+            "transformers has no equivalent of {kind}",
             kind=source.kind.replace("_", " "),
         )
     raise ModelFileError(

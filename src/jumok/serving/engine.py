@@ -90,6 +90,7 @@ class Engine:
             "classifies": pipeline.has_text_head
             and pipeline.task.answer in ("label", "labels", "score"),
             "embeds": recipe.model.kind == "encoder",
+            "vectors": pipeline.is_trained_for_vectors,
             "max_length": recipe.model.max_length,
             "languages": [recipe.data.language],
             "corpus": recipe.data.corpus,

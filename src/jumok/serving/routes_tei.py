@@ -14,6 +14,7 @@ from jumok.safe_json import parse_json
 from jumok.serving.app import HASH_HEADER
 from jumok.serving.fields import (
     BOOLEAN,
+    MODEL,
     any_of,
     batch,
     integer,
@@ -61,6 +62,7 @@ class TeiRoutes:
                 "inputs": batch(limits),
                 "raw_scores": no_scores,
                 "parameters": nullable(object_of(classified)),
+                "model": MODEL,
                 **truncation,
             },
             ["inputs"],
@@ -76,6 +78,7 @@ class TeiRoutes:
             {
                 "inputs": text_or_texts(limits),
                 "parameters": nullable(object_of(embedded)),
+                "model": MODEL,
                 **embedded,
             },
             ["inputs"],
@@ -83,13 +86,16 @@ class TeiRoutes:
         compared = {"source_sentence": text(limits), "sentences": texts(limits)}
         inputs = object_of(compared, list(compared), refusal=_not_compared)
         options = nullable(object_of(prompt | truncation))
-        self._similarity = object_of({"inputs": inputs, "parameters": options}, ["inputs"])
+        self._similarity = object_of(
+            {"inputs": inputs, "parameters": options, "model": MODEL}, ["inputs"]
+        )
         self._rerank = object_of(
             {
                 "query": text(limits),
                 "texts": texts(limits),
                 "raw_scores": nullable(BOOLEAN),
                 "return_text": nullable(BOOLEAN),
+                "model": MODEL,
                 **truncation,
             },
             ["query", "texts"],
@@ -133,9 +139,9 @@ class TeiRoutes:
         ]
 
     async def root(self, request: Request) -> Response:
-        """What text-embeddings-inference computes at its root: what the first model is for."""
+        """What text-embeddings-inference computes at its root: what the model is for."""
         content = await read_object(request, self._limits)
-        model = self._service.model()
+        model = self._service.model(content.get("model"))
         if not model.info:
             raise model.unavailable()
         if isinstance(content.get("inputs"), dict):
@@ -159,7 +165,7 @@ class TeiRoutes:
     async def _answer_predict(self, request: Request, given: dict[str, Any]) -> Response:
         content = self._predict.check(given, "")
         parameters = content.get("parameters") or {}
-        model = self._classifier()
+        model = self._classifier(content.get("model"))
         activation = parameters.get("function_to_apply")
         if activation not in (None, ACTIVATIONS.get(str(model.info.get("task")))):
             raise _other_activation("parameters.function_to_apply")
@@ -178,6 +184,7 @@ class TeiRoutes:
             *(request, self._service, self._limits),
             *(content["inputs"], normalize),
             param="inputs",
+            name=content.get("model"),
             prompt_name=content.get("prompt_name") or parameters.get("prompt_name") or "",
         )
         n = content.get("dimensions") or parameters.get("dimensions")
@@ -191,6 +198,7 @@ class TeiRoutes:
             *(request, self._service, self._limits),
             *([inputs["source_sentence"], *inputs["sentences"]], True),
             param="inputs",
+            name=content.get("model"),
             prompt_name=parameters.get("prompt_name") or "",
         )
         first, *rest = found.rows
@@ -204,7 +212,7 @@ class TeiRoutes:
         output; that of a model of jumok is on the scale of its data.
         """
         content = self._rerank.check(await read_object(request, self._limits), "")
-        model = self._reranker()
+        model = self._reranker(content.get("model"))
         pairs = [
             _pair(content["query"], each, f"texts[{n}]") for n, each in enumerate(content["texts"])
         ]
@@ -231,8 +239,8 @@ class TeiRoutes:
             }
         )
 
-    def _classifier(self) -> ServedModel:
-        models = list(self._service.models.values())
+    def _classifier(self, name: object) -> ServedModel:
+        models = self._candidates(name)
         found = next((m for m in models if m.info.get("classifies")), models[0])
         if found.ready and not found.info["classifies"]:
             raise invalid(
@@ -241,8 +249,12 @@ class TeiRoutes:
             )
         return found
 
-    def _reranker(self) -> ServedModel:
-        models = list(self._service.models.values())
+    def _candidates(self, name: object) -> list[ServedModel]:
+        """All models, or the named one. Raises RequestError 404."""
+        return list(self._service.models.values()) if name is None else [self._service.model(name)]
+
+    def _reranker(self, name: object) -> ServedModel:
+        models = self._candidates(name)
         found = next((m for m in models if _reranks(m.info)), models[0])
         if found.ready and not _reranks(found.info):
             raise invalid(
@@ -276,9 +288,10 @@ async def embeddings(
 ) -> Embeddings:
     """The embedding of each text, or of the token ids of each. Raises RequestError.
 
-    The model must have an encoder, and a prompt of this name.
+    The model must have an encoder, and a prompt of this name. Without a name it is the first that
+    was trained for vectors, or else the first encoder.
     """
-    model = service.model_that("embeds", "have an encoder", name)
+    model = service.model_that("embeds", "have an encoder", name, preferred="vectors")
     message = {"kind": "embed", "normalize": normalize, "count": True, "prompt_name": prompt_name}
     several, given = as_payloads([inputs] if isinstance(inputs, str) else inputs)
     message |= given

@@ -335,12 +335,22 @@ class Service:
             )
         return found
 
-    def model_that(self, property_name: str, what: str, name: object = None) -> ServedModel:
-        """The named model, or the first one with a property. Raises RequestError."""
+    def model_that(
+        self, property_name: str, what: str, name: object = None, *, preferred: str = ""
+    ) -> ServedModel:
+        """The named model, or the first one with a property. Raises RequestError.
+
+        Among those with the property, one with the property `preferred` takes precedence.
+        """
         if name is None:
-            for model in self.models.values():
-                if model.info.get(property_name):
-                    return model
+            models = list(self.models.values())
+            suitable = [model for model in models if model.info.get(property_name)]
+            best = [model for model in suitable if model.info.get(preferred)]
+            loading = [model for model in models if not model.info]
+            if preferred and not best and loading:  # the answer must not depend on the start
+                raise loading[0].unavailable()
+            if best or suitable:
+                return (best or suitable)[0]
         model = self.model(name)
         if model.ready and not model.info[property_name]:
             raise RequestError(

@@ -132,7 +132,7 @@ def predict_scores(pipeline: Pipeline, rows: Ragged) -> NDArray[np.float64]:
     outputs = predict_scaled(
         pipeline.model, rows, pipeline.vocabulary, pipeline.device, pipeline.processes
     )
-    check_finite(outputs, "scores")
+    check_finite(outputs, "the scores")
     regression = pipeline.recipe.regression
     return outputs * regression.span + regression.lowest
 

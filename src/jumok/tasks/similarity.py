@@ -134,7 +134,7 @@ class SimilarityTask(Task):
         pairs = _encode(inputs.texts, inputs.pairs, pipeline.vocabulary, pipeline.recipe)
         u, v = vectors_of(pipeline.model, pairs, pipeline.vocabulary, pipeline.device)
         scores = _scores(u, v).astype(np.float64)
-        check_finite(scores, "scores")
+        check_finite(scores, "the scores")
         return score_outputs(texts, scores)
 
     def row_outputs(self, pipeline: Pipeline, table: Table) -> RunOutputs:
@@ -168,10 +168,9 @@ def check_pairs(recipe: Recipe) -> None:
     if recipe.metric is not None and has_scores == (recipe.metric == "accuracy"):
         raise InputError(
             "task.metric_of_pairs",
-            "metric must be {has_scores} for pairs {has_scores_2} scores, got {metric}; leave it "
-            "out",
-            has_scores="spearman or pearson" if has_scores else "accuracy",
-            has_scores_2="with" if has_scores else "without",
+            "metric must be {expected} for pairs {kind}, got {metric}; leave it out",
+            expected="spearman, pearson" if has_scores else "accuracy",
+            kind="with scores" if has_scores else "without scores",
             metric=recipe.metric,
         )
     plain = recipe.similarity.corpus or recipe.similarity.texts

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from jumok.data.files.rows import OnBadRows
 from jumok.data.files.tables import read_parallel, read_table
 from jumok.errors import InputError
 from tests.errors import raises
@@ -273,3 +274,16 @@ def test_a_huge_line_is_skipped(tmp_path: Path) -> None:
     table = read_table(path, ["text"], on_bad_rows="skip")
     assert list(table.column("text")) == ["ok"]
     assert "a line of 33,554,432 bytes" in str(table.bad_rows.first[0].fault)
+
+
+@pytest.mark.parametrize("on_bad_rows", ["stop", "skip"])
+def test_a_file_in_cp949_has_one_sentence(tmp_path: Path, on_bad_rows: OnBadRows) -> None:
+    path = tmp_path / "reviews.tsv"
+    path.write_bytes(HEADER + b"".join(f"{i}\t좋아요\t1\n".encode("cp949") for i in range(20)))
+    with raises(InputError, "file.encoding_seems_cp949") as caught:
+        read_table(path, COLUMNS, labels=NAMES, on_bad_rows=on_bad_rows)
+    command = f"iconv -f cp949 -t utf-8 {path} > {tmp_path / 'reviews-utf8.tsv'}"
+    assert str(caught.value) == (
+        f"{path} must be UTF-8, got an encoding that seems to be cp949; convert the file with "
+        f"{command}"
+    )

@@ -212,5 +212,5 @@ def test_unsupported_settings_and_teachers(
     (tmp_path / "train.txt").write_text(emoji, encoding="utf-8")
     with pytest.raises(InputError, match="but rewrites all 60 that were read; use"):
         job_of(bytes_student)
-    with pytest.raises(InputError, match="must be encoders, got a LanguageModel"):
+    with pytest.raises(InputError, match="must be encoders, got LanguageModel"):
         TeacherStates.load(str(language_run), 0, CPU)

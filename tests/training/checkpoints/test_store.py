@@ -309,7 +309,7 @@ def test_an_older_checkpoint_replaces_a_damaged_one(store: CheckpointStore, kind
     assert newest is not None
     assert newest.step == 1
     assert [each.path for each in newest.invalid] == [path]
-    assert re.search(reason, newest.invalid[0].reason), newest.invalid
+    assert re.search(reason, str(newest.invalid[0].reason)), newest.invalid
     assert path.exists()
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from jumok.config_io import suggest
-from jumok.data.files.lines import Fault, Line, convert_advice, decode_line, quote
+from jumok.data.files.lines import Fault, Line, convert_advice, decode_line, quote, suffix
 from jumok.errors import DataError, InputError, Message, join_messages
+from jumok.terminal import command_line
 from jumok.unicode_forms import normalize
 
 Cell = str | float | list[str]
@@ -73,6 +74,11 @@ class BadRows:
         return str(self.listed)
 
     @property
+    def seem_cp949(self) -> bool:
+        """Whether all of them cannot be used because they seem to be cp949."""
+        return bool(self.first) and all(may_be_cp949(row.fault) for row in self.first)
+
+    @property
     def listed(self) -> Message:
         """A line for each of the first ten rows, the number of the others, and advice on cp949."""
         lines = [
@@ -89,6 +95,23 @@ class BadRows:
 def may_be_cp949(fault: Fault) -> bool:
     """Whether a line cannot be used because it seems to be cp949."""
     return isinstance(fault, Message) and fault.code == "file.byte_of_cp949"
+
+
+def cp949_error(path: Path) -> DataError:
+    """The error for a file in which no row is UTF-8 and all seem to be cp949."""
+    advice = convert_advice()
+    if path.suffix == suffix(path):  # not compressed
+        command = command_line("iconv", "-f", "cp949", "-t", "utf-8", path)
+        new = command_line(path.with_name(f"{path.stem}-utf8{path.suffix}"))
+        advice = Message(
+            "file.convert_cp949", "convert the file with {command}", command=f"{command} > {new}"
+        )
+    return DataError(
+        "file.encoding_seems_cp949",
+        "{path} must be UTF-8, got an encoding that seems to be cp949; {advice}",
+        path=path,
+        advice=advice,
+    )
 
 
 def advice_on(fault: Fault, otherwise: Message) -> Message:
@@ -159,6 +182,7 @@ def column_indices(path: Path, header: Sequence[str], columns: Sequence[str]) ->
                 name=name,
                 header=quote(" | ".join(header)),
                 suggest=suggest(name, header),
+                names=tuple(composed),
             )
         indices.append(composed.index(wanted))
     return indices

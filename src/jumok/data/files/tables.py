@@ -31,11 +31,12 @@ from jumok.data.files.rows import (
     Cell,
     OnBadRows,
     Row,
+    cp949_error,
     not_a_text,
 )
 from jumok.data.files.tagged import BIO_TAG, TagError, bio_tag, character_tags, tagged_object
 from jumok.data.table import Table
-from jumok.errors import DataError, Message
+from jumok.errors import DataError, Message, join_messages
 from jumok.language import translate
 from jumok.terminal import counted
 from jumok.unicode_forms import normalize
@@ -310,17 +311,19 @@ class _Reader:
                 good, any_good = [], True
         if self.numbers and not self.names:
             self._refuse_numbers()
+        if not good and not any_good and self.bad_rows.seem_cp949:
+            raise cp949_error(self.paths[0])
         if self.options.on_bad_rows == "stop":
             self.bad_rows.raise_if_any(self.skip_with)
         if good:
             yield _batch(good, schema)
         elif not any_good:
-            found = f": {self.bad_rows}" if self.bad_rows.count else ""
+            listed = join_messages("", [":\n", self.bad_rows.listed])
             raise DataError(
                 "file.no_usable_row",
                 "{paths} has no usable row{found}",
                 paths=self.paths[0],
-                found=found,
+                found=listed if self.bad_rows.count else "",
             )
 
     def _checked(self, row: Row) -> Row:

@@ -193,12 +193,12 @@ def _check_inputs(model: nn.Module, decoder_input_ids: Tensor | None) -> None:
     is_encoder_decoder = bool(getattr(model.config, "is_encoder_decoder", False))
     if is_encoder_decoder and decoder_input_ids is None:
         raise TraceError(
-            "trace.needs_decoder_input_ids", "a {name} needs decoder_input_ids, got none", name=name
+            "trace.needs_decoder_input_ids", "{name} needs decoder_input_ids, got none", name=name
         )
     if not is_encoder_decoder and decoder_input_ids is not None:
         raise TraceError(
             "trace.takes_no_decoder_input_ids",
-            "a {name} takes no decoder_input_ids; leave them out",
+            "{name} takes no decoder_input_ids; leave them out",
             name=name,
         )
 

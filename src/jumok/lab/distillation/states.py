@@ -66,7 +66,7 @@ class TeacherStates:
         if not isinstance(encoder, Encoder):
             raise InputError(
                 "task.teacher_not_an_encoder",
-                "distillation.teachers must be encoders, got a {type_encoder} in {name}; remove it",
+                "distillation.teachers must be encoders, got {type_encoder} in {name}; remove it",
                 type_encoder=type(encoder).__name__,
                 name=name,
             )

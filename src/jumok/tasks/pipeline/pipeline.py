@@ -236,6 +236,11 @@ class Pipeline:
         return SentenceEncoding()
 
     @property
+    def is_trained_for_vectors(self) -> bool:
+        """Whether its vectors were trained: a similarity run, or one of sentence-transformers."""
+        return self.sentence_encoding is not None or isinstance(self.model, SentenceEncoder)
+
+    @property
     def optional_pairs(self) -> bool:
         """Whether a row may be a text or a pair: of an imported classifier with a pair template.
 
@@ -271,7 +276,7 @@ class Pipeline:
         if not self.has_text_head:
             raise InputError(
                 "pipeline.no_text_head",
-                "predictions need a model with a head for texts, got a {architecture}; use "
+                "predictions need a model with a head for texts, got {architecture}; use "
                 ".hidden_states(...) or .logits(...), or train a head with model.init",
                 architecture=self.architecture,
             )
@@ -397,13 +402,19 @@ def _check_tokenizer_size(tokenizer: Tokenizer, size: int) -> None:
 
 def ensemble_error(first: Pipeline, other: Pipeline) -> InputError:
     """The error for runs that are no ensemble."""
-    generative = tasks_with(lambda task: task.generates)
+    for each in (first, other):
+        if not each.task.generates:
+            return InputError(
+                "pipeline.ensemble_needs_generation",
+                "an ensemble needs models that generate text ({generative}), got task {task}",
+                generative=", ".join(tasks_with(lambda task: task.generates)),
+                task=each.recipe.task,
+            )
     return InputError(
         "pipeline.ensemble_of_other_tasks",
-        "an ensemble must consist of runs of {generative}, got {task} and {task_2}",
-        generative=" or all of ".join(generative),
-        task=first.recipe.task,
-        task_2=other.recipe.task,
+        "the models of an ensemble must be of one class, got {kind} and {kind_2}",
+        kind=type(first.model).__name__,
+        kind_2=type(other.model).__name__,
     )
 
 
@@ -412,8 +423,8 @@ def draft_error(pipeline: Pipeline, draft: Pipeline) -> InputError:
     generative = tasks_with(lambda task: task.generates)
     return InputError(
         "pipeline.draft_of_other_task",
-        "a draft must be of the same task, {generative}, got {task} for {task_2}",
-        generative=" or ".join(generative),
+        "a draft must be of the same task, one of {generative}, got {task} for {task_2}",
+        generative=", ".join(generative),
         task=draft.recipe.task,
         task_2=pipeline.recipe.task,
     )

@@ -142,7 +142,7 @@ def check_encodes(model: nn.Module) -> None:
     if isinstance(model, Decoder | EncoderDecoder | EncoderDecoderClassifier | LanguageModel):
         raise InputError(
             "pipeline.vectors_need_encoder",
-            "vectors of texts need an encoder, got a {type_model}; load a run with model.kind = "
+            "vectors of texts need an encoder, got {type_model}; load a run with model.kind = "
             '"encoder"',
             type_model=type(model).__name__,
         )

@@ -334,7 +334,7 @@ def _check_unused(recipe: Recipe) -> None:
                 "data.{column} must be left out for the task {task}, which reads {columns}",
                 column=column,
                 task=task,
-                columns=" and ".join(columns),
+                columns=", ".join(columns),
             )
     if spec.unsmoothed and recipe.training.label_smoothing:
         raise RecipeError(

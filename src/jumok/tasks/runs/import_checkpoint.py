@@ -35,6 +35,12 @@ from jumok.pretrained.meta_init import (
     build_with_weights,
     convert_weights,
 )
+from jumok.pretrained.sentence_encoding import (
+    SentenceEncoding,
+    read_sentence_encoding,
+    transformer_folder,
+    write_sentence_encoding,
+)
 from jumok.pretrained.state_dict import PretrainedModel, model_from_hf
 from jumok.registry import Registry
 from jumok.safe_json import read_json
@@ -59,6 +65,7 @@ from jumok.text.pretrained import PretrainedTokenizer
 from jumok.training.config import TrainingConfig
 
 UNUSED_TENSORS = "unused.safetensors"  # tensors of a checkpoint that its model does not use
+SENTENCE_FOLDER = "sentence_transformers"  # modules.json and its modules, without the Transformer
 
 GENERATING = ("encoder_decoder", "language_model")  # the heads of models that generate text
 TASK_BY_HEAD: Mapping[str, str] = {
@@ -82,6 +89,7 @@ class ImportedCheckpoint:
     labels: tuple[str, ...]
     tokenizers: TokenizerPair | None
     origin: Origin
+    sentence_encoding: SentenceEncoding | None = None  # of sentence-transformers
 
 
 class Converter(Protocol):
@@ -166,7 +174,8 @@ def open_imported(run: Run, dtype: WeightType = "float32") -> ImportedCheckpoint
             config_path=run.config_path.name,
             folder=folder / "config.json",
         )
-    return replace(imported, recipe=recipe)
+    encoding = read_sentence_encoding(folder / SENTENCE_FOLDER)
+    return replace(imported, recipe=recipe, sentence_encoding=encoding)
 
 
 def converter_of(path: Path) -> Converter | None:
@@ -178,7 +187,8 @@ def converter_of(path: Path) -> Converter | None:
 def import_checkpoint(path: Path, out: Path, base: str | None = None) -> ImportedCheckpoint:
     """Import a Hugging Face folder, or a checkpoint of another format, into the new folder `out`.
 
-    Weights keep their dtype, the tokenizer its files. `base` is the checkpoint that an adapter
+    Weights keep their dtype, the tokenizer its files; the pooling, the dense layers and the prompts
+    of a folder of sentence-transformers are kept with it. `base` is the checkpoint that an adapter
     changes, by default the one that it names: a folder in its own, or a name on the Hub. Raises
     InputError when `out` is not empty and for another folder that an adapter names; a failed import
     leaves no files.
@@ -222,11 +232,14 @@ def _named_base(adapter: Path, named: str) -> Path:
 
 
 def _import_folder(folder: Path, out: Path) -> ImportedCheckpoint:
+    encoding = read_sentence_encoding(folder)
+    folder = transformer_folder(folder)
     checkpoint = open_checkpoint(folder)
     found = _open_model(checkpoint, release_pages)
     tokenizer = read_hf_tokenizer(folder, checkpoint.config, checkpoint.generation_config)
     origin = _origin_of(checkpoint, found)
     imported = _imported(found.architecture, found.model, tokenizer, origin, out)
+    imported = replace(imported, sentence_encoding=encoding)
     with atomic_directory(out) as scratch:
         _write(Run(scratch), checkpoint, found, tokenizer, imported)
     return imported
@@ -249,6 +262,10 @@ def _write(
             write_atomically(origin / name, (checkpoint.folder / name).read_bytes())
     unused = safetensors_io.serialize(_copies(found.unused))
     write_atomically(origin / UNUSED_TENSORS, unused)
+    if imported.sentence_encoding is not None:
+        folder = origin / SENTENCE_FOLDER
+        folder.mkdir()
+        write_sentence_encoding(imported.sentence_encoding, folder, imported.recipe.model.d_model)
     metadata = {
         "from": name_of(checkpoint.folder),
         "commit": commit_of(checkpoint.folder),
@@ -256,7 +273,11 @@ def _write(
         "architecture": found.architecture.class_name,
         "tying": found.architecture.config.tying,
         "names": dict(found.names),
-        "sha256": dict(checkpoint.checksums) | {UNUSED_TENSORS: hashlib.sha256(unused).hexdigest()},
+        "sha256": {
+            **checkpoint.checksums,
+            UNUSED_TENSORS: hashlib.sha256(unused).hexdigest(),
+            **_sentence_checksums(origin),
+        },
     }
     run.write_json(origin / "origin.json", metadata)
     weights = {name: p.detach() for name, p in named_weights(found.model).items()}
@@ -315,14 +336,28 @@ def _are_texts(table: object) -> bool:
 
 def _check_checksums(folder: Path, metadata: ImportMetadata) -> None:
     """Raise InputError for files whose checksums differ from those in origin.json."""
-    for name in ("config.json", "generation_config.json", UNUSED_TENSORS):
-        if name in metadata.checksums and sha256_of(folder / name) != metadata.checksums[name]:
-            raise InputError(
-                "run.origin_damaged",
-                "{folder} is damaged or of another checkpoint than origin.json; restore the "
-                "run's own files, or import the checkpoint again",
-                folder=folder / name,
-            )
+    expected = {n: each for n, each in metadata.checksums.items() if n.startswith(SENTENCE_FOLDER)}
+    names = ("config.json", "generation_config.json", UNUSED_TENSORS)
+    damaged = [
+        name
+        for name in names
+        if name in metadata.checksums and sha256_of(folder / name) != metadata.checksums[name]
+    ]
+    if _sentence_checksums(folder) != expected:  # without a file, the vectors would be others
+        damaged.append(SENTENCE_FOLDER)
+    if damaged:
+        raise InputError(
+            "run.origin_damaged",
+            "{folder} is damaged or of another checkpoint than origin.json; restore the "
+            "run's own files, or import the checkpoint again",
+            folder=folder / damaged[0],
+        )
+
+
+def _sentence_checksums(origin: Path) -> dict[str, str]:
+    """The SHA-256 of the files of sentence-transformers in an imported run, by relative path."""
+    files = [path for path in (origin / SENTENCE_FOLDER).rglob("*") if not path.is_dir()]
+    return {path.relative_to(origin).as_posix(): sha256_of(path) for path in sorted(files)}
 
 
 def open_original(folder: Path) -> tuple[PretrainedModel, Path]:

@@ -134,5 +134,6 @@ def _imported_pipeline(imported: "ImportedCheckpoint", device: str, weights: Pat
         tokenizers.target if tokenizers and not tokenizers.joint else None,
         origin=imported.origin,
     )
+    pipeline.sentence_encoding = imported.sentence_encoding
     pipeline.weights_path = weights if weights.is_file() else None
     return pipeline

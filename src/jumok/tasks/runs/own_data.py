@@ -194,7 +194,7 @@ def rows_of(data: object, names: Names) -> tuple[list[dict[str, Any]], tuple[str
     if isinstance(data, Mapping) or callable(found):
         raise InputError(
             "run.data_of_several_splits",
-            "data must be rows or a table, got a {type_data} of {map}; give one split, such as "
+            "data must be rows or a table, got {type_data} of {map}; give one split, such as "
             'data=splits["train"]',
             type_data=type(data).__name__,
             map=", ".join(map(str, list(data)[:4])) if isinstance(data, Mapping) else "columns",

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from jumok import safetensors_io
 from jumok.atomic_io import read_regular, sha256_of, storage_errors
-from jumok.errors import CheckpointError, InputError
+from jumok.errors import CheckpointError, InputError, Message
 from jumok.training.checkpoints.manifest import (
     JSON,
     STATE_FILE,
@@ -35,7 +35,7 @@ class InvalidCheckpoint:
     """A checkpoint that cannot be used, and the reason."""
 
     path: Path
-    reason: str
+    reason: Message
 
 
 @dataclass(frozen=True)

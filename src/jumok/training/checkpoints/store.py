@@ -25,7 +25,7 @@ from jumok.atomic_io import (
     temp_path,
     write_durably,
 )
-from jumok.errors import CheckpointError, InputError, StorageError
+from jumok.errors import CheckpointError, InputError, StorageError, join_messages
 from jumok.training.checkpoints.checkpoint import (
     MANIFEST,
     Checkpoint,
@@ -121,9 +121,11 @@ class CheckpointStore:
             try:
                 return replace(open_checkpoint(path), invalid=tuple(invalid))
             except (InputError, StorageError) as error:
-                invalid.append(InvalidCheckpoint(path, str(error)))
+                invalid.append(InvalidCheckpoint(path, error.message))
         if invalid:
-            reasons = "; ".join(f"{each.path.name}: {each.reason}" for each in invalid)
+            reasons = join_messages(
+                "; ", [join_messages("", [each.reason]).at(each.path.name) for each in invalid]
+            )
             raise CheckpointError(
                 "checkpoint.none_usable",
                 "{checkpoints}: none of {n_invalid} checkpoints can be used ({reasons}); copy a "
