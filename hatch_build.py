@@ -1,8 +1,9 @@
-"""The build hook of the wheel: it compiles the C++ kernel for every x86-64 processor.
+"""The build hook of the wheel: it compiles the C++ kernel.
 
-`pip install .` and `python -m build --wheel` write a wheel for linux-x86_64 where a C++ compiler is
-installed, and elsewhere one for any system, which compiles at first use. JUMOK_KERNEL=none leaves
-the kernel out, JUMOK_KERNEL=all makes a missing compiler an error (`make wheel`).
+`pip install .` and `python -m build --wheel` compile it for this processor where a C++ compiler is
+installed, and elsewhere write a wheel for any system, which compiles at first use, as on other
+processors. JUMOK_KERNEL=none leaves the kernel out; JUMOK_KERNEL=all compiles it for every x86-64
+processor and makes a missing compiler an error (`make wheel`).
 """
 
 import os
@@ -19,7 +20,7 @@ MODES = ("", "all", "none")
 
 
 class KernelBuildHook(BuildHookInterface):
-    """Compiles one shared library for each instruction set; the processor's is chosen when loaded.
+    """Compiles shared libraries of instruction sets; the processor's is chosen when loaded.
 
     They stay separate files, because one library would share inline functions between instruction
     sets (`jumok/native/instruction_sets.py`).
@@ -34,7 +35,7 @@ class KernelBuildHook(BuildHookInterface):
             return
         sys.path.insert(0, str(SOURCES))
         from jumok.native.build import KernelError, compile_kernel, find_compiler, kernel_name
-        from jumok.native.instruction_sets import X86_64, compilable, machine
+        from jumok.native.instruction_sets import X86_64, compilable, machine, usable
 
         problem = ""
         if sys.platform != "linux" or machine() != X86_64:
@@ -50,9 +51,10 @@ class KernelBuildHook(BuildHookInterface):
             self.app.display_warning(f"the wheel has no compiled kernel: {problem}")
             return
         shutil.rmtree(self.folder, ignore_errors=True)
-        sets = compilable(X86_64)
+        sets = compilable(X86_64) if mode == "all" else usable()[:1]
         paths = [self.folder / kernel_name(each) for each in sets]
-        self.app.display_info(f"compiling the C++ kernel for {len(sets)} instruction sets")
+        names = ", ".join(each.name for each in sets)
+        self.app.display_info(f"compiling the C++ kernel for {names}: half a minute each")
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(compile_kernel, sets, paths))
         for path in paths:
