@@ -274,7 +274,7 @@ def test_an_ensemble_of_runs(reading_recipe: Path, reading_run: Path, tmp_path: 
 def test_invalid_ensembles(reading_run: Path, two_sided: Pipeline, review_run: Path) -> None:
     with raises(InputError, "pipeline.different_vocabularies"):
         jumok.load(reading_run).ensemble([two_sided])
-    with raises(InputError, "pipeline.ensemble_of_other_tasks"):
+    with raises(InputError, "pipeline.ensemble_needs_generation"):
         jumok.load(reading_run).ensemble([jumok.load(review_run)])
     small, large = jumok.load(reading_run), jumok.load(reading_run)
     small.recipe = replace(small.recipe, model=replace(small.recipe.model, max_length=8))
