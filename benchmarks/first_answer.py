@@ -1,4 +1,4 @@
-"""The time from starting `jumok predict` to its first answer, and the parts of it.
+"""The time and memory from starting a command to its first answer, with PyTorch and without.
 
     python benchmarks/first_answer.py RUN [--bin FOLDER] [--rounds 7]
 
@@ -15,10 +15,12 @@ import sys
 import time
 from pathlib import Path
 
-from turns import command_line, heading
-
 RESULTS = Path(__file__).parent / "results" / "first_answer.txt"
 TEXT = "이천이십육 년"
+PAIR = "비가 옵니다\t비가 와요"
+VECTOR = "import {module}; {module}.load('ko-small-vectors').encode(['비가 와요'])"
+# As installed: the compiled code of the modules is kept.
+ENVIRONMENT = {key: os.environ[key] for key in os.environ if key != "PYTHONDONTWRITEBYTECODE"}
 
 
 def commands(folder: Path, run: Path) -> dict[str, list[str]]:
@@ -31,18 +33,27 @@ def commands(folder: Path, run: Path) -> dict[str, list[str]]:
         "jumok --help": [jumok, "--help"],
         "jumok predict RUN TEXT": predict,
         "the same with kernel=native": [*predict, "--decoding", "kernel=native"],
+        "jumok predict ko-small-vectors": [jumok, "predict", "ko-small-vectors", PAIR],
+        "the same in bfloat16 (PyTorch)": [
+            *(jumok, "predict", "ko-small-vectors", PAIR, "--precision", "bfloat16")
+        ],
+        "a vector, jumok.engine.load": [python, "-c", VECTOR.format(module="jumok.engine")],
+        "a vector, jumok.load": [python, "-c", VECTOR.format(module="jumok")],
     }
 
 
-def seconds(command: list[str]) -> tuple[float, float]:
-    """Seconds of time and of processor time until a command ends; its output is discarded."""
+def cost(command: list[str]) -> tuple[float, float, float]:
+    """Seconds of time and of processor time until a command ends, and the most MiB it had."""
     begin = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{command[0]} ended with exit code {process.returncode}")
-    return time.perf_counter() - begin, usage.ru_utime + usage.ru_stime
+    processor = usage.ru_utime + usage.ru_stime
+    return time.perf_counter() - begin, processor, usage.ru_maxrss / 1024
 
 
 def version_of(folder: Path) -> str:
@@ -66,17 +77,20 @@ def main() -> None:
     given = parser.parse_args()
     load = os.getloadavg()[0]
     chosen = commands(given.bin.absolute(), given.run.absolute())
-    rounds = [{n: seconds(words) for n, words in chosen.items()} for _ in range(given.rounds + 1)]
+    rounds = [{n: cost(words) for n, words in chosen.items()} for _ in range(given.rounds + 1)]
     lines = [
-        f"{'seconds from start to end':<30} {'min':>6} {'median':>7} {'max':>6} {'processor':>10}"
+        f"{'seconds from start to end':<30} {'min':>6} {'median':>7} {'max':>6} {'processor':>10} "
+        f"{'MiB':>5}"
     ]
     for name in chosen:
         times = [measured[name][0] for measured in rounds[1:]]
         processor = statistics.median(measured[name][1] for measured in rounds[1:])
         lines.append(
             f"{name:<30} {min(times):6.2f} {statistics.median(times):7.2f} {max(times):6.2f} "
-            f"{processor:10.2f}"
+            f"{processor:10.2f} {max(measured[name][2] for measured in rounds[1:]):5.0f}"
         )
+    from turns import command_line, heading  # with torch: a process begins with this one's memory
+
     top = heading(command_line()) + f"measured: {version_of(given.bin)}, load of others {load:.1f}"
     text = "\n".join([top, "", *lines])
     print(text)
