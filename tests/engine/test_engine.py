@@ -1,4 +1,4 @@
-"""The engine answers as the pipelines of jumok.load, and never imports torch."""
+"""The outputs of the engine equal those of jumok.load, and it never imports torch."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""EncoderSession: from ids to answers, against the PyTorch models of the same weights."""
+"""EncoderSession: from ids to outputs, against the PyTorch models of the same weights."""
 
 import numpy as np
 import pytest
@@ -76,14 +76,14 @@ def test_pairs_are_compared_as_in_the_model() -> None:
     model.similarity.weight.normal_()
     made = session(model, plan)
     made.add_head(Head("compare", "output", "pooler.0", "tanh"), TensorArrays(model))
-    found = made.answers(rows(), segments())
+    found = made.outputs(rows(), segments())
     for row in range(len(LENGTHS)):
         inputs = torch_inputs(rows(), segments(), row)
         expected = model(inputs["ids"], segments=inputs["segments"])
         assert error(torch.from_numpy(found[row : row + 1]), expected) < 1e-5
         text = rows().take([row])
         own = inputs["segments"][0].numpy()
-        np.testing.assert_array_equal(made.answers(text, own)[0], found[row])
+        np.testing.assert_array_equal(made.outputs(text, own)[0], found[row])
 
 
 @pytest.mark.parametrize("threads", [1, 3])

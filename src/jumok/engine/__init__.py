@@ -1,12 +1,12 @@
-"""Answers of models of texts from numpy, the tokenizer and the C++ kernel: PyTorch is not loaded.
+"""Inference of text models with numpy, the tokenizer and the C++ kernel, without PyTorch.
 
     from jumok.engine import load
 
     model = load("ko-small-vectors")
     model.encode(["비가 옵니다", "비가 와요"])
 
-`jumok predict`, `embed` and `search` use it for every model that it computes; the others are for
-`jumok.load`. Trained classifiers of texts and pairs, several labels, regression and vectors are
+`jumok predict`, `embed` and `search` use it for the models that it supports, and `jumok.load` for
+the others. Trained classifiers of texts and pairs, several labels, regression and vectors are
 supported, on the CPU, in float32 and int8.
 """
 

@@ -1,4 +1,4 @@
-"""A model of texts that answers without torch: outputs and vectors, as `jumok.load` computes them.
+"""Outputs and vectors of a text model without torch, equal to those of `jumok.load`.
 
 Shapes: n texts, D model width.
 """
@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args, overload
 
 import numpy as np
 
-from jumok.engine.run import AnsweringRun, open_run
+from jumok.engine.run import EngineRun, open_run
 from jumok.errors import ConfigError, InputError, JumokError
 from jumok.models.config import SentencePooling
 from jumok.models.finite_weights import check_finite_array
@@ -46,14 +46,14 @@ _ACCELERATORS = ("/dev/nvidiactl", "/dev/kfd")  # device "auto" is then that of 
 
 
 class EngineModel:
-    """A trained model that answers with the C++ kernel; call `load` to open one.
+    """A trained model in the C++ kernel; call `load` to open one.
 
     >>> model = load("ko-small-vectors")
     >>> model.encode(["비가 옵니다", "비가 와요"]).shape
     (2, 256)
     """
 
-    def __init__(self, run: AnsweringRun, precision: EnginePrecision = "float32") -> None:
+    def __init__(self, run: EngineRun, precision: EnginePrecision = "float32") -> None:
         self.task, self.labels, self.vocabulary = run.task, run.labels, run.tokenizer
         self._run = run
         self.kernel = KernelChoice("native", precision, "the engine, without PyTorch")
@@ -121,7 +121,7 @@ class EngineModel:
         if run.task == "similarity":
             return score_outputs(texts, self._similarities(texts))
         rows = self._encode_texts.encode_lines(texts, paired=run.reads_pairs)
-        logits = self._session.answers(rows, self._token_types(rows))
+        logits = self._session.outputs(rows, self._token_types(rows))
         if run.task == "classification":
             return label_predictions(texts, logits, run.labels)
         if run.task == "regression":
@@ -135,7 +135,7 @@ class EngineModel:
         """The cosines of the texts of each line, (n,)."""
         inputs = TextInputs.from_lines(lines, paired=True)
         assert inputs.pairs is not None
-        u, v = (self._session.answers(self._encode_texts(x)) for x in (inputs.texts, inputs.pairs))
+        u, v = (self._session.outputs(self._encode_texts(x)) for x in (inputs.texts, inputs.pairs))
         found = cosines(u, v).astype(np.float64)
         check_finite(found, "scores")
         return found

@@ -1,4 +1,4 @@
-"""The files of a run that answers: config, weights as arrays, tokenizer and labels, without torch.
+"""A finished run opened without torch: config, weights as arrays, tokenizer and labels.
 
 Everything that `jumok.load` checks about these files is checked here as well, by the same functions
 (`jumok.tasks.runs.run_files`).
@@ -47,8 +47,8 @@ class UnsupportedError(InputError):
 
 
 @dataclass(frozen=True)
-class AnsweringRun:
-    """A finished run of a task with one answer per text, or pair of texts."""
+class EngineRun:
+    """A finished run of a task with one output per text, or pair of texts."""
 
     task: str
     config: ModelConfig
@@ -73,7 +73,7 @@ class AnsweringRun:
             self.mapping.madvise(mmap.MADV_DONTNEED)
 
 
-def open_run(name: str | Path) -> AnsweringRun:
+def open_run(name: str | Path) -> EngineRun:
     """Open a run, or a model that ships with jumok.
 
     Raises UnsupportedError for what only `jumok.load` opens, and its InputError for what both
@@ -103,7 +103,7 @@ def open_run(name: str | Path) -> AnsweringRun:
         },
     )
     arrays, mapping = map_arrays(folder / WEIGHTS)
-    return AnsweringRun(
+    return EngineRun(
         task=stored["task"],
         config=config,
         labels=labels,

@@ -111,13 +111,13 @@ class Web(Target):
 
         def logits(ids: Tensor, mask: Tensor, segments: Tensor | None) -> Tensor:
             rows = [row[real.bool()].tolist() for row, real in zip(ids, mask, strict=True)]
-            return torch.from_numpy(encoder.answers(Ragged.from_lists(rows)))
+            return torch.from_numpy(encoder.outputs(Ragged.from_lists(rows)))
 
         return numeric_scores(evaluate(with_logits_from(pipeline, logits), table, "dev").scores)
 
     def difference(self, pipeline: Pipeline, folder: Path, samples: Samples) -> float:
         """The difference of the outputs of the packed file in the native kernel."""
-        found = torch.from_numpy(_read(folder).answers(samples.rows))
+        found = torch.from_numpy(_read(folder).outputs(samples.rows))
         with torch.inference_mode():
             return relative_difference(
                 (outputs, pipeline.model(torch.tensor([row]))[0])
@@ -187,7 +187,7 @@ def _example(
     """A text, its input ids and the outputs of the native kernel."""
     template = tokenizer.input_template
     ids = template.apply_one(tokenizer.encode(prompt + text), None, config["max_length"]).ids
-    (found,) = encoder.answers(Ragged.from_lists([ids]))
+    (found,) = encoder.outputs(Ragged.from_lists([ids]))
     outputs = [float(str(x)) for x in found]  # the shortest digits of float32
     return {"text": text, "ids": [int(i) for i in ids], "outputs": outputs}
 

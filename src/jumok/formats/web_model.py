@@ -110,9 +110,9 @@ class PackedEncoder(EncoderSession):
         for name, array in arrays.items():
             if not name.startswith(TOKENIZER):
                 self._upload(name, array)
-        self.head = Head(**settings["head"])
-        output = f"head.{self.head.output}"
-        self._outputs = len(arrays[output]) if output in arrays else self.width
+        head = Head(**settings["head"])
+        output = f"head.{head.output}"
+        self.set_head(head, len(arrays[output]) if output in arrays else self.width)
 
     def _upload(self, name: str, array: Array) -> None:
         scale, bias = (self._arrays.get(f"{name}.{part}") for part in ("scale", "bias"))

@@ -1,9 +1,9 @@
-"""An encoder in the C++ kernel, from ids to answers, with numpy alone.
+"""An encoder in the C++ kernel, from ids to the outputs of its head, with numpy alone.
 
     session = EncoderSession(encoder_dims(config), "float32")
     session.add_encoder(config, arrays)
     session.add_head(Head("mean", output="output"), arrays)
-    logits = session.answers(rows)
+    logits = session.outputs(rows)
 
 Texts are rows of ids without padding; what a text gets does not depend on the others. Shapes: N
 texts, n tokens of all texts, D d_model, L outputs.
@@ -71,7 +71,7 @@ class EncoderSession:
         self.max_length: int = dims.max_length
         self.width: int = dims.d_model
         self.head: Head | None = None
-        self._outputs = 0  # of the head
+        self._n_outputs = 0  # of the head
 
     def __deepcopy__(self, memo: dict[int, object]) -> "EncoderSession":
         return self
@@ -120,8 +120,11 @@ class EncoderSession:
             self.weights.upload_linear(f"head.{name}", arrays, [name])
         if head.pooling == "compare":
             self.weights.upload_linear("head.similarity", arrays, ["similarity"])
-        self.head = head
-        self._outputs = len(arrays[f"{head.output}.weight"]) if head.output else self.width
+        self.set_head(head, len(arrays[f"{head.output}.weight"]) if head.output else self.width)
+
+    def set_head(self, head: Head, n_outputs: int) -> None:
+        """Use a head whose maps are uploaded, with so many outputs: the kernel writes as many."""
+        self.head, self._n_outputs = head, n_outputs
 
     @property
     def weight_bytes(self) -> int:
@@ -167,10 +170,10 @@ class EncoderSession:
             self._normalize(found)
         return found
 
-    def answers(self, rows: Ragged, segments: Ids | None = None) -> Floats:
+    def outputs(self, rows: Ragged, segments: Ids | None = None) -> Floats:
         """The outputs of the head, (N, L); raises as `hidden_states`."""
         assert self.head is not None
-        found = np.empty((len(rows), self._outputs), np.float32)
+        found = np.empty((len(rows), self._n_outputs), np.float32)
         for texts, offsets, hidden in self._encode(rows, segments):
             part = slice(int(rows.offsets[texts.start]), int(rows.offsets[texts.stop]))
             found[texts] = self._apply_head(
@@ -235,10 +238,10 @@ class EncoderSession:
         if head.pooler:
             x = self._apply(head.pooler, x, x.shape[1], head.activation)
         if head.output:
-            x = self._apply(head.output, x, self._outputs, "none")
+            x = self._apply(head.output, x, self._n_outputs, "none")
         if compares:
             similarities = np.ascontiguousarray(pooled[:, 4 * D :])
-            x = x + self._apply("similarity", similarities, self._outputs, "none")
+            x = x + self._apply("similarity", similarities, self._n_outputs, "none")
         if head.normalize:
             self._normalize(x)
         return x

@@ -83,7 +83,7 @@ def predict_all(
     if session is not None and session.head is not None and processes.size == 1:
         has_types = _has_types(model, tokenizer)
         types = row_token_types(rows, tokenizer.sep_id) if has_types else None
-        return torch.from_numpy(session.answers(rows, types))
+        return torch.from_numpy(session.outputs(rows, types))
 
     def predict(batch: NDArray[np.int64]) -> dict[str, Tensor]:
         texts = collate([rows[i] for i in batch], tokenizer.padding_id, device)

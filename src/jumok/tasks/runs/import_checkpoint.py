@@ -213,7 +213,7 @@ def import_checkpoint(path: Path, out: Path, base: str | None = None) -> Importe
 
 
 def _named_base(adapter: Path, named: str) -> Path:
-    """The checkpoint that an adapter names, which may come from a stranger.
+    """The checkpoint that an adapter names; the name is untrusted input.
 
     Raises InputError for a folder that is not in that of the adapter: its user names it.
     """

@@ -214,7 +214,7 @@ def files_disagree(folder: Path) -> InputError:
 
 
 def _what_is_here(folder: Path) -> str:
-    """What is at the place of a run that is none, and what to do."""
+    """What a path holds instead of a run, and what to do."""
     if folder.is_dir():
         return "got a folder without recipe.toml; name a folder of jumok train"
     if folder.exists():
