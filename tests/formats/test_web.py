@@ -1,6 +1,9 @@
 """`--to web`: the packed file in Node gives the outputs of the native kernel and of PyTorch."""
 
+import base64
+import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +131,9 @@ def test_a_page_runs_nothing_but_its_own_scripts(tmp_path: Path) -> None:
     assert policy.count("unsafe") == policy.count("wasm-unsafe-eval") == 1
     settings = json.loads(read_metadata(tmp_path / "one" / MODEL)["jumok"])
     assert settings["labels"] == list(LABELS)
+    (packed,) = re.findall(r'id="packed-font"[^>]*>([^<]*)<', page.decode())
+    font = gzip.decompress(base64.b64decode(packed))
+    assert font == static_file("JumokHangul.woff2").content  # a user may type any syllable
 
 
 def test_a_model_that_does_not_fit_into_a_page_is_refused(

@@ -92,7 +92,8 @@ def _write(
         compared = _converted(target, pipeline, converted, samples, progress)
         progress(f"quantizing to {quantize}")
         target.quantize(pipeline, converted, folder, quantize)
-        progress(f"measuring {quantize} on {samples.dev_description}")
+        if samples.dev_table is not None:
+            progress(f"measuring {quantize} on {samples.dev_description}")
         cost = samples.cost(
             lambda table: target.scores(pipeline, converted, None, table),
             lambda table: target.scores(pipeline, folder, quantize, table),

@@ -207,8 +207,7 @@ def _write_page(folder: Path) -> None:
             size=len(model),
         )
     settings = json.loads(read_metadata(folder / MODEL)[METADATA])
-    texts = "".join([*settings["labels"], *(each["text"] for each in settings["examples"])])
-    (folder / PAGE).write_bytes(render_model_page(settings["name"], model, kernel, texts))
+    (folder / PAGE).write_bytes(render_model_page(settings["name"], model, kernel))
     for name in (KERNEL, *MODULE):
         (folder / name).write_bytes(static_file(name).content)
 

@@ -122,11 +122,11 @@ class _Page:
         )
 
 
-def render_model_page(title: str, model: bytes, kernel: bytes, texts: str = "") -> bytes:
+def render_model_page(title: str, model: bytes, kernel: bytes) -> bytes:
     """One HTML file that runs a packed model in the C++ kernel as WebAssembly, without network.
 
-    The font has the characters of the page itself and of `texts`; what a user types is drawn with
-    the fonts of the system. Equal arguments give equal bytes.
+    It has the whole Hangul font (234 kB): a user may type any syllable. Equal arguments give equal
+    bytes.
     """
     script, style = (static_file(name).content.decode() for name in ("model.js", "model.css"))
     style = _without_font(style)
@@ -135,7 +135,7 @@ def render_model_page(title: str, model: bytes, kernel: bytes, texts: str = "") 
         "packed-kernel": kernel,
         "packed-style": style.encode(),
         "packed-script": script.encode(),
-        "packed-font": subset(title + texts + script),
+        "packed-font": static_file("JumokHangul.woff2").content,
     }
     loader = _loader()
     return render_template(
