@@ -38,7 +38,7 @@ from statistics import median
 import psutil
 import torch
 
-from jumok.serving.engine import with_precision
+from jumok.serving.pipeline_engine import with_precision
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.load import load

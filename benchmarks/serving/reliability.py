@@ -37,7 +37,7 @@ from typing import Any
 import psutil
 import torch
 
-from jumok.serving.engine import with_precision
+from jumok.serving.pipeline_engine import with_precision
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.runs.load import load
 from jumok.threads import compute_threads

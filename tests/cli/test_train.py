@@ -101,7 +101,7 @@ def test_a_failed_attention_plot_is_reported(
     def draw(*given: object) -> None:
         raise InputError("test.error", "sequence 0 has no tokens to draw")
 
-    monkeypatch.setattr("jumok.tasks.runs.examples.examples", lambda recipe: ["재미있어요"])
+    monkeypatch.setattr("jumok.tasks.runs.examples.examples", lambda *_, **__: ["재미있어요"])
     monkeypatch.setattr("jumok.viewer.live_model.plot_attention", draw)
     done = call(capsys, "train", review_recipe, *QUICK, "--out", tmp_path / "run")
     assert done.code == 0

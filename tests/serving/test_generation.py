@@ -22,8 +22,9 @@ from jumok.errors import InputError
 from jumok.native import NativeDecoder, NativeModel
 from jumok.native.decoder import DecoderStep, step_rows, step_together
 from jumok.serving import merging
-from jumok.serving.engine import Engine, EngineOptions, decoding_overrides
+from jumok.serving.engine import EngineOptions
 from jumok.serving.merging import JobHub, SharedDecoder
+from jumok.serving.pipeline_engine import PipelineEngine, decoding_overrides
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.runs.load import load
 from tests.serving.server_process import Server, serving
@@ -52,7 +53,7 @@ def test_merged_generations_have_the_bytes_of_each_alone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     hub = JobHub()
-    engine = Engine(str(reading_run), EngineOptions(decoding=SETTINGS), hub)
+    engine = PipelineEngine(str(reading_run), EngineOptions(decoding=SETTINGS), hub)
     sizes, searched = [], []
 
     def counted(steps: list[DecoderStep]) -> object:
@@ -124,7 +125,7 @@ def test_a_cancelled_text_leaves_its_search(
     compiled: Path, reading_run: Path, expected: dict[str, str]
 ) -> None:
     hub = JobHub()
-    engine = Engine(str(reading_run), EngineOptions(decoding=SETTINGS), hub)
+    engine = PipelineEngine(str(reading_run), EngineOptions(decoding=SETTINGS), hub)
     found: dict[int, str] = {}
 
     def job(number: int) -> None:
@@ -163,7 +164,7 @@ def test_a_failing_call_fails_alone(compiled: Path, reading_run: Path) -> None:
 
 def test_a_cancelled_job_takes_no_further_step(compiled: Path, reading_run: Path) -> None:
     hub = JobHub()
-    engine = Engine(str(reading_run), EngineOptions(decoding=SETTINGS), hub)
+    engine = PipelineEngine(str(reading_run), EngineOptions(decoding=SETTINGS), hub)
     parts: list[str] = []
     hub.start("text", lambda: parts.append(engine.stream(TEXTS[0], "", parts.append).display))
     hub.step()
@@ -382,9 +383,9 @@ def test_translations(writer: Server, expected: dict[str, str]) -> None:
 
 
 @pytest.fixture(scope="module")
-def sampler(compiled: Path, reading_run: Path) -> Engine:
+def sampler(compiled: Path, reading_run: Path) -> PipelineEngine:
     """An engine outside of a job: nothing is merged."""
-    return Engine(str(reading_run), EngineOptions(decoding=SETTINGS), JobHub())
+    return PipelineEngine(str(reading_run), EngineOptions(decoding=SETTINGS), JobHub())
 
 
 @settings(max_examples=40, deadline=None)
@@ -394,7 +395,7 @@ def sampler(compiled: Path, reading_run: Path) -> Engine:
     temperature=st.sampled_from([0.7, 1.8]),
 )
 def test_parts_of_a_stream_are_the_whole(
-    sampler: Engine, text: str, seed: int, temperature: float
+    sampler: PipelineEngine, text: str, seed: int, temperature: float
 ) -> None:
     decoding = json.dumps({"sample": True, "seed": seed, "temperature": temperature})
     parts: list[str] = []

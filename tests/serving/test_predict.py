@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from jumok.serving.engine import with_precision
+from jumok.serving.pipeline_engine import with_precision
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.runs.load import load
 from tests.serving.server_process import Reply, Server, served

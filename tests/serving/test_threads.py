@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from jumok.native.threads import kernel_threads, set_kernel_threads
-from jumok.serving.engine import Engine, EngineOptions
+from jumok.serving.engine import EngineOptions
 from jumok.serving.merging import JobHub
-from jumok.serving.worker import set_threads
+from jumok.serving.pipeline_engine import PipelineEngine
+from jumok.serving.text_engine import TextEngine
 
 
 @pytest.fixture(autouse=True)
@@ -22,10 +23,10 @@ def two_threads() -> Iterator[None]:
 
 
 def test_the_kernel_gets_the_threads(compiled: Path, review_run: Path) -> None:
-    engine = Engine(str(review_run), EngineOptions("int8"), JobHub())
+    engine = PipelineEngine(str(review_run), EngineOptions("int8"), JobHub())
     assert engine.uses_kernel
     before = engine.example_answers()
-    set_threads(engine, 2)
+    engine.set_threads(2)
     assert (torch.get_num_threads(), kernel_threads()) == (1, 2)
     assert engine.example_answers() == before
 
@@ -33,14 +34,23 @@ def test_the_kernel_gets_the_threads(compiled: Path, review_run: Path) -> None:
 def test_answers_that_depend_on_the_threads_keep_them(
     compiled: Path, review_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = Engine(str(review_run), EngineOptions("int8"), JobHub())
+    engine = PipelineEngine(str(review_run), EngineOptions("int8"), JobHub())
     monkeypatch.setattr(engine, "example_answers", lambda *_: [str(torch.get_num_threads())])
-    set_threads(engine, 2)
+    engine.set_threads(2)
     assert (torch.get_num_threads(), kernel_threads()) == (2, 2)
 
 
 def test_pytorch_keeps_its_threads(review_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jumok.native.measured.is_compiled", lambda _: False)
-    engine = Engine(str(review_run), EngineOptions(), JobHub())
-    set_threads(engine, 2)
+    engine = PipelineEngine(str(review_run), EngineOptions(), JobHub())
+    engine.set_threads(2)
     assert (torch.get_num_threads(), kernel_threads()) == (2, 2)
+
+
+def test_the_engine_without_pytorch_has_the_threads(compiled: Path, review_run: Path) -> None:
+    engine = TextEngine.find(str(review_run), EngineOptions())
+    assert engine is not None
+    before = engine.example_answers()
+    engine.set_threads(2)
+    assert (torch.get_num_threads(), kernel_threads()) == (2, 2)
+    assert engine.example_answers() == before

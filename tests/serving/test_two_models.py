@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jumok.serving.engine import with_precision
+from jumok.serving.pipeline_engine import with_precision
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.runs.load import load
 from tests.serving.server_process import Server, serving

@@ -20,9 +20,11 @@ import pytest
 from jumok.errors import InputError
 from jumok.pretrained.hub import find_model
 from jumok.serving.computing import ComputingProcess, ModelSource, StartError
-from jumok.serving.engine import Engine, EngineOptions, with_precision
+from jumok.serving.engine import Engine, EngineOptions, open_engine
 from jumok.serving.frames import BATCH_WORK, FrameBuffer, FrameSocket, pack
 from jumok.serving.merging import JobHub
+from jumok.serving.pipeline_engine import PipelineEngine, with_precision
+from jumok.serving.text_engine import TextEngine
 from jumok.serving.worker import ComputeTurn, Worker
 from jumok.tasks.pipeline.encoder_choice import with_packed_encoder
 from jumok.tasks.pipeline.outputs import to_json
@@ -62,7 +64,7 @@ def replies(engine: Engine, sent: bytes, n: int) -> Found:
         reader = threading.Thread(target=read)
         reader.start()
         with pytest.raises(EOFError):
-            Worker(FrameSocket(theirs), HUB, engine).run(ComputeTurn(None, 0))
+            Worker(FrameSocket(theirs), engine).run(ComputeTurn(None, 0))
         reader.join(60)
     return found
 
@@ -70,7 +72,9 @@ def replies(engine: Engine, sent: bytes, n: int) -> Found:
 @pytest.fixture(scope="module", params=["int8", None])
 def engine(compiled: Path, review_run: Path, request: pytest.FixtureRequest) -> Engine:
     """The classifier of reviews in int8, and in the float32 of a compiled kernel."""
-    return Engine(str(review_run), EngineOptions(request.param), HUB)
+    found = TextEngine.find(str(review_run), EngineOptions(request.param))
+    assert found is not None
+    return found
 
 
 def test_waiting_texts_are_batches_with_the_bytes_of_texts_alone(
@@ -97,13 +101,13 @@ def test_float32_without_a_kernel_computes_each_text_alone(
     review_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jumok.native.measured.is_compiled", lambda _: False)
-    engine = Engine(str(review_run), EngineOptions(), HUB)
+    engine = PipelineEngine(str(review_run), EngineOptions(), HUB)
     assert not engine.uses_kernel
     assert engine.batched == set()
 
 
 def test_the_float32_of_the_server_is_that_of_predict(compiled: Path, review_run: Path) -> None:
-    engine = Engine(str(review_run), EngineOptions(), HUB)
+    engine = open_engine(str(review_run), EngineOptions())
     pipeline, plain = served(review_run), load(review_run)
     assert str(pipeline.kernel).startswith("native in float32")
     for text in TEXTS[:5]:
@@ -188,7 +192,7 @@ def test_long_texts_are_tokenized_without_the_turn(
                     yield
                 found.append(is_taken())
 
-            engine = Engine(str(review_run), EngineOptions("int8"), HUB)
+            engine = open_engine(str(review_run), EngineOptions("int8"))
             engine.tokenize_in(released)
             expected = engine.predict("좋다")
             with turn():
@@ -299,7 +303,7 @@ def test_embeddings_that_wait_are_batches_with_the_bytes_of_texts_alone(
 
     def record(texts: list[str], normalize: bool, **settings: Any) -> list[bytes]:
         batches.append(list(texts))
-        return Engine.embed_batch(engine, texts, normalize, **settings)
+        return type(engine).embed_batch(engine, texts, normalize, **settings)
 
     monkeypatch.setattr(engine, "embed_batch", record)
     sent = b"".join(embed_message(number, text) for number, text in enumerate(TEXTS))
@@ -324,7 +328,7 @@ def tagger(compiled: Path, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     path.write_text(REVIEWS.format(folder=folder), encoding="utf-8")
     changes = ["task=tagging", "vocabulary.kind=char", "model.max_length=40", "model.d_model=32"]
     train(load_recipe(str(path), [*changes, "training.steps=20"]), folder / "run")
-    return Engine(str(folder / "run"), EngineOptions("int8"), HUB)
+    return PipelineEngine(str(folder / "run"), EngineOptions("int8"), HUB)
 
 
 def test_texts_of_a_tagger_are_batches_with_the_bytes_of_texts_alone(
@@ -355,7 +359,7 @@ def test_the_empty_text_has_the_bytes_of_a_text_alone(precision: str | None) -> 
     server computes it alone there, or in a batch where that changes nothing.
     """
     model = find_model("ko-small-vectors")
-    engine = Engine(str(model), EngineOptions(precision=precision), JobHub())
+    engine = open_engine(str(model), EngineOptions(precision=precision))
     alone = load(model)
     alone = with_precision(alone, precision) if precision else with_packed_encoder(alone, None)
     texts = ["", "이 영화 정말 재미있어요", " ", ""]

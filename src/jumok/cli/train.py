@@ -192,7 +192,7 @@ def _print_predictions(run: "Run", console: "Console") -> None:
     from jumok.tasks.runs.load import load
 
     pipeline = load(run.folder)
-    texts = examples(pipeline.recipe)
+    texts = examples(pipeline.recipe.data.corpus, masked=pipeline.task.answer == "masks")
     if not texts:
         return
     for text, answer in zip(texts, pipeline.predict(texts), strict=True):

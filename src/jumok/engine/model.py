@@ -20,7 +20,8 @@ from jumok.models.finite_weights import check_finite_array
 from jumok.native.kernel_choice import KernelChoice
 from jumok.native.layout import encoder_dims
 from jumok.native.measured import is_compiled_encoder
-from jumok.native.session import EncoderSession
+from jumok.native.session import EncoderSession, HeadPooling
+from jumok.tasks.inputs.special_tokens import check_ids, without_special_ids
 from jumok.tasks.inputs.text_encoder import (
     TextEncoder,
     TextInputs,
@@ -38,6 +39,7 @@ from jumok.tasks.pipeline.predictions import (
 )
 from jumok.tasks.pipeline.text_inputs import Pair, as_lines, as_list, check_pooling, check_texts
 from jumok.tasks.pipeline.text_warnings import row_warnings, unread_tokens
+from jumok.text.prompts import find_prompt
 from jumok.text.ragged import Ragged
 from jumok.threads import limit_threads
 
@@ -86,21 +88,27 @@ class EngineModel:
         check_texts(lines, self.vocabulary.max_text_bytes)
         return self._with_warnings(self._outputs(lines))
 
+    @property
+    def run(self) -> EngineRun:
+        """The files of the model."""
+        return self._run
+
     def encode(
         self,
         texts: str | Sequence[str],
         *,
         pooling: SentencePooling | None = None,
         normalize: bool | None = None,
+        prompt_name: str = "",
     ) -> "np.ndarray[Any, np.dtype[np.float32]]":
         """One vector per text, (n, D) float32, or (D,) for a single text.
 
         They are those of `jumok.tasks.pipeline.pipeline.Pipeline.encode`, divided by their lengths
-        unless `normalize` is False. Raises InputError for what is not a text, or too long, and for
-        an unknown pooling.
+        unless `normalize` is False. Raises InputError for what is not a text, or too long, for an
+        unknown pooling, and for a prompt, which runs do not have.
         """
-        own = self._run.config.pooling if self.task == "similarity" else "mean"
-        kind = own if pooling is None else check_pooling(pooling)
+        find_prompt({}, prompt_name)
+        kind = self._own_pooling if pooling is None else check_pooling(pooling)
         listed = as_list(texts)
         check_texts(listed, self.vocabulary.max_text_bytes)
         rows = self._encode_texts(listed)
@@ -109,6 +117,24 @@ class EngineModel:
             vectors[0] if isinstance(texts, str) else vectors
         )
         return found
+
+    def encode_ids(
+        self, rows: Sequence[Sequence[int]], *, normalize: bool | None = None
+    ) -> "np.ndarray[Any, np.dtype[np.float32]]":
+        """`encode` of texts whose token ids are given, (n, D) float32.
+
+        The ids are those of this model's tokenizer, with or without its special tokens. Raises
+        InputError for ids that the tokenizer lacks.
+        """
+        for row in rows:
+            check_ids(row, self.vocabulary)
+        plain = Ragged.from_lists([without_special_ids(row, self.vocabulary) for row in rows])
+        ids = self._encode_texts.add_special_tokens(plain)
+        return self._session.vectors(ids, self._own_pooling, normalize=normalize in (None, True))
+
+    @property
+    def _own_pooling(self) -> HeadPooling:
+        return self._run.config.pooling if self.task == "similarity" else "mean"
 
     @cached_property
     def vector_key(self) -> str:
@@ -159,12 +185,15 @@ def _warned(output: Output, warnings: Sequence[OutputWarning]) -> Output:
     return replace(output, **changes) if warnings else output
 
 
-def load(folder: str | Path, precision: EnginePrecision = "float32") -> EngineModel:
+def load(
+    folder: str | Path, precision: EnginePrecision = "float32", *, mapped: bool = True
+) -> EngineModel:
     """Open a finished run, or a model that ships with jumok; "int8" is that of its layers.
 
     Raises UnsupportedError (an InputError) for what the engine does not compute, and KernelError
     where there is no kernel; use `jumok.load` then. Raises InputError for another precision, and
-    for the folders that `jumok.load` refuses.
+    for the folders that `jumok.load` refuses. With `mapped` the file of the weights must not be
+    overwritten in place while the model is used; without, they are copied.
 
     >>> load("ko-small-vectors").task
     'similarity'
@@ -176,11 +205,15 @@ def load(folder: str | Path, precision: EnginePrecision = "float32") -> EngineMo
             precision=precision,
         )
     limit_threads()
-    return EngineModel(open_run(folder), precision)
+    return EngineModel(open_run(folder, mapped=mapped), precision)
 
 
 def find(
-    folder: str | Path, device: str = "auto", precision: str | None = None
+    folder: str | Path,
+    device: str = "auto",
+    precision: str | None = None,
+    *,
+    mapped: bool = True,
 ) -> EngineModel | None:
     """The same; None for what is left to `jumok.load`: models, devices, files with a fault.
 
@@ -192,7 +225,7 @@ def find(
         if not on_cpu or known != (precision or "float32"):
             continue
         try:
-            return load(folder, known) if is_compiled_encoder(known) else None
+            return load(folder, known, mapped=mapped) if is_compiled_encoder(known) else None
         except (JumokError, OSError):  # jumok.load raises it, or opens the model
             return None
     return None

@@ -56,11 +56,12 @@ class EngineRun:
     tokenizer: Tokenizer
     arrays: dict[str, Array]  # views of the mapped file
     head: Head
+    corpus: str  # that it was trained on, "" for files
     paired: bool  # whether a row holds two texts
     regression: RegressionConfig
     threshold: float  # of several labels
     weights_sha256: str
-    mapping: mmap.mmap
+    mapping: mmap.mmap | None  # of the file; None: the arrays are copies
 
     @property
     def reads_pairs(self) -> bool:
@@ -69,12 +70,12 @@ class EngineRun:
 
     def release_pages(self) -> None:
         """Free the memory of the mapped weights; what is used again is read from the file."""
-        if hasattr(mmap, "MADV_DONTNEED"):
+        if self.mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
             self.mapping.madvise(mmap.MADV_DONTNEED)
 
 
-def open_run(name: str | Path) -> EngineRun:
-    """Open a run, or a model that ships with jumok.
+def open_run(name: str | Path, *, mapped: bool = True) -> EngineRun:
+    """Open a run, or a model that ships with jumok; its weights are `mapped` or copied.
 
     Raises UnsupportedError for what only `jumok.load` opens, and its InputError for what both
     reject.
@@ -103,20 +104,22 @@ def open_run(name: str | Path) -> EngineRun:
         },
     )
     arrays, mapping = map_arrays(folder / WEIGHTS)
+    data = _table(recipe, "data")
     return EngineRun(
         task=stored["task"],
         config=config,
         labels=labels,
         tokenizer=tokenizer,
-        arrays=arrays,
+        arrays=arrays if mapped else {name: array.copy() for name, array in arrays.items()},
         head=head,
-        paired=_is_paired(_table(recipe, "data")),
+        corpus=str(data.get("corpus", "")),
+        paired=_is_paired(data),
         regression=from_dict(RegressionConfig, _table(recipe, "regression"), "regression"),
         threshold=from_dict(
             MultiLabelConfig, _table(recipe, "multi_label"), "multi_label"
         ).threshold,
         weights_sha256=stored["weights_sha256"],
-        mapping=mapping,
+        mapping=mapping if mapped else None,
     )
 
 

@@ -21,6 +21,7 @@ from jumok.foreign_keys import KeyTable
 from jumok.models.config import SentencePooling
 from jumok.safe_json import MAX_BYTES, parse_json_value, read_json
 from jumok.safetensors_io import read_tensors, serialize
+from jumok.text.prompts import find_prompt
 
 MODULES = "modules.json"
 _POOLINGS: Mapping[str, SentencePooling] = {
@@ -159,16 +160,7 @@ class SentenceEncoding:
         >>> SentenceEncoding(prompts={"query": "query: "}).prompt("query")
         'query: '
         """
-        name = name or self.default_prompt
-        if name and name not in self.prompts:
-            known = ", ".join(self.prompts) or "none"
-            raise ModelFileError(
-                "pretrained.unknown_prompt",
-                "prompt_name must be one of the model's prompts ({known}), got {name}; change it",
-                known=known,
-                name=name,
-            )
-        return self.prompts[name] if name else ""
+        return find_prompt(self.prompts, name, self.default_prompt)
 
 
 def read_sentence_encoding(folder: Path) -> SentenceEncoding | None:

@@ -9,12 +9,12 @@ from typing import Any
 from jumok.decoding import TokenBytes, read_token_bytes
 from jumok.errors import InputError
 from jumok.models import LanguageModel
+from jumok.tasks.inputs.special_tokens import check_ids
 from jumok.tasks.pipeline.causal_generation import TokenScore, prompt_ids, score_ids
 from jumok.tasks.pipeline.chat import Chat
 from jumok.tasks.pipeline.generation_pipeline import GenerationPipeline, as_generation
 from jumok.tasks.pipeline.outputs import GeneratedText, to_json
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.pipeline.text_vectors import check_ids
 from jumok.text.byte_pieces import decode_with_positions
 from jumok.text.chat import parse_messages
 from jumok.text.tokenizer import piece_or_empty

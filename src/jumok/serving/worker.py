@@ -22,14 +22,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import torch
-
 from jumok.errors import InputError, JumokError, Message
-from jumok.native.threads import set_kernel_threads
-from jumok.serving.engine import Engine, EngineOptions, agreement
+from jumok.serving.engine import Engine, EngineOptions, agreement, open_engine
 from jumok.serving.frames import BATCH_WORK, TEXT_WORK, TURN_BYTE, WORK, FrameSocket
 from jumok.serving.logs import location
-from jumok.serving.merging import JobHub
 from jumok.tasks.pipeline.outputs import GeneratedText, Output, to_json
 
 WARM_ROUNDS = 3
@@ -168,15 +164,15 @@ class Work:
 class Worker:
     """Answers the frames of the front process."""
 
-    def __init__(self, frames: FrameSocket, hub: JobHub, engine: Engine) -> None:
-        self._frames, self._hub, self._engine = frames, hub, engine
+    def __init__(self, frames: FrameSocket, engine: Engine) -> None:
+        self._frames, self._jobs, self._engine = frames, engine.jobs, engine
         self._texts: dict[int, tuple[dict[str, Any], str]] = {}  # wait for the next batch
         self._work = Work()  # since the last frame that reported it
 
     def run(self, turn: ComputeTurn) -> None:
         """Answer frames until the connection ends."""
         while True:
-            for message, payload in self._frames.receive(wait=not self._texts and not self._hub):
+            for message, payload in self._frames.receive(wait=not self._texts and not self._jobs):
                 if message["op"] == "run":
                     if message["kind"] in self._engine.batched:
                         self._texts[message["id"]] = message, payload.decode()
@@ -186,16 +182,16 @@ class Worker:
                         self._start(message, payload.decode())
                 elif message["op"] == "cancel":
                     if self._texts.pop(message["id"], None) is None:
-                        self._hub.cancel(message["id"])
+                        self._jobs.cancel(message["id"])
                 elif message["op"] == "ping":
                     self._frames.send({"op": "pong"})
             self._frames.flush()
             if self._texts:
                 with turn(), self._work.timed():
                     self._answer_batch(self._next_batch())
-            if self._hub:
+            if self._jobs:
                 with turn(), self._work.timed():
-                    self._hub.step()
+                    self._jobs.step()
             self._frames.flush()
 
     def _next_batch(self) -> list[tuple[dict[str, Any], str]]:
@@ -251,7 +247,7 @@ class Worker:
                 described = describe_error(error, given(message, text))
                 self._frames.send({"op": "error", "id": number, **described})
 
-        self._hub.start(number, job)
+        self._jobs.start(number, job)
 
     def _answer(self, message: dict[str, Any], text: str) -> tuple[dict[str, Any], bytes]:
         engine, kind = self._engine, message["kind"]
@@ -332,22 +328,6 @@ def describe_error(error: Exception, texts: Sequence[str]) -> dict[str, Any]:
     return {"status": 500, "message": message.to_json()}
 
 
-def set_threads(engine: Engine, threads: int, turn: ComputeTurn = NO_TURNS) -> None:
-    """Give all threads to the kernel and one to PyTorch, if the answers stay the same.
-
-    The sums of PyTorch may depend on its threads. Outside of the kernel all texts have the same
-    few shapes, so the model's examples show whether they do.
-    """
-    if threads == 1 or not engine.uses_kernel:
-        return
-    before = engine.example_answers(turn)
-    torch.set_num_threads(1)
-    set_kernel_threads(threads)
-    if engine.example_answers(turn) != before:
-        torch.set_num_threads(threads)
-        set_kernel_threads(None)
-
-
 def warm_up(engine: Engine, turn: ComputeTurn = NO_TURNS) -> tuple[list[str], float]:
     """The answers for the model's examples, and the seconds that a byte of text takes.
 
@@ -399,16 +379,13 @@ def main(fd: int) -> None:
             loaded.set()
             signs.join()
 
-        hub = JobHub()
         options = EngineOptions(
             message["precision"], tuple(message["decoding"]), traces=message["traces"]
         )
         try:
-            torch.set_num_threads(1)  # others compute while this process loads
-            engine = Engine(message["folder"], options, hub)
-            torch.set_num_threads(message["threads"])
+            engine = open_engine(message["folder"], options)
             turn = ComputeTurn(turn_fd, message["turn_group"])
-            set_threads(engine, message["threads"], turn)
+            engine.set_threads(message["threads"], turn)
             answers, seconds = warm_up(engine, turn)
             if not all(_is_finite(answer) for answer in answers):
                 raise InputError(
@@ -438,7 +415,7 @@ def main(fd: int) -> None:
         frames.flush()
         turn = ComputeTurn(turn_fd, message["turn_group"], send_heartbeat)
         engine.tokenize_in(turn.released)
-        Worker(frames, hub, engine).run(turn)
+        Worker(frames, engine).run(turn)
     except (EOFError, ConnectionError):
         return
 

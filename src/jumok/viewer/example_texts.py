@@ -22,7 +22,9 @@ def example_texts(pipeline: Pipeline) -> tuple[str, ...]:
     from jumok.tasks.runs.examples import examples
 
     recipe = pipeline.recipe
-    found = _development_texts(recipe) or examples(recipe)
+    found = _development_texts(recipe) or examples(
+        recipe.data.corpus, masked=pipeline.task.answer == "masks"
+    )
     if not recipe.reads_pairs:
         found = [text.partition("\t")[0] for text in found]
     if not found and not recipe.reads_pairs:

@@ -1,9 +1,10 @@
 """Rows with the special tokens of a tokenizer's templates, truncated to the model's length."""
 
 import logging
+from collections.abc import Sequence
 from functools import cache
 
-from jumok.errors import Message
+from jumok.errors import InputError, Message
 from jumok.ranks import is_main_process
 from jumok.text.ragged import Ragged
 from jumok.text.template import Side, Template
@@ -61,3 +62,23 @@ def _warn_truncated(limit: int, side: Side) -> None:
                 side=side,
             )
         )
+
+
+def check_ids(ids: Sequence[int], tokenizer: Tokenizer) -> None:
+    """Raise InputError for ids that a tokenizer does not have."""
+    if ids and not 0 <= min(ids) <= max(ids) < len(tokenizer):
+        raise InputError(
+            "pipeline.unknown_token_ids",
+            "token ids must be those of the model's own tokenizer, below {n:,}; send texts "
+            "(langchain-openai: check_embedding_ctx_length=False)",
+            n=len(tokenizer),
+        )
+
+
+def without_special_ids(ids: Sequence[int], tokenizer: Tokenizer) -> list[int]:
+    """The ids of a text without the special tokens that an encoder reads around it, if any."""
+    special = tokenizer.input_template.apply_one((), None, None).ids
+    n_before, n_after = tokenizer.input_template.n_before_and_after()
+    end = len(ids) - n_after
+    around = [*ids[:n_before], *ids[max(end, n_before) :]]
+    return list(ids[n_before:end] if around == list(special) else ids)

@@ -19,6 +19,7 @@ from jumok.models.config import SentencePooling
 from jumok.models.pooling import pool
 from jumok.pretrained.sentence_encoding import SentenceEncoding
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, batches_by_length, collate
+from jumok.tasks.inputs.special_tokens import check_ids, without_special_ids
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.pipeline.encoder_choice import text_session
 from jumok.text.ragged import Ragged
@@ -69,26 +70,6 @@ def id_vectors(
     plain = Ragged.from_lists([without_special_ids(row, tokenizer) for row in rows])
     ids = encode.add_special_tokens(plain)
     return _vectors(model, ids, tokenizer, device, encoding=encoding, normalize=normalize)
-
-
-def check_ids(ids: Sequence[int], tokenizer: Tokenizer) -> None:
-    """Raise InputError for ids that a tokenizer does not have."""
-    if ids and not 0 <= min(ids) <= max(ids) < len(tokenizer):
-        raise InputError(
-            "pipeline.unknown_token_ids",
-            "token ids must be those of the model's own tokenizer, below {n:,}; send texts "
-            "(langchain-openai: check_embedding_ctx_length=False)",
-            n=len(tokenizer),
-        )
-
-
-def without_special_ids(ids: Sequence[int], tokenizer: Tokenizer) -> list[int]:
-    """The ids of a text without the special tokens that an encoder reads around it, if any."""
-    special = tokenizer.input_template.apply_one((), None, None).ids
-    n_before, n_after = tokenizer.input_template.n_before_and_after()
-    end = len(ids) - n_after
-    around = [*ids[:n_before], *ids[max(end, n_before) :]]
-    return list(ids[n_before:end] if around == list(special) else ids)
 
 
 def _encoder(

@@ -1,17 +1,18 @@
 """Example texts of the built-in corpora, to try a finished run."""
 
-from jumok.tasks.recipe.recipe import Recipe
-from jumok.tasks.registry import get_task
 
+def examples(corpus: str, *, masked: bool = False) -> list[str]:
+    """Texts that are not in the training data of a corpus, with masks; none for a user's files.
 
-def examples(recipe: Recipe) -> list[str]:
-    """Texts that are not in the training data; none for a user's files."""
-    match recipe.data.corpus:
+    >>> examples("novels")
+    ['그는 아무 말도 없이', '어느 날']
+    """
+    match corpus:
         case "numbers":
             from jumok.data.numbers import examples as number_examples
 
             return [source for source, _ in number_examples()]
-        case "nsmc-text" if get_task(recipe.task).answer == "masks":
+        case "nsmc-text" if masked:
             return ["이 영화 정말 [MASK]", "[MASK] 연기가 최고였다", "시간이 [MASK]... 보지 마세요"]
         case "nsmc-text":
             return ["이 영화 정말", "배우들의 연기가", "솔직히 말해서"]
