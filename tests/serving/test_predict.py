@@ -177,6 +177,13 @@ def test_state_of_the_server(server: Server) -> None:
     assert server.request("/ready/nothing").status == 404
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the libraries of a process on Linux")
+def test_a_classifier_is_served_without_pytorch(server: Server, compiled: Path) -> None:
+    """The process of the second model, which generates, has loaded it."""
+    libraries = [Path(f"/proc/{pid}/maps").read_text() for pid in server.computing_pids()]
+    assert sorted("libtorch" in each for each in libraries) == [False, True]
+
+
 def samples(server: Server) -> dict[tuple[str, str], float]:
     """The value of each metric of a model, by its name and the model."""
     text = server.request("/metrics").body.decode()
