@@ -69,8 +69,9 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_search(capsys: Capture, review_run: Path, corpus: Path, precision: str) -> None:
+    where = (review_run, corpus, TEXTS[1], "--method", "vectors")
     plain, fast, cached = (
-        call(capsys, "search", review_run, corpus, TEXTS[1], "--json", *arguments)
+        call(capsys, "search", *where, "--json", *arguments)
         for arguments in ((), ("--precision", precision), ("--precision", precision))
     )
     assert fast.code == 0, fast.err

@@ -1,9 +1,9 @@
-"""jumok search: the lines of a file that are nearest to a text, by the cosine of their vectors."""
+"""jumok search: the lines of a file that are nearest to a text, by words and by meaning."""
 
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -26,11 +26,18 @@ def search(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="One text per line.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to look for.")],
     top: Annotated[int, typer.Option("--top", min=1, help="The number of lines.")] = 5,
+    method: Annotated[
+        Literal["hybrid", "vectors", "bm25"],
+        typer.Option(
+            "--method", help="Vectors, BM25 of character bigrams, or both by their ranks."
+        ),
+    ] = "hybrid",
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
 ) -> None:
-    """Print the nearest lines: cosine, line number, text. The vectors of FILE are cached."""
+    """Print the nearest lines: score, line number, text. The vectors of FILE are cached."""
+    from jumok.tasks.pipeline.hybrid_search import HybridIndex
     from jumok.tasks.pipeline.vector_index import VectorIndex, encode_query
 
     def progress(done: int, n: int) -> None:
@@ -45,7 +52,7 @@ def search(
         pipeline, encoder = load_encoder(run, precision, device)
         index = VectorIndex.build(pipeline, file, progress, encoder=encoder)
         query = encode_query(encoder, text)
-    for rank, match in enumerate(index.search(query, top), 1):
+    for rank, match in enumerate(HybridIndex(index).search(text, query, top, method), 1):
         if as_json:
             print_json({"rank": rank, **asdict(match)})
         else:

@@ -8,7 +8,7 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ BATCH_LINES = 2_048  # encoded between two writes: what an interruption loses at
 
 @dataclass(frozen=True)
 class Match:
-    """A line of the corpus and its cosine with the query, -1 to 1."""
+    """A line of the corpus and its score: the cosine with the query, -1 to 1, or another."""
 
     line: int  # from 1
     score: float
@@ -91,15 +91,30 @@ class VectorIndex:
         >>> index.search(np.array([0.6, 0.8], np.float32), k=1)
         [Match(line=1, score=0.6, text='동')]
         """
-        scores = self.vectors @ query  # (n,)
-        keys = np.round(-scores, TIE_DECIMALS)  # a product of many rows differs in its last bits
-        keys[[i for i, text in enumerate(self.texts) if not text.strip()]] = np.inf
-        k = min(k, int(np.isfinite(keys).sum()))
-        if k == 0:
-            return []
-        near = np.flatnonzero(keys <= np.partition(keys, k - 1)[k - 1])  # with all ties
-        best = near[np.argsort(keys[near], kind="stable")][:k]
-        return [Match(int(i) + 1, round(float(scores[i]), 4), self.texts[i]) for i in best]
+        return best_matches(self.texts, self.scores(query), k)
+
+    def scores(self, query: Vectors) -> Vectors:
+        """The cosine of each line with a query, (n,); equal to 6 decimals for equal lines.
+
+        A product of many rows differs in its last bits.
+        """
+        found: Vectors = np.round(self.vectors @ query, TIE_DECIMALS)
+        return found
+
+
+def best_matches(texts: Sequence[str], scores: "NDArray[np.floating[Any]]", k: int) -> list[Match]:
+    """The k lines with the highest scores, (n,), in file order where they are equal.
+
+    Blank lines, and those whose score is -inf, are never among them.
+    """
+    keys = -scores
+    keys[[i for i, text in enumerate(texts) if not text.strip()]] = np.inf
+    k = min(k, int(np.isfinite(keys).sum()))
+    if k == 0:
+        return []
+    near = np.flatnonzero(keys <= np.partition(keys, k - 1)[k - 1])  # with all ties
+    best = near[np.argsort(keys[near], kind="stable")][:k]
+    return [Match(int(i) + 1, round(float(scores[i]), 4), texts[i]) for i in best]
 
 
 def cached_vectors(

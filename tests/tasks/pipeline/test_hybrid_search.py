@@ -1,0 +1,58 @@
+"""Search by BM25 and vectors: each method, ties, blank lines, and the command."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import jumok
+from jumok.errors import InputError
+from jumok.tasks.pipeline.hybrid_search import HybridIndex, fused
+from jumok.tasks.pipeline.vector_index import VectorIndex
+from tests.cli.commands import call
+from tests.errors import raises
+
+TEXTS = ["고양이가 운다", "", "강아지가 짖는다", "강아지가 짖는다", "비가 온다"]
+VECTORS = np.array([[1, 0], [1, 0], [0, 1], [0, 1], [0.6, 0.8]], np.float32)
+QUERY = np.array([1, 0], np.float32)
+
+
+def lines(method: str, text: str = "강아지는") -> list[int]:
+    """The lines that a method finds for a query near to the first line."""
+    found = HybridIndex(VectorIndex(TEXTS, VECTORS)).search(text, QUERY, 10, method)  # type: ignore[arg-type]
+    assert all(a.score >= b.score for a, b in pairwise(found))
+    return [match.line for match in found]
+
+
+def test_each_method() -> None:
+    assert lines("vectors") == [1, 5, 3, 4]
+    assert lines("bm25") == [3, 4]  # the others share no bigram
+    assert lines("hybrid") == [3, 4, 1, 5]
+    assert lines("hybrid", "없는 말") == [1, 5, 3, 4]  # of the vectors alone
+    assert lines("bm25", "없는 말") == []
+
+
+def test_the_hybrid_score_is_the_sum_of_reciprocal_ranks() -> None:
+    vectors, bm25 = np.array([0.9, 0.1, 0.5]), np.array([-np.inf, 2.0, 1.0])
+    np.testing.assert_allclose(fused([vectors, bm25]), [1 / 11, 1 / 13 + 1 / 11, 1 / 12 + 1 / 12])
+
+
+def test_an_unknown_method_is_refused() -> None:
+    with raises(InputError, "search.unknown_method"):
+        lines("BM25")
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "lines.txt"
+    path.write_text("비가 온다\n눈이 온다\n주문 번호 A-1047 환불\n", encoding="utf-8")
+    query = "A-1047은 어떻게 됐나요?"
+    for method in ((), ("--method", "hybrid"), ("--method", "bm25"), ("--method", "vectors")):
+        out = call(capsys, "search", "ko-small-vectors", path, query, "--json", *method).out
+        found = [json.loads(line) for line in out.splitlines()]
+        assert found[0]["line"] == 3
+        assert len(found) == (1 if "bm25" in method else 3)
+    model = jumok.load("ko-small-vectors")
+    cosine = float(model.encode(query) @ model.encode("주문 번호 A-1047 환불"))
+    assert found[0]["score"] == pytest.approx(cosine, abs=2e-4)
