@@ -53,7 +53,7 @@ def lesson(
         return
     chosen = find_lesson(number)
     if export is not None:
-        print_line(str(write_notebook(chosen, chosen_language, export)))
+        print_line(str(write_notebook(chosen, chosen_language, export, answers=answers)))
         return
     _show(chosen, chosen_language, answers, make_console())
 

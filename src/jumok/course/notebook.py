@@ -38,9 +38,12 @@ def notebook(lesson: Lesson, language: Language, *, answers: bool = False) -> di
     return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
 
 
-def write_notebook(lesson: Lesson, language: Language, path: Path) -> Path:
-    """Write the .ipynb file and return its path."""
-    text = json.dumps(notebook(lesson, language), ensure_ascii=False, indent=1) + "\n"
+def write_notebook(
+    lesson: Lesson, language: Language, path: Path, *, answers: bool = False
+) -> Path:
+    """Write the .ipynb file and return its path; with `answers` the guesses are filled in."""
+    tree = notebook(lesson, language, answers=answers)
+    text = json.dumps(tree, ensure_ascii=False, indent=1) + "\n"
     write_atomically(path, text.encode())
     return path
 

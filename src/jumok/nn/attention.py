@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.nn.attention_kernels import fused_attention
+from jumok.nn.config import check_divisible
 from jumok.nn.dropout import dropout
 from jumok.nn.fused_projection import fused_linear
 from jumok.nn.hooks import HookPoint
@@ -20,19 +21,25 @@ QueriesKeysValues = tuple[Tensor, Tensor, Tensor]  # (B, H, T, K), 2 x (B, G, T,
 
 
 def attention_weights(
-    q: Tensor, k: Tensor, mask: AttentionMask, bias: Tensor | None, scale: float
+    q: Tensor,
+    k: Tensor,
+    mask: AttentionMask = NO_MASK,
+    bias: Tensor | None = None,
+    scale: float | None = None,
 ) -> Tensor:
     """softmax(Q K^T scale + bias) over the keys that the mask allows: equation (1).
 
     q (B, H, T, K), k (B, H, S, K), bias (B|1, H|1, T, S) -> (B, H, T, S), at least float32.
-    A query that may attend to no key gets weights of 0.
+    The scale is 1 / sqrt(K) by default. A query that may attend to no key gets weights of 0.
+    Raises ConfigError for a mask that is no AttentionMask.
 
-    >>> from jumok.nn.masks import NO_MASK
     >>> q = torch.tensor([[[[1.0, 0.0]]]])  # (1, 1, 1, 2)
     >>> k = torch.tensor([[[[2.0, 5.0], [2.0, 7.0]]]])  # (1, 1, 2, 2)
-    >>> attention_weights(q, k, NO_MASK, None, scale=2**-0.5)
+    >>> attention_weights(q, k)
     tensor([[[[0.5000, 0.5000]]]])
     """
+    check_attention_mask(mask)
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
     allowed = mask.dense(q.shape[-2], k.shape[-2], q.device)
     return masked_softmax(attention_scores(q, k, bias, scale), allowed)
 
@@ -81,7 +88,8 @@ class MultiHeadAttention(nn.Module):
     >>> tuple(attention(x, x).shape)
     (1, 3, 8)
 
-    Raises InputError for a mask that is no AttentionMask.
+    Raises ConfigError for a mask that is no AttentionMask, and for a d_model that n_heads does not
+    divide, unless d_head is given.
     """
 
     def __init__(
@@ -100,6 +108,8 @@ class MultiHeadAttention(nn.Module):
         fused_qkv: bool = False,
     ) -> None:
         super().__init__()
+        if d_head is None:
+            check_divisible(d_model, n_heads)
         self.n_heads, self.n_kv_heads = n_heads, n_kv_heads or n_heads
         d_head = self.d_head = d_head or d_model // n_heads
         self.scale = d_head**-0.5 if scale is None else scale  # T5 was trained with scale 1

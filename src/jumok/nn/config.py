@@ -123,15 +123,8 @@ class LayerConfig:
                     n_kv_heads=self.n_kv_heads,
                     nearest_divisor=_nearest_divisor(self.n_heads, self.n_kv_heads),
                 )
-        if self.d_head is None and self.d_model % self.n_heads:
-            raise ConfigError(
-                "nn.d_model_not_divisible",
-                "d_model must be divisible by n_heads, got d_model={d_model}, n_heads={n_heads}; "
-                "try {nearest_divisor} heads",
-                d_model=self.d_model,
-                n_heads=self.n_heads,
-                nearest_divisor=_nearest_divisor(self.d_model, self.n_heads),
-            )
+        if self.d_head is None:
+            check_divisible(self.d_model, self.n_heads)
         for name in ("dropout", "attention_dropout", "activation_dropout"):
             check_range(name, getattr(self, name), "[0, 1)")
 
@@ -208,6 +201,19 @@ def _check_layer_pattern(config: LayerConfig) -> None:
         raise ConfigError(
             "nn.local_rope_without_local_layers",
             "local_rope must be left out without local layers; use rope",
+        )
+
+
+def check_divisible(d_model: int, n_heads: int) -> None:
+    """Raise ConfigError unless the width of a model is divided evenly among its heads."""
+    if d_model % n_heads:
+        raise ConfigError(
+            "nn.d_model_not_divisible",
+            "d_model must be divisible by n_heads, got d_model={d_model}, n_heads={n_heads}; "
+            "try {nearest_divisor} heads",
+            d_model=d_model,
+            n_heads=n_heads,
+            nearest_divisor=_nearest_divisor(d_model, n_heads),
         )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from itertools import chain
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -50,9 +50,19 @@ def shared_copy(model: Module) -> Module:
     return deepcopy(model, {id(tensor): tensor for tensor in shared})
 
 
+class HasModel(Protocol):
+    """A pipeline, which has a model."""
+
+    @property
+    def model(self) -> nn.Module:
+        """The model."""
+
+
 @contextmanager
-def record(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+def record(model: "nn.Module | HasModel") -> Iterator[dict[str, list[Tensor]]]:
     """Collect the weights of every attention, by the attention's name in the model.
+
+    A pipeline, as `jumok.load` returns it, is recorded by its model.
 
         with record(model) as weights:
             model(ids)
@@ -70,6 +80,7 @@ def record(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     torch.Size([1, 2, 3, 3])
     """
     recorded: dict[str, list[Tensor]] = defaultdict(list)
+    module = model if isinstance(model, nn.Module) else model.model
 
     def keep(attention: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
         def hook(point: nn.Module, inputs: tuple[Tensor, ...], weights: Tensor) -> None:
@@ -79,7 +90,7 @@ def record(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
 
     hooks = [
         point.register_forward_hook(keep(name.removesuffix("hook_pattern").removesuffix(".")))
-        for name, point in model.named_modules()
+        for name, point in module.named_modules()
         if isinstance(point, HookPoint) and name.rpartition(".")[2] in ("hook_pattern", "")
     ]
     try:

@@ -115,6 +115,14 @@ NO_MASK = AttentionMask()
 
 def check_attention_mask(mask: AttentionMask) -> None:
     """Raises InputError for a mask that is a tensor, whose masked axis is ambiguous."""
+    if isinstance(mask, Tensor) and mask.is_floating_point() and mask.ndim == 3:
+        raise ConfigError(
+            "nn.three_inputs",
+            "attention takes (x, source, mask) and computes keys and values from source, got a "
+            "tensor of shape {shape} as the mask; for queries, keys and values use "
+            "torch.nn.MultiheadAttention",
+            shape=tuple(mask.shape),
+        )
     if not isinstance(mask, AttentionMask):
         raise ConfigError(
             "nn.not_an_attention_mask",

@@ -379,6 +379,12 @@ class SentencePieceTokenizer:
 
     def normalize(self, text: str) -> str:
         """The text that SentencePiece reads: checked, and composed by the vocabulary's rule."""
+        if not isinstance(text, str):  # a list of texts, as other tokenizers accept it
+            raise TokenizerError(
+                "tokenizer.not_a_text",
+                "encode and pieces take one text, got {kind}; use encode_batch for several",
+                kind=type(text).__name__,
+            )
         return self._prepare([text])[0]
 
     def encode(self, text: str) -> list[int]:

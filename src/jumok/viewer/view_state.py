@@ -17,6 +17,10 @@ Pool: TypeAlias = Literal["mean", "max"]
 ColourScale: TypeAlias = Literal["sqrt", "linear", "log"]
 
 MAX_STATE_CHARS = 2000
+VIEWS = (  # the ids of the page's views
+    *("lines", "matrix", "alignment", "map", "neuron", "calculation", "positions", "masks"),
+    *("flow", "generation", "explanation", "compare"),
+)
 VIEW_BLOCKS: Mapping[str, tuple[BlockName, ...]] = {  # of views that ignore the block in focus
     "alignment": ("cross",),
     "generation": ("cross", "decoder"),
@@ -54,7 +58,7 @@ class ViewState:
         """Parse the state in an address; ignores most keys of single views. Raises InputError."""
         table = dict(parse_qsl(normalize_state(text)))
         return cls(
-            view=table.get("v", cls.view),
+            view=_choice(table, "v", VIEWS, cls.view),
             sequence=_number(table, "s") or 0,
             block=_choice(table, "b", get_args(BlockName), None),
             layer=_number(table, "L") or 0,

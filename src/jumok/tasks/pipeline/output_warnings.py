@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jumok.models import CharacterClassifier, LanguageModel
+from jumok.tasks.pipeline.fill_mask import split_at_masks
 from jumok.tasks.pipeline.outputs import GeneratedText, Output, OutputWarning
 from jumok.tasks.pipeline.text_warnings import EMPTY_TEXT, row_warnings
 from jumok.tasks.pipeline.text_warnings import unread_tokens as tokens_beyond
@@ -23,7 +24,20 @@ def with_warnings(pipeline: "Pipeline", outputs: Sequence[Output]) -> list[Outpu
     """
     texts = [output.text for output in outputs]
     warned = zip(outputs, text_warnings(pipeline, texts), strict=True)
-    return [_with_warnings(output, found) for output, found in warned]
+    found = [_with_warnings(output, each) for output, each in warned]
+    if pipeline.task.answer != "masks":
+        return found
+    return [output if _has_mask(pipeline, output.text) else _not_masked(output) for output in found]
+
+
+def _has_mask(pipeline: "Pipeline", text: str) -> bool:
+    return len(split_at_masks(text, pipeline.vocabulary)) > 1
+
+
+def _not_masked(output: Output) -> Output:
+    warning = OutputWarning("no_mask", "the text has no [MASK], so nothing is predicted")
+    changes: Any = {"warnings": (*output.warnings, warning)}
+    return replace(output, **changes)
 
 
 def _with_warnings(output: Output, found: list[OutputWarning]) -> Output:

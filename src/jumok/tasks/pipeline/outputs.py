@@ -38,7 +38,7 @@ class Output(Protocol):
 class OutputWarning:
     """What the output for a text does not show: a code for programs, and a sentence.
 
-    The codes are "empty_text", "repetition", "truncated" and "unknown_characters".
+    The codes are "empty_text", "no_mask", "repetition", "truncated" and "unknown_characters".
     """
 
     code: str

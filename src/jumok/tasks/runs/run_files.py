@@ -17,6 +17,7 @@ from jumok.config_io import ConfigDict, unknown_key
 from jumok.errors import InputError, Message
 from jumok.pretrained.hub import HUB_NAME
 from jumok.safe_json import read_json
+from jumok.shipped import shipped_folders
 from jumok.tasks.inputs.tokenizer_pair import (
     IMPORTED,
     SOURCE,
@@ -221,6 +222,8 @@ def _what_is_here(folder: Path) -> str:
         return "got a file; name the folder that contains it"
     parent = folder.parent
     runs = [path.parent.name for path in parent.glob("*/recipe.toml")] if parent.is_dir() else []
+    if parent == Path() and (shipped := difflib.get_close_matches(folder.name, shipped_folders())):
+        return f"got no such folder; did you mean {shipped[0]}, which ships with jumok?"
     if close := difflib.get_close_matches(folder.name, runs, n=1):
         return f"got no such folder; did you mean {parent / close[0]}?"
     if HUB_NAME.fullmatch(str(folder)) and (parent == Path() or not parent.exists()):
