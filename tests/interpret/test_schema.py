@@ -84,7 +84,7 @@ def test_every_documented_key_exists() -> None:
     tree = json.loads(full().to_json())
     assert list(tree) == [
         *("title", "task", "model", "made", "blocks", "sides", "muted", "classification"),
-        *("regression", "next", "lens", "decoding", "notes"),
+        *("regression", "next", "lens", "decoding", "more_decodings", "notes"),
     ]
     assert json.loads(random_info().to_json())["decoding"] is None
 

@@ -487,3 +487,19 @@ def test_other_architectures_are_recognised_by_their_blocks() -> None:
             assert names == ["encoder", "decoder", "cross"]
         else:
             assert names == ["decoder" if kind == "language model" else "encoder"]
+
+
+def test_each_text_of_a_trace_has_its_own_decoding() -> None:
+    model = jumok.load("note", device="cpu")
+    texts = ["겨울은 추워요.", "감기 조심하세요."]
+    info = jumok.trace(model, texts).info
+    assert info.decoding is not None
+    decodings = [info.decoding, *info.more_decodings]
+    assert [each.output for each in decodings] == ["Winter is cold.", "Watch out for colds."]
+    for number, each in enumerate(decodings):
+        row = info.tokens("target", number)
+        chosen = [step.chosen.id for step in each.steps if step.chosen]
+        real = [id_ for id_, real in zip(row.ids, row.real, strict=True) if real]
+        assert chosen[: len(real) - 1] == real[1:]
+    given = jumok.trace(model, texts, target=["Winter is hot.", "Watch out!"]).info
+    assert [each.output for each in given.more_decodings] == ["Watch out!"]

@@ -20,10 +20,15 @@ from jumok.tasks.pipeline.pipeline import Pipeline
 
 @dataclass(frozen=True)
 class TraceInputs:
-    """The token sequences of each side, and how the first target was generated."""
+    """The token sequences of each side, and how each target was generated."""
 
     sequences: Mapping[Side, tuple[TokenSequence, ...]]
-    decoding: Decoding | None = None
+    decodings: tuple[Decoding, ...] = ()  # empty: they were not
+
+    @property
+    def decoding(self) -> Decoding | None:
+        """That of the first target."""
+        return self.decodings[0] if self.decodings else None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -52,8 +57,8 @@ def trace_inputs(
         return _continued_inputs(pipeline, texts, targets)
     sources = tuple(source_sequence(pipeline, text) for text in texts)
     if task.generates:
-        rows, decoding = _target_sequences(pipeline, texts, targets)
-        return TraceInputs({"source": sources, "target": rows}, decoding)
+        rows, decodings = _target_sequences(pipeline, texts, targets)
+        return TraceInputs({"source": sources, "target": rows}, decodings)
     if isinstance(pipeline.model, EncoderDecoderClassifier):
         starts = tuple(start_sequence(pipeline.vocabulary) for _ in texts)
         return TraceInputs({"source": sources, "target": starts})
@@ -62,16 +67,17 @@ def trace_inputs(
 
 def _target_sequences(
     pipeline: Pipeline, texts: Sequence[str], targets: Sequence[str] | None
-) -> tuple[tuple[TokenSequence, ...], Decoding | None]:
+) -> tuple[tuple[TokenSequence, ...], tuple[Decoding, ...]]:
     """The decoder inputs of each target: [BOS] and all its tokens but the end."""
     if targets is not None:
         rows = tuple(target_sequence(pipeline, target) for target in targets)
-        decoding = trace_forced(pipeline, texts[0], targets[0]) if pipeline.has_logits else None
-        return rows, decoding
+        pairs = zip(texts, targets, strict=True) if pipeline.has_logits else ()
+        return rows, tuple(trace_forced(pipeline, text, target) for text, target in pairs)
     if not pipeline.has_logits:
-        return tuple(start_sequence(pipeline.target_vocabulary) for _ in texts), None
+        return tuple(start_sequence(pipeline.target_vocabulary) for _ in texts), ()
     generated = [trace_generation(pipeline, text) for text in texts]
-    return tuple(generated_sequence(pipeline, ids) for ids, _ in generated), generated[0][1]
+    rows = tuple(generated_sequence(pipeline, ids) for ids, _ in generated)
+    return rows, tuple(decoding for _, decoding in generated)
 
 
 def _continued_inputs(
@@ -79,24 +85,25 @@ def _continued_inputs(
 ) -> TraceInputs:
     """The sequences of a language model: each text and its continuation, the newest tokens."""
     max_length = pipeline.recipe.model.max_length
-    decoding: Decoding | None = None
+    decodings: list[Decoding] = []
     if targets is not None or not pipeline.has_logits:
         continuations = targets or [""] * len(texts)
-        pairs = zip(texts, continuations, strict=True)
+        pairs = list(zip(texts, continuations, strict=True))
         rows = [
             continuation_sequence(pipeline, text, pipeline.vocabulary.encode(new))
             for text, new in pairs
         ]
-        if continuations[0] and pipeline.has_logits:
-            decoding = trace_forced(pipeline, texts[0], continuations[0])
+        if all(continuations) and pipeline.has_logits:
+            decodings = [trace_forced(pipeline, text, new) for text, new in pairs]
     else:
         generated = [trace_generation(pipeline, text) for text in texts]
         rows = [
             continuation_sequence(pipeline, text, ids)
             for text, (ids, _) in zip(texts, generated, strict=True)
         ]
-        decoding = generated[0][1]
-    if decoding is not None:
-        dropped = max(len(rows[0]) - max_length, 0)
-        decoding = replace(decoding, prompt=decoding.prompt - dropped)
-    return TraceInputs({"target": tuple(row.last(max_length) for row in rows)}, decoding)
+        decodings = [decoding for _, decoding in generated]
+    in_window = tuple(
+        replace(each, prompt=each.prompt - max(len(row) - max_length, 0))
+        for each, row in zip(decodings, rows, strict=False)
+    )
+    return TraceInputs({"target": tuple(row.last(max_length) for row in rows)}, in_window)

@@ -298,7 +298,8 @@ class TraceInfo:
     next: tuple[tuple[Candidate, ...], ...] | None = None  # after each target token of sequence 0
     # the logit lens: after each layer, for each token of sequence 0; 0: before the first layer
     lens: tuple[tuple[tuple[Candidate, ...], ...], ...] | None = None
-    decoding: Decoding | None = None
+    decoding: Decoding | None = None  # of sequence 0
+    more_decodings: tuple[Decoding, ...] = ()  # of the other sequences, if there is a first
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -342,6 +343,16 @@ class TraceInfo:
                     sequences=self.sequences,
                     count=count,
                 )
+        if self.more_decodings and (
+            self.decoding is None or len(self.more_decodings) != self.sequences - 1
+        ):
+            raise TraceError(
+                "trace.number_of_entries",
+                "{name} must have {sequences} entries, one a sequence, got {count}",
+                name="decodings",
+                sequences=self.sequences,
+                count=(self.decoding is not None) + len(self.more_decodings),
+            )
         if self.classification is not None:
             _check_classification(self.classification)
         if self.next is not None and "target" in self.sides:

@@ -128,6 +128,7 @@ def trace(
         lens=_lens(own, recorded, sides),
         regression=_regression_scores(own, logits) if own.task.answer == "score" else None,
         decoding=inputs.decoding,
+        more_decodings=inputs.decodings[1:],
         notes=notes,
     )
     traced = Trace.from_tensors(recorder.to_arrays(recorded), info)

@@ -5,7 +5,7 @@ import type { ComponentChildren } from "preact";
 import { displayText, NO_BYTES, pieceReader } from "../draw/text";
 import { currentTrace, liveModel } from "../state/session";
 import { query, sequence, step, view } from "../state/state";
-import { readableDecoding } from "../trace/decoding";
+import { readableDecoding, recordedDecoding } from "../trace/decoding";
 import type { Candidate } from "../trace/format";
 import { promptText } from "../trace/prompt";
 import type { Trace } from "../trace/trace";
@@ -30,7 +30,8 @@ export function AnswerBar() {
 
 /** The answer; nothing for a model without one, such as an encoder of sentences. */
 function Answer({ trace }: { readonly trace: Trace }) {
-  const { classification, regression, decoding } = trace.info;
+  const { classification, regression } = trace.info;
+  const decoding = recordedDecoding(trace.info, sequence.value);
   const classified = classification?.sequences[sequence.value];
   const score = regression?.[sequence.value];
   if (classified)
@@ -58,8 +59,9 @@ function Answer({ trace }: { readonly trace: Trace }) {
 }
 
 function promptOf({ info }: Trace): string {
-  const target = info.sides.target?.[0];
-  return target && info.decoding ? promptText(target, info.decoding) : "";
+  const target = info.sides.target?.[sequence.value];
+  const decoding = recordedDecoding(info, sequence.value);
+  return target && decoding ? promptText(target, decoding) : "";
 }
 
 function Line({ children }: { readonly children: ComponentChildren }) {
@@ -112,7 +114,7 @@ function Labels({ names, probabilities }: { readonly names: readonly string[]; r
 
 /** The candidates of the current step. */
 function Candidates({ trace }: { readonly trace: Trace }) {
-  const decoding = readableDecoding(trace);
+  const decoding = readableDecoding(trace, sequence.value);
   if (!decoding?.steps.length) return null;
   const at = Math.min(step.value, decoding.steps.length - 1);
   const { before, chosen } = decoding.steps[at];

@@ -5,6 +5,7 @@ import { busy, currentTrace, liveModel, muted, type Request, runModel, runOfAddr
 import { useEffect, useRef } from "preact/hooks";
 import { sequence } from "../state/state";
 import { promptText } from "../trace/prompt";
+import { recordedDecoding } from "../trace/decoding";
 import { type Message, t } from "../i18n/i18n";
 
 /** A decoding preset: overrides of the decoding settings of recipe and command line; null: read the text without generating. */
@@ -75,18 +76,17 @@ export function runExample(text: string): void {
 /** The text that the trace has read; of a generated text, the prompt. */
 const traceText = computed(() => {
   const info = currentTrace.value?.info;
-  const read = (info?.sides.source ?? info?.sides.target)?.[info?.decoding && !info.sides.source ? 0 : sequence.value];
-  if (!read) return "";
-  const decoding = info?.sides.source ? null : info?.decoding;
+  const read = (info?.sides.source ?? info?.sides.target)?.[sequence.value];
+  if (!info || !read) return "";
+  const decoding = info.sides.source ? null : recordedDecoding(info, sequence.value);
   return decoding ? promptText(read, decoding) : read.text;
 });
 
 /** The target that the trace was given; null: none, or the model generated it. */
 const traceTarget = computed(() => {
   const info = currentTrace.value?.info;
-  if (info?.decoding?.method !== "given") return null;
-  const other = info.sides.source && sequence.value ? info.sides.target?.[sequence.value] : null; // the output belongs to the first sequence
-  return other ? other.text : info.decoding.output;
+  const decoding = info && recordedDecoding(info, sequence.value);
+  return decoding?.method === "given" ? decoding.output : null;
 });
 
 /** Whether the trace holds more than one text. */

@@ -4,9 +4,15 @@ import { NO_BYTES, pieceReader } from "../draw/text";
 import type { Decoding, Sequence, Step, TraceInfo } from "./format";
 import type { Trace } from "./trace";
 
+/** The recorded decoding of a sequence; null if there is none. */
+export function recordedDecoding(info: TraceInfo, sequence: number): Decoding | null {
+  return (sequence === 0 ? info.decoding : info.more_decodings?.[sequence - 1]) ?? null;
+}
+
 /** The recorded decoding; without one, the given tokens with the predicted candidates (teacher forcing). */
 export function decodingOf(info: TraceInfo, sequence: number): Decoding | null {
-  if (info.decoding) return info.decoding;
+  const recorded = recordedDecoding(info, sequence);
+  if (recorded) return recorded;
   const target = info.sides.target?.[sequence];
   if (!info.next || sequence > 0 || !target) return null; // `next` is recorded for the first sequence only
   const count = target.real.filter(Boolean).length;
@@ -33,9 +39,9 @@ export function rowOfStep({ prompt }: Pick<Decoding, "prompt">, step: number): n
 }
 
 /** The decoding with bytes decoded to characters: those of a candidate follow the bytes before it. */
-export function readableDecoding(trace: Trace): Decoding | null {
-  const decoding = decodingOf(trace.info, 0);
-  const target = trace.info.sides.target?.[0];
+export function readableDecoding(trace: Trace, sequence: number): Decoding | null {
+  const decoding = decodingOf(trace.info, sequence);
+  const target = trace.info.sides.target?.[sequence];
   return decoding && target ? readBytes(decoding, target) : decoding;
 }
 

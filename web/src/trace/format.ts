@@ -120,6 +120,8 @@ export interface TraceInfo {
   /** The logit lens of sequence 0: candidates after each layer, for each token; 0: before the first layer. */
   readonly lens: readonly (readonly (readonly Candidate[])[])[] | null;
   readonly decoding: Decoding | null;
+  /** The decodings of the sequences after the first. */
+  readonly more_decodings?: readonly Decoding[];
   readonly notes: readonly string[];
 }
 

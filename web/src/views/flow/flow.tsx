@@ -293,11 +293,11 @@ function predictionsOf(trace: Trace): readonly Prediction[] {
       .map((text, i) => ({ row: -1, text, probability: classified.probabilities[i] }))
       .sort((a, b) => b.probability - a.probability)
       .slice(0, 5);
-  const decoding = readableDecoding(trace);
+  const decoding = readableDecoding(trace, sequence.value);
   const masked = lensOf(trace, "source", sequence.value)?.at(-1);
   if (masked) return masked.flatMap(([best], row) => (best ? [{ row, text: best.piece, probability: best.probability }] : []));
-  if (!decoding || sequence.value > 0) return [];
-  const rows = trace.info.sides.target?.[0]?.pieces.length ?? 0;
+  if (!decoding) return [];
+  const rows = trace.info.sides.target?.[sequence.value]?.pieces.length ?? 0;
   return decoding.steps.flatMap(({ chosen, before }, i) => {
     const row = rowOfStep(decoding, i);
     const probability = before.find(({ id }) => id === chosen?.id)?.probability ?? Math.exp(chosen?.log_probability ?? Number.NaN);

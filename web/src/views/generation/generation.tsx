@@ -13,7 +13,7 @@ import { displayText, readablePieces } from "../../draw/text";
 import { useAsync } from "../../state/useAsync";
 import { selectHead } from "../../state/actions";
 import { setting } from "../../state/settings";
-import { block, head, layer, step } from "../../state/state";
+import { block, head, layer, sequence, step } from "../../state/state";
 import type { Decoding, HeadLocation } from "../../trace/format";
 import { sliceRows } from "../../trace/rowSlice";
 import { displayWeights } from "../../trace/display";
@@ -76,7 +76,7 @@ async function attentionOfStep(trace: Trace, decoding: Decoding, at: number): Pr
   const name = rowBlock(trace);
   const { layers, heads } = trace.block(name);
   const location: HeadLocation = {
-    sequence: 0,
+    sequence: sequence.value,
     block: name,
     layer: Math.min(layer.value, layers - 1),
     head: Math.min(head.value, heads - 1),
@@ -103,13 +103,13 @@ function inBlock(trace: Trace, name: keyof typeof ROW): Omit<HeadLocation, "sequ
 }
 
 function Stage({ trace }: StageProps) {
-  const decoding = useMemo(() => readableDecoding(trace), [trace]);
+  const decoding = useMemo(() => readableDecoding(trace, sequence.value), [trace, sequence.value]);
   const count = decoding?.steps.length ?? 0;
   const at = Math.min(step.value, count - 1);
   const { value: keys, error } = useAsync(async () => {
     const current = Math.min(step.value, count - 1);
     return decoding && count ? attentionOfStep(trace, decoding, current) : null;
-  }, [trace]);
+  }, [trace, decoding]);
   const stepsPerSecond = Number(selected(speed, SPEED));
   useEffect(() => {
     if (!playing.value) return;
@@ -223,7 +223,7 @@ function Controls({ at, count, method }: { readonly at: number; readonly count: 
 
 /** The readable pieces before a step. */
 function piecesBefore(trace: Trace, decoding: Decoding, at: number): readonly string[] {
-  return readablePieces(trace.sequence("target", 0)).slice(0, Math.max(rowOfStep(decoding, at) + 1, 0));
+  return readablePieces(trace.sequence("target", sequence.value)).slice(0, Math.max(rowOfStep(decoding, at) + 1, 0));
 }
 
 /** The text before the step, and the chosen token. */
@@ -375,7 +375,7 @@ function Settings({ settings }: Pick<Decoding, "settings">) {
 }
 
 async function svg(trace: Trace): Promise<string> {
-  const decoding = readableDecoding(trace);
+  const decoding = readableDecoding(trace, sequence.value);
   if (!decoding) return svgDocument(300, 40, "", label(10, 24, t(about.missing)));
   const at = Math.min(step.value, decoding.steps.length - 1);
   const keys = await attentionOfStep(trace, decoding, at);
@@ -401,7 +401,7 @@ async function svg(trace: Trace): Promise<string> {
 }
 
 async function table(trace: Trace): Promise<(string | number)[][]> {
-  const decoding = readableDecoding(trace);
+  const decoding = readableDecoding(trace, sequence.value);
   return [
     ["step", "id", "piece", "before", "after", "chosen"],
     ...(decoding?.steps ?? []).flatMap((each, i) =>
